@@ -1,9 +1,10 @@
 /*
- * The pixels of the next item, decoded while a device works on this one, or the main thread finishes it, and those of the
- * first one while a device is made ready.
+ * The pixels of the next item, decoded while a device works on this one, or the main thread
+ * finishes it, and those of the first one while a device is made ready.
  *
- * As many threads do that as there are, beside the main one. Where that is the only one it is done only while that sleeps, as it
- * does during a device's launches that last. While the task is suspended nothing is decoded.
+ * As many threads do that as there are, beside the main one. Where that is the only one it is done
+ * only while that sleeps, as it does during a device's launches that last. While the task is
+ * suspended nothing is decoded.
  */
 #ifndef APP_AHEAD_H
 #define APP_AHEAD_H
@@ -14,16 +15,16 @@
 
 typedef struct ahead {
     const wu_job *job;
-    tc_gate gate;              /* for the main thread: held while it asks the client, lifted while it sleeps */
-    tc_poll poll;              /* at the gate */
-    bool is_under_way;         /* in the thread: of item `item`, into pixels and status until has_ended */
+    tc_gate gate; /* for the main thread: held while it asks the client, lifted while it sleeps */
+    tc_poll poll; /* at the gate */
+    bool is_under_way; /* in the thread: of item `item`, into pixels and status until has_ended */
     pthread_t thread;
     size_t item;
     wu_pixels pixels;
     tc_status status;
     pthread_mutex_t lock;
     tc_bell end;
-    bool has_ended;            /* under lock */
+    bool has_ended; /* under lock */
 } ahead;
 
 /* Nothing is under way. The job, which must outlast it, has got its threads. */

@@ -24,7 +24,7 @@ typedef struct header {
     uint32_t spool_crc;
     uint32_t state_crc;
     uint32_t reserved;
-    uint32_t header_crc;     /* of all bytes before it */
+    uint32_t header_crc; /* of all bytes before it */
 } header;
 
 _Static_assert(sizeof(header) == 80, "the header of a checkpoint has 80 bytes");
@@ -32,7 +32,9 @@ _Static_assert(sizeof(header) == 80, "the header of a checkpoint has 80 bytes");
 static const char magic[8] = "TEXCKPT";
 
 /* Bytes between two questions: 20 ms, and a state that is no longer is always written. */
-enum { BLOCK = 16 << 20 };
+enum {
+    BLOCK = 16 << 20
+};
 
 static uint32_t crc_of(const void *data, size_t n)
 {
@@ -56,8 +58,8 @@ static tc_status cannot_write(const char *path, tc_err *err)
 }
 
 /* The state, behind the room for the header. */
-static tc_status write_state(int fd, const char *path, const unsigned char *state, size_t size, uint32_t *crc,
-                             const tc_poll *poll, tc_err *err)
+static tc_status write_state(int fd, const char *path, const unsigned char *state, size_t size,
+                             uint32_t *crc, const tc_poll *poll, tc_err *err)
 {
     tc_status st = TC_OK;
 
@@ -72,14 +74,17 @@ static tc_status write_state(int fd, const char *path, const unsigned char *stat
     return st;
 }
 
-tc_status checkpoint_write(const char *path, const checkpoint *c, const void *state, const tc_poll *poll, tc_err *err)
+tc_status checkpoint_write(const char *path, const checkpoint *c, const void *state,
+                           const tc_poll *poll, tc_err *err)
 {
     char *const temporary = temporary_of(path);
-    header h = {
-        .version = CHECKPOINT_VERSION, .job_crc = c->job_crc, .job_size = c->job_size,
-        .item = c->item, .spool_size = c->spool_size, .state_size = c->state_size,
-        .spool_crc = c->spool_crc
-    };
+    header h = { .version = CHECKPOINT_VERSION,
+                 .job_crc = c->job_crc,
+                 .job_size = c->job_size,
+                 .item = c->item,
+                 .spool_size = c->spool_size,
+                 .state_size = c->state_size,
+                 .spool_crc = c->spool_crc };
     tc_status st = TC_OK;
     int fd;
 
@@ -134,7 +139,8 @@ static const char *fault_of(const header *h, const checkpoint *whose, uint64_t f
     return NULL;
 }
 
-static tc_status read_state(int fd, const char *path, const header *h, void **state, const tc_poll *poll, tc_err *err)
+static tc_status read_state(int fd, const char *path, const header *h, void **state,
+                            const tc_poll *poll, tc_err *err)
 {
     const size_t size = (size_t)h->state_size;
     uint32_t crc = 0;
@@ -154,11 +160,12 @@ static tc_status read_state(int fd, const char *path, const header *h, void **st
         crc = (uint32_t)crc32_z(crc, block, n);
         st = tc_ask(poll, err);
     }
-    return st == TC_OK && crc != h->state_crc ? tc_fail(err, TC_BAD_INPUT, "%s: is corrupt", path) : st;
+    return st == TC_OK && crc != h->state_crc ? tc_fail(err, TC_BAD_INPUT, "%s: is corrupt", path)
+                                              : st;
 }
 
-tc_status checkpoint_read(const char *path, const checkpoint *whose, checkpoint *c, void **state, const tc_poll *poll,
-                          tc_err *err)
+tc_status checkpoint_read(const char *path, const checkpoint *whose, checkpoint *c, void **state,
+                          const tc_poll *poll, tc_err *err)
 {
     const int fd = os_open(path, OS_READ);
     struct stat info;

@@ -13,11 +13,17 @@ static const char variable[] = "TEXCELL_DRIVER_FAULT";
 /* A byte for each fault in a row, in the slot folder. */
 static const char fault_file[] = "driver_faults";
 
-enum { IN_A_ROW = 3, SHORT_WAIT = 300, LONG_WAIT = 86400, TEXT = 512 };
+enum {
+    IN_A_ROW = 3,
+    SHORT_WAIT = 300,
+    LONG_WAIT = 86400,
+    TEXT = 512
+};
 
-static bool forgotten;               /* fault_file is not there */
+static bool forgotten; /* fault_file is not there */
 
-/* Appends text to the string at out, of TEXT bytes; safe in a signal handler, as snprintf is not. */
+/* Appends text to the string at out, of TEXT bytes; safe in a signal handler, as snprintf is
+ * not. */
 static void append(char out[TEXT], const char *text)
 {
     size_t n = strnlen(out, TEXT - 1);
@@ -58,7 +64,9 @@ const char *driver_fault_before(void)
 void driver_fault_restart(const char *how)
 {
     if (bw_signal_caught()) {
-        say_fault("texcell: it is to end, and the OpenCL driver failed; the same command goes on from here: ", how);
+        say_fault("texcell: it is to end, and the OpenCL driver failed; the same command goes on "
+                  "from here: ",
+                  how);
         os_exit_now(tc_exit_code(TC_TRY_LATER));
     }
     os_restart(how);
@@ -90,7 +98,8 @@ void driver_fault_wait(const char *how)
     char reason[TEXT] = "";
 
     if (again)
-        append(reason, "the OpenCL driver fails again and again; update it, or take the device from BOINC with "
+        append(reason, "the OpenCL driver fails again and again; update it, or take the device "
+                       "from BOINC with "
                        "exclude_gpu");
     else
         append(reason, "the OpenCL driver failed");

@@ -1,7 +1,8 @@
 /*
- * texcell_graphics: shows what texcell is doing, in a window or, with --fullscreen, as a screensaver.
- * The BOINC client's Manager starts it in the slot of the task. It reads the file that texcell writes there
- * while it is watched (view.h), and touches nothing else: whatever becomes of it, the task goes on.
+ * texcell_graphics: shows what texcell is doing, in a window or, with --fullscreen, as a
+ * screensaver. The BOINC client's Manager starts it in the slot of the task. It reads the file that
+ * texcell writes there while it is watched (view.h), and touches nothing else: whatever becomes of
+ * it, the task goes on.
  */
 #include <GL/freeglut.h>
 #include <stddef.h>
@@ -16,19 +17,25 @@
 #include "app/view.h"
 
 /* A texture's side is a power of two: old drivers want that. */
-enum { TEXTURE_SIDE = 512, READ_MS = 1000, LINE = 24, MARGIN = 16, TEXT_LINES = 6 };
+enum {
+    TEXTURE_SIDE = 512,
+    READ_MS = 1000,
+    LINE = 24,
+    MARGIN = 16,
+    TEXT_LINES = 6
+};
 
 /* GLUT's functions have no argument of ours. */
 static struct {
-    view_file file;            /* the last whole one */
+    view_file file; /* the last whole one */
     bool has_file;
     GLuint texture;
-    int width, height;         /* of the window */
+    int width, height; /* of the window */
     bool fullscreen;
-    int mouse_x, mouse_y;      /* where the mouse was first seen; -1: nowhere yet */
+    int mouse_x, mouse_y; /* where the mouse was first seen; -1: nowhere yet */
 } show = { .mouse_x = -1 };
 
-/* --- the file --------------------------------------------------------------------------- */
+/* --- the file -------------------------------------------------------------------------------- */
 
 static bool is_text(const char *text, size_t size)
 {
@@ -41,19 +48,20 @@ static bool is_whole(const view_file *f)
     const size_t from = offsetof(view_file, nx);
     const bw_volunteer *const v = &f->volunteer;
 
-    return memcmp(f->magic, VIEW_MAGIC, sizeof f->magic) == 0
-           && f->crc == (uint32_t)crc32_z(crc32_z(0, NULL, 0), (const unsigned char *)f + from, sizeof *f - from)
-           && f->nx >= 1 && f->nx <= VIEW_SIDE && f->ny >= 1 && f->ny <= VIEW_SIDE
-           && f->fraction >= 0 && f->fraction <= 1
-           && is_text(f->analysis, sizeof f->analysis) && is_text(f->name, sizeof f->name)
-           && is_text(f->about, sizeof f->about) && is_text(v->user, sizeof v->user)
-           && is_text(v->team, sizeof v->team) && is_text(v->project, sizeof v->project);
+    return memcmp(f->magic, VIEW_MAGIC, sizeof f->magic) == 0 &&
+           f->crc == (uint32_t)crc32_z(crc32_z(0, NULL, 0), (const unsigned char *)f + from,
+                                       sizeof *f - from) &&
+           f->nx >= 1 && f->nx <= VIEW_SIDE && f->ny >= 1 && f->ny <= VIEW_SIDE &&
+           f->fraction >= 0 && f->fraction <= 1 && is_text(f->analysis, sizeof f->analysis) &&
+           is_text(f->name, sizeof f->name) && is_text(f->about, sizeof f->about) &&
+           is_text(v->user, sizeof v->user) && is_text(v->team, sizeof v->team) &&
+           is_text(v->project, sizeof v->project);
 }
 
 /* Takes the file, if there is a new one. */
 static void read_view(void)
 {
-    static view_file next;     /* too large for some stacks */
+    static view_file next; /* too large for some stacks */
     const int fd = os_open(VIEW_FILE, OS_READ);
     const bool read = fd >= 0 && os_read_at(fd, &next, sizeof next, 0) == (ptrdiff_t)sizeof next;
 
@@ -76,13 +84,14 @@ static void say_watching(void)
     close(fd);
 }
 
-/* --- drawing ----------------------------------------------------------------------------- */
+/* --- drawing --------------------------------------------------------------------------------- */
 
 /* What is found, in colours far from each other, over the grey of the picture. */
 static void colour_of(unsigned grey, unsigned found, bool is_amount, unsigned char rgb[3])
 {
     static const unsigned char hues[6][3] = {
-        { 255, 96, 64 }, { 255, 200, 48 }, { 96, 220, 96 }, { 64, 200, 255 }, { 128, 128, 255 }, { 255, 112, 200 }
+        { 255, 96, 64 },  { 255, 200, 48 },  { 96, 220, 96 },
+        { 64, 200, 255 }, { 128, 128, 255 }, { 255, 112, 200 }
     };
 
     for (int i = 0; i < 3; i++) {
@@ -102,16 +111,19 @@ static void fill_texture(void)
     for (size_t i = 0; i < (size_t)f->nx * f->ny; i++)
         colour_of(f->grey[i], f->found[i], f->amounts != 0, pixels[i]);
     glBindTexture(GL_TEXTURE_2D, show.texture);
-    glTexSubImage2D(GL_TEXTURE_2D, 0, 0, 0, (GLsizei)f->nx, (GLsizei)f->ny, GL_RGB, GL_UNSIGNED_BYTE, pixels);
+    glTexSubImage2D(GL_TEXTURE_2D, 0, 0, 0, (GLsizei)f->nx, (GLsizei)f->ny, GL_RGB,
+                    GL_UNSIGNED_BYTE, pixels);
 }
 
 /* As large as the space above the text lets it be, in its own proportions. */
 static void draw_picture(void)
 {
     const view_file *const f = &show.file;
-    const double room_x = show.width - 2 * MARGIN, room_y = show.height - 2 * MARGIN - TEXT_LINES * LINE;
+    const double room_x = show.width - 2 * MARGIN,
+                 room_y = show.height - 2 * MARGIN - TEXT_LINES * LINE;
     const double scale = room_x / f->nx < room_y / f->ny ? room_x / f->nx : room_y / f->ny;
-    const double w = f->nx * scale, h = f->ny * scale, x = (show.width - w) / 2, y = MARGIN + (room_y - h) / 2;
+    const double w = f->nx * scale, h = f->ny * scale, x = (show.width - w) / 2,
+                 y = MARGIN + (room_y - h) / 2;
     const double u = (double)f->nx / TEXTURE_SIDE, v = (double)f->ny / TEXTURE_SIDE;
 
     if (scale <= 0)
@@ -185,15 +197,18 @@ static void draw_texts(void)
 
     draw_bar(y);
     y += LINE + 6;
-    snprintf(line, sizeof line, "texcell %s: %s (%llu of %llu), %.1f%% of the task", f->analysis, f->name,
-             (unsigned long long)f->item + 1, (unsigned long long)f->n_items, 100 * f->fraction);
+    snprintf(line, sizeof line, "texcell %s: %s (%llu of %llu), %.1f%% of the task", f->analysis,
+             f->name, (unsigned long long)f->item + 1, (unsigned long long)f->n_items,
+             100 * f->fraction);
     draw_text(y, line);
     draw_text(y += LINE, f->about);
     if (v->user[0] == '\0')
         return;
-    snprintf(line, sizeof line, "%s: %s%s%s", v->project, v->user, v->team[0] != '\0' ? ", " : "", v->team);
+    snprintf(line, sizeof line, "%s: %s%s%s", v->project, v->user, v->team[0] != '\0' ? ", " : "",
+             v->team);
     draw_text(y += LINE, line);
-    snprintf(line, sizeof line, "This computer has done work for %.0f credits. Thank you!", v->host_credit);
+    snprintf(line, sizeof line, "This computer has done work for %.0f credits. Thank you!",
+             v->host_credit);
     draw_text(y + LINE, line);
 }
 
@@ -209,7 +224,7 @@ static void draw(void)
     glutSwapBuffers();
 }
 
-/* --- what happens --------------------------------------------------------------------------- */
+/* --- what happens ---------------------------------------------------------------------------- */
 
 static void resize(int width, int height)
 {
@@ -271,7 +286,8 @@ static void begin_texture(void)
     glPixelStorei(GL_UNPACK_ALIGNMENT, 1);
     glTexParameteri(GL_TEXTURE_2D, GL_TEXTURE_MIN_FILTER, GL_LINEAR);
     glTexParameteri(GL_TEXTURE_2D, GL_TEXTURE_MAG_FILTER, GL_NEAREST);
-    glTexImage2D(GL_TEXTURE_2D, 0, GL_RGB, TEXTURE_SIDE, TEXTURE_SIDE, 0, GL_RGB, GL_UNSIGNED_BYTE, NULL);
+    glTexImage2D(GL_TEXTURE_2D, 0, GL_RGB, TEXTURE_SIDE, TEXTURE_SIDE, 0, GL_RGB, GL_UNSIGNED_BYTE,
+                 NULL);
 }
 
 int main(int argc, char **argv)

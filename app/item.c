@@ -15,10 +15,10 @@ typedef struct item_run {
     const an_backend *backend;
     void *worker;
     const item_work *how;
-    wu_output output;          /* of an item that the backend finished */
-    double opened;             /* when the portions' part began: worked() */
+    wu_output output; /* of an item that the backend finished */
+    double opened;    /* when the portions' part began: worked() */
     bool finished;
-    bool saved_last;           /* the final state, which is on disk only where finishing it takes long */
+    bool saved_last; /* the final state, which is on disk only where finishing it takes long */
 } item_run;
 
 void job_device_release(job_device *d)
@@ -28,7 +28,7 @@ void job_device_release(job_device *d)
     tc_guard_down();
 }
 
-/* --- device or CPU ------------------------------------------------------------------ */
+/* --- device or CPU --------------------------------------------------------------------------- */
 
 /* Whether the CPU does what a device did not: always what the device can never
  * hold; else not in a client's GPU task, which leaves it to the client to try again. */
@@ -60,7 +60,8 @@ static tc_status open_backend(const item_work *w, item_run *it, tc_err *err)
     it->work.device = w->device->open;
     it->backend = it->work.device != NULL ? w->device->backend : w->unit->analysis->cpu;
     st = it->backend->open(&it->work, it->state, &it->worker, err);
-    return it->work.device != NULL && cpu_takes_over(w->device, st) ? go_to_cpu(w, it, st, err) : st;
+    return it->work.device != NULL && cpu_takes_over(w->device, st) ? go_to_cpu(w, it, st, err)
+                                                                    : st;
 }
 
 /* After an error of the device: back to the state as of the last sync, on the CPU. */
@@ -72,7 +73,7 @@ static tc_status fall_back(const item_work *w, item_run *it, tc_status st, tc_er
     return go_to_cpu(w, it, st, err);
 }
 
-/* --- steps and checkpoints ------------------------------------------------------------- */
+/* --- steps and checkpoints ------------------------------------------------------------------- */
 
 /* Whether the state, or with NULL that there is none yet, is on disk now. */
 static bool save_state(const item_work *w, const void *state, size_t bytes)
@@ -153,15 +154,17 @@ static void draw(const item_work *w, item_run *it, uint64_t portions_done)
         return;
     /* What comes of a sync that fails, the next step sees. */
     if (it->backend->sync(it->worker, it->state, &ignored) == TC_OK)
-        view_write(w->view, w->unit->analysis, &it->work, it->state, fraction_at(w, spent(it, portions_done)), w->index,
-                   w->unit->job);
+        view_write(w->view, w->unit->analysis, &it->work, it->state,
+                   fraction_at(w, spent(it, portions_done)), w->index, w->unit->job);
 }
 
 /* All portions are done: the result, or a state that it can be made from. */
 static tc_status complete(const item_work *w, item_run *it, tc_err *err)
 {
-    const tc_status st = it->backend->finish == NULL ? TC_MORE
-                       : it->backend->finish(it->worker, it->state, w->index, &it->output, err);
+    const tc_status st =
+        it->backend->finish == NULL
+            ? TC_MORE
+            : it->backend->finish(it->worker, it->state, w->index, &it->output, err);
 
     if (st == TC_MORE)
         return it->backend->sync(it->worker, it->state, err);
@@ -199,16 +202,17 @@ static tc_status do_steps(const item_work *w, item_run *it, tc_err *err)
     return st;
 }
 
-/* --- beginning and end ------------------------------------------------------------------- */
+/* --- beginning and end ----------------------------------------------------------------------- */
 
-/* Whether the work can go on from the state of the checkpoint, which is not believed blindly: TC_OK,
- * TC_BAD_INPUT, or what keeps from knowing. */
+/* Whether the work can go on from the state of the checkpoint, which is not believed blindly:
+ * TC_OK, TC_BAD_INPUT, or what keeps from knowing. */
 static tc_status check_state(const item_work *w, const item_run *it, tc_err *err)
 {
     const an_state_head *const head = w->files->state;
     const an_analysis *const analysis = w->unit->analysis;
 
-    if (w->files->mark.state_size != it->work.plan.state_bytes || head->portions_done > it->work.plan.portions)
+    if (w->files->mark.state_size != it->work.plan.state_bytes ||
+        head->portions_done > it->work.plan.portions)
         return tc_fail(err, TC_BAD_INPUT, "the state is of another size");
     return analysis->check_state != NULL ? analysis->check_state(&it->work, head, err) : TC_OK;
 }
@@ -251,8 +255,13 @@ static tc_status begin(const item_work *w, item_run *it, tc_err *err)
     const an_unit *const unit = w->unit;
     tc_status st = ahead_take(w->ahead, w->index, &w->files->poll, &it->pixels, err);
 
-    it->work = (an_work){ .params = unit->params, .item = &unit->job->items[w->index], .pixels = &it->pixels,
-                          .poll = &w->files->poll, .launch_ms = w->launch_ms, .speed = w->speed, .result_only = true };
+    it->work = (an_work){ .params = unit->params,
+                          .item = &unit->job->items[w->index],
+                          .pixels = &it->pixels,
+                          .poll = &w->files->poll,
+                          .launch_ms = w->launch_ms,
+                          .speed = w->speed,
+                          .result_only = true };
     if (st == TC_OK)
         st = unit->analysis->plan(unit->params, it->work.item, &it->work.plan, err);
     it->work.threads = threads_for(w, &it->work.plan);
@@ -334,15 +343,16 @@ tc_status item_do(const item_work *w, tc_err *err)
     if (st == TC_OK)
         st = end(w, &it, err);
     if (st == TC_OK && it.work.device != NULL && !resumed)
-        *w->times = (item_times){ stepped - it.opened, it.opened - start_of_work + worked(w) - stepped };
+        *w->times =
+            (item_times){ stepped - it.opened, it.opened - start_of_work + worked(w) - stepped };
     if (st == TC_TRY_LATER && begun && bw_why()[0] != '\0')
         st = stop_as_asked(w, &it, err);
     if (st == TC_OK && resumed)
-        progress_note(w->progress, "%s: done (%zu of %zu) in %.1f s since the restart", name, w->index + 1, job->n_items,
-                      tc_seconds() - start);
+        progress_note(w->progress, "%s: done (%zu of %zu) in %.1f s since the restart", name,
+                      w->index + 1, job->n_items, tc_seconds() - start);
     else if (st == TC_OK && progress_tells(w->progress, w->index))
-        progress_note(w->progress, "%s: done (%zu of %zu) in %.1f s", name, w->index + 1, job->n_items,
-                      tc_seconds() - start);
+        progress_note(w->progress, "%s: done (%zu of %zu) in %.1f s", name, w->index + 1,
+                      job->n_items, tc_seconds() - start);
     if (it.worker != NULL)
         it.backend->close(&it.worker);
     wu_output_free(&it.output);

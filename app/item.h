@@ -26,24 +26,25 @@ void job_device_release(job_device *d);
 typedef struct item_work {
     const an_unit *unit;
     size_t index;
-    double from, to;           /* share of the job's work before and after the item */
-    double speed;              /* of a device, beside a core: weights.h */
-    item_times *times;         /* set where the device did all of the item's portions */
+    double from, to;   /* share of the job's work before and after the item */
+    double speed;      /* of a device, beside a core: weights.h */
+    item_times *times; /* set where the device did all of the item's portions */
     unsigned threads;
-    bool all_threads;          /* for any item; else fewer for one that is too small for them */
-    double launch_ms;          /* longest launch on a device */
+    bool all_threads; /* for any item; else fewer for one that is too small for them */
+    double launch_ms; /* longest launch on a device */
     job_device *device;
-    ahead *ahead;              /* has the item, perhaps, and begins with the next */
+    ahead *ahead; /* has the item, perhaps, and begins with the next */
     job_files *files;
     progress *progress;
-    view *view;                /* NULL: nobody can watch */
+    view *view; /* NULL: nobody can watch */
 } item_work;
 
 /* Goes on with the item from files->state, or begins it. TC_OK: it is in the spool.
  * TC_TRY_LATER: asked to stop, with a checkpoint if one could be written. */
 tc_status item_do(const item_work *w, tc_err *err);
 
-/* After an item that is not the last: a checkpoint, where one is due. An item that is a single step asks for none. */
+/* After an item that is not the last: a checkpoint, where one is due. An item that is a single step
+ * asks for none. */
 void item_save_between(const item_work *w);
 
 #endif

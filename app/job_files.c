@@ -4,8 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-tc_status job_files_open(job_files *f, const char *checkpoint_path, const char *spool_path, const an_unit *unit,
-                         tc_err *err)
+tc_status job_files_open(job_files *f, const char *checkpoint_path, const char *spool_path,
+                         const an_unit *unit, tc_err *err)
 {
     f->checkpoint_path = checkpoint_path;
     f->spool_path = spool_path;
@@ -37,8 +37,8 @@ tc_status job_files_find_start(job_files *f, size_t n_items, const progress *p, 
     if (st == TC_OK) {
         f->mark = found;
         f->item_saved = f->state != NULL;
-        progress_note(p, "going on from the checkpoint, with %llu of %zu items done", (unsigned long long)found.item,
-                      n_items);
+        progress_note(p, "going on from the checkpoint, with %llu of %zu items done",
+                      (unsigned long long)found.item, n_items);
         return TC_OK;
     }
     free(f->state);
@@ -85,7 +85,9 @@ static tc_status ask_while_leaving(void *user, tc_err *err)
 
 void job_files_leave(job_files *f)
 {
-    enum { LEAVE_MS = 100 };
+    enum {
+        LEAVE_MS = 100
+    };
 
     f->leave_by = tc_seconds() + LEAVE_MS * 1e-3;
     f->poll = (tc_poll){ ask_while_leaving, f };

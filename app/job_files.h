@@ -14,23 +14,24 @@
 #include "app/spool.h"
 
 typedef struct job_files {
-    tc_poll poll;              /* asked by whatever the job does, wherever something lasts */
-    tc_gate *beside;           /* where the threads wait that work beside the main one; NULL: there are none */
-    double asleep;             /* seconds that it took, suspended */
-    double leave_by;           /* when leaving: in tc_seconds, until when there is time for a checkpoint */
+    tc_poll poll; /* asked by whatever the job does, wherever something lasts */
+    tc_gate
+        *beside;   /* where the threads wait that work beside the main one; NULL: there are none */
+    double asleep; /* seconds that it took, suspended */
+    double leave_by; /* when leaving: in tc_seconds, until when there is time for a checkpoint */
     const char *checkpoint_path, *spool_path;
     spool *spool;
-    checkpoint mark;           /* whose checkpoint, and where the job is */
-    void *state;               /* of the item mark.item, as the checkpoint has it: taken by who
-                                  goes on with it; NULL: the item has not begun */
-    bool item_saved;           /* the checkpoint holds a state of the item that is worked on */
-    bool warned;               /* of a checkpoint that could not be written */
+    checkpoint mark; /* whose checkpoint, and where the job is */
+    void *state;     /* of the item mark.item, as the checkpoint has it: taken by who
+                        goes on with it; NULL: the item has not begun */
+    bool item_saved; /* the checkpoint holds a state of the item that is worked on */
+    bool warned;     /* of a checkpoint that could not be written */
 } job_files;
 
 /* Opens the spool; fails where another process has it. f is zeroed but for its poll. The paths
  * must last. */
-tc_status job_files_open(job_files *f, const char *checkpoint_path, const char *spool_path, const an_unit *unit,
-                         tc_err *err);
+tc_status job_files_open(job_files *f, const char *checkpoint_path, const char *spool_path,
+                         const an_unit *unit, tc_err *err);
 /* keep: for another try; otherwise both files are removed. */
 void job_files_close(job_files *f, bool keep);
 

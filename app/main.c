@@ -21,17 +21,19 @@
 #include "workunits/format/json_text.h"
 #include "workunits/format/png_io.h"
 
-enum { MAX_THREADS = 256 };
+enum {
+    MAX_THREADS = 256
+};
 
 typedef struct command {
     const char *input, *output, *checkpoint_dir, *kernel_cache;
-    const char *device;        /* NULL: not given */
+    const char *device; /* NULL: not given */
     double checkpoint_every;
-    double launch_ms;          /* 0: as suits who is there */
-    uint64_t threads;          /* 0: not given */
+    double launch_ms; /* 0: as suits who is there */
+    uint64_t threads; /* 0: not given */
     uint64_t gpu_percent;
     bool quiet;
-    bool is_task;              /* no verb: the client has started it */
+    bool is_task; /* no verb: the client has started it */
 } command;
 
 static const command defaults = { .checkpoint_every = 60, .gpu_percent = 100 };
@@ -47,20 +49,22 @@ static const char usage[] =
     "\n"
     "  -o, --output FILE          the result\n"
     "  --device D                 auto, cpu, opencl or P:D of `texcell devices` (default: auto)\n"
-    "  --threads N                CPU threads (default: one a processor, fewer for small pictures)\n"
+    "  --threads N                CPU threads (default: one a processor, fewer for small "
+    "pictures)\n"
     "  --checkpoint-dir DIR       where the state of an interrupted run is kept\n"
     "                             (default: beside the result)\n"
     "  --checkpoint-every SECONDS (default: 60)\n"
     "  --gpu-slice-ms MS          longest launch on a device (default: auto, here 50)\n"
     "  --gpu-percent N            of the time a device may be busy (default: 100)\n"
-    "  --kernel-cache DIR         where kernels are kept that a device's driver was slow to compile\n"
+    "  --kernel-cache DIR         where kernels are kept that a device's driver was slow to "
+    "compile\n"
     "                             (default: nowhere)\n"
     "  --quiet                    only errors\n"
     "\n"
     "Exit codes: 0 done, 1 bad usage, 2 bad input, 3 try again later, 70 internal error.\n"
     "Without arguments the BOINC client is expected to have started it.\n";
 
-/* --- command line ------------------------------------------------------------------ */
+/* --- command line ---------------------------------------------------------------------------- */
 
 /* The client gives a GPU task its number; init_data.xml says more. */
 static tc_status take_device(void *to, const char *value, tc_err *err)
@@ -94,7 +98,7 @@ static tc_status read_command(int argc, char **argv, command *c, int *n_words, t
     return tc_read_options(argc, argv, options, n_words, err);
 }
 
-/* --- running ---------------------------------------------------------------------------- */
+/* --- running --------------------------------------------------------------------------------- */
 
 /* The longest launch, where none was given: of a computer that somebody may be using now, so that
  * the desktop does not stutter, and of another. */
@@ -119,7 +123,8 @@ static char *beside(const command *c, const char *suffix)
     char *const path = malloc(size);
 
     if (path != NULL)
-        snprintf(path, size, "%s%s%s.%s", folder, c->checkpoint_dir != NULL ? "/" : "", name, suffix);
+        snprintf(path, size, "%s%s%s.%s", folder, c->checkpoint_dir != NULL ? "/" : "", name,
+                 suffix);
     return path;
 }
 
@@ -130,7 +135,8 @@ static tc_status check_names(const run_options *o, tc_err *err)
 
     for (size_t i = 0; i < sizeof written / sizeof written[0]; i++)
         if (os_same_file(o->input, written[i]))
-            return tc_fail(err, TC_USAGE, "%s: is the work unit and cannot be written too", written[i]);
+            return tc_fail(err, TC_USAGE, "%s: is the work unit and cannot be written too",
+                           written[i]);
     return TC_OK;
 }
 
@@ -138,9 +144,13 @@ static tc_status check_names(const run_options *o, tc_err *err)
 static tc_status run_command(const command *c, tc_err *err)
 {
     const bw_options seam = { .checkpoint_every = c->checkpoint_every, .standalone_command = true };
-    run_options o = { .input = c->input, .output = c->output, .quiet = c->quiet,
-                      .launch_ms = launch_ms(c, false), .gpu_share = (double)c->gpu_percent / 100,
-                      .threads = c->threads != 0 ? (unsigned)c->threads : processors(), .all_threads = c->threads != 0 };
+    run_options o = { .input = c->input,
+                      .output = c->output,
+                      .quiet = c->quiet,
+                      .launch_ms = launch_ms(c, false),
+                      .gpu_share = (double)c->gpu_percent / 100,
+                      .threads = c->threads != 0 ? (unsigned)c->threads : processors(),
+                      .all_threads = c->threads != 0 };
     char *checkpoint = NULL, *spool = NULL;
     tc_status st;
 
@@ -160,13 +170,15 @@ static tc_status run_command(const command *c, tc_err *err)
     spool = beside(c, "spool");
     o.checkpoint = checkpoint;
     o.spool = spool;
-    st = checkpoint == NULL || spool == NULL ? tc_no_memory(err, "a file name") : check_names(&o, err);
+    st = checkpoint == NULL || spool == NULL ? tc_no_memory(err, "a file name")
+                                             : check_names(&o, err);
     if (st == TC_OK)
         st = wu_json_verdict(run_job(&o, err), err);
     free(checkpoint);
     free(spool);
     if (st == TC_TRY_LATER && bw_why()[0] != '\0') {
-        fprintf(stderr, "texcell: %s; the same command goes on from here\n", tc_plain(err->message));
+        fprintf(stderr, "texcell: %s; the same command goes on from here\n",
+                tc_plain(err->message));
         bw_exit_on_request();
     }
     return st;
@@ -197,18 +209,26 @@ static unsigned threads_of_task(const command *c)
 {
     const int ncpus = bw_ncpus();
 
-    return c->threads != 0 ? (unsigned)c->threads : ncpus > 1 && ncpus <= MAX_THREADS ? (unsigned)ncpus : 1;
+    return c->threads != 0                     ? (unsigned)c->threads
+           : ncpus > 1 && ncpus <= MAX_THREADS ? (unsigned)ncpus
+                                               : 1;
 }
 
 static tc_status do_task(const command *c, const bw_task *task, tc_err *err)
 {
-    run_options o = { .checkpoint = "checkpoint", .spool = "spool", .quiet = c->quiet, .watched = true,
-                      .gpu_share = (double)c->gpu_percent / 100, .driver_fault = driver_fault_wait };
+    run_options o = { .checkpoint = "checkpoint",
+                      .spool = "spool",
+                      .quiet = c->quiet,
+                      .watched = true,
+                      .gpu_share = (double)c->gpu_percent / 100,
+                      .driver_fault = driver_fault_wait };
     char *input = NULL, *output = NULL;
     tc_status st = choose_for_task(c, &o, err);
 
     o.threads = threads_of_task(c);
-    o.kernels = c->kernel_cache != NULL ? c->kernel_cache : task->folder[0] != '\0' ? task->folder : NULL;
+    o.kernels = c->kernel_cache != NULL   ? c->kernel_cache
+                : task->folder[0] != '\0' ? task->folder
+                                          : NULL;
     if (st == TC_OK)
         st = bw_resolve("workunit", &input, err);
     if (st == TC_OK)
@@ -232,8 +252,8 @@ static void run_task(const command *c, tc_status st, tc_err *err)
     bw_task task;
 
     bw_get_task(&task);
-    fprintf(stderr, "texcell %s, application version %s, BOINC client %s, threads: %u\n", VERSION, task.version, task.client,
-            threads_of_task(c));
+    fprintf(stderr, "texcell %s, application version %s, BOINC client %s, threads: %u\n", VERSION,
+            task.version, task.client, threads_of_task(c));
     if (st == TC_OK)
         st = do_task(c, &task, err);
     tc_plain(err->message);
@@ -288,7 +308,7 @@ static tc_status selftest(const char *spec, tc_err *err)
     return st;
 }
 
-/* --- verbs ---------------------------------------------------------------------------- */
+/* --- verbs ----------------------------------------------------------------------------------- */
 
 static tc_status run_verb(int argc, char **argv, tc_err *err)
 {
@@ -346,7 +366,9 @@ static tc_status task(int argc, char **argv, tc_err *err)
     if (st == TC_OK && n_words > 0)
         st = tc_fail(err, TC_USAGE, "\"%.64s\" is one argument too many", argv[1]);
     if (st == TC_OK && !bw_has_client() && access("workunit", R_OK) != 0)
-        st = tc_fail(err, TC_USAGE, "no BOINC client has started this program, and it has nothing to do by itself");
+        st =
+            tc_fail(err, TC_USAGE,
+                    "no BOINC client has started this program, and it has nothing to do by itself");
     if (st != TC_OK && !bw_has_client())
         return st;
     run_task(&c, st, err);
@@ -355,10 +377,10 @@ static tc_status task(int argc, char **argv, tc_err *err)
 
 int main(int argc, char **argv)
 {
-    static const tc_verb verbs[] = {
-        { "run", run_verb, NULL }, { "devices", devices_verb, NULL }, { "selftest", selftest_verb, NULL },
-        { .name = NULL }
-    };
+    static const tc_verb verbs[] = { { "run", run_verb, NULL },
+                                     { "devices", devices_verb, NULL },
+                                     { "selftest", selftest_verb, NULL },
+                                     { .name = NULL } };
     static const tc_program program = { "texcell", usage, verbs, wu_libraries, task };
     tc_err err = { "" };
 

@@ -8,11 +8,18 @@
 #include "app/base/os.h"
 #include "app/base/text.h"
 
-enum { COLUMNS_MAX = 200, COLUMNS_UNKNOWN = 80, BAR_MAX = 30, BAR_LEAST = 5, NAME_LEAST = 5 };
+enum {
+    COLUMNS_MAX = 200,
+    COLUMNS_UNKNOWN = 80,
+    BAR_MAX = 30,
+    BAR_LEAST = 5,
+    NAME_LEAST = 5
+};
 
 progress progress_begin(bool quiet, bool by_client)
 {
-    return (progress){ .quiet = quiet, .terminal = !quiet && !by_client && isatty(STDERR_FILENO) == 1 };
+    return (progress){ .quiet = quiet,
+                       .terminal = !quiet && !by_client && isatty(STDERR_FILENO) == 1 };
 }
 
 /* Columns that a line may have. Not the last one: some terminals go on to the next line there. */
@@ -44,10 +51,12 @@ static void time_left(const progress *p, double fraction, char *out, size_t size
 
 /* Puts "  NAME (2 of 5)" into n columns: the name as much of it as fits, or the numbers
  * alone, or nothing. */
-static void describe(const progress *p, const char *name, size_t item, size_t n, char *out, size_t size)
+static void describe(const progress *p, const char *name, size_t item, size_t n, char *out,
+                     size_t size)
 {
     char numbers[64];
-    const size_t length = (size_t)snprintf(numbers, sizeof numbers, " (%zu of %zu)", item + 1, p->n_items);
+    const size_t length =
+        (size_t)snprintf(numbers, sizeof numbers, " (%zu of %zu)", item + 1, p->n_items);
     const size_t whole = strlen(name), room = n > length + 2 ? n - length - 2 : 0;
 
     if (whole <= room)
@@ -60,7 +69,8 @@ static void describe(const progress *p, const char *name, size_t item, size_t n,
 
 void progress_show(progress *p, double fraction, const char *name, size_t item)
 {
-    static const char full[] = "##############################", empty[] = "..............................";
+    static const char full[] = "##############################",
+                      empty[] = "..............................";
     const double time = tc_seconds();
     char line[2 * COLUMNS_MAX + 64], left[40], text[COLUMNS_MAX + 64];
     size_t room, fixed, bar;
@@ -82,8 +92,8 @@ void progress_show(progress *p, double fraction, const char *name, size_t item)
     fixed += bar > 0 ? bar + 3 : 0;
     done = (int)(fraction * (double)bar);
     describe(p, name, item, room > fixed ? room - fixed : 0, text, sizeof text);
-    snprintf(line, sizeof line, "%s%.*s%.*s%s%5.1f%%%s%s", bar > 0 ? "[" : "", done, full, (int)bar - done, empty,
-             bar > 0 ? "] " : "", 100 * fraction, text, left);
+    snprintf(line, sizeof line, "%s%.*s%.*s%s%5.1f%%%s%s", bar > 0 ? "[" : "", done, full,
+             (int)bar - done, empty, bar > 0 ? "] " : "", 100 * fraction, text, left);
     fprintf(stderr, "\r%.*s\033[K", (int)room, line);
     fflush(stderr);
 }
@@ -98,7 +108,8 @@ bool progress_tells(progress *p, size_t item)
 {
     const size_t few = 100;
     const double time = tc_seconds();
-    const bool tells = p->n_items <= few || item + 1 == p->n_items || p->told == 0 || time - p->told >= 1;
+    const bool tells =
+        p->n_items <= few || item + 1 == p->n_items || p->told == 0 || time - p->told >= 1;
 
     p->told = tells ? time : p->told;
     return tells;

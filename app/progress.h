@@ -10,12 +10,12 @@
 #include "app/base/status.h"
 
 typedef struct progress {
-    bool quiet;                /* only warnings and errors */
-    bool terminal;             /* stderr is one: draw the bar */
+    bool quiet;    /* only warnings and errors */
+    bool terminal; /* stderr is one: draw the bar */
     size_t n_items;
-    double shown;              /* time of the last drawing; 0: none */
-    double start, from;        /* time and share of the work at the first */
-    double told;               /* time of the last line on an item; 0: none */
+    double shown;       /* time of the last drawing; 0: none */
+    double start, from; /* time and share of the work at the first */
+    double told;        /* time of the last line on an item; 0: none */
 } progress;
 
 /* by_client: a client has started the job and shows how far it is. */
@@ -25,7 +25,8 @@ progress progress_begin(bool quiet, bool by_client);
  * index of the one that is worked on, name: its name. */
 void progress_show(progress *p, double fraction, const char *name, size_t item);
 
-/* Whether a line is to tell that this item is done: of a hundred items each, of more one a second, and the last. */
+/* Whether a line is to tell that this item is done: of a hundred items each, of more one a second,
+ * and the last. */
 bool progress_tells(progress *p, size_t item);
 
 /* A line, in place of the bar: "texcell: WHAT: DETAIL". */

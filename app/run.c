@@ -11,8 +11,8 @@
 #include "opencl/backends.h"
 #include "wrapper/bw.h"
 
-/* What has been told of the work goes up to that share, if it is more, and never back: there may be more to write than
- * was guessed. */
+/* What has been told of the work goes up to that share, if it is more, and never back: there may be
+ * more to write than was guessed. */
 static double forward(double *told, double share)
 {
     *told = share > *told ? share : *told;
@@ -21,8 +21,8 @@ static double forward(double *told, double share)
 
 /* The device that is wanted and there. "auto" makes do with the CPU: without a word where
  * there is no device for it, but not where one is there and fails. */
-static tc_status find_device(const run_options *o, const an_analysis *analysis, const job_files *files, const progress *p,
-                             job_device *d, tc_err *err)
+static tc_status find_device(const run_options *o, const an_analysis *analysis,
+                             const job_files *files, const progress *p, job_device *d, tc_err *err)
 {
     const bool may_do_without = o->wish.kind == OCL_WISH_AUTO;
     ocl_wish wish = o->wish;
@@ -32,7 +32,8 @@ static tc_status find_device(const run_options *o, const an_analysis *analysis, 
     if (wish.kind == OCL_WISH_CPU || (may_do_without && d->backend == NULL))
         return TC_OK;
     if (d->backend == NULL)
-        return tc_fail(err, TC_DEVICE, "%s cannot use OpenCL in this version: use --device cpu", analysis->name);
+        return tc_fail(err, TC_DEVICE, "%s cannot use OpenCL in this version: use --device cpu",
+                       analysis->name);
     wish.floats = analysis->uses_floats;
     st = tc_guard_up(o->driver_fault, err);
     tc_guard_listen(bw_listen, files->beside, o->launch_ms);
@@ -52,8 +53,8 @@ static tc_status find_device(const run_options *o, const an_analysis *analysis, 
 }
 
 /* Every item that is not done yet. *done: how much of the work that is. */
-static tc_status do_items(const run_options *o, const an_unit *unit, job_device *device, ahead *next, job_files *files,
-                          progress *p, double *done, tc_err *err)
+static tc_status do_items(const run_options *o, const an_unit *unit, job_device *device,
+                          ahead *next, job_files *files, progress *p, double *done, tc_err *err)
 {
     const size_t n = unit->job->n_items;
     weights w;
@@ -62,11 +63,22 @@ static tc_status do_items(const run_options *o, const an_unit *unit, job_device 
 
     for (size_t i = (size_t)files->mark.item; st == TC_OK && i < n; i++) {
         const double all = weights_whole(&w, i, spool_to_write(files->spool));
-        const double from = forward(done, weights_before(&w, i) / all), to = forward(done, weights_before(&w, i + 1) / all);
+        const double from = forward(done, weights_before(&w, i) / all),
+                     to = forward(done, weights_before(&w, i + 1) / all);
         item_times times = { 0, 0 };
-        const item_work work = { .unit = unit, .index = i, .from = from, .to = to, .speed = w.speed, .times = &times,
-                                 .threads = o->threads, .all_threads = o->all_threads, .launch_ms = o->launch_ms,
-                                 .device = device, .ahead = next, .files = files, .progress = p,
+        const item_work work = { .unit = unit,
+                                 .index = i,
+                                 .from = from,
+                                 .to = to,
+                                 .speed = w.speed,
+                                 .times = &times,
+                                 .threads = o->threads,
+                                 .all_threads = o->all_threads,
+                                 .launch_ms = o->launch_ms,
+                                 .device = device,
+                                 .ahead = next,
+                                 .files = files,
+                                 .progress = p,
                                  .view = o->watched ? &v : NULL };
 
         files->mark.item = i;
@@ -76,13 +88,14 @@ static tc_status do_items(const run_options *o, const an_unit *unit, job_device 
             weights_on_cpu(&w);
         else if (st == TC_OK && times.portions > 0)
             weights_learn(&w, i, &times);
-        free(files->state);        /* one that was not of this item */
+        free(files->state); /* one that was not of this item */
         files->state = NULL;
         if (st == TC_OK && i + 1 < n)
             item_save_between(&work);
     }
     if (st == TC_OK)
-        forward(done, (weights_before(&w, n) + w.identifying) / weights_whole(&w, n, spool_to_write(files->spool)));
+        forward(done, (weights_before(&w, n) + w.identifying) /
+                          weights_whole(&w, n, spool_to_write(files->spool)));
     weights_free(&w);
     return st;
 }
@@ -91,7 +104,7 @@ static tc_status do_items(const run_options *o, const an_unit *unit, job_device 
 typedef struct writing {
     progress *p;
     const wu_job *job;
-    double before;             /* share of the job's work */
+    double before; /* share of the job's work */
 } writing;
 
 static void show_written(void *user, double share)
@@ -103,7 +116,8 @@ static void show_written(void *user, double share)
     progress_show(w->p, fraction, w->job->items[w->job->n_items - 1].name, w->job->n_items - 1);
 }
 
-static tc_status write_result(const char *path, const an_unit *unit, spool *s, writing *w, tc_err *err)
+static tc_status write_result(const char *path, const an_unit *unit, spool *s, writing *w,
+                              tc_err *err)
 {
     const wu_result_source source = { s, spool_read, spool_copy };
     const wu_written written = { show_written, w };
@@ -142,7 +156,8 @@ static void note_items(const an_unit *unit, progress *p)
     }
 }
 
-static tc_status do_job(const run_options *o, const an_unit *unit, job_files *files, progress *p, tc_err *err)
+static tc_status do_job(const run_options *o, const an_unit *unit, job_files *files, progress *p,
+                        tc_err *err)
 {
     const size_t n_items = unit->job->n_items;
     job_device device = { .open = NULL };
@@ -157,7 +172,8 @@ static tc_status do_job(const run_options *o, const an_unit *unit, job_files *fi
     if (st == TC_OK)
         st = find_device(o, unit->analysis, files, p, &device, err);
     if (st == TC_OK) {
-        progress_note(p, "%s: %zu item%s, %s on %s", o->input, n_items, n_items == 1 ? "" : "s", unit->analysis->name,
+        progress_note(p, "%s: %zu item%s, %s on %s", o->input, n_items, n_items == 1 ? "" : "s",
+                      unit->analysis->name,
                       device.open == NULL ? "the CPU" : device.open->info.name);
         if (unit->job->about != NULL)
             progress_note(p, "about this work: %s", unit->job->about);
@@ -233,8 +249,11 @@ tc_status run_job(const run_options *options, tc_err *err)
         p.n_items = unit.job->n_items;
         st = do_job(options, &unit, &files, &p, err);
     }
-    /* A client empties the slot itself: gigabytes take long to remove, and nothing can be asked meanwhile. */
-    job_files_close(&files, st == TC_OK ? bw_has_client() : st != TC_BAD_INPUT || files.mark.item > 0 || files.item_saved);
+    /* A client empties the slot itself: gigabytes take long to remove, and nothing can be asked
+     * meanwhile. */
+    job_files_close(&files, st == TC_OK
+                                ? bw_has_client()
+                                : st != TC_BAD_INPUT || files.mark.item > 0 || files.item_saved);
     an_unit_free(&unit);
     return st;
 }

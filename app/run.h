@@ -12,20 +12,20 @@
 #include "opencl/device.h"
 
 typedef struct run_options {
-    const char *input;         /* the work unit */
-    const char *output;        /* the result; appears when it is complete */
-    const char *checkpoint;    /* the two files of a job under way */
+    const char *input;      /* the work unit */
+    const char *output;     /* the result; appears when it is complete */
+    const char *checkpoint; /* the two files of a job under way */
     const char *spool;
-    unsigned threads;          /* >= 1; the most, or for any item exactly so many: */
+    unsigned threads; /* >= 1; the most, or for any item exactly so many: */
     bool all_threads;
-    ocl_wish wish;             /* which device */
-    tc_guard_act *driver_fault;        /* what becomes of a driver's crash (driver_fault.h) */
-    bool gpu_task;             /* the client gave a GPU: without one that works, leave and try later */
-    double launch_ms;          /* longest launch on a device */
-    double gpu_share;          /* of the time that launches may take, in (0, 1] */
-    const char *kernels;       /* a folder for compiled programs (opencl/kept.h), or NULL */
-    bool watched;              /* a graphics program may look: what it reads lies in the current folder */
-    bool quiet;                /* no progress on stderr */
+    ocl_wish wish;              /* which device */
+    tc_guard_act *driver_fault; /* what becomes of a driver's crash (driver_fault.h) */
+    bool gpu_task;       /* the client gave a GPU: without one that works, leave and try later */
+    double launch_ms;    /* longest launch on a device */
+    double gpu_share;    /* of the time that launches may take, in (0, 1] */
+    const char *kernels; /* a folder for compiled programs (opencl/kept.h), or NULL */
+    bool watched;        /* a graphics program may look: what it reads lies in the current folder */
+    bool quiet;          /* no progress on stderr */
 } run_options;
 
 /* Does the job from where it stands: begins it, or goes on from the checkpoint.

@@ -15,41 +15,45 @@ struct spool {
     char *path;
     const tc_poll *poll;
     int fd;
-    uint64_t size;           /* of the records that count */
-    uint32_t crc;            /* of those bytes */
+    uint64_t size; /* of the records that count */
+    uint32_t crc;  /* of those bytes */
     double to_write;
     size_t items, capacity;
-    uint64_t *at;            /* [items] where each record's tail begins */
+    uint64_t *at; /* [items] where each record's tail begins */
 };
 
 /* A record: the data of n_arrays; as many times { array_head, name, shape }; this tail. */
 typedef struct record_tail {
     char magic[4];
     uint32_t n_arrays;
-    uint64_t bytes;          /* of the data */
-    uint32_t head_bytes;     /* of what stands between the data and the tail */
-    uint32_t crc;            /* of these */
+    uint64_t bytes;      /* of the data */
+    uint32_t head_bytes; /* of what stands between the data and the tail */
+    uint32_t crc;        /* of these */
 } record_tail;
 
 typedef struct array_head {
     uint8_t kind, dtype, ndim;
-    uint8_t packed;          /* 0: the data are as they are; else these */
+    uint8_t packed; /* 0: the data are as they are; else these */
     uint32_t width;
     uint32_t name_length;
-    uint32_t crc;            /* of the data as they stand in the record */
-    uint64_t bytes;          /* of these */
-    uint64_t plain_bytes;    /* that were packed, and their CRC; else 0 */
+    uint32_t crc;         /* of the data as they stand in the record */
+    uint64_t bytes;       /* of these */
+    uint64_t plain_bytes; /* that were packed, and their CRC; else 0 */
     uint32_t plain_crc;
     uint32_t reserved;
 } array_head;
 
-enum { PACKED = 1, PACKED_DEFLATED = 2, PACKED_TEXT = 4 };
+enum {
+    PACKED = 1,
+    PACKED_DEFLATED = 2,
+    PACKED_TEXT = 4
+};
 
 static const char magic[4] = "TXSP";
 
 static uint32_t crc_more(uint32_t crc, const void *data, size_t n)
 {
-    return n == 0 ? crc : (uint32_t)crc32_z(crc, data, n);   /* zlib starts anew at NULL */
+    return n == 0 ? crc : (uint32_t)crc32_z(crc, data, n); /* zlib starts anew at NULL */
 }
 
 tc_status spool_open(const char *path, const tc_poll *poll, spool **out, tc_err *err)
@@ -93,7 +97,9 @@ static bool read_at(const spool *s, uint64_t at, void *data, size_t n)
 /* Whether the first `size` bytes are there and have this CRC. */
 static tc_status check_crc(const spool *s, uint64_t size, uint32_t crc, tc_err *err)
 {
-    enum { BLOCK = 1 << 16 };
+    enum {
+        BLOCK = 1 << 16
+    };
     unsigned char *const block = malloc(BLOCK);
     tc_status st = block == NULL ? tc_no_memory(err, "the spool") : TC_OK;
     uint32_t found = 0;
@@ -112,36 +118,38 @@ static tc_status check_crc(const spool *s, uint64_t size, uint32_t crc, tc_err *
     return st;
 }
 
-/* --- reading records ------------------------------------------------------------------ */
+/* --- reading records ------------------------------------------------------------------------- */
 
 /* The heads of a record, taken in order. */
 typedef struct heads {
     record_tail tail;
-    unsigned char *bytes;      /* [tail.head_bytes] */
+    unsigned char *bytes; /* [tail.head_bytes] */
     size_t used;
-    uint64_t at, left;         /* where the next array's data begin; bytes of data from there on */
+    uint64_t at, left; /* where the next array's data begin; bytes of data from there on */
     /* the array at hand */
     array_head head;
     char name[4 * WU_MAX_NAME];
-    wu_array_info info;        /* its name is the one above */
-    uint64_t plain;            /* bytes of its data */
-    uint64_t data;             /* where they begin, as they are here */
+    wu_array_info info; /* its name is the one above */
+    uint64_t plain;     /* bytes of its data */
+    uint64_t data;      /* where they begin, as they are here */
 } heads;
 
-/* Of the record whose tail begins at `at`; h->bytes is the caller's, also after a failure. TC_BAD_INPUT: that is none. */
+/* Of the record whose tail begins at `at`; h->bytes is the caller's, also after a failure.
+ * TC_BAD_INPUT: that is none. */
 static tc_status read_heads(const spool *s, uint64_t at, heads *h, tc_err *err)
 {
     record_tail *const t = &h->tail;
 
     *h = (heads){ .bytes = NULL };
-    if (read_at(s, at, t, sizeof *t) && memcmp(t->magic, magic, sizeof magic) == 0 && t->head_bytes <= at &&
-        t->bytes <= at - t->head_bytes) {
+    if (read_at(s, at, t, sizeof *t) && memcmp(t->magic, magic, sizeof magic) == 0 &&
+        t->head_bytes <= at && t->bytes <= at - t->head_bytes) {
         h->at = at - t->head_bytes - t->bytes;
         h->left = t->bytes;
         h->bytes = malloc((size_t)t->head_bytes + 1);
         if (h->bytes == NULL)
             return tc_no_memory(err, "the spool");
-        if (read_at(s, at - t->head_bytes, h->bytes, t->head_bytes) && crc_more(0, h->bytes, t->head_bytes) == t->crc)
+        if (read_at(s, at - t->head_bytes, h->bytes, t->head_bytes) &&
+            crc_more(0, h->bytes, t->head_bytes) == t->crc)
             return TC_OK;
     }
     return tc_fail(err, TC_BAD_INPUT, "%s: is corrupt", s->path);
@@ -162,11 +170,14 @@ static bool next_array(heads *h)
     wu_array_info *const info = &h->info;
     int ok;
 
-    if (!take(h, a, sizeof *a) || a->kind > WU_ONCE || a->dtype > WU_STR || a->ndim < 1 || a->ndim > WU_MAX_NDIM ||
-        a->name_length >= sizeof h->name || !take(h, h->name, a->name_length))
+    if (!take(h, a, sizeof *a) || a->kind > WU_ONCE || a->dtype > WU_STR || a->ndim < 1 ||
+        a->ndim > WU_MAX_NDIM || a->name_length >= sizeof h->name ||
+        !take(h, h->name, a->name_length))
         return false;
     h->name[a->name_length] = '\0';
-    *info = (wu_array_info){ .name = h->name, .dtype = (wu_dtype)a->dtype, .width = a->width, .ndim = a->ndim };
+    *info = (wu_array_info){
+        .name = h->name, .dtype = (wu_dtype)a->dtype, .width = a->width, .ndim = a->ndim
+    };
     if (!take(h, info->shape, a->ndim * sizeof info->shape[0]) || a->bytes > h->left)
         return false;
     h->plain = wu_array_bytes(info, &ok);
@@ -174,12 +185,16 @@ static bool next_array(heads *h)
     h->at += a->bytes;
     h->left -= a->bytes;
     /* Nothing is allocated that the record cannot fill. */
-    return ok && wu_dtype_size(info->dtype, info->width) > 0 && (a->packed != 0) == (a->kind == WU_OWN) && (a->packed != 0 || a->bytes == h->plain);
+    return ok && wu_dtype_size(info->dtype, info->width) > 0 &&
+           (a->packed != 0) == (a->kind == WU_OWN) && (a->packed != 0 || a->bytes == h->plain);
 }
 
 static wu_packed member_of(const array_head *a)
 {
-    return (wu_packed){ .size = a->plain_bytes, .packed = a->bytes, .crc = a->plain_crc, .deflated = (a->packed & PACKED_DEFLATED) != 0,
+    return (wu_packed){ .size = a->plain_bytes,
+                        .packed = a->bytes,
+                        .crc = a->plain_crc,
+                        .deflated = (a->packed & PACKED_DEFLATED) != 0,
                         .text = (a->packed & PACKED_TEXT) != 0 };
 }
 
@@ -188,7 +203,8 @@ static tc_status cannot_be_read(const spool *s, tc_err *err)
     return tc_fail(err, TC_IO, "%s: cannot be read back", s->path);
 }
 
-/* Hands the data of the array at hand to `give`, piece by piece. TC_IO: they are not what was written. */
+/* Hands the data of the array at hand to `give`, piece by piece. TC_IO: they are not what was
+ * written. */
 static tc_status read_data(const spool *s, const heads *h, wu_take give, void *user, tc_err *err)
 {
     unsigned char *const block = malloc(TC_BLOCK);
@@ -230,7 +246,8 @@ static tc_status add_array(const spool *s, const heads *h, wu_output *output, tc
 
     if (h->head.packed != 0)
         return wu_output_add_packed(output, &h->info, &packed, err);
-    st = wu_output_add(output, (wu_array_kind)h->head.kind, h->name, h->info.dtype, h->info.width, h->info.ndim, h->info.shape, &data, err);
+    st = wu_output_add(output, (wu_array_kind)h->head.kind, h->name, h->info.dtype, h->info.width,
+                       h->info.ndim, h->info.shape, &data, err);
     return st == TC_OK && data != NULL ? read_data(s, h, copy_to, &data, err) : st;
 }
 
@@ -263,7 +280,8 @@ tc_status spool_read(void *user, size_t index, const char *only, wu_output *outp
     return st;
 }
 
-tc_status spool_copy(void *user, size_t index, const char *array, wu_take give, void *taker, tc_err *err)
+tc_status spool_copy(void *user, size_t index, const char *array, wu_take give, void *taker,
+                     tc_err *err)
 {
     const spool *const s = user;
     heads h = { .bytes = NULL };
@@ -282,7 +300,7 @@ tc_status spool_copy(void *user, size_t index, const char *array, wu_take give, 
     return st;
 }
 
-/* --- which records count ------------------------------------------------------------------ */
+/* --- which records count --------------------------------------------------------------------- */
 
 /* The record whose tail begins at `at` comes after those that are known. */
 static tc_status add_record(spool *s, uint64_t at, tc_err *err)
@@ -347,7 +365,7 @@ tc_status spool_keep(spool *s, uint64_t size, uint32_t crc, uint64_t items, tc_e
     if (st != TC_OK)
         forget_records(s);
     if (st != TC_OK && st != TC_BAD_INPUT)
-        return st;             /* all is kept for the next time */
+        return st; /* all is kept for the next time */
     s->size = st == TC_OK ? size : 0;
     s->crc = st == TC_OK ? crc : 0;
     if (ftruncate(s->fd, (off_t)s->size) != 0)
@@ -360,7 +378,7 @@ double spool_to_write(const spool *s)
     return s->to_write;
 }
 
-/* --- writing a record ------------------------------------------------------------------ */
+/* --- writing a record ------------------------------------------------------------------------ */
 
 /* A record as it is being written. */
 typedef struct record {
@@ -368,18 +386,19 @@ typedef struct record {
     const tc_poll *poll;
     const wu_written *written;
     wu_packer *packer;
-    double done, all;          /* bytes of data */
-    uint64_t at;               /* where the next piece goes */
-    uint32_t crc;              /* of the file up to there */
-    uint32_t data_crc;         /* of the array at hand */
-    unsigned char waiting[1 << 14];    /* the last n_waiting bytes, which are not written yet */
+    double done, all;               /* bytes of data */
+    uint64_t at;                    /* where the next piece goes */
+    uint32_t crc;                   /* of the file up to there */
+    uint32_t data_crc;              /* of the array at hand */
+    unsigned char waiting[1 << 14]; /* the last n_waiting bytes, which are not written yet */
     size_t n_waiting;
 } record;
 
 static tc_status write_now(const record *r, uint64_t at, const void *data, size_t n, tc_err *err)
 {
-    return tc_write_at(r->s->fd, at, data, n) ? TC_OK
-                                              : tc_fail(err, TC_IO, "%s: cannot be written: %s", r->s->path, strerror(errno));
+    return tc_write_at(r->s->fd, at, data, n)
+               ? TC_OK
+               : tc_fail(err, TC_IO, "%s: cannot be written: %s", r->s->path, strerror(errno));
 }
 
 static tc_status write_waiting(record *r, tc_err *err)
@@ -425,7 +444,8 @@ static tc_status write_data(record *r, const wu_out_array *a, tc_err *err)
 
     for (size_t at = 0, end; st == TC_OK && at < bytes; at = end) {
         end = tc_block_end(at, bytes);
-        st = a->kind == WU_OWN ? wu_packer_write(r->packer, data + at, end - at, err) : write_piece(r, data + at, end - at, err);
+        st = a->kind == WU_OWN ? wu_packer_write(r->packer, data + at, end - at, err)
+                               : write_piece(r, data + at, end - at, err);
         r->done += (double)(end - at);
         if (st == TC_OK)
             st = tc_ask(r->poll, err);
@@ -436,13 +456,20 @@ static tc_status write_data(record *r, const wu_out_array *a, tc_err *err)
 }
 
 /* What a record says of an array whose data have been written from `begin` on. */
-static array_head head_of(const record *r, const wu_out_array *a, uint64_t begin, const wu_packed *packed)
+static array_head head_of(const record *r, const wu_out_array *a, uint64_t begin,
+                          const wu_packed *packed)
 {
-    array_head head = { .kind = (uint8_t)a->kind, .dtype = (uint8_t)a->info.dtype, .ndim = (uint8_t)a->info.ndim, .width = a->info.width,
-                        .name_length = (uint32_t)strlen(a->info.name), .crc = r->data_crc, .bytes = r->at - begin };
+    array_head head = { .kind = (uint8_t)a->kind,
+                        .dtype = (uint8_t)a->info.dtype,
+                        .ndim = (uint8_t)a->info.ndim,
+                        .width = a->info.width,
+                        .name_length = (uint32_t)strlen(a->info.name),
+                        .crc = r->data_crc,
+                        .bytes = r->at - begin };
 
     if (a->kind == WU_OWN) {
-        head.packed = (uint8_t)(PACKED | (packed->deflated ? PACKED_DEFLATED : 0) | (packed->text ? PACKED_TEXT : 0));
+        head.packed = (uint8_t)(PACKED | (packed->deflated ? PACKED_DEFLATED : 0) |
+                                (packed->text ? PACKED_TEXT : 0));
         head.plain_bytes = packed->size;
         head.plain_crc = packed->crc;
     }
@@ -467,7 +494,8 @@ static tc_status write_array(record *r, const wu_out_array *a, array_head *head,
 }
 
 /* Heads and tail: r->data_crc becomes that of the heads. */
-static tc_status write_heads(record *r, const wu_output *output, const array_head *all, uint64_t bytes, tc_err *err)
+static tc_status write_heads(record *r, const wu_output *output, const array_head *all,
+                             uint64_t bytes, tc_err *err)
 {
     const uint64_t begin = r->at;
     record_tail tail = { .n_arrays = (uint32_t)output->n, .bytes = bytes };
@@ -489,12 +517,14 @@ static tc_status write_heads(record *r, const wu_output *output, const array_hea
     return st == TC_OK ? write_piece(r, &tail, sizeof tail, err) : st;
 }
 
-tc_status spool_append(spool *s, const wu_output *output, unsigned threads, const tc_poll *poll, const wu_written *written, tc_err *err)
+tc_status spool_append(spool *s, const wu_output *output, unsigned threads, const tc_poll *poll,
+                       const wu_written *written, tc_err *err)
 {
     record r = { .s = s, .poll = poll, .written = written, .at = s->size, .crc = s->crc };
     array_head *const all = calloc(output->n + 1, sizeof *all);
     tc_status st = all == NULL ? tc_no_memory(err, "the spool")
-                               : wu_packer_create(WU_NPZ_LEVEL, threads, s->path, write_piece, &r, &r.packer, err);
+                               : wu_packer_create(WU_NPZ_LEVEL, threads, s->path, write_piece, &r,
+                                                  &r.packer, err);
     double more = 0;
 
     for (size_t i = 0; i < output->n; i++)

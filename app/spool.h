@@ -16,18 +16,22 @@ typedef struct spool spool;
 tc_status spool_open(const char *path, const tc_poll *poll, spool **out, tc_err *err);
 /* Keeps the first `size` bytes, which hold `items` records and have this CRC,
  * and drops what follows; size 0 empties the spool. TC_BAD_INPUT when those
- * bytes are not there or not the same: the spool is then empty. After another failure it is as it was, for the next time. */
+ * bytes are not there or not the same: the spool is then empty. After another failure it is as it
+ * was, for the next time. */
 tc_status spool_keep(spool *s, uint64_t size, uint32_t crc, uint64_t items, tc_err *err);
-/* Appends an item's output, its WU_OWN arrays packed by so many threads. poll: asked meanwhile, in place of the spool's; written: may
- * be NULL. */
-tc_status spool_append(spool *s, const wu_output *output, unsigned threads, const tc_poll *poll, const wu_written *written, tc_err *err);
-/* What writing the result from all records will take, in bytes that are packed meanwhile: see WU_COPIED. */
+/* Appends an item's output, its WU_OWN arrays packed by so many threads. poll: asked meanwhile, in
+ * place of the spool's; written: may be NULL. */
+tc_status spool_append(spool *s, const wu_output *output, unsigned threads, const tc_poll *poll,
+                       const wu_written *written, tc_err *err);
+/* What writing the result from all records will take, in bytes that are packed meanwhile: see
+ * WU_COPIED. */
 double spool_to_write(const spool *s);
 /* Makes everything appended durable; size and CRC are for the checkpoint. */
 tc_status spool_sync(spool *s, uint64_t *size, uint32_t *crc, tc_err *err);
 /* The functions of a wu_result_source, with the spool as `user`. */
 tc_status spool_read(void *user, size_t index, const char *only, wu_output *output, tc_err *err);
-tc_status spool_copy(void *user, size_t index, const char *array, wu_take take, void *taker, tc_err *err);
+tc_status spool_copy(void *user, size_t index, const char *array, wu_take take, void *taker,
+                     tc_err *err);
 /* Closes it; the file stays. */
 void spool_close(spool **s);
 

@@ -13,7 +13,10 @@
 #include "app/base/os.h"
 
 /* Seconds between pictures, and since the last sign of a graphics program. */
-enum { VIEW_PAUSE = 2, VIEW_PATIENCE = 5 };
+enum {
+    VIEW_PAUSE = 2,
+    VIEW_PATIENCE = 5
+};
 /* The share of the time that pictures may take: one in so many. */
 #define VIEW_SHARE 200
 
@@ -29,11 +32,13 @@ bool view_wanted(view *v)
     return stat(VIEW_WATCHED, &info) == 0 && difftime(time(NULL), info.st_mtime) <= VIEW_PATIENCE;
 }
 
-/* The item's middle slice, every so many pixels, from black to white, and what has been found there. */
+/* The item's middle slice, every so many pixels, from black to white, and what has been found
+ * there. */
 static void draw(view_file *f, const an_analysis *analysis, const an_work *work, const void *state)
 {
     const wu_pixels *const px = work->pixels;
-    const uint32_t longest = px->nx > px->ny ? px->nx : px->ny, every = (longest + VIEW_SIDE - 1) / VIEW_SIDE;
+    const uint32_t longest = px->nx > px->ny ? px->nx : px->ny,
+                   every = (longest + VIEW_SIDE - 1) / VIEW_SIDE;
     const size_t slice = (size_t)(px->nz / 2) * px->nx * px->ny;
     unsigned lo = UINT16_MAX, hi = 0;
 
@@ -42,7 +47,8 @@ static void draw(view_file *f, const an_analysis *analysis, const an_work *work,
     for (int pass = 0; pass < 2; pass++)
         for (uint32_t y = 0; y < f->ny; y++)
             for (uint32_t x = 0; x < f->nx; x++) {
-                const size_t at = slice + (size_t)y * every * px->nx + (size_t)x * every, to = (size_t)y * f->nx + x;
+                const size_t at = slice + (size_t)y * every * px->nx + (size_t)x * every,
+                             to = (size_t)y * f->nx + x;
                 const unsigned grey = wu_grey(px, at);
 
                 lo = grey < lo ? grey : lo;
@@ -69,14 +75,15 @@ static void write_file(view_file *f)
     if (fd < 0)
         return;
     memcpy(f->magic, VIEW_MAGIC, sizeof f->magic);
-    f->crc = (uint32_t)crc32_z(crc32_z(0, NULL, 0), (const unsigned char *)f + from, sizeof *f - from);
+    f->crc =
+        (uint32_t)crc32_z(crc32_z(0, NULL, 0), (const unsigned char *)f + from, sizeof *f - from);
     /* One that is cut off is no picture, as its CRC says. */
     (void)tc_write_at(fd, 0, f, sizeof *f);
     close(fd);
 }
 
-void view_write(view *v, const an_analysis *analysis, const an_work *work, const void *state, double fraction, size_t item,
-                const wu_job *job)
+void view_write(view *v, const an_analysis *analysis, const an_work *work, const void *state,
+                double fraction, size_t item, const wu_job *job)
 {
     view_file *const f = calloc(1, sizeof *f);
 

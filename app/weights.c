@@ -6,8 +6,11 @@ tc_status weights_of(const an_unit *unit, bool on_device, weights *w, tc_err *er
 {
     const size_t n = unit->job->n_items;
 
-    *w = (weights){ .n = n, .speed = on_device ? AN_DEVICE_SPEED : 1, .host = calloc(n + 1, sizeof *w->host),
-                    .portions = calloc(n + 1, sizeof *w->portions), .writing = calloc(n + 1, sizeof *w->writing) };
+    *w = (weights){ .n = n,
+                    .speed = on_device ? AN_DEVICE_SPEED : 1,
+                    .host = calloc(n + 1, sizeof *w->host),
+                    .portions = calloc(n + 1, sizeof *w->portions),
+                    .writing = calloc(n + 1, sizeof *w->writing) };
     if (w->host == NULL || w->portions == NULL || w->writing == NULL)
         return tc_no_memory(err, "the items");
     for (size_t i = n; i-- > 0;) {

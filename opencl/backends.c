@@ -26,14 +26,18 @@ const an_backend *ocl_backend(const char *analysis)
     return NULL;
 }
 
-static tc_status known_answers(const an_analysis *analysis, ocl_device *device, const tc_poll *poll, tc_err *err)
+static tc_status known_answers(const an_analysis *analysis, ocl_device *device, const tc_poll *poll,
+                               tc_err *err)
 {
     const tc_status st = ocl_selftest(device, analysis->uses_floats, poll, err);
 
-    return st == TC_OK ? an_selftest_run(analysis, ocl_backend(analysis->name), device, 1, poll, err) : st;
+    return st == TC_OK
+               ? an_selftest_run(analysis, ocl_backend(analysis->name), device, 1, poll, err)
+               : st;
 }
 
-tc_status ocl_check_device(const an_analysis *analysis, ocl_device *device, const tc_poll *poll, tc_err *err)
+tc_status ocl_check_device(const an_analysis *analysis, ocl_device *device, const tc_poll *poll,
+                           tc_err *err)
 {
     const char *const name = device->info.name;
     tc_status st = known_answers(analysis, device, poll, err);
@@ -43,7 +47,7 @@ tc_status ocl_check_device(const an_analysis *analysis, ocl_device *device, cons
         st = known_answers(analysis, device, poll, err);
     }
     if (st == TC_TOO_LARGE)
-        st = TC_DEVICE;        /* what is too small for the self-tests is of no use */
+        st = TC_DEVICE; /* what is too small for the self-tests is of no use */
     /* A wrong answer is told without the device, which the analyses do not know. */
     if (st != TC_OK && err != NULL && strncmp(err->message, name, strlen(name)) != 0) {
         const tc_err why = *err;

@@ -1,8 +1,8 @@
 /*
- * The OpenCL backend of cellcount. The device prepares grey values, thresholds, fills holes, labels,
- * measures, and computes distances; joining maxima, which is sequential, and what
- * follows it are left to phases of the CPU backend, whose worker this one contains.
- * So is a split by intensity, from the threshold on, and a table of regions that would be too large.
+ * The OpenCL backend of cellcount. The device prepares grey values, thresholds, fills holes,
+ * labels, measures, and computes distances; joining maxima, which is sequential, and what follows
+ * it are left to phases of the CPU backend, whose worker this one contains. So is a split by
+ * intensity, from the threshold on, and a table of regions that would be too large.
  *
  * A picture that does not fit the device is prepared, thresholded and filled by the
  * host, labelled on the device in strips of rows, and joined along the strips'
@@ -18,42 +18,43 @@
 extern const ocl_source ocl_source_cellcount;
 
 /* The largest disc of an opening for a device that is a processor. */
-enum { MAX_GROUP = 256, MOST_CPU_RADIUS = 8 };
-
-static const char *const kernel_names[STAGES] = {
-    [SMOOTH_X] = "cc_smooth_x",
-    [SMOOTH_Y] = "cc_smooth_y",
-    [EXTREME] = "cc_disc",
-    [GROUND] = "cc_disc",
-    [GROUND_SUMS] = "cc_sums",
-    [GROUND_MEAN] = "cc_mean",
-    [LOCAL_SUMS] = "cc_sums",
-    [LOCAL_MEAN] = "cc_mean",
-    [HISTOGRAM] = "cc_histogram8",
-    [MASK] = "cc_mask",
-    [BACKGROUND_TILES] = "cc_tiles",
-    [BACKGROUND_ROWS] = "cc_join_rows",
-    [BACKGROUND_COLUMNS] = "cc_join_columns",
-    [BORDER_ROOTS] = "cc_border_roots",
-    [OUTSIDE] = "cc_mark_outside",
-    [FILL] = "cc_fill",
-    [TILES] = "cc_tiles",
-    [JOIN_ROWS] = "cc_join_rows",
-    [JOIN_COLUMNS] = "cc_join_columns",
-    [COUNT] = "cc_count",
-    [NUMBER] = "cc_number",
-    [PAINT] = "cc_paint",
-    [TABLE] = "cc_clear_table",
-    [MEASURE] = "cc_measure",
-    [RELABEL] = "cc_relabel",
-    [ROOTS] = "cc_roots",
-    [DISTANCE_ROWS] = "cc_distance_rows",
-    [DISTANCE_COLUMNS] = "cc_distance_columns",
-    [ASCEND] = "cc_ascend",
-    [MAXIMA] = "cc_maxima"
+enum {
+    MAX_GROUP = 256,
+    MOST_CPU_RADIUS = 8
 };
 
-/* --- what is done in which order ---------------------------------------------------- */
+static const char *const kernel_names[STAGES] = { [SMOOTH_X] = "cc_smooth_x",
+                                                  [SMOOTH_Y] = "cc_smooth_y",
+                                                  [EXTREME] = "cc_disc",
+                                                  [GROUND] = "cc_disc",
+                                                  [GROUND_SUMS] = "cc_sums",
+                                                  [GROUND_MEAN] = "cc_mean",
+                                                  [LOCAL_SUMS] = "cc_sums",
+                                                  [LOCAL_MEAN] = "cc_mean",
+                                                  [HISTOGRAM] = "cc_histogram8",
+                                                  [MASK] = "cc_mask",
+                                                  [BACKGROUND_TILES] = "cc_tiles",
+                                                  [BACKGROUND_ROWS] = "cc_join_rows",
+                                                  [BACKGROUND_COLUMNS] = "cc_join_columns",
+                                                  [BORDER_ROOTS] = "cc_border_roots",
+                                                  [OUTSIDE] = "cc_mark_outside",
+                                                  [FILL] = "cc_fill",
+                                                  [TILES] = "cc_tiles",
+                                                  [JOIN_ROWS] = "cc_join_rows",
+                                                  [JOIN_COLUMNS] = "cc_join_columns",
+                                                  [COUNT] = "cc_count",
+                                                  [NUMBER] = "cc_number",
+                                                  [PAINT] = "cc_paint",
+                                                  [TABLE] = "cc_clear_table",
+                                                  [MEASURE] = "cc_measure",
+                                                  [RELABEL] = "cc_relabel",
+                                                  [ROOTS] = "cc_roots",
+                                                  [DISTANCE_ROWS] = "cc_distance_rows",
+                                                  [DISTANCE_COLUMNS] = "cc_distance_columns",
+                                                  [ASCEND] = "cc_ascend",
+                                                  [MAXIMA] = "cc_maxima" };
+
+/* --- what is done in which order ------------------------------------------------------------- */
 
 /* Whether the device goes on from the threshold. */
 static bool goes_on(const cc_cl_worker *w)
@@ -70,18 +71,13 @@ static bool has_step(const cc_cl_worker *w, cc_stage s)
         return false;
     switch (s) {
     case SMOOTH_X:
-    case SMOOTH_Y:
-        return cc_has_step(p, CC_SMOOTH);
+    case SMOOTH_Y: return cc_has_step(p, CC_SMOOTH);
     case EXTREME:
-    case GROUND:
-        return cc_has_step(p, CC_EXTREME);
+    case GROUND: return cc_has_step(p, CC_EXTREME);
     case GROUND_SUMS:
-    case GROUND_MEAN:
-        return cc_has_step(p, CC_GROUND) && !cc_has_step(p, CC_EXTREME);
-    case READ_VALUES:
-        return !goes_on(w);
-    default:
-        return cc_has_step(p, CC_LOCALLY);
+    case GROUND_MEAN: return cc_has_step(p, CC_GROUND) && !cc_has_step(p, CC_EXTREME);
+    case READ_VALUES: return !goes_on(w);
+    default: return cc_has_step(p, CC_LOCALLY);
     }
 }
 
@@ -145,32 +141,25 @@ static uint64_t stage_work(const cc_cl_worker *w, cc_stage s)
 {
     switch (s) {
     case BACKGROUND_TILES:
-    case TILES:
-        return up_to(w->rows, CC_TILE);
+    case TILES: return up_to(w->rows, CC_TILE);
     case BACKGROUND_ROWS:
-    case JOIN_ROWS:
-        return up_to(w->rows, CC_TILE) - 1;
+    case JOIN_ROWS: return up_to(w->rows, CC_TILE) - 1;
     case BORDER_ROOTS:
-    case OUTSIDE:
-        return 1;
-    case TABLE:
-        return up_to(w->table_rows, w->group);
-    case MEASURE:
-        return up_to(w->rows, CC_TILE);
+    case OUTSIDE: return 1;
+    case TABLE: return up_to(w->table_rows, w->group);
+    case MEASURE: return up_to(w->rows, CC_TILE);
     case COUNT:
-    case NUMBER:
-        return up_to(strip_words(w), w->group * CC_PER_ITEM);
-    case DISTANCE_COLUMNS:
-        return w->nx;
-    default:
-        return w->rows;        /* rows of pixels */
+    case NUMBER: return up_to(strip_words(w), w->group * CC_PER_ITEM);
+    case DISTANCE_COLUMNS: return w->nx;
+    default: return w->rows; /* rows of pixels */
     }
 }
 
-/* --- steps ----------------------------------------------------------------------------- */
+/* --- steps ----------------------------------------------------------------------------------- */
 
 /* Rows of int32 from a buffer into a plane of the whole picture. */
-static tc_status read_rows(cc_cl_worker *w, int from, int32_t *plane, uint64_t first, uint64_t count, tc_err *err)
+static tc_status read_rows(cc_cl_worker *w, int from, int32_t *plane, uint64_t first,
+                           uint64_t count, tc_err *err)
 {
     const size_t row = (size_t)w->nx * sizeof *plane;
 
@@ -189,11 +178,11 @@ static tc_status do_part(cc_cl_worker *w, cc_state *state, uint64_t count, tc_er
     case READ_VALUES:
         values = cc_host_prepared(w->host);
         return ocl_get(&w->ocl, w->values, w->done * row,
-                       (char *)(values->u8 != NULL ? (void *)values->u8 : values->u16) + w->done * row, count * row, err);
-    case READ_LABELS:
-        return read_rows(w, B_OTHER, state->plane, w->done, count, err);
-    case READ_DISTANCES:
-        return read_rows(w, B_DISTANCE, state->plane, w->done, count, err);
+                       (char *)(values->u8 != NULL ? (void *)values->u8 : values->u16) +
+                           w->done * row,
+                       count * row, err);
+    case READ_LABELS: return read_rows(w, B_OTHER, state->plane, w->done, count, err);
+    case READ_DISTANCES: return read_rows(w, B_DISTANCE, state->plane, w->done, count, err);
     case READ_ROOTS:
     case READ_MAXIMA:
         roots = cc_host_roots(w->host);
@@ -201,19 +190,21 @@ static tc_status do_part(cc_cl_worker *w, cc_state *state, uint64_t count, tc_er
             return tc_no_memory(err, "cellcount");
         return read_rows(w, w->stage == READ_ROOTS ? B_OTHER : B_LINK, roots, w->done, count, err);
     default:
-        return ocl_end_launch(&w->ocl, cc_launch(w, w->done, count, err), &w->pace[w->stage], count, err);
+        return ocl_end_launch(&w->ocl, cc_launch(w, w->done, count, err), &w->pace[w->stage], count,
+                              err);
     }
 }
 
-/* --- the ends of stages ---------------------------------------------------------------- */
+/* --- the ends of stages ---------------------------------------------------------------------- */
 
 static tc_status end_histogram(cc_cl_worker *w, cc_state *state, tc_err *err)
 {
     const uint32_t size = (uint32_t)1 << w->ocl.work->pixels->bits;
     uint32_t *const counts = malloc(size * sizeof *counts);
     uint64_t *const wide = malloc(size * sizeof *wide);
-    tc_status st = counts == NULL || wide == NULL ? tc_no_memory(err, "the histogram")
-                 : ocl_get(&w->ocl, B_HISTOGRAM, 0, counts, size * sizeof *counts, err);
+    tc_status st = counts == NULL || wide == NULL
+                       ? tc_no_memory(err, "the histogram")
+                       : ocl_get(&w->ocl, B_HISTOGRAM, 0, counts, size * sizeof *counts, err);
 
     if (st == TC_OK) {
         for (uint32_t v = 0; v < size; v++)
@@ -240,23 +231,22 @@ static tc_status make_table(cc_cl_worker *w, uint32_t regions, tc_err *err)
     if (w->too_many || (!filters && rows > cc_table_rows(w->nx, w->ny)))
         return TC_OK;
     w->table_rows = (size_t)rows;
-    const ocl_need needs[] = {
-        { B_TABLE, bytes, "cellcount", NULL },
-        { B_NOW, filters ? rows * sizeof(cl_int) : 0, "cellcount", NULL }
-    };
+    const ocl_need needs[] = { { B_TABLE, bytes, "cellcount", NULL },
+                               { B_NOW, filters ? rows * sizeof(cl_int) : 0, "cellcount", NULL } };
     return ocl_make_buffers(&w->ocl, needs, 2, err);
 }
 
 /* A row of the device's table. */
 static cc_region region_of(const uint32_t *row)
 {
-    const cc_region r = {
-        .sum_y = row[CC_SUM_Y] | (uint64_t)row[CC_SUM_Y + 1] << 32,
-        .sum_x = row[CC_SUM_X] | (uint64_t)row[CC_SUM_X + 1] << 32,
-        .sum_grey = row[CC_SUM_GREY] | (uint64_t)row[CC_SUM_GREY + 1] << 32,
-        .area = row[CC_AREA],
-        .y0 = (uint16_t)row[CC_Y0], .x0 = (uint16_t)row[CC_X0], .y1 = (uint16_t)row[CC_Y1], .x1 = (uint16_t)row[CC_X1]
-    };
+    const cc_region r = { .sum_y = row[CC_SUM_Y] | (uint64_t)row[CC_SUM_Y + 1] << 32,
+                          .sum_x = row[CC_SUM_X] | (uint64_t)row[CC_SUM_X + 1] << 32,
+                          .sum_grey = row[CC_SUM_GREY] | (uint64_t)row[CC_SUM_GREY + 1] << 32,
+                          .area = row[CC_AREA],
+                          .y0 = (uint16_t)row[CC_Y0],
+                          .x0 = (uint16_t)row[CC_X0],
+                          .y1 = (uint16_t)row[CC_Y1],
+                          .x1 = (uint16_t)row[CC_X1] };
 
     return r;
 }
@@ -269,14 +259,17 @@ static tc_status end_measure(cc_cl_worker *w, cc_state *state, tc_err *err)
     uint32_t *const rows = malloc(w->table_rows * CC_COLUMNS * sizeof *rows);
     int32_t *const now = calloc(w->table_rows, sizeof *now);
     size_t label = 0;
-    tc_status st = rows == NULL || now == NULL ? tc_no_memory(err, "the regions")
-                 : ocl_get(&w->ocl, B_TABLE, 0, rows, w->table_rows * CC_COLUMNS * sizeof *rows, err);
+    tc_status st =
+        rows == NULL || now == NULL
+            ? tc_no_memory(err, "the regions")
+            : ocl_get(&w->ocl, B_TABLE, 0, rows, w->table_rows * CC_COLUMNS * sizeof *rows, err);
 
     for (size_t i = 1, end; st == TC_OK && i < w->table_rows; st = tc_ask(w->ocl.work->poll, err))
         for (end = tc_block_end(i, w->table_rows); i < end; i++) {
             const cc_region r = region_of(rows + i * CC_COLUMNS);
 
-            if (!cc_kept(w->params, r.area, cc_at_border(r.x0, r.y0, r.x1, r.y1, w->nx, w->ny) != 0))
+            if (!cc_kept(w->params, r.area,
+                         cc_at_border(r.x0, r.y0, r.x1, r.y1, w->nx, w->ny) != 0))
                 continue;
             now[i] = (int32_t)++label;
             if (label < room)
@@ -340,7 +333,8 @@ static tc_status put_pixels(cc_cl_worker *w, tc_err *err)
 {
     const wu_pixels *const px = w->ocl.work->pixels;
 
-    return ocl_put(&w->ocl, B_PIXELS, 0, ocl_pixels_from(px, 0), strip_pixels(w) * (px->bits / 8), err);
+    return ocl_put(&w->ocl, B_PIXELS, 0, ocl_pixels_from(px, 0), strip_pixels(w) * (px->bits / 8),
+                   err);
 }
 
 static tc_status begin_strip(cc_cl_worker *w, uint32_t y0, tc_err *err)
@@ -355,7 +349,8 @@ static tc_status begin_strip(cc_cl_worker *w, uint32_t y0, tc_err *err)
         w->stage++;
     if (!in_strips(w))
         return put_pixels(w, err);
-    return ocl_put(&w->ocl, B_MASK, 0, (const char *)cc_host_bits(w->host) + y0 * row, w->rows * row, err);
+    return ocl_put(&w->ocl, B_MASK, 0, (const char *)cc_host_bits(w->host) + y0 * row,
+                   w->rows * row, err);
 }
 
 /* The device has nothing more to do. */
@@ -372,7 +367,8 @@ static tc_status finish_device(cc_cl_worker *w, cc_state *state, tc_err *err)
         return TC_OK;
     }
     w->host_only = true;
-    st = cc_host_resume(w->host, w->params->split ? CC_SADDLES : CC_PARTS, in_strips(w) ? w->strip_rows : 0, err);
+    st = cc_host_resume(w->host, w->params->split ? CC_SADDLES : CC_PARTS,
+                        in_strips(w) ? w->strip_rows : 0, err);
     /* The plane holds the distances. */
     if (st == TC_OK && w->params->split)
         state->head.portions_done = (uint64_t)CC_KEPT * cc_bands(w->nx, w->ny);
@@ -391,7 +387,8 @@ static tc_status end_stage(cc_cl_worker *w, cc_state *state, tc_err *err)
         st = end_measure(w, state, err);
     else if (w->stage == READ_ROOTS)
         st = end_roots(w, err);
-    else if (w->stage == SMOOTH_Y || w->stage == GROUND || w->stage == GROUND_MEAN || w->stage == LOCAL_MEAN)
+    else if (w->stage == SMOOTH_Y || w->stage == GROUND || w->stage == GROUND_MEAN ||
+             w->stage == LOCAL_MEAN)
         w->values = next_values(w);
     if (st != TC_OK)
         return st;
@@ -404,7 +401,7 @@ static tc_status end_stage(cc_cl_worker *w, cc_state *state, tc_err *err)
     return w->stage == STAGES ? finish_device(w, state, err) : TC_OK;
 }
 
-/* --- the backend ------------------------------------------------------------------------ */
+/* --- the backend ----------------------------------------------------------------------------- */
 
 /* Progress in the plan's portions: the device's part counts as the first half. */
 static uint64_t position(const cc_cl_worker *w)
@@ -485,14 +482,17 @@ static tc_status make_kernels(cc_cl_worker *w, tc_err *err)
     if (deep && names[HISTOGRAM] != NULL)
         names[HISTOGRAM] = "cc_histogram16";
     w->group = ocl_group_size(w->ocl.device, MAX_GROUP);
-    return ocl_build(&w->ocl, &ocl_source_cellcount, false, names, STAGES, err, "-DGROUP=%zu -DPIXEL=%s -DPIXEL16=%s16 -DSUM=%s%s", w->group,
-                     deep ? "ushort" : "uchar", deep ? "ushort" : "uchar", deep ? "ulong" : "uint", cc_prepares(w->params) ? " -DPREPARE" : "");
+    return ocl_build(&w->ocl, &ocl_source_cellcount, false, names, STAGES, err,
+                     "-DGROUP=%zu -DPIXEL=%s -DPIXEL16=%s16 -DSUM=%s%s", w->group,
+                     deep ? "ushort" : "uchar", deep ? "ushort" : "uchar", deep ? "ulong" : "uint",
+                     cc_prepares(w->params) ? " -DPREPARE" : "");
 }
 
 /* Planes for preparing grey values. */
 static unsigned prepared_planes(const cc_params *p)
 {
-    const int steps = cc_has_step(p, CC_SMOOTH) + cc_has_step(p, CC_GROUND) + cc_has_step(p, CC_LOCALLY);
+    const int steps =
+        cc_has_step(p, CC_SMOOTH) + cc_has_step(p, CC_GROUND) + cc_has_step(p, CC_LOCALLY);
 
     return (unsigned)(steps < 2 ? steps : 2) + cc_has_step(p, CC_EXTREME);
 }
@@ -508,13 +508,15 @@ static uint64_t link_bytes(const cc_cl_worker *w, uint64_t rows)
 /* Device bytes for a strip of so many rows. */
 static uint64_t strip_bytes(const cc_cl_worker *w, uint64_t rows, bool whole)
 {
-    const uint64_t n = rows * w->nx, table = cc_table_rows(w->nx, (uint32_t)rows) * (CC_COLUMNS + 1) * sizeof(cl_uint);
-    const uint64_t planes = (w->params->split ? 2 : 1) * sizeof(cl_int), grey = 1 + (uint64_t)prepared_planes(w->params);
+    const uint64_t n = rows * w->nx, table = cc_table_rows(w->nx, (uint32_t)rows) *
+                                             (CC_COLUMNS + 1) * sizeof(cl_uint);
+    const uint64_t planes = (w->params->split ? 2 : 1) * sizeof(cl_int),
+                   grey = 1 + (uint64_t)prepared_planes(w->params);
     const uint64_t pixels = w->ocl.work->pixels->bits / 8 * grey;
 
-    return n * (planes + (whole ? pixels : 0)) + link_bytes(w, rows) + n / 64 + (whole ? table : 0)
-         + (whole ? 3 : 2) * rows * w->stride * sizeof(cl_uint)
-         + ((uint64_t)1 << 19) + 8 * (w->nx + rows);
+    return n * (planes + (whole ? pixels : 0)) + link_bytes(w, rows) + n / 64 +
+           (whole ? table : 0) + (whole ? 3 : 2) * rows * w->stride * sizeof(cl_uint) +
+           ((uint64_t)1 << 19) + 8 * (w->nx + rows);
 }
 
 static void choose_strips(cc_cl_worker *w)
@@ -523,7 +525,8 @@ static void choose_strips(cc_cl_worker *w)
     const uint64_t room = d->memory_limit - d->memory_used;
     uint64_t rows = w->ny;
 
-    if (strip_bytes(w, rows, true) > room || rows * w->nx * sizeof(cl_int) > d->info.max_alloc_bytes) {
+    if (strip_bytes(w, rows, true) > room ||
+        rows * w->nx * sizeof(cl_int) > d->info.max_alloc_bytes) {
         rows = CC_TILE;
         while (rows * 2 < w->ny && strip_bytes(w, rows * 2, false) <= room &&
                rows * 2 * w->nx * sizeof(cl_int) <= d->info.max_alloc_bytes)
@@ -534,9 +537,11 @@ static void choose_strips(cc_cl_worker *w)
 
 static tc_status make_buffers(cc_cl_worker *w, tc_err *err)
 {
-    const uint64_t n = (uint64_t)w->strip_rows * w->nx, split = w->params->split, whole = !in_strips(w);
+    const uint64_t n = (uint64_t)w->strip_rows * w->nx, split = w->params->split,
+                   whole = !in_strips(w);
     const uint64_t grey_values = (uint64_t)1 << w->ocl.work->pixels->bits, word = sizeof(cl_uint);
-    const uint64_t pixels = whole * n * (w->ocl.work->pixels->bits / 8), planes = prepared_planes(w->params);
+    const uint64_t pixels = whole * n * (w->ocl.work->pixels->bits / 8),
+                   planes = prepared_planes(w->params);
     const uint64_t bits = (uint64_t)w->strip_rows * w->stride * word;
     const bool opening = has_stage(w, EXTREME);
     uint32_t disc[CC_MOST_RADIUS + 1] = { 0 };
@@ -548,7 +553,8 @@ static tc_status make_buffers(cc_cl_worker *w, tc_err *err)
         { B_STEPS, planes > 0 ? pixels : 0, "cellcount", NULL },
         { B_STEPS + 1, planes > 1U + opening ? pixels : 0, "cellcount", NULL },
         { B_EXTREME, opening ? pixels : 0, "cellcount", NULL },
-        { B_WEIGHTS, has_stage(w, SMOOTH_X) ? sizeof w->gauss.weight : 0, "cellcount", w->gauss.weight },
+        { B_WEIGHTS, has_stage(w, SMOOTH_X) ? sizeof w->gauss.weight : 0, "cellcount",
+          w->gauss.weight },
         { B_DISC, opening ? sizeof disc : 0, "cellcount", disc },
         { B_MASK, bits, "cellcount", NULL },
         { B_ROOTS, bits, "cellcount", NULL },
@@ -557,8 +563,10 @@ static tc_status make_buffers(cc_cl_worker *w, tc_err *err)
         { B_OTHER, n * word, "cellcount", NULL },
         { B_DISTANCE, split * n * word, "cellcount", NULL },
         { B_HISTOGRAM, has_stage(w, HISTOGRAM) ? grey_values * word : 0, "cellcount", NULL },
-        { B_COUNTS, has_stage(w, COUNT) ? up_to(n, w->group * CC_PER_ITEM) * word : 0, "cellcount", NULL },
-        { B_BORDER, has_stage(w, FILL) ? 2 * ((uint64_t)w->nx + w->ny) * word : 0, "cellcount", NULL }
+        { B_COUNTS, has_stage(w, COUNT) ? up_to(n, w->group * CC_PER_ITEM) * word : 0, "cellcount",
+          NULL },
+        { B_BORDER, has_stage(w, FILL) ? 2 * ((uint64_t)w->nx + w->ny) * word : 0, "cellcount",
+          NULL }
     };
     tc_status st = ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err);
 
@@ -567,7 +575,8 @@ static tc_status make_buffers(cc_cl_worker *w, tc_err *err)
     return st;
 }
 
-/* The first launch of a stage takes some thousands of pixels; what is read has no pace that grows. */
+/* The first launch of a stage takes some thousands of pixels; what is read has no pace that
+ * grows. */
 static void set_paces(cc_cl_worker *w)
 {
     w->rows = w->strip_rows;
@@ -575,15 +584,20 @@ static void set_paces(cc_cl_worker *w)
         const uint64_t work = stage_work(w, (cc_stage)s), pixels = (uint64_t)w->nx * w->strip_rows;
 
         /* How long the table is will be seen. */
-        const uint64_t most = s == TABLE ? UINT32_MAX : kernel_names[s] != NULL ? work : ((uint64_t)1 << 24) / w->nx + 1;
+        const uint64_t most = s == TABLE                ? UINT32_MAX
+                              : kernel_names[s] != NULL ? work
+                                                        : ((uint64_t)1 << 24) / w->nx + 1;
 
         ocl_pace_begin(&w->ocl, &w->pace[s],
-                       kernel_names[s] == NULL ? (double)most : (double)work * (1 << 13) / (double)pixels, most);
+                       kernel_names[s] == NULL ? (double)most
+                                               : (double)work * (1 << 13) / (double)pixels,
+                       most);
     }
     w->rows = 0;
 }
 
-/* What is a work-group's on a GPU takes a processor longer than the host's own way, which goes by vectors. */
+/* What is a work-group's on a GPU takes a processor longer than the host's own way, which goes by
+ * vectors. */
 static bool better_on_host(const cc_cl_worker *w)
 {
     return w->ocl.device->info.type == CL_DEVICE_TYPE_CPU && cc_has_step(w->params, CC_EXTREME) &&
@@ -628,10 +642,8 @@ static tc_status cl_open(const an_work *work, const void *state, void **worker, 
     return ocl_worker_open(&launcher, work, state, worker, err);
 }
 
-const an_backend ocl_cellcount = {
-    .name = "opencl",
-    .open = cl_open,
-    .step = cl_step,
-    .sync = an_always_synced,
-    .close = ocl_worker_close
-};
+const an_backend ocl_cellcount = { .name = "opencl",
+                                   .open = cl_open,
+                                   .step = cl_step,
+                                   .sync = an_always_synced,
+                                   .close = ocl_worker_close };

@@ -8,45 +8,86 @@
 
 /* Phases of the device. */
 typedef enum cc_stage {
-    SMOOTH_X, SMOOTH_Y, EXTREME, GROUND, GROUND_SUMS, GROUND_MEAN, LOCAL_SUMS, LOCAL_MEAN,
-    READ_VALUES,                                            /* then all else is the host's */
-    HISTOGRAM, MASK,
-    BACKGROUND_TILES, BACKGROUND_ROWS, BACKGROUND_COLUMNS, BORDER_ROOTS, OUTSIDE, FILL,
-    TILES, JOIN_ROWS, JOIN_COLUMNS,
+    SMOOTH_X,
+    SMOOTH_Y,
+    EXTREME,
+    GROUND,
+    GROUND_SUMS,
+    GROUND_MEAN,
+    LOCAL_SUMS,
+    LOCAL_MEAN,
+    READ_VALUES, /* then all else is the host's */
+    HISTOGRAM,
+    MASK,
+    BACKGROUND_TILES,
+    BACKGROUND_ROWS,
+    BACKGROUND_COLUMNS,
+    BORDER_ROOTS,
+    OUTSIDE,
+    FILL,
+    TILES,
+    JOIN_ROWS,
+    JOIN_COLUMNS,
     COUNT,
-    NUMBER, PAINT, TABLE, MEASURE, RELABEL, READ_LABELS,    /* when the device does it all */
-    ROOTS, READ_ROOTS,                                      /* when the host goes on */
-    DISTANCE_ROWS, DISTANCE_COLUMNS, ASCEND, READ_DISTANCES, MAXIMA, READ_MAXIMA,
+    NUMBER,
+    PAINT,
+    TABLE,
+    MEASURE,
+    RELABEL,
+    READ_LABELS, /* when the device does it all */
+    ROOTS,
+    READ_ROOTS, /* when the host goes on */
+    DISTANCE_ROWS,
+    DISTANCE_COLUMNS,
+    ASCEND,
+    READ_DISTANCES,
+    MAXIMA,
+    READ_MAXIMA,
     STAGES
 } cc_stage;
 
 /* B_STEPS: two planes that grey values go to in turn. */
 enum {
-    B_PIXELS, B_STEPS, B_EXTREME = B_STEPS + 2, B_WEIGHTS, B_DISC,
-    B_MASK, B_ROOTS, B_RANKS, B_LINK, B_OTHER, B_DISTANCE, B_HISTOGRAM, B_COUNTS, B_BORDER, B_TABLE, B_NOW
+    B_PIXELS,
+    B_STEPS,
+    B_EXTREME = B_STEPS + 2,
+    B_WEIGHTS,
+    B_DISC,
+    B_MASK,
+    B_ROOTS,
+    B_RANKS,
+    B_LINK,
+    B_OTHER,
+    B_DISTANCE,
+    B_HISTOGRAM,
+    B_COUNTS,
+    B_BORDER,
+    B_TABLE,
+    B_NOW
 };
 
 typedef struct cc_cl_worker {
-    ocl_worker ocl;            /* kernel s is that of stage s */
+    ocl_worker ocl; /* kernel s is that of stage s */
     const cc_params *params;
-    void *host;                /* a worker of cc_cpu */
+    void *host; /* a worker of cc_cpu */
     size_t group;
     ocl_pace pace[STAGES];
     uint32_t nx, ny;
-    uint32_t stride;           /* words of 32 bits in a row of the mask: as many as the host's */
-    uint32_t strip_rows;       /* ny: the whole picture is on the device */
-    uint32_t y0, rows;         /* the strip */
+    uint32_t stride;     /* words of 32 bits in a row of the mask: as many as the host's */
+    uint32_t strip_rows; /* ny: the whole picture is on the device */
+    uint32_t y0, rows;   /* the strip */
     uint32_t threshold;
     an_gauss gauss;
-    int values;                /* the buffer that grey values are in */
+    int values; /* the buffer that grey values are in */
     cc_stage stage;
-    uint64_t done;             /* work of the stage */
-    size_t table_rows;         /* 1 + regions, if the device measures them */
-    bool has_table;            /* the regions stand in the state */
-    bool too_many;             /* regions to measure on the device, and some are to be left out */
+    uint64_t done;     /* work of the stage */
+    size_t table_rows; /* 1 + regions, if the device measures them */
+    bool has_table;    /* the regions stand in the state */
+    bool too_many;     /* regions to measure on the device, and some are to be left out */
     bool host_only;
-    double label_ms;           /* device time from the picture to the labels, Otsu's histogram and holes left out */
-    double measure_ms;         /* and of measuring the regions */
+    double label_ms; /* device time from the picture to the labels, Otsu's histogram and holes left
+                        out */
+    double measure_ms; /* and of measuring the regions */
 } cc_cl_worker;
 
 static inline bool in_strips(const cc_cl_worker *w)

@@ -11,40 +11,50 @@
 #define STRIDE(w) OCL_UINT((w)->stride)
 
 /* A step of preparing grey values; links are not there yet, and their plane is for sums. */
-static tc_status launch_prepare(cc_cl_worker *w, cc_stage s, uint64_t first, uint64_t count, tc_err *err)
+static tc_status launch_prepare(cc_cl_worker *w, cc_stage s, uint64_t first, uint64_t count,
+                                tc_err *err)
 {
     const cc_params *const p = w->params;
-    const uint32_t bits = w->ocl.work->pixels->bits, most = (uint32_t)(((uint64_t)1 << bits) - 1), middle = cc_middle(bits);
-    const int32_t radius = s >= LOCAL_SUMS ? p->window / 2 : p->radius, ratio = s < LOCAL_SUMS && p->ratio;
+    const uint32_t bits = w->ocl.work->pixels->bits, most = (uint32_t)(((uint64_t)1 << bits) - 1),
+                   middle = cc_middle(bits);
+    const int32_t radius = s >= LOCAL_SUMS ? p->window / 2 : p->radius,
+                  ratio = s < LOCAL_SUMS && p->ratio;
     const bool ground = s == GROUND, lines = s < LOCAL_SUMS && p->ground == CC_LINES;
 
     switch (s) {
     case SMOOTH_X:
-        return LAUNCH(w, s, w->nx, count, err, OCL_HELD(w, w->values), OCL_HELD(w, B_WEIGHTS), OCL_INT(w->gauss.radius),
-                      OCL_HELD(w, B_LINK), NX(w), OCL_INT(first));
+        return LAUNCH(w, s, w->nx, count, err, OCL_HELD(w, w->values), OCL_HELD(w, B_WEIGHTS),
+                      OCL_INT(w->gauss.radius), OCL_HELD(w, B_LINK), NX(w), OCL_INT(first));
     case SMOOTH_Y:
-        return LAUNCH(w, s, w->nx, count, err, OCL_HELD(w, B_LINK), OCL_HELD(w, B_WEIGHTS), OCL_INT(w->gauss.radius),
-                      OCL_HELD(w, next_values(w)), NX(w), NY(w), OCL_INT(first));
+        return LAUNCH(w, s, w->nx, count, err, OCL_HELD(w, B_LINK), OCL_HELD(w, B_WEIGHTS),
+                      OCL_INT(w->gauss.radius), OCL_HELD(w, next_values(w)), NX(w), NY(w),
+                      OCL_INT(first));
     case EXTREME:
     case GROUND:
-        return LAUNCH(w, s, w->nx, up_to(count, CC_DISC_ROWS), err, OCL_HELD(w, ground ? B_EXTREME : w->values),
-                      OCL_HELD(w, w->values), OCL_HELD(w, ground ? next_values(w) : B_EXTREME), OCL_HELD(w, B_DISC),
+        return LAUNCH(w, s, w->nx, up_to(count, CC_DISC_ROWS), err,
+                      OCL_HELD(w, ground ? B_EXTREME : w->values), OCL_HELD(w, w->values),
+                      OCL_HELD(w, ground ? next_values(w) : B_EXTREME), OCL_HELD(w, B_DISC),
                       OCL_INT(radius), OCL_UINT(p->bright != ground ? most : 0), OCL_INT(ground),
-                      OCL_UINT(!p->bright ? most : ratio ? middle : 0), OCL_INT(ratio), NX(w), NY(w), OCL_INT(first),
-                      OCL_INT(first + count));
+                      OCL_UINT(!p->bright ? most
+                               : ratio    ? middle
+                                          : 0),
+                      OCL_INT(ratio), NX(w), NY(w), OCL_INT(first), OCL_INT(first + count));
     case GROUND_SUMS:
     case LOCAL_SUMS:
-        return LAUNCH(w, s, w->nx, up_to(count, CC_STRETCH), err, OCL_HELD(w, w->values), OCL_HELD(w, B_LINK), OCL_INT(radius),
-                      OCL_INT(lines), NX(w), NY(w), OCL_INT(first), OCL_INT(first + count));
+        return LAUNCH(w, s, w->nx, up_to(count, CC_STRETCH), err, OCL_HELD(w, w->values),
+                      OCL_HELD(w, B_LINK), OCL_INT(radius), OCL_INT(lines), NX(w), NY(w),
+                      OCL_INT(first), OCL_INT(first + count));
     default:
-        return LAUNCH(w, s, up_to(w->nx, CC_TILE), count, err, OCL_HELD(w, w->values), OCL_HELD(w, B_LINK),
-                      OCL_HELD(w, next_values(w)), OCL_INT(radius), OCL_INT(lines), OCL_UINT(middle), OCL_INT(ratio), NX(w),
-                      NY(w), OCL_INT(first));
+        return LAUNCH(w, s, up_to(w->nx, CC_TILE), count, err, OCL_HELD(w, w->values),
+                      OCL_HELD(w, B_LINK), OCL_HELD(w, next_values(w)), OCL_INT(radius),
+                      OCL_INT(lines), OCL_UINT(middle), OCL_INT(ratio), NX(w), NY(w),
+                      OCL_INT(first));
     }
 }
 
 /* Tiles and their edges. */
-static tc_status launch_components(cc_cl_worker *w, cc_stage s, uint64_t first, uint64_t count, tc_err *err)
+static tc_status launch_components(cc_cl_worker *w, cc_stage s, uint64_t first, uint64_t count,
+                                   tc_err *err)
 {
     const int kind = s >= TILES;
     /* The upper edge of the first row of tiles is the picture's. */
@@ -53,46 +63,53 @@ static tc_status launch_components(cc_cl_worker *w, cc_stage s, uint64_t first, 
     switch (s) {
     case BACKGROUND_TILES:
     case TILES:
-        return LAUNCH(w, s, (size_t)w->stride * CC_TILE, count, err, OCL_HELD(w, B_MASK), OCL_HELD(w, B_LINK),
-                      OCL_HELD(w, B_ROOTS), NX(w), NY(w), STRIDE(w), OCL_INT(from), OCL_INT(kind),
-                      OCL_INT(eight_connected(w, s)));
+        return LAUNCH(w, s, (size_t)w->stride * CC_TILE, count, err, OCL_HELD(w, B_MASK),
+                      OCL_HELD(w, B_LINK), OCL_HELD(w, B_ROOTS), NX(w), NY(w), STRIDE(w),
+                      OCL_INT(from), OCL_INT(kind), OCL_INT(eight_connected(w, s)));
     case BACKGROUND_ROWS:
     case JOIN_ROWS:
-        return LAUNCH(w, s, w->nx, count, err, OCL_HELD(w, B_MASK), OCL_HELD(w, B_LINK), OCL_HELD(w, B_ROOTS), NX(w), NY(w),
-                      STRIDE(w), OCL_INT(from), OCL_INT(kind), OCL_INT(eight_connected(w, s)));
+        return LAUNCH(w, s, w->nx, count, err, OCL_HELD(w, B_MASK), OCL_HELD(w, B_LINK),
+                      OCL_HELD(w, B_ROOTS), NX(w), NY(w), STRIDE(w), OCL_INT(from), OCL_INT(kind),
+                      OCL_INT(eight_connected(w, s)));
     default:
-        return LAUNCH(w, s, count * (up_to(w->nx, CC_TILE) - 1), 1, err, OCL_HELD(w, B_MASK), OCL_HELD(w, B_LINK),
-                      OCL_HELD(w, B_ROOTS), NX(w), NY(w), STRIDE(w), OCL_INT(from), OCL_INT(first + count), OCL_INT(kind),
+        return LAUNCH(w, s, count * (up_to(w->nx, CC_TILE) - 1), 1, err, OCL_HELD(w, B_MASK),
+                      OCL_HELD(w, B_LINK), OCL_HELD(w, B_ROOTS), NX(w), NY(w), STRIDE(w),
+                      OCL_INT(from), OCL_INT(first + count), OCL_INT(kind),
                       OCL_INT(eight_connected(w, s)));
     }
 }
 
 /* What is outside, and what is not. */
-static tc_status launch_holes(cc_cl_worker *w, cc_stage s, uint64_t first, uint64_t count, tc_err *err)
+static tc_status launch_holes(cc_cl_worker *w, cc_stage s, uint64_t first, uint64_t count,
+                              tc_err *err)
 {
     const size_t border = 2 * ((size_t)w->nx + w->rows);
 
     if (s == BORDER_ROOTS)
-        return LAUNCH(w, s, border, 1, err, OCL_HELD(w, B_MASK), OCL_HELD(w, B_LINK), OCL_HELD(w, B_BORDER), NX(w),
-                      NY(w), STRIDE(w));
+        return LAUNCH(w, s, border, 1, err, OCL_HELD(w, B_MASK), OCL_HELD(w, B_LINK),
+                      OCL_HELD(w, B_BORDER), NX(w), NY(w), STRIDE(w));
     if (s == OUTSIDE)
-        return LAUNCH(w, s, border, 1, err, OCL_HELD(w, B_BORDER), OCL_HELD(w, B_LINK), OCL_INT(border));
-    return LAUNCH(w, s, up_to(w->nx, 32), count, err, OCL_HELD(w, B_LINK), OCL_HELD(w, B_MASK), NX(w), NY(w),
-                  STRIDE(w), OCL_INT(first));
+        return LAUNCH(w, s, border, 1, err, OCL_HELD(w, B_BORDER), OCL_HELD(w, B_LINK),
+                      OCL_INT(border));
+    return LAUNCH(w, s, up_to(w->nx, 32), count, err, OCL_HELD(w, B_LINK), OCL_HELD(w, B_MASK),
+                  NX(w), NY(w), STRIDE(w), OCL_INT(first));
 }
 
 /* Along rows, or along columns: kept parabolas take the place of links. */
-static tc_status launch_distance(cc_cl_worker *w, cc_stage s, uint64_t first, uint64_t count, tc_err *err)
+static tc_status launch_distance(cc_cl_worker *w, cc_stage s, uint64_t first, uint64_t count,
+                                 tc_err *err)
 {
     if (s == DISTANCE_ROWS)
-        return LAUNCH(w, s, w->group, count, err, OCL_HELD(w, B_MASK), OCL_HELD(w, B_OTHER), NX(w), STRIDE(w),
-                      OCL_UINT(first), OCL_LOCAL(up_to(w->nx, 32) * sizeof(cl_uint)));
-    return LAUNCH(w, s, count, up_to(w->rows, CC_STRETCH), err, OCL_HELD(w, B_OTHER), OCL_HELD(w, B_LINK),
-                  OCL_HELD(w, B_DISTANCE), OCL_UINT(first), OCL_UINT(first + count), NX(w), NY(w));
+        return LAUNCH(w, s, w->group, count, err, OCL_HELD(w, B_MASK), OCL_HELD(w, B_OTHER), NX(w),
+                      STRIDE(w), OCL_UINT(first), OCL_LOCAL(up_to(w->nx, 32) * sizeof(cl_uint)));
+    return LAUNCH(w, s, count, up_to(w->rows, CC_STRETCH), err, OCL_HELD(w, B_OTHER),
+                  OCL_HELD(w, B_LINK), OCL_HELD(w, B_DISTANCE), OCL_UINT(first),
+                  OCL_UINT(first + count), NX(w), NY(w));
 }
 
 /* first, count: of groups of regions, or of stretches of CC_TILE rows. */
-static tc_status launch_table(cc_cl_worker *w, cc_stage s, uint64_t first, uint64_t count, tc_err *err)
+static tc_status launch_table(cc_cl_worker *w, cc_stage s, uint64_t first, uint64_t count,
+                              tc_err *err)
 {
     if (s == TABLE) {
         ocl_grid grid = ocl_grid_of(w->group, count * w->group, 1, 1);
@@ -100,26 +117,30 @@ static tc_status launch_table(cc_cl_worker *w, cc_stage s, uint64_t first, uint6
         grid.start[0] = first * w->group;
         return OCL_QUEUE(w, TABLE, grid, err, OCL_HELD(w, B_TABLE), OCL_UINT(w->table_rows));
     }
-    return LAUNCH(w, s, w->nx, count, err, OCL_HELD(w, B_OTHER), OCL_HELD(w, B_PIXELS), OCL_HELD(w, B_TABLE), NX(w),
-                  OCL_INT(first * CC_TILE), NY(w));
+    return LAUNCH(w, s, w->nx, count, err, OCL_HELD(w, B_OTHER), OCL_HELD(w, B_PIXELS),
+                  OCL_HELD(w, B_TABLE), NX(w), OCL_INT(first * CC_TILE), NY(w));
 }
 
 /* Stages that take rows of pixels, by numbers (x, y). */
-static tc_status launch_rows(cc_cl_worker *w, cc_stage s, uint64_t first, uint64_t count, tc_err *err)
+static tc_status launch_rows(cc_cl_worker *w, cc_stage s, uint64_t first, uint64_t count,
+                             tc_err *err)
 {
     if (s == MASK)
-        return LAUNCH(w, s, 2 * (size_t)w->stride, count, err, OCL_HELD(w, w->values), OCL_HELD(w, B_MASK), NX(w), STRIDE(w),
-                      OCL_INT(first), OCL_UINT(w->threshold), OCL_INT(w->params->bright));
+        return LAUNCH(w, s, 2 * (size_t)w->stride, count, err, OCL_HELD(w, w->values),
+                      OCL_HELD(w, B_MASK), NX(w), STRIDE(w), OCL_INT(first), OCL_UINT(w->threshold),
+                      OCL_INT(w->params->bright));
     if (s == PAINT)
-        return LAUNCH(w, s, up_to(w->nx, 2), up_to(count, CC_PAINT_ROWS), err, OCL_HELD(w, B_MASK), OCL_HELD(w, B_LINK),
-                      OCL_HELD(w, B_ROOTS), OCL_HELD(w, B_RANKS), OCL_HELD(w, B_OTHER), NX(w), STRIDE(w), OCL_INT(first),
+        return LAUNCH(w, s, up_to(w->nx, 2), up_to(count, CC_PAINT_ROWS), err, OCL_HELD(w, B_MASK),
+                      OCL_HELD(w, B_LINK), OCL_HELD(w, B_ROOTS), OCL_HELD(w, B_RANKS),
+                      OCL_HELD(w, B_OTHER), NX(w), STRIDE(w), OCL_INT(first),
                       OCL_INT(first + count));
-    return LAUNCH(w, s, w->nx, count, err, OCL_HELD(w, B_MASK), OCL_HELD(w, B_LINK), OCL_HELD(w, B_OTHER), NX(w), NY(w),
-                  STRIDE(w), OCL_INT(first));
+    return LAUNCH(w, s, w->nx, count, err, OCL_HELD(w, B_MASK), OCL_HELD(w, B_LINK),
+                  OCL_HELD(w, B_OTHER), NX(w), NY(w), STRIDE(w), OCL_INT(first));
 }
 
 /* The same, by the index of a pixel. */
-static tc_status launch_pixels(cc_cl_worker *w, cc_stage s, uint64_t first_row, uint64_t count, tc_err *err)
+static tc_status launch_pixels(cc_cl_worker *w, cc_stage s, uint64_t first_row, uint64_t count,
+                               tc_err *err)
 {
     const uint64_t first = first_row * w->nx, end = (first_row + count) * w->nx;
     const size_t n = (size_t)(end - first);
@@ -127,15 +148,18 @@ static tc_status launch_pixels(cc_cl_worker *w, cc_stage s, uint64_t first_row, 
     switch (s) {
     case HISTOGRAM:
         /* A work-item takes many pixels: a group's own histogram pays then. */
-        return LAUNCH(w, s, n / 64 + 1, 1, err, OCL_HELD(w, w->values), OCL_HELD(w, B_HISTOGRAM), OCL_UINT(first),
-                      OCL_UINT(end));
+        return LAUNCH(w, s, n / 64 + 1, 1, err, OCL_HELD(w, w->values), OCL_HELD(w, B_HISTOGRAM),
+                      OCL_UINT(first), OCL_UINT(end));
     case RELABEL:
-        return LAUNCH(w, s, n, 1, err, OCL_HELD(w, B_NOW), OCL_HELD(w, B_OTHER), OCL_UINT(first), OCL_UINT(end));
+        return LAUNCH(w, s, n, 1, err, OCL_HELD(w, B_NOW), OCL_HELD(w, B_OTHER), OCL_UINT(first),
+                      OCL_UINT(end));
     case MAXIMA:
-        return LAUNCH(w, s, n, 1, err, OCL_HELD(w, B_OTHER), OCL_HELD(w, B_LINK), OCL_UINT(first), OCL_UINT(end));
+        return LAUNCH(w, s, n, 1, err, OCL_HELD(w, B_OTHER), OCL_HELD(w, B_LINK), OCL_UINT(first),
+                      OCL_UINT(end));
     default:
-        return LAUNCH(w, s, n, 1, err, OCL_HELD(w, B_DISTANCE), OCL_HELD(w, B_OTHER), OCL_UINT(first), OCL_UINT(end),
-                      NX(w), NY(w), OCL_INT(w->params->eight_connected ? 8 : 4));
+        return LAUNCH(w, s, n, 1, err, OCL_HELD(w, B_DISTANCE), OCL_HELD(w, B_OTHER),
+                      OCL_UINT(first), OCL_UINT(end), NX(w), NY(w),
+                      OCL_INT(w->params->eight_connected ? 8 : 4));
     }
 }
 
@@ -149,29 +173,24 @@ tc_status cc_launch(cc_cl_worker *w, uint64_t first, uint64_t count, tc_err *err
     case BACKGROUND_COLUMNS:
     case TILES:
     case JOIN_ROWS:
-    case JOIN_COLUMNS:
-        return launch_components(w, w->stage, first, count, err);
+    case JOIN_COLUMNS: return launch_components(w, w->stage, first, count, err);
     case BORDER_ROOTS:
     case OUTSIDE:
-    case FILL:
-        return launch_holes(w, w->stage, first, count, err);
+    case FILL: return launch_holes(w, w->stage, first, count, err);
     case COUNT:
-        return LAUNCH(w, w->stage, count * w->group, 1, err, OCL_HELD(w, B_ROOTS), OCL_HELD(w, B_COUNTS),
-                      OCL_UINT(first), OCL_UINT(strip_words(w)));
-    case NUMBER:
-        return LAUNCH(w, w->stage, count * w->group, 1, err, OCL_HELD(w, B_ROOTS), OCL_HELD(w, B_RANKS),
+        return LAUNCH(w, w->stage, count * w->group, 1, err, OCL_HELD(w, B_ROOTS),
                       OCL_HELD(w, B_COUNTS), OCL_UINT(first), OCL_UINT(strip_words(w)));
+    case NUMBER:
+        return LAUNCH(w, w->stage, count * w->group, 1, err, OCL_HELD(w, B_ROOTS),
+                      OCL_HELD(w, B_RANKS), OCL_HELD(w, B_COUNTS), OCL_UINT(first),
+                      OCL_UINT(strip_words(w)));
     case DISTANCE_ROWS:
-    case DISTANCE_COLUMNS:
-        return launch_distance(w, w->stage, first, count, err);
+    case DISTANCE_COLUMNS: return launch_distance(w, w->stage, first, count, err);
     case TABLE:
-    case MEASURE:
-        return launch_table(w, w->stage, first, count, err);
+    case MEASURE: return launch_table(w, w->stage, first, count, err);
     case MASK:
     case PAINT:
-    case ROOTS:
-        return launch_rows(w, w->stage, first, count, err);
-    default:
-        return launch_pixels(w, w->stage, first, count, err);
+    case ROOTS: return launch_rows(w, w->stage, first, count, err);
+    default: return launch_pixels(w, w->stage, first, count, err);
     }
 }

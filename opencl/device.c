@@ -7,9 +7,12 @@
 
 #include "app/base/array.h"
 
-enum { PLATFORMS_MAX = 64, DEVICES_MAX = 256 };   /* of a machine, of a platform */
+enum {
+    PLATFORMS_MAX = 64,
+    DEVICES_MAX = 256
+}; /* of a machine, of a platform */
 
-/* --- what a device says of itself ------------------------------------------ */
+/* --- what a device says of itself ------------------------------------------------------------ */
 
 /* Copies text from a driver: printable ASCII, no space at the ends. */
 static void clean_copy(char *out, size_t size, const char *text)
@@ -28,7 +31,7 @@ static void refuse(ocl_info *info, const char *format, ...)
 {
     va_list args;
     if (info->refusal[0] != '\0')
-        return;                        /* the first reason stays */
+        return; /* the first reason stays */
     va_start(args, format);
     vsnprintf(info->refusal, sizeof info->refusal, format, args);
     va_end(args);
@@ -48,8 +51,8 @@ static void ask(const ocl_api *api, ocl_info *info, cl_device_info what, const c
 }
 #define ASK(what, value) ask(api, info, what, #what, &(value), sizeof(value))
 
-static void ask_text(const ocl_api *api, ocl_info *info, cl_device_info what,
-                     const char *what_name, char *out, size_t out_size)
+static void ask_text(const ocl_api *api, ocl_info *info, cl_device_info what, const char *what_name,
+                     char *out, size_t out_size)
 {
     char text[1024] = "";
     const cl_int code = api->clGetDeviceInfo(info->id, what, sizeof text - 1, text, NULL);
@@ -125,8 +128,8 @@ static void check_sizes(const ocl_api *api, ocl_info *info)
         refuse(info, "it has %llu bytes of local memory, %d are needed",
                (unsigned long long)info->local_bytes, OCL_LOCAL_FLOOR);
     if (info->max_group < OCL_GROUP_FLOOR)
-        refuse(info, "its work-groups have %zu work-items at most, %d are needed",
-               info->max_group, OCL_GROUP_FLOOR);
+        refuse(info, "its work-groups have %zu work-items at most, %d are needed", info->max_group,
+               OCL_GROUP_FLOOR);
 }
 
 static void describe(const ocl_api *api, ocl_info *info, const char *platform_version)
@@ -142,7 +145,7 @@ static void describe(const ocl_api *api, ocl_info *info, const char *platform_ve
     check_sizes(api, info);
 }
 
-/* --- the list --------------------------------------------------------------- */
+/* --- the list -------------------------------------------------------------------------------- */
 
 typedef struct listing {
     ocl_info *entries;
@@ -188,7 +191,7 @@ static tc_status add_platform(const ocl_api *api, listing *list, cl_platform_id 
     cl_device_id all[DEVICES_MAX], gpus[DEVICES_MAX];
     cl_uint count, gpu_count;
     char version[64];
-    ocl_info base = {.platform_index = index, .gpu_index = -1, .platform = platform};
+    ocl_info base = { .platform_index = index, .gpu_index = -1, .platform = platform };
 
     platform_text(api, platform, CL_PLATFORM_NAME, base.platform_name, sizeof base.platform_name);
     platform_text(api, platform, CL_PLATFORM_VERSION, version, sizeof version);
@@ -244,7 +247,7 @@ tc_status ocl_enumerate(const ocl_api *api, ocl_info **list, size_t *count, tc_e
     return TC_OK;
 }
 
-/* --- the choice --------------------------------------------------------------- */
+/* --- the choice ------------------------------------------------------------------------------ */
 
 tc_status ocl_wish_parse(const char *spec, ocl_wish *wish, tc_err *err)
 {
@@ -258,10 +261,11 @@ tc_status ocl_wish_parse(const char *spec, ocl_wish *wish, tc_err *err)
         wish->kind = OCL_WISH_CPU;
     } else if (strcmp(spec, "opencl") == 0) {
         wish->kind = OCL_WISH_ANY;
-    } else if (isdigit((unsigned char)spec[0]) && strspn(spec, "0123456789:") == strlen(spec)
+    } else if (isdigit((unsigned char)spec[0]) &&
+               strspn(spec, "0123456789:") == strlen(spec)
                /* NOLINTNEXTLINE(cert-err34-c): nor do those of four */
-               && sscanf(spec, "%4u:%4u%n", &platform, &device, &length) == 2
-               && spec[length] == '\0') {
+               && sscanf(spec, "%4u:%4u%n", &platform, &device, &length) == 2 &&
+               spec[length] == '\0') {
         wish->kind = OCL_WISH_INDEX;
         wish->platform = platform;
         wish->device = device;
@@ -311,8 +315,8 @@ static bool better(const ocl_info *a, const ocl_info *b)
 static void add_reason(char *text, size_t size, const ocl_info *info, const char *why)
 {
     const size_t used = strlen(text);
-    snprintf(text + used, size - used, "%s%u:%u %s: %s", used > 0 ? "; " : "",
-             info->platform_index, info->device_index, info->name, why);
+    snprintf(text + used, size - used, "%s%u:%u %s: %s", used > 0 ? "; " : "", info->platform_index,
+             info->device_index, info->name, why);
 }
 
 static tc_status choose_best(const ocl_info *list, size_t count, const ocl_wish *wish,
@@ -344,8 +348,7 @@ static tc_status accept(const ocl_info *list, size_t index, const ocl_wish *wish
     const char *why = refusal_of(&list[index], wish);
     if (why != NULL)
         return tc_fail(err, TC_DEVICE, "OpenCL device %u:%u, %s, cannot be used: %s",
-                       list[index].platform_index, list[index].device_index, list[index].name,
-                       why);
+                       list[index].platform_index, list[index].device_index, list[index].name, why);
     *chosen = index;
     return TC_OK;
 }
@@ -379,8 +382,8 @@ static const char *client_type(const char *vendor)
     if (mentions(vendor, "nvidia"))
         return "NVIDIA";
     /* As written: "ati" in lower case is in "Corporation". */
-    if (strstr(vendor, "ATI") != NULL || strstr(vendor, "AMD") != NULL
-        || strstr(vendor, "Advanced Micro Devices") != NULL)
+    if (strstr(vendor, "ATI") != NULL || strstr(vendor, "AMD") != NULL ||
+        strstr(vendor, "Advanced Micro Devices") != NULL)
         return "ATI";
     if (mentions(vendor, "intel"))
         return "intel_gpu";
@@ -391,8 +394,8 @@ static const char *client_type(const char *vendor)
 
 static bool has_own_type(const char *type)
 {
-    return strcmp(type, "NVIDIA") == 0 || strcmp(type, "ATI") == 0
-           || strcmp(type, "intel_gpu") == 0 || strcmp(type, "apple_gpu") == 0;
+    return strcmp(type, "NVIDIA") == 0 || strcmp(type, "ATI") == 0 ||
+           strcmp(type, "intel_gpu") == 0 || strcmp(type, "apple_gpu") == 0;
 }
 
 /* The names that people write for a type. */
@@ -410,14 +413,14 @@ static tc_status choose_assigned(const ocl_info *list, size_t count, const ocl_w
 {
     const char *type = canonical_type(wish->vendor);
     const bool by_platform = has_own_type(type);
-    int ordinal = 0;                   /* of this device among the vendor's, all platforms */
-    size_t first = count;              /* the first candidate */
+    int ordinal = 0;      /* of this device among the vendor's, all platforms */
+    size_t first = count; /* the first candidate */
     for (size_t i = 0; i < count; i++) {
         if (list[i].gpu_index < 0 || strcmp(client_type(list[i].vendor), type) != 0)
             continue;
         const int index = by_platform ? list[i].gpu_index : ordinal;
-        const bool candidate = wish->opencl_index >= 0 ? index == wish->opencl_index
-                                                       : ordinal == wish->device_number;
+        const bool candidate =
+            wish->opencl_index >= 0 ? index == wish->opencl_index : ordinal == wish->device_number;
         if (candidate && (first == count || ordinal == wish->device_number))
             first = i;
         ordinal++;
@@ -443,7 +446,7 @@ tc_status ocl_choose(const ocl_info *list, size_t count, const ocl_wish *wish, s
     return tc_fail(err, TC_INTERNAL, "an OpenCL device was to be chosen where none is wanted");
 }
 
-/* --- an open device ------------------------------------------------------------ */
+/* --- an open device -------------------------------------------------------------------------- */
 
 tc_status ocl_fail(const ocl_device *device, const char *call, cl_int code, tc_err *err)
 {
@@ -453,8 +456,8 @@ tc_status ocl_fail(const ocl_device *device, const char *call, cl_int code, tc_e
 tc_status ocl_device_open(const ocl_api *api, const ocl_info *info, ocl_device **device,
                           tc_err *err)
 {
-    const cl_context_properties properties[] = {
-        CL_CONTEXT_PLATFORM, (cl_context_properties)info->platform, 0};
+    const cl_context_properties properties[] = { CL_CONTEXT_PLATFORM,
+                                                 (cl_context_properties)info->platform, 0 };
     cl_int code = CL_SUCCESS;
     tc_status status = TC_OK;
 

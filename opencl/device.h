@@ -18,17 +18,21 @@
 #include "opencl/loader.h"
 
 /* The least local memory that a device must have; kernels may count on it. */
-enum { OCL_LOCAL_FLOOR = 16 * 1024 };
+enum {
+    OCL_LOCAL_FLOOR = 16 * 1024
+};
 /* The least work-group size that a device must allow; kernels may count on it. */
-enum { OCL_GROUP_FLOOR = 64 };
+enum {
+    OCL_GROUP_FLOOR = 64
+};
 
 /* What a device says of itself. Strings are ASCII, trimmed, cut if too long. */
 typedef struct ocl_info {
-    unsigned platform_index;   /* P of "P:D" */
-    unsigned device_index;     /* D: among all devices of the platform */
-    int gpu_index;             /* among the platform's GPUs and accelerators, -1 if not one */
+    unsigned platform_index; /* P of "P:D" */
+    unsigned device_index;   /* D: among all devices of the platform */
+    int gpu_index;           /* among the platform's GPUs and accelerators, -1 if not one */
     cl_platform_id platform;
-    cl_device_id id;           /* NULL: the platform's devices cannot be listed */
+    cl_device_id id; /* NULL: the platform's devices cannot be listed */
     char platform_name[64];
     char name[96];
     char vendor[64];
@@ -37,31 +41,31 @@ typedef struct ocl_info {
     cl_uint compute_units;
     cl_uint clock_mhz;
     cl_ulong global_bytes;
-    cl_ulong max_alloc_bytes;  /* the largest single buffer */
-    cl_ulong local_bytes;      /* for one work-group */
-    bool local_is_global;      /* local memory is no faster than global (CPUs) */
-    size_t max_group;          /* work-items of a group: in all, and along x */
+    cl_ulong max_alloc_bytes; /* the largest single buffer */
+    cl_ulong local_bytes;     /* for one work-group */
+    bool local_is_global;     /* local memory is no faster than global (CPUs) */
+    size_t max_group;         /* work-items of a group: in all, and along x */
     cl_device_fp_config single_fp;
-    bool doubles;              /* has double precision, which in OpenCL is always IEEE 754's */
-    char refusal[160];         /* why it cannot be used; "" if it can */
+    bool doubles;      /* has double precision, which in OpenCL is always IEEE 754's */
+    char refusal[160]; /* why it cannot be used; "" if it can */
 } ocl_info;
 
 typedef enum ocl_wish_kind {
-    OCL_WISH_AUTO,             /* the best GPU or accelerator; never a CPU */
-    OCL_WISH_CPU,              /* no OpenCL */
-    OCL_WISH_ANY,              /* the best device, an OpenCL CPU if need be */
-    OCL_WISH_INDEX,            /* P:D */
-    OCL_WISH_ASSIGNED          /* the one the BOINC client assigned */
+    OCL_WISH_AUTO,    /* the best GPU or accelerator; never a CPU */
+    OCL_WISH_CPU,     /* no OpenCL */
+    OCL_WISH_ANY,     /* the best device, an OpenCL CPU if need be */
+    OCL_WISH_INDEX,   /* P:D */
+    OCL_WISH_ASSIGNED /* the one the BOINC client assigned */
 } ocl_wish_kind;
 
 typedef struct ocl_wish {
     ocl_wish_kind kind;
     unsigned platform, device; /* OCL_WISH_INDEX */
     /* OCL_WISH_ASSIGNED, as in the client's init_data.xml: */
-    char vendor[64];           /* gpu_type */
-    int opencl_index;          /* gpu_opencl_dev_index, -1 if not given */
-    int device_number;         /* gpu_device_num, -1 if not given */
-    bool floats;               /* the analysis computes with fp32 (see ocl_float_refusal) */
+    char vendor[64];   /* gpu_type */
+    int opencl_index;  /* gpu_opencl_dev_index, -1 if not given */
+    int device_number; /* gpu_device_num, -1 if not given */
+    bool floats;       /* the analysis computes with fp32 (see ocl_float_refusal) */
 } ocl_wish;
 
 /* Reads a --device argument, "auto", "cpu", "opencl" or "P:D", into an
@@ -100,15 +104,17 @@ tc_status ocl_choose(const ocl_info *list, size_t count, const ocl_wish *wish, s
                      tc_err *err);
 
 /* Paces (work.h) of a worker, in the order in which they are made. */
-enum { OCL_MOST_PACES = 32 };
+enum {
+    OCL_MOST_PACES = 32
+};
 
 /* Where the time on a device went, for benchmarks; milliseconds. */
 typedef struct ocl_times {
-    double kernels;            /* batches of launches, by the device's own clock */
-    double longest;            /* of them */
-    double build;              /* compiling programs */
-    double transfers;          /* copies to and from, with what they waited for */
-    uint64_t bytes;            /* that were copied */
+    double kernels;   /* batches of launches, by the device's own clock */
+    double longest;   /* of them */
+    double build;     /* compiling programs */
+    double transfers; /* copies to and from, with what they waited for */
+    uint64_t bytes;   /* that were copied */
 } ocl_times;
 
 /* An open device: a context and one in-order queue with profiling. Belongs to
@@ -118,20 +124,22 @@ typedef struct ocl_device {
     ocl_info info;
     cl_context context;
     cl_command_queue queue;
-    uint64_t memory_used;      /* bytes of the buffers held now */
-    ocl_times times;           /* since it was opened */
-    uint64_t memory_limit;     /* the most they may come to: half of global_bytes */
-    double share;              /* of the time that launches may take; 1, or 0: all of it */
-    const char *kept_in;       /* a folder for compiled programs (kept.h), which the caller keeps; NULL: none */
-    bool kept_used;            /* a program came from there */
-    double rested_at;          /* clock, ms: they have had no more than that then */
-    /* What the paces of a job's items have come to, as a multiple of what they began with; 0: nothing
-     * is known. The next item's begin there. */
-    const void *paces_of;      /* the job's parameters */
+    uint64_t memory_used;  /* bytes of the buffers held now */
+    ocl_times times;       /* since it was opened */
+    uint64_t memory_limit; /* the most they may come to: half of global_bytes */
+    double share;          /* of the time that launches may take; 1, or 0: all of it */
+    const char
+        *kept_in; /* a folder for compiled programs (kept.h), which the caller keeps; NULL: none */
+    bool kept_used;   /* a program came from there */
+    double rested_at; /* clock, ms: they have had no more than that then */
+    /* What the paces of a job's items have come to, as a multiple of what they began with; 0:
+     * nothing is known. The next item's begin there. */
+    const void *paces_of; /* the job's parameters */
     double grown[OCL_MOST_PACES];
-    struct tc_gate *beside;    /* lifted while this thread sleeps; may be NULL */
-    unsigned threads;          /* of the host that copy what goes to and fro; 0: the driver does (staging.h) */
-    struct ocl_staging *staging;                   /* made and freed by staging.c */
+    struct tc_gate *beside; /* lifted while this thread sleeps; may be NULL */
+    /* Of the host that copy what goes to and fro; 0: the driver does (staging.h) */
+    unsigned threads;
+    struct ocl_staging *staging; /* made and freed by staging.c */
     void (*free_staging)(struct ocl_device *device);
 } ocl_device;
 

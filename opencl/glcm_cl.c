@@ -27,31 +27,62 @@ _Static_assert(GLCM_ROWS == 2 * GLCM_MAX_RADIUS + 1, "any lens has room");
 _Static_assert(GLCM_ALL == GLCM_FEATURES + GLCM_MORE, "every feature has its place in glcm_work");
 
 enum {
-    MAX_BATCH = 4096,           /* portions of a step */
-    MAX_GROUP = 64,             /* work-items of a sliding group */
+    MAX_BATCH = 4096, /* portions of a step */
+    MAX_GROUP = 64,   /* work-items of a sliding group */
     MATRIX = GLCM_MAX_LEVELS * GLCM_MAX_LEVELS,
-    FIRST_PIXELS = 1 << 16,     /* that are counted in the first launch */
-    FIRST_MOVES = 1 << 15,      /* windows that slide in it, times the pairs that come or go with a window */
-    ITEM_CELLS = 1 << 18        /* of matrices, that a work-item looks at for features beyond the 13 */
+    FIRST_PIXELS = 1 << 16, /* that are counted in the first launch */
+    FIRST_MOVES =
+        1 << 15, /* windows that slide in it, times the pairs that come or go with a window */
+    ITEM_CELLS = 1 << 18 /* of matrices, that a work-item looks at for features beyond the 13 */
 };
 
 enum {
-    FINE_STEPS, STEPS, IDM, DIVISORS, F, F60, EXP_TABLE, MOVES,
-    PLANES, ROI, WORK, PORTIONS, WORDS, BINS, PARTIALS, MORE_PARTIALS, COUNTS, MAPS, MATRICES
+    FINE_STEPS,
+    STEPS,
+    IDM,
+    DIVISORS,
+    F,
+    F60,
+    EXP_TABLE,
+    MOVES,
+    PLANES,
+    ROI,
+    WORK,
+    PORTIONS,
+    WORDS,
+    BINS,
+    PARTIALS,
+    MORE_PARTIALS,
+    COUNTS,
+    MAPS,
+    MATRICES
 };
 
-enum { SLIDE, SLIDE_GLOBAL, STATISTICS, MAP, COUNT, MORE_STATISTICS, MORE_MAP, KERNELS };
-enum { KERNELS_OF_13 = MORE_STATISTICS };
-static const char *const kernel_names[KERNELS] = {
-    [SLIDE] = "glcm_slide", [STATISTICS] = "glcm_statistics", [MAP] = "glcm_maps", [COUNT] = "glcm_count",
-    [MORE_STATISTICS] = "glcm_more_statistics", [MORE_MAP] = "glcm_more_maps"
+enum {
+    SLIDE,
+    SLIDE_GLOBAL,
+    STATISTICS,
+    MAP,
+    COUNT,
+    MORE_STATISTICS,
+    MORE_MAP,
+    KERNELS
 };
+enum {
+    KERNELS_OF_13 = MORE_STATISTICS
+};
+static const char *const kernel_names[KERNELS] = { [SLIDE] = "glcm_slide",
+                                                   [STATISTICS] = "glcm_statistics",
+                                                   [MAP] = "glcm_maps",
+                                                   [COUNT] = "glcm_count",
+                                                   [MORE_STATISTICS] = "glcm_more_statistics",
+                                                   [MORE_MAP] = "glcm_more_maps" };
 /* Those of the program with histograms in global memory. */
 static const char *const global_names[KERNELS] = { [SLIDE_GLOBAL] = "glcm_slide" };
 
 /* A crop of the slice in one orientation: see glcm_layout.h. */
 typedef struct crop {
-    int64_t x0, y0;             /* its first pixel in the view */
+    int64_t x0, y0; /* its first pixel in the view */
     int64_t columns, rows;
 } crop;
 
@@ -61,30 +92,30 @@ typedef struct cl_worker {
     glcm_geometry g;
     glcm_tables tables;
     crop crop[2];
-    size_t crop_pixels;         /* of one orientation */
-    bool interior;              /* the crop lies within the picture */
-    glcm_lens *lenses;          /* [n_offsets] */
-    int64_t *first_move;        /* [n_offsets + 1] */
+    size_t crop_pixels;                     /* of one orientation */
+    bool interior;                          /* the crop lies within the picture */
+    glcm_lens *lenses;                      /* [n_offsets] */
+    int64_t *first_move;                    /* [n_offsets + 1] */
     size_t group[GLCM_MAX_LEVEL_COUNT];     /* work-items of a sliding group, by level */
     bool global_bins[GLCM_MAX_LEVEL_COUNT]; /* histograms in global memory */
-    bool narrow;                /* cells have 8 bits */
-    bool more;                  /* features beyond the 13 are computed there */
-    size_t words;               /* of a window */
+    bool narrow;                            /* cells have 8 bits */
+    bool more;                              /* features beyond the 13 are computed there */
+    size_t words;                           /* of a window */
 
-    unsigned char *state;       /* all but the maps: what steps add to */
-    uint32_t slice;             /* whose planes are on the device; UINT32_MAX: none */
-    ocl_pace pace;              /* of portions; of a whole ROI rows of them */
-    bool apart;                 /* a portion is more than a launch should be */
-    size_t fit;                 /* portions in a row that were not */
-    ocl_pace slides[GLCM_MAX_LEVEL_COUNT];  /* of a portion: groups of rows, times segments */
-    ocl_pace features, maps;    /* of a portion: groups of GLCM_GROUP_WINDOWS, columns */
-    uint64_t most;              /* portions that the buffers have room for */
-    glcm_work *host_work;       /* [most] */
-    uint32_t *host_portions;    /* [most] by level */
+    unsigned char *state;                  /* all but the maps: what steps add to */
+    uint32_t slice;                        /* whose planes are on the device; UINT32_MAX: none */
+    ocl_pace pace;                         /* of portions; of a whole ROI rows of them */
+    bool apart;                            /* a portion is more than a launch should be */
+    size_t fit;                            /* portions in a row that were not */
+    ocl_pace slides[GLCM_MAX_LEVEL_COUNT]; /* of a portion: groups of rows, times segments */
+    ocl_pace features, maps;               /* of a portion: groups of GLCM_GROUP_WINDOWS, columns */
+    uint64_t most;                         /* portions that the buffers have room for */
+    glcm_work *host_work;                  /* [most] */
+    uint32_t *host_portions;               /* [most] by level */
     glcm_moments *host_partials, *host_more;
     uint32_t *host_counts;
     uint32_t groups_per_portion;
-    uint64_t portion_windows;   /* the most of any portion, and the most of each alone */
+    uint64_t portion_windows; /* the most of any portion, and the most of each alone */
     size_t portion_rows, portion_columns;
 } cl_worker;
 
@@ -93,7 +124,7 @@ static bool whole_roi(const cl_worker *w)
     return w->params->window == GLCM_WHOLE_ROI;
 }
 
-/* --- moves ------------------------------------------------------------------------ */
+/* --- moves ----------------------------------------------------------------------------------- */
 
 static tc_status make_lenses(cl_worker *w, tc_err *err)
 {
@@ -123,16 +154,15 @@ static glcm_move *make_moves(const cl_worker *w)
         const tc_i32 stride = (tc_i32)w->crop[lens->transposed].rows;
 
         for (int i = 0; i < lens->rows; i++)
-            moves[w->first_move[o] + i] = (glcm_move){
-                .leave = lens->lo[i] * stride + lens->row[i],
-                .enter = (lens->hi[i] + 1) * stride + lens->row[i],
-                .count = lens->hi[i] - lens->lo[i] + 1
-            };
+            moves[w->first_move[o] + i] =
+                (glcm_move){ .leave = lens->lo[i] * stride + lens->row[i],
+                             .enter = (lens->hi[i] + 1) * stride + lens->row[i],
+                             .count = lens->hi[i] - lens->lo[i] + 1 };
     }
     return moves;
 }
 
-/* --- planes -------------------------------------------------------------------------- */
+/* --- planes ---------------------------------------------------------------------------------- */
 
 /* The ROI's bounding box with the margin that a window in it can reach. */
 static void make_crops(cl_worker *w)
@@ -161,10 +191,10 @@ typedef struct loading {
     const cl_worker *w;
     const wu_pixels *px;
     uint32_t slice;
-    const uint8_t *quantiser;   /* glcm_quantiser */
-    uint16_t *grey;             /* [n_levels][2][crop_pixels] */
-    uint8_t *roi;               /* [2][crop_pixels] */
-    uint8_t *rows;              /* [threads][nx] */
+    const uint8_t *quantiser; /* glcm_quantiser */
+    uint16_t *grey;           /* [n_levels][2][crop_pixels] */
+    uint8_t *roi;             /* [2][crop_pixels] */
+    uint8_t *rows;            /* [threads][nx] */
 } loading;
 
 /* A row of the picture into a crop, which stands column by column; turn 1: it is a column there. */
@@ -191,17 +221,21 @@ static void put_roi(const cl_worker *w, size_t turn, int64_t y, const uint8_t *r
 }
 
 /* Rows of the crop: what is outside the picture has been filled in. */
-enum { LOAD_ROWS = 64 };
+enum {
+    LOAD_ROWS = 64
+};
 
 static void load_rows(void *user, unsigned thread, size_t part)
 {
     const loading *const l = user;
     const cl_worker *const w = l->w;
     const size_t n = w->crop_pixels, values = (size_t)1 << l->px->bits;
-    const int64_t first = w->crop[0].y0 > 0 ? w->crop[0].y0 : 0, last = w->crop[0].y0 + w->crop[0].rows;
+    const int64_t first = w->crop[0].y0 > 0 ? w->crop[0].y0 : 0,
+                  last = w->crop[0].y0 + w->crop[0].rows;
     uint8_t *const row = l->rows + (size_t)thread * w->g.nx;
 
-    for (int64_t y = first + (int64_t)part * LOAD_ROWS; y < first + ((int64_t)part + 1) * LOAD_ROWS; y++) {
+    for (int64_t y = first + (int64_t)part * LOAD_ROWS; y < first + ((int64_t)part + 1) * LOAD_ROWS;
+         y++) {
         if (y >= last || y >= w->g.ny)
             return;
         for (size_t i = 0; i < w->params->n_levels; i++) {
@@ -221,11 +255,17 @@ static tc_status load_slice(cl_worker *w, uint32_t slice, tc_err *err)
     const an_work *const work = w->ocl.work;
     const size_t n = w->crop_pixels, words = 2 * w->params->n_levels * n;
     uint8_t *const quantiser = glcm_quantiser(&w->g, work->pixels->bits);
-    loading l = { .w = w, .px = work->pixels, .slice = slice, .quantiser = quantiser,
-                  .grey = os_zeroed(words * sizeof *l.grey), .roi = os_zeroed(2 * n), .rows = malloc((size_t)work->threads * w->g.nx) };
+    loading l = { .w = w,
+                  .px = work->pixels,
+                  .slice = slice,
+                  .quantiser = quantiser,
+                  .grey = os_zeroed(words * sizeof *l.grey),
+                  .roi = os_zeroed(2 * n),
+                  .rows = malloc((size_t)work->threads * w->g.nx) };
     an_pool *pool = NULL;
     tc_status st = l.grey == NULL || l.roi == NULL || l.rows == NULL || quantiser == NULL
-                 ? tc_no_memory(err, "glcm") : an_pool_create(work->threads, &pool, err);
+                       ? tc_no_memory(err, "glcm")
+                       : an_pool_create(work->threads, &pool, err);
 
     for (size_t i = 0, end; st == TC_OK && i < words; st = tc_ask(work->poll, err))
         for (end = tc_block_end(i, words); i < end; i++)
@@ -234,7 +274,8 @@ static tc_status load_slice(cl_worker *w, uint32_t slice, tc_err *err)
     if (st == TC_OK)
         st = tc_clear(l.roi, 2 * n, work->poll, err);
     if (st == TC_OK)
-        st = an_pool_run_polled(pool, load_rows, &l, (size_t)w->g.ny / LOAD_ROWS + 1, work->poll, err);
+        st = an_pool_run_polled(pool, load_rows, &l, (size_t)w->g.ny / LOAD_ROWS + 1, work->poll,
+                                err);
     if (st == TC_OK)
         st = ocl_put(&w->ocl, PLANES, 0, l.grey, words * sizeof *l.grey, err);
     if (st == TC_OK)
@@ -249,7 +290,7 @@ static tc_status load_slice(cl_worker *w, uint32_t slice, tc_err *err)
     return st;
 }
 
-/* --- buffers and kernels ----------------------------------------------------------------- */
+/* --- buffers and kernels --------------------------------------------------------------------- */
 
 /* Whether the work-items of a group run one after another: on a CPU. Oclgrind,
  * which says it is a CPU and a GPU, is to see what a GPU does. */
@@ -288,8 +329,10 @@ static void choose_groups(cl_worker *w)
 {
     const bool cpu = runs_in_turn(w->ocl.device);
     /* Moves take some of the local memory, and a driver may need some of its own. */
-    const size_t local = (size_t)(w->ocl.device->info.local_bytes < (48 << 10) ? w->ocl.device->info.local_bytes : 48 << 10)
-                       - 2 * sizeof(cl_int) * GLCM_ROWS - 256;
+    const size_t local =
+        (size_t)(w->ocl.device->info.local_bytes < (48 << 10) ? w->ocl.device->info.local_bytes
+                                                              : 48 << 10) -
+        2 * sizeof(cl_int) * GLCM_ROWS - 256;
 
     for (size_t i = 0; i < w->params->n_levels; i++) {
         size_t items = local / (bins_of(w, i) * sizeof(uint16_t));
@@ -308,15 +351,17 @@ static void choose_groups(cl_worker *w)
 
 static tc_status make_kernels(cl_worker *w, tc_err *err)
 {
-    const char *const single = runs_in_turn(w->ocl.device) ? "-DGLCM_SINGLE" : w->narrow ? "-DGLCM_NARROW" : "";
+    const char *const single = runs_in_turn(w->ocl.device) ? "-DGLCM_SINGLE"
+                               : w->narrow                 ? "-DGLCM_NARROW"
+                                                           : "";
     bool any_global = false;
     char more[40] = "";
     tc_status st;
 
     if (w->more)
         snprintf(more, sizeof more, "-DGLCM_WANTED=%#x ", (unsigned)w->params->features);
-    st = ocl_build(&w->ocl, &ocl_source_glcm, false, kernel_names, w->more ? KERNELS : KERNELS_OF_13, err, "%s%s", more,
-                   single);
+    st = ocl_build(&w->ocl, &ocl_source_glcm, false, kernel_names,
+                   w->more ? KERNELS : KERNELS_OF_13, err, "%s%s", more, single);
 
     for (size_t i = 0; i < w->params->n_levels; i++) {
         const size_t most = w->ocl.kernel[SLIDE].max_group;
@@ -327,20 +372,24 @@ static tc_status make_kernels(cl_worker *w, tc_err *err)
     }
     if (st != TC_OK || !any_global || whole_roi(w))
         return st;
-    return ocl_build(&w->ocl, &ocl_source_glcm, false, global_names, KERNELS, err, "-DGLCM_GLOBAL_BINS %s%s", more,
-                     single);
+    return ocl_build(&w->ocl, &ocl_source_glcm, false, global_names, KERNELS, err,
+                     "-DGLCM_GLOBAL_BINS %s%s", more, single);
 }
 
-/* Windows that a work-item slides over before it starts anew. Where there are less than some groups for each
- * compute unit it is worth while to start more often. */
+/* Windows that a work-item slides over before it starts anew. Where there are less than some groups
+ * for each compute unit it is worth while to start more often. */
 static size_t segment_of(const cl_worker *w, size_t level, size_t portions)
 {
-    const size_t groups = (w->portion_rows + w->group[level] - 1) / w->group[level] * (portions > 0 ? portions : 1);
+    const size_t groups =
+        (w->portion_rows + w->group[level] - 1) / w->group[level] * (portions > 0 ? portions : 1);
     const size_t wanted = 8 * (size_t)w->ocl.device->info.compute_units / groups;
-    const size_t parts = runs_in_turn(w->ocl.device) || w->global_bins[level] || wanted < 1 ? 1 : wanted > 4 ? 4 : wanted;
+    const size_t parts = runs_in_turn(w->ocl.device) || w->global_bins[level] || wanted < 1 ? 1
+                         : wanted > 4                                                       ? 4
+                                      : wanted;
     const size_t segment = (w->portion_columns + parts - 1) / parts;
     const size_t cells = (size_t)w->params->levels[level] * (w->params->levels[level] + 1) / 2;
-    const size_t most = w->more && ITEM_CELLS / cells < GLCM_SEGMENT ? ITEM_CELLS / cells : GLCM_SEGMENT;
+    const size_t most =
+        w->more && ITEM_CELLS / cells < GLCM_SEGMENT ? ITEM_CELLS / cells : GLCM_SEGMENT;
 
     return segment < most ? segment : most;
 }
@@ -368,8 +417,8 @@ static uint64_t portion_bytes(const cl_worker *w)
 
         bins = bytes > bins ? bytes : bins;
     }
-    return w->portion_windows * w->words * sizeof(uint64_t) + bins + sizeof(glcm_work) + 4
-         + w->groups_per_portion * (GLCM_ALL * sizeof(glcm_moments) + sizeof(uint32_t));
+    return w->portion_windows * w->words * sizeof(uint64_t) + bins + sizeof(glcm_work) + 4 +
+           w->groups_per_portion * (GLCM_ALL * sizeof(glcm_moments) + sizeof(uint32_t));
 }
 
 /* Windows of the largest portion, in either orientation. */
@@ -384,10 +433,12 @@ static void measure_portions(cl_worker *w)
 
             w->portion_columns = columns > w->portion_columns ? columns : w->portion_columns;
             w->portion_rows = rows > w->portion_rows ? rows : w->portion_rows;
-            w->portion_windows = columns * rows > w->portion_windows ? columns * rows : w->portion_windows;
+            w->portion_windows =
+                columns * rows > w->portion_windows ? columns * rows : w->portion_windows;
         }
     }
-    w->groups_per_portion = (uint32_t)((w->portion_windows + GLCM_GROUP_WINDOWS - 1) / GLCM_GROUP_WINDOWS);
+    w->groups_per_portion =
+        (uint32_t)((w->portion_windows + GLCM_GROUP_WINDOWS - 1) / GLCM_GROUP_WINDOWS);
 }
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -399,9 +450,12 @@ static uint64_t least(uint64_t a, uint64_t b)
 static uint64_t choose_most(const cl_worker *w)
 {
     const uint64_t each = portion_bytes(w);
-    const uint64_t fixed = w->crop_pixels * (4 * w->params->n_levels + 2) + w->params->n_maps * sizeof(float)
-                           * (uint64_t)w->g.nx * w->g.ny * w->g.nz + ((uint64_t)8 << 20);
-    const uint64_t limit = w->ocl.device->memory_limit > fixed ? (w->ocl.device->memory_limit - fixed) / 2 : 0;
+    const uint64_t fixed =
+        w->crop_pixels * (4 * w->params->n_levels + 2) +
+        w->params->n_maps * sizeof(float) * (uint64_t)w->g.nx * w->g.ny * w->g.nz +
+        ((uint64_t)8 << 20);
+    const uint64_t limit =
+        w->ocl.device->memory_limit > fixed ? (w->ocl.device->memory_limit - fixed) / 2 : 0;
     uint64_t most = least(w->g.portions / w->g.nz, MAX_BATCH);
 
     /* More than this serves no device. */
@@ -417,8 +471,10 @@ static uint64_t choose_most(const cl_worker *w)
 static tc_status make_buffers(cl_worker *w, const void *maps, uint64_t map_bytes, tc_err *err)
 {
     const glcm_tables *const t = &w->tables;
-    const uint64_t n = w->most, sliding = !whole_roi(w), matrices = whole_roi(w), steps = 2 * (uint64_t)t->max_pairs + 1;
-    const uint64_t n_moves = (uint64_t)w->first_move[w->params->n_offsets] + 1, groups = n * w->groups_per_portion;
+    const uint64_t n = w->most, sliding = !whole_roi(w), matrices = whole_roi(w),
+                   steps = 2 * (uint64_t)t->max_pairs + 1;
+    const uint64_t n_moves = (uint64_t)w->first_move[w->params->n_offsets] + 1,
+                   groups = n * w->groups_per_portion;
     const uint64_t planes = 2 * w->params->n_levels * w->crop_pixels * sizeof(uint16_t);
     glcm_move *const moves = make_moves(w);
     uint64_t *const fine = malloc((size_t)steps * sizeof *fine), bins = 1;
@@ -440,15 +496,19 @@ static tc_status make_buffers(cl_worker *w, const void *maps, uint64_t map_bytes
         { PORTIONS, sliding * n * sizeof(uint32_t), "the portions", NULL },
         { WORDS, sliding * n * w->portion_windows * w->words * sizeof(uint64_t), "the sums", NULL },
         { BINS, sliding * bins, "the histograms", NULL },
-        { PARTIALS, sliding * groups * GLCM_FEATURES * sizeof(glcm_moments), "the statistics", NULL },
-        { MORE_PARTIALS, w->more ? groups * GLCM_MORE * sizeof(glcm_moments) : 0, "the statistics", NULL },
+        { PARTIALS, sliding * groups * GLCM_FEATURES * sizeof(glcm_moments), "the statistics",
+          NULL },
+        { MORE_PARTIALS, w->more ? groups * GLCM_MORE * sizeof(glcm_moments) : 0, "the statistics",
+          NULL },
         { COUNTS, sliding * groups * sizeof(uint32_t), "the statistics", NULL },
-        { MAPS, sliding * (map_bytes > 0 ? map_bytes : sizeof(float)), "the maps", map_bytes > 0 ? maps : NULL },
+        { MAPS, sliding * (map_bytes > 0 ? map_bytes : sizeof(float)), "the maps",
+          map_bytes > 0 ? maps : NULL },
         { MOVES, n_moves * sizeof *moves, "the offsets", moves },
         { FINE_STEPS, sliding * steps * sizeof *fine, "tables", fine },
         { STEPS, sliding * steps * sizeof *t->step, "tables", t->step },
         { IDM, sliding * sizeof t->idm, "tables", t->idm },
-        { DIVISORS, sliding * ((uint64_t)t->max_pairs + 1) * sizeof *t->divisors, "tables", t->divisors },
+        { DIVISORS, sliding * ((uint64_t)t->max_pairs + 1) * sizeof *t->divisors, "tables",
+          t->divisors },
         { F, sliding * steps * sizeof *t->f, "tables", t->f },
         { F60, sliding * steps * sizeof *t->f60, "tables", t->f60 },
         { EXP_TABLE, sliding * GLCM_EXP_SIZE * sizeof *t->exp_table, "tables", t->exp_table }
@@ -463,20 +523,20 @@ static tc_status make_buffers(cl_worker *w, const void *maps, uint64_t map_bytes
 static tc_status make_host_memory(cl_worker *w, tc_err *err)
 {
     const size_t n = (size_t)w->most, groups = n * w->groups_per_portion;
-    const size_t matrices = whole_roi(w)
-                          ? n * MATRIX : 1;
+    const size_t matrices = whole_roi(w) ? n * MATRIX : 1;
 
     w->host_work = calloc(n, sizeof *w->host_work);
     w->host_portions = calloc(n, sizeof *w->host_portions);
     w->host_partials = calloc(groups + 1, GLCM_FEATURES * sizeof *w->host_partials);
     w->host_more = calloc(groups + 1, GLCM_MORE * sizeof *w->host_more);
     w->host_counts = calloc(groups + 1 > matrices ? groups + 1 : matrices, sizeof *w->host_counts);
-    if (w->host_work == NULL || w->host_portions == NULL || w->host_partials == NULL || w->host_more == NULL || w->host_counts == NULL)
+    if (w->host_work == NULL || w->host_portions == NULL || w->host_partials == NULL ||
+        w->host_more == NULL || w->host_counts == NULL)
         return tc_no_memory(err, "glcm");
     return TC_OK;
 }
 
-/* --- one batch ------------------------------------------------------------------------------ */
+/* --- one batch ------------------------------------------------------------------------------- */
 
 static void find_maps(const cl_worker *w, const glcm_portion *portion, glcm_work *work)
 {
@@ -490,7 +550,8 @@ static void find_maps(const cl_worker *w, const glcm_portion *portion, glcm_work
     }
 }
 
-static void describe_portion(const cl_worker *w, uint64_t index, uint64_t place, glcm_portion *portion)
+static void describe_portion(const cl_worker *w, uint64_t index, uint64_t place,
+                             glcm_portion *portion)
 {
     glcm_work *const work = &w->host_work[place];
     const glcm_lens *lens;
@@ -503,35 +564,37 @@ static void describe_portion(const cl_worker *w, uint64_t index, uint64_t place,
     tile = glcm_tile_at(&w->g, &w->g.view[lens->transposed], portion->tile);
     c = &w->crop[lens->transposed];
     at = (tile.x0 - c->x0) * c->rows + (tile.y0 - c->y0);
-    *work = (glcm_work){
-        .plane = (tc_i64)((2 * portion->level + lens->transposed) * w->crop_pixels) + at,
-        .roi = (tc_i64)(lens->transposed * w->crop_pixels) + at,
-        .words = (tc_i64)(place * w->portion_windows * w->words),
-        .stride = (tc_i32)c->rows,
-        .partner = (tc_i32)(lens->dx * c->rows + lens->dy),
-        .columns = (tc_i32)(tile.x1 - tile.x0),
-        .rows = (tc_i32)(tile.y1 - tile.y0),
-        .first_move = (tc_i32)w->first_move[portion->offset],
-        .moves = lens->rows,
-        .levels = w->params->levels[portion->level],
-        .partial = (tc_i32)(place * w->groups_per_portion),
-        .transposed = lens->transposed,
-        .interior = w->interior,
-        .map_x0 = (tc_i32)(lens->transposed ? tile.y0 : tile.x0),
-        .map_y0 = (tc_i32)(lens->transposed ? tile.x0 : tile.y0)
-    };
+    *work =
+        (glcm_work){ .plane =
+                         (tc_i64)((2 * portion->level + lens->transposed) * w->crop_pixels) + at,
+                     .roi = (tc_i64)(lens->transposed * w->crop_pixels) + at,
+                     .words = (tc_i64)(place * w->portion_windows * w->words),
+                     .stride = (tc_i32)c->rows,
+                     .partner = (tc_i32)(lens->dx * c->rows + lens->dy),
+                     .columns = (tc_i32)(tile.x1 - tile.x0),
+                     .rows = (tc_i32)(tile.y1 - tile.y0),
+                     .first_move = (tc_i32)w->first_move[portion->offset],
+                     .moves = lens->rows,
+                     .levels = w->params->levels[portion->level],
+                     .partial = (tc_i32)(place * w->groups_per_portion),
+                     .transposed = lens->transposed,
+                     .interior = w->interior,
+                     .map_x0 = (tc_i32)(lens->transposed ? tile.y0 : tile.x0),
+                     .map_y0 = (tc_i32)(lens->transposed ? tile.x0 : tile.y0) };
     find_maps(w, portion, work);
 }
 
 /* Slides over portions of a level, from `listed` on in the list. */
-static tc_status queue_slides(cl_worker *w, size_t level, uint32_t listed, size_t segment, ocl_grid grid, tc_err *err)
+static tc_status queue_slides(cl_worker *w, size_t level, uint32_t listed, size_t segment,
+                              ocl_grid grid, tc_err *err)
 {
     const bool global = w->global_bins[level];
     const size_t bins = bins_of(w, level), bytes = w->group[level] * bins * sizeof(uint16_t);
 
-    return OCL_QUEUE(w, global ? SLIDE_GLOBAL : SLIDE, grid, err, OCL_HELD(w, WORK), OCL_HELD(w, PORTIONS), OCL_UINT(listed),
-                     OCL_HELD(w, PLANES), OCL_HELD(w, ROI), OCL_HELD(w, MOVES), OCL_HELD(w, FINE_STEPS),
-                     OCL_HELD(w, STEPS), OCL_HELD(w, IDM), OCL_HELD(w, WORDS), OCL_INT(segment), OCL_UINT(bins),
+    return OCL_QUEUE(w, global ? SLIDE_GLOBAL : SLIDE, grid, err, OCL_HELD(w, WORK),
+                     OCL_HELD(w, PORTIONS), OCL_UINT(listed), OCL_HELD(w, PLANES), OCL_HELD(w, ROI),
+                     OCL_HELD(w, MOVES), OCL_HELD(w, FINE_STEPS), OCL_HELD(w, STEPS),
+                     OCL_HELD(w, IDM), OCL_HELD(w, WORDS), OCL_INT(segment), OCL_UINT(bins),
                      global ? (ocl_arg)OCL_HELD(w, BINS) : (ocl_arg)OCL_LOCAL(bytes));
 }
 
@@ -553,26 +616,31 @@ static tc_status launch_slides(cl_worker *w, uint64_t n, tc_err *err)
         rows = (size_t)w->host_work[i].rows > rows ? (size_t)w->host_work[i].rows : rows;
     st = ocl_put(&w->ocl, PORTIONS, 0, w->host_portions, listed * sizeof *w->host_portions, err);
     for (size_t level = 0; st == TC_OK && level < w->params->n_levels; level++) {
-        const size_t portions = first[level + 1] - first[level], segment = segment_of(w, level, portions);
+        const size_t portions = first[level + 1] - first[level],
+                     segment = segment_of(w, level, portions);
 
         st = queue_slides(w, level, first[level], segment,
-                          ocl_grid_of(w->group[level], rows, segments_of(w, segment), portions), err);
+                          ocl_grid_of(w->group[level], rows, segments_of(w, segment), portions),
+                          err);
     }
     return st;
 }
 
 /* Of n portions, `groups` of GLCM_GROUP_WINDOWS from one on. */
-static tc_status launch_statistics(cl_worker *w, uint64_t n, size_t from, size_t groups, tc_err *err)
+static tc_status launch_statistics(cl_worker *w, uint64_t n, size_t from, size_t groups,
+                                   tc_err *err)
 {
     ocl_grid grid = ocl_grid_of(GLCM_GROUP, groups * GLCM_GROUP, (size_t)n, 1);
     tc_status st;
 
     grid.start[0] = from * GLCM_GROUP;
-    st = OCL_QUEUE(w, STATISTICS, grid, err, OCL_HELD(w, WORK), OCL_HELD(w, WORDS), OCL_HELD(w, DIVISORS), OCL_HELD(w, F),
-                   OCL_HELD(w, F60), OCL_INT(w->tables.fbits), OCL_HELD(w, EXP_TABLE), OCL_HELD(w, PARTIALS),
-                   OCL_HELD(w, COUNTS));
-    return st == TC_OK && w->more ? OCL_QUEUE(w, MORE_STATISTICS, grid, err, OCL_HELD(w, WORK), OCL_HELD(w, WORDS),
-                                              OCL_HELD(w, MORE_PARTIALS)) : st;
+    st =
+        OCL_QUEUE(w, STATISTICS, grid, err, OCL_HELD(w, WORK), OCL_HELD(w, WORDS),
+                  OCL_HELD(w, DIVISORS), OCL_HELD(w, F), OCL_HELD(w, F60), OCL_INT(w->tables.fbits),
+                  OCL_HELD(w, EXP_TABLE), OCL_HELD(w, PARTIALS), OCL_HELD(w, COUNTS));
+    return st == TC_OK && w->more ? OCL_QUEUE(w, MORE_STATISTICS, grid, err, OCL_HELD(w, WORK),
+                                              OCL_HELD(w, WORDS), OCL_HELD(w, MORE_PARTIALS))
+                                  : st;
 }
 
 /* Whether a portion has a map of some of the features. */
@@ -593,12 +661,13 @@ static tc_status launch_maps(cl_worker *w, uint32_t place, size_t from, size_t c
 
     if (has_map(work, 0, GLCM_FEATURES))
         st = OCL_QUEUE(w, MAP, grid, err, OCL_HELD(w, WORK), OCL_UINT(place), OCL_HELD(w, WORDS),
-                       OCL_HELD(w, DIVISORS), OCL_HELD(w, F), OCL_HELD(w, F60), OCL_INT(w->tables.fbits),
-                       OCL_HELD(w, EXP_TABLE), OCL_HELD(w, MAPS), OCL_LONG((tc_i64)w->g.nx * w->g.ny),
-                       OCL_INT(w->g.nx));
-    if (st == TC_OK && has_map(work, GLCM_FEATURES, GLCM_ALL))
-        st = OCL_QUEUE(w, MORE_MAP, grid, err, OCL_HELD(w, WORK), OCL_UINT(place), OCL_HELD(w, WORDS), OCL_HELD(w, MAPS),
+                       OCL_HELD(w, DIVISORS), OCL_HELD(w, F), OCL_HELD(w, F60),
+                       OCL_INT(w->tables.fbits), OCL_HELD(w, EXP_TABLE), OCL_HELD(w, MAPS),
                        OCL_LONG((tc_i64)w->g.nx * w->g.ny), OCL_INT(w->g.nx));
+    if (st == TC_OK && has_map(work, GLCM_FEATURES, GLCM_ALL))
+        st = OCL_QUEUE(w, MORE_MAP, grid, err, OCL_HELD(w, WORK), OCL_UINT(place),
+                       OCL_HELD(w, WORDS), OCL_HELD(w, MAPS), OCL_LONG((tc_i64)w->g.nx * w->g.ny),
+                       OCL_INT(w->g.nx));
     return st;
 }
 
@@ -609,8 +678,11 @@ static tc_status read_statistics(cl_worker *w, uint64_t n, tc_err *err)
                            groups * GLCM_FEATURES * sizeof *w->host_partials, err);
 
     if (st == TC_OK && w->more)
-        st = ocl_get(&w->ocl, MORE_PARTIALS, 0, w->host_more, groups * GLCM_MORE * sizeof *w->host_more, err);
-    return st == TC_OK ? ocl_get(&w->ocl, COUNTS, 0, w->host_counts, groups * sizeof *w->host_counts, err) : st;
+        st = ocl_get(&w->ocl, MORE_PARTIALS, 0, w->host_more,
+                     groups * GLCM_MORE * sizeof *w->host_more, err);
+    return st == TC_OK
+               ? ocl_get(&w->ocl, COUNTS, 0, w->host_counts, groups * sizeof *w->host_counts, err)
+               : st;
 }
 
 /* Adds what came back to the state. */
@@ -639,18 +711,22 @@ static void add_statistics(const cl_worker *w, uint64_t first, uint64_t n)
     }
 }
 
-/* Ends a launch of a portion's part, and asks: what of a portion is on the device is done again after a stop. */
-static tc_status end_part(cl_worker *w, tc_status st, ocl_pace *pace, uint64_t work, double *took, tc_err *err)
+/* Ends a launch of a portion's part, and asks: what of a portion is on the device is done again
+ * after a stop. */
+static tc_status end_part(cl_worker *w, tc_status st, ocl_pace *pace, uint64_t work, double *took,
+                          tc_err *err)
 {
     st = ocl_end_launch(&w->ocl, st, pace, work, err);
     *took += w->ocl.took_ms;
     return st == TC_OK ? tc_ask(w->ocl.work->poll, err) : st;
 }
 
-/* The portion at place 0: all segments of some groups of rows in a launch, or some segments of one. */
+/* The portion at place 0: all segments of some groups of rows in a launch, or some segments of
+ * one. */
 static tc_status slide_parts(cl_worker *w, size_t level, double *took, tc_err *err)
 {
-    const size_t items = w->group[level], rows = (size_t)w->host_work[0].rows, groups = (rows + items - 1) / items;
+    const size_t items = w->group[level], rows = (size_t)w->host_work[0].rows,
+                 groups = (rows + items - 1) / items;
     const size_t segment = segment_of(w, level, 1), segments = segments_of(w, segment);
     ocl_pace *const pace = &w->slides[level];
     const uint32_t only = 0;
@@ -741,10 +817,11 @@ static tc_status slide_batch(cl_worker *w, uint64_t first, uint64_t n, tc_err *e
     return st;
 }
 
-/* --- a batch of whole-ROI matrices ------------------------------------------------------------ */
+/* --- a batch of whole-ROI matrices ----------------------------------------------------------- */
 
 /* From counts of unordered pairs, a <= b, to the symmetric matrix. */
-static void add_matrix(const cl_worker *w, const glcm_portion *portion, const uint32_t *counts, uint64_t *matrix)
+static void add_matrix(const cl_worker *w, const glcm_portion *portion, const uint32_t *counts,
+                       uint64_t *matrix)
 {
     const unsigned levels = w->params->levels[portion->level];
     const size_t entry = portion->level * w->params->n_offsets + portion->offset;
@@ -770,10 +847,11 @@ static tc_status count_rows(cl_worker *w, uint64_t n, tc_err *err)
         some = n > 1 ? rows : (size_t)ocl_pace_next(&w->pace, rows - row);
         const ocl_grid grid = { .global = { some, columns, (size_t)n }, .start = { row } };
 
-        st = OCL_QUEUE(w, COUNT, grid, err, OCL_HELD(w, WORK), OCL_HELD(w, PLANES), OCL_HELD(w, ROI),
-                       OCL_HELD(w, MATRICES), OCL_UINT(MATRIX));
+        st = OCL_QUEUE(w, COUNT, grid, err, OCL_HELD(w, WORK), OCL_HELD(w, PLANES),
+                       OCL_HELD(w, ROI), OCL_HELD(w, MATRICES), OCL_UINT(MATRIX));
         /* Whole matrices are as many as the pace allows: it may grow. */
-        st = ocl_end_launch(&w->ocl, st, &w->pace, n > 1 && some * (n + 1) > w->pace.now ? w->pace.now : some * n, err);
+        st = ocl_end_launch(&w->ocl, st, &w->pace,
+                            n > 1 && some * (n + 1) > w->pace.now ? w->pace.now : some * n, err);
         if (st == TC_OK)
             st = tc_ask(w->ocl.work->poll, err);
     }
@@ -789,7 +867,8 @@ static tc_status count_batch(cl_worker *w, uint64_t first, uint64_t n, tc_err *e
     if (st == TC_OK)
         st = count_rows(w, n, err);
     if (st == TC_OK)
-        st = ocl_get(&w->ocl, MATRICES, 0, w->host_counts, (size_t)n * MATRIX * sizeof *w->host_counts, err);
+        st = ocl_get(&w->ocl, MATRICES, 0, w->host_counts,
+                     (size_t)n * MATRIX * sizeof *w->host_counts, err);
     for (uint64_t i = 0; st == TC_OK && i < n; i++) {
         glcm_portion portion;
 
@@ -800,7 +879,8 @@ static tc_status count_batch(cl_worker *w, uint64_t first, uint64_t n, tc_err *e
     return st;
 }
 
-/* --- the backend ---------------------------------------------------------------------------------- */
+/* --- the backend
+ * ---------------------------------------------------------------------------------- */
 
 static void free_parts(void *worker)
 {
@@ -817,13 +897,14 @@ static void free_parts(void *worker)
     glcm_tables_free(&w->tables);
 }
 
-/* Portions are apart until some were seen to fit. There is one, or of apart ones a group, for each compute unit, as these
- * work side by side and take no longer than one does. */
+/* Portions are apart until some were seen to fit. There is one, or of apart ones a group, for each
+ * compute unit, as these work side by side and take no longer than one does. */
 static void begin_paces(cl_worker *w)
 {
     const glcm_params *const p = w->params;
     const double moves = (double)(w->first_move[p->n_offsets] + 1) / (double)p->n_offsets;
-    const double few = FIRST_MOVES / (moves * (double)w->portion_windows), units = (double)w->ocl.device->info.compute_units;
+    const double few = FIRST_MOVES / (moves * (double)w->portion_windows),
+                 units = (double)w->ocl.device->info.compute_units;
 
     ocl_pace_begin(&w->ocl, &w->pace, few > units ? few : units, w->most);
     w->pace.bold = true;
@@ -831,10 +912,12 @@ static void begin_paces(cl_worker *w)
     ocl_pace_begin(&w->ocl, &w->features, units, w->groups_per_portion);
     ocl_pace_begin(&w->ocl, &w->maps, 1, w->portion_columns);
     for (size_t i = 0; i < p->n_levels; i++) {
-        const size_t groups = (w->portion_rows + w->group[i] - 1) / w->group[i], segment = segment_of(w, i, 1);
+        const size_t groups = (w->portion_rows + w->group[i] - 1) / w->group[i],
+                     segment = segment_of(w, i, 1);
         const double moved = FIRST_MOVES / (moves * (double)(w->group[i] * segment));
 
-        ocl_pace_begin(&w->ocl, &w->slides[i], moved > units ? moved : units, groups * segments_of(w, segment));
+        ocl_pace_begin(&w->ocl, &w->slides[i], moved > units ? moved : units,
+                       groups * segments_of(w, segment));
     }
 }
 
@@ -849,7 +932,8 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     w->more = p->more && !whole_roi(w);
     w->words = GLCM_WORDS + (w->more ? GLCM_MORE : 0);
     if (st == TC_OK && w->more && !w->ocl.device->info.doubles)
-        return tc_fail(err, TC_TOO_LARGE, "%s has no double precision, which features beyond Haralick's 13 need",
+        return tc_fail(err, TC_TOO_LARGE,
+                       "%s has no double precision, which features beyond Haralick's 13 need",
                        w->ocl.device->info.name);
     w->slice = UINT32_MAX;
     w->state = malloc(maps_at);
@@ -871,10 +955,12 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
         return st;
     w->most = choose_most(w);
     if (whole_roi(w))
-        ocl_pace_begin(&w->ocl, &w->pace, (double)FIRST_PIXELS / (double)w->portion_columns, w->most * w->portion_rows);
+        ocl_pace_begin(&w->ocl, &w->pace, (double)FIRST_PIXELS / (double)w->portion_columns,
+                       w->most * w->portion_rows);
     else
         begin_paces(w);
-    st = make_buffers(w, (const unsigned char *)state + maps_at, work->plan.state_bytes - maps_at, err);
+    st = make_buffers(w, (const unsigned char *)state + maps_at, work->plan.state_bytes - maps_at,
+                      err);
     return st == TC_OK ? make_host_memory(w, err) : st;
 }
 
@@ -932,9 +1018,5 @@ static tc_status cl_sync(void *worker, void *state, tc_err *err)
 }
 
 const an_backend ocl_glcm = {
-    .name = "opencl",
-    .open = cl_open,
-    .step = cl_step,
-    .sync = cl_sync,
-    .close = ocl_worker_close
+    .name = "opencl", .open = cl_open, .step = cl_step, .sync = cl_sync, .close = ocl_worker_close
 };

@@ -9,7 +9,11 @@
 #include "app/base/os.h"
 #include "app/base/sha256.h"
 
-enum { PATH_ROOM = 4096, NAME_DIGITS = 32, HEAD = 2 * (TC_SHA256_TEXT - 1) };
+enum {
+    PATH_ROOM = 4096,
+    NAME_DIGITS = 32,
+    HEAD = 2 * (TC_SHA256_TEXT - 1)
+};
 #define MOST_BYTES ((size_t)64 << 20)
 
 static const char prefix[] = "texcell_kernels_";
@@ -23,7 +27,8 @@ static void add_text(tc_sha256 *sum, const char *text)
 static void key_of(const ocl_device *device, const ocl_kept *of, char key[TC_SHA256_TEXT])
 {
     const ocl_info *const info = &device->info;
-    const char *const made_for[] = { info->platform_name, info->vendor, info->name, info->driver, of->flags };
+    const char *const made_for[] = { info->platform_name, info->vendor, info->name, info->driver,
+                                     of->flags };
     tc_sha256 sum;
 
     tc_sha256_begin(&sum);
@@ -35,9 +40,11 @@ static void key_of(const ocl_device *device, const ocl_kept *of, char key[TC_SHA
 }
 
 /* FOLDER/texcell_kernels_KEY.SUFFIX */
-static bool path_of(const ocl_device *device, const char *key, const char *suffix, char path[PATH_ROOM])
+static bool path_of(const ocl_device *device, const char *key, const char *suffix,
+                    char path[PATH_ROOM])
 {
-    const int n = snprintf(path, PATH_ROOM, "%s/%s%.*s.%s", device->kept_in, prefix, NAME_DIGITS, key, suffix);
+    const int n = snprintf(path, PATH_ROOM, "%s/%s%.*s.%s", device->kept_in, prefix, NAME_DIGITS,
+                           key, suffix);
 
     return n > 0 && n < PATH_ROOM;
 }
@@ -51,7 +58,7 @@ static void digest_of(const unsigned char *data, size_t n, char digest[TC_SHA256
     tc_sha256_end(&sum, digest);
 }
 
-/* --- taking -------------------------------------------------------------------------- */
+/* --- taking ---------------------------------------------------------------------------------- */
 
 /* The file's bytes, its head having been found right: the key, and the digest of what follows. The
  * caller frees. */
@@ -82,16 +89,17 @@ static unsigned char *read_file(const char *path, const char *key, size_t *bytes
     return NULL;
 }
 
-static cl_program build(ocl_device *device, const unsigned char *binary, size_t bytes, const char *flags)
+static cl_program build(ocl_device *device, const unsigned char *binary, size_t bytes,
+                        const char *flags)
 {
     cl_int taken = CL_SUCCESS, code = CL_SUCCESS;
-    cl_program made = device->api.clCreateProgramWithBinary(device->context, 1, &device->info.id, &bytes, &binary,
-                                                            &taken, &code);
+    cl_program made = device->api.clCreateProgramWithBinary(device->context, 1, &device->info.id,
+                                                            &bytes, &binary, &taken, &code);
 
     if (made == NULL)
         return NULL;
-    if (code == CL_SUCCESS && taken == CL_SUCCESS
-        && device->api.clBuildProgram(made, 1, &device->info.id, flags, NULL, NULL) == CL_SUCCESS)
+    if (code == CL_SUCCESS && taken == CL_SUCCESS &&
+        device->api.clBuildProgram(made, 1, &device->info.id, flags, NULL, NULL) == CL_SUCCESS)
         return made;
     device->api.clReleaseProgram(made);
     return NULL;
@@ -106,8 +114,8 @@ cl_program ocl_kept_take(ocl_device *device, const ocl_kept *of)
     if (device->kept_in == NULL)
         return NULL;
     key_of(device, of, key);
-    if (!path_of(device, key, "bin", path) || !path_of(device, key, "tried", in_hand)
-        || os_kind_of_link(path) != OS_FILE)
+    if (!path_of(device, key, "bin", path) || !path_of(device, key, "tried", in_hand) ||
+        os_kind_of_link(path) != OS_FILE)
         return NULL;
     unlink(in_hand);
     if (rename(path, in_hand) != 0)
@@ -123,14 +131,14 @@ cl_program ocl_kept_take(ocl_device *device, const ocl_kept *of)
     return program;
 }
 
-/* --- keeping ------------------------------------------------------------------------- */
+/* --- keeping --------------------------------------------------------------------------------- */
 
 typedef struct listing {
     const char *folder;
     size_t count;
-    char oldest[PATH_ROOM];    /* "": none yet */
+    char oldest[PATH_ROOM]; /* "": none yet */
     time_t since;
-    bool remove;               /* all of them */
+    bool remove; /* all of them */
 } listing;
 
 static int look_at(void *user, const char *name, bool may_be_folder)
@@ -140,8 +148,9 @@ static int look_at(void *user, const char *name, bool may_be_folder)
     struct stat info;
 
     (void)may_be_folder;
-    if (strncmp(name, prefix, sizeof prefix - 1) != 0
-        || snprintf(path, sizeof path, "%s/%s", l->folder, name) >= (int)sizeof path || stat(path, &info) != 0)
+    if (strncmp(name, prefix, sizeof prefix - 1) != 0 ||
+        snprintf(path, sizeof path, "%s/%s", l->folder, name) >= (int)sizeof path ||
+        stat(path, &info) != 0)
         return 0;
     l->count++;
     if (l->remove)
@@ -169,26 +178,30 @@ static void make_room(const ocl_device *device)
         ;
 }
 
-/* The driver's own form of the program behind a head that is the caller's to fill; the caller frees. */
+/* The driver's own form of the program behind a head that is the caller's to fill; the caller
+ * frees. */
 static unsigned char *binary_of(ocl_device *device, cl_program program, size_t *bytes)
 {
     size_t size = 0;
 
-    if (device->api.clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, NULL) != CL_SUCCESS
-        || size == 0 || size > MOST_BYTES - HEAD)
+    if (device->api.clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, NULL) !=
+            CL_SUCCESS ||
+        size == 0 || size > MOST_BYTES - HEAD)
         return NULL;
     unsigned char *const data = malloc(HEAD + size);
     unsigned char *at = data != NULL ? data + HEAD : NULL;
 
     *bytes = HEAD + size;
-    if (at == NULL || device->api.clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof at, &at, NULL) == CL_SUCCESS)
+    if (at == NULL || device->api.clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof at, &at,
+                                                   NULL) == CL_SUCCESS)
         return data;
     free(data);
     return NULL;
 }
 
 /* Under another name first: a file is whole, or not there. */
-static void write_file(const char *path, const char *on_the_way, const unsigned char *data, size_t bytes)
+static void write_file(const char *path, const char *on_the_way, const unsigned char *data,
+                       size_t bytes)
 {
     unlink(on_the_way);
     const int fd = os_open(on_the_way, OS_NEW);
@@ -206,7 +219,8 @@ void ocl_kept_add(ocl_device *device, const ocl_kept *of, cl_program program, do
     char key[TC_SHA256_TEXT], digest[TC_SHA256_TEXT], path[PATH_ROOM], on_the_way[PATH_ROOM];
     size_t bytes = 0;
 
-    if (device->kept_in == NULL || build_ms < OCL_KEPT_SLOW_MS || (device->info.type & CL_DEVICE_TYPE_CPU) != 0)
+    if (device->kept_in == NULL || build_ms < OCL_KEPT_SLOW_MS ||
+        (device->info.type & CL_DEVICE_TYPE_CPU) != 0)
         return;
     key_of(device, of, key);
     if (!path_of(device, key, "bin", path) || !path_of(device, key, "new", on_the_way))

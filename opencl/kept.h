@@ -25,7 +25,10 @@ cl_program ocl_kept_take(ocl_device *device, const ocl_kept *of);
 
 /* Keeps a program that took build_ms to build, if that was long and the device is no CPU: there
  * are OCL_KEPT_MOST files at most, the oldest go. */
-enum { OCL_KEPT_MOST = 64, OCL_KEPT_SLOW_MS = 100 };
+enum {
+    OCL_KEPT_MOST = 64,
+    OCL_KEPT_SLOW_MS = 100
+};
 void ocl_kept_add(ocl_device *device, const ocl_kept *of, cl_program program, double build_ms);
 
 /* Throws away all that the folder has, and uses it no more. */

@@ -13,40 +13,60 @@
 
 extern const ocl_source ocl_source_levelset;
 
-/* Voxels of a wide tile along z: as many as leave TILE_X * TILE_Y work-items enough for what some do besides. */
+/* Voxels of a wide tile along z: as many as leave TILE_X * TILE_Y work-items enough for what some
+ * do besides. */
 #define DEEP 6
 
 /* Voxels of the first launch of a large picture, before anything is known of the device. */
 #define FIRST_VOXELS ((uint64_t)1 << 12)
 
-enum { K_STEP, K_APPLY, K_BAND_APPLY, K_LIST, K_EDT_BEGIN, K_EDT_X, K_EDT_LINES, KERNELS };
-static const char *const kernel_names[KERNELS] = {
-    "levelset_step", "levelset_apply", "levelset_band_apply", "levelset_list",
-    "levelset_edt_begin", "levelset_edt_x", "levelset_edt_lines"
+enum {
+    K_STEP,
+    K_APPLY,
+    K_BAND_APPLY,
+    K_LIST,
+    K_EDT_BEGIN,
+    K_EDT_X,
+    K_EDT_LINES,
+    KERNELS
 };
+static const char *const kernel_names[KERNELS] = { "levelset_step",       "levelset_apply",
+                                                   "levelset_band_apply", "levelset_list",
+                                                   "levelset_edt_begin",  "levelset_edt_x",
+                                                   "levelset_edt_lines" };
 
 /* phi and two fields to work in, which change places. */
-enum { B_PHI, B_OTHER, B_KEPT, B_DATA, B_STOP, B_SIDES, B_CTL, B_NEAR, B_LIST };
+enum {
+    B_PHI,
+    B_OTHER,
+    B_KEPT,
+    B_DATA,
+    B_STOP,
+    B_SIDES,
+    B_CTL,
+    B_NEAR,
+    B_LIST
+};
 
 typedef struct cl_worker {
     ocl_worker ocl;
     const ls_params *p;
     ls_size size;
     ls_head head;
-    size_t tile[3];             /* voxels that a group of a step does at once; it has [0] * [1] items */
-    cl_uint listed, other;      /* words of ctl: blocks in the list, in the next one */
-    size_t band_groups;         /* that share the list of blocks */
-    size_t n_listed;            /* blocks in the list, when it was looked at last */
-    ocl_pace pace;              /* portions of a small picture */
-    ocl_pace voxels[KERNELS];   /* of a launch */
-    bool long_portion;          /* one portion's launches together took longer than one may */
-    bool one_by_one;            /* launches are waited for */
+    size_t tile[3];        /* voxels that a group of a step does at once; it has [0] * [1] items */
+    cl_uint listed, other; /* words of ctl: blocks in the list, in the next one */
+    size_t band_groups;    /* that share the list of blocks */
+    size_t n_listed;       /* blocks in the list, when it was looked at last */
+    ocl_pace pace;         /* portions of a small picture */
+    ocl_pace voxels[KERNELS]; /* of a launch */
+    bool long_portion;        /* one portion's launches together took longer than one may */
+    bool one_by_one;          /* launches are waited for */
     /* scalars as arguments want them */
     cl_uint cfl, has_stop, stop_after;
     cl_float beta, dt, band;
 } cl_worker;
 
-/* --- launches --------------------------------------------------------------------- */
+/* --- launches -------------------------------------------------------------------------------- */
 
 /* Voxels that a launch of a kernel takes: all, or as many as the pace says. */
 static size_t launch_voxels(const cl_worker *w, int kernel)
@@ -89,22 +109,27 @@ static void swap_phi(cl_worker *w)
 
 /* U, or the next phi, in the tiles from `first` on: `groups` of them, or those of
  * the list up to place `end`. */
-static tc_status step_tiles(cl_worker *w, size_t first, size_t end, size_t groups, cl_uint listed, cl_uint move,
-                            cl_uint done, tc_err *err)
+static tc_status step_tiles(cl_worker *w, size_t first, size_t end, size_t groups, cl_uint listed,
+                            cl_uint move, cl_uint done, tc_err *err)
 {
-    const size_t across = quotient_up(w->size.nx, w->tile[0]), down = quotient_up(w->size.ny, w->tile[1]);
-    const ocl_grid grid = { { groups * w->tile[0], w->tile[1], 1 }, { w->tile[0], w->tile[1], 1 }, { 0 } };
+    const size_t across = quotient_up(w->size.nx, w->tile[0]),
+                 down = quotient_up(w->size.ny, w->tile[1]);
+    const ocl_grid grid = { { groups * w->tile[0], w->tile[1], 1 },
+                            { w->tile[0], w->tile[1], 1 },
+                            { 0 } };
 
-    return OCL_QUEUE(w, K_STEP, grid, err, OCL_HELD(w, B_PHI), OCL_HELD(w, B_DATA), OCL_HELD(w, B_STOP),
-                     OCL_HELD(w, B_OTHER), OCL_HELD(w, B_CTL), OCL_HELD(w, B_LIST), SIZES(w), OCL_UINT(across),
-                     OCL_UINT(down), OCL_UINT(first), OCL_UINT(end), OCL_UINT(listed), OCL_FLOAT(w->beta), OCL_FLOAT(w->dt),
-                     OCL_UINT(w->has_stop), OCL_UINT(move), OCL_UINT(done), OCL_UINT(w->stop_after));
+    return OCL_QUEUE(w, K_STEP, grid, err, OCL_HELD(w, B_PHI), OCL_HELD(w, B_DATA),
+                     OCL_HELD(w, B_STOP), OCL_HELD(w, B_OTHER), OCL_HELD(w, B_CTL),
+                     OCL_HELD(w, B_LIST), SIZES(w), OCL_UINT(across), OCL_UINT(down),
+                     OCL_UINT(first), OCL_UINT(end), OCL_UINT(listed), OCL_FLOAT(w->beta),
+                     OCL_FLOAT(w->dt), OCL_UINT(w->has_stop), OCL_UINT(move), OCL_UINT(done),
+                     OCL_UINT(w->stop_after));
 }
 
 static tc_status dense_step(cl_worker *w, cl_uint done, tc_err *err)
 {
-    const size_t tiles = quotient_up(w->size.nx, w->tile[0]) * quotient_up(w->size.ny, w->tile[1])
-                       * quotient_up(w->size.nz, w->tile[2]);
+    const size_t tiles = quotient_up(w->size.nx, w->tile[0]) * quotient_up(w->size.ny, w->tile[1]) *
+                         quotient_up(w->size.nz, w->tile[2]);
     const size_t tile = w->tile[0] * w->tile[1] * w->tile[2];
     tc_status st = TC_OK;
 
@@ -128,16 +153,17 @@ static tc_status dense_apply(cl_worker *w, cl_uint done, tc_err *err)
     for (size_t at = 0, last; st == TC_OK && at < w->size.voxels; at = last) {
         last = at + smaller(launch_voxels(w, K_APPLY), w->size.voxels - at);
 
-        st = OCL_QUEUE(w, K_APPLY, ocl_grid_of(LS_GROUP, (last - at + 3) / 4, 1, 1), err, OCL_HELD(w, B_PHI),
-                       OCL_HELD(w, B_OTHER), OCL_HELD(w, B_CTL), OCL_LONG(at), OCL_LONG(last), OCL_UINT(w->cfl),
-                       OCL_FLOAT(w->dt), OCL_UINT(done), OCL_UINT(w->stop_after));
+        st = OCL_QUEUE(w, K_APPLY, ocl_grid_of(LS_GROUP, (last - at + 3) / 4, 1, 1), err,
+                       OCL_HELD(w, B_PHI), OCL_HELD(w, B_OTHER), OCL_HELD(w, B_CTL), OCL_LONG(at),
+                       OCL_LONG(last), OCL_UINT(w->cfl), OCL_FLOAT(w->dt), OCL_UINT(done),
+                       OCL_UINT(w->stop_after));
         if (st == TC_OK)
             st = end_part(w, K_APPLY, last - at, err);
     }
     return st;
 }
 
-/* --- narrow band --------------------------------------------------------------------- */
+/* --- narrow band ----------------------------------------------------------------------------- */
 
 static tc_status list_blocks(cl_worker *w, tc_err *err)
 {
@@ -145,8 +171,9 @@ static tc_status list_blocks(cl_worker *w, tc_err *err)
 
     w->other = w->listed;
     w->listed = listed;
-    return OCL_QUEUE(w, K_LIST, ocl_grid_of(LS_GROUP, w->size.blocks, 1, 1), err, OCL_HELD(w, B_NEAR),
-                     OCL_HELD(w, B_LIST), OCL_HELD(w, B_CTL), BLOCKS(w), OCL_UINT(listed));
+    return OCL_QUEUE(w, K_LIST, ocl_grid_of(LS_GROUP, w->size.blocks, 1, 1), err,
+                     OCL_HELD(w, B_NEAR), OCL_HELD(w, B_LIST), OCL_HELD(w, B_CTL), BLOCKS(w),
+                     OCL_UINT(listed));
 }
 
 static size_t block_voxels(const cl_worker *w)
@@ -154,8 +181,8 @@ static size_t block_voxels(const cl_worker *w)
     return (size_t)LS_BX * LS_BY * (w->size.nz > 1 ? LS_BZ : 1);
 }
 
-/* Where a launch over n blocks that begins at one ends: it takes as many as the pace says. The last takes what
- * has come to the list since the host looked, too. */
+/* Where a launch over n blocks that begins at one ends: it takes as many as the pace says. The last
+ * takes what has come to the list since the host looked, too. */
 static size_t launch_end(const cl_worker *w, int kernel, size_t at, size_t n)
 {
     const size_t some = launch_voxels(w, kernel) / block_voxels(w) + 1;
@@ -176,15 +203,19 @@ static tc_status end_blocks(cl_worker *w, int kernel, size_t at, size_t end, siz
 static tc_status band_apply(cl_worker *w, cl_uint all, cl_uint renew, cl_uint done, tc_err *err)
 {
     const size_t n = all ? w->size.blocks : w->n_listed;
-    const ocl_grid grid = { { smaller(w->size.blocks, w->band_groups) * LS_BX, LS_BY, 1 }, { LS_BX, LS_BY, 1 }, { 0 } };
+    const ocl_grid grid = { { smaller(w->size.blocks, w->band_groups) * LS_BX, LS_BY, 1 },
+                            { LS_BX, LS_BY, 1 },
+                            { 0 } };
     tc_status st = TC_OK;
 
     for (size_t at = 0, end = 0; st == TC_OK && end < w->size.blocks; at = end) {
         end = launch_end(w, K_BAND_APPLY, at, n);
-        st = OCL_QUEUE(w, K_BAND_APPLY, grid, err, OCL_HELD(w, B_PHI), OCL_HELD(w, B_OTHER), OCL_HELD(w, B_CTL),
-                       OCL_HELD(w, B_LIST), OCL_HELD(w, B_NEAR), SIZES(w), BLOCKS(w), OCL_UINT(at), OCL_UINT(end),
-                       OCL_UINT(w->listed), OCL_UINT(w->other), OCL_UINT(all), OCL_UINT(w->cfl), OCL_FLOAT(w->dt),
-                       OCL_FLOAT(w->band), OCL_UINT(renew), OCL_UINT(done), OCL_UINT(w->stop_after));
+        st =
+            OCL_QUEUE(w, K_BAND_APPLY, grid, err, OCL_HELD(w, B_PHI), OCL_HELD(w, B_OTHER),
+                      OCL_HELD(w, B_CTL), OCL_HELD(w, B_LIST), OCL_HELD(w, B_NEAR), SIZES(w),
+                      BLOCKS(w), OCL_UINT(at), OCL_UINT(end), OCL_UINT(w->listed),
+                      OCL_UINT(w->other), OCL_UINT(all), OCL_UINT(w->cfl), OCL_FLOAT(w->dt),
+                      OCL_FLOAT(w->band), OCL_UINT(renew), OCL_UINT(done), OCL_UINT(w->stop_after));
         if (st == TC_OK)
             st = end_blocks(w, K_BAND_APPLY, at, end, n, err);
     }
@@ -204,7 +235,7 @@ static tc_status band_iteration(cl_worker *w, cl_uint done, tc_err *err)
     return st == TC_OK ? band_apply(w, 0, (done + 1) % LS_REFLAG == 0, done, err) : st;
 }
 
-/* --- re-initialisation ------------------------------------------------------------------- */
+/* --- re-initialisation ----------------------------------------------------------------------- */
 
 static tc_status edt_rows(cl_worker *w, tc_err *err)
 {
@@ -214,8 +245,9 @@ static tc_status edt_rows(cl_worker *w, tc_err *err)
     for (size_t at = 0, n; st == TC_OK && at < rows; at += n) {
         n = smaller(quotient_up(launch_voxels(w, K_EDT_X), w->size.nx), rows - at);
         st = OCL_QUEUE(w, K_EDT_X, ocl_grid_of(LS_GROUP, n * LS_GROUP, 1, 1), err,
-                       OCL_HELD(w, B_PHI), OCL_HELD(w, B_OTHER), OCL_HELD(w, B_SIDES), OCL_HELD(w, B_CTL),
-                       OCL_UINT(w->size.nx), OCL_LONG(at), OCL_LOCAL(quotient_up(w->size.nx, 32) * 4));
+                       OCL_HELD(w, B_PHI), OCL_HELD(w, B_OTHER), OCL_HELD(w, B_SIDES),
+                       OCL_HELD(w, B_CTL), OCL_UINT(w->size.nx), OCL_LONG(at),
+                       OCL_LOCAL(quotient_up(w->size.nx, 32) * 4));
         if (st == TC_OK)
             st = end_part(w, K_EDT_X, n * w->size.nx, err);
     }
@@ -224,22 +256,27 @@ static tc_status edt_rows(cl_worker *w, tc_err *err)
 
 /* The pass along y (axis 1) or z (2), from distances in one buffer to another; the last
  * one makes phi of them. A launch takes some planes of lines, or some columns of one. */
-static tc_status edt_lines(cl_worker *w, cl_uint axis, int from, int to, cl_uint last, cl_uint done, tc_err *err)
+static tc_status edt_lines(cl_worker *w, cl_uint axis, int from, int to, cl_uint last, cl_uint done,
+                           tc_err *err)
 {
-    const size_t others = axis == 1 ? w->size.nz : w->size.ny, n = axis == 1 ? w->size.ny : w->size.nz;
+    const size_t others = axis == 1 ? w->size.nz : w->size.ny,
+                 n = axis == 1 ? w->size.ny : w->size.nz;
     const size_t plane = (size_t)w->size.nx * n;
     tc_status st = TC_OK;
 
     for (size_t at = 0, x = 0; st == TC_OK && at < others;) {
         const size_t most = launch_voxels(w, K_EDT_LINES);
         const size_t some = x == 0 ? smaller(most < plane ? 1 : most / plane, others - at) : 1;
-        const size_t columns = most < plane ? smaller(ocl_round_up(most / n + 1, LS_GROUP), w->size.nx - x) : w->size.nx - x;
+        const size_t columns = most < plane
+                                   ? smaller(ocl_round_up(most / n + 1, LS_GROUP), w->size.nx - x)
+                                   : w->size.nx - x;
         ocl_grid grid = ocl_grid_of(LS_GROUP, columns, some, 1);
 
         grid.start[0] = x;
-        st = OCL_QUEUE(w, K_EDT_LINES, grid, err, OCL_HELD(w, from), OCL_HELD(w, B_SIDES), OCL_HELD(w, B_KEPT),
-                       OCL_HELD(w, B_PHI), OCL_HELD(w, to), OCL_HELD(w, B_CTL), SIZES(w), OCL_UINT(at), OCL_UINT(axis),
-                       OCL_UINT(last), OCL_UINT(done), OCL_UINT(w->stop_after));
+        st = OCL_QUEUE(w, K_EDT_LINES, grid, err, OCL_HELD(w, from), OCL_HELD(w, B_SIDES),
+                       OCL_HELD(w, B_KEPT), OCL_HELD(w, B_PHI), OCL_HELD(w, to), OCL_HELD(w, B_CTL),
+                       SIZES(w), OCL_UINT(at), OCL_UINT(axis), OCL_UINT(last), OCL_UINT(done),
+                       OCL_UINT(w->stop_after));
         x += columns;
         at += x == w->size.nx ? some : 0;
         x = x == w->size.nx ? 0 : x;
@@ -281,7 +318,7 @@ static tc_status queue_portion(cl_worker *w, uint64_t portion, tc_err *err)
     return st;
 }
 
-/* --- the backend ------------------------------------------------------------------------- */
+/* --- the backend ----------------------------------------------------------------------------- */
 
 /* A group's tile: a block of the band; without one wide along x, as memory is
  * read, and deeper, where the device has groups and local memory (24 KiB) for that. */
@@ -297,8 +334,11 @@ static void choose_tile(cl_worker *w)
 
 static tc_status make_buffers(cl_worker *w, const void *state, const ls_force *force, tc_err *err)
 {
-    const size_t field = w->size.voxels * sizeof(float), blocks = w->p->band > 0 ? w->size.blocks : 0;
-    const cl_uint ctl[LS_CTL_WORDS] = { [LS_CTL_CHANGE] = (cl_uint)w->head.last_change, [LS_CTL_BAD] = LS_NEVER };
+    const size_t field = w->size.voxels * sizeof(float),
+                 blocks = w->p->band > 0 ? w->size.blocks : 0;
+    const cl_uint ctl[LS_CTL_WORDS] = {
+        [LS_CTL_CHANGE] = (cl_uint)w->head.last_change, [LS_CTL_BAD] = LS_NEVER
+    };
     const ocl_need needs[] = {
         { B_PHI, field, "phi", ls_phi_const(state) },
         { B_OTHER, field, "phi", NULL },
@@ -307,7 +347,8 @@ static tc_status make_buffers(cl_worker *w, const void *state, const ls_force *f
         { B_STOP, w->has_stop ? field : sizeof(float), "the edges", force->stop },
         { B_SIDES, w->size.voxels, "the sides", NULL },
         { B_CTL, sizeof ctl, "control", ctl },
-        { B_NEAR, blocks > 0 ? blocks : 1, "the blocks", blocks > 0 ? ls_near_const(state, &w->size) : NULL },
+        { B_NEAR, blocks > 0 ? blocks : 1, "the blocks",
+          blocks > 0 ? ls_near_const(state, &w->size) : NULL },
         { B_LIST, (blocks > 0 ? blocks : 1) * sizeof(cl_uint), "the list of blocks", NULL }
     };
 
@@ -365,21 +406,25 @@ static tc_status look(cl_worker *w, uint64_t portions, tc_err *err)
     w->n_listed = w->p->band > 0 ? ctl[w->listed] : 0;
     w->head.head.portions_done = portions;
     if (ls_has_converged(w->p, &w->head))
-        w->head.head.portions_done = ls_portions_after(w->p, w->head.last_change + (uint64_t)w->p->stop_after);
+        w->head.head.portions_done =
+            ls_portions_after(w->p, w->head.last_change + (uint64_t)w->p->stop_after);
     return TC_OK;
 }
 
 /* Whether a launch of a kernel is a part of an iteration only. */
 static bool is_in_parts(const cl_worker *w, int kernel)
 {
-    return launch_voxels(w, kernel) < (w->p->band > 0 ? smaller(w->n_listed * block_voxels(w), w->size.voxels) : w->size.voxels);
+    return launch_voxels(w, kernel) < (w->p->band > 0
+                                           ? smaller(w->n_listed * block_voxels(w), w->size.voxels)
+                                           : w->size.voxels);
 }
 
 static tc_status cl_step(void *worker, void *state, uint64_t *portions_done, tc_err *err)
 {
     cl_worker *const w = worker;
     const uint64_t done = w->head.head.portions_done, portions = w->ocl.work->plan.portions;
-    w->one_by_one = w->long_portion || is_in_parts(w, K_STEP) || (w->p->band > 0 && is_in_parts(w, K_BAND_APPLY));
+    w->one_by_one = w->long_portion || is_in_parts(w, K_STEP) ||
+                    (w->p->band > 0 && is_in_parts(w, K_BAND_APPLY));
     const uint64_t n = w->one_by_one ? 1 : ocl_pace_next(&w->pace, portions - done);
     tc_status st = TC_OK;
 
@@ -403,10 +448,9 @@ static tc_status cl_step(void *worker, void *state, uint64_t *portions_done, tc_
 static tc_status cl_sync(void *worker, void *state, tc_err *err)
 {
     cl_worker *const w = worker;
-    const ocl_part parts[] = {
-        { B_PHI, w->size.voxels * sizeof(float), ls_phi(state) },
-        { B_NEAR, w->p->band > 0 ? w->size.blocks : 0, ls_near(state, &w->size) }
-    };
+    const ocl_part parts[] = { { B_PHI, w->size.voxels * sizeof(float), ls_phi(state) },
+                               { B_NEAR, w->p->band > 0 ? w->size.blocks : 0,
+                                 ls_near(state, &w->size) } };
     const tc_status st = ocl_fetch(&w->ocl, parts, 2, false, err);
 
     if (st == TC_OK)
@@ -422,9 +466,5 @@ static tc_status cl_open(const an_work *work, const void *state, void **worker, 
 }
 
 const an_backend ocl_levelset = {
-    .name = "opencl",
-    .open = cl_open,
-    .step = cl_step,
-    .sync = cl_sync,
-    .close = ocl_worker_close
+    .name = "opencl", .open = cl_open, .step = cl_step, .sync = cl_sync, .close = ocl_worker_close
 };

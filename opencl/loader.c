@@ -19,10 +19,10 @@ static void *preloaded_library(void)
 static const char *resolve(void *library, ocl_api *api)
 {
     os_function found;
-#define RESOLVE(name)                  \
+#define RESOLVE(name)                            \
     found = os_library_function(library, #name); \
-    if (found == NULL)                 \
-        return #name;                  \
+    if (found == NULL)                           \
+        return #name;                            \
     memcpy(&api->name, &found, sizeof found);
 #define RESOLVE_STATUS(name, parameters, arguments) RESOLVE(name)
 #define RESOLVE_OBJECT(type, name, parameters, arguments) RESOLVE(name)
@@ -33,7 +33,7 @@ static const char *resolve(void *library, ocl_api *api)
     return NULL;
 }
 
-/* --- within the guard ----------------------------------------------------------------- */
+/* --- within the guard ------------------------------------------------------------------------ */
 
 /* OpenCL's functions have no argument in which these could be handed the driver's. */
 static ocl_api real;
@@ -42,7 +42,9 @@ static ocl_api real;
  * more of it. seen: how often this call has been made. */
 static void leave(unsigned *seen)
 {
-    enum { FIRST_CALLS = 4 };
+    enum {
+        FIRST_CALLS = 4
+    };
 
     tc_guard_leave();
     if (*seen < FIRST_CALLS) {
@@ -68,7 +70,8 @@ static bool is_work(const char *name)
         return answer;                                    \
     }
 /* NOLINTEND(bugprone-macro-parentheses) */
-#define GUARDED_STATUS(name, parameters, arguments) GUARDED_OBJECT(cl_int, name, parameters, arguments)
+#define GUARDED_STATUS(name, parameters, arguments) \
+    GUARDED_OBJECT(cl_int, name, parameters, arguments)
 OCL_CALLS(GUARDED_STATUS, GUARDED_STATUS, GUARDED_OBJECT, GUARDED_STATUS)
 
 /* Puts the guard between the program and *api: a driver that crashes or hangs is told by
@@ -81,7 +84,7 @@ static void guard_calls(ocl_api *api)
     OCL_CALLS(PUT_STATUS, PUT_STATUS, PUT_OBJECT, PUT_STATUS)
 }
 
-/* --- loading --------------------------------------------------------------------------- */
+/* --- loading --------------------------------------------------------------------------------- */
 
 tc_status ocl_load(ocl_api *api, tc_err *err)
 {
@@ -100,7 +103,8 @@ tc_status ocl_load(ocl_api *api, tc_err *err)
     const char *missing = resolve(library, api);
     if (missing != NULL) {
         memset(api, 0, sizeof *api);
-        return tc_fail(err, TC_DEVICE, "no OpenCL 1.2 on this machine: %s has no %s", name, missing);
+        return tc_fail(err, TC_DEVICE, "no OpenCL 1.2 on this machine: %s has no %s", name,
+                       missing);
     }
     guard_calls(api);
     return TC_OK;
@@ -112,32 +116,60 @@ const char *ocl_error_name(cl_int code)
         cl_int code;
         const char *name;
     } names[] = {
-#define NAME(code) {code, #code}
-        NAME(CL_SUCCESS), NAME(CL_DEVICE_NOT_FOUND), NAME(CL_DEVICE_NOT_AVAILABLE),
-        NAME(CL_COMPILER_NOT_AVAILABLE), NAME(CL_MEM_OBJECT_ALLOCATION_FAILURE),
-        NAME(CL_OUT_OF_RESOURCES), NAME(CL_OUT_OF_HOST_MEMORY),
-        NAME(CL_PROFILING_INFO_NOT_AVAILABLE), NAME(CL_MEM_COPY_OVERLAP),
-        NAME(CL_BUILD_PROGRAM_FAILURE), NAME(CL_MAP_FAILURE),
-        NAME(CL_MISALIGNED_SUB_BUFFER_OFFSET), NAME(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST),
-        NAME(CL_COMPILE_PROGRAM_FAILURE), NAME(CL_LINKER_NOT_AVAILABLE),
-        NAME(CL_LINK_PROGRAM_FAILURE), NAME(CL_DEVICE_PARTITION_FAILED),
-        NAME(CL_KERNEL_ARG_INFO_NOT_AVAILABLE), NAME(CL_INVALID_VALUE),
-        NAME(CL_INVALID_DEVICE_TYPE), NAME(CL_INVALID_PLATFORM), NAME(CL_INVALID_DEVICE),
-        NAME(CL_INVALID_CONTEXT), NAME(CL_INVALID_QUEUE_PROPERTIES),
-        NAME(CL_INVALID_COMMAND_QUEUE), NAME(CL_INVALID_HOST_PTR), NAME(CL_INVALID_MEM_OBJECT),
-        NAME(CL_INVALID_BINARY), NAME(CL_INVALID_BUILD_OPTIONS), NAME(CL_INVALID_PROGRAM),
-        NAME(CL_INVALID_PROGRAM_EXECUTABLE), NAME(CL_INVALID_KERNEL_NAME),
-        NAME(CL_INVALID_KERNEL_DEFINITION), NAME(CL_INVALID_KERNEL), NAME(CL_INVALID_ARG_INDEX),
-        NAME(CL_INVALID_ARG_VALUE), NAME(CL_INVALID_ARG_SIZE), NAME(CL_INVALID_KERNEL_ARGS),
-        NAME(CL_INVALID_WORK_DIMENSION), NAME(CL_INVALID_WORK_GROUP_SIZE),
-        NAME(CL_INVALID_WORK_ITEM_SIZE), NAME(CL_INVALID_GLOBAL_OFFSET),
-        NAME(CL_INVALID_EVENT_WAIT_LIST), NAME(CL_INVALID_EVENT), NAME(CL_INVALID_OPERATION),
-        NAME(CL_INVALID_BUFFER_SIZE), NAME(CL_INVALID_GLOBAL_WORK_SIZE),
-        NAME(CL_INVALID_PROPERTY), NAME(CL_INVALID_COMPILER_OPTIONS),
+#define NAME(code) { code, #code }
+        NAME(CL_SUCCESS),
+        NAME(CL_DEVICE_NOT_FOUND),
+        NAME(CL_DEVICE_NOT_AVAILABLE),
+        NAME(CL_COMPILER_NOT_AVAILABLE),
+        NAME(CL_MEM_OBJECT_ALLOCATION_FAILURE),
+        NAME(CL_OUT_OF_RESOURCES),
+        NAME(CL_OUT_OF_HOST_MEMORY),
+        NAME(CL_PROFILING_INFO_NOT_AVAILABLE),
+        NAME(CL_MEM_COPY_OVERLAP),
+        NAME(CL_BUILD_PROGRAM_FAILURE),
+        NAME(CL_MAP_FAILURE),
+        NAME(CL_MISALIGNED_SUB_BUFFER_OFFSET),
+        NAME(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST),
+        NAME(CL_COMPILE_PROGRAM_FAILURE),
+        NAME(CL_LINKER_NOT_AVAILABLE),
+        NAME(CL_LINK_PROGRAM_FAILURE),
+        NAME(CL_DEVICE_PARTITION_FAILED),
+        NAME(CL_KERNEL_ARG_INFO_NOT_AVAILABLE),
+        NAME(CL_INVALID_VALUE),
+        NAME(CL_INVALID_DEVICE_TYPE),
+        NAME(CL_INVALID_PLATFORM),
+        NAME(CL_INVALID_DEVICE),
+        NAME(CL_INVALID_CONTEXT),
+        NAME(CL_INVALID_QUEUE_PROPERTIES),
+        NAME(CL_INVALID_COMMAND_QUEUE),
+        NAME(CL_INVALID_HOST_PTR),
+        NAME(CL_INVALID_MEM_OBJECT),
+        NAME(CL_INVALID_BINARY),
+        NAME(CL_INVALID_BUILD_OPTIONS),
+        NAME(CL_INVALID_PROGRAM),
+        NAME(CL_INVALID_PROGRAM_EXECUTABLE),
+        NAME(CL_INVALID_KERNEL_NAME),
+        NAME(CL_INVALID_KERNEL_DEFINITION),
+        NAME(CL_INVALID_KERNEL),
+        NAME(CL_INVALID_ARG_INDEX),
+        NAME(CL_INVALID_ARG_VALUE),
+        NAME(CL_INVALID_ARG_SIZE),
+        NAME(CL_INVALID_KERNEL_ARGS),
+        NAME(CL_INVALID_WORK_DIMENSION),
+        NAME(CL_INVALID_WORK_GROUP_SIZE),
+        NAME(CL_INVALID_WORK_ITEM_SIZE),
+        NAME(CL_INVALID_GLOBAL_OFFSET),
+        NAME(CL_INVALID_EVENT_WAIT_LIST),
+        NAME(CL_INVALID_EVENT),
+        NAME(CL_INVALID_OPERATION),
+        NAME(CL_INVALID_BUFFER_SIZE),
+        NAME(CL_INVALID_GLOBAL_WORK_SIZE),
+        NAME(CL_INVALID_PROPERTY),
+        NAME(CL_INVALID_COMPILER_OPTIONS),
         NAME(CL_INVALID_LINKER_OPTIONS),
 #undef NAME
-        {-1001, "CL_PLATFORM_NOT_FOUND_KHR"},
-        {-9999, "NVIDIA: illegal read or write to a buffer"},
+        { -1001, "CL_PLATFORM_NOT_FOUND_KHR" },
+        { -9999, "NVIDIA: illegal read or write to a buffer" },
     };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (names[i].code == code)

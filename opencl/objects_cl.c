@@ -1,7 +1,7 @@
 /*
- * The OpenCL backend of objects. The device takes the texture of all objects but large ones, for whose
- * sums 64 bits are too few; finding and measuring objects is left to the CPU's backend, whose worker this one
- * contains.
+ * The OpenCL backend of objects. The device takes the texture of all objects but large ones, for
+ * whose sums 64 bits are too few; finding and measuring objects is left to the CPU's backend, whose
+ * worker this one contains.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,26 +13,49 @@
 
 extern const ocl_source ocl_source_objects;
 
-enum { GREY, LABELS, LEVEL, RUNS, START, ENDS, LOGS, COUNTS, SUMS, FEATURES, AVERAGES, BUFFERS };
-enum { K_QUANTISE, K_MATRICES, K_FEATURES, K_AVERAGE, KERNELS };
-enum { GROUP = 128, LANES = 32,
-       LARGE = 1 << 15,                /* a matrix of all 13 directions has fewer than 2^20 pairs: cooc_core.h */
-       LOCAL_BYTES = 16384,            /* that counts may take of local memory */
-       SUM_BYTES = 32 << 20, COUNT_BYTES = 64 << 20 };
+enum {
+    GREY,
+    LABELS,
+    LEVEL,
+    RUNS,
+    START,
+    ENDS,
+    LOGS,
+    COUNTS,
+    SUMS,
+    FEATURES,
+    AVERAGES,
+    BUFFERS
+};
+enum {
+    K_QUANTISE,
+    K_MATRICES,
+    K_FEATURES,
+    K_AVERAGE,
+    KERNELS
+};
+enum {
+    GROUP = 128,
+    LANES = 32,
+    LARGE = 1 << 15,     /* a matrix of all 13 directions has fewer than 2^20 pairs: cooc_core.h */
+    LOCAL_BYTES = 16384, /* that counts may take of local memory */
+    SUM_BYTES = 32 << 20,
+    COUNT_BYTES = 64 << 20
+};
 
 typedef struct cl_worker {
     ocl_worker ocl;
     const obj_params *params;
-    void *host;                /* a worker of obj_cpu */
+    void *host; /* a worker of obj_cpu */
     size_t group;
     bool global_counts;
-    bool indexed;              /* runs are on the device */
-    uint32_t directions, matrices;     /* of an object: matrices of one distance */
-    size_t words;              /* of a matrix' sums */
-    uint64_t most;             /* objects at a time */
-    uint32_t *ends;            /* [most][2] */
-    double *features;          /* [most][n_features] */
-    ocl_pace pace;             /* in pixels times directions */
+    bool indexed;                  /* runs are on the device */
+    uint32_t directions, matrices; /* of an object: matrices of one distance */
+    size_t words;                  /* of a matrix' sums */
+    uint64_t most;                 /* objects at a time */
+    uint32_t *ends;                /* [most][2] */
+    double *features;              /* [most][n_features] */
+    ocl_pace pace;                 /* in pixels times directions */
 } cl_worker;
 
 static void free_parts(void *worker)
@@ -47,7 +70,8 @@ static void free_parts(void *worker)
 
 static tc_status open_device(cl_worker *w, tc_err *err)
 {
-    static const char *const names[KERNELS] = { "obj_quantise", "obj_matrices", "obj_features", "obj_average" };
+    static const char *const names[KERNELS] = { "obj_quantise", "obj_matrices", "obj_features",
+                                                "obj_average" };
     const an_work *const work = w->ocl.work;
     const obj_params *const p = w->params;
     const uint64_t pixels = (uint64_t)work->item->nx * work->item->ny * work->item->nz;
@@ -56,7 +80,8 @@ static tc_status open_device(cl_worker *w, tc_err *err)
     uint64_t most;
 
     if (!w->ocl.device->info.doubles)
-        return tc_fail(err, TC_TOO_LARGE, "%s has no double precision, which the texture of objects needs",
+        return tc_fail(err, TC_TOO_LARGE,
+                       "%s has no double precision, which the texture of objects needs",
                        w->ocl.device->info.name);
     w->directions = work->item->is_stack ? OBJ_DIRECTIONS_3D : OBJ_DIRECTIONS_2D;
     w->matrices = p->merge ? 1 : w->directions;
@@ -80,10 +105,11 @@ static tc_status open_device(cl_worker *w, tc_err *err)
         { FEATURES, w->most * w->matrices * p->n_features * sizeof(double), "the features", NULL },
         { AVERAGES, w->most * p->n_features * sizeof(double), "the averages", NULL }
     };
-    const tc_status st = ocl_build(&w->ocl, &ocl_source_objects, false, names, KERNELS, err,
-                                   "-DGROUP=%zu -DLANES=%zu -DPIXEL=%s -DLEVELS=%d -DBITS=%d -DFEATURES=%#x%s", w->group,
-                                   w->group < LANES ? w->group : LANES, work->pixels->bits == 8 ? "uchar" : "ushort",
-                                   (int)p->levels, bits, (unsigned)p->features, w->global_counts ? " -DGLOBAL_COUNTS" : "");
+    const tc_status st = ocl_build(
+        &w->ocl, &ocl_source_objects, false, names, KERNELS, err,
+        "-DGROUP=%zu -DLANES=%zu -DPIXEL=%s -DLEVELS=%d -DBITS=%d -DFEATURES=%#x%s", w->group,
+        w->group < LANES ? w->group : LANES, work->pixels->bits == 8 ? "uchar" : "ushort",
+        (int)p->levels, bits, (unsigned)p->features, w->global_counts ? " -DGLOBAL_COUNTS" : "");
 
     return st == TC_OK ? ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err) : st;
 }
@@ -99,7 +125,9 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     ocl_pace_begin(&w->ocl, &w->pace, 1 << 15, (uint64_t)1 << 34);
     st = obj_cpu.open(work, state, &w->host, err);
     /* Without texture there is nothing for the device to do. */
-    return st == TC_OK && obj_portions(w->params) > 1 && work->item->n_objects > 0 ? open_device(w, err) : st;
+    return st == TC_OK && obj_portions(w->params) > 1 && work->item->n_objects > 0
+               ? open_device(w, err)
+               : st;
 }
 
 /* What is known once the objects are found. */
@@ -108,7 +136,8 @@ static tc_status put_index(cl_worker *w, const obj_index *index, tc_err *err)
     const uint64_t runs = index->start[index->n];
     const tc_logs *const logs = &index->o->logs;
     const ocl_need needs[] = {
-        { RUNS, (runs > 0 ? runs : 1) * sizeof *index->runs, "the runs", runs > 0 ? index->runs : NULL },
+        { RUNS, (runs > 0 ? runs : 1) * sizeof *index->runs, "the runs",
+          runs > 0 ? index->runs : NULL },
         { START, ((uint64_t)index->n + 1) * sizeof *index->start, "the objects", index->start },
         { LOGS, logs->n * sizeof *logs->k_log2_k, "the table of logarithms", logs->k_log2_k }
     };
@@ -118,7 +147,8 @@ static tc_status put_index(cl_worker *w, const obj_index *index, tc_err *err)
     return st;
 }
 
-static tc_status quantise(cl_worker *w, const obj_item *o, void *state, uint64_t first, uint64_t n, tc_err *err)
+static tc_status quantise(cl_worker *w, const obj_item *o, void *state, uint64_t first, uint64_t n,
+                          tc_err *err)
 {
     for (uint64_t i = 0; i < n; i++) {
         const obj_row *const row = obj_row_of(state, o->row_bytes, first + i);
@@ -131,32 +161,38 @@ static tc_status quantise(cl_worker *w, const obj_item *o, void *state, uint64_t
 
     if (st != TC_OK)
         return st;
-    return OCL_QUEUE(w, K_QUANTISE, ocl_grid_of(w->group, n * w->group, 1, 1), err, OCL_HELD(w, GREY), OCL_HELD(w, RUNS),
-                     OCL_HELD(w, START), OCL_HELD(w, ENDS), OCL_HELD(w, LEVEL), OCL_UINT(o->item->nx), OCL_UINT(o->item->ny),
+    return OCL_QUEUE(w, K_QUANTISE, ocl_grid_of(w->group, n * w->group, 1, 1), err,
+                     OCL_HELD(w, GREY), OCL_HELD(w, RUNS), OCL_HELD(w, START), OCL_HELD(w, ENDS),
+                     OCL_HELD(w, LEVEL), OCL_UINT(o->item->nx), OCL_UINT(o->item->ny),
                      OCL_UINT(first));
 }
 
-static tc_status queue_distance(cl_worker *w, const obj_item *o, uint64_t first, uint64_t n, size_t distance, tc_err *err)
+static tc_status queue_distance(cl_worker *w, const obj_item *o, uint64_t first, uint64_t n,
+                                size_t distance, tc_err *err)
 {
     const wu_item *const item = o->item;
     const size_t matrices = n * w->matrices, averages = n * w->params->n_features;
     tc_status st;
 
-    st = OCL_QUEUE(w, K_MATRICES, ocl_grid_of(w->group, matrices * w->group, 1, 1), err, OCL_HELD(w, LABELS),
-                   OCL_HELD(w, LEVEL), OCL_HELD(w, RUNS), OCL_HELD(w, START), OCL_HELD(w, LOGS), OCL_UINT(o->logs.n),
-                   OCL_HELD(w, COUNTS), OCL_HELD(w, SUMS), OCL_INT(item->nx), OCL_INT(item->ny), OCL_INT(item->nz),
-                   OCL_UINT(first), OCL_INT(w->params->distances[distance]), OCL_UINT(w->directions),
+    st = OCL_QUEUE(w, K_MATRICES, ocl_grid_of(w->group, matrices * w->group, 1, 1), err,
+                   OCL_HELD(w, LABELS), OCL_HELD(w, LEVEL), OCL_HELD(w, RUNS), OCL_HELD(w, START),
+                   OCL_HELD(w, LOGS), OCL_UINT(o->logs.n), OCL_HELD(w, COUNTS), OCL_HELD(w, SUMS),
+                   OCL_INT(item->nx), OCL_INT(item->ny), OCL_INT(item->nz), OCL_UINT(first),
+                   OCL_INT(w->params->distances[distance]), OCL_UINT(w->directions),
                    OCL_UINT(w->params->merge));
     if (st == TC_OK)
-        st = OCL_QUEUE(w, K_FEATURES, ocl_grid_of(w->group, matrices, 1, 1), err, OCL_HELD(w, SUMS), OCL_HELD(w, LOGS),
-                       OCL_UINT(o->logs.n), OCL_UINT(matrices), OCL_HELD(w, FEATURES));
+        st = OCL_QUEUE(w, K_FEATURES, ocl_grid_of(w->group, matrices, 1, 1), err, OCL_HELD(w, SUMS),
+                       OCL_HELD(w, LOGS), OCL_UINT(o->logs.n), OCL_UINT(matrices),
+                       OCL_HELD(w, FEATURES));
     if (st == TC_OK)
-        st = OCL_QUEUE(w, K_AVERAGE, ocl_grid_of(w->group, averages, 1, 1), err, OCL_HELD(w, FEATURES),
-                       OCL_UINT(w->matrices), OCL_UINT(averages), OCL_HELD(w, AVERAGES));
+        st = OCL_QUEUE(w, K_AVERAGE, ocl_grid_of(w->group, averages, 1, 1), err,
+                       OCL_HELD(w, FEATURES), OCL_UINT(w->matrices), OCL_UINT(averages),
+                       OCL_HELD(w, AVERAGES));
     return st;
 }
 
-static tc_status textures(cl_worker *w, const obj_item *o, void *state, uint64_t first, uint64_t n, uint64_t pace, tc_err *err)
+static tc_status textures(cl_worker *w, const obj_item *o, void *state, uint64_t first, uint64_t n,
+                          uint64_t pace, tc_err *err)
 {
     const size_t features = w->params->n_features;
     tc_status st = quantise(w, o, state, first, n, err);
@@ -165,12 +201,14 @@ static tc_status textures(cl_worker *w, const obj_item *o, void *state, uint64_t
         st = queue_distance(w, o, first, n, d, err);
         st = ocl_end_launch(&w->ocl, st, &w->pace, pace, err);
         if (st == TC_OK)
-            st = ocl_get(&w->ocl, AVERAGES, 0, w->features, n * features * sizeof *w->features, err);
+            st =
+                ocl_get(&w->ocl, AVERAGES, 0, w->features, n * features * sizeof *w->features, err);
         for (uint64_t i = 0; st == TC_OK && i < n; i++) {
             obj_row *const row = obj_row_of(state, o->row_bytes, first + i);
 
             if (obj_is_kept(w->params, row))
-                memcpy(row->words + o->texture_at + d * features, w->features + i * features, features * sizeof *w->features);
+                memcpy(row->words + o->texture_at + d * features, w->features + i * features,
+                       features * sizeof *w->features);
         }
     }
     return st;
@@ -214,10 +252,8 @@ static tc_status cl_open(const an_work *work, const void *state, void **worker, 
     return ocl_worker_open(&launcher, work, state, worker, err);
 }
 
-const an_backend ocl_objects = {
-    .name = "opencl",
-    .open = cl_open,
-    .step = cl_step,
-    .sync = an_always_synced,
-    .close = ocl_worker_close
-};
+const an_backend ocl_objects = { .name = "opencl",
+                                 .open = cl_open,
+                                 .step = cl_step,
+                                 .sync = an_always_synced,
+                                 .close = ocl_worker_close };

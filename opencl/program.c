@@ -6,20 +6,23 @@
 
 #include "opencl/kept.h"
 
-enum { LOG_MAX = 256 * 1024, LOG_SHOWN = 400 };
+enum {
+    LOG_MAX = 256 * 1024,
+    LOG_SHOWN = 400
+};
 
 /* The build log, or NULL; the caller frees it. */
 static char *build_log(ocl_device *device, cl_program program)
 {
     size_t length = 0;
     if (device->api.clGetProgramBuildInfo(program, device->info.id, CL_PROGRAM_BUILD_LOG, 0, NULL,
-                                          &length) != CL_SUCCESS
-        || length <= 1 || length > LOG_MAX)
+                                          &length) != CL_SUCCESS ||
+        length <= 1 || length > LOG_MAX)
         return NULL;
     char *log = calloc(length + 1, 1);
-    if (log != NULL
-        && device->api.clGetProgramBuildInfo(program, device->info.id, CL_PROGRAM_BUILD_LOG,
-                                             length, log, NULL) != CL_SUCCESS) {
+    if (log != NULL &&
+        device->api.clGetProgramBuildInfo(program, device->info.id, CL_PROGRAM_BUILD_LOG, length,
+                                          log, NULL) != CL_SUCCESS) {
         free(log);
         return NULL;
     }
@@ -45,8 +48,8 @@ static tc_status build_failed(ocl_device *device, const ocl_source *source, cl_p
                    ocl_error_name(code), shown[0] != '\0' ? ": " : "", shown);
 }
 
-static tc_status flags_for(const ocl_device *device, const ocl_source *source,
-                           const char *defines, bool floats, char *out, size_t size, tc_err *err)
+static tc_status flags_for(const ocl_device *device, const ocl_source *source, const char *defines,
+                           bool floats, char *out, size_t size, tc_err *err)
 {
     const bool rounding =
         floats && (device->info.single_fp & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
@@ -88,8 +91,8 @@ tc_status ocl_program_build(ocl_device *device, const ocl_source *source, const 
     const char **lines = lines_of(source);
     if (lines == NULL)
         return tc_no_memory(err, source->name);
-    cl_program made = device->api.clCreateProgramWithSource(
-        device->context, (cl_uint)source->count, lines, NULL, &code);
+    cl_program made = device->api.clCreateProgramWithSource(device->context, (cl_uint)source->count,
+                                                            lines, NULL, &code);
     free(lines);
     if (made == NULL || code != CL_SUCCESS)
         return ocl_fail(device, "clCreateProgramWithSource", code, err);
@@ -123,9 +126,10 @@ tc_status ocl_kernel_new(ocl_device *device, cl_program program, const char *nam
         void *value;
         size_t size;
     } questions[] = {
-        {CL_KERNEL_WORK_GROUP_SIZE, &kernel->max_group, sizeof kernel->max_group},
-        {CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE, &kernel->multiple, sizeof kernel->multiple},
-        {CL_KERNEL_LOCAL_MEM_SIZE, &kernel->local_bytes, sizeof kernel->local_bytes},
+        { CL_KERNEL_WORK_GROUP_SIZE, &kernel->max_group, sizeof kernel->max_group },
+        { CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE, &kernel->multiple,
+          sizeof kernel->multiple },
+        { CL_KERNEL_LOCAL_MEM_SIZE, &kernel->local_bytes, sizeof kernel->local_bytes },
     };
     cl_int code = CL_SUCCESS;
 

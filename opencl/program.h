@@ -11,8 +11,8 @@
 #include "opencl/work.h"
 
 typedef struct ocl_source {
-    const char *name;          /* "NAME.cl" */
-    const char *const *lines;  /* each with its newline */
+    const char *name;         /* "NAME.cl" */
+    const char *const *lines; /* each with its newline */
     size_t count;
 } ocl_source;
 

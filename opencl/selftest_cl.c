@@ -9,11 +9,11 @@
 extern const ocl_source ocl_source_selftest;
 
 enum {
-    TOTALS = 4,                        /* after the bins of all groups */
+    TOTALS = 4, /* after the bins of all groups */
     ATOMICS = ST_GROUPS * ST_BINS + TOTALS
 };
 
-/* --- what the CPU gets ---------------------------------------------------------- */
+/* --- what the CPU gets ----------------------------------------------------------------------- */
 
 static void expect_integers(void *to)
 {
@@ -27,7 +27,7 @@ static void start_atomics(void *to)
 {
     uint32_t *out = to;
     memset(out, 0, ATOMICS * sizeof *out);
-    out[ST_GROUPS * ST_BINS + 1] = UINT32_MAX;       /* the minimum so far */
+    out[ST_GROUPS * ST_BINS + 1] = UINT32_MAX; /* the minimum so far */
 }
 
 static void expect_atomics(void *to)
@@ -56,31 +56,31 @@ static void expect_floats(void *to)
     uint32_t *out = to;
     for (uint32_t i = 0; i < ST_ITEMS; i++) {
         const float a = from_bits(st_float_bits(i, 0)), b = from_bits(st_float_bits(i, 1));
-        const float results[ST_FLOATS] = {a + b, a - b, a * b, a / b, sqrtf(b), a * b + a};
+        const float results[ST_FLOATS] = { a + b, a - b, a * b, a / b, sqrtf(b), a * b + a };
         memcpy(out + (size_t)i * ST_FLOATS, results, sizeof results);
     }
 }
 
-/* --- the tests ------------------------------------------------------------------- */
+/* --- the tests ------------------------------------------------------------------------------- */
 
 typedef struct test {
     const char *kernel;
-    const char *subject;               /* for messages */
-    size_t word;                       /* bytes of one result */
-    size_t count;                      /* results */
-    void (*start)(void *to);           /* the buffer before the launch; NULL: zeros */
-    void (*expect)(void *to);          /* and after it */
-    size_t local_bytes;                /* local memory handed to the kernel */
+    const char *subject;      /* for messages */
+    size_t word;              /* bytes of one result */
+    size_t count;             /* results */
+    void (*start)(void *to);  /* the buffer before the launch; NULL: zeros */
+    void (*expect)(void *to); /* and after it */
+    size_t local_bytes;       /* local memory handed to the kernel */
     bool floats;
 } test;
 
 static const test tests[] = {
-    {"selftest_integers", "integer arithmetic", sizeof(uint64_t), (size_t)ST_ITEMS * ST_INTEGERS,
-     NULL, expect_integers, 0, false},
-    {"selftest_atomics", "atomic arithmetic", sizeof(uint32_t), ATOMICS, start_atomics,
-     expect_atomics, ST_BINS * sizeof(uint32_t), false},
-    {"selftest_floats", "fp32 arithmetic", sizeof(uint32_t), (size_t)ST_ITEMS * ST_FLOATS, NULL,
-     expect_floats, 0, true},
+    { "selftest_integers", "integer arithmetic", sizeof(uint64_t), (size_t)ST_ITEMS *ST_INTEGERS,
+      NULL, expect_integers, 0, false },
+    { "selftest_atomics", "atomic arithmetic", sizeof(uint32_t), ATOMICS, start_atomics,
+      expect_atomics, ST_BINS * sizeof(uint32_t), false },
+    { "selftest_floats", "fp32 arithmetic", sizeof(uint32_t), (size_t)ST_ITEMS *ST_FLOATS, NULL,
+      expect_floats, 0, true },
 };
 
 /* Runs the kernel once on a buffer that begins as `got` and ends up there. */
@@ -89,13 +89,13 @@ static tc_status run(ocl_device *device, cl_program program, const test *t, ocl_
 {
     const size_t global = (size_t)ST_GROUPS * ST_GROUP, local = ST_GROUP;
     ocl_kernel kernel;
-    ocl_batch batch = {0};
+    ocl_batch batch = { 0 };
     double ms;
 
     tc_status status = ocl_kernel_new(device, program, t->kernel, &kernel, err);
     if (status != TC_OK)
         return status;
-    const ocl_arg args[] = {OCL_BUFFER(*buffer), OCL_LOCAL(t->local_bytes)};
+    const ocl_arg args[] = { OCL_BUFFER(*buffer), OCL_LOCAL(t->local_bytes) };
     status = ocl_set_args(device, &kernel, args, t->local_bytes > 0 ? 2 : 1, err);
     if (status == TC_OK)
         status = ocl_write(device, buffer, 0, got, buffer->bytes, err);
@@ -112,7 +112,7 @@ static tc_status run(ocl_device *device, cl_program program, const test *t, ocl_
 static tc_status run_test(ocl_device *device, cl_program program, const test *t, tc_err *err)
 {
     const size_t bytes = t->word * t->count;
-    ocl_buffer buffer = {0};
+    ocl_buffer buffer = { 0 };
     unsigned char *got = calloc(2, bytes);
     tc_status status = TC_OK;
 
@@ -137,8 +137,7 @@ static tc_status run_test(ocl_device *device, cl_program program, const test *t,
 tc_status ocl_selftest(ocl_device *device, bool floats, const tc_poll *poll, tc_err *err)
 {
     cl_program program = NULL;
-    tc_status status =
-        ocl_program_build(device, &ocl_source_selftest, NULL, floats, &program, err);
+    tc_status status = ocl_program_build(device, &ocl_source_selftest, NULL, floats, &program, err);
     for (size_t i = 0; status == TC_OK && i < sizeof tests / sizeof tests[0]; i++) {
         if (floats || !tests[i].floats)
             status = run_test(device, program, &tests[i], err);

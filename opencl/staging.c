@@ -6,27 +6,34 @@
 #include "app/base/pool.h"
 
 /* Two halves, in turn: one the device's, one the threads'. Threads beyond a few wait for memory. */
-enum { HALF = 8 << 20, PIECE = 1 << 19, MAX_THREADS = 8 };
+enum {
+    HALF = 8 << 20,
+    PIECE = 1 << 19,
+    MAX_THREADS = 8
+};
 
 struct ocl_staging {
     cl_mem memory;
-    unsigned char *host;       /* [2 * HALF], mapped as long as it lives; NULL: there is none */
+    unsigned char *host; /* [2 * HALF], mapped as long as it lives; NULL: there is none */
     an_pool *pool;
 };
 
-/* --- pinned memory ------------------------------------------------------------------ */
+/* --- pinned memory --------------------------------------------------------------------------- */
 
 static bool make(ocl_device *d, ocl_staging *s)
 {
     cl_int code = CL_SUCCESS;
     tc_err ignored;
 
-    s->memory = d->api.clCreateBuffer(d->context, CL_MEM_ALLOC_HOST_PTR, 2 * (size_t)HALF, NULL, &code);
+    s->memory =
+        d->api.clCreateBuffer(d->context, CL_MEM_ALLOC_HOST_PTR, 2 * (size_t)HALF, NULL, &code);
     if (s->memory != NULL && code == CL_SUCCESS)
-        s->host = d->api.clEnqueueMapBuffer(d->queue, s->memory, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0,
-                                            2 * (size_t)HALF, 0, NULL, NULL, &code);
+        s->host =
+            d->api.clEnqueueMapBuffer(d->queue, s->memory, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0,
+                                      2 * (size_t)HALF, 0, NULL, NULL, &code);
     return s->host != NULL && code == CL_SUCCESS &&
-           an_pool_create(d->threads < MAX_THREADS ? d->threads : MAX_THREADS, &s->pool, &ignored) == TC_OK;
+           an_pool_create(d->threads < MAX_THREADS ? d->threads : MAX_THREADS, &s->pool,
+                          &ignored) == TC_OK;
 }
 
 static void drop(ocl_device *d, ocl_staging *s)
@@ -55,12 +62,12 @@ bool ocl_stages(ocl_device *d, size_t bytes)
         d->staging = calloc(1, sizeof *d->staging);
         d->free_staging = free_staging;
         if (d->staging != NULL && !make(d, d->staging))
-            drop(d, d->staging);           /* and no second try */
+            drop(d, d->staging); /* and no second try */
     }
     return d->staging != NULL && d->staging->host != NULL;
 }
 
-/* --- the threads' part ----------------------------------------------------------------- */
+/* --- the threads' part ----------------------------------------------------------------------- */
 
 typedef struct copy {
     unsigned char *to;
@@ -84,7 +91,7 @@ static void copy_all(const ocl_staging *s, void *to, const void *from, size_t n)
     an_pool_run(s->pool, copy_piece, &c, (n + PIECE - 1) / PIECE);
 }
 
-/* --- the device's part ------------------------------------------------------------------ */
+/* --- the device's part ----------------------------------------------------------------------- */
 
 /* Waits for what a half is used for, if it is. */
 static tc_status end_half(const ocl_device *d, cl_event *event, const char *call, tc_err *err)
@@ -100,7 +107,8 @@ static tc_status end_half(const ocl_device *d, cl_event *event, const char *call
 }
 
 /* Of both halves; the first fault, which may have come before, is told. */
-static tc_status end_both(const ocl_device *d, cl_event event[2], tc_status st, const char *call, tc_err *err)
+static tc_status end_both(const ocl_device *d, cl_event event[2], tc_status st, const char *call,
+                          tc_err *err)
 {
     for (int i = 0; i < 2; i++) {
         tc_err later;
@@ -111,8 +119,8 @@ static tc_status end_both(const ocl_device *d, cl_event event[2], tc_status st, 
     return st;
 }
 
-tc_status ocl_staged_write(ocl_device *d, cl_mem buffer, size_t offset, const void *from, size_t bytes,
-                           tc_err *err)
+tc_status ocl_staged_write(ocl_device *d, cl_mem buffer, size_t offset, const void *from,
+                           size_t bytes, tc_err *err)
 {
     const ocl_staging *const s = d->staging;
     cl_event event[2] = { NULL, NULL };
@@ -127,15 +135,16 @@ tc_status ocl_staged_write(ocl_device *d, cl_mem buffer, size_t offset, const vo
         if (st != TC_OK)
             break;
         copy_all(s, stage, (const unsigned char *)from + at, n);
-        const cl_int code = d->api.clEnqueueWriteBuffer(d->queue, buffer, CL_FALSE, offset + at, n, stage, 0,
-                                                        NULL, &event[half]);
+        const cl_int code = d->api.clEnqueueWriteBuffer(d->queue, buffer, CL_FALSE, offset + at, n,
+                                                        stage, 0, NULL, &event[half]);
         if (code != CL_SUCCESS || d->api.clFlush(d->queue) != CL_SUCCESS)
             st = ocl_fail(d, "clEnqueueWriteBuffer", code, err);
     }
     return end_both(d, event, st, "clEnqueueWriteBuffer", err);
 }
 
-tc_status ocl_staged_read(ocl_device *d, cl_mem buffer, size_t offset, void *to, size_t bytes, tc_err *err)
+tc_status ocl_staged_read(ocl_device *d, cl_mem buffer, size_t offset, void *to, size_t bytes,
+                          tc_err *err)
 {
     const ocl_staging *const s = d->staging;
     cl_event event[2] = { NULL, NULL };
@@ -144,9 +153,11 @@ tc_status ocl_staged_read(ocl_device *d, cl_mem buffer, size_t offset, void *to,
     /* Piece by piece; the next is queued before one is waited for. */
     for (size_t queued = 0, at = 0; st == TC_OK && at < bytes;) {
         for (; st == TC_OK && queued < bytes && queued < at + 2 * (size_t)HALF; queued += HALF) {
-            const size_t half = queued / HALF % 2, n = bytes - queued < HALF ? bytes - queued : HALF;
-            const cl_int code = d->api.clEnqueueReadBuffer(d->queue, buffer, CL_FALSE, offset + queued, n,
-                                                           s->host + half * HALF, 0, NULL, &event[half]);
+            const size_t half = queued / HALF % 2,
+                         n = bytes - queued < HALF ? bytes - queued : HALF;
+            const cl_int code =
+                d->api.clEnqueueReadBuffer(d->queue, buffer, CL_FALSE, offset + queued, n,
+                                           s->host + half * HALF, 0, NULL, &event[half]);
 
             if (code != CL_SUCCESS)
                 st = ocl_fail(d, "clEnqueueReadBuffer", code, err);

@@ -1,7 +1,7 @@
 /*
- * The OpenCL backend of volume. The device thresholds and labels, and makes the table where it is all
- * that is wanted; else what a filter leaves out and the table are left to the CPU's backend, whose worker
- * this one contains, as the repair is.
+ * The OpenCL backend of volume. The device thresholds and labels, and makes the table where it is
+ * all that is wanted; else what a filter leaves out and the table are left to the CPU's backend,
+ * whose worker this one contains, as the repair is.
  *
  * A stack that does not fit the device is labelled in slabs of slices, whose cells the
  * host joins where slabs meet. What has more parts than the device's tables have room for
@@ -17,44 +17,69 @@
 
 extern const ocl_source ocl_source_volume;
 
-enum { MAX_GROUP = 256 };
+enum {
+    MAX_GROUP = 256
+};
 
 /* Phases of the device. */
 typedef enum stage {
-    MASK, TILES, USED, JOIN,
-    ROOTS, CLEAR, LEAST, MARK, COUNT, SCAN, GIVE, PAINT,
-    CLEAR_TABLE, MEASURE,      /* where there is a table */
-    READ, STAGES               /* where there is none */
+    MASK,
+    TILES,
+    USED,
+    JOIN,
+    ROOTS,
+    CLEAR,
+    LEAST,
+    MARK,
+    COUNT,
+    SCAN,
+    GIVE,
+    PAINT,
+    CLEAR_TABLE,
+    MEASURE, /* where there is a table */
+    READ,
+    STAGES /* where there is none */
 } stage;
 
 static const char *const kernel_names[STAGES] = {
-    [MASK] = "vol_mask", [TILES] = "vol_tiles",
-    [JOIN] = "vol_join",
-    [ROOTS] = "vol_roots", [CLEAR] = "vol_clear", [LEAST] = "vol_least", [MARK] = "vol_mark",
-    [COUNT] = "vol_count", [SCAN] = "vol_scan", [GIVE] = "vol_give", [PAINT] = "vol_paint",
-    [CLEAR_TABLE] = "vol_clear_table", [MEASURE] = "vol_measure"
+    [MASK] = "vol_mask",      [TILES] = "vol_tiles", [JOIN] = "vol_join",
+    [ROOTS] = "vol_roots",    [CLEAR] = "vol_clear", [LEAST] = "vol_least",
+    [MARK] = "vol_mark",      [COUNT] = "vol_count", [SCAN] = "vol_scan",
+    [GIVE] = "vol_give",      [PAINT] = "vol_paint", [CLEAR_TABLE] = "vol_clear_table",
+    [MEASURE] = "vol_measure"
 };
 
-enum { B_PIXELS, B_MASK, B_PLANE, B_USED, B_LINK, B_FIRST, B_ROOT, B_COUNTS, B_TOTALS, B_TABLE };
+enum {
+    B_PIXELS,
+    B_MASK,
+    B_PLANE,
+    B_USED,
+    B_LINK,
+    B_FIRST,
+    B_ROOT,
+    B_COUNTS,
+    B_TOTALS,
+    B_TABLE
+};
 
 typedef struct cl_worker {
-    ocl_worker ocl;            /* kernel s is that of stage s */
+    ocl_worker ocl; /* kernel s is that of stage s */
     const vol_params *params;
-    void *host;                /* a worker of vol_cpu */
+    void *host; /* a worker of vol_cpu */
     size_t group;
     ocl_pace pace[STAGES];
-    void *rows;                /* of the mask, made by the host after a repair */
+    void *rows; /* of the mask, made by the host after a repair */
     uint32_t nx, ny, nz;
-    uint32_t stride;           /* of the mask, in words */
-    uint32_t piece;            /* rows that go to the device at a time */
-    uint32_t slab_slices;      /* nz: the whole stack is on the device */
-    uint32_t room;             /* parts that the tables can hold */
-    uint32_t z0, slices;       /* the slab; no slices: it has not begun */
+    uint32_t stride;      /* of the mask, in words */
+    uint32_t piece;       /* rows that go to the device at a time */
+    uint32_t slab_slices; /* nz: the whole stack is on the device */
+    uint32_t room;        /* parts that the tables can hold */
+    uint32_t z0, slices;  /* the slab; no slices: it has not begun */
     uint32_t parts;
-    uint32_t membrane, outside, cells;     /* of all of the stack */
+    uint32_t membrane, outside, cells; /* of all of the stack */
     bool has_table;
     stage stage;
-    uint64_t done;             /* work of the stage */
+    uint64_t done; /* work of the stage */
     bool host_only;
 } cl_worker;
 
@@ -88,54 +113,53 @@ static uint32_t words_of(const cl_worker *w)
 static uint64_t stage_work(const cl_worker *w, stage s)
 {
     switch (s) {
-    case TILES:
-        return up_to(w->slices, VOL_TZ);
-    case JOIN:
-        return w->slices;
-    case CLEAR_TABLE:
-        return w->has_table && w->cells > 0;
-    case MEASURE:
-        return w->has_table && w->cells > 0 ? w->slices : 0;
+    case TILES: return up_to(w->slices, VOL_TZ);
+    case JOIN: return w->slices;
+    case CLEAR_TABLE: return w->has_table && w->cells > 0;
+    case MEASURE: return w->has_table && w->cells > 0 ? w->slices : 0;
     case MASK:
-    case PAINT:
-        return rows_of(w);
-    case READ:
-        return w->has_table ? 0 : rows_of(w);
+    case PAINT: return rows_of(w);
+    case READ: return w->has_table ? 0 : rows_of(w);
     case MARK:
     case COUNT:
-    case SCAN:
-        return in_slabs(w) ? 0 : 1;
-    default:
-        return 1;
+    case SCAN: return in_slabs(w) ? 0 : 1;
+    default: return 1;
     }
 }
 
-/* --- launches ------------------------------------------------------------------------- */
+/* --- launches -------------------------------------------------------------------------------- */
 
 /* The worker's stage. */
-#define LAUNCH(w, x, y, z, err, ...) OCL_QUEUE(w, (int)(w)->stage, ocl_grid_of((w)->group, x, y, z), err, __VA_ARGS__)
+#define LAUNCH(w, x, y, z, err, ...) \
+    OCL_QUEUE(w, (int)(w)->stage, ocl_grid_of((w)->group, x, y, z), err, __VA_ARGS__)
 
 /* The slab's size, and that of a row of its mask. */
 #define NX(w) OCL_INT((w)->nx)
 #define NY(w) OCL_INT((w)->ny)
 #define STRIDE(w) OCL_INT((w)->stride)
 
-/* The bits of `count` rows from the slab's row `first` on; before the first row of a piece its pixels. */
+/* The bits of `count` rows from the slab's row `first` on; before the first row of a piece its
+ * pixels. */
 static tc_status launch_mask(cl_worker *w, uint64_t first, uint64_t count, tc_err *err)
 {
     const wu_pixels *const px = w->ocl.work->pixels;
     const size_t at = ((size_t)w->z0 * w->ny + first) * w->nx, past = first % w->piece;
-    const uint64_t left = rows_of(w) - first, rows = past > 0 ? 0 : left < w->piece ? left : w->piece;
-    const tc_status st = ocl_put(&w->ocl, B_PIXELS, 0, ocl_pixels_from(px, at), rows * w->nx * (px->bits / 8), err);
+    const uint64_t left = rows_of(w) - first, rows = past > 0          ? 0
+                                                     : left < w->piece ? left
+                                                                       : w->piece;
+    const tc_status st =
+        ocl_put(&w->ocl, B_PIXELS, 0, ocl_pixels_from(px, at), rows * w->nx * (px->bits / 8), err);
 
     if (st != TC_OK)
         return st;
-    return LAUNCH(w, 4 * (size_t)w->stride, count, 1, err, OCL_HELD(w, B_PIXELS), OCL_HELD(w, B_MASK), NX(w),
-                  STRIDE(w), OCL_UINT(past), OCL_UINT(first), OCL_UINT(vol_host_threshold(w->host)));
+    return LAUNCH(w, 4 * (size_t)w->stride, count, 1, err, OCL_HELD(w, B_PIXELS),
+                  OCL_HELD(w, B_MASK), NX(w), STRIDE(w), OCL_UINT(past), OCL_UINT(first),
+                  OCL_UINT(vol_host_threshold(w->host)));
 }
 
 /* The same after a repair, from what the host has. */
-static tc_status write_mask(cl_worker *w, const vol_state *state, uint64_t first, uint64_t count, tc_err *err)
+static tc_status write_mask(cl_worker *w, const vol_state *state, uint64_t first, uint64_t count,
+                            tc_err *err)
 {
     const size_t row = w->stride * sizeof(cl_uint);
 
@@ -145,47 +169,52 @@ static tc_status write_mask(cl_worker *w, const vol_state *state, uint64_t first
 
 static tc_status launch_tiles(cl_worker *w, uint64_t first, uint64_t count, tc_err *err)
 {
-    return LAUNCH(w, up_to(w->nx, VOL_TX) * w->group, up_to(w->ny, VOL_TY), count, err, OCL_HELD(w, B_MASK),
-                  OCL_HELD(w, B_PLANE), OCL_HELD(w, B_USED), OCL_HELD(w, B_LINK), OCL_HELD(w, B_FIRST),
-                  OCL_INT(w->room), NX(w), NY(w), OCL_INT(w->slices), STRIDE(w), OCL_INT(first), OCL_INT(w->z0),
-                  OCL_INT(w->nz), OCL_INT(w->params->through));
+    return LAUNCH(w, up_to(w->nx, VOL_TX) * w->group, up_to(w->ny, VOL_TY), count, err,
+                  OCL_HELD(w, B_MASK), OCL_HELD(w, B_PLANE), OCL_HELD(w, B_USED),
+                  OCL_HELD(w, B_LINK), OCL_HELD(w, B_FIRST), OCL_INT(w->room), NX(w), NY(w),
+                  OCL_INT(w->slices), STRIDE(w), OCL_INT(first), OCL_INT(w->z0), OCL_INT(w->nz),
+                  OCL_INT(w->params->through));
 }
 
 static tc_status launch_join(cl_worker *w, uint64_t first, uint64_t count, tc_err *err)
 {
-    return LAUNCH(w, (size_t)w->stride * w->ny, count, 1, err, OCL_HELD(w, B_MASK), OCL_HELD(w, B_PLANE),
-                  OCL_HELD(w, B_LINK), NX(w), NY(w), STRIDE(w), OCL_INT(first), OCL_INT(w->params->through));
+    return LAUNCH(w, (size_t)w->stride * w->ny, count, 1, err, OCL_HELD(w, B_MASK),
+                  OCL_HELD(w, B_PLANE), OCL_HELD(w, B_LINK), NX(w), NY(w), STRIDE(w),
+                  OCL_INT(first), OCL_INT(w->params->through));
 }
 
 /* Stages that take a table at once. */
 static tc_status launch_tables(cl_worker *w, tc_err *err)
 {
-    const cl_uint words = in_slabs(w) ? 0 : words_of(w), chunks = up_to(words_of(w), VOL_CHUNK), parts = w->parts;
-    const cl_int numbers = in_slabs(w) ? (cl_int)(w->z0 * w->ny * w->nx) : -1, outside = w->params->repair ? -1 : 0;
+    const cl_uint words = in_slabs(w) ? 0 : words_of(w), chunks = up_to(words_of(w), VOL_CHUNK),
+                  parts = w->parts;
+    const cl_int numbers = in_slabs(w) ? (cl_int)(w->z0 * w->ny * w->nx) : -1,
+                 outside = w->params->repair ? -1 : 0;
 
     switch (w->stage) {
     case CLEAR_TABLE:
-        return LAUNCH(w, w->cells, 1, 1, err, OCL_HELD(w, B_TABLE), OCL_UINT(0), OCL_UINT(w->cells));
+        return LAUNCH(w, w->cells, 1, 1, err, OCL_HELD(w, B_TABLE), OCL_UINT(0),
+                      OCL_UINT(w->cells));
     case ROOTS:
-        return LAUNCH(w, parts, 1, 1, err, OCL_HELD(w, B_LINK), OCL_HELD(w, B_ROOT), OCL_INT(parts));
+        return LAUNCH(w, parts, 1, 1, err, OCL_HELD(w, B_LINK), OCL_HELD(w, B_ROOT),
+                      OCL_INT(parts));
     case CLEAR:
-        return LAUNCH(w, parts > words ? parts : words, 1, 1, err, OCL_HELD(w, B_LINK), OCL_HELD(w, B_MASK),
-                      OCL_INT(parts), OCL_UINT(words));
+        return LAUNCH(w, parts > words ? parts : words, 1, 1, err, OCL_HELD(w, B_LINK),
+                      OCL_HELD(w, B_MASK), OCL_INT(parts), OCL_UINT(words));
     case LEAST:
-        return LAUNCH(w, parts, 1, 1, err, OCL_HELD(w, B_LINK), OCL_HELD(w, B_FIRST), OCL_HELD(w, B_ROOT),
-                      OCL_INT(parts));
+        return LAUNCH(w, parts, 1, 1, err, OCL_HELD(w, B_LINK), OCL_HELD(w, B_FIRST),
+                      OCL_HELD(w, B_ROOT), OCL_INT(parts));
     case MARK:
-        return LAUNCH(w, parts, 1, 1, err, OCL_HELD(w, B_LINK), OCL_HELD(w, B_ROOT), OCL_HELD(w, B_MASK),
-                      OCL_INT(parts));
+        return LAUNCH(w, parts, 1, 1, err, OCL_HELD(w, B_LINK), OCL_HELD(w, B_ROOT),
+                      OCL_HELD(w, B_MASK), OCL_INT(parts));
     case COUNT:
-        return LAUNCH(w, chunks, 1, 1, err, OCL_HELD(w, B_MASK), OCL_HELD(w, B_COUNTS), OCL_UINT(words),
-                      OCL_INT(chunks));
-    case SCAN:
-        return LAUNCH(w, 1, 1, 1, err, OCL_HELD(w, B_COUNTS), OCL_INT(chunks));
+        return LAUNCH(w, chunks, 1, 1, err, OCL_HELD(w, B_MASK), OCL_HELD(w, B_COUNTS),
+                      OCL_UINT(words), OCL_INT(chunks));
+    case SCAN: return LAUNCH(w, 1, 1, 1, err, OCL_HELD(w, B_COUNTS), OCL_INT(chunks));
     default:
-        return LAUNCH(w, parts, 1, 1, err, OCL_HELD(w, B_LINK), OCL_HELD(w, B_ROOT), OCL_HELD(w, B_MASK),
-                      OCL_HELD(w, B_COUNTS), OCL_HELD(w, B_FIRST), OCL_INT(parts), OCL_INT(numbers),
-                      OCL_INT(outside));
+        return LAUNCH(w, parts, 1, 1, err, OCL_HELD(w, B_LINK), OCL_HELD(w, B_ROOT),
+                      OCL_HELD(w, B_MASK), OCL_HELD(w, B_COUNTS), OCL_HELD(w, B_FIRST),
+                      OCL_INT(parts), OCL_INT(numbers), OCL_INT(outside));
     }
 }
 
@@ -194,45 +223,41 @@ static tc_status launch_paint(cl_worker *w, uint64_t first_row, uint64_t count, 
     const uint64_t first = first_row * w->nx, end = first + count * w->nx;
     const cl_int outside = in_slabs(w) || w->params->repair ? -1 : 0;
 
-    return LAUNCH(w, (size_t)up_to(end - first, w->group * VOL_PER_ITEM) * w->group, 1, 1, err, OCL_HELD(w, B_PLANE),
-                  OCL_HELD(w, B_FIRST), OCL_HELD(w, B_TOTALS), OCL_UINT(first), OCL_UINT(end), OCL_INT(outside));
+    return LAUNCH(w, (size_t)up_to(end - first, w->group * VOL_PER_ITEM) * w->group, 1, 1, err,
+                  OCL_HELD(w, B_PLANE), OCL_HELD(w, B_FIRST), OCL_HELD(w, B_TOTALS),
+                  OCL_UINT(first), OCL_UINT(end), OCL_INT(outside));
 }
 
 static tc_status launch_measure(cl_worker *w, uint64_t first, uint64_t count, tc_err *err)
 {
-    return LAUNCH(w, w->nx, up_to(w->ny, VOL_DOWN), count, err, OCL_HELD(w, B_PLANE), OCL_HELD(w, B_TABLE), NX(w), NY(w),
-                  OCL_INT(first));
+    return LAUNCH(w, w->nx, up_to(w->ny, VOL_DOWN), count, err, OCL_HELD(w, B_PLANE),
+                  OCL_HELD(w, B_TABLE), NX(w), NY(w), OCL_INT(first));
 }
 
 static tc_status launch_stage(cl_worker *w, uint64_t first, uint64_t count, tc_err *err)
 {
     switch (w->stage) {
-    case MASK:
-        return launch_mask(w, first, count, err);
-    case TILES:
-        return launch_tiles(w, first, count, err);
-    case JOIN:
-        return launch_join(w, first, count, err);
-    case PAINT:
-        return launch_paint(w, first, count, err);
-    case MEASURE:
-        return launch_measure(w, first, count, err);
-    default:
-        return launch_tables(w, err);
+    case MASK: return launch_mask(w, first, count, err);
+    case TILES: return launch_tiles(w, first, count, err);
+    case JOIN: return launch_join(w, first, count, err);
+    case PAINT: return launch_paint(w, first, count, err);
+    case MEASURE: return launch_measure(w, first, count, err);
+    default: return launch_tables(w, err);
     }
 }
 
-/* --- what is not a launch ------------------------------------------------------------- */
+/* --- what is not a launch -------------------------------------------------------------------- */
 
 /* Rows of the plane into the state, which from here on is no resting place. */
-static tc_status read_rows(cl_worker *w, vol_state *state, uint64_t first, uint64_t count, tc_err *err)
+static tc_status read_rows(cl_worker *w, vol_state *state, uint64_t first, uint64_t count,
+                           tc_err *err)
 {
     const size_t row = (size_t)w->nx * sizeof(int32_t);
 
     state->begun = 1;
     state->head.portions_done = 0;
-    return ocl_get(&w->ocl, B_PLANE, first * row, state->nodes + 1 + ((size_t)w->z0 * w->ny + first) * w->nx,
-                    count * row, err);
+    return ocl_get(&w->ocl, B_PLANE, first * row,
+                   state->nodes + 1 + ((size_t)w->z0 * w->ny + first) * w->nx, count * row, err);
 }
 
 /* How many parts there are. Too many: all of it is for the host. */
@@ -266,7 +291,8 @@ static tc_status do_part(cl_worker *w, vol_state *state, uint64_t count, tc_err 
         return read_rows(w, state, w->done, count, err);
     if (w->stage == MASK && vol_blurs(w->params))
         return write_mask(w, state, w->done, count, err);
-    return ocl_end_launch(&w->ocl, launch_stage(w, w->done, count, err), &w->pace[w->stage], count, err);
+    return ocl_end_launch(&w->ocl, launch_stage(w, w->done, count, err), &w->pace[w->stage], count,
+                          err);
 }
 
 /* Part 0 is the outside, which there always is. */
@@ -292,7 +318,8 @@ static tc_status end_paint(cl_worker *w, tc_err *err)
     tc_status st = ocl_get(&w->ocl, B_TOTALS, 0, totals, sizeof totals, err);
 
     if (st == TC_OK)
-        st = ocl_get(&w->ocl, B_COUNTS, up_to(words_of(w), VOL_CHUNK) * sizeof cells, &cells, sizeof cells, err);
+        st = ocl_get(&w->ocl, B_COUNTS, up_to(words_of(w), VOL_CHUNK) * sizeof cells, &cells,
+                     sizeof cells, err);
     w->membrane = totals[0];
     w->outside = totals[1];
     w->cells = cells;
@@ -335,7 +362,7 @@ static tc_status end_stage(cl_worker *w, vol_state *state, tc_err *err)
     return finish_device(w, state, err);
 }
 
-/* --- the backend ------------------------------------------------------------------------ */
+/* --- the backend ----------------------------------------------------------------------------- */
 
 /* Progress in the plan's portions: the device's part counts as the first half. */
 static uint64_t position(const cl_worker *w)
@@ -390,7 +417,8 @@ static tc_status cl_step(void *worker, void *state_at, uint64_t *portions_done, 
     return st == TC_OK && !done ? TC_MORE : st;
 }
 
-static tc_status cl_finish(void *worker, void *state, size_t item_index, wu_output *out, tc_err *err)
+static tc_status cl_finish(void *worker, void *state, size_t item_index, wu_output *out,
+                           tc_err *err)
 {
     cl_worker *const w = worker;
     vol_state head = *(const vol_state *)state;
@@ -433,8 +461,8 @@ static uint64_t slab_bytes(const cl_worker *w, uint64_t slices)
 {
     const uint64_t rows = slices * w->ny, n = rows * w->nx, words = rows * w->stride;
 
-    return 4 * n + 4 * words + 12 * room_for(n) + 4 * (uint64_t)up_to(words, VOL_CHUNK)
-         + (uint64_t)w->piece * w->nx * (w->ocl.work->pixels->bits / 8) + 64;
+    return 4 * n + 4 * words + 12 * room_for(n) + 4 * (uint64_t)up_to(words, VOL_CHUNK) +
+           (uint64_t)w->piece * w->nx * (w->ocl.work->pixels->bits / 8) + 64;
 }
 
 static bool fits(const cl_worker *w, uint64_t slices)
@@ -463,7 +491,8 @@ static void choose_slabs(cl_worker *w)
 
 static tc_status make_buffers(cl_worker *w, tc_err *err)
 {
-    const uint64_t rows = (uint64_t)w->slab_slices * w->ny, n = rows * w->nx, word = sizeof(cl_uint);
+    const uint64_t rows = (uint64_t)w->slab_slices * w->ny, n = rows * w->nx,
+                   word = sizeof(cl_uint);
     const ocl_need needs[] = {
         { B_MASK, rows * w->stride * word, "volume", NULL },
         { B_PLANE, n * word, "volume", NULL },
@@ -489,10 +518,13 @@ static void set_paces(cl_worker *w)
     w->slices = w->slab_slices;
     for (int s = 0; s < STAGES; s++) {
         const uint64_t work = s == MEASURE ? w->slices : stage_work(w, (stage)s), n = voxels_of(w);
-        const uint64_t most = s == MASK ? w->piece : s == READ ? ((uint64_t)1 << 24) / w->nx + 1 : work;
+        const uint64_t most = s == MASK   ? w->piece
+                              : s == READ ? ((uint64_t)1 << 24) / w->nx + 1
+                                          : work;
 
-        ocl_pace_begin(&w->ocl, &w->pace[s],
-                       kernel_names[s] == NULL ? (double)most : (double)work * (1 << 14) / (double)n, most);
+        ocl_pace_begin(
+            &w->ocl, &w->pace[s],
+            kernel_names[s] == NULL ? (double)most : (double)work * (1 << 14) / (double)n, most);
     }
     w->slices = 0;
 }
@@ -534,14 +566,13 @@ static tc_status cl_open(const an_work *work, const void *state, void **worker, 
 {
     const vol_params *const p = work->params;
 
-    return ocl_worker_open(p->watershed ? &vol_watershed_launcher : &launcher, work, state, worker, err);
+    return ocl_worker_open(p->watershed ? &vol_watershed_launcher : &launcher, work, state, worker,
+                           err);
 }
 
-const an_backend ocl_volume = {
-    .name = "opencl",
-    .open = cl_open,
-    .step = cl_step,
-    .sync = an_always_synced,
-    .close = ocl_worker_close,
-    .finish = cl_finish
-};
+const an_backend ocl_volume = { .name = "opencl",
+                                .open = cl_open,
+                                .step = cl_step,
+                                .sync = an_always_synced,
+                                .close = ocl_worker_close,
+                                .finish = cl_finish };

@@ -8,7 +8,8 @@ tc_status vol_table_begin(ocl_worker *w, int buffer, uint64_t cells, bool *made,
 {
     const an_work *const work = w->work;
     const vol_params *const p = work->params;
-    const uint64_t row = VOL_COLUMNS * sizeof(cl_uint), voxels = (uint64_t)work->item->nx * work->item->ny * work->item->nz;
+    const uint64_t row = VOL_COLUMNS * sizeof(cl_uint),
+                   voxels = (uint64_t)work->item->nx * work->item->ny * work->item->nz;
     /* On the host it is there twice, which shall be no more than the labels are. */
     const bool small = cells * (row + sizeof(vol_cell)) <= voxels * sizeof(int32_t);
     const ocl_need need = { buffer, cells * row, "volume", NULL };
@@ -26,7 +27,8 @@ static uint64_t wide(const cl_uint *low)
 
 static vol_cell cell_of(const cl_uint *row)
 {
-    vol_cell c = { .voxels = row[VOL_VOXELS], .sum = { wide(row + VOL_SUM_Z), wide(row + VOL_SUM_Y), wide(row + VOL_SUM_X) } };
+    vol_cell c = { .voxels = row[VOL_VOXELS],
+                   .sum = { wide(row + VOL_SUM_Z), wide(row + VOL_SUM_Y), wide(row + VOL_SUM_X) } };
 
     for (int k = 0; k < 3; k++) {
         c.lo[k] = row[VOL_LO + k];
@@ -35,12 +37,14 @@ static vol_cell cell_of(const cl_uint *row)
     return c;
 }
 
-tc_status vol_table_finish(ocl_worker *w, int buffer, vol_state *head, size_t item_index, wu_output *out, tc_err *err)
+tc_status vol_table_finish(ocl_worker *w, int buffer, vol_state *head, size_t item_index,
+                           wu_output *out, tc_err *err)
 {
     const size_t n = (size_t)head->cells, bytes = n * VOL_COLUMNS * sizeof(cl_uint);
     cl_uint *const rows = malloc(bytes + 1);
     vol_cell *const cells = malloc((n + 1) * sizeof *cells);
-    tc_status st = rows == NULL || cells == NULL ? tc_no_memory(err, "the cells") : ocl_get(w, buffer, 0, rows, bytes, err);
+    tc_status st = rows == NULL || cells == NULL ? tc_no_memory(err, "the cells")
+                                                 : ocl_get(w, buffer, 0, rows, bytes, err);
 
     for (size_t i = 0, end; st == TC_OK && i < n; st = tc_ask(w->work->poll, err))
         for (end = tc_block_end(i, n); i < end; i++)

@@ -1,11 +1,12 @@
 /*
- * volume's watershed on an OpenCL device: the phases of app/analysis/volume/watershed.c, by the kernels
- * of watershed.cl. Where labels are wanted the host does what a filter leaves out and the table, by a worker of
- * the CPU's backend.
+ * volume's watershed on an OpenCL device: the phases of app/analysis/volume/watershed.c, by the
+ * kernels of watershed.cl. Where labels are wanted the host does what a filter leaves out and the
+ * table, by a worker of the CPU's backend.
  *
- * A stack that does not fit the device is blurred and its ways are found in slabs of slices, with the
- * slices around them that this needs; the host goes on from there. So it does where the saddles do
- * not fit the device's table, as those of noise may not, or maxima are not joined in a few rounds.
+ * A stack that does not fit the device is blurred and its ways are found in slabs of slices, with
+ * the slices around them that this needs; the host goes on from there. So it does where the saddles
+ * do not fit the device's table, as those of noise may not, or maxima are not joined in a few
+ * rounds.
  */
 #include <stdlib.h>
 
@@ -17,57 +18,109 @@
 extern const ocl_source ocl_source_watershed;
 
 /* Rounds of joining: real stacks take some 20. */
-enum { MAX_GROUP = 256, MOST_STEPS = 13, MOST_ROUNDS = 256 };
+enum {
+    MAX_GROUP = 256,
+    MOST_STEPS = 13,
+    MOST_ROUNDS = 256
+};
 
 /* Phases of the device. */
 typedef enum stage {
-    PUT, BLUR_X, BLUR_Y, BLUR_Z, WAYS,
-    READ_HEIGHTS, READ_WAYS,                               /* in slabs: then the host goes on */
-    EDGES, SETTLE, STEP_IN, FLAT, FLAT_JOIN, FLAT_END, TOPS, CLEAR_SLOTS, SADDLES, MAXIMA, LIST,
-    HIGHEST, LESS, MORE, NEXT, HILLS,                      /* a round of joining */
-    TAKE, CLEAR, FIRST, FIRSTS, NAME, LABEL,
-    CLEAR_TABLE, MEASURE,                                  /* where there is a table */
-    READ_LABELS,                                           /* where there is none */
-    READ_TOPS_HEIGHTS, READ_TOPS,                          /* where there are too many saddles, or rounds */
+    PUT,
+    BLUR_X,
+    BLUR_Y,
+    BLUR_Z,
+    WAYS,
+    READ_HEIGHTS,
+    READ_WAYS, /* in slabs: then the host goes on */
+    EDGES,
+    SETTLE,
+    STEP_IN,
+    FLAT,
+    FLAT_JOIN,
+    FLAT_END,
+    TOPS,
+    CLEAR_SLOTS,
+    SADDLES,
+    MAXIMA,
+    LIST,
+    HIGHEST,
+    LESS,
+    MORE,
+    NEXT,
+    HILLS, /* a round of joining */
+    TAKE,
+    CLEAR,
+    FIRST,
+    FIRSTS,
+    NAME,
+    LABEL,
+    CLEAR_TABLE,
+    MEASURE,     /* where there is a table */
+    READ_LABELS, /* where there is none */
+    READ_TOPS_HEIGHTS,
+    READ_TOPS, /* where there are too many saddles, or rounds */
     STAGES
 } stage;
 
 static const char *const kernel_names[STAGES] = {
-    [BLUR_X] = "ws_blur_x", [BLUR_Y] = "ws_blur_y", [BLUR_Z] = "ws_blur_z", [WAYS] = "ws_ways", [EDGES] = "ws_edges",
-    [SETTLE] = "ws_settle", [STEP_IN] = "ws_step_in", [FLAT] = "ws_flat", [FLAT_JOIN] = "ws_flat_join",
-    [FLAT_END] = "ws_flat_end", [TOPS] = "ws_tops", [CLEAR_SLOTS] = "ws_clear_slots", [SADDLES] = "ws_saddles",
-    [MAXIMA] = "ws_maxima", [LIST] = "ws_list", [HIGHEST] = "ws_best", [LESS] = "ws_less", [MORE] = "ws_more",
-    [NEXT] = "ws_next", [HILLS] = "ws_hills", [TAKE] = "ws_take", [CLEAR] = "ws_clear", [FIRST] = "ws_first", [FIRSTS] = "ws_firsts",
-    [NAME] = "ws_name", [LABEL] = "ws_label", [CLEAR_TABLE] = "vol_clear_table", [MEASURE] = "vol_measure"
+    [BLUR_X] = "ws_blur_x",     [BLUR_Y] = "ws_blur_y", [BLUR_Z] = "ws_blur_z",
+    [WAYS] = "ws_ways",         [EDGES] = "ws_edges",   [SETTLE] = "ws_settle",
+    [STEP_IN] = "ws_step_in",   [FLAT] = "ws_flat",     [FLAT_JOIN] = "ws_flat_join",
+    [FLAT_END] = "ws_flat_end", [TOPS] = "ws_tops",     [CLEAR_SLOTS] = "ws_clear_slots",
+    [SADDLES] = "ws_saddles",   [MAXIMA] = "ws_maxima", [LIST] = "ws_list",
+    [HIGHEST] = "ws_best",      [LESS] = "ws_less",     [MORE] = "ws_more",
+    [NEXT] = "ws_next",         [HILLS] = "ws_hills",   [TAKE] = "ws_take",
+    [CLEAR] = "ws_clear",       [FIRST] = "ws_first",   [FIRSTS] = "ws_firsts",
+    [NAME] = "ws_name",         [LABEL] = "ws_label",   [CLEAR_TABLE] = "vol_clear_table",
+    [MEASURE] = "vol_measure"
 };
 
-/* Planes, tables and lists; then what kernels count, two numbers each: of B_SADDLES the second says that there is no
- * more room. */
+/* Planes, tables and lists; then what kernels count, two numbers each: of B_SADDLES the second says
+ * that there is no more room. */
 enum {
-    B_PIXELS, B_HEIGHT, B_UP, B_TOP, B_WEIGHTS, B_STEPS, B_SLOT, B_SADDLE, B_LIST, B_LIVE, B_MAXIMUM, B_CELLS, B_TABLE,
-    B_LISTED, B_MAXIMA, B_SADDLES, B_ROWS, B_FOUND, B_MEMBRANE, BUFFERS
+    B_PIXELS,
+    B_HEIGHT,
+    B_UP,
+    B_TOP,
+    B_WEIGHTS,
+    B_STEPS,
+    B_SLOT,
+    B_SADDLE,
+    B_LIST,
+    B_LIVE,
+    B_MAXIMUM,
+    B_CELLS,
+    B_TABLE,
+    B_LISTED,
+    B_MAXIMA,
+    B_SADDLES,
+    B_ROWS,
+    B_FOUND,
+    B_MEMBRANE,
+    BUFFERS
 };
 
 typedef struct ws_worker {
-    ocl_worker ocl;            /* kernel s is that of stage s */
+    ocl_worker ocl; /* kernel s is that of stage s */
     const vol_params *params;
-    void *host;                /* a worker of vol_cpu */
+    void *host; /* a worker of vol_cpu */
     size_t group;
     ocl_pace pace[STAGES];
     an_gauss gauss;
     uint32_t nx, ny, nz;
-    uint32_t slab_slices;      /* nz: the whole stack is on the device */
-    uint32_t z0, slices;       /* the slab; no slices: it has not begun */
-    uint32_t from, to;         /* slices that are on the device for it */
-    uint32_t slots;            /* of the table of saddles, a power of two */
-    uint32_t listed, settled;  /* voxels of plateaus, and those of them that are settled */
+    uint32_t slab_slices;     /* nz: the whole stack is on the device */
+    uint32_t z0, slices;      /* the slab; no slices: it has not begun */
+    uint32_t from, to;        /* slices that are on the device for it */
+    uint32_t slots;           /* of the table of saddles, a power of two */
+    uint32_t listed, settled; /* voxels of plateaus, and those of them that are settled */
     uint32_t maxima, cells;
-    uint32_t membrane;         /* voxels */
-    uint32_t saddles, rounds;  /* that are listed, and rounds of joining so far */
-    bool swapped;              /* the list is in B_LIVE, and what is kept of it in B_LIST */
+    uint32_t membrane;        /* voxels */
+    uint32_t saddles, rounds; /* that are listed, and rounds of joining so far */
+    bool swapped;             /* the list is in B_LIVE, and what is kept of it in B_LIST */
     stage stage;
-    uint64_t done;             /* work of the stage */
-    bool overflow;             /* of the table of saddles, or of rounds */
+    uint64_t done; /* work of the stage */
+    bool overflow; /* of the table of saddles, or of rounds */
     bool has_table;
     bool host_only;
 } ws_worker;
@@ -128,73 +181,59 @@ static uint64_t stage_work(const ws_worker *w, stage s)
     switch (s) {
     case PUT:
     case BLUR_X:
-    case BLUR_Y:
-        return voxels_on_device(w);
-    case BLUR_Z:
-        wanted(w, 1, &first, &end);
-        return reach(w) > 0 ? end - first : 0;
-    case WAYS:
-        wanted(w, 0, &first, &end);
-        return end - first;
+    case BLUR_Y: return voxels_on_device(w);
+    case BLUR_Z: wanted(w, 1, &first, &end); return reach(w) > 0 ? end - first : 0;
+    case WAYS: wanted(w, 0, &first, &end); return end - first;
     case READ_HEIGHTS:
-    case READ_WAYS:
-        return whole ? 0 : w->slices * slice_of(w);
+    case READ_WAYS: return whole ? 0 : w->slices * slice_of(w);
     case SETTLE:
-    case STEP_IN:
-        return w->listed - w->settled;
+    case STEP_IN: return w->listed - w->settled;
     case CLEAR_SLOTS:
-    case LIST:
-        return whole ? w->slots : 0;
+    case LIST: return whole ? w->slots : 0;
     case HIGHEST:
     case LESS:
     case MORE:
-    case NEXT:
-        return w->saddles;
-    case HILLS:
-        return w->saddles > 0 ? w->maxima : 0;
-    case TAKE:
-        return w->maxima;
-    case NAME:
-        return w->cells;
-    case CLEAR_TABLE:
-        return w->has_table ? w->cells : 0;
-    case MEASURE:
-        return w->has_table && w->cells > 0 ? w->nz : 0;
-    case READ_LABELS:
-        return whole && !w->has_table ? voxels_on_device(w) : 0;
+    case NEXT: return w->saddles;
+    case HILLS: return w->saddles > 0 ? w->maxima : 0;
+    case TAKE: return w->maxima;
+    case NAME: return w->cells;
+    case CLEAR_TABLE: return w->has_table ? w->cells : 0;
+    case MEASURE: return w->has_table && w->cells > 0 ? w->nz : 0;
+    case READ_LABELS: return whole && !w->has_table ? voxels_on_device(w) : 0;
     case READ_TOPS_HEIGHTS:
-    case READ_TOPS:
-        return w->overflow ? voxels_on_device(w) : 0;
-    default:
-        return whole ? voxels_on_device(w) : 0;
+    case READ_TOPS: return w->overflow ? voxels_on_device(w) : 0;
+    default: return whole ? voxels_on_device(w) : 0;
     }
 }
 
-/* --- launches ------------------------------------------------------------------------- */
+/* --- launches -------------------------------------------------------------------------------- */
 
-#define SHAPE(w) OCL_INT((w)->nx), OCL_INT((w)->ny), OCL_INT((w)->to - (w)->from), OCL_INT((w)->params->corners), \
-                 OCL_INT((w)->params->through)
+#define SHAPE(w)                                                      \
+    OCL_INT((w)->nx), OCL_INT((w)->ny), OCL_INT((w)->to - (w)->from), \
+        OCL_INT((w)->params->corners), OCL_INT((w)->params->through)
 /* The worker's stage; every kernel ends with the first and the end of its work. */
-#define LAUNCH(w, first, end, err, ...)                                                                         \
-    OCL_QUEUE(w, (int)(w)->stage, ocl_grid_of((w)->group, (size_t)((end) - (first)), 1, 1), err, __VA_ARGS__,   \
-              OCL_UINT(first), OCL_UINT(end))
+#define LAUNCH(w, first, end, err, ...)                                                          \
+    OCL_QUEUE(w, (int)(w)->stage, ocl_grid_of((w)->group, (size_t)((end) - (first)), 1, 1), err, \
+              __VA_ARGS__, OCL_UINT(first), OCL_UINT(end))
 
-/* Along x from the pixels to `up`, along y to `top`, along z to the heights; the last pass of all goes
- * there. */
+/* Along x from the pixels to `up`, along y to `top`, along z to the heights; the last pass of all
+ * goes there. */
 static tc_status launch_blur(ws_worker *w, uint64_t first, uint64_t count, tc_err *err)
 {
     const int radius = w->gauss.radius, last = reach(w) == 0;
     uint32_t from = 0, end;
 
     if (w->stage == BLUR_X)
-        return LAUNCH(w, first, first + count, err, OCL_HELD(w, B_PIXELS), OCL_HELD(w, B_WEIGHTS), OCL_INT(radius),
-                      OCL_HELD(w, B_UP), OCL_INT(w->nx));
+        return LAUNCH(w, first, first + count, err, OCL_HELD(w, B_PIXELS), OCL_HELD(w, B_WEIGHTS),
+                      OCL_INT(radius), OCL_HELD(w, B_UP), OCL_INT(w->nx));
     if (w->stage == BLUR_Y)
-        return LAUNCH(w, first, first + count, err, OCL_HELD(w, B_UP), OCL_HELD(w, B_WEIGHTS), OCL_INT(radius),
-                      OCL_HELD(w, last ? B_HEIGHT : B_TOP), OCL_INT(w->nx), OCL_INT(w->ny), OCL_UINT(last ? VOL_TOP : 0));
+        return LAUNCH(w, first, first + count, err, OCL_HELD(w, B_UP), OCL_HELD(w, B_WEIGHTS),
+                      OCL_INT(radius), OCL_HELD(w, last ? B_HEIGHT : B_TOP), OCL_INT(w->nx),
+                      OCL_INT(w->ny), OCL_UINT(last ? VOL_TOP : 0));
     wanted(w, 1, &from, &end);
-    return LAUNCH(w, from + first, from + first + count, err, OCL_HELD(w, B_TOP), OCL_HELD(w, B_WEIGHTS), OCL_INT(radius),
-                  OCL_HELD(w, B_HEIGHT), OCL_INT(slice_of(w)), OCL_INT(w->from), OCL_INT(w->nz), OCL_UINT(VOL_TOP));
+    return LAUNCH(w, from + first, from + first + count, err, OCL_HELD(w, B_TOP),
+                  OCL_HELD(w, B_WEIGHTS), OCL_INT(radius), OCL_HELD(w, B_HEIGHT),
+                  OCL_INT(slice_of(w)), OCL_INT(w->from), OCL_INT(w->nz), OCL_UINT(VOL_TOP));
 }
 
 /* Where voxels lead. */
@@ -205,24 +244,24 @@ static tc_status launch_ways(ws_worker *w, uint64_t first, uint64_t end, tc_err 
     switch (w->stage) {
     case WAYS:
         wanted(w, 0, &from, &to);
-        return LAUNCH(w, from + first, from + end, err, OCL_HELD(w, B_HEIGHT), OCL_HELD(w, B_UP), SHAPE(w),
-                      OCL_INT(w->from * slice_of(w)));
+        return LAUNCH(w, from + first, from + end, err, OCL_HELD(w, B_HEIGHT), OCL_HELD(w, B_UP),
+                      SHAPE(w), OCL_INT(w->from * slice_of(w)));
     case EDGES:
-        return LAUNCH(w, first, end, err, OCL_HELD(w, B_HEIGHT), OCL_HELD(w, B_UP), OCL_HELD(w, B_TOP), OCL_HELD(w, B_LISTED),
-                      SHAPE(w));
-    case SETTLE:
-        return LAUNCH(w, w->settled + first, w->settled + end, err, OCL_HELD(w, B_UP), OCL_HELD(w, B_TOP));
-    case STEP_IN:
-        return LAUNCH(w, w->settled + first, w->settled + end, err, OCL_HELD(w, B_HEIGHT), OCL_HELD(w, B_UP),
+        return LAUNCH(w, first, end, err, OCL_HELD(w, B_HEIGHT), OCL_HELD(w, B_UP),
                       OCL_HELD(w, B_TOP), OCL_HELD(w, B_LISTED), SHAPE(w));
-    case FLAT:
-        return LAUNCH(w, first, end, err, OCL_HELD(w, B_UP), OCL_HELD(w, B_TOP));
+    case SETTLE:
+        return LAUNCH(w, w->settled + first, w->settled + end, err, OCL_HELD(w, B_UP),
+                      OCL_HELD(w, B_TOP));
+    case STEP_IN:
+        return LAUNCH(w, w->settled + first, w->settled + end, err, OCL_HELD(w, B_HEIGHT),
+                      OCL_HELD(w, B_UP), OCL_HELD(w, B_TOP), OCL_HELD(w, B_LISTED), SHAPE(w));
+    case FLAT: return LAUNCH(w, first, end, err, OCL_HELD(w, B_UP), OCL_HELD(w, B_TOP));
     case FLAT_JOIN:
         return LAUNCH(w, first, end, err, OCL_HELD(w, B_HEIGHT), OCL_HELD(w, B_TOP), SHAPE(w));
     case FLAT_END:
-        return LAUNCH(w, first, end, err, OCL_HELD(w, B_UP), OCL_HELD(w, B_TOP), OCL_HELD(w, B_MAXIMA));
-    default:
-        return LAUNCH(w, first, end, err, OCL_HELD(w, B_UP), OCL_HELD(w, B_TOP));
+        return LAUNCH(w, first, end, err, OCL_HELD(w, B_UP), OCL_HELD(w, B_TOP),
+                      OCL_HELD(w, B_MAXIMA));
+    default: return LAUNCH(w, first, end, err, OCL_HELD(w, B_UP), OCL_HELD(w, B_TOP));
     }
 }
 
@@ -234,12 +273,16 @@ static tc_status launch_saddles(ws_worker *w, uint64_t first, uint64_t end, tc_e
     if (w->stage == CLEAR_SLOTS)
         return LAUNCH(w, first, end, err, OCL_HELD(w, B_SLOT), OCL_HELD(w, B_SADDLE));
     if (w->stage == MAXIMA)
-        return LAUNCH(w, first, end, err, OCL_HELD(w, B_HEIGHT), OCL_HELD(w, B_UP), OCL_HELD(w, B_MAXIMUM));
+        return LAUNCH(w, first, end, err, OCL_HELD(w, B_HEIGHT), OCL_HELD(w, B_UP),
+                      OCL_HELD(w, B_MAXIMUM));
     if (w->stage == LIST)
-        return LAUNCH(w, first, end, err, OCL_HELD(w, B_UP), OCL_HELD(w, B_TOP), OCL_HELD(w, B_STEPS), OCL_HELD(w, B_SLOT),
-                      OCL_HELD(w, B_SADDLE), OCL_HELD(w, B_LIST), OCL_HELD(w, B_ROWS), OCL_UINT(steps));
-    return LAUNCH(w, first, end, err, OCL_HELD(w, B_HEIGHT), OCL_HELD(w, B_TOP), OCL_HELD(w, B_STEPS), OCL_HELD(w, B_SLOT),
-                  OCL_HELD(w, B_SADDLE), OCL_HELD(w, B_SADDLES), OCL_UINT(w->slots - 1), SHAPE(w), OCL_UINT(steps), OCL_UINT(vol_least_rise(w->params)));
+        return LAUNCH(w, first, end, err, OCL_HELD(w, B_UP), OCL_HELD(w, B_TOP),
+                      OCL_HELD(w, B_STEPS), OCL_HELD(w, B_SLOT), OCL_HELD(w, B_SADDLE),
+                      OCL_HELD(w, B_LIST), OCL_HELD(w, B_ROWS), OCL_UINT(steps));
+    return LAUNCH(w, first, end, err, OCL_HELD(w, B_HEIGHT), OCL_HELD(w, B_TOP),
+                  OCL_HELD(w, B_STEPS), OCL_HELD(w, B_SLOT), OCL_HELD(w, B_SADDLE),
+                  OCL_HELD(w, B_SADDLES), OCL_UINT(w->slots - 1), SHAPE(w), OCL_UINT(steps),
+                  OCL_UINT(vol_least_rise(w->params)));
 }
 
 /* A round of joining. HIGHEST goes from the list to the other one. */
@@ -248,8 +291,9 @@ static tc_status launch_joining(ws_worker *w, uint64_t first, uint64_t end, tc_e
     const int list = w->swapped ? B_LIVE : B_LIST;
 
     if (w->stage == HIGHEST)
-        return LAUNCH(w, first, end, err, OCL_HELD(w, B_MAXIMUM), OCL_HELD(w, list), OCL_HELD(w, B_LIST + B_LIVE - list),
-                      OCL_HELD(w, B_ROWS), OCL_UINT(vol_least_rise(w->params)));
+        return LAUNCH(w, first, end, err, OCL_HELD(w, B_MAXIMUM), OCL_HELD(w, list),
+                      OCL_HELD(w, B_LIST + B_LIVE - list), OCL_HELD(w, B_ROWS),
+                      OCL_UINT(vol_least_rise(w->params)));
     if (w->stage == HILLS)
         return LAUNCH(w, first, end, err, OCL_HELD(w, B_MAXIMUM));
     return LAUNCH(w, first, end, err, OCL_HELD(w, B_MAXIMUM), OCL_HELD(w, list));
@@ -262,26 +306,30 @@ static tc_status launch_cells(ws_worker *w, uint64_t first, uint64_t end, tc_err
     const int fill = w->params->fill;
 
     switch (w->stage) {
-    case TAKE:
-        return LAUNCH(w, first, end, err, OCL_HELD(w, B_UP), OCL_HELD(w, B_MAXIMUM));
-    case CLEAR:
-        return LAUNCH(w, first, end, err, OCL_HELD(w, B_HEIGHT));
+    case TAKE: return LAUNCH(w, first, end, err, OCL_HELD(w, B_UP), OCL_HELD(w, B_MAXIMUM));
+    case CLEAR: return LAUNCH(w, first, end, err, OCL_HELD(w, B_HEIGHT));
     case FIRST:
-        return LAUNCH(w, first, end, err, OCL_HELD(w, B_PIXELS), OCL_HELD(w, B_UP), OCL_HELD(w, B_TOP), OCL_HELD(w, B_HEIGHT),
-                      OCL_UINT(threshold), OCL_INT(fill), OCL_INT(w->nx));
+        return LAUNCH(w, first, end, err, OCL_HELD(w, B_PIXELS), OCL_HELD(w, B_UP),
+                      OCL_HELD(w, B_TOP), OCL_HELD(w, B_HEIGHT), OCL_UINT(threshold), OCL_INT(fill),
+                      OCL_INT(w->nx));
     case FIRSTS:
-        return LAUNCH(w, first, end, err, OCL_HELD(w, B_PIXELS), OCL_HELD(w, B_UP), OCL_HELD(w, B_TOP), OCL_HELD(w, B_HEIGHT),
-                      OCL_HELD(w, B_CELLS), OCL_HELD(w, B_FOUND), OCL_UINT(threshold), OCL_INT(fill));
+        return LAUNCH(w, first, end, err, OCL_HELD(w, B_PIXELS), OCL_HELD(w, B_UP),
+                      OCL_HELD(w, B_TOP), OCL_HELD(w, B_HEIGHT), OCL_HELD(w, B_CELLS),
+                      OCL_HELD(w, B_FOUND), OCL_UINT(threshold), OCL_INT(fill));
     case NAME:
-        return LAUNCH(w, first, end, err, OCL_HELD(w, B_UP), OCL_HELD(w, B_TOP), OCL_HELD(w, B_HEIGHT), OCL_HELD(w, B_CELLS));
-    case CLEAR_TABLE:
-        return LAUNCH(w, first, end, err, OCL_HELD(w, B_TABLE));
+        return LAUNCH(w, first, end, err, OCL_HELD(w, B_UP), OCL_HELD(w, B_TOP),
+                      OCL_HELD(w, B_HEIGHT), OCL_HELD(w, B_CELLS));
+    case CLEAR_TABLE: return LAUNCH(w, first, end, err, OCL_HELD(w, B_TABLE));
     case MEASURE:
-        return OCL_QUEUE(w, MEASURE, ocl_grid_of(w->group, w->nx, (w->ny + VOL_DOWN - 1) / VOL_DOWN, (size_t)(end - first)),
-                         err, OCL_HELD(w, B_TOP), OCL_HELD(w, B_TABLE), OCL_INT(w->nx), OCL_INT(w->ny), OCL_INT(first));
+        return OCL_QUEUE(
+            w, MEASURE,
+            ocl_grid_of(w->group, w->nx, (w->ny + VOL_DOWN - 1) / VOL_DOWN, (size_t)(end - first)),
+            err, OCL_HELD(w, B_TOP), OCL_HELD(w, B_TABLE), OCL_INT(w->nx), OCL_INT(w->ny),
+            OCL_INT(first));
     default:
-        return LAUNCH(w, first, end, err, OCL_HELD(w, B_PIXELS), OCL_HELD(w, B_UP), OCL_HELD(w, B_TOP), OCL_HELD(w, B_HEIGHT),
-                      OCL_HELD(w, B_MEMBRANE), OCL_UINT(threshold), OCL_INT(fill));
+        return LAUNCH(w, first, end, err, OCL_HELD(w, B_PIXELS), OCL_HELD(w, B_UP),
+                      OCL_HELD(w, B_TOP), OCL_HELD(w, B_HEIGHT), OCL_HELD(w, B_MEMBRANE),
+                      OCL_UINT(threshold), OCL_INT(fill));
     }
 }
 
@@ -298,41 +346,46 @@ static tc_status launch_stage(ws_worker *w, uint64_t first, uint64_t count, tc_e
     return launch_cells(w, first, first + count, err);
 }
 
-/* --- what is not a launch ------------------------------------------------------------- */
+/* --- what is not a launch -------------------------------------------------------------------- */
 
 static tc_status put_pixels(ws_worker *w, uint64_t first, uint64_t count, tc_err *err)
 {
     const wu_pixels *const px = w->ocl.work->pixels;
     const size_t bytes = px->bits / 8;
 
-    return ocl_put(&w->ocl, B_PIXELS, first * bytes, ocl_pixels_from(px, w->from * slice_of(w) + first), count * bytes, err);
+    return ocl_put(&w->ocl, B_PIXELS, first * bytes,
+                   ocl_pixels_from(px, w->from * slice_of(w) + first), count * bytes, err);
 }
 
 /* Some of a plane, of the slices that the slab is for, into a plane of the whole stack. */
-static tc_status read_plane(ws_worker *w, int buffer, int32_t *to, uint64_t first, uint64_t count, tc_err *err)
+static tc_status read_plane(ws_worker *w, int buffer, int32_t *to, uint64_t first, uint64_t count,
+                            tc_err *err)
 {
     const size_t on_device = (w->z0 - w->from) * slice_of(w) + first;
 
-    return ocl_get(&w->ocl, buffer, on_device * sizeof *to, to + w->z0 * slice_of(w) + first, count * sizeof *to, err);
+    return ocl_get(&w->ocl, buffer, on_device * sizeof *to, to + w->z0 * slice_of(w) + first,
+                   count * sizeof *to, err);
 }
 
 /* Some of a stage. */
 static tc_status do_part(ws_worker *w, vol_state *state, uint64_t count, tc_err *err)
 {
     switch (w->stage) {
-    case PUT:
-        return put_pixels(w, w->done, count, err);
+    case PUT: return put_pixels(w, w->done, count, err);
     case READ_HEIGHTS:
     case READ_TOPS_HEIGHTS:
     case READ_LABELS:
         state->begun = 1;
         state->head.portions_done = 0;
-        return read_plane(w, w->stage == READ_LABELS ? B_TOP : B_HEIGHT, state->nodes + 1, w->done, count, err);
+        return read_plane(w, w->stage == READ_LABELS ? B_TOP : B_HEIGHT, state->nodes + 1, w->done,
+                          count, err);
     case READ_WAYS:
     case READ_TOPS:
-        return read_plane(w, w->stage == READ_WAYS ? B_UP : B_TOP, vol_host_ways(w->host), w->done, count, err);
+        return read_plane(w, w->stage == READ_WAYS ? B_UP : B_TOP, vol_host_ways(w->host), w->done,
+                          count, err);
     default:
-        return ocl_end_launch(&w->ocl, launch_stage(w, w->done, count, err), &w->pace[w->stage], count, err);
+        return ocl_end_launch(&w->ocl, launch_stage(w, w->done, count, err), &w->pace[w->stage],
+                              count, err);
     }
 }
 
@@ -341,7 +394,7 @@ static tc_status read_count(ws_worker *w, int buffer, uint32_t out[2], tc_err *e
     return ocl_get(&w->ocl, buffer, 0, out, 2 * sizeof *out, err);
 }
 
-/* --- the ends of stages --------------------------------------------------------------- */
+/* --- the ends of stages ---------------------------------------------------------------------- */
 
 /* The next step into the plateaus, if there is one. */
 static tc_status end_step(ws_worker *w, tc_err *err)
@@ -352,11 +405,12 @@ static tc_status end_step(ws_worker *w, tc_err *err)
     w->settled = w->listed;
     w->listed = count[0];
     if (st == TC_OK && w->stage == STEP_IN && w->listed > w->settled)
-        w->stage = SETTLE - 1;         /* what comes next is SETTLE */
+        w->stage = SETTLE - 1; /* what comes next is SETTLE */
     return st;
 }
 
-/* Room for the lists of saddles, and for maxima and cells, which are no more; without it the host goes on, too. */
+/* Room for the lists of saddles, and for maxima and cells, which are no more; without it the host
+ * goes on, too. */
 static tc_status end_saddles(ws_worker *w, tc_err *err)
 {
     uint32_t saddles[2] = { 0, 0 }, maxima[2] = { 0, 0 };
@@ -483,17 +537,18 @@ static tc_status end_stage(ws_worker *w, vol_state *state, tc_err *err)
     w->done = 0;
     if (w->stage == HILLS) {
         w->overflow = ++w->rounds == MOST_ROUNDS;
-        w->stage = LIST;               /* what comes next is HIGHEST */
+        w->stage = LIST; /* what comes next is HIGHEST */
     }
     do
         w->stage = w->overflow && w->stage < READ_TOPS_HEIGHTS ? READ_TOPS_HEIGHTS : w->stage + 1;
     while (w->stage < STAGES && stage_work(w, w->stage) == 0);
     if (w->stage < STAGES)
         return TC_OK;
-    return w->z0 + w->slices < w->nz ? begin_slab(w, w->z0 + w->slices, err) : finish_device(w, state, err);
+    return w->z0 + w->slices < w->nz ? begin_slab(w, w->z0 + w->slices, err)
+                                     : finish_device(w, state, err);
 }
 
-/* --- the backend ---------------------------------------------------------------------- */
+/* --- the backend ----------------------------------------------------------------------------- */
 
 /* Progress in the plan's portions: the device's part counts as the first half. */
 static uint64_t position(const ws_worker *w)
@@ -541,7 +596,8 @@ tc_status vol_watershed_step(void *worker, vol_state *state, uint64_t *portions_
     return st == TC_OK && !done ? TC_MORE : st;
 }
 
-tc_status vol_watershed_finish(void *worker, const vol_state *state, size_t item_index, wu_output *out, tc_err *err)
+tc_status vol_watershed_finish(void *worker, const vol_state *state, size_t item_index,
+                               wu_output *out, tc_err *err)
 {
     ws_worker *const w = worker;
     vol_state head = *state;
@@ -570,14 +626,16 @@ static uint32_t slots_for(uint64_t voxels)
     return slots;
 }
 
-/* Device bytes for so many slices, with those around them; what is listed of saddles and cells is thought to take as
- * much as their table. */
+/* Device bytes for so many slices, with those around them; what is listed of saddles and cells is
+ * thought to take as much as their table. */
 static uint64_t slab_bytes(const ws_worker *w, uint64_t slices, bool whole)
 {
     const uint64_t margin = w->params->through ? 2 * ((uint64_t)reach(w) + 1) : 0;
-    const uint64_t on_device = whole || slices + margin > w->nz ? w->nz : slices + margin, n = on_device * slice_of(w);
+    const uint64_t on_device = whole || slices + margin > w->nz ? w->nz : slices + margin,
+                   n = on_device * slice_of(w);
 
-    return n * (3 * sizeof(cl_int) + w->ocl.work->pixels->bits / 8) + (whole ? 16 * (uint64_t)slots_for(n) : 0) + 4096;
+    return n * (3 * sizeof(cl_int) + w->ocl.work->pixels->bits / 8) +
+           (whole ? 16 * (uint64_t)slots_for(n) : 0) + 4096;
 }
 
 static bool fits(const ws_worker *w, uint64_t slices, bool whole)
@@ -618,17 +676,20 @@ static tc_status make_buffers(ws_worker *w, tc_err *err)
 
     w->slots = slots_for(n);
     steps_of(w, by);
-    const ocl_need needs[] = {
-        { B_PIXELS, n * (w->ocl.work->pixels->bits / 8), "volume", NULL },
-        { B_HEIGHT, n * word, "volume", NULL }, { B_UP, n * word, "volume", NULL }, { B_TOP, n * word, "volume", NULL },
-        { B_WEIGHTS, sizeof w->gauss.weight, "volume", w->gauss.weight },
-        { B_STEPS, sizeof by, "volume", by },
-        { B_SLOT, in_slabs(w) ? 0 : w->slots * word, "volume", NULL },
-        { B_SADDLE, in_slabs(w) ? 0 : w->slots * word, "volume", NULL },
-        { B_LISTED, 2 * word, "volume", NULL }, { B_MAXIMA, 2 * word, "volume", NULL },
-        { B_SADDLES, 2 * word, "volume", NULL }, { B_ROWS, 2 * word, "volume", NULL },
-        { B_FOUND, 2 * word, "volume", NULL }, { B_MEMBRANE, 2 * word, "volume", NULL }
-    };
+    const ocl_need needs[] = { { B_PIXELS, n * (w->ocl.work->pixels->bits / 8), "volume", NULL },
+                               { B_HEIGHT, n * word, "volume", NULL },
+                               { B_UP, n * word, "volume", NULL },
+                               { B_TOP, n * word, "volume", NULL },
+                               { B_WEIGHTS, sizeof w->gauss.weight, "volume", w->gauss.weight },
+                               { B_STEPS, sizeof by, "volume", by },
+                               { B_SLOT, in_slabs(w) ? 0 : w->slots * word, "volume", NULL },
+                               { B_SADDLE, in_slabs(w) ? 0 : w->slots * word, "volume", NULL },
+                               { B_LISTED, 2 * word, "volume", NULL },
+                               { B_MAXIMA, 2 * word, "volume", NULL },
+                               { B_SADDLES, 2 * word, "volume", NULL },
+                               { B_ROWS, 2 * word, "volume", NULL },
+                               { B_FOUND, 2 * word, "volume", NULL },
+                               { B_MEMBRANE, 2 * word, "volume", NULL } };
 
     return ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err);
 }
@@ -639,7 +700,9 @@ static void set_paces(ws_worker *w)
     const uint64_t most = (uint64_t)w->nz * slice_of(w);
 
     for (int s = 0; s < STAGES; s++) {
-        const uint64_t copied = (uint64_t)1 << 24, some = s == MEASURE ? ((uint64_t)1 << 20) / slice_of(w) + 1 : (uint64_t)1 << 20;
+        const uint64_t copied = (uint64_t)1 << 24,
+                       some =
+                           s == MEASURE ? ((uint64_t)1 << 20) / slice_of(w) + 1 : (uint64_t)1 << 20;
         const uint64_t first = kernel_names[s] != NULL ? some : copied;
         const uint64_t limit = kernel_names[s] != NULL ? most + w->slots : copied;
 
@@ -666,8 +729,9 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     if (w->host_only)
         return TC_OK;
     w->group = ocl_group_size(w->ocl.device, MAX_GROUP);
-    st = ocl_build(&w->ocl, &ocl_source_watershed, false, kernel_names, STAGES, err, "-DGROUP=%zu -DPIXEL=%s -DSUM=%s",
-                   w->group, deep ? "ushort" : "uchar", deep ? "ulong" : "uint");
+    st = ocl_build(&w->ocl, &ocl_source_watershed, false, kernel_names, STAGES, err,
+                   "-DGROUP=%zu -DPIXEL=%s -DSUM=%s", w->group, deep ? "ushort" : "uchar",
+                   deep ? "ulong" : "uint");
     if (st == TC_OK)
         st = make_buffers(w, err);
     if (st == TC_OK)

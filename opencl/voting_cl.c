@@ -18,29 +18,50 @@
 
 extern const ocl_source ocl_source_voting;
 
-enum { BLUR_Z, BLUR_Y, BLUR_X, VOTERS, VOTE, TURN, PEAKS, LINES, KERNELS };
-static const char *const kernel_names[KERNELS] = {
-    "voting_blur_z", "voting_blur_y", "voting_blur_x", "voting_voters", "voting_vote", "voting_turn", "voting_peaks",
-    "voting_lines_around"
+enum {
+    BLUR_Z,
+    BLUR_Y,
+    BLUR_X,
+    VOTERS,
+    VOTE,
+    TURN,
+    PEAKS,
+    LINES,
+    KERNELS
 };
+static const char *const kernel_names[KERNELS] = { "voting_blur_z", "voting_blur_y",
+                                                   "voting_blur_x", "voting_voters",
+                                                   "voting_vote",   "voting_turn",
+                                                   "voting_peaks",  "voting_lines_around" };
 
 enum {
     B_SHAPE,
-    B_COLUMNS, B_LINES,         /* a slice of the blur between its passes; in the end peaks, and what is around them */
-    B_CODES, B_OFFSETS, B_SPANS, B_ROWS,
-    B_PIXELS, B_VOTES, B_VOTERS,    /* of an item that fits */
-    B_IN, B_OUT                 /* of a slab */
+    B_COLUMNS,
+    B_LINES, /* a slice of the blur between its passes; in the end peaks, and what is around them */
+    B_CODES,
+    B_OFFSETS,
+    B_SPANS,
+    B_ROWS,
+    B_PIXELS,
+    B_VOTES,
+    B_VOTERS, /* of an item that fits */
+    B_IN,
+    B_OUT /* of a slab */
 };
 
 enum {
-    BLUR_BYTES = 16 << 20,      /* of slices that are blurred by one launch */
-    ALONG = 32,                 /* work-items side by side along x: see voting.cl */
-    TURN_GROUP = 256,           /* work-items of a group that turns, at most */
+    BLUR_BYTES = 16 << 20, /* of slices that are blurred by one launch */
+    ALONG = 32,            /* work-items side by side along x: see voting.cl */
+    TURN_GROUP = 256,      /* work-items of a group that turns, at most */
     SEGMENT = 256
 };
 
 /* The phases, and behind them the peaks, in rows, and what is around them, in peaks. */
-enum { FIND = VOTING_REBLUR + 1, AROUND, PACES };
+enum {
+    FIND = VOTING_REBLUR + 1,
+    AROUND,
+    PACES
+};
 
 /* Some rows of a plane, counted through all slices. */
 typedef struct rows {
@@ -51,18 +72,18 @@ typedef struct cl_worker {
     ocl_worker ocl;
     voting_scheme s;
     voting_tables tables;
-    an_pool *pool;                      /* makes the tables */
-    uint64_t slab_bands;                /* 0: the item fits. Otherwise a slab has as many bands */
-    rows in_rows, out_rows;             /* that a slab's buffers hold */
-    uint64_t slab_end;                  /* portions up to the end of the slab; <= done: none is loaded */
-    uint32_t *copy;                     /* rows from the device, on their way to the state */
-    int round;                          /* of the device's tables; -1: none */
+    an_pool *pool;          /* makes the tables */
+    uint64_t slab_bands;    /* 0: the item fits. Otherwise a slab has as many bands */
+    rows in_rows, out_rows; /* that a slab's buffers hold */
+    uint64_t slab_end;      /* portions up to the end of the slab; <= done: none is loaded */
+    uint32_t *copy;         /* rows from the device, on their way to the state */
+    int round;              /* of the device's tables; -1: none */
     size_t group, tile_rows;
-    ocl_pace pace[PACES];               /* by phase, in rows */
+    ocl_pace pace[PACES]; /* by phase, in rows */
     uint64_t done;
 } cl_worker;
 
-/* --- open, close ---------------------------------------------------------------------- */
+/* --- open, close ----------------------------------------------------------------------------- */
 
 static void free_parts(void *worker)
 {
@@ -80,7 +101,7 @@ static size_t side_of_codes(const voting_scheme *s)
     return s->nz > 1 ? outer * outer * outer : outer * outer;
 }
 
-/* --- what fits the device -------------------------------------------------------------- */
+/* --- what fits the device -------------------------------------------------------------------- */
 
 /* Rows through all slices before a band, or in all. */
 static uint64_t rows_before(const voting_scheme *s, uint64_t band)
@@ -98,12 +119,9 @@ static uint64_t halo_of(const voting_scheme *s, voting_phase phase)
 {
     switch (phase) {
     case VOTING_BLUR:
-    case VOTING_REBLUR:
-        return (uint64_t)s->shape.taps[0] * s->ny + (uint64_t)s->shape.taps[1];
-    case VOTING_VOTERS:
-        return s->nz > 1 ? s->ny : 1;
-    default:
-        return (uint64_t)s->shape.reach[0] * s->ny + (uint64_t)s->shape.reach[1];
+    case VOTING_REBLUR: return (uint64_t)s->shape.taps[0] * s->ny + (uint64_t)s->shape.taps[1];
+    case VOTING_VOTERS: return s->nz > 1 ? s->ny : 1;
+    default: return (uint64_t)s->shape.reach[0] * s->ny + (uint64_t)s->shape.reach[1];
     }
 }
 
@@ -142,11 +160,13 @@ static slab_bytes bytes_of_slab(const cl_worker *w, uint64_t slab_bands)
     const uint64_t most = bands * (s->band_rows < s->ny ? s->band_rows : s->ny), all = all_rows(s);
     const uint64_t n = most < all ? most : all, slice = n < s->ny ? n : s->ny;
     slab_bytes b = { 0, n * s->nx * sizeof(uint32_t),
-                     blur_depth(s, slab_bands > 0) * (slice + 2 * (uint64_t)s->shape.taps[1]) * s->nx * sizeof(uint32_t) };
+                     blur_depth(s, slab_bands > 0) * (slice + 2 * (uint64_t)s->shape.taps[1]) *
+                         s->nx * sizeof(uint32_t) };
 
     for (voting_phase p = VOTING_BLUR; p <= VOTING_TURN; p++) {
         const uint64_t wanted = n + 2 * halo_of(s, p), held = wanted < all ? wanted : all;
-        const uint64_t bytes = held * s->nx * (reads_pixels(p) ? w->ocl.work->pixels->bits / 8 : sizeof(uint32_t));
+        const uint64_t bytes =
+            held * s->nx * (reads_pixels(p) ? w->ocl.work->pixels->bits / 8 : sizeof(uint32_t));
 
         b.in = bytes > b.in ? bytes : b.in;
     }
@@ -156,13 +176,14 @@ static slab_bytes bytes_of_slab(const cl_worker *w, uint64_t slab_bands)
 /* Whether there is room for an item, or for a slab of it: 0 bands are all. */
 static bool fits(const cl_worker *w, uint64_t bands)
 {
-    const uint64_t room = w->ocl.device->memory_limit - w->ocl.device->memory_used, most = w->ocl.device->info.max_alloc_bytes;
+    const uint64_t room = w->ocl.device->memory_limit - w->ocl.device->memory_used,
+                   most = w->ocl.device->info.max_alloc_bytes;
     const slab_bytes b = bytes_of_slab(w, bands);
 
     if (bands > 0)
         return b.in + b.out + 2 * b.blur <= room && b.in <= most && b.out <= most && b.blur <= most;
-    return (uint64_t)w->s.n * (w->ocl.work->pixels->bits / 8) + 2 * b.out + 2 * b.blur <= room && b.out <= most &&
-           b.blur <= most;
+    return (uint64_t)w->s.n * (w->ocl.work->pixels->bits / 8) + 2 * b.out + 2 * b.blur <= room &&
+           b.out <= most && b.blur <= most;
 }
 
 /* The largest that fits; if not even one band does, the buffers will say so. */
@@ -184,7 +205,7 @@ static void choose_slabs(cl_worker *w)
     w->slab_bands = few;
 }
 
-/* --- buffers ----------------------------------------------------------------------------- */
+/* --- buffers --------------------------------------------------------------------------------- */
 
 static tc_status make_tables(cl_worker *w, tc_err *err)
 {
@@ -193,8 +214,8 @@ static tc_status make_tables(cl_worker *w, tc_err *err)
     const ocl_need needs[] = {
         { B_SHAPE, sizeof s->shape, "the shape", &s->shape },
         { B_CODES, side_of_codes(s) * sizeof(uint16_t), "the directions", w->tables.dir_of_code },
-        { B_OFFSETS, n_rows * (2 * (size_t)s->shape.reach[2] + 1) * sizeof(uint16_t), "the directions",
-          w->tables.dir_of_offset },
+        { B_OFFSETS, n_rows * (2 * (size_t)s->shape.reach[2] + 1) * sizeof(uint16_t),
+          "the directions", w->tables.dir_of_offset },
         { B_SPANS, voting_spans(s) * sizeof(voting_span), "the cones", NULL },
         { B_ROWS, s->n_dirs * layers * sizeof(voting_span), "the cones", NULL }
     };
@@ -236,8 +257,10 @@ static void set_paces(cl_worker *w)
 {
     const double few = 1 << 15;
     const uint64_t cone = voting_offset_rows(&w->s);
-    const uint64_t taps = 2 * (uint64_t)(w->s.shape.taps[0] + w->s.shape.taps[1] + w->s.shape.taps[2]) + 3;
-    const uint64_t cost[PACES] = { taps, 64, cone, cone * ((uint64_t)w->s.shape.reach[2] / 4 + 1), taps, 32, cone };
+    const uint64_t taps =
+        2 * (uint64_t)(w->s.shape.taps[0] + w->s.shape.taps[1] + w->s.shape.taps[2]) + 3;
+    const uint64_t cost[PACES] = { taps, 64, cone, cone * ((uint64_t)w->s.shape.reach[2] / 4 + 1),
+                                   taps, 32, cone };
 
     for (int i = 0; i < PACES; i++)
         ocl_pace_begin(&w->ocl, &w->pace[i], few / (double)(cost[i] * w->s.nx), all_rows(&w->s));
@@ -260,8 +283,9 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     if (st == TC_OK)
         st = an_pool_create(work->threads, &w->pool, err);
     if (st == TC_OK)
-        st = ocl_build(&w->ocl, &ocl_source_voting, false, kernel_names, KERNELS, err, "-DGROUP=%zu -DTILE_ROWS=%zu -DPIXEL=%s",
-                       w->group, w->tile_rows, work->pixels->bits == 16 ? "ushort" : "uchar");
+        st = ocl_build(&w->ocl, &ocl_source_voting, false, kernel_names, KERNELS, err,
+                       "-DGROUP=%zu -DTILE_ROWS=%zu -DPIXEL=%s", w->group, w->tile_rows,
+                       work->pixels->bits == 16 ? "ushort" : "uchar");
     if (st != TC_OK)
         return st;
     st = make_tables(w, err);
@@ -272,7 +296,7 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     return make_planes(w, state, err);
 }
 
-/* --- steps --------------------------------------------------------------------------------- */
+/* --- steps ----------------------------------------------------------------------------------- */
 
 static tc_status load_round(cl_worker *w, int round, tc_err *err)
 {
@@ -323,43 +347,51 @@ typedef struct box {
 
 static tc_status blur_box(cl_worker *w, voting_phase phase, box b, tc_err *err)
 {
-    const uint64_t n = b.y1 - b.y0, row = b.z0 * w->s.ny + b.y0 - w->out_rows.first, half = (uint64_t)w->s.shape.taps[1];
+    const uint64_t n = b.y1 - b.y0, row = b.z0 * w->s.ny + b.y0 - w->out_rows.first,
+                   half = (uint64_t)w->s.shape.taps[1];
     const int in = plane_in(w, phase), out = plane_out(w, phase);
     const ocl_grid grid = ocl_grid_of(OCL_GROUP_FLOOR, w->s.nx, (size_t)n, (size_t)(b.z1 - b.z0));
     ocl_grid wider = grid;
     tc_status st;
 
     wider.global[1] += (size_t)(2 * half);
-    st = OCL_QUEUE(w, BLUR_Z, wider, err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, in), OCL_HELD(w, B_COLUMNS), OCL_INT(b.z0),
+    st = OCL_QUEUE(w, BLUR_Z, wider, err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, in),
+                   OCL_HELD(w, B_COLUMNS), OCL_INT(b.z0),
                    OCL_INT((int64_t)b.y0 - w->s.shape.taps[1]), OCL_UINT(w->in_rows.first));
     if (st == TC_OK)
-        st = OCL_QUEUE(w, BLUR_Y, grid, err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, B_COLUMNS), OCL_HELD(w, B_LINES),
-                       OCL_INT(b.y0));
+        st = OCL_QUEUE(w, BLUR_Y, grid, err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, B_COLUMNS),
+                       OCL_HELD(w, B_LINES), OCL_INT(b.y0));
     if (st == TC_OK)
-        st = OCL_QUEUE(w, BLUR_X, grid, err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, B_LINES), OCL_HELD(w, out), OCL_UINT(row));
+        st = OCL_QUEUE(w, BLUR_X, grid, err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, B_LINES),
+                       OCL_HELD(w, out), OCL_UINT(row));
     return st;
 }
 
 static tc_status vote_box(cl_worker *w, box b, tc_err *err)
 {
-    const size_t segments = (w->s.nx + SEGMENT - 1) / SEGMENT, tiles = (size_t)((b.y1 - b.y0 + w->tile_rows - 1) / w->tile_rows);
+    const size_t segments = (w->s.nx + SEGMENT - 1) / SEGMENT,
+                 tiles = (size_t)((b.y1 - b.y0 + w->tile_rows - 1) / w->tile_rows);
     const ocl_grid grid = ocl_grid_of(w->group, segments * w->group, tiles, (size_t)(b.z1 - b.z0));
     const int in = plane_in(w, VOTING_VOTE), out = plane_out(w, VOTING_VOTE);
 
-    return OCL_QUEUE(w, VOTE, grid, err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, in), OCL_HELD(w, B_SPANS),
-                     OCL_HELD(w, B_ROWS), OCL_HELD(w, out), OCL_INT(b.z0), OCL_INT(b.y0), OCL_INT(b.y1),
-                     OCL_UINT(w->in_rows.first), OCL_UINT(w->out_rows.first));
+    return OCL_QUEUE(w, VOTE, grid, err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, in),
+                     OCL_HELD(w, B_SPANS), OCL_HELD(w, B_ROWS), OCL_HELD(w, out), OCL_INT(b.z0),
+                     OCL_INT(b.y0), OCL_INT(b.y1), OCL_UINT(w->in_rows.first),
+                     OCL_UINT(w->out_rows.first));
 }
 
-/* Rows [row, end) through all slices, blurred or voted for: what they have of the first slice, whole
- * slices, what they have of the last. */
-static tc_status queue_boxes(cl_worker *w, voting_phase phase, uint64_t row, uint64_t end, tc_err *err)
+/* Rows [row, end) through all slices, blurred or voted for: what they have of the first slice,
+ * whole slices, what they have of the last. */
+static tc_status queue_boxes(cl_worker *w, voting_phase phase, uint64_t row, uint64_t end,
+                             tc_err *err)
 {
-    const uint64_t ny = w->s.ny, most = phase == VOTING_VOTE ? w->s.nz : blur_depth(&w->s, w->slab_bands > 0);
+    const uint64_t ny = w->s.ny,
+                   most = phase == VOTING_VOTE ? w->s.nz : blur_depth(&w->s, w->slab_bands > 0);
     tc_status st = TC_OK;
 
     while (st == TC_OK && row < end) {
-        const uint64_t z = row / ny, y = row % ny, full = y == 0 ? (end - row) / ny : 0, whole = full < most ? full : most;
+        const uint64_t z = row / ny, y = row % ny, full = y == 0 ? (end - row) / ny : 0,
+                       whole = full < most ? full : most;
         const uint64_t rest = end - row < ny - y ? end - row : ny - y;
         const box b = whole > 0 ? (box){ z, z + whole, 0, ny } : (box){ z, z + 1, y, y + rest };
 
@@ -373,35 +405,38 @@ static tc_status queue_boxes(cl_worker *w, voting_phase phase, uint64_t row, uin
 static tc_status turn_rows(cl_worker *w, uint64_t row, uint64_t end, tc_err *err)
 {
     const size_t along = (w->group < TURN_GROUP ? w->group : TURN_GROUP) / ALONG;
-    const ocl_grid grid = { { ocl_round_up(w->s.nx, ALONG), ocl_round_up((size_t)(end - row), along), 1 }, { ALONG, along, 1 },
+    const ocl_grid grid = { { ocl_round_up(w->s.nx, ALONG),
+                              ocl_round_up((size_t)(end - row), along), 1 },
+                            { ALONG, along, 1 },
                             { 0 } };
     const int in = plane_in(w, VOTING_TURN), out = plane_out(w, VOTING_TURN);
 
-    return OCL_QUEUE(w, TURN, grid, err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, in), OCL_HELD(w, B_SPANS), OCL_HELD(w, B_ROWS),
-                     OCL_HELD(w, B_OFFSETS), OCL_HELD(w, out), OCL_UINT(row), OCL_UINT(end), OCL_UINT(w->in_rows.first),
+    return OCL_QUEUE(w, TURN, grid, err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, in),
+                     OCL_HELD(w, B_SPANS), OCL_HELD(w, B_ROWS), OCL_HELD(w, B_OFFSETS),
+                     OCL_HELD(w, out), OCL_UINT(row), OCL_UINT(end), OCL_UINT(w->in_rows.first),
                      OCL_UINT(w->out_rows.first));
 }
 
-static tc_status queue_rows(cl_worker *w, voting_phase phase, uint64_t row, uint64_t end, tc_err *err)
+static tc_status queue_rows(cl_worker *w, voting_phase phase, uint64_t row, uint64_t end,
+                            tc_err *err)
 {
     const int in = plane_in(w, phase), out = plane_out(w, phase);
 
     switch (phase) {
     case VOTING_VOTERS:
-        return OCL_QUEUE(w, VOTERS, row_grid(w, end - row), err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, in),
-                         OCL_HELD(w, B_CODES), OCL_HELD(w, out), OCL_UINT(row), OCL_UINT(w->in_rows.first),
-                         OCL_UINT(w->out_rows.first));
-    case VOTING_TURN:
-        return turn_rows(w, row, end, err);
-    default:
-        return queue_boxes(w, phase, row, end, err);
+        return OCL_QUEUE(w, VOTERS, row_grid(w, end - row), err, OCL_HELD(w, B_SHAPE),
+                         OCL_HELD(w, in), OCL_HELD(w, B_CODES), OCL_HELD(w, out), OCL_UINT(row),
+                         OCL_UINT(w->in_rows.first), OCL_UINT(w->out_rows.first));
+    case VOTING_TURN: return turn_rows(w, row, end, err);
+    default: return queue_boxes(w, phase, row, end, err);
     }
 }
 
-/* --- slabs ---------------------------------------------------------------------------------- */
+/* --- slabs ----------------------------------------------------------------------------------- */
 
 /* The slab that begins with a band, as a phase wants it. */
-static tc_status load_slab(cl_worker *w, voting_phase phase, uint64_t band, void *state, tc_err *err)
+static tc_status load_slab(cl_worker *w, voting_phase phase, uint64_t band, void *state,
+                           tc_err *err)
 {
     const voting_scheme *const s = &w->s;
     const uint64_t end = s->bands - band < w->slab_bands ? s->bands : band + w->slab_bands;
@@ -417,27 +452,33 @@ static tc_status load_slab(cl_worker *w, voting_phase phase, uint64_t band, void
         st = ocl_put(&w->ocl, B_IN, 0, ocl_pixels_from(px, w->in_rows.first * s->nx),
                      w->in_rows.n * s->nx * (px->bits / 8), err);
     else
-        st = ocl_put(&w->ocl, B_IN, 0, (phase == VOTING_VOTE ? voters : votes) + w->in_rows.first * s->nx,
+        st = ocl_put(&w->ocl, B_IN, 0,
+                     (phase == VOTING_VOTE ? voters : votes) + w->in_rows.first * s->nx,
                      w->in_rows.n * s->nx * word, err);
     if (st == TC_OK && phase == VOTING_TURN)
-        st = ocl_put(&w->ocl, B_OUT, 0, voters + w->out_rows.first * s->nx, w->out_rows.n * s->nx * word, err);
+        st = ocl_put(&w->ocl, B_OUT, 0, voters + w->out_rows.first * s->nx,
+                     w->out_rows.n * s->nx * word, err);
     if (st == TC_OK)
         w->slab_end = w->done + (end - band);
     return st;
 }
 
 /* Rows [row, end) from the slab into the state, all or none of them. */
-static tc_status store_rows(cl_worker *w, voting_phase phase, uint64_t row, uint64_t end, void *state, tc_err *err)
+static tc_status store_rows(cl_worker *w, voting_phase phase, uint64_t row, uint64_t end,
+                            void *state, tc_err *err)
 {
-    const size_t pixels = (size_t)(end - row) * w->s.nx, offset = (size_t)(row - w->out_rows.first) * w->s.nx;
-    const tc_status st = ocl_get(&w->ocl, B_OUT, offset * sizeof *w->copy, w->copy, pixels * sizeof *w->copy, err);
+    const size_t pixels = (size_t)(end - row) * w->s.nx,
+                 offset = (size_t)(row - w->out_rows.first) * w->s.nx;
+    const tc_status st =
+        ocl_get(&w->ocl, B_OUT, offset * sizeof *w->copy, w->copy, pixels * sizeof *w->copy, err);
 
     if (st == TC_OK)
-        memcpy(state_out(w, phase, state) + (size_t)row * w->s.nx, w->copy, pixels * sizeof *w->copy);
+        memcpy(state_out(w, phase, state) + (size_t)row * w->s.nx, w->copy,
+               pixels * sizeof *w->copy);
     return st;
 }
 
-/* --- the backend ------------------------------------------------------------------------------ */
+/* --- the backend ----------------------------------------------------------------------------- */
 
 /* The end of the band that a row is in; a row where one begins: that row. */
 static uint64_t end_of_band(const voting_scheme *s, uint64_t row)
@@ -450,7 +491,8 @@ static uint64_t end_of_band(const voting_scheme *s, uint64_t row)
 
 /* Launches from a row on, up to the end of a band: as many rows as the pace allows,
  * and what is then left of the band. *row: where that led. */
-static tc_status launch(cl_worker *w, voting_phase phase, uint64_t *row, uint64_t limit, tc_err *err)
+static tc_status launch(cl_worker *w, voting_phase phase, uint64_t *row, uint64_t limit,
+                        tc_err *err)
 {
     ocl_pace *const pace = &w->pace[phase];
     uint64_t left = limit - *row;
@@ -511,14 +553,15 @@ static tc_status cl_sync(void *worker, void *state, tc_err *err)
     an_state_head *const head = state;
     const uint64_t planes = w->done / w->s.bands;
     const size_t some = (size_t)rows_before(&w->s, w->done % w->s.bands) * w->s.nx;
-    const size_t votes = planes == 0 ? some : w->s.n, voters = planes == 0 ? 0 : planes == 1 ? some : w->s.n;
-    const ocl_part parts[] = {
-        { B_VOTES, votes * sizeof(uint32_t), voting_votes(state) },
-        { B_VOTERS, voters * sizeof(uint32_t), voting_votes(state) + w->s.n }
-    };
+    const size_t votes = planes == 0 ? some : w->s.n, voters = planes == 0   ? 0
+                                                               : planes == 1 ? some
+                                                                             : w->s.n;
+    const ocl_part parts[] = { { B_VOTES, votes * sizeof(uint32_t), voting_votes(state) },
+                               { B_VOTERS, voters * sizeof(uint32_t),
+                                 voting_votes(state) + w->s.n } };
     tc_status st;
 
-    if (w->slab_bands > 0)     /* the state is never behind */
+    if (w->slab_bands > 0) /* the state is never behind */
         return TC_OK;
     st = ocl_fetch(&w->ocl, parts, 2, head->portions_done == 0, err);
     if (st == TC_OK)
@@ -526,7 +569,7 @@ static tc_status cl_sync(void *worker, void *state, tc_err *err)
     return st;
 }
 
-/* --- points ------------------------------------------------------------------------------------- */
+/* --- points ---------------------------------------------------------------------------------- */
 
 /* A peak as the kernels list it. */
 typedef struct listed {
@@ -551,8 +594,8 @@ static tc_status find_peaks(cl_worker *w, voting_peaks *found, uint64_t *n, tc_e
 
     for (uint64_t row = 0, some; st == TC_OK && row < all_rows(s); row += some) {
         some = ocl_pace_next(&w->pace[FIND], all_rows(s) - row);
-        st = OCL_QUEUE(w, PEAKS, row_grid(w, some), err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, B_VOTES), OCL_HELD(w, B_COLUMNS),
-                       OCL_HELD(w, B_LINES), OCL_UINT(row), OCL_UINT(room));
+        st = OCL_QUEUE(w, PEAKS, row_grid(w, some), err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, B_VOTES),
+                       OCL_HELD(w, B_COLUMNS), OCL_HELD(w, B_LINES), OCL_UINT(row), OCL_UINT(room));
         st = ocl_end_launch(&w->ocl, st, &w->pace[FIND], some, err);
         if (st == TC_OK)
             st = tc_ask(w->ocl.work->poll, err);
@@ -564,8 +607,9 @@ static tc_status find_peaks(cl_worker *w, voting_peaks *found, uint64_t *n, tc_e
         return st;
     listed *const list = malloc((count + (size_t)1) * sizeof *list);
     found->list = calloc(count + (size_t)1, sizeof *found->list);
-    st = list == NULL || found->list == NULL ? tc_no_memory(err, "the peaks")
-                                             : ocl_get(&w->ocl, B_COLUMNS, 0, list, count * sizeof *list, err);
+    st = list == NULL || found->list == NULL
+             ? tc_no_memory(err, "the peaks")
+             : ocl_get(&w->ocl, B_COLUMNS, 0, list, count * sizeof *list, err);
     for (; st == TC_OK && found->n < count; found->n++) {
         const listed *const l = &list[found->n];
 
@@ -576,7 +620,8 @@ static tc_status find_peaks(cl_worker *w, voting_peaks *found, uint64_t *n, tc_e
 }
 
 /* The lines around some peaks: as many as the buffers hold. */
-static tc_status some_lines(cl_worker *w, const voting_peak *peaks, uint64_t n, listed *list, cl_long *sums, tc_err *err)
+static tc_status some_lines(cl_worker *w, const voting_peak *peaks, uint64_t n, listed *list,
+                            cl_long *sums, tc_err *err)
 {
     const voting_scheme *const s = &w->s;
     tc_status st;
@@ -586,14 +631,17 @@ static tc_status some_lines(cl_worker *w, const voting_peak *peaks, uint64_t n, 
     st = ocl_put(&w->ocl, B_COLUMNS, 0, list, n * sizeof *list, err);
     for (uint64_t i = 0, some; st == TC_OK && i < n; i += some) {
         some = ocl_pace_next(&w->pace[AROUND], n - i);
-        st = OCL_QUEUE(w, LINES, ocl_grid_of(VOTING_LINE_GROUP, some * VOTING_LINE_GROUP, 1, 1), err, OCL_HELD(w, B_SHAPE),
-                       OCL_HELD(w, B_VOTERS), OCL_HELD(w, B_COLUMNS), OCL_HELD(w, B_LINES), OCL_UINT(i),
-                       OCL_INT(s->scale[0]), OCL_INT(s->scale[1]), OCL_INT(s->scale[2]), OCL_LONG(s->radius64));
+        st = OCL_QUEUE(w, LINES, ocl_grid_of(VOTING_LINE_GROUP, some * VOTING_LINE_GROUP, 1, 1),
+                       err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, B_VOTERS), OCL_HELD(w, B_COLUMNS),
+                       OCL_HELD(w, B_LINES), OCL_UINT(i), OCL_INT(s->scale[0]),
+                       OCL_INT(s->scale[1]), OCL_INT(s->scale[2]), OCL_LONG(s->radius64));
         st = ocl_end_launch(&w->ocl, st, &w->pace[AROUND], some, err);
         if (st == TC_OK)
             st = tc_ask(w->ocl.work->poll, err);
     }
-    return st == TC_OK ? ocl_get(&w->ocl, B_LINES, 0, sums, n * VOTING_LINE_SUMS * sizeof *sums, err) : st;
+    return st == TC_OK
+               ? ocl_get(&w->ocl, B_LINES, 0, sums, n * VOTING_LINE_SUMS * sizeof *sums, err)
+               : st;
 }
 
 static tc_status lines_around(cl_worker *w, const voting_peaks *p, voting_lines *lines, tc_err *err)
@@ -609,8 +657,10 @@ static tc_status lines_around(cl_worker *w, const voting_peaks *p, voting_lines 
         for (uint64_t i = 0; st == TC_OK && i < n; i++) {
             const cl_long *const from = sums + i * VOTING_LINE_SUMS;
 
-            lines[at + i] = (voting_lines){ { { from[0] }, { from[1], from[2] }, { from[3], from[4], from[5] } },
-                                            { from[6], from[7], from[8] } };
+            lines[at + i] = (voting_lines){
+                { { from[0] }, { from[1], from[2] }, { from[3], from[4], from[5] } },
+                { from[6], from[7], from[8] }
+            };
         }
     }
     free(list);
@@ -619,7 +669,8 @@ static tc_status lines_around(cl_worker *w, const voting_peaks *p, voting_lines 
 }
 
 /* As voting_finish, from the planes on the device. */
-static tc_status points(cl_worker *w, voting_peaks *found, size_t item_index, wu_output *out, tc_err *err)
+static tc_status points(cl_worker *w, voting_peaks *found, size_t item_index, wu_output *out,
+                        tc_err *err)
 {
     const an_work *const work = w->ocl.work;
     const voting_params *const p = work->params;
@@ -639,7 +690,8 @@ static tc_status points(cl_worker *w, voting_peaks *found, size_t item_index, wu
 }
 
 /* Noise may have more peaks than there is room for, and of a slab the planes are in the state. */
-static tc_status cl_finish(void *worker, void *state, size_t item_index, wu_output *out, tc_err *err)
+static tc_status cl_finish(void *worker, void *state, size_t item_index, wu_output *out,
+                           tc_err *err)
 {
     cl_worker *const w = worker;
     voting_peaks found = { 0, 0, NULL };
@@ -660,11 +712,9 @@ static tc_status cl_open(const an_work *work, const void *state, void **worker, 
     return ocl_worker_open(&launcher, work, state, worker, err);
 }
 
-const an_backend ocl_voting = {
-    .name = "opencl",
-    .open = cl_open,
-    .step = cl_step,
-    .sync = cl_sync,
-    .close = ocl_worker_close,
-    .finish = cl_finish
-};
+const an_backend ocl_voting = { .name = "opencl",
+                                .open = cl_open,
+                                .step = cl_step,
+                                .sync = cl_sync,
+                                .close = ocl_worker_close,
+                                .finish = cl_finish };

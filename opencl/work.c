@@ -7,7 +7,7 @@
 #include "app/base/os.h"
 #include "opencl/staging.h"
 
-/* --- buffers ------------------------------------------------------------------ */
+/* --- buffers --------------------------------------------------------------------------------- */
 
 tc_status ocl_buffer_new(ocl_device *device, size_t bytes, cl_mem_flags flags, const char *what,
                          ocl_buffer *buffer, tc_err *err)
@@ -19,7 +19,8 @@ tc_status ocl_buffer_new(ocl_device *device, size_t bytes, cl_mem_flags flags, c
     if (bytes == 0)
         return tc_fail(err, TC_INTERNAL, "an empty device buffer for %s", what);
     if (bytes > device->info.max_alloc_bytes)
-        return tc_fail(err, TC_TOO_LARGE, "%s: %.1f MiB for %s, but a buffer can have %.1f MiB at most",
+        return tc_fail(err, TC_TOO_LARGE,
+                       "%s: %.1f MiB for %s, but a buffer can have %.1f MiB at most",
                        device->info.name, (double)bytes * mib, what,
                        (double)device->info.max_alloc_bytes * mib);
     /* memory_used never exceeds memory_limit, so the difference doesn't wrap. */
@@ -69,9 +70,12 @@ tc_status ocl_write(ocl_device *device, const ocl_buffer *buffer, size_t offset,
         return status;
     const double start = ocl_clock_ms();
     const bool staged = ocl_stages(device, bytes);
-    const tc_status st = staged ? ocl_staged_write(device, buffer->memory, offset, from, bytes, err) : TC_OK;
-    const cl_int code = staged ? CL_SUCCESS : device->api.clEnqueueWriteBuffer(
-        device->queue, buffer->memory, CL_TRUE, offset, bytes, from, 0, NULL, NULL);
+    const tc_status st =
+        staged ? ocl_staged_write(device, buffer->memory, offset, from, bytes, err) : TC_OK;
+    const cl_int code =
+        staged ? CL_SUCCESS
+               : device->api.clEnqueueWriteBuffer(device->queue, buffer->memory, CL_TRUE, offset,
+                                                  bytes, from, 0, NULL, NULL);
     device->times.transfers += ocl_clock_ms() - start;
     device->times.bytes += bytes;
     return code == CL_SUCCESS ? st : ocl_fail(device, "clEnqueueWriteBuffer", code, err);
@@ -85,9 +89,12 @@ tc_status ocl_read(ocl_device *device, const ocl_buffer *buffer, size_t offset, 
         return status;
     const double start = ocl_clock_ms();
     const bool staged = ocl_stages(device, bytes);
-    const tc_status st = staged ? ocl_staged_read(device, buffer->memory, offset, to, bytes, err) : TC_OK;
-    const cl_int code = staged ? CL_SUCCESS : device->api.clEnqueueReadBuffer(
-        device->queue, buffer->memory, CL_TRUE, offset, bytes, to, 0, NULL, NULL);
+    const tc_status st =
+        staged ? ocl_staged_read(device, buffer->memory, offset, to, bytes, err) : TC_OK;
+    const cl_int code =
+        staged ? CL_SUCCESS
+               : device->api.clEnqueueReadBuffer(device->queue, buffer->memory, CL_TRUE, offset,
+                                                 bytes, to, 0, NULL, NULL);
     device->times.transfers += ocl_clock_ms() - start;
     device->times.bytes += bytes;
     return code == CL_SUCCESS ? st : ocl_fail(device, "clEnqueueReadBuffer", code, err);
@@ -103,10 +110,10 @@ tc_status ocl_zero(ocl_device *device, const ocl_buffer *buffer, tc_err *err)
     return status;
 }
 
-/* --- launches ------------------------------------------------------------------ */
+/* --- launches -------------------------------------------------------------------------------- */
 
-tc_status ocl_set_arg(ocl_device *device, const ocl_kernel *kernel, size_t index, const ocl_arg *arg,
-                      tc_err *err)
+tc_status ocl_set_arg(ocl_device *device, const ocl_kernel *kernel, size_t index,
+                      const ocl_arg *arg, tc_err *err)
 {
     const cl_int code =
         device->api.clSetKernelArg(kernel->handle, (cl_uint)index, arg->bytes, arg->value);
@@ -146,11 +153,12 @@ tc_status ocl_launch(ocl_device *device, const ocl_kernel *kernel, cl_uint dimen
     return TC_OK;
 }
 
-/* Lets the processor rest until the event is about to be complete. Errors are left to the wait proper, and so is
- * what takes much longer than expected: the guard sees a call that does not return, but not many short ones. */
+/* Lets the processor rest until the event is about to be complete. Errors are left to the wait
+ * proper, and so is what takes much longer than expected: the guard sees a call that does not
+ * return, but not many short ones. */
 static void doze(ocl_device *device, cl_event event, double expected_ms)
 {
-    const double poll = 0.2e-3;        /* seconds */
+    const double poll = 0.2e-3; /* seconds */
     const double until = ocl_clock_ms() + 10 * expected_ms + 1000;
     cl_int state = CL_QUEUED;
     if (device->api.clFlush(device->queue) != CL_SUCCESS)
@@ -158,8 +166,8 @@ static void doze(ocl_device *device, cl_event event, double expected_ms)
     tc_gate_lift(device->beside);
     os_sleep(expected_ms < 100 ? expected_ms * 0.75e-3 : 75e-3);
     while (device->api.clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state,
-                                      &state, NULL) == CL_SUCCESS
-           && state > CL_COMPLETE && ocl_clock_ms() < until)
+                                      &state, NULL) == CL_SUCCESS &&
+           state > CL_COMPLETE && ocl_clock_ms() < until)
         os_sleep(poll);
     tc_gate_drop(device->beside);
 }
@@ -172,8 +180,8 @@ static tc_status batch_time(ocl_device *device, const ocl_batch *batch, cl_event
     cl_int code = device->api.clGetEventProfilingInfo(batch->first, CL_PROFILING_COMMAND_START,
                                                       sizeof start, &start, NULL);
     if (code == CL_SUCCESS)
-        code = device->api.clGetEventProfilingInfo(last, CL_PROFILING_COMMAND_END, sizeof end,
-                                                   &end, NULL);
+        code = device->api.clGetEventProfilingInfo(last, CL_PROFILING_COMMAND_END, sizeof end, &end,
+                                                   NULL);
     if (code != CL_SUCCESS && code != CL_PROFILING_INFO_NOT_AVAILABLE)
         return ocl_fail(device, "clGetEventProfilingInfo", code, err);
     *ms = code == CL_SUCCESS && end > start ? (double)(end - start) * 1e-6
@@ -227,7 +235,7 @@ size_t ocl_round_up(size_t n, size_t multiple)
     return more == 0 ? n : n + (multiple - more);
 }
 
-/* --- pace ---------------------------------------------------------------------- */
+/* --- pace ------------------------------------------------------------------------------------ */
 
 void ocl_pace_init(ocl_pace *pace, double target_ms, uint64_t first, uint64_t most)
 {
@@ -263,8 +271,7 @@ void ocl_pace_took(ocl_pace *pace, uint64_t work, double ms)
         const uint64_t times = pace->bold && ms * 8 <= aim ? 4 : 2;
         const uint64_t limit = pace->now <= pace->most / times ? pace->now * times : pace->most;
         /* Below half the aim the quotient is more than 2: no need to compute it. */
-        const uint64_t fits =
-            ms * 2 <= aim ? limit : (uint64_t)((double)work * (aim / ms));
+        const uint64_t fits = ms * 2 <= aim ? limit : (uint64_t)((double)work * (aim / ms));
         pace->now = fits < limit ? (fits > pace->now ? fits : pace->now) : limit;
     }
     if (pace->grown != NULL && pace->now != before)

@@ -12,7 +12,7 @@
 
 #include "opencl/device.h"
 
-/* --- buffers ------------------------------------------------------------------ */
+/* --- buffers --------------------------------------------------------------------------------- */
 
 /* Device memory. Zeroed means none. */
 typedef struct ocl_buffer {
@@ -46,15 +46,15 @@ tc_status ocl_zero(ocl_device *device, const ocl_buffer *buffer, tc_err *err);
  * (with an offset, or by clEnqueueFillBuffer) for uninitialized. Whole writes,
  * and buffers that only kernels write, are understood. */
 
-/* --- launches ------------------------------------------------------------------ */
+/* --- launches -------------------------------------------------------------------------------- */
 
 /* A kernel with what the device says of it. Made by ocl_kernel_new (program.h). */
 typedef struct ocl_kernel {
     cl_kernel handle;
-    const char *name;          /* not owned */
-    size_t max_group;          /* work-items of a group that this kernel can have */
-    size_t multiple;           /* a group should be a multiple of this (warp, wavefront) */
-    cl_ulong local_bytes;      /* local memory that it takes by itself */
+    const char *name;     /* not owned */
+    size_t max_group;     /* work-items of a group that this kernel can have */
+    size_t multiple;      /* a group should be a multiple of this (warp, wavefront) */
+    cl_ulong local_bytes; /* local memory that it takes by itself */
 } ocl_kernel;
 
 /* An argument: the address and size of a value, or local memory. */
@@ -62,13 +62,13 @@ typedef struct ocl_arg {
     size_t bytes;
     const void *value;
 } ocl_arg;
-#define OCL_ARG(variable) {sizeof(variable), &(variable)}
-#define OCL_BUFFER(buffer) {sizeof(cl_mem), &(buffer).memory}
-#define OCL_LOCAL(size) {(size), NULL}
+#define OCL_ARG(variable) { sizeof(variable), &(variable) }
+#define OCL_BUFFER(buffer) { sizeof(cl_mem), &(buffer).memory }
+#define OCL_LOCAL(size) { (size), NULL }
 
 /* Sets one argument. */
-tc_status ocl_set_arg(ocl_device *device, const ocl_kernel *kernel, size_t index, const ocl_arg *arg,
-                      tc_err *err);
+tc_status ocl_set_arg(ocl_device *device, const ocl_kernel *kernel, size_t index,
+                      const ocl_arg *arg, tc_err *err);
 /* Sets the first count arguments, in order. */
 tc_status ocl_set_args(ocl_device *device, const ocl_kernel *kernel, const ocl_arg *args,
                        size_t count, tc_err *err);
@@ -79,8 +79,8 @@ tc_status ocl_set_args(ocl_device *device, const ocl_kernel *kernel, const ocl_a
  * Zeroed means none. */
 typedef struct ocl_batch {
     cl_event first, last;
-    double queued_ms;          /* clock when the first was queued */
-    bool more;                 /* launches followed the first */
+    double queued_ms; /* clock when the first was queued */
+    bool more;        /* launches followed the first */
 } ocl_batch;
 
 /*
@@ -108,7 +108,7 @@ double ocl_clock_ms(void);
 /* n rounded up to a multiple of `multiple` (>= 1). */
 size_t ocl_round_up(size_t n, size_t multiple);
 
-/* --- pace ---------------------------------------------------------------------- */
+/* --- pace ------------------------------------------------------------------------------------ */
 
 /*
  * How much work goes into the next launch, so that one takes about target_ms:
@@ -118,12 +118,12 @@ size_t ocl_round_up(size_t n, size_t multiple);
  */
 typedef struct ocl_pace {
     double target_ms;
-    uint64_t now;              /* work of the next launch */
-    uint64_t most;             /* never more than this */
-    double last_ms;            /* what the last launch took; for ocl_batch_wait */
-    double first;              /* the guess that it began with, which may be less than 1 */
-    double *grown;             /* where now / first is kept; NULL: nowhere */
-    bool bold;                 /* all work is about alike, and grows by more: see ocl_pace_took */
+    uint64_t now;   /* work of the next launch */
+    uint64_t most;  /* never more than this */
+    double last_ms; /* what the last launch took; for ocl_batch_wait */
+    double first;   /* the guess that it began with, which may be less than 1 */
+    double *grown;  /* where now / first is kept; NULL: nowhere */
+    bool bold;      /* all work is about alike, and grows by more: see ocl_pace_took */
 } ocl_pace;
 
 /* Starts with `first`, 1 <= first <= most: a careful guess, since it is launched before anything is
@@ -132,8 +132,8 @@ void ocl_pace_init(ocl_pace *pace, double target_ms, uint64_t first, uint64_t mo
 /* The work for the next launch when `left` is left: at least 1 unless left is 0. */
 uint64_t ocl_pace_next(const ocl_pace *pace, uint64_t left);
 /* Learns from a launch of `work` that took ms: shrinks at once, grows to the
- * double at most and only after all that it had asked for. A bold one grows to four times as much where that should
- * take half of what is wanted. */
+ * double at most and only after all that it had asked for. A bold one grows to four times as much
+ * where that should take half of what is wanted. */
 void ocl_pace_took(ocl_pace *pace, uint64_t work, double ms);
 
 #endif

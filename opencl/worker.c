@@ -8,8 +8,8 @@
 #include "app/base/gate.h"
 #include "app/base/os.h"
 
-tc_status ocl_worker_open(const ocl_launcher *launcher, const an_work *work, const void *state, void **worker,
-                          tc_err *err)
+tc_status ocl_worker_open(const ocl_launcher *launcher, const an_work *work, const void *state,
+                          void **worker, tc_err *err)
 {
     ocl_worker *const w = calloc(1, launcher->worker_bytes);
 
@@ -43,7 +43,7 @@ void ocl_worker_close(void **worker)
     free(w);
 }
 
-/* --- kernels ------------------------------------------------------------------- */
+/* --- kernels --------------------------------------------------------------------------------- */
 
 size_t ocl_group_size(const ocl_device *device, size_t most)
 {
@@ -52,8 +52,8 @@ size_t ocl_group_size(const ocl_device *device, size_t most)
     return most;
 }
 
-tc_status ocl_build(ocl_worker *w, const ocl_source *source, bool floats, const char *const *names, size_t n,
-                    tc_err *err, const char *format, ...)
+tc_status ocl_build(ocl_worker *w, const ocl_source *source, bool floats, const char *const *names,
+                    size_t n, tc_err *err, const char *format, ...)
 {
     char defines[128];
     cl_program program = NULL;
@@ -76,7 +76,7 @@ tc_status ocl_build(ocl_worker *w, const ocl_source *source, bool floats, const 
     return st;
 }
 
-/* --- buffers ------------------------------------------------------------------- */
+/* --- buffers --------------------------------------------------------------------------------- */
 
 tc_status ocl_make_buffers(ocl_worker *w, const ocl_need *needs, size_t n, tc_err *err)
 {
@@ -87,7 +87,8 @@ tc_status ocl_make_buffers(ocl_worker *w, const ocl_need *needs, size_t n, tc_er
 
         if (need->bytes == 0)
             continue;
-        st = ocl_buffer_new(w->device, need->bytes, CL_MEM_READ_WRITE, need->what, &w->buffer[need->buffer], err);
+        st = ocl_buffer_new(w->device, need->bytes, CL_MEM_READ_WRITE, need->what,
+                            &w->buffer[need->buffer], err);
         if (st == TC_OK && need->from != NULL)
             st = ocl_put(w, need->buffer, 0, need->from, need->bytes, err);
     }
@@ -103,8 +104,8 @@ const void *ocl_pixels_from(const wu_pixels *px, size_t first)
 #define TRANSFER ((size_t)1 << 25)
 
 /* To the buffer, or with `from` NULL from it to `to`. */
-static tc_status transfer(ocl_worker *w, int buffer, size_t offset, const unsigned char *from, unsigned char *to,
-                          size_t bytes, tc_err *err)
+static tc_status transfer(ocl_worker *w, int buffer, size_t offset, const unsigned char *from,
+                          unsigned char *to, size_t bytes, tc_err *err)
 {
     tc_status st = TC_OK;
 
@@ -118,7 +119,8 @@ static tc_status transfer(ocl_worker *w, int buffer, size_t offset, const unsign
     return st;
 }
 
-tc_status ocl_put(ocl_worker *w, int buffer, size_t offset, const void *from, size_t bytes, tc_err *err)
+tc_status ocl_put(ocl_worker *w, int buffer, size_t offset, const void *from, size_t bytes,
+                  tc_err *err)
 {
     return transfer(w, buffer, offset, from, NULL, bytes, err);
 }
@@ -138,16 +140,19 @@ static size_t bytes_of(const ocl_part *parts, size_t n)
 }
 
 /* Reads the parts to where they go, or one behind the other to `copy`. */
-static tc_status read_parts(ocl_worker *w, const ocl_part *parts, size_t n, unsigned char *copy, tc_err *err)
+static tc_status read_parts(ocl_worker *w, const ocl_part *parts, size_t n, unsigned char *copy,
+                            tc_err *err)
 {
     tc_status st = TC_OK;
 
     for (size_t i = 0, at = 0; st == TC_OK && i < n; at += parts[i++].bytes)
-        st = ocl_get(w, parts[i].buffer, 0, copy != NULL ? copy + at : parts[i].to, parts[i].bytes, err);
+        st = ocl_get(w, parts[i].buffer, 0, copy != NULL ? copy + at : parts[i].to, parts[i].bytes,
+                     err);
     return st;
 }
 
-static tc_status copy_part(const ocl_worker *w, const ocl_part *part, const unsigned char *from, tc_err *err)
+static tc_status copy_part(const ocl_worker *w, const ocl_part *part, const unsigned char *from,
+                           tc_err *err)
 {
     unsigned char *const to = part->to;
     tc_status st = TC_OK;
@@ -179,7 +184,7 @@ tc_status ocl_fetch(ocl_worker *w, const ocl_part *parts, size_t n, bool zero, t
     return st;
 }
 
-/* --- launches ------------------------------------------------------------------- */
+/* --- launches -------------------------------------------------------------------------------- */
 
 ocl_grid ocl_grid_of(size_t group, size_t x, size_t y, size_t z)
 {
@@ -190,7 +195,8 @@ ocl_grid ocl_grid_of(size_t group, size_t x, size_t y, size_t z)
  * value, and is set each time. */
 static bool note_change(ocl_set_value *old, const ocl_arg *arg)
 {
-    if (arg->value != NULL && old->bytes == arg->bytes && memcmp(old->value, arg->value, arg->bytes) == 0)
+    if (arg->value != NULL && old->bytes == arg->bytes &&
+        memcmp(old->value, arg->value, arg->bytes) == 0)
         return false;
     old->bytes = arg->value != NULL && arg->bytes <= sizeof old->value ? arg->bytes : 0;
     if (old->bytes > 0)
@@ -210,7 +216,8 @@ static tc_status set_arg(ocl_worker *w, int kernel, size_t i, const ocl_arg *arg
     return st;
 }
 
-tc_status ocl_queue(ocl_worker *w, int kernel, ocl_grid grid, const ocl_arg *args, size_t n, tc_err *err)
+tc_status ocl_queue(ocl_worker *w, int kernel, ocl_grid grid, const ocl_arg *args, size_t n,
+                    tc_err *err)
 {
     tc_status st = TC_OK;
 
@@ -218,8 +225,8 @@ tc_status ocl_queue(ocl_worker *w, int kernel, ocl_grid grid, const ocl_arg *arg
         st = set_arg(w, kernel, i, &args[i], err);
     if (st != TC_OK)
         return st;
-    return ocl_launch(w->device, &w->kernel[kernel], 3, grid.start, grid.global, grid.local[0] > 0 ? grid.local : NULL,
-                      &w->batch, err);
+    return ocl_launch(w->device, &w->kernel[kernel], 3, grid.start, grid.global,
+                      grid.local[0] > 0 ? grid.local : NULL, &w->batch, err);
 }
 
 void ocl_pace_begin(ocl_worker *w, ocl_pace *pace, double first, uint64_t most)
@@ -237,8 +244,8 @@ void ocl_pace_begin(ocl_worker *w, ocl_pace *pace, double first, uint64_t most)
     pace->grown = grown;
 }
 
-/* After launches that took so long: until they have had their share of the time since. What the host
- * took before counts, up to a tenth of a second of it. */
+/* After launches that took so long: until they have had their share of the time since. What the
+ * host took before counts, up to a tenth of a second of it. */
 static void rest(ocl_worker *w, double took_ms)
 {
     ocl_device *const d = w->device;

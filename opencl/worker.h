@@ -36,11 +36,15 @@
 #include "app/base/pool.h"
 #include "opencl/program.h"
 
-enum { OCL_MOST_BUFFERS = 24, OCL_MOST_KERNELS = 40, OCL_KEPT_ARGS = 24 };
+enum {
+    OCL_MOST_BUFFERS = 24,
+    OCL_MOST_KERNELS = 40,
+    OCL_KEPT_ARGS = 24
+};
 
 /* A launcher: how its worker is made. */
 typedef struct ocl_launcher {
-    const char *name;          /* of the analysis, for messages */
+    const char *name; /* of the analysis, for messages */
     size_t worker_bytes;
     /* Prepares a zeroed worker, whose ocl has its work and device already. */
     tc_status (*open)(void *worker, const void *state, tc_err *err);
@@ -58,22 +62,22 @@ typedef struct ocl_worker {
     const ocl_launcher *launcher;
     const an_work *work;
     ocl_device *device;
-    ocl_buffer buffer[OCL_MOST_BUFFERS];    /* by the launcher's enums */
+    ocl_buffer buffer[OCL_MOST_BUFFERS]; /* by the launcher's enums */
     ocl_kernel kernel[OCL_MOST_KERNELS];
     ocl_set_value set[OCL_MOST_KERNELS][OCL_KEPT_ARGS];
-    ocl_batch batch;           /* launches queued since the last wait */
+    ocl_batch batch; /* launches queued since the last wait */
     size_t n_paces;
-    bool torn;                 /* the work was stopped within a step: what is on the device is no state */
-    double took_ms;            /* device time of what ocl_end_launch waited for last */
+    bool torn;      /* the work was stopped within a step: what is on the device is no state */
+    double took_ms; /* device time of what ocl_end_launch waited for last */
 } ocl_worker;
 
 /* For an an_backend: open makes the worker, and leaves none behind if it fails;
  * close releases all of it. */
-tc_status ocl_worker_open(const ocl_launcher *launcher, const an_work *work, const void *state, void **worker,
-                          tc_err *err);
+tc_status ocl_worker_open(const ocl_launcher *launcher, const an_work *work, const void *state,
+                          void **worker, tc_err *err);
 void ocl_worker_close(void **worker);
 
-/* --- kernels ------------------------------------------------------------------- */
+/* --- kernels --------------------------------------------------------------------------------- */
 
 /* Work-items of a group: `most`, a power of two, halved until the device has it. */
 size_t ocl_group_size(const ocl_device *device, size_t most);
@@ -81,23 +85,24 @@ size_t ocl_group_size(const ocl_device *device, size_t most);
 /* Builds a program and makes its kernels: kernel i is names[i] (strings that outlive
  * the worker), none where that is NULL. floats, and format of the defines: see
  * ocl_program_build. */
-tc_status ocl_build(ocl_worker *w, const ocl_source *source, bool floats, const char *const *names, size_t n,
-                    tc_err *err, const char *format, ...) TC_FORMAT(7, 8);
+tc_status ocl_build(ocl_worker *w, const ocl_source *source, bool floats, const char *const *names,
+                    size_t n, tc_err *err, const char *format, ...) TC_FORMAT(7, 8);
 
-/* --- buffers ------------------------------------------------------------------- */
+/* --- buffers --------------------------------------------------------------------------------- */
 
 /* A buffer that a launcher needs. */
 typedef struct ocl_need {
-    int buffer;                /* which; there is none yet */
-    uint64_t bytes;            /* 0: it is not needed */
-    const char *what;          /* it is for, in messages */
-    const void *from;          /* its content; NULL: undefined */
+    int buffer;       /* which; there is none yet */
+    uint64_t bytes;   /* 0: it is not needed */
+    const char *what; /* it is for, in messages */
+    const void *from; /* its content; NULL: undefined */
 } ocl_need;
 tc_status ocl_make_buffers(ocl_worker *w, const ocl_need *needs, size_t n, tc_err *err);
 
 /* Bytes of a buffer from `offset` on: ocl_write, ocl_read; 0 bytes are fine, whatever the
  * buffer. */
-tc_status ocl_put(ocl_worker *w, int buffer, size_t offset, const void *from, size_t bytes, tc_err *err);
+tc_status ocl_put(ocl_worker *w, int buffer, size_t offset, const void *from, size_t bytes,
+                  tc_err *err);
 tc_status ocl_get(ocl_worker *w, int buffer, size_t offset, void *to, size_t bytes, tc_err *err);
 
 /* Pixels from `first` on, 8 or 16 bits of each. */
@@ -106,7 +111,7 @@ const void *ocl_pixels_from(const wu_pixels *px, size_t first);
 /* The first bytes of a buffer, and where they go. */
 typedef struct ocl_part {
     int buffer;
-    size_t bytes;              /* 0: nothing */
+    size_t bytes; /* 0: nothing */
     void *to;
 } ocl_part;
 /* Reads the parts, all of them or none: through memory of its own, which is saved
@@ -114,9 +119,10 @@ typedef struct ocl_part {
  * where the worker is torn. */
 tc_status ocl_fetch(ocl_worker *w, const ocl_part *parts, size_t n, bool zero, tc_err *err);
 
-/* --- launches ------------------------------------------------------------------- */
+/* --- launches -------------------------------------------------------------------------------- */
 
-/* Work-items in all, and of a group; local[0] == 0: the driver's choice; the number of the first. */
+/* Work-items in all, and of a group; local[0] == 0: the driver's choice; the number of the
+ * first. */
 typedef struct ocl_grid {
     size_t global[3], local[3], start[3];
 } ocl_grid;
@@ -125,28 +131,55 @@ ocl_grid ocl_grid_of(size_t group, size_t x, size_t y, size_t z);
 
 /* Queues a launch of a kernel. Arguments that are as at the last launch are not
  * set again: that would take longer than a small kernel does. */
-tc_status ocl_queue(ocl_worker *w, int kernel, ocl_grid grid, const ocl_arg *args, size_t n, tc_err *err);
+tc_status ocl_queue(ocl_worker *w, int kernel, ocl_grid grid, const ocl_arg *args, size_t n,
+                    tc_err *err);
 /* The same for a launcher's worker, with the arguments one by one: */
-#define OCL_QUEUE(w, kernel, grid, err, ...)                                                     \
-    ocl_queue(&(w)->ocl, kernel, grid, (const ocl_arg[]){__VA_ARGS__},                           \
-              sizeof((const ocl_arg[]){__VA_ARGS__}) / sizeof(ocl_arg), err)
+#define OCL_QUEUE(w, kernel, grid, err, ...)                             \
+    ocl_queue(&(w)->ocl, kernel, grid, (const ocl_arg[]){ __VA_ARGS__ }, \
+              sizeof((const ocl_arg[]){ __VA_ARGS__ }) / sizeof(ocl_arg), err)
 /* one of its buffers, local memory (OCL_LOCAL), or a number. */
 #define OCL_HELD(w, i) OCL_BUFFER((w)->ocl.buffer[i])
-#define OCL_INT(v) {sizeof(cl_int), &(const cl_int){(cl_int)(v)}}
-#define OCL_UINT(v) {sizeof(cl_uint), &(const cl_uint){(cl_uint)(v)}}
-#define OCL_LONG(v) {sizeof(cl_long), &(const cl_long){(cl_long)(v)}}
-#define OCL_FLOAT(v) {sizeof(cl_float), &(const cl_float){(cl_float)(v)}}
+#define OCL_INT(v)                      \
+    {                                   \
+        sizeof(cl_int), &(const cl_int) \
+        {                               \
+            (cl_int)(v)                 \
+        }                               \
+    }
+#define OCL_UINT(v)                       \
+    {                                     \
+        sizeof(cl_uint), &(const cl_uint) \
+        {                                 \
+            (cl_uint)(v)                  \
+        }                                 \
+    }
+#define OCL_LONG(v)                       \
+    {                                     \
+        sizeof(cl_long), &(const cl_long) \
+        {                                 \
+            (cl_long)(v)                  \
+        }                                 \
+    }
+#define OCL_FLOAT(v)                        \
+    {                                       \
+        sizeof(cl_float), &(const cl_float) \
+        {                                   \
+            (cl_float)(v)                   \
+        }                                   \
+    }
 
-/* ocl_pace_init for a worker: each of its paces, in the same order for every item, as the next goes on with what
- * the one before has learned of the device: how many times `first` it bears. Less than 1 says that even
- * one is more than a careful guess. */
+/* ocl_pace_init for a worker: each of its paces, in the same order for every item, as the next goes
+ * on with what the one before has learned of the device: how many times `first` it bears. Less than
+ * 1 says that even one is more than a careful guess. */
 void ocl_pace_begin(ocl_worker *w, ocl_pace *pace, double first, uint64_t most);
 
 /* Ends what was queued with `st`: waits for it, and lets the pace learn that `work`
- * took as long; or, where st is a failure, drops it and returns st. Then rests, where launches are to have
- * a share of the time only, and asks work->poll meanwhile, which has the last word elsewhere. */
+ * took as long; or, where st is a failure, drops it and returns st. Then rests, where launches are
+ * to have a share of the time only, and asks work->poll meanwhile, which has the last word
+ * elsewhere. */
 tc_status ocl_end_launch(ocl_worker *w, tc_status st, ocl_pace *pace, uint64_t work, tc_err *err);
-/* Between launches of a step that changes a state in place: asks work->poll; a stop leaves it torn. */
+/* Between launches of a step that changes a state in place: asks work->poll; a stop leaves it
+ * torn. */
 tc_status ocl_ask(ocl_worker *w, tc_err *err);
 
 #endif

@@ -8,7 +8,9 @@
 #include "app/base/os.h"
 #include "wrapper/bw_side.h"
 
-enum { WHY_MAX = 64 };
+enum {
+    WHY_MAX = 64
+};
 
 /* One job a process, as in BOINC: this is the seam's only state beside what
  * the sides keep. */
@@ -16,7 +18,7 @@ static const bw_side *side = &bw_null_side;
 static bw_request answer = BW_GO_ON;
 static char why_buffer[WHY_MAX];
 static const char *why = "";
-static _Atomic int signal_number;     /* free of locks; the guard's thread reads it too */
+static _Atomic int signal_number; /* free of locks; the guard's thread reads it too */
 
 /* The second signal of a kind meets the default action and ends the process:
  * a person who presses Ctrl-C twice means it. */
@@ -130,8 +132,11 @@ bool bw_listen(void)
 
     if (request == BW_GO_ON)
         return suspended;
-    fputs(os_terminal_columns() > 0 ? "\r\033[K" : "", stderr);        /* a bar may be there */
-    fprintf(stderr, side->has_client ? "texcell: %s\n" : "texcell: %s; the same command goes on from here\n", reason);
+    fputs(os_terminal_columns() > 0 ? "\r\033[K" : "", stderr); /* a bar may be there */
+    fprintf(stderr,
+            side->has_client ? "texcell: %s\n"
+                             : "texcell: %s; the same command goes on from here\n",
+            reason);
     side->exit_on_request(request);
     abort();
 }

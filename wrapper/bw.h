@@ -15,8 +15,8 @@
  *  - Nothing interrupts the program between two calls of bw_poll: BOINC's
  *    runtime is told to record the client's wishes and to act on none. So
  *    bw_poll must be called often, about every 50 ms whatever is being done, and with
- *    all worker threads idle or held at a gate, and no launch on a device under way. It costs a tenth of
- *    a microsecond.
+ *    all worker threads idle or held at a gate, and no launch on a device under way. It costs a
+ * tenth of a microsecond.
  *  - When bw_poll answers BW_QUIT: sync, write a checkpoint, call
  *    bw_checkpoint_completed if that went well, then bw_exit_on_request. The
  *    client kills a task that needs longer than 60 seconds for this.
@@ -43,46 +43,47 @@ extern "C" {
 #endif
 
 typedef struct bw_options {
-    double checkpoint_every;   /* seconds between checkpoints without a client; <= 0: 60 */
-    bool standalone_command;   /* "texcell run": no client even in a BOINC build */
+    double checkpoint_every; /* seconds between checkpoints without a client; <= 0: 60 */
+    bool standalone_command; /* "texcell run": no client even in a BOINC build */
 } bw_options;
 
 /* What the client assigned to the task. */
 typedef struct bw_gpu {
-    bool assigned;             /* the client runs this task as a GPU task */
-    char vendor[64];           /* the client's gpu_type: "NVIDIA", "ATI", "intel_gpu",
-                                  "apple_gpu", else the vendor as OpenCL names it */
-    int opencl_index;          /* index among that vendor's OpenCL devices; -1 unknown */
-    int device_number;         /* the client's device number; -1 unknown */
-    bool while_used;           /* the client lets GPU tasks work while somebody uses the computer, and does
-                                  not say when that is; where it does not, nobody is there while one works */
+    bool assigned;     /* the client runs this task as a GPU task */
+    char vendor[64];   /* the client's gpu_type: "NVIDIA", "ATI", "intel_gpu",
+                          "apple_gpu", else the vendor as OpenCL names it */
+    int opencl_index;  /* index among that vendor's OpenCL devices; -1 unknown */
+    int device_number; /* the client's device number; -1 unknown */
+    bool while_used;   /* the client lets GPU tasks work while somebody uses the computer, and does
+                          not say when that is; else nobody is there while one works */
 } bw_gpu;
 
 /* Whose task it is. */
 typedef struct bw_task {
-    char version[16];          /* of the application in the project, "1.01"; "" without a client */
-    char client[24];           /* the client's, "7.20.5" */
-    double seconds_before;     /* that the task has run before this start, as the client counts; 0: none */
-    char folder[256];          /* the project's, for what is to outlast the task; "" without a client */
+    char version[16]; /* of the application in the project, "1.01"; "" without a client */
+    char client[24];  /* the client's, "7.20.5" */
+    /* That the task has run before this start, as the client counts; 0: none */
+    double seconds_before;
+    char folder[256]; /* the project's, for what is to outlast the task; "" without a client */
 } bw_task;
 
 /* Whose work it is, for those who watch it; "" and 0 where nobody says. */
 typedef struct bw_volunteer {
     char user[256], team[256], project[256];
-    double host_credit;        /* of this computer, in all */
+    double host_credit; /* of this computer, in all */
 } bw_volunteer;
 
 typedef enum bw_request {
     BW_GO_ON = 0,
-    BW_QUIT,                   /* leave now; state is on disk or goes there first */
-    BW_ABORT                   /* the work is not wanted any more */
+    BW_QUIT, /* leave now; state is on disk or goes there first */
+    BW_ABORT /* the work is not wanted any more */
 } bw_request;
 
 /* Starts the conversation with the client, or without one catches SIGINT,
  * SIGTERM and SIGHUP and starts the checkpoint clock. Call it once, before any
  * thread is made and any file read. With a client, stderr is the task's and
- * stdout leads nowhere, as the client set them. Under a client whose runtime does not start, it ends the process
- * for a while instead of returning. */
+ * stdout leads nowhere, as the client set them. Under a client whose runtime does not start, it
+ * ends the process for a while instead of returning. */
 void bw_init(const bw_options *options);
 /* True when this process is a task of a BOINC client. */
 bool bw_has_client(void);
@@ -114,11 +115,12 @@ void bw_checkpoint_failed(void);
  * task this call does not return until it goes on or ends. Once it has
  * answered BW_QUIT or BW_ABORT it goes on doing so. */
 bw_request bw_poll(void);
-/* The number of the signal that wants the program to end, 0 before one. Safe in a signal handler. */
+/* The number of the signal that wants the program to end, 0 before one. Safe in a signal
+ * handler. */
 int bw_signal_caught(void);
-/* For another thread, while the main thread is in a library's call that lasts, such as translating a
- * kernel: ends the process, if it is to end, as bw_exit_on_request does after a line on stderr; what is on
- * disk stays as it is. Else whether the task is suspended. */
+/* For another thread, while the main thread is in a library's call that lasts, such as translating
+ * a kernel: ends the process, if it is to end, as bw_exit_on_request does after a line on stderr;
+ * what is on disk stays as it is. Else whether the task is suspended. */
 bool bw_listen(void);
 /* Why bw_poll answered BW_QUIT or BW_ABORT, in plain words ("the client asked
  * to quit", "the client is gone", "interrupted by signal 2"); "" before. */

@@ -25,7 +25,8 @@ extern "C" {
 #include "app/base/os.h"
 #include "wrapper/bw_side.h"
 
-namespace {
+namespace
+{
 
 // Ends the process without exit handlers: an OpenCL driver's may hang or
 // crash. The slot's lock is a lock of the system's and ends with the process.
@@ -84,8 +85,8 @@ tc_status boinc_side_resolve(const char *logical, char **path, tc_err *err)
     std::string physical;
     const int failed = boinc_resolve_filename_s(logical, physical);
     if (failed)
-        return tc_fail(err, TC_BAD_INPUT, "%s: BOINC does not resolve this name: error %d",
-                       logical, failed);
+        return tc_fail(err, TC_BAD_INPUT, "%s: BOINC does not resolve this name: error %d", logical,
+                       failed);
     *path = static_cast<char *>(malloc(physical.size() + 1));
     if (!*path)
         return tc_no_memory(err, "a file name");
@@ -115,7 +116,8 @@ void boinc_side_get_gpu(bw_gpu *gpu)
     snprintf(gpu->vendor, sizeof gpu->vendor, "%s", data.gpu_type);
     gpu->opencl_index = data.gpu_opencl_dev_index;
     gpu->device_number = data.gpu_device_num;
-    gpu->while_used = data.global_prefs.run_if_user_active && data.global_prefs.run_gpu_if_user_active;
+    gpu->while_used =
+        data.global_prefs.run_if_user_active && data.global_prefs.run_gpu_if_user_active;
 }
 
 void boinc_side_get_task(bw_task *task)
@@ -123,8 +125,10 @@ void boinc_side_get_task(bw_task *task)
     APP_INIT_DATA data;
     boinc_get_init_data(data);
     memset(task, 0, sizeof *task);
-    snprintf(task->version, sizeof task->version, "%d.%02d", data.app_version / 100, data.app_version % 100);
-    snprintf(task->client, sizeof task->client, "%d.%d.%d", data.major_version, data.minor_version, data.release);
+    snprintf(task->version, sizeof task->version, "%d.%02d", data.app_version / 100,
+             data.app_version % 100);
+    snprintf(task->client, sizeof task->client, "%d.%d.%d", data.major_version, data.minor_version,
+             data.release);
     task->seconds_before = data.starting_elapsed_time;
     // A path that does not fit is none.
     if (strlen(data.project_dir) < sizeof task->folder)
@@ -221,7 +225,7 @@ void boinc_side_leave_now(int delay, const char *reason, bool alert)
         *--first = static_cast<char>('0' + delay % 10);
     while ((delay /= 10) > 0);
     const int fd = os_open(TEMPORARY_EXIT_FILE, OS_OVER);
-    const char *const parts[] = {first, "\n", reason, alert ? "\nnotice\n" : "\n"};
+    const char *const parts[] = { first, "\n", reason, alert ? "\nnotice\n" : "\n" };
     for (const char *part : parts)
         if (fd < 0 || write(fd, part, strnlen(part, 250)) < 0)
             break;

@@ -9,8 +9,8 @@
 static const double default_checkpoint_seconds = 60;
 
 static struct {
-    double checkpoint_every;   /* seconds */
-    double last_checkpoint;    /* seconds of the monotonic clock */
+    double checkpoint_every; /* seconds */
+    double last_checkpoint;  /* seconds of the monotonic clock */
 } null;
 
 static void null_init(const bw_options *options)
@@ -69,7 +69,7 @@ static bw_request null_asked(const char **why, bool *suspended)
 {
     (void)why;
     *suspended = false;
-    return BW_GO_ON;           /* bw.c looks at the signals */
+    return BW_GO_ON; /* bw.c looks at the signals */
 }
 
 static void leave(int code)

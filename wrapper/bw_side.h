@@ -23,8 +23,8 @@ typedef struct bw_side {
     bool (*time_to_checkpoint)(void);
     void (*checkpoint_completed)(void);
     void (*checkpoint_failed)(void);
-    /* What is wanted now; from any thread. *why: a string that lasts, set with BW_QUIT and BW_ABORT;
-     * *suspended is set with BW_GO_ON. */
+    /* What is wanted now; from any thread. *why: a string that lasts, set with BW_QUIT and
+     * BW_ABORT; *suspended is set with BW_GO_ON. */
     bw_request (*asked)(const char **why, bool *suspended);
     void (*exit_on_request)(bw_request request);
     void (*temporary_exit)(int delay, const char *reason);

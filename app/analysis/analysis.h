@@ -25,30 +25,36 @@
 #include "workunits/format/result.h"
 
 typedef struct an_state_head {
-    uint64_t portions_done;    /* of plan.portions */
+    uint64_t portions_done; /* of plan.portions */
 } an_state_head;
 
 /* PLAN_THREAD: bytes of a thread's stack and the allocator's for it. */
-enum { PLAN_PIXELS_A_ROW = 16, PLAN_THREAD = 256 << 10 };
+enum {
+    PLAN_PIXELS_A_ROW = 16,
+    PLAN_THREAD = 256 << 10
+};
 
 /* What an item will take. Pure: a function of parameters and item only, never
  * of the device or the number of threads. */
 typedef struct an_plan {
-    uint64_t portions;         /* of the work: each about equally long, or as `spent` says */
+    uint64_t portions; /* of the work: each about equally long, or as `spent` says */
     size_t state_bytes;
-    uint64_t memory_bytes;     /* host memory at the peak, pixels and state included, of an item as they
-                                  are: with a row of its table for PLAN_PIXELS_A_ROW pixels at most ... */
-    uint64_t thread_bytes;     /* ... and for each thread besides */
+    /* Host memory at the peak, pixels and state included, of an ordinary item: one with at most a
+     * row of its table for PLAN_PIXELS_A_ROW pixels ... */
+    uint64_t memory_bytes;
+    uint64_t thread_bytes;      /* ... and for each thread besides */
     uint64_t most_memory_bytes; /* of an item that is all noise, where that is more; else 0 */
-    uint64_t most_rows;        /* that the item's table can have, if it has one; 0: as many as pixels */
-    double flops;              /* for rsc_fpops_est: what takes as long as a flop of the client's Whetstone; of these: */
-    double open_flops;         /* its part in opening the unit, before any item */
-    double load_flops;         /* before the first portion: reading the pixels */
-    double finish_flops;       /* after the last: the item's arrays */
-    double pack_flops;         /* and packing those of them that are pictures, into the spool */
-    double identify_flops;     /* its part in the unit's SHA-256, when all items are done */
-    double write_flops;        /* and in writing the result: a guess, since once the arrays are known ... */
-    double byte_flops;         /* ... each byte takes so many of those that are packed then: WU_COPIED */
+    uint64_t most_rows; /* that the item's table can have, if it has one; 0: as many as pixels */
+    /* For rsc_fpops_est, in flops of the client's Whetstone; the sum of the parts that follow and
+     * of the portions. */
+    double flops;
+    double open_flops;     /* its part in opening the unit, before any item */
+    double load_flops;     /* before the first portion: reading the pixels */
+    double finish_flops;   /* after the last: the item's arrays */
+    double pack_flops;     /* compressing those of them that are pictures, into the spool */
+    double identify_flops; /* its part in the unit's SHA-256, when all items are done */
+    double write_flops;    /* writing the result: a guess, since once the arrays are known ... */
+    double byte_flops;     /* ... each byte of those compressed then takes so many: WU_COPIED */
 } an_plan;
 
 /* One item being worked on: everything a backend may read. */
@@ -61,13 +67,14 @@ typedef struct an_work {
     const tc_poll *poll;       /* tc_ask(poll), wherever something lasts; NULL: none */
     struct ocl_device *device; /* NULL for the CPU backend */
     double launch_ms;          /* longest launch wanted on a device */
-    double speed;              /* of the device's portions, beside a core's: for an_spent; 0: AN_DEVICE_SPEED */
-    bool result_only;          /* once all portions are done, a device's state may lack what the result is made without */
+    double speed; /* of the device's portions over a core's: for an_spent; 0: AN_DEVICE_SPEED */
+    /* Once all portions are done, a device's state may lack what the result is made without. */
+    bool result_only;
 } an_work;
 
 /* How the portions get done: on the CPU, or on an OpenCL device. */
 typedef struct an_backend {
-    const char *name;          /* "cpu", "opencl" */
+    const char *name; /* "cpu", "opencl" */
     /* All functions but close ask work->poll where they last longer than 50 ms, and give up with
      * TC_TRY_LATER if that says so. */
     /* Prepares the worker from the state as it stands (new or resumed). */
@@ -79,19 +86,21 @@ typedef struct an_backend {
      * A device backend may keep its work on the device until sync. */
     tc_status (*step)(void *worker, void *state, uint64_t *portions_done, tc_err *err);
     /* Makes the state hold everything done so far. On an error the state is
-     * what it was; after TC_TRY_LATER it counts once a further call has succeeded. A backend that works in the state itself: an_always_synced. */
+     * what it was; after TC_TRY_LATER it counts once a further call has succeeded. A backend that
+     * works in the state itself: an_always_synced. */
     tc_status (*sync)(void *worker, void *state, tc_err *err);
     /* Frees the worker; *worker becomes NULL. */
     void (*close)(void **worker);
-    /* Makes the result from what the worker has once all portions are done, as the analysis' finish from the state, which
-     * needs no sync then and stays what it was. TC_MORE, or NULL: it cannot; after a sync the analysis can. */
+    /* Makes the result from what the worker has once all portions are done, as the analysis' finish
+     * from the state, which needs no sync then and stays what it was. TC_MORE, or NULL: it cannot;
+     * after a sync the analysis can. */
     tc_status (*finish)(void *worker, void *state, size_t item_index, wu_output *out, tc_err *err);
 } an_backend;
 
 /* What whoever packs an item knows of its pixels afterwards. */
 typedef struct an_survey {
-    uint32_t lo, hi;           /* least and greatest grey value */
-    uint64_t inside;           /* pixels within the mask, if it has one */
+    uint32_t lo, hi; /* least and greatest grey value */
+    uint64_t inside; /* pixels within the mask, if it has one */
 } an_survey;
 
 typedef struct an_selftest an_selftest;
@@ -100,9 +109,9 @@ struct an_suggestion;
 
 typedef struct an_analysis {
     const char *name;
-    const char *summary;       /* one line for people */
-    const char *cite;          /* whose method it is; NULL: none to name */
-    size_t params_bytes;       /* of its struct of parameters, which begins with an an_params_head */
+    const char *summary; /* one line for people */
+    const char *cite;    /* whose method it is; NULL: none to name */
+    size_t params_bytes; /* of its struct of parameters, which begins with an an_params_head */
     const an_param *parameters; /* ended by one without a key */
     /* What no table can say: how keys hang together, and what follows from them. The struct
      * is filled. `where` begins messages ("FILE: job.json: parameters"). NULL: nothing. */
@@ -110,22 +119,26 @@ typedef struct an_analysis {
     /* Frees what the struct owns; NULL: nothing. */
     void (*clear_params)(void *params);
     /* Whether this item suits the parameters (size, mask present, ...): ask an_check_item. */
-    tc_status (*check_item)(const void *params, const wu_item *item, const char *where, tc_err *err);
+    tc_status (*check_item)(const void *params, const wu_item *item, const char *where,
+                            tc_err *err);
     /* What a scientist should be told of an item that does suit: a sentence with a
      * remedy. False: nothing. NULL: there never is anything. */
     bool (*note)(const void *params, const wu_item *item, char *text, size_t size);
     /* The same of its pixels, for pack. NULL: nothing. */
-    bool (*note_survey)(const void *params, const wu_item *item, const an_survey *survey, char *text, size_t size);
+    bool (*note_survey)(const void *params, const wu_item *item, const an_survey *survey,
+                        char *text, size_t size);
     /* Whether pixels such as these suit, as check_item. NULL: all do. */
-    tc_status (*check_survey)(const void *params, const wu_item *item, const an_survey *survey, const char *where,
-                              tc_err *err);
-    /* The same as note of what came out, as finish gave it: a result that says nothing. show has the arrays
-     * with rows alone, any numbers in them, and the item's size only (else 0) where there is a picture of it. */
-    bool (*note_result)(const void *params, const wu_item *item, const wu_output *out, char *text, size_t size);
+    tc_status (*check_survey)(const void *params, const wu_item *item, const an_survey *survey,
+                              const char *where, tc_err *err);
+    /* The same as note of what came out, as finish gave it: a result that says nothing. show has
+     * the arrays with rows alone, any numbers in them, and the item's size only (else 0) where
+     * there is a picture of it. */
+    bool (*note_result)(const void *params, const wu_item *item, const wu_output *out, char *text,
+                        size_t size);
     tc_status (*plan)(const void *params, const wu_item *item, an_plan *plan, tc_err *err);
-    /* Which share of what all portions take has been spent when so many are done: 0 to 1, never less for more. By
-     * parameters, item and plan alone: a task that goes on from a checkpoint tells no less than before. NULL: they
-     * are equally long. */
+    /* Which share of what all portions take has been spent when so many are done: 0 to 1, never
+     * less for more. By parameters, item and plan alone: a task that goes on from a checkpoint
+     * tells no less than before. NULL: they are equally long. */
     double (*spent)(const an_work *work, uint64_t portions_done);
     /* Fills the zeroed state for a new item; an_starts_zeroed: that is it. Asks work->poll. */
     tc_status (*init)(const an_work *work, void *state, tc_err *err);
@@ -136,10 +149,11 @@ typedef struct an_analysis {
     tc_status (*check_state)(const an_work *work, const void *state, tc_err *err);
     /* From the final state, which arrays may be lent (wu_output_lend), to the item's arrays. Shared
      * by both backends; it asks work->poll. */
-    tc_status (*finish)(const an_work *work, size_t item_index, const void *state,
-                        wu_output *out, tc_err *err);
-    /* What is found so far at a pixel or voxel of the item, for those who watch: 0 nothing, 1 to 255 what
-     * is to be told apart, or with found_amounts how much. Any state will do. NULL: there is nothing to see. */
+    tc_status (*finish)(const an_work *work, size_t item_index, const void *state, wu_output *out,
+                        tc_err *err);
+    /* What is found so far at a pixel or voxel of the item, for those who watch: 0 nothing, 1 to
+     * 255 what is to be told apart, or with found_amounts how much. Any state will do. NULL: there
+     * is nothing to see. */
     uint8_t (*found)(const an_work *work, const void *state, size_t voxel);
     /* The WU_ONCE arrays, declared and filled; NULL: there are none. */
     tc_status (*constants)(const void *params, wu_output *out, tc_err *err);
@@ -149,26 +163,30 @@ typedef struct an_analysis {
     /* Whether this item can have given these arrays, shaped as expect says:
      * values within their bounds, sums that agree, all that can be told without
      * computing it again. TC_BAD_INPUT with the first fault (check.h). */
-    tc_status (*check_result)(const void *params, const wu_item *item, const wu_output *out, tc_err *err);
+    tc_status (*check_result)(const void *params, const wu_item *item, const wu_output *out,
+                              tc_err *err);
     /* Whether the item's pixels can have given these arrays, which check_result has passed: as
      * much as a small part of the work tells. What is looked at is chosen by *random
      * (app/base/random.h), so that nobody knows it beforehand. TC_BAD_INPUT: they cannot;
      * TC_NO_MATCH: they hardly can, which only computing the item again can tell. NULL:
      * nothing is looked at. */
-    tc_status (*check_pixels)(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err);
-    /* Parameters that pictures suggest, beside those that are given (suggest.h). `out` is empty, with an
-     * object of parameters; an_suggestion_free also after a failure. NULL: none. */
-    tc_status (*suggest)(const struct an_pictures *pictures, const json_t *given, struct an_suggestion *out, tc_err *err);
-    /* What check_pixels costs on average, beside reading the pixels, as a share of the plan's operations, as measured
-     * (docs/validation.md), and what is in doubt though it is right and so computed again: so many items of a result
-     * are looked at that it comes to a fiftieth, and at least one. work: without pixels. */
+    tc_status (*check_pixels)(const an_work *work, const wu_output *out, uint64_t *random,
+                              tc_err *err);
+    /* Parameters that pictures suggest, beside those that are given (suggest.h). `out` is empty,
+     * with an object of parameters; an_suggestion_free also after a failure. NULL: none. */
+    tc_status (*suggest)(const struct an_pictures *pictures, const json_t *given,
+                         struct an_suggestion *out, tc_err *err);
+    /* What check_pixels costs on average, beside reading the pixels, as a share of the plan's
+     * operations, as measured (docs/validation.md), and what is in doubt though it is right and so
+     * computed again: so many items of a result are looked at that it comes to a fiftieth, and at
+     * least one. work: without pixels. */
     double (*pixels_share)(const an_work *work);
-    const an_backend *cpu;     /* the OpenCL backend: ocl_backend() */
+    const an_backend *cpu; /* the OpenCL backend: ocl_backend() */
     bool found_amounts;
-    bool takes_labels;         /* its items have label pictures; those of others have none */
-    bool one_kind;             /* a job has images or stacks, not both: rows differ in length */
-    bool uses_floats;          /* fp32 in a result path: the device must round as IEEE says */
-    const an_selftest *selftests;   /* ended by an entry without parameters (selftest.h) */
+    bool takes_labels;            /* its items have label pictures; those of others have none */
+    bool one_kind;                /* a job has images or stacks, not both: rows differ in length */
+    bool uses_floats;             /* fp32 in a result path: the device must round as IEEE says */
+    const an_selftest *selftests; /* ended by an entry without parameters (selftest.h) */
 } an_analysis;
 
 /* All analyses, in the order of analyses.def, ended by NULL. */
@@ -185,8 +203,8 @@ void an_params_free(const an_analysis *analysis, void **params);
 json_t *an_params_as_run(const void *params);
 
 /* Whether the analysis takes an item. `where` begins messages. */
-tc_status an_check_item(const an_analysis *analysis, const void *params, const wu_item *item, const char *where,
-                        tc_err *err);
+tc_status an_check_item(const an_analysis *analysis, const void *params, const wu_item *item,
+                        const char *where, tc_err *err);
 
 /* A work unit and what its analysis says of it. */
 typedef struct an_unit {
@@ -205,19 +223,22 @@ void an_unit_free(an_unit *unit);
 /* What all portions take, of plan.flops. */
 static inline double an_portions_flops(const an_plan *plan)
 {
-    return plan->flops - plan->open_flops - plan->load_flops - plan->finish_flops - plan->pack_flops - plan->identify_flops - plan->write_flops;
+    return plan->flops - plan->open_flops - plan->load_flops - plan->finish_flops -
+           plan->pack_flops - plan->identify_flops - plan->write_flops;
 }
 
 /* The sum of all, of a plan that has the item's own of before, after and of the result. */
 void an_plan_flops(an_plan *plan, const wu_item *item, double portions);
 
-/* For load_flops: what reading an item takes, by the bytes that it is unpacked to and by those in the file. */
+/* For load_flops: what reading an item takes, by the bytes that it is unpacked to and by those in
+ * the file. */
 double an_reading_flops(const wu_item *item);
 
-/* How many times as fast as a core a device does portions, about, before anything is known of it. */
+/* How many times as fast as a core a device does portions, about, before anything is known of
+ * it. */
 #define AN_DEVICE_SPEED 50
-/* What an item counts beside others, all but its part in writing the result. Portions count less on a device, which is `speed`
- * times as fast: reading and finishing are the host's there, too. */
+/* What an item counts beside others, all but its part in writing the result. Portions count less on
+ * a device, which is `speed` times as fast: reading and finishing are the host's there, too. */
 double an_weight(const an_plan *plan, double speed);
 /* Which share of it has been spent when so many portions are done, reading included: 0 to 1. */
 double an_spent(const an_analysis *analysis, const an_work *work, uint64_t portions_done);
@@ -226,8 +247,8 @@ double an_spent_packing(const an_work *work, double share);
 
 /* Does the work from start to end with nothing in between, in a zeroed state of
  * plan.state_bytes. deadline: in tc_seconds, 0 for none; TC_TRY_LATER after it. */
-tc_status an_work_run(const an_analysis *analysis, const an_backend *backend, const an_work *work, void *state,
-                      double deadline, tc_err *err);
+tc_status an_work_run(const an_analysis *analysis, const an_backend *backend, const an_work *work,
+                      void *state, double deadline, tc_err *err);
 
 /* For init: zeros are the start. */
 tc_status an_starts_zeroed(const an_work *work, void *state, tc_err *err);

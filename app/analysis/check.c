@@ -2,7 +2,8 @@
 
 #include <math.h>
 
-tc_status an_check_range(const wu_output *out, const char *name, int64_t lo, int64_t hi, tc_err *err)
+tc_status an_check_range(const wu_output *out, const char *name, int64_t lo, int64_t hi,
+                         tc_err *err)
 {
     const wu_out_array *const array = wu_output_find(out, name);
     const int64_t *const v = array->data;
@@ -12,8 +13,8 @@ tc_status an_check_range(const wu_output *out, const char *name, int64_t lo, int
     for (uint64_t i = 0; i < n; i++)
         if (v[i] < lo || v[i] > hi)
             return tc_fail(err, TC_BAD_INPUT, "%s: row %llu: %lld is not from %lld to %lld", name,
-                           (unsigned long long)(i / (n / array->info.shape[0])), (long long)v[i], (long long)lo,
-                           (long long)hi);
+                           (unsigned long long)(i / (n / array->info.shape[0])), (long long)v[i],
+                           (long long)lo, (long long)hi);
     return TC_OK;
 }
 
@@ -29,7 +30,9 @@ bool an_is_quotient(double value, int64_t den, int64_t *sum)
 
 bool an_mostly_below(const wu_output *out, const char *name, int64_t bound)
 {
-    enum { FEW = 20 };
+    enum {
+        FEW = 20
+    };
     const int64_t *const v = wu_output_data(out, name);
     const uint64_t n = wu_output_find(out, name)->info.shape[0];
     uint64_t below = 0;

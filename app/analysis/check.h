@@ -1,7 +1,7 @@
 /*
  * What the check.c of analyses share, beside wu_output_data: an item's arrays as a
- * result has them, looked at for values that no picture gives, or for what a note is due. Messages name
- * array, row and value; the caller puts file and item in front.
+ * result has them, looked at for values that no picture gives, or for what a note is due. Messages
+ * name array, row and value; the caller puts file and item in front.
  */
 #ifndef AN_CHECK_H
 #define AN_CHECK_H
@@ -9,14 +9,15 @@
 #include "app/analysis/analysis.h"
 
 /* Every one of the integers (WU_I64) of an array is in [lo, hi]. */
-tc_status an_check_range(const wu_output *out, const char *name, int64_t lo, int64_t hi, tc_err *err);
+tc_status an_check_range(const wu_output *out, const char *name, int64_t lo, int64_t hi,
+                         tc_err *err);
 
 /* Whether value is the double nearest to an integer from 0 to 2^51 divided by
  * den; *sum is that integer. */
 bool an_is_quotient(double value, int64_t den, int64_t *sum);
 
-/* Whether more than half of an array's integers (WU_I64), and of 20 of them or more, are below `bound`: noise has
- * many small cells. */
+/* Whether more than half of an array's integers (WU_I64), and of 20 of them or more, are below
+ * `bound`: noise has many small cells. */
 bool an_mostly_below(const wu_output *out, const char *name, int64_t bound);
 
 /* "NAME: row ROW: WHAT", TC_BAD_INPUT. */

@@ -9,7 +9,7 @@
 #include "workunits/format/archive.h"
 #include "workunits/format/json_text.h"
 
-/* --- words ------------------------------------------------------------------------- */
+/* --- words ----------------------------------------------------------------------------------- */
 
 TC_FORMAT(2, 3)
 static void add(an_text *t, const char *format, ...)
@@ -60,9 +60,7 @@ an_text an_value_in_words(const an_param *p)
     if (p->choices != NULL && !is_choice)
         add(&t, " or ");
     switch (p->type) {
-    case AN_BOOL:
-        add(&t, "true or false");
-        break;
+    case AN_BOOL: add(&t, "true or false"); break;
     case AN_INT:
     case AN_NUMBER:
         add(&t, p->above_min ? "%s above %.15g, up to %.15g" : "%s from %.15g to %.15g",
@@ -76,15 +74,10 @@ an_text an_value_in_words(const an_param *p)
         add(&t, "a list of different ones of ");
         add_choices(&t, p->words, ~0u, ", ");
         break;
-    case AN_OBJECT:
-        add(&t, "an object");
-        break;
-    case AN_OBJECTS:
-        add(&t, "a list of at most %zu objects", p->field.size / p->stride);
-        break;
+    case AN_OBJECT: add(&t, "an object"); break;
+    case AN_OBJECTS: add(&t, "a list of at most %zu objects", p->field.size / p->stride); break;
     case AN_CHOICE:
-    case AN_PRESET:
-        break;
+    case AN_PRESET: break;
     }
     return t;
 }
@@ -108,14 +101,16 @@ static an_text found(const json_t *value)
         add(&t, "a list of %zu", json_array_size(value));
     else if (json_is_object(value))
         add(&t, "an object");
-    else    /* at most 32 bytes */
-        (void)json_dumpb(value, t.text, sizeof t.text - 1, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
+    else /* at most 32 bytes */
+        (void)json_dumpb(value, t.text, sizeof t.text - 1,
+                         JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
     return t;
 }
 
 static tc_status wrong(const an_param *p, const json_t *value, const char *at, tc_err *err)
 {
-    return tc_fail(err, TC_BAD_INPUT, "%s: must be %s, not %s", at, an_value_in_words(p).text, found(value).text);
+    return tc_fail(err, TC_BAD_INPUT, "%s: must be %s, not %s", at, an_value_in_words(p).text,
+                   found(value).text);
 }
 
 /* The letters to insert, leave out or change until a is b (Wagner and Fischer). b: up to 31. */
@@ -157,16 +152,17 @@ static tc_status unknown_key(const an_param *keys, const char *key, const char *
         add(&t, " (did you mean \"%s\"?)", closest);
     for (const an_param *p = keys; p->key != NULL; p++)
         add(&t, "%s\"%s\"", p == keys ? "; there are " : ", ", p->key);
-    return tc_fail(err, TC_BAD_INPUT, "%s: unknown key \"%s\"%s", where, wu_quote(key).text, t.text);
+    return tc_fail(err, TC_BAD_INPUT, "%s: unknown key \"%s\"%s", where, wu_quote(key).text,
+                   t.text);
 }
 
-/* --- reading ------------------------------------------------------------------------- */
+/* --- reading --------------------------------------------------------------------------------- */
 
 json_t *an_json_of(const char *text)
 {
     double number;
-    const bool word = is_word(text, &number) && strchr("[{", text[0]) == NULL && strcmp(text, "true") != 0 &&
-                      strcmp(text, "false") != 0;
+    const bool word = is_word(text, &number) && strchr("[{", text[0]) == NULL &&
+                      strcmp(text, "true") != 0 && strcmp(text, "false") != 0;
 
     return word ? json_string(text) : wu_json_load(text, strlen(text), JSON_DECODE_ANY, NULL);
 }
@@ -216,7 +212,8 @@ static void put(an_field field, void *base, int64_t value)
         *(bool *)at = value != 0;
 }
 
-static tc_status read_ints(const an_param *p, const json_t *list, void *base, const char *at, tc_err *err)
+static tc_status read_ints(const an_param *p, const json_t *list, void *base, const char *at,
+                           tc_err *err)
 {
     int32_t *const values = (void *)((char *)base + p->field.at);
     const size_t n = json_array_size(list), most = p->field.size / sizeof *values;
@@ -227,7 +224,8 @@ static tc_status read_ints(const an_param *p, const json_t *list, void *base, co
         const json_t *const value = json_array_get(list, i);
 
         if (!json_is_integer(value) || !in_bounds(p, value))
-            return tc_fail(err, TC_BAD_INPUT, "%s[%zu]: must be an integer from %.15g to %.15g, not %s", at, i, p->min,
+            return tc_fail(err, TC_BAD_INPUT,
+                           "%s[%zu]: must be an integer from %.15g to %.15g, not %s", at, i, p->min,
                            p->max, found(value).text);
         values[i] = (int32_t)json_integer_value(value);
         for (size_t j = 0; p->count.size > 0 && j < i; j++)
@@ -238,7 +236,8 @@ static tc_status read_ints(const an_param *p, const json_t *list, void *base, co
     return TC_OK;
 }
 
-static tc_status read_words(const an_param *p, const json_t *list, void *base, const char *at, tc_err *err)
+static tc_status read_words(const an_param *p, const json_t *list, void *base, const char *at,
+                            tc_err *err)
 {
     const size_t n = json_array_size(list);
     uint32_t bits = 0;
@@ -259,11 +258,11 @@ static tc_status read_words(const an_param *p, const json_t *list, void *base, c
     return TC_OK;
 }
 
-static tc_status read_object(const an_param *keys, const json_t *object, void *base, json_t *out, const char *where,
-                             tc_err *err);
+static tc_status read_object(const an_param *keys, const json_t *object, void *base, json_t *out,
+                             const char *where, tc_err *err);
 
-static tc_status read_objects(const an_param *p, const json_t *list, void *base, json_t *out, const char *where,
-                              tc_err *err)
+static tc_status read_objects(const an_param *p, const json_t *list, void *base, json_t *out,
+                              const char *where, tc_err *err)
 {
     const size_t n = json_array_size(list);
     tc_status st = TC_OK;
@@ -276,22 +275,24 @@ static tc_status read_objects(const an_param *p, const json_t *list, void *base,
         char at[TC_ERR_MAX];
 
         snprintf(at, sizeof at, "%.900s[%zu]", where, i);
-        st = json_array_append_new(out, kept) != 0 ? tc_no_memory(err, "the parameters")
-                                                   : read_object(p->keys, json_array_get(list, i), each, kept, at, err);
+        st = json_array_append_new(out, kept) != 0
+                 ? tc_no_memory(err, "the parameters")
+                 : read_object(p->keys, json_array_get(list, i), each, kept, at, err);
     }
     put(p->count, base, (int64_t)n);
     return st;
 }
 
 /* out: a new object or list, for those that have keys. */
-static tc_status read_value(const an_param *p, const json_t *value, void *base, json_t *out, const char *at,
-                            tc_err *err)
+static tc_status read_value(const an_param *p, const json_t *value, void *base, json_t *out,
+                            const char *at, tc_err *err)
 {
     const int choice = choice_of(p, value);
     bool good = choice >= 0;
 
     if (good) {
-        put(p->type == AN_CHOICE ? p->field : p->word, base, p->type == AN_CHOICE ? choice : choice + 1);
+        put(p->type == AN_CHOICE ? p->field : p->word, base,
+            p->type == AN_CHOICE ? choice : choice + 1);
         return TC_OK;
     }
     switch (p->type) {
@@ -307,18 +308,15 @@ static tc_status read_value(const an_param *p, const json_t *value, void *base, 
         good = json_is_number(value) && in_bounds(p, value);
         *(double *)(void *)((char *)base + p->field.at) = json_number_value(value);
         break;
-    case AN_INTS:
-        return read_ints(p, value, base, at, err);
-    case AN_WORDS:
-        return read_words(p, value, base, at, err);
-    case AN_OBJECTS:
-        return read_objects(p, value, base, out, at, err);
+    case AN_INTS: return read_ints(p, value, base, at, err);
+    case AN_WORDS: return read_words(p, value, base, at, err);
+    case AN_OBJECTS: return read_objects(p, value, base, out, at, err);
     case AN_OBJECT:
         put(p->field, base, true);
-        return json_is_object(value) ? read_object(p->keys, value, base, out, at, err) : wrong(p, value, at, err);
+        return json_is_object(value) ? read_object(p->keys, value, base, out, at, err)
+                                     : wrong(p, value, at, err);
     case AN_CHOICE:
-    case AN_PRESET:
-        break;
+    case AN_PRESET: break;
     }
     return good ? TC_OK : wrong(p, value, at, err);
 }
@@ -327,16 +325,19 @@ static tc_status read_value(const an_param *p, const json_t *value, void *base, 
  * 45 or as 45.0. */
 static json_t *kept_of(const an_param *p, json_t *value)
 {
-    const bool real = p->type == AN_NUMBER || (p->type == AN_CHOICE && strchr(p->choices[0], '.') != NULL);
+    const bool real =
+        p->type == AN_NUMBER || (p->type == AN_CHOICE && strchr(p->choices[0], '.') != NULL);
 
     if (p->keys != NULL && json_is_object(value))
         return json_object();
     if (p->keys != NULL && json_is_array(value))
         return json_array();
-    return real && json_is_integer(value) ? json_real(json_number_value(value)) : json_incref(value);
+    return real && json_is_integer(value) ? json_real(json_number_value(value))
+                                          : json_incref(value);
 }
 
-static tc_status read_key(const an_param *p, const json_t *object, void *base, json_t *out, const char *at, tc_err *err)
+static tc_status read_key(const an_param *p, const json_t *object, void *base, json_t *out,
+                          const char *at, tc_err *err)
 {
     const bool optional = p->type == AN_PRESET || (p->initial != NULL && p->initial[0] == '\0');
     json_t *value = json_incref(json_object_get(object, p->key)), *kept;
@@ -356,8 +357,8 @@ static tc_status read_key(const an_param *p, const json_t *object, void *base, j
 }
 
 /* Fills base from the object, and out with what is in base. */
-static tc_status read_object(const an_param *keys, const json_t *object, void *base, json_t *out, const char *where,
-                             tc_err *err)
+static tc_status read_object(const an_param *keys, const json_t *object, void *base, json_t *out,
+                             const char *where, tc_err *err)
 {
     json_t *const all = (json_t *)(uintptr_t)object;
     const char *key;
@@ -365,8 +366,10 @@ static tc_status read_object(const an_param *keys, const json_t *object, void *b
     tc_status st = TC_OK;
 
     if (!json_is_object(object))
-        return tc_fail(err, TC_BAD_INPUT, "%s: must be an object, not %s", where, found(object).text);
-    json_object_foreach(all, key, value) {
+        return tc_fail(err, TC_BAD_INPUT, "%s: must be an object, not %s", where,
+                       found(object).text);
+    json_object_foreach(all, key, value)
+    {
         const an_param *p = keys;
 
         while (p->key != NULL && strcmp(p->key, key) != 0)
@@ -387,10 +390,11 @@ static tc_status read_object(const an_param *keys, const json_t *object, void *b
     return st;
 }
 
-tc_status an_params_read(const an_param *keys, const json_t *json, an_params_head *params, const char *where,
-                         tc_err *err)
+tc_status an_params_read(const an_param *keys, const json_t *json, an_params_head *params,
+                         const char *where, tc_err *err)
 {
-    const int preset = keys->type == AN_PRESET ? choice_of(keys, json_object_get(json, keys->key)) : -1;
+    const int preset =
+        keys->type == AN_PRESET ? choice_of(keys, json_object_get(json, keys->key)) : -1;
     json_t *const given = (json_t *)(uintptr_t)json;
     json_t *const all = preset < 0 ? json_incref(given) : an_json_of(keys->presets[preset]);
     tc_status st;

@@ -8,7 +8,9 @@
 #include "workunits/format/json_text.h"
 
 /* Longest launch on a device of which nothing is known yet. */
-enum { FIRST_MS = 5 };
+enum {
+    FIRST_MS = 5
+};
 
 static uint32_t next_random(uint32_t *state)
 {
@@ -17,7 +19,8 @@ static uint32_t next_random(uint32_t *state)
 }
 
 /* Brightness 0..255 of a pixel: some balls that touch, on a slope, with noise. */
-static uint32_t brightness(const an_selftest *t, uint32_t x, uint32_t y, uint32_t z, uint32_t *random)
+static uint32_t brightness(const an_selftest *t, uint32_t x, uint32_t y, uint32_t z,
+                           uint32_t *random)
 {
     const uint32_t cell = 14;
     const int64_t dx = (int64_t)(x % cell) - 6, dy = (int64_t)(y % cell) - 7;
@@ -26,7 +29,8 @@ static uint32_t brightness(const an_selftest *t, uint32_t x, uint32_t y, uint32_
     const uint32_t radius = 4 + (x / cell * 3 + y / cell * 5 + z / cell) % 5;
     const uint32_t background = 40 + 60 * x / t->nx + 20 * y / t->ny;
 
-    return (r2 <= (int64_t)radius * radius ? 200 - (uint32_t)r2 : background) + next_random(random) % 24;
+    return (r2 <= (int64_t)radius * radius ? 200 - (uint32_t)r2 : background) +
+           next_random(random) % 24;
 }
 
 /* The balls' labels, some of which several have. */
@@ -61,7 +65,8 @@ tc_status an_selftest_pixels(const an_selftest *t, bool labels, wu_pixels *out, 
     out->mask = t->mask ? malloc(n) : NULL;
     out->labels = labels ? malloc(n * sizeof *out->labels) : NULL;
     out->largest_label = labels ? 29 : 0;
-    if ((out->u8 == NULL && out->u16 == NULL) || (t->mask && out->mask == NULL) || (labels && out->labels == NULL)) {
+    if ((out->u8 == NULL && out->u16 == NULL) || (t->mask && out->mask == NULL) ||
+        (labels && out->labels == NULL)) {
         wu_pixels_free(out);
         return tc_no_memory(err, "the self-test");
     }
@@ -86,10 +91,18 @@ wu_item an_selftest_item(const an_selftest *t, const wu_pixels *pixels)
 {
     static char name[] = "selftest";
 
-    return (wu_item){ .name = name, .is_stack = t->nz > 1, .n_images = t->nz, .n_masks = pixels->mask != NULL ? t->nz : 0,
+    return (wu_item){ .name = name,
+                      .is_stack = t->nz > 1,
+                      .n_images = t->nz,
+                      .n_masks = pixels->mask != NULL ? t->nz : 0,
                       .n_labels = pixels->labels != NULL ? t->nz : 0,
                       .n_objects = count_labels(pixels->labels, (size_t)t->nx * t->ny * t->nz),
-                      .spacing = { 1, 1, 1 }, .nx = t->nx, .ny = t->ny, .nz = t->nz, .bits = t->bits, .channels = 1 };
+                      .spacing = { 1, 1, 1 },
+                      .nx = t->nx,
+                      .ny = t->ny,
+                      .nz = t->nz,
+                      .bits = t->bits,
+                      .channels = 1 };
 }
 
 static bool same_output(const wu_output *a, const wu_output *b)
@@ -101,8 +114,8 @@ static bool same_output(const wu_output *a, const wu_output *b)
         const wu_out_array *const x = &a->arrays[i], *const y = &b->arrays[i];
         const uint64_t bytes = wu_array_bytes(&x->info, &ok);
 
-        same = strcmp(x->info.name, y->info.name) == 0 && bytes == wu_array_bytes(&y->info, &ok) && ok &&
-               (bytes == 0 || memcmp(x->data, y->data, (size_t)bytes) == 0);
+        same = strcmp(x->info.name, y->info.name) == 0 && bytes == wu_array_bytes(&y->info, &ok) &&
+               ok && (bytes == 0 || memcmp(x->data, y->data, (size_t)bytes) == 0);
     }
     return same;
 }
@@ -115,13 +128,17 @@ typedef struct made_up {
     an_work work;
 } made_up;
 
-static tc_status make_up(const an_analysis *a, const an_selftest *t, struct ocl_device *device, unsigned threads,
-                         const tc_poll *poll, made_up *m, tc_err *err)
+static tc_status make_up(const an_analysis *a, const an_selftest *t, struct ocl_device *device,
+                         unsigned threads, const tc_poll *poll, made_up *m, tc_err *err)
 {
     json_t *const json = wu_json_load(t->parameters, strlen(t->parameters), 0, NULL);
     tc_status st;
 
-    *m = (made_up){ .work = { .item = &m->item, .pixels = &m->pixels, .threads = threads, .device = device, .poll = poll,
+    *m = (made_up){ .work = { .item = &m->item,
+                              .pixels = &m->pixels,
+                              .threads = threads,
+                              .device = device,
+                              .poll = poll,
                               .launch_ms = FIRST_MS } };
     st = json == NULL ? tc_fail(err, TC_INTERNAL, "%s: self-test: bad parameters", a->name)
                       : an_parse(a, json, "self-test", &m->params, err);
@@ -142,7 +159,8 @@ static void drop(const an_analysis *a, made_up *m)
 }
 
 tc_status an_selftest_crc(const an_analysis *a, const an_selftest *t, const an_backend *backend,
-                          struct ocl_device *device, unsigned threads, const tc_poll *poll, uint32_t *crc, tc_err *err)
+                          struct ocl_device *device, unsigned threads, const tc_poll *poll,
+                          uint32_t *crc, tc_err *err)
 {
     made_up m;
     void *state = NULL;
@@ -160,7 +178,8 @@ tc_status an_selftest_crc(const an_analysis *a, const an_selftest *t, const an_b
 }
 
 /* The result by the CPU, from the state that it makes. */
-static tc_status result_by_cpu(const an_analysis *a, an_work work, void *state, wu_output *out, tc_err *err)
+static tc_status result_by_cpu(const an_analysis *a, an_work work, void *state, wu_output *out,
+                               tc_err *err)
 {
     work.device = NULL;
     const tc_status st = an_work_run(a, a->cpu, &work, state, 0, err);
@@ -169,8 +188,8 @@ static tc_status result_by_cpu(const an_analysis *a, an_work work, void *state, 
 }
 
 /* The result by a backend; TC_MORE: it cannot make it. */
-static tc_status result_by_backend(const an_analysis *a, const an_backend *backend, const an_work *work, void *state,
-                                   wu_output *out, tc_err *err)
+static tc_status result_by_backend(const an_analysis *a, const an_backend *backend,
+                                   const an_work *work, void *state, wu_output *out, tc_err *err)
 {
     void *worker = NULL;
     uint64_t portions;
@@ -190,7 +209,8 @@ static tc_status result_by_backend(const an_analysis *a, const an_backend *backe
 }
 
 tc_status an_selftest_result(const an_analysis *a, const an_selftest *t, const an_backend *backend,
-                             struct ocl_device *device, unsigned threads, const tc_poll *poll, tc_err *err)
+                             struct ocl_device *device, unsigned threads, const tc_poll *poll,
+                             tc_err *err)
 {
     wu_output theirs = { .n = 0 }, ours = { .n = 0 };
     made_up m;
@@ -206,7 +226,9 @@ tc_status an_selftest_result(const an_analysis *a, const an_selftest *t, const a
     if (st == TC_OK) {
         st = result_by_cpu(a, m.work, state[1], &ours, err);
         if (st == TC_OK && !same_output(&ours, &theirs))
-            st = tc_fail(err, TC_DEVICE, "%s: self-test: this device makes another result of the same work", a->name);
+            st = tc_fail(err, TC_DEVICE,
+                         "%s: self-test: this device makes another result of the same work",
+                         a->name);
     }
     wu_output_free(&theirs);
     wu_output_free(&ours);
@@ -216,12 +238,14 @@ tc_status an_selftest_result(const an_analysis *a, const an_selftest *t, const a
     return st == TC_MORE ? TC_OK : st;
 }
 
-tc_status an_selftest_run(const an_analysis *a, const an_backend *backend, struct ocl_device *device,
-                          unsigned threads, const tc_poll *poll, tc_err *err)
+tc_status an_selftest_run(const an_analysis *a, const an_backend *backend,
+                          struct ocl_device *device, unsigned threads, const tc_poll *poll,
+                          tc_err *err)
 {
     for (size_t i = 0; a->selftests[i].parameters != NULL; i++) {
         uint32_t crc = 0;
-        tc_status st = an_selftest_crc(a, &a->selftests[i], backend, device, threads, poll, &crc, err);
+        tc_status st =
+            an_selftest_crc(a, &a->selftests[i], backend, device, threads, poll, &crc, err);
 
         /* Items like a later one go to the CPU. */
         if (st == TC_TOO_LARGE && i > 0)
@@ -230,8 +254,8 @@ tc_status an_selftest_run(const an_analysis *a, const an_backend *backend, struc
             return st;
         if (crc != a->selftests[i].state_crc)
             return tc_fail(err, device != NULL ? TC_DEVICE : TC_INTERNAL,
-                           "%s: self-test %zu gives %08x, not %08x: this %s computes wrongly", a->name, i,
-                           (unsigned)crc, (unsigned)a->selftests[i].state_crc,
+                           "%s: self-test %zu gives %08x, not %08x: this %s computes wrongly",
+                           a->name, i, (unsigned)crc, (unsigned)a->selftests[i].state_crc,
                            device != NULL ? "device" : "program");
         if (backend->finish != NULL)
             st = an_selftest_result(a, &a->selftests[i], backend, device, threads, poll, err);

@@ -11,11 +11,11 @@
 /* An item of nx*ny*nz made-up pixels (an_selftest_pixels) and its answer. An
  * analysis' list ends with an entry whose parameters are NULL. */
 struct an_selftest {
-    const char *parameters;    /* JSON */
+    const char *parameters; /* JSON */
     uint32_t nx, ny, nz;
-    unsigned bits;             /* 8 or 16 */
+    unsigned bits; /* 8 or 16 */
     bool mask;
-    uint32_t state_crc;        /* CRC-32 of the final state */
+    uint32_t state_crc; /* CRC-32 of the final state */
 };
 
 /* Blobs on an uneven background with noise, from integers only. *out: the caller's,
@@ -27,17 +27,20 @@ wu_item an_selftest_item(const an_selftest *test, const wu_pixels *pixels);
 
 /* Runs one test on a backend; *crc is what came out. TC_OK also if it is not
  * what it should be: the caller compares. poll: may be NULL. */
-tc_status an_selftest_crc(const an_analysis *analysis, const an_selftest *test, const an_backend *backend,
-                          struct ocl_device *device, unsigned threads, const tc_poll *poll, uint32_t *crc, tc_err *err);
+tc_status an_selftest_crc(const an_analysis *analysis, const an_selftest *test,
+                          const an_backend *backend, struct ocl_device *device, unsigned threads,
+                          const tc_poll *poll, uint32_t *crc, tc_err *err);
 
-/* Whether a backend with `finish`, from the start without a sync, makes of a test's item the result that the CPU makes. Fine
- * where it cannot make one. */
-tc_status an_selftest_result(const an_analysis *analysis, const an_selftest *test, const an_backend *backend,
-                             struct ocl_device *device, unsigned threads, const tc_poll *poll, tc_err *err);
+/* Whether a backend with `finish`, from the start without a sync, makes of a test's item the result
+ * that the CPU makes. Fine where it cannot make one. */
+tc_status an_selftest_result(const an_analysis *analysis, const an_selftest *test,
+                             const an_backend *backend, struct ocl_device *device, unsigned threads,
+                             const tc_poll *poll, tc_err *err);
 
 /* All tests of the analysis on the backend. TC_DEVICE (TC_INTERNAL on the CPU)
  * with the first that gives another answer. */
 tc_status an_selftest_run(const an_analysis *analysis, const an_backend *backend,
-                          struct ocl_device *device, unsigned threads, const tc_poll *poll, tc_err *err);
+                          struct ocl_device *device, unsigned threads, const tc_poll *poll,
+                          tc_err *err);
 
 #endif

@@ -13,13 +13,15 @@ void an_suggestion_free(an_suggestion *s)
     *s = (an_suggestion){ .parameters = NULL };
 }
 
-tc_status an_suggest(an_suggestion *s, const json_t *given, const char *key, json_t *value, tc_err *err)
+tc_status an_suggest(an_suggestion *s, const json_t *given, const char *key, json_t *value,
+                     tc_err *err)
 {
     if (json_object_get(given, key) != NULL) {
         json_decref(value);
         return TC_OK;
     }
-    return json_object_set_new(s->parameters, key, value) == 0 ? TC_OK : tc_no_memory(err, "a suggestion");
+    return json_object_set_new(s->parameters, key, value) == 0 ? TC_OK
+                                                               : tc_no_memory(err, "a suggestion");
 }
 
 an_curve *an_add_curve(an_suggestion *s, const char *x_name, const char *y_name, size_t n)
@@ -27,14 +29,20 @@ an_curve *an_add_curve(an_suggestion *s, const char *x_name, const char *y_name,
     if (s->n_curves == AN_MAX_CURVES)
         return NULL;
     an_curve *const c = &s->curves[s->n_curves++];
-    *c = (an_curve){ .x_name = x_name, .y_name = y_name, .n = n, .x = calloc(n + 1, sizeof *c->x), .y = calloc(n + 1, sizeof *c->y) };
+    *c = (an_curve){ .x_name = x_name,
+                     .y_name = y_name,
+                     .n = n,
+                     .x = calloc(n + 1, sizeof *c->x),
+                     .y = calloc(n + 1, sizeof *c->y) };
     return c->x != NULL && c->y != NULL ? c : NULL;
 }
 
-tc_status an_try(const an_analysis *analysis, const an_pictures *pictures, size_t i, const json_t *parameters,
-                 wu_output *out, tc_err *err)
+tc_status an_try(const an_analysis *analysis, const an_pictures *pictures, size_t i,
+                 const json_t *parameters, wu_output *out, tc_err *err)
 {
-    an_work work = { .item = &pictures->items[i], .pixels = &pictures->pixels[i], .threads = pictures->threads };
+    an_work work = { .item = &pictures->items[i],
+                     .pixels = &pictures->pixels[i],
+                     .threads = pictures->threads };
     void *params = NULL, *state = NULL;
     *out = (wu_output){ .n = 0 };
     tc_status status = an_parse(analysis, parameters, "suggest: parameters", &params, err);
@@ -45,7 +53,8 @@ tc_status an_try(const an_analysis *analysis, const an_pictures *pictures, size_
         status = analysis->plan(params, work.item, &work.plan, err);
     if (status == TC_OK) {
         state = calloc(1, work.plan.state_bytes);
-        status = state == NULL ? tc_no_memory(err, "the state of an item") : an_work_run(analysis, analysis->cpu, &work, state, 0, err);
+        status = state == NULL ? tc_no_memory(err, "the state of an item")
+                               : an_work_run(analysis, analysis->cpu, &work, state, 0, err);
     }
     if (status == TC_OK)
         status = analysis->finish(&work, 0, state, out, err);

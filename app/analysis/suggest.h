@@ -8,15 +8,18 @@
 
 #include "app/analysis/analysis.h"
 
-enum { AN_MAX_PICTURES = 4, AN_MAX_CURVES = 12 };
+enum {
+    AN_MAX_PICTURES = 4,
+    AN_MAX_CURVES = 12
+};
 
 /* Pictures to go by: grey, without masks; a slice of each stack, a part of large ones. */
 typedef struct an_pictures {
     size_t n;
-    wu_item items[AN_MAX_PICTURES];      /* name, nx, ny and bits; one slice */
+    wu_item items[AN_MAX_PICTURES]; /* name, nx, ny and bits; one slice */
     wu_pixels pixels[AN_MAX_PICTURES];
     bool of_stacks;
-    double unit;               /* what a pixel is long in the unit of a stack's spacing; 1 of pictures */
+    double unit; /* what a pixel is long in the unit of a stack's spacing; 1 of pictures */
     unsigned threads;
 } an_pictures;
 
@@ -26,14 +29,14 @@ typedef struct an_curve {
     const char *x_name, *y_name;
     bool bars;
     size_t n;
-    double *x, *y;             /* owned */
-    double mark;               /* on the x axis */
+    double *x, *y; /* owned */
+    double mark;   /* on the x axis */
 } an_curve;
 
 typedef struct an_suggestion {
-    json_t *parameters;        /* that were not given; owned */
-    char why[400];             /* for people */
-    char doubt[300];           /* for people: why it may not suit all pictures; "": no doubt */
+    json_t *parameters; /* that were not given; owned */
+    char why[400];      /* for people */
+    char doubt[300];    /* for people: why it may not suit all pictures; "": no doubt */
     size_t n_curves;
     an_curve curves[AN_MAX_CURVES];
 } an_suggestion;
@@ -43,11 +46,12 @@ void an_suggestion_free(an_suggestion *s);
 /* --- for the functions of analyses ----------------------------------------------------------- */
 
 /* Takes a value for a key unless it is in `given`. value: taken over, also after a failure. */
-tc_status an_suggest(an_suggestion *s, const json_t *given, const char *key, json_t *value, tc_err *err);
+tc_status an_suggest(an_suggestion *s, const json_t *given, const char *key, json_t *value,
+                     tc_err *err);
 /* Room for a curve of n points at 0. NULL: no memory, or no room for more curves. */
 an_curve *an_add_curve(an_suggestion *s, const char *x_name, const char *y_name, size_t n);
 /* Does the analysis on picture i with the parameters that JSON says. *out: wu_output_free. */
-tc_status an_try(const an_analysis *analysis, const an_pictures *pictures, size_t i, const json_t *parameters,
-                 wu_output *out, tc_err *err);
+tc_status an_try(const an_analysis *analysis, const an_pictures *pictures, size_t i,
+                 const json_t *parameters, wu_output *out, tc_err *err);
 
 #endif

@@ -4,13 +4,15 @@
 
 #include "app/analysis/analysis.h"
 
-tc_status an_check_item(const an_analysis *analysis, const void *params, const wu_item *item, const char *where,
-                        tc_err *err)
+tc_status an_check_item(const an_analysis *analysis, const void *params, const wu_item *item,
+                        const char *where, tc_err *err)
 {
     if (!analysis->takes_labels && item->n_labels > 0)
         return tc_fail(err, TC_BAD_INPUT, "%s: has labels; %s takes none", where, analysis->name);
     if (analysis->takes_labels && item->n_labels == 0)
-        return tc_fail(err, TC_BAD_INPUT, "%s: has no labels, which say what %s measures; --labels gives them", where, analysis->name);
+        return tc_fail(err, TC_BAD_INPUT,
+                       "%s: has no labels, which say what %s measures; --labels gives them", where,
+                       analysis->name);
     return analysis->check_item(params, item, where, err);
 }
 
@@ -25,17 +27,19 @@ static tc_status check_items(const an_unit *u, tc_err *err)
 
         snprintf(where, sizeof where, "%.600s: item \"%s\"", job->path, job->items[i].name);
         st = an_check_item(u->analysis, u->params, &job->items[i], where, err);
-        if (st == TC_OK && u->analysis->one_kind && job->items[i].is_stack != job->items[0].is_stack)
-            st = tc_fail(err, TC_BAD_INPUT, "%s: %s takes images or stacks, not both in one job", where,
-                         u->analysis->name);
+        if (st == TC_OK && u->analysis->one_kind &&
+            job->items[i].is_stack != job->items[0].is_stack)
+            st = tc_fail(err, TC_BAD_INPUT, "%s: %s takes images or stacks, not both in one job",
+                         where, u->analysis->name);
     }
     return st;
 }
 
-/* --- names of arrays ------------------------------------------------------------------ */
+/* --- names of arrays ------------------------------------------------------------------------- */
 
 /* Adds the names of an item's own arrays to `seen`, which has the item of each. */
-static tc_status add_names(const wu_job *job, size_t item, const wu_output *out, json_t *seen, tc_err *err)
+static tc_status add_names(const wu_job *job, size_t item, const wu_output *out, json_t *seen,
+                           tc_err *err)
 {
     for (size_t i = 0; i < out->n; i++) {
         const char *const name = out->arrays[i].info.name;
@@ -44,9 +48,12 @@ static tc_status add_names(const wu_job *job, size_t item, const wu_output *out,
         if (out->arrays[i].kind != WU_OWN)
             continue;
         if (before != NULL)
-            return tc_fail(err, TC_BAD_INPUT, "%.400s: items \"%s\" and \"%s\" would both have an array %s in the result: "
-                           "give one of them another name", job->path, job->items[json_integer_value(before)].name,
-                           job->items[item].name, name);
+            return tc_fail(
+                err, TC_BAD_INPUT,
+                "%.400s: items \"%s\" and \"%s\" would both have an array %s in the result: "
+                "give one of them another name",
+                job->path, job->items[json_integer_value(before)].name, job->items[item].name,
+                name);
         if (json_object_set_new(seen, name, json_integer((json_int_t)item)) != 0)
             return tc_no_memory(err, "the names of arrays");
     }
@@ -74,9 +81,10 @@ static tc_status check_names(const an_unit *u, tc_err *err)
     return st;
 }
 
-/* --- parameters ----------------------------------------------------------------------------- */
+/* --- parameters ------------------------------------------------------------------------------ */
 
-tc_status an_parse(const an_analysis *analysis, const json_t *json, const char *where, void **params, tc_err *err)
+tc_status an_parse(const an_analysis *analysis, const json_t *json, const char *where,
+                   void **params, tc_err *err)
 {
     tc_status st;
 
@@ -124,7 +132,8 @@ tc_status an_unit_read_polled(const char *path, const tc_poll *poll, an_unit *ou
         return st;
     out->analysis = an_find(out->job->analysis);
     if (out->analysis == NULL) {
-        st = tc_fail(err, TC_BAD_INPUT, "%s: job.json: analysis: \"%.64s\" is not known to this version", path,
+        st = tc_fail(err, TC_BAD_INPUT,
+                     "%s: job.json: analysis: \"%.64s\" is not known to this version", path,
                      out->job->analysis);
     } else {
         snprintf(where, sizeof where, "%.600s: job.json: parameters", path);
@@ -145,10 +154,12 @@ void an_unit_free(an_unit *unit)
     wu_job_destroy(&unit->job);
 }
 
-/* Bytes that deflate finds no match for are what takes its time, until there is hardly anything but these. */
+/* Bytes that deflate finds no match for are what takes its time, until there is hardly anything but
+ * these. */
 double an_reading_flops(const wu_item *item)
 {
-    const unsigned each = item->bits / 8 * item->channels + (item->n_masks > 0) + 2 * (item->n_labels > 0);
+    const unsigned each =
+        item->bits / 8 * item->channels + (item->n_masks > 0) + 2 * (item->n_labels > 0);
     const double bytes = (double)item->nx * item->ny * item->nz * each;
     const double packed = item->packed_bytes > 0 ? (double)item->packed_bytes / bytes : 0.3;
 
@@ -160,13 +171,14 @@ void an_plan_flops(an_plan *plan, const wu_item *item, double portions)
 {
     plan->open_flops = 10 * (double)item->packed_bytes;
     plan->identify_flops = 6 * (double)item->packed_bytes;
-    plan->flops = plan->open_flops + plan->load_flops + portions + plan->finish_flops + plan->pack_flops + plan->identify_flops
-                + plan->write_flops;
+    plan->flops = plan->open_flops + plan->load_flops + portions + plan->finish_flops +
+                  plan->pack_flops + plan->identify_flops + plan->write_flops;
 }
 
 double an_weight(const an_plan *plan, double speed)
 {
-    return plan->load_flops + an_portions_flops(plan) / speed + plan->finish_flops + plan->pack_flops;
+    return plan->load_flops + an_portions_flops(plan) / speed + plan->finish_flops +
+           plan->pack_flops;
 }
 
 /* Beside a core's. */
@@ -176,7 +188,8 @@ static double speed_of(const an_work *work)
 }
 
 /* Of the portions. */
-static double portions_spent(const an_analysis *analysis, const an_work *work, uint64_t portions_done)
+static double portions_spent(const an_analysis *analysis, const an_work *work,
+                             uint64_t portions_done)
 {
     return analysis->spent != NULL ? analysis->spent(work, portions_done)
                                    : (double)portions_done / (double)work->plan.portions;
@@ -185,7 +198,8 @@ static double portions_spent(const an_analysis *analysis, const an_work *work, u
 double an_spent(const an_analysis *analysis, const an_work *work, uint64_t portions_done)
 {
     const double all = an_weight(&work->plan, speed_of(work));
-    const double portions = all - work->plan.load_flops - work->plan.finish_flops - work->plan.pack_flops;
+    const double portions =
+        all - work->plan.load_flops - work->plan.finish_flops - work->plan.pack_flops;
 
     return (work->plan.load_flops + portions * portions_spent(analysis, work, portions_done)) / all;
 }
@@ -195,8 +209,8 @@ double an_spent_packing(const an_work *work, double share)
     return 1 - work->plan.pack_flops / an_weight(&work->plan, speed_of(work)) * (1 - share);
 }
 
-tc_status an_work_run(const an_analysis *analysis, const an_backend *backend, const an_work *work, void *state,
-                      double deadline, tc_err *err)
+tc_status an_work_run(const an_analysis *analysis, const an_backend *backend, const an_work *work,
+                      void *state, double deadline, tc_err *err)
 {
     void *worker = NULL;
     uint64_t portions;
@@ -208,7 +222,8 @@ tc_status an_work_run(const an_analysis *analysis, const an_backend *backend, co
         st = TC_MORE;
     while (st == TC_MORE) {
         if (deadline > 0 && tc_seconds() > deadline)
-            st = tc_fail(err, TC_TRY_LATER, "item \"%s\": the time for it is over", work->item->name);
+            st = tc_fail(err, TC_TRY_LATER, "item \"%s\": the time for it is over",
+                         work->item->name);
         else
             st = backend->step(worker, state, &portions, err);
     }

@@ -3,7 +3,8 @@
 #include <stdbool.h>
 #include <time.h>
 
-/* Somebody may set the clock of the day, by hours: only where there is no other one is it waited by that. */
+/* Somebody may set the clock of the day, by hours: only where there is no other one is it waited by
+ * that. */
 void tc_bell_init(tc_bell *bell)
 {
     pthread_condattr_t by;

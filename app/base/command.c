@@ -10,9 +10,12 @@
 #include "app/base/text.h"
 #include "config.h"
 
-/* --- options ----------------------------------------------------------------------------- */
+/* --- options --------------------------------------------------------------------------------- */
 
-enum { OPTIONS_MAX = 32, FIRST_ANSWER = 256 };
+enum {
+    OPTIONS_MAX = 32,
+    FIRST_ANSWER = 256
+};
 
 static tc_status take_value(const tc_option *o, const char *value, tc_err *err)
 {
@@ -21,30 +24,32 @@ static tc_status take_value(const tc_option *o, const char *value, tc_err *err)
 
     errno = 0;
     switch (o->kind) {
-    case TC_FLAG:
-        *(bool *)o->to = true;
-        return TC_OK;
+    case TC_FLAG: *(bool *)o->to = true; return TC_OK;
     case TC_TEXT:
         *(const char **)o->to = value;
-        return value[0] != '\0' ? TC_OK : tc_fail(err, TC_USAGE, "--%s: the value is empty", o->name);
+        return value[0] != '\0' ? TC_OK
+                                : tc_fail(err, TC_USAGE, "--%s: the value is empty", o->name);
     case TC_NUMBER: {
         const bool is_word = o->word != NULL && strcmp(value, o->word) == 0;
         const double number = is_word ? 0 : strtod(value, &end);
 
         if (is_word)
             ;
-        else if (errno != 0 || end == value || *end != '\0' || !(number > (double)least && number <= (double)most))
-            return tc_fail(err, TC_USAGE, "--%s: \"%.64s\" is not a number above %llu and up to %llu", o->name, value,
-                           least, most);
+        else if (errno != 0 || end == value || *end != '\0' ||
+                 !(number > (double)least && number <= (double)most))
+            return tc_fail(err, TC_USAGE,
+                           "--%s: \"%.64s\" is not a number above %llu and up to %llu", o->name,
+                           value, least, most);
         *(double *)o->to = number;
         return TC_OK;
     }
     case TC_COUNT: {
         const unsigned long long number = strtoull(value, &end, 10);
 
-        if (errno != 0 || value[0] < '0' || value[0] > '9' || *end != '\0' || number < least || number > most)
-            return tc_fail(err, TC_USAGE, "--%s: \"%.64s\" is not a whole number from %llu to %llu", o->name, value,
-                           least, most);
+        if (errno != 0 || value[0] < '0' || value[0] > '9' || *end != '\0' || number < least ||
+            number > most)
+            return tc_fail(err, TC_USAGE, "--%s: \"%.64s\" is not a whole number from %llu to %llu",
+                           o->name, value, least, most);
         *(uint64_t *)o->to = number;
         return TC_OK;
     }
@@ -60,7 +65,7 @@ static tc_status refuse(int answer, char **argv, tc_err *err)
     const char letter[] = { '-', (char)optopt, '\0' };
 
     if (strncmp(what, "--", 2) != 0 && optopt > ' ' && optopt < FIRST_ANSWER)
-        what = letter;         /* it may stand in a group of letters */
+        what = letter; /* it may stand in a group of letters */
     if (answer == ':')
         return tc_fail(err, TC_USAGE, "%.64s needs a value", what);
     if (optopt >= FIRST_ANSWER)
@@ -68,10 +73,13 @@ static tc_status refuse(int answer, char **argv, tc_err *err)
     return tc_fail(err, TC_USAGE, "unknown option \"%.64s\"", what);
 }
 
-tc_status tc_read_options(int argc, char **argv, const tc_option *options, int *n_words, tc_err *err)
+tc_status tc_read_options(int argc, char **argv, const tc_option *options, int *n_words,
+                          tc_err *err)
 {
     struct option table[OPTIONS_MAX + 1] = { { NULL, 0, NULL, 0 } };
-    char letters[2 + 2 * OPTIONS_MAX + 1] = "-:", *end = letters + 2;    /* words in their order; ':' for no value */
+    char letters[2 + 2 * OPTIONS_MAX + 1] = "-:",
+                                       *end =
+                                           letters + 2; /* words in their order; ':' for no value */
     tc_status st = TC_OK;
     int answer;
 
@@ -80,7 +88,8 @@ tc_status tc_read_options(int argc, char **argv, const tc_option *options, int *
 
         if (i == OPTIONS_MAX)
             return tc_fail(err, TC_INTERNAL, "too many options");
-        table[i] = (struct option){ options[i].name, has_value ? required_argument : no_argument, NULL, FIRST_ANSWER + i };
+        table[i] = (struct option){ options[i].name, has_value ? required_argument : no_argument,
+                                    NULL, FIRST_ANSWER + i };
         if (options[i].letter != 0) {
             *end++ = options[i].letter;
             *end = has_value ? ':' : '\0';
@@ -114,7 +123,7 @@ tc_status tc_read_options(int argc, char **argv, const tc_option *options, int *
     return st;
 }
 
-/* --- verbs --------------------------------------------------------------------------------- */
+/* --- verbs ----------------------------------------------------------------------------------- */
 
 static bool is_help(const char *arg)
 {
@@ -140,7 +149,8 @@ static tc_status run(const tc_program *p, int argc, char **argv, tc_err *err)
     while (verb->name != NULL && strcmp(verb->name, first) != 0)
         verb++;
     if (of_program && argc > 2)
-        return tc_fail(err, TC_USAGE, "%s stands alone, or behind a command; see %s --help", first, p->name);
+        return tc_fail(err, TC_USAGE, "%s stands alone, or behind a command; see %s --help", first,
+                       p->name);
     if (of_program && !is_help(first)) {
         char libraries[256] = "";
 
@@ -151,7 +161,8 @@ static tc_status run(const tc_program *p, int argc, char **argv, tc_err *err)
         }
         return TC_OK;
     }
-    if (asks_for_help(argc, argv) && (of_program || verb->name != NULL || p->without_verb != NULL)) {
+    if (asks_for_help(argc, argv) &&
+        (of_program || verb->name != NULL || p->without_verb != NULL)) {
         fputs(verb->help != NULL ? verb->help : p->help, stdout);
         return TC_OK;
     }

@@ -12,33 +12,34 @@
 #include "app/base/status.h"
 
 typedef enum tc_option_kind {
-    TC_FLAG,       /* bool: no value */
-    TC_TEXT,       /* const char *: anything but nothing */
-    TC_NUMBER,     /* double: above `least`, up to `most`; or `word` */
-    TC_COUNT,      /* uint64_t: a whole number, from `least` to `most` */
-    TC_TAKE        /* what `take` makes of it */
+    TC_FLAG,   /* bool: no value */
+    TC_TEXT,   /* const char *: anything but nothing */
+    TC_NUMBER, /* double: above `least`, up to `most`; or `word` */
+    TC_COUNT,  /* uint64_t: a whole number, from `least` to `most` */
+    TC_TAKE    /* what `take` makes of it */
 } tc_option_kind;
 
 typedef struct tc_option {
-    const char *name;          /* without the dashes; a table ends where it is NULL */
-    char letter;               /* 'o' for -o; 0: none */
+    const char *name; /* without the dashes; a table ends where it is NULL */
+    char letter;      /* 'o' for -o; 0: none */
     tc_option_kind kind;
-    void *to;                  /* where the value goes, of the kind's type; left alone if not given */
+    void *to; /* where the value goes, of the kind's type; left alone if not given */
     uint64_t least, most;
-    const char *word;          /* stands for the number 0; NULL: none does */
-    bool *given;               /* becomes true; NULL: nobody asks */
+    const char *word; /* stands for the number 0; NULL: none does */
+    bool *given;      /* becomes true; NULL: nobody asks */
     tc_status (*take)(void *to, const char *value, tc_err *err);
 } tc_option;
 
 /* Reads argv[1] to argv[argc - 1]. What is no option lies, in its order, in argv[1] to
  * argv[*n_words] afterwards. TC_USAGE names the option that is wrong. */
-tc_status tc_read_options(int argc, char **argv, const tc_option *options, int *n_words, tc_err *err);
+tc_status tc_read_options(int argc, char **argv, const tc_option *options, int *n_words,
+                          tc_err *err);
 
 typedef struct tc_verb {
-    const char *name;          /* a table ends where it is NULL */
+    const char *name; /* a table ends where it is NULL */
     /* argv[0] is the verb. TC_USAGE: the message gets a pointer to the help. */
     tc_status (*run)(int argc, char **argv, tc_err *err);
-    const char *help;          /* NULL: the program's */
+    const char *help; /* NULL: the program's */
 } tc_verb;
 
 typedef struct tc_program {

@@ -10,7 +10,9 @@
 
 tc_status tc_open_locked(const char *path, const char *shown, int *fd, tc_err *err)
 {
-    enum { TRIES = 1000 };     /* more are a file system that does not say what is there */
+    enum {
+        TRIES = 1000
+    }; /* more are a file system that does not say what is there */
 
     for (int i = 0; i < TRIES; i++) {
         *fd = os_open(path, OS_KEEP);
@@ -19,7 +21,8 @@ tc_status tc_open_locked(const char *path, const char *shown, int *fd, tc_err *e
         if (!os_lock(*fd)) {
             close(*fd);
             *fd = -1;
-            return tc_fail(err, TC_TRY_LATER, "%s: another texcell is at work on this result", shown);
+            return tc_fail(err, TC_TRY_LATER, "%s: another texcell is at work on this result",
+                           shown);
         }
         /* The one that had it may have removed or renamed it meanwhile. */
         if (os_still_named(path, *fd))
@@ -32,7 +35,8 @@ tc_status tc_open_locked(const char *path, const char *shown, int *fd, tc_err *e
 
 tc_status tc_open_fault(int error)
 {
-    const bool bad = error == ENOENT || error == ENOTDIR || error == EISDIR || error == ELOOP || error == ENAMETOOLONG || error == EINVAL;
+    const bool bad = error == ENOENT || error == ENOTDIR || error == EISDIR || error == ELOOP ||
+                     error == ENAMETOOLONG || error == EINVAL;
 
     return bad ? TC_BAD_INPUT : TC_TRY_LATER;
 }
@@ -46,8 +50,7 @@ tc_status tc_open_regular(const char *path, int *fd, uint64_t *size, tc_err *err
     if (*fd < 0 && errno == ENXIO)
         return tc_fail(err, TC_BAD_INPUT, "%s: not a regular file", path);
     if (*fd < 0)
-        return tc_fail(err, tc_open_fault(errno), "%s: cannot open: %s", path,
-                       strerror(errno));
+        return tc_fail(err, tc_open_fault(errno), "%s: cannot open: %s", path, strerror(errno));
     if (fstat(*fd, &st) != 0)
         result = tc_fail(err, TC_TRY_LATER, "%s: cannot open: %s", path, strerror(errno));
     else if (!S_ISREG(st.st_mode))
@@ -62,7 +65,8 @@ tc_status tc_open_regular(const char *path, int *fd, uint64_t *size, tc_err *err
     return result;
 }
 
-tc_status tc_read_at(int fd, const char *shown, uint64_t at, void *data, size_t n, size_t *got, tc_err *err)
+tc_status tc_read_at(int fd, const char *shown, uint64_t at, void *data, size_t n, size_t *got,
+                     tc_err *err)
 {
     char *p = data;
 

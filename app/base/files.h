@@ -30,7 +30,8 @@ tc_status tc_open_regular(const char *path, int *fd, uint64_t *size, tc_err *err
 
 /* Reads from offset `at` on; *got is less than n only where the file ends.
  * TC_TRY_LATER, naming `shown`: the system cannot read it now. */
-tc_status tc_read_at(int fd, const char *shown, uint64_t at, void *data, size_t n, size_t *got, tc_err *err);
+tc_status tc_read_at(int fd, const char *shown, uint64_t at, void *data, size_t n, size_t *got,
+                     tc_err *err);
 
 /* Whether all n bytes from offset `at` on are there, and could be read. */
 bool tc_read_all_at(int fd, uint64_t at, void *data, size_t n);

@@ -11,24 +11,24 @@
 #include "app/base/os.h"
 
 static struct {
-    tc_guard_act *_Atomic act;       /* NULL: the guard is down */
-    const char *_Atomic call;        /* the call that is under way, or NULL */
-    _Atomic bool is_work;            /* that call */
-    _Atomic uint64_t calls;          /* that have begun or ended */
+    tc_guard_act *_Atomic act; /* NULL: the guard is down */
+    const char *_Atomic call;  /* the call that is under way, or NULL */
+    _Atomic bool is_work;      /* that call */
+    _Atomic uint64_t calls;    /* that have begun or ended */
     _Atomic pthread_t caller;
-    tc_guard_ask *_Atomic ask;       /* or NULL */
-    tc_gate *_Atomic beside;         /* or NULL */
-    _Atomic double patience_ms;      /* with calls that are work */
-    _Atomic uint64_t heard;          /* questions that the program asked by itself */
+    tc_guard_ask *_Atomic ask;  /* or NULL */
+    tc_gate *_Atomic beside;    /* or NULL */
+    _Atomic double patience_ms; /* with calls that are work */
+    _Atomic uint64_t heard;     /* questions that the program asked by itself */
     atomic_flag tripped;
-    _Atomic pthread_t acting;        /* the thread that set it */
+    _Atomic pthread_t acting; /* the thread that set it */
     pthread_t watcher;
     bool watching;
     pthread_mutex_t lock;
     tc_bell over;
-    bool stop;                       /* the watcher's work; under lock */
-    bool registered;                 /* on_exit_call */
-    bool leaving;                    /* tc_guard_exit, with this code */
+    bool stop;       /* the watcher's work; under lock */
+    bool registered; /* on_exit_call */
+    bool leaving;    /* tc_guard_exit, with this code */
     int exit_code;
     char how[160];
 } guard = { .tripped = ATOMIC_FLAG_INIT, .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -54,7 +54,7 @@ static void trip(const char *what, int number)
         return;
     while (atomic_flag_test_and_set(&guard.tripped))
         if (pthread_equal(guard.acting, pthread_self()))
-            os_exit_now(128 + number);     /* a fault in act */
+            os_exit_now(128 + number); /* a fault in act */
         else
             os_sleep(1);
     guard.acting = pthread_self();
@@ -69,7 +69,7 @@ static void trip(const char *what, int number)
         tell(")");
     }
     act(guard.how);
-    os_exit_now(TC_GUARD_SECONDS);   /* not reached: act does not return */
+    os_exit_now(TC_GUARD_SECONDS); /* not reached: act does not return */
 }
 
 /* Where the guard is down it is as if it had never been up. */
@@ -85,17 +85,20 @@ static void on_exit_call(void)
         trip(" ended the program", 0);
 }
 
-/* Whether the program is to sleep while a call lasts; ends it where it is to end. lasts: the call is that of the
- * tick before, and has lasted for so many ms. deaf_ms: since the program asked by itself, which many short calls
- * keep it from. */
+/* Whether the program is to sleep while a call lasts; ends it where it is to end. lasts: the call
+ * is that of the tick before, and has lasted for so many ms. deaf_ms: since the program asked by
+ * itself, which many short calls keep it from. */
 static bool is_to_sleep(bool lasts, unsigned ms, unsigned deaf_ms)
 {
-    enum { DEAF_MS = 3 * TC_GUARD_TICK_MS };
+    enum {
+        DEAF_MS = 3 * TC_GUARD_TICK_MS
+    };
     tc_guard_ask *const ask = guard.ask;
 
     if (guard.call == NULL || ask == NULL)
         return false;
-    return (guard.is_work ? lasts && ms >= guard.patience_ms : lasts || deaf_ms >= DEAF_MS) && ask();
+    return (guard.is_work ? lasts && ms >= guard.patience_ms : lasts || deaf_ms >= DEAF_MS) &&
+           ask();
 }
 
 /* That gate instead of *held; NULL: none. */

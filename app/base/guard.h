@@ -16,7 +16,10 @@
 #include "app/base/gate.h"
 
 /* How long a call may take. Translating a kernel on a slow processor takes some seconds. */
-enum { TC_GUARD_SECONDS = 50, TC_GUARD_TICK_MS = 50 };
+enum {
+    TC_GUARD_SECONDS = 50,
+    TC_GUARD_TICK_MS = 50
+};
 
 /* What to do about a fault; must not return. how: one sentence ("clFinish crashed
  * (signal 11)"), which is there until the process ends. Called in a signal handler, in an
@@ -29,23 +32,23 @@ typedef void tc_guard_act(const char *how);
 tc_status tc_guard_up(tc_guard_act *act, tc_err *err);
 /* If the guard is up: puts back its handlers, which the library may have taken for itself. */
 void tc_guard_again(void);
-/* Called in another thread, about every TC_GUARD_TICK_MS of a call that lasts longer than that, or of shorter ones
- * between which the program has not asked by itself (tc_guard_heard) for some time: ends the process if that is
- * wanted. true: the program is to sleep; then the calling thread gets a tenth of its time, rather than none, as it
- * may have locked what others wait for. */
+/* Called in another thread, about every TC_GUARD_TICK_MS of a call that lasts longer than that, or
+ * of shorter ones between which the program has not asked by itself (tc_guard_heard) for some time:
+ * ends the process if that is wanted. true: the program is to sleep; then the calling thread gets a
+ * tenth of its time, rather than none, as it may have locked what others wait for. */
 typedef bool tc_guard_ask(void);
-/* If the guard is up, and until it is down. beside: held while the program is to sleep; may be NULL. launch_ms:
- * calls that are a part of the work are left alone for twice as long, since what they do would be lost. */
+/* If the guard is up, and until it is down. beside: held while the program is to sleep; may be
+ * NULL. launch_ms: calls that are a part of the work are left alone for twice as long, since what
+ * they do would be lost. */
 void tc_guard_listen(tc_guard_ask *ask, tc_gate *beside, double launch_ms);
 /* The program has asked by itself what the other thread would. */
 void tc_guard_heard(void);
 /* From now on a fault is a fault again. */
 void tc_guard_down(void);
 
-/* Around every call into the library. call: its name, a constant. is_work: it waits for a launch, a part of
- * the work. Leaving also
- * sets this thread's floating-point environment back to the default one: a driver that
- * was linked for speed changes it. */
+/* Around every call into the library. call: its name, a constant. is_work: it waits for a launch, a
+ * part of the work. Leaving also sets this thread's floating-point environment back to the default
+ * one: a driver that was linked for speed changes it. */
 void tc_guard_enter(const char *call, bool is_work);
 void tc_guard_leave(void);
 

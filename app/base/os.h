@@ -17,15 +17,15 @@
 extern "C" {
 #endif
 
-/* --- files -------------------------------------------------------------------------------- */
+/* --- files ----------------------------------------------------------------------------------- */
 
 typedef enum os_access {
-    OS_READ,       /* what is there; does not wait for the other end of a pipe */
-    OS_NEW,        /* for writing; EEXIST where it is there */
-    OS_OVER,       /* for writing, made if need be, emptied; a link is refused, as by the next three */
-    OS_PRIVATE,    /* the same, and made for nobody but this user */
-    OS_KEEP,       /* for reading and writing, made if need be */
-    OS_APPEND      /* for writing at the end, made if need be */
+    OS_READ,    /* what is there; does not wait for the other end of a pipe */
+    OS_NEW,     /* for writing; EEXIST where it is there */
+    OS_OVER,    /* for writing, made if need be, emptied; a link is refused, as by the next three */
+    OS_PRIVATE, /* the same, and made for nobody but this user */
+    OS_KEEP,    /* for reading and writing, made if need be */
+    OS_APPEND   /* for writing at the end, made if need be */
 } os_access;
 
 /* A descriptor, for close(); -1: errno. Programs started from this one do not get it, bytes go
@@ -47,13 +47,18 @@ bool os_same_file(const char *a, const char *b);
 /* Whether the name leads to the file that was opened, and not by way of a link. */
 bool os_still_named(const char *path, int fd);
 
-typedef enum os_kind { OS_NOTHING, OS_FILE, OS_FOLDER, OS_OTHER } os_kind;
+typedef enum os_kind {
+    OS_NOTHING,
+    OS_FILE,
+    OS_FOLDER,
+    OS_OTHER
+} os_kind;
 /* What is there under this name; a folder's may end in a separator. */
 os_kind os_kind_of(const char *path);
 /* The same where a link is a thing of its own. */
 os_kind os_kind_of_link(const char *path);
 
-/* --- names and folders ------------------------------------------------------------------ */
+/* --- names and folders ----------------------------------------------------------------------- */
 
 /* The last part of a path; "" where it ends in a separator. */
 const char *os_last_part(const char *path);
@@ -73,7 +78,7 @@ typedef int os_entry(void *user, const char *name, bool may_be_folder);
  * errno says why the folder could not be read. */
 int os_list(const char *folder, os_entry *each, void *user);
 
-/* --- the process ---------------------------------------------------------------------------- */
+/* --- the process ----------------------------------------------------------------------------- */
 
 /* First of all: standard streams that are there and take bytes as they are; a full disk and a
  * closed pipe are errors of a write, not the end of the process. */
@@ -97,24 +102,24 @@ void os_restart(const char *value);
  * code. -1: it could not be started, errno; 0 with *ended_by: the signal that ended it. */
 int os_run_apart(int (*work)(void *user), void *user, int *ended_by);
 /* Runs a program that lies beside this one, or else on the search path, until it ends; words: its
- * command line, the program's name first, ended by NULL. A person who wants the program to stop stops
- * that one. Its exit code and *ended_by as above. */
+ * command line, the program's name first, ended by NULL. A person who wants the program to stop
+ * stops that one. Its exit code and *ended_by as above. */
 int os_run_beside(char *const *words, int *ended_by);
 /* What a confined process may do with a file, or with a folder and all that is below it. */
 typedef enum os_may {
-    OS_MAY_NOTHING,            /* ends a list of places */
-    OS_MAY_LIST,               /* read names in the folder */
+    OS_MAY_NOTHING, /* ends a list of places */
+    OS_MAY_LIST,    /* read names in the folder */
     OS_MAY_READ,
-    OS_MAY_WRITE               /* read, write, make and remove */
+    OS_MAY_WRITE /* read, write, make and remove */
 } os_may;
 typedef struct os_place {
-    const char *path;          /* NULL, or a name that leads nowhere, allows nothing */
+    const char *path; /* NULL, or a name that leads nowhere, allows nothing */
     os_may may;
 } os_place;
-/* From now on this process, which has one thread, its later threads and its children open nothing but
- * these places and what they have open; they start no program, make no socket, and touch no other process. There is no way
- * back. true also where the system cannot, or not all of it: see os_confines. false: errno, and it is
- * unknown how far it went. */
+/* From now on this process, which has one thread, its later threads and its children open nothing
+ * but these places and what they have open; they start no program, make no socket, and touch no
+ * other process. There is no way back. true also where the system cannot, or not all of it: see
+ * os_confines. false: errno, and it is unknown how far it went. */
 bool os_confine(const os_place *places);
 /* The version of the means by which files are closed off; 0: os_confine does not close them off. */
 unsigned os_confines(void);
@@ -122,8 +127,9 @@ unsigned os_confines(void);
 const char *os_signal_name(int number);
 
 /* From now on caught(number) is called, in the thread where it happens, on what would end the
- * process for a fault: a bad address, an illegal instruction, abort(). Where it returns, the process
- * ends as it would have. Called again it takes handlers back that somebody has put in between. */
+ * process for a fault: a bad address, an illegal instruction, abort(). Where it returns, the
+ * process ends as it would have. Called again it takes handlers back that somebody has put in
+ * between. */
 void os_catch_faults(void (*caught)(int number));
 /* From now on a fault of this thread can be caught, whatever os_thread has made of it. */
 void os_let_faults_in(void);
@@ -135,7 +141,7 @@ void os_rest(pthread_t thread, double seconds);
  * false: there is none. */
 bool os_thread(pthread_t *thread, void *(*work)(void *user), void *user);
 
-/* --- the machine ---------------------------------------------------------------------------- */
+/* --- the machine ----------------------------------------------------------------------------- */
 
 /* Rests for so long, to a fraction of a millisecond, or less where a signal comes. */
 void os_sleep(double seconds);
@@ -152,7 +158,7 @@ void *os_zeroed(size_t bytes);
 void *os_aligned(size_t bytes);
 void os_aligned_free(void *memory);
 
-/* --- libraries ------------------------------------------------------------------------------ */
+/* --- libraries ------------------------------------------------------------------------------- */
 
 /* The library that finds OpenCL's drivers. */
 extern const char os_opencl[];

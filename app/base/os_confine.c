@@ -1,4 +1,5 @@
-/* What a process gives up before it reads a stranger's file. Linux has the means; elsewhere nothing is given up. */
+/* What a process gives up before it reads a stranger's file. Linux has the means; elsewhere nothing
+ * is given up. */
 #include "config.h"
 
 #include "app/base/os.h"
@@ -19,20 +20,33 @@
 
 /* --- files: Landlock ------------------------------------------------------------------------
  *
- * Its numbers are the same on all processors. Headers of the system that the program is built on may not
- * have them yet. */
-
-enum { CREATE_RULESET = 444, ADD_RULE = 445, RESTRICT_SELF = 446 };
-enum { ASK_VERSION = 1, BELOW_A_PATH = 1 };
+ * Its numbers are the same on all processors. Headers of the system that the program is built on
+ * may not have them yet. */
 
 enum {
-    EXECUTE = 1, WRITE_FILE = 1 << 1, READ_FILE = 1 << 2, READ_DIR = 1 << 3, REMOVE_FILE = 1 << 5, MAKE_DIR = 1 << 7,
-    MAKE_REG = 1 << 8, TRUNCATE = 1 << 14,
+    CREATE_RULESET = 444,
+    ADD_RULE = 445,
+    RESTRICT_SELF = 446
+};
+enum {
+    ASK_VERSION = 1,
+    BELOW_A_PATH = 1
+};
+
+enum {
+    EXECUTE = 1,
+    WRITE_FILE = 1 << 1,
+    READ_FILE = 1 << 2,
+    READ_DIR = 1 << 3,
+    REMOVE_FILE = 1 << 5,
+    MAKE_DIR = 1 << 7,
+    MAKE_REG = 1 << 8,
+    TRUNCATE = 1 << 14,
     OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE
 };
 
 typedef struct ruleset {
-    uint64_t files, net, scope;      /* what is refused unless a rule allows it */
+    uint64_t files, net, scope; /* what is refused unless a rule allows it */
 } ruleset;
 
 typedef struct __attribute__((packed)) rule {
@@ -47,28 +61,31 @@ unsigned os_confines(void)
     return version > 0 ? (unsigned)version : 0;
 }
 
-/* All that a version knows: of files, of TCP, of signals and sockets without a name in the file system. */
+/* All that a version knows: of files, of TCP, of signals and sockets without a name in the file
+ * system. */
 static ruleset everything(unsigned version)
 {
     const int last[] = { 0, 12, 13, 14, 14, 15 };
     const unsigned known = version < 5 ? version : 5;
 
-    return (ruleset){ ((uint64_t)2 << last[known]) - 1, version >= 4 ? 3 : 0, version >= 6 ? 3 : 0 };
+    return (ruleset){ ((uint64_t)2 << last[known]) - 1, version >= 4 ? 3 : 0,
+                      version >= 6 ? 3 : 0 };
 }
 
 /* A name that leads nowhere needs no rule. */
 static bool leads_nowhere(int error)
 {
-    return error == ENOENT || error == ENOTDIR || error == EACCES || error == ELOOP || error == ENAMETOOLONG;
+    return error == ENOENT || error == ENOTDIR || error == EACCES || error == ELOOP ||
+           error == ENAMETOOLONG;
 }
 
 static bool allow(int set, uint64_t known, const char *path, os_may may)
 {
-    static const uint64_t rights[] = {
-        [OS_MAY_LIST] = READ_DIR,
-        [OS_MAY_READ] = READ_DIR | READ_FILE,
-        [OS_MAY_WRITE] = READ_DIR | READ_FILE | WRITE_FILE | TRUNCATE | REMOVE_FILE | MAKE_DIR | MAKE_REG
-    };
+    static const uint64_t rights[] = { [OS_MAY_LIST] = READ_DIR,
+                                       [OS_MAY_READ] = READ_DIR | READ_FILE,
+                                       [OS_MAY_WRITE] = READ_DIR | READ_FILE | WRITE_FILE |
+                                                        TRUNCATE | REMOVE_FILE | MAKE_DIR |
+                                                        MAKE_REG };
     rule r = { rights[may] & known, open(path, O_PATH | O_CLOEXEC) };
     struct stat info;
     bool good;
@@ -102,51 +119,95 @@ static bool confine_files(const os_place *places)
     return good;
 }
 
-/* --- all else: seccomp ------------------------------------------------------------------------ */
+/* --- all else: seccomp ----------------------------------------------------------------------- */
 
 #if defined(__x86_64__)
-enum { PROCESSOR = AUDIT_ARCH_X86_64 };
+enum {
+    PROCESSOR = AUDIT_ARCH_X86_64
+};
 #else
-enum { PROCESSOR = (int)AUDIT_ARCH_AARCH64 };
+enum {
+    PROCESSOR = (int)AUDIT_ARCH_AARCH64
+};
 #endif
 
-/* Sockets, programs, other processes, what Landlock does not know of files, and doors of the kernel that have often stood open. */
+/* Sockets, programs, other processes, what Landlock does not know of files, and doors of the kernel
+ * that have often stood open. */
 static const unsigned refused[] = {
-    SYS_socket, SYS_socketpair, SYS_connect, SYS_execve, SYS_execveat, SYS_ptrace, SYS_tkill,
-    SYS_rt_sigqueueinfo, SYS_rt_tgsigqueueinfo, 424 /* pidfd_send_signal */, 425 /* io_uring_setup */, SYS_process_vm_readv,
-    SYS_process_vm_writev, SYS_truncate, SYS_fchmodat, 452 /* fchmodat2 */, SYS_fchownat, SYS_utimensat, SYS_setxattr, SYS_lsetxattr,
-    SYS_removexattr, SYS_lremovexattr, SYS_bpf, SYS_keyctl, SYS_add_key, SYS_perf_event_open, SYS_userfaultfd,
-    SYS_unshare, SYS_setns, SYS_mount, SYS_umount2, SYS_chroot,
+    SYS_socket,
+    SYS_socketpair,
+    SYS_connect,
+    SYS_execve,
+    SYS_execveat,
+    SYS_ptrace,
+    SYS_tkill,
+    SYS_rt_sigqueueinfo,
+    SYS_rt_tgsigqueueinfo,
+    424 /* pidfd_send_signal */,
+    425 /* io_uring_setup */,
+    SYS_process_vm_readv,
+    SYS_process_vm_writev,
+    SYS_truncate,
+    SYS_fchmodat,
+    452 /* fchmodat2 */,
+    SYS_fchownat,
+    SYS_utimensat,
+    SYS_setxattr,
+    SYS_lsetxattr,
+    SYS_removexattr,
+    SYS_lremovexattr,
+    SYS_bpf,
+    SYS_keyctl,
+    SYS_add_key,
+    SYS_perf_event_open,
+    SYS_userfaultfd,
+    SYS_unshare,
+    SYS_setns,
+    SYS_mount,
+    SYS_umount2,
+    SYS_chroot,
 #if defined(__x86_64__)
-    SYS_chmod, SYS_chown, SYS_lchown, SYS_utime, SYS_utimes, SYS_futimesat,
+    SYS_chmod,
+    SYS_chown,
+    SYS_lchown,
+    SYS_utime,
+    SYS_utimes,
+    SYS_futimesat,
 #endif
 };
 
 static bool confine_calls(void)
 {
-    enum { X32 = 0x40000000 };
+    enum {
+        X32 = 0x40000000
+    };
     const struct sock_filter no = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
     const struct sock_filter begin[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)PROCESSOR, 1, 0), no,
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)PROCESSOR, 1, 0),
+        no,
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, X32, 0, 1), no
+        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, X32, 0, 1),
+        no
     };
     /* A process may send itself a signal: abort() does. */
     const struct sock_filter end[] = {
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_tgkill, 1, 0),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_kill, 0, 3),
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)getpid(), 1, 0), no,
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)getpid(), 1, 0),
+        no,
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
     };
-    struct sock_filter filter[sizeof begin / sizeof *begin + sizeof end / sizeof *end + 2 * sizeof refused / sizeof *refused];
+    struct sock_filter filter[sizeof begin / sizeof *begin + sizeof end / sizeof *end +
+                              2 * sizeof refused / sizeof *refused];
     struct sock_fprog program = { .filter = filter };
 
     for (size_t i = 0; i < sizeof begin / sizeof *begin; i++)
         filter[program.len++] = begin[i];
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-        filter[program.len++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, refused[i], 0, 1);
+        filter[program.len++] =
+            (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, refused[i], 0, 1);
         filter[program.len++] = no;
     }
     for (size_t i = 0; i < sizeof end / sizeof *end; i++)

@@ -22,18 +22,16 @@
 
 extern char **environ;
 
-/* --- files -------------------------------------------------------------------------------- */
+/* --- files ----------------------------------------------------------------------------------- */
 
 int os_open(const char *path, os_access access)
 {
-    static const int flags[] = {
-        [OS_READ] = O_RDONLY | O_NONBLOCK,
-        [OS_NEW] = O_WRONLY | O_CREAT | O_EXCL,
-        [OS_OVER] = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW,
-        [OS_PRIVATE] = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW,
-        [OS_KEEP] = O_RDWR | O_CREAT | O_NOFOLLOW,
-        [OS_APPEND] = O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW
-    };
+    static const int flags[] = { [OS_READ] = O_RDONLY | O_NONBLOCK,
+                                 [OS_NEW] = O_WRONLY | O_CREAT | O_EXCL,
+                                 [OS_OVER] = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW,
+                                 [OS_PRIVATE] = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW,
+                                 [OS_KEEP] = O_RDWR | O_CREAT | O_NOFOLLOW,
+                                 [OS_APPEND] = O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW };
 
     return open(path, flags[access] | O_CLOEXEC, access == OS_PRIVATE ? 0600 : 0666);
 }
@@ -68,7 +66,7 @@ bool os_replace(const char *from, const char *to)
     folder = tc_folder_of(to);
     fd = folder == NULL ? -1 : open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd >= 0) {
-        (void)fsync(fd);             /* some cannot: no reason to lose a file */
+        (void)fsync(fd); /* some cannot: no reason to lose a file */
         close(fd);
     }
     free(folder);
@@ -113,7 +111,7 @@ os_kind os_kind_of_link(const char *path)
     return lstat(path, &info) == 0 ? kind_of(info.st_mode) : OS_NOTHING;
 }
 
-/* --- names and folders ------------------------------------------------------------------ */
+/* --- names and folders ----------------------------------------------------------------------- */
 
 bool os_is_separator(char c)
 {
@@ -153,7 +151,7 @@ bool os_folder_takes_files(const char *path)
     return access(path, W_OK | X_OK) == 0;
 }
 
-/* --- the process ---------------------------------------------------------------------------- */
+/* --- the process ----------------------------------------------------------------------------- */
 
 void os_begin(void)
 {
@@ -181,7 +179,7 @@ void os_on_stop(void (*stop)(int number))
 
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (signal(numbers[i], stop) == SIG_IGN)
-            signal(numbers[i], SIG_IGN);         /* nohup stays in force */
+            signal(numbers[i], SIG_IGN); /* nohup stays in force */
 }
 
 void os_end_as_stopped(int number)
@@ -191,8 +189,8 @@ void os_end_as_stopped(int number)
 }
 
 static struct {
-    char **argv, **envp;             /* of the program anew; the last but one entry of envp is note */
-    char note[512];                  /* VARIABLE=VALUE */
+    char **argv, **envp; /* of the program anew; the last but one entry of envp is note */
+    char note[512];      /* VARIABLE=VALUE */
 } start;
 
 bool os_keep_start(char **argv, const char *variable)
@@ -204,7 +202,7 @@ bool os_keep_start(char **argv, const char *variable)
         words++;
     while (environ[n] != NULL)
         n++;
-    start.argv = calloc(words + 1, sizeof *start.argv);   /* reading options rearranges them */
+    start.argv = calloc(words + 1, sizeof *start.argv); /* reading options rearranges them */
     start.envp = calloc(n + 2, sizeof *start.envp);
     if (start.argv == NULL || start.envp == NULL)
         return false;
@@ -220,7 +218,9 @@ bool os_keep_start(char **argv, const char *variable)
 
 void os_restart(const char *value)
 {
-    enum { DESCRIPTORS = 1024 };
+    enum {
+        DESCRIPTORS = 1024
+    };
     size_t n = strnlen(start.note, sizeof start.note);
 
     while (*value != '\0' && n + 1 < sizeof start.note)
@@ -281,7 +281,8 @@ int os_run_beside(char *const *words, int *ended_by)
     at = (size_t)(os_last_part(path) - path);
     snprintf(path + at, sizeof path - at, "%s", words[0]);
     fflush(stdout);
-    error = posix_spawnp(&child, access(path, X_OK) == 0 ? path : words[0], NULL, NULL, words, environ);
+    error =
+        posix_spawnp(&child, access(path, X_OK) == 0 ? path : words[0], NULL, NULL, words, environ);
     if (error != 0) {
         errno = error;
         return -1;
@@ -310,7 +311,7 @@ static void fault(int number)
 void os_catch_faults(void (*caught)(int number))
 {
     static const int fatal[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS };
-    static char own[64 * 1024];      /* the thread's stack may be what is used up */
+    static char own[64 * 1024]; /* the thread's stack may be what is used up */
     const stack_t stack = { .ss_sp = own, .ss_size = sizeof own };
     const struct sigaction action = { .sa_handler = fault, .sa_flags = SA_ONSTACK | SA_NODEFER };
 
@@ -362,7 +363,7 @@ bool os_thread(pthread_t *thread, void *(*work)(void *user), void *user)
     return code == 0;
 }
 
-/* --- the machine ---------------------------------------------------------------------------- */
+/* --- the machine ----------------------------------------------------------------------------- */
 
 void os_sleep(double seconds)
 {
@@ -376,7 +377,7 @@ void os_sleep(double seconds)
 unsigned os_processors(void)
 {
 #ifdef CPU_COUNT
-    cpu_set_t set;             /* those that this process may use */
+    cpu_set_t set; /* those that this process may use */
 
     if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
         return (unsigned)CPU_COUNT(&set);
@@ -429,7 +430,7 @@ void os_aligned_free(void *memory)
     free(memory);
 }
 
-/* --- libraries ------------------------------------------------------------------------------ */
+/* --- libraries ------------------------------------------------------------------------------- */
 
 #ifdef __APPLE__
 const char os_opencl[] = "/System/Library/Frameworks/OpenCL.framework/OpenCL";

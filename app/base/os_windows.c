@@ -1,6 +1,6 @@
 /*
- * Windows 10 and later, by MinGW-w64. The programs' manifest (windows.rc) makes UTF-8 the code page of
- * all functions for char, those of the C library too.
+ * Windows 10 and later, by MinGW-w64. The programs' manifest (windows.rc) makes UTF-8 the code page
+ * of all functions for char, those of the C library too.
  */
 #include "app/base/os.h"
 
@@ -20,7 +20,7 @@
 
 #include <ntsecapi.h>
 
-/* --- errors ------------------------------------------------------------------------------- */
+/* --- errors ---------------------------------------------------------------------------------- */
 
 /* errno for what Windows says; its answer is handed through. */
 static bool fail(DWORD error)
@@ -28,14 +28,23 @@ static bool fail(DWORD error)
     static const struct {
         DWORD from;
         int to;
-    } table[] = {
-        { ERROR_FILE_NOT_FOUND, ENOENT }, { ERROR_PATH_NOT_FOUND, ENOENT }, { ERROR_BAD_NETPATH, ENOENT },
-        { ERROR_INVALID_NAME, EINVAL }, { ERROR_FILENAME_EXCED_RANGE, ENAMETOOLONG }, { ERROR_FILE_EXISTS, EEXIST },
-        { ERROR_ALREADY_EXISTS, EEXIST }, { ERROR_DISK_FULL, ENOSPC }, { ERROR_HANDLE_DISK_FULL, ENOSPC },
-        { ERROR_TOO_MANY_OPEN_FILES, EMFILE }, { ERROR_NOT_ENOUGH_MEMORY, ENOMEM }, { ERROR_OUTOFMEMORY, ENOMEM },
-        { ERROR_DIRECTORY, ENOTDIR }, { ERROR_ACCESS_DENIED, EACCES }, { ERROR_SHARING_VIOLATION, EACCES },
-        { ERROR_LOCK_VIOLATION, EACCES }, { ERROR_WRITE_PROTECT, EROFS }
-    };
+    } table[] = { { ERROR_FILE_NOT_FOUND, ENOENT },
+                  { ERROR_PATH_NOT_FOUND, ENOENT },
+                  { ERROR_BAD_NETPATH, ENOENT },
+                  { ERROR_INVALID_NAME, EINVAL },
+                  { ERROR_FILENAME_EXCED_RANGE, ENAMETOOLONG },
+                  { ERROR_FILE_EXISTS, EEXIST },
+                  { ERROR_ALREADY_EXISTS, EEXIST },
+                  { ERROR_DISK_FULL, ENOSPC },
+                  { ERROR_HANDLE_DISK_FULL, ENOSPC },
+                  { ERROR_TOO_MANY_OPEN_FILES, EMFILE },
+                  { ERROR_NOT_ENOUGH_MEMORY, ENOMEM },
+                  { ERROR_OUTOFMEMORY, ENOMEM },
+                  { ERROR_DIRECTORY, ENOTDIR },
+                  { ERROR_ACCESS_DENIED, EACCES },
+                  { ERROR_SHARING_VIOLATION, EACCES },
+                  { ERROR_LOCK_VIOLATION, EACCES },
+                  { ERROR_WRITE_PROTECT, EROFS } };
 
     errno = EIO;
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
@@ -49,24 +58,25 @@ static HANDLE handle_of(int fd)
     return (HANDLE)_get_osfhandle(fd); /* NOLINT(performance-no-int-to-ptr) */
 }
 
-/* --- files -------------------------------------------------------------------------------- */
+/* --- files ----------------------------------------------------------------------------------- */
 
 /* Everybody may read, write, rename and remove it meanwhile. */
-enum { SHARE_ALL = FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE };
+enum {
+    SHARE_ALL = FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE
+};
 
 int os_open(const char *path, os_access access)
 {
     static const struct {
         DWORD access, how;
         int flags;
-    } modes[] = {
-        [OS_READ] = { GENERIC_READ, OPEN_EXISTING, _O_RDONLY },
-        [OS_NEW] = { GENERIC_WRITE, CREATE_NEW, _O_WRONLY },
-        [OS_OVER] = { GENERIC_WRITE, CREATE_ALWAYS, _O_WRONLY },
-        [OS_PRIVATE] = { GENERIC_WRITE, CREATE_ALWAYS, _O_WRONLY },
-        [OS_KEEP] = { GENERIC_READ | GENERIC_WRITE, OPEN_ALWAYS, _O_RDWR },
-        [OS_APPEND] = { FILE_APPEND_DATA | FILE_READ_ATTRIBUTES, OPEN_ALWAYS, _O_WRONLY | _O_APPEND }
-    };
+    } modes[] = { [OS_READ] = { GENERIC_READ, OPEN_EXISTING, _O_RDONLY },
+                  [OS_NEW] = { GENERIC_WRITE, CREATE_NEW, _O_WRONLY },
+                  [OS_OVER] = { GENERIC_WRITE, CREATE_ALWAYS, _O_WRONLY },
+                  [OS_PRIVATE] = { GENERIC_WRITE, CREATE_ALWAYS, _O_WRONLY },
+                  [OS_KEEP] = { GENERIC_READ | GENERIC_WRITE, OPEN_ALWAYS, _O_RDWR },
+                  [OS_APPEND] = { FILE_APPEND_DATA | FILE_READ_ATTRIBUTES, OPEN_ALWAYS,
+                                  _O_WRONLY | _O_APPEND } };
     const HANDLE file = CreateFileA(path, modes[access].access, SHARE_ALL, NULL, modes[access].how,
                                     FILE_ATTRIBUTE_NORMAL, NULL);
     int fd;
@@ -101,7 +111,8 @@ ptrdiff_t os_read_at(int fd, void *data, size_t n, uint64_t at)
     OVERLAPPED where = offset(at);
     DWORD done = 0;
 
-    if (ReadFile(handle_of(fd), data, at_most(n), &done, &where) || GetLastError() == ERROR_HANDLE_EOF)
+    if (ReadFile(handle_of(fd), data, at_most(n), &done, &where) ||
+        GetLastError() == ERROR_HANDLE_EOF)
         return (ptrdiff_t)done;
     fail(GetLastError());
     return -1;
@@ -128,19 +139,24 @@ bool os_lock(int fd)
     /* Who reads meanwhile is stopped by a lock of the bytes that are there. */
     OVERLAPPED where = offset((uint64_t)1 << 62);
 
-    return LockFileEx(handle_of(fd), LOCKFILE_EXCLUSIVE_LOCK | LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, &where)
-        || (GetLastError() != ERROR_LOCK_VIOLATION && GetLastError() != ERROR_IO_PENDING);
+    return LockFileEx(handle_of(fd), LOCKFILE_EXCLUSIVE_LOCK | LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0,
+                      &where) ||
+           (GetLastError() != ERROR_LOCK_VIOLATION && GetLastError() != ERROR_IO_PENDING);
 }
 
-/* FILE_RENAME_INFO as of Windows 10 1607, for FileRenameInfoEx: takes the name from a file that somebody
- * has open, as rename does elsewhere. The headers have neither. */
+/* FILE_RENAME_INFO as of Windows 10 1607, for FileRenameInfoEx: takes the name from a file that
+ * somebody has open, as rename does elsewhere. The headers have neither. */
 typedef struct rename_info {
     DWORD flags;
     HANDLE root;
-    DWORD length;                    /* of the name, in bytes */
+    DWORD length; /* of the name, in bytes */
     WCHAR name[32768];
 } rename_info;
-enum { RENAME_INFO_EX = 22, RENAME_REPLACE = 1, RENAME_POSIX = 2 };
+enum {
+    RENAME_INFO_EX = 22,
+    RENAME_REPLACE = 1,
+    RENAME_POSIX = 2
+};
 
 static bool replace_open_file(const char *from, const char *to)
 {
@@ -150,12 +166,14 @@ static bool replace_open_file(const char *from, const char *to)
 
     if (info != NULL && wide != NULL && MultiByteToWideChar(CP_UTF8, 0, to, -1, wide, 32768) > 0) {
         const DWORD n = GetFullPathNameW(wide, 32768, info->name, NULL);
-        const HANDLE file = CreateFileA(from, DELETE | SYNCHRONIZE, SHARE_ALL, NULL, OPEN_EXISTING, 0, NULL);
+        const HANDLE file =
+            CreateFileA(from, DELETE | SYNCHRONIZE, SHARE_ALL, NULL, OPEN_EXISTING, 0, NULL);
 
         info->flags = RENAME_REPLACE | RENAME_POSIX;
         info->length = n * (DWORD)sizeof(WCHAR);
-        done = n > 0 && n < 32768 && file != INVALID_HANDLE_VALUE
-            && SetFileInformationByHandle(file, (FILE_INFO_BY_HANDLE_CLASS)RENAME_INFO_EX, info, sizeof *info);
+        done = n > 0 && n < 32768 && file != INVALID_HANDLE_VALUE &&
+               SetFileInformationByHandle(file, (FILE_INFO_BY_HANDLE_CLASS)RENAME_INFO_EX, info,
+                                          sizeof *info);
         if (file != INVALID_HANDLE_VALUE)
             CloseHandle(file);
     }
@@ -192,7 +210,8 @@ static bool identify(HANDLE file, BY_HANDLE_FILE_INFORMATION *info)
 
 static bool identify_path(const char *path, DWORD flags, BY_HANDLE_FILE_INFORMATION *info)
 {
-    const HANDLE file = CreateFileA(path, 0, SHARE_ALL, NULL, OPEN_EXISTING, flags | FILE_FLAG_BACKUP_SEMANTICS, NULL);
+    const HANDLE file = CreateFileA(path, 0, SHARE_ALL, NULL, OPEN_EXISTING,
+                                    flags | FILE_FLAG_BACKUP_SEMANTICS, NULL);
     const bool found = identify(file, info);
 
     if (file != INVALID_HANDLE_VALUE)
@@ -202,8 +221,8 @@ static bool identify_path(const char *path, DWORD flags, BY_HANDLE_FILE_INFORMAT
 
 static bool is_same(const BY_HANDLE_FILE_INFORMATION *a, const BY_HANDLE_FILE_INFORMATION *b)
 {
-    return a->dwVolumeSerialNumber == b->dwVolumeSerialNumber && a->nFileIndexHigh == b->nFileIndexHigh
-        && a->nFileIndexLow == b->nFileIndexLow;
+    return a->dwVolumeSerialNumber == b->dwVolumeSerialNumber &&
+           a->nFileIndexHigh == b->nFileIndexHigh && a->nFileIndexLow == b->nFileIndexLow;
 }
 
 bool os_same_file(const char *a, const char *b)
@@ -217,8 +236,8 @@ bool os_still_named(const char *path, int fd)
 {
     BY_HANDLE_FILE_INFORMATION named, opened;
 
-    return identify_path(path, FILE_FLAG_OPEN_REPARSE_POINT, &named) && identify(handle_of(fd), &opened)
-        && is_same(&named, &opened);
+    return identify_path(path, FILE_FLAG_OPEN_REPARSE_POINT, &named) &&
+           identify(handle_of(fd), &opened) && is_same(&named, &opened);
 }
 
 os_kind os_kind_of(const char *path)
@@ -229,18 +248,21 @@ os_kind os_kind_of(const char *path)
         fail(GetLastError());
         return OS_NOTHING;
     }
-    return attributes & FILE_ATTRIBUTE_DEVICE ? OS_OTHER : attributes & FILE_ATTRIBUTE_DIRECTORY ? OS_FOLDER : OS_FILE;
+    return attributes & FILE_ATTRIBUTE_DEVICE      ? OS_OTHER
+           : attributes & FILE_ATTRIBUTE_DIRECTORY ? OS_FOLDER
+                                                   : OS_FILE;
 }
 
 os_kind os_kind_of_link(const char *path)
 {
     const DWORD attributes = GetFileAttributesA(path);
-    const bool is_link = attributes != INVALID_FILE_ATTRIBUTES && (attributes & FILE_ATTRIBUTE_REPARSE_POINT) != 0;
+    const bool is_link =
+        attributes != INVALID_FILE_ATTRIBUTES && (attributes & FILE_ATTRIBUTE_REPARSE_POINT) != 0;
 
     return is_link ? OS_OTHER : os_kind_of(path);
 }
 
-/* --- names and folders ------------------------------------------------------------------ */
+/* --- names and folders ----------------------------------------------------------------------- */
 
 bool os_is_separator(char c)
 {
@@ -279,10 +301,10 @@ bool os_folder_takes_files(const char *path)
 
     if (!good)
         errno = ENOENT;
-    return good;               /* access lists are not asked: opening the first file tells */
+    return good; /* access lists are not asked: opening the first file tells */
 }
 
-/* --- the process ---------------------------------------------------------------------------- */
+/* --- the process ----------------------------------------------------------------------------- */
 
 void os_begin(void)
 {
@@ -350,7 +372,9 @@ bool os_keep_start(char **argv, const char *variable)
 /* There is no exec: this process waits for the new one and ends as it does. */
 void os_restart(const char *value)
 {
-    enum { DESCRIPTORS = 512 };
+    enum {
+        DESCRIPTORS = 512
+    };
     static char program[32768];
     STARTUPINFOA start = { .cb = sizeof start };
     PROCESS_INFORMATION made;
@@ -361,10 +385,10 @@ void os_restart(const char *value)
     for (int fd = 3; fd < DESCRIPTORS; fd++)
         if (_get_osfhandle(fd) >= 0)
             CloseHandle(handle_of(fd));
-    if (GetModuleFileNameA(NULL, program, sizeof program) == 0
-        || !CreateProcessA(program, GetCommandLineA(), NULL, NULL, TRUE, 0, NULL, NULL, &start, &made))
+    if (GetModuleFileNameA(NULL, program, sizeof program) == 0 ||
+        !CreateProcessA(program, GetCommandLineA(), NULL, NULL, TRUE, 0, NULL, NULL, &start, &made))
         return;
-    SetConsoleCtrlHandler(NULL, TRUE);   /* Ctrl-C is for the new one */
+    SetConsoleCtrlHandler(NULL, TRUE); /* Ctrl-C is for the new one */
     WaitForSingleObject(made.hProcess, INFINITE);
     GetExitCodeProcess(made.hProcess, &code);
     os_exit_now((int)code);
@@ -400,7 +424,9 @@ static void add_word(char *line, size_t size, const char *word)
 
 int os_run_beside(char *const *words, int *ended_by)
 {
-    enum { LINE = 32768 };
+    enum {
+        LINE = 32768
+    };
     STARTUPINFOA start = { .cb = sizeof start };
     PROCESS_INFORMATION made;
     DWORD code = 0;
@@ -417,14 +443,15 @@ int os_run_beside(char *const *words, int *ended_by)
         for (size_t i = 0; words[i] != NULL; i++)
             add_word(line, LINE, words[i]);
         fflush(stdout);
-        good = CreateProcessA(os_kind_of(path) == OS_FILE ? path : NULL, line, NULL, NULL, TRUE, 0, NULL, NULL, &start, &made)
-            || fail(GetLastError());
+        good = CreateProcessA(os_kind_of(path) == OS_FILE ? path : NULL, line, NULL, NULL, TRUE, 0,
+                              NULL, NULL, &start, &made) ||
+               fail(GetLastError());
     }
     free(line);
     free(path);
     if (!good)
         return -1;
-    SetConsoleCtrlHandler(NULL, TRUE);   /* Ctrl-C is for that one */
+    SetConsoleCtrlHandler(NULL, TRUE); /* Ctrl-C is for that one */
     WaitForSingleObject(made.hProcess, INFINITE);
     GetExitCodeProcess(made.hProcess, &code);
     SetConsoleCtrlHandler(NULL, FALSE);
@@ -450,7 +477,7 @@ static LONG WINAPI fault(EXCEPTION_POINTERS *what)
     case EXCEPTION_INT_DIVIDE_BY_ZERO: on_fault(SIGFPE); break;
     default: on_fault(SIGSEGV); break;
     }
-    return EXCEPTION_EXECUTE_HANDLER;    /* the end, without a box */
+    return EXCEPTION_EXECUTE_HANDLER; /* the end, without a box */
 }
 
 static void aborted(int number)
@@ -485,12 +512,14 @@ bool os_thread(pthread_t *thread, void *(*work)(void *user), void *user)
     return pthread_create(thread, NULL, work, user) == 0;
 }
 
-/* --- the machine ---------------------------------------------------------------------------- */
+/* --- the machine ----------------------------------------------------------------------------- */
 
 /* Sleep() has a grain of 15.6 ms. */
 void os_sleep(double seconds)
 {
-    enum { HIGH_RESOLUTION = 2 };    /* of Windows 10 1803; not in the headers */
+    enum {
+        HIGH_RESOLUTION = 2
+    }; /* of Windows 10 1803; not in the headers */
     const LARGE_INTEGER time = { .QuadPart = -(LONGLONG)(seconds * 1e7) };
     HANDLE timer;
 
@@ -522,7 +551,8 @@ size_t os_terminal_columns(void)
     CONSOLE_SCREEN_BUFFER_INFO info;
 
     return GetConsoleScreenBufferInfo(GetStdHandle(STD_ERROR_HANDLE), &info)
-         ? (size_t)(info.srWindow.Right - info.srWindow.Left + 1) : 0;
+               ? (size_t)(info.srWindow.Right - info.srWindow.Left + 1)
+               : 0;
 }
 
 void *os_zeroed(size_t bytes)
@@ -542,7 +572,7 @@ void os_aligned_free(void *memory)
     _aligned_free(memory);
 }
 
-/* --- libraries ------------------------------------------------------------------------------ */
+/* --- libraries ------------------------------------------------------------------------------- */
 
 const char os_opencl[] = "OpenCL.dll";
 
@@ -552,8 +582,10 @@ void *os_library(const char *name)
 {
     if (name == NULL)
         return GetModuleHandleA(NULL);
-    return LoadLibraryExA(name, NULL, *os_last_part(name) != '\0' && os_last_part(name) != name
-                                    ? LOAD_WITH_ALTERED_SEARCH_PATH : LOAD_LIBRARY_SEARCH_SYSTEM32);
+    return LoadLibraryExA(name, NULL,
+                          *os_last_part(name) != '\0' && os_last_part(name) != name
+                              ? LOAD_WITH_ALTERED_SEARCH_PATH
+                              : LOAD_LIBRARY_SEARCH_SYSTEM32);
 }
 
 os_function os_library_function(void *library, const char *name)

@@ -14,9 +14,11 @@ typedef struct tc_poll {
     void *user;
 } tc_poll;
 
-/* Pixels, rows of a table, or bytes of a file, between two questions: a few milliseconds, also where their
- * memory is touched for the first time. */
-enum { TC_BLOCK = 1 << 18 };
+/* Pixels, rows of a table, or bytes of a file, between two questions: a few milliseconds, also
+ * where their memory is touched for the first time. */
+enum {
+    TC_BLOCK = 1 << 18
+};
 
 /* For the main thread, about every 50 ms, while no launch is under way and no other thread
  * works but those that wait at a gate meanwhile (app/base/gate.h). It returns when the work may

@@ -16,15 +16,15 @@ typedef struct worker {
 struct an_pool {
     pthread_mutex_t lock;
     pthread_cond_t start, end;
-    unsigned n_workers;          /* besides the caller */
+    unsigned n_workers; /* besides the caller */
     worker *workers;
     /* the current run */
     an_pool_fn fn;
     void *user;
     size_t n_parts, next;
     double until;
-    unsigned busy;               /* workers that have not ended this run */
-    unsigned long run;           /* counts runs */
+    unsigned busy;     /* workers that have not ended this run */
+    unsigned long run; /* counts runs */
     bool stop;
 };
 
@@ -135,13 +135,15 @@ static void run_later(void *user, unsigned thread, size_t part)
     l->fn(l->user, thread, l->first + part);
 }
 
-tc_status an_pool_run_polled(an_pool *pool, an_pool_fn fn, void *user, size_t n_parts, const tc_poll *poll, tc_err *err)
+tc_status an_pool_run_polled(an_pool *pool, an_pool_fn fn, void *user, size_t n_parts,
+                             const tc_poll *poll, tc_err *err)
 {
     later_parts l = { fn, user, 0 };
     tc_status st = TC_OK;
 
     while (st == TC_OK && l.first < n_parts) {
-        l.first += an_pool_run_until(pool, run_later, &l, n_parts - l.first, tc_seconds() + AN_STEP_SECONDS);
+        l.first += an_pool_run_until(pool, run_later, &l, n_parts - l.first,
+                                     tc_seconds() + AN_STEP_SECONDS);
         st = tc_ask(poll, err);
     }
     return st;

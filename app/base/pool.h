@@ -22,10 +22,12 @@ typedef void (*an_pool_fn)(void *user, unsigned thread, size_t part);
 tc_status an_pool_create(unsigned threads, an_pool **out, tc_err *err);
 /* Does all parts and returns when the last has ended. */
 void an_pool_run(an_pool *pool, an_pool_fn fn, void *user, size_t n_parts);
-/* Begins no further part once tc_seconds() is at `until`, but at least one. How many are done: parts 0 to that. */
+/* Begins no further part once tc_seconds() is at `until`, but at least one. How many are done:
+ * parts 0 to that. */
 size_t an_pool_run_until(an_pool *pool, an_pool_fn fn, void *user, size_t n_parts, double until);
 /* All parts, asking every AN_STEP_SECONDS. TC_TRY_LATER: not all are done. */
-tc_status an_pool_run_polled(an_pool *pool, an_pool_fn fn, void *user, size_t n_parts, const tc_poll *poll, tc_err *err);
+tc_status an_pool_run_polled(an_pool *pool, an_pool_fn fn, void *user, size_t n_parts,
+                             const tc_poll *poll, tc_err *err);
 void an_pool_destroy(an_pool **pool);
 
 #endif

@@ -25,9 +25,10 @@ static uint32_t turned(uint32_t v, unsigned n)
     return v >> n | v << (32 - n);
 }
 
-/* One of the 64 rounds: of the eight words two change, and the next round calls each by the next name. */
-static inline void turn(uint32_t a, uint32_t b, uint32_t c, uint32_t *d, uint32_t e, uint32_t f, uint32_t g, uint32_t *h,
-                        uint32_t word)
+/* One of the 64 rounds: of the eight words two change, and the next round calls each by the next
+ * name. */
+static inline void turn(uint32_t a, uint32_t b, uint32_t c, uint32_t *d, uint32_t e, uint32_t f,
+                        uint32_t g, uint32_t *h, uint32_t word)
 {
     *h += (turned(e, 6) ^ turned(e, 11) ^ turned(e, 25)) + ((e & f) ^ (~e & g)) + word;
     *d += *h;
@@ -39,8 +40,8 @@ static void add_block(uint32_t state[8], const unsigned char block[64])
     uint32_t w[64], v[8];
 
     for (size_t i = 0; i < 16; i++)
-        w[i] = (uint32_t)block[4 * i] << 24 | (uint32_t)block[4 * i + 1] << 16 | (uint32_t)block[4 * i + 2] << 8 |
-               block[4 * i + 3];
+        w[i] = (uint32_t)block[4 * i] << 24 | (uint32_t)block[4 * i + 1] << 16 |
+               (uint32_t)block[4 * i + 2] << 8 | block[4 * i + 3];
     for (int i = 16; i < 64; i++)
         w[i] = (turned(w[i - 2], 17) ^ turned(w[i - 2], 19) ^ w[i - 2] >> 10) + w[i - 7] +
                (turned(w[i - 15], 7) ^ turned(w[i - 15], 18) ^ w[i - 15] >> 3) + w[i - 16];
@@ -67,19 +68,24 @@ void tc_sha256_portable(uint32_t state[8], const unsigned char *blocks, size_t n
 
 #if defined __x86_64__
 
-/* Four rounds with the words w[0], and of the 16 words in w[0] to w[3] the four that follow, in place of w[0]. */
-#define FOUR(from, w0, w1, w2, w3, goes_on)                                                                          \
-    do {                                                                                                             \
-        const __m128i k = _mm_add_epi32(w0, _mm_loadu_si128((const __m128i *)(const void *)(constants + (from))));   \
-        cdgh = _mm_sha256rnds2_epu32(cdgh, abef, k);                                                                 \
-        abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_srli_si128(k, 8));                                              \
-        if (goes_on)                                                                                                 \
-            (w0) = _mm_sha256msg2_epu32(_mm_add_epi32(_mm_sha256msg1_epu32(w0, w1), _mm_alignr_epi8(w3, w2, 4)), w3); \
+/* Four rounds with the words w[0], and of the 16 words in w[0] to w[3] the four that follow, in
+ * place of w[0]. */
+#define FOUR(from, w0, w1, w2, w3, goes_on)                                                   \
+    do {                                                                                      \
+        const __m128i k = _mm_add_epi32(                                                      \
+            w0, _mm_loadu_si128((const __m128i *)(const void *)(constants + (from))));        \
+        cdgh = _mm_sha256rnds2_epu32(cdgh, abef, k);                                          \
+        abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_srli_si128(k, 8));                       \
+        if (goes_on)                                                                          \
+            (w0) = _mm_sha256msg2_epu32(                                                      \
+                _mm_add_epi32(_mm_sha256msg1_epu32(w0, w1), _mm_alignr_epi8(w3, w2, 4)), w3); \
     } while (0)
 
-/* By the instructions for it: Intel's manual, volume 2, has SHA256RNDS2, SHA256MSG1 and SHA256MSG2. */
-__attribute__((target("sha,sse4.1")))
-static void add_by_instructions(uint32_t state[8], const unsigned char *blocks, size_t n)
+/* By the instructions for it: Intel's manual, volume 2, has SHA256RNDS2, SHA256MSG1 and
+ * SHA256MSG2. */
+__attribute__((target("sha,sse4.1"))) static void add_by_instructions(uint32_t state[8],
+                                                                      const unsigned char *blocks,
+                                                                      size_t n)
 {
     const __m128i turned_words = _mm_set_epi32(0x0c0d0e0f, 0x08090a0b, 0x04050607, 0x00010203);
     __m128i abef = _mm_set_epi32((int)state[0], (int)state[1], (int)state[4], (int)state[5]);
@@ -91,7 +97,8 @@ static void add_by_instructions(uint32_t state[8], const unsigned char *blocks, 
         __m128i w[4];
 
         for (size_t i = 0; i < 4; i++)
-            w[i] = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(const void *)(at + 16 * i)), turned_words);
+            w[i] = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(const void *)(at + 16 * i)),
+                                    turned_words);
         for (int i = 0; i < 64; i += 16) {
             FOUR(i, w[0], w[1], w[2], w[3], i < 48);
             FOUR(i + 4, w[1], w[2], w[3], w[0], i < 48);
@@ -117,7 +124,8 @@ static bool has_instructions(void)
     const unsigned sse = 1u << 9 | 1u << 19, sha = 1u << 29;
     unsigned a, b, c, d;
 
-    return __get_cpuid(1, &a, &b, &c, &d) && (c & sse) == sse && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & sha) != 0;
+    return __get_cpuid(1, &a, &b, &c, &d) && (c & sse) == sse &&
+           __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & sha) != 0;
 }
 
 /* Virtual machines take 10 us for what has_instructions asks. */
@@ -143,8 +151,8 @@ void tc_sha256_begin(tc_sha256 *s)
 {
     /* Those of the square roots of the first 8 primes. */
     *s = (tc_sha256){ .add = tc_sha256_best(),
-                      .state = { 0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab,
-                                 0x5be0cd19 } };
+                      .state = { 0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f,
+                                 0x9b05688c, 0x1f83d9ab, 0x5be0cd19 } };
 }
 
 void tc_sha256_add(tc_sha256 *s, const void *data, size_t n)

@@ -14,12 +14,14 @@ typedef void tc_sha256_blocks(uint32_t state[8], const unsigned char *blocks, si
 typedef struct tc_sha256 {
     tc_sha256_blocks *add;
     uint32_t state[8];
-    uint64_t bytes;            /* so far */
+    uint64_t bytes; /* so far */
     unsigned char block[64];
 } tc_sha256;
 
 /* The digest in hexadecimal, with its NUL. */
-enum { TC_SHA256_TEXT = 65 };
+enum {
+    TC_SHA256_TEXT = 65
+};
 
 /* What every processor does, and the fastest that this one has. */
 tc_sha256_blocks tc_sha256_portable;

@@ -7,7 +7,9 @@
 #include "app/base/os.h"
 
 /* Elements that are sorted, or merged, between two questions. */
-enum { RUN = 1 << 15 };
+enum {
+    RUN = 1 << 15
+};
 
 typedef struct sorter {
     size_t n, size;
@@ -22,16 +24,19 @@ static size_t smaller(size_t a, size_t b)
 }
 
 /* The sorted runs of `length` elements in `from`, two by two, into `to`. */
-static tc_status merge_runs(const sorter *s, const unsigned char *from, unsigned char *to, size_t length)
+static tc_status merge_runs(const sorter *s, const unsigned char *from, unsigned char *to,
+                            size_t length)
 {
     tc_status st = TC_OK;
 
     for (size_t first = 0; first < s->n; first += 2 * length) {
-        const size_t middle = smaller(first + length, s->n), end = smaller(first + 2 * length, s->n);
+        const size_t middle = smaller(first + length, s->n),
+                     end = smaller(first + 2 * length, s->n);
         size_t a = first, b = middle;
 
         for (size_t i = first; i < end; i++) {
-            const bool left = b == end || (a < middle && s->compare(from + a * s->size, from + b * s->size) <= 0);
+            const bool left =
+                b == end || (a < middle && s->compare(from + a * s->size, from + b * s->size) <= 0);
 
             memcpy(to + i * s->size, from + (left ? a++ : b++) * s->size, s->size);
             if (i % RUN == 0 && (st = tc_ask(s->poll, s->err)) != TC_OK)
@@ -42,7 +47,8 @@ static tc_status merge_runs(const sorter *s, const unsigned char *from, unsigned
 }
 
 /* Bytes of a list back to where they belong. */
-static tc_status take_back(unsigned char *to, const unsigned char *from, size_t bytes, const tc_poll *poll, tc_err *err)
+static tc_status take_back(unsigned char *to, const unsigned char *from, size_t bytes,
+                           const tc_poll *poll, tc_err *err)
 {
     tc_status st = TC_OK;
 
@@ -53,8 +59,8 @@ static tc_status take_back(unsigned char *to, const unsigned char *from, size_t 
     return st;
 }
 
-tc_status tc_sort(void *list, size_t n, size_t size, int (*compare)(const void *a, const void *b), const tc_poll *poll,
-                  tc_err *err)
+tc_status tc_sort(void *list, size_t n, size_t size, int (*compare)(const void *a, const void *b),
+                  const tc_poll *poll, tc_err *err)
 {
     const sorter s = { n, size, compare, poll, err };
     unsigned char *from = list, *const room = n > RUN ? os_zeroed(n * size) : NULL, *to = room;
@@ -77,13 +83,16 @@ tc_status tc_sort(void *list, size_t n, size_t size, int (*compare)(const void *
     return st;
 }
 
-/* --- by keys ------------------------------------------------------------------------ */
+/* --- by keys --------------------------------------------------------------------------------- */
 
-enum { DIGIT = 11, DIGITS = 3 };       /* bits of a digit, and digits of a key */
+enum {
+    DIGIT = 11,
+    DIGITS = 3
+}; /* bits of a digit, and digits of a key */
 
 /* Elements of `from` by one digit of their keys into `to`, each as early as it was. */
-static tc_status distribute(const sorter *s, const unsigned char *from, unsigned char *to, int digit,
-                            uint32_t (*key)(const void *element))
+static tc_status distribute(const sorter *s, const unsigned char *from, unsigned char *to,
+                            int digit, uint32_t (*key)(const void *element))
 {
     size_t at[1 << DIGIT] = { 0 }, before = 0;
     const int shift = digit * DIGIT;
@@ -101,12 +110,14 @@ static tc_status distribute(const sorter *s, const unsigned char *from, unsigned
     }
     for (size_t i = 0, end; st == TC_OK && i < s->n; st = tc_ask(s->poll, s->err))
         for (end = tc_block_end(i, s->n); i < end; i++)
-            memcpy(to + at[key(from + i * s->size) >> shift & mask]++ * s->size, from + i * s->size, s->size);
+            memcpy(to + at[key(from + i * s->size) >> shift & mask]++ * s->size, from + i * s->size,
+                   s->size);
     return st;
 }
 
 tc_status tc_sort_by_key(void *list, size_t n, size_t size, uint32_t (*key)(const void *element),
-                         int (*compare)(const void *a, const void *b), const tc_poll *poll, tc_err *err)
+                         int (*compare)(const void *a, const void *b), const tc_poll *poll,
+                         tc_err *err)
 {
     const sorter s = { n, size, compare, poll, err };
     unsigned char *const at = list, *const room = os_zeroed(n * size + 1), *from = at, *to = room;
@@ -123,7 +134,8 @@ tc_status tc_sort_by_key(void *list, size_t n, size_t size, uint32_t (*key)(cons
         st = take_back(at, from, n * size, poll, err);
     free(room);
     for (size_t i = 0, end; compare != NULL && st == TC_OK && i < n; i = end) {
-        for (end = i + 1; st == TC_OK && end < n && key(at + end * size) == key(at + i * size); end++)
+        for (end = i + 1; st == TC_OK && end < n && key(at + end * size) == key(at + i * size);
+             end++)
             if (end % RUN == 0)
                 st = tc_ask(poll, err);
         if (st == TC_OK && end - i > 1)

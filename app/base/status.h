@@ -14,20 +14,22 @@
 #include <stddef.h>
 
 typedef enum tc_status {
-    TC_OK = 0,       /* done */
-    TC_MORE,         /* a step ended, there are more */
-    TC_USAGE,        /* bad command line                          exit 1  */
-    TC_BAD_INPUT,    /* a file or its content is not acceptable   exit 2  */
-    TC_TRY_LATER,    /* interrupted: state kept, run again        exit 3  */
-    TC_IO,           /* an output could not be written            exit 3  */
-    TC_NO_MEMORY,    /* out of memory                             exit 3  */
-    TC_DEVICE,       /* an OpenCL device failed or is unusable    exit 3  */
-    TC_TOO_LARGE,    /* an item that an OpenCL device never holds exit 3  */
-    TC_NO_MATCH,     /* two results differ                        exit 4  */
-    TC_INTERNAL      /* a fault of this program                   exit 70 */
+    TC_OK = 0,    /* done */
+    TC_MORE,      /* a step ended, there are more */
+    TC_USAGE,     /* bad command line                          exit 1  */
+    TC_BAD_INPUT, /* a file or its content is not acceptable   exit 2  */
+    TC_TRY_LATER, /* interrupted: state kept, run again        exit 3  */
+    TC_IO,        /* an output could not be written            exit 3  */
+    TC_NO_MEMORY, /* out of memory                             exit 3  */
+    TC_DEVICE,    /* an OpenCL device failed or is unusable    exit 3  */
+    TC_TOO_LARGE, /* an item that an OpenCL device never holds exit 3  */
+    TC_NO_MATCH,  /* two results differ                        exit 4  */
+    TC_INTERNAL   /* a fault of this program                   exit 70 */
 } tc_status;
 
-enum { TC_ERR_MAX = 1024 };
+enum {
+    TC_ERR_MAX = 1024
+};
 
 typedef struct tc_err {
     char message[TC_ERR_MAX];

@@ -12,8 +12,10 @@ size_t tc_decode_utf8(const char *text, uint32_t *out)
         *out = p[0];
         return 1;
     }
-    const size_t n = p[0] >= 0xf0 && p[0] < 0xf8 ? 4 : p[0] >= 0xe0 && p[0] < 0xf0 ? 3
-                   : p[0] >= 0xc0 && p[0] < 0xe0 ? 2 : 0;
+    const size_t n = p[0] >= 0xf0 && p[0] < 0xf8   ? 4
+                     : p[0] >= 0xe0 && p[0] < 0xf0 ? 3
+                     : p[0] >= 0xc0 && p[0] < 0xe0 ? 2
+                                                   : 0;
     if (n == 0)
         return 0;
     uint32_t c = p[0] & (0xffu >> (n + 1));
@@ -44,8 +46,8 @@ char *tc_text_of(const char *text, size_t n)
  * begins a command of xterm's and VTE's. */
 static bool drives_terminal(uint32_t c)
 {
-    return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x061c || c == 0x200e || c == 0x200f
-        || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
+    return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x061c || c == 0x200e || c == 0x200f ||
+           (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
 }
 
 /* The bytes of the character at text, and whether it may be shown. */
@@ -60,7 +62,7 @@ static size_t character(const char *text, bool *plain)
 char *tc_plain(char *text)
 {
     bool plain;
-    for (char *c = text; *c != '\0'; ) {
+    for (char *c = text; *c != '\0';) {
         const size_t n = character(c, &plain);
         for (const char *const end = c + n; c < end; c++)
             if (!plain)

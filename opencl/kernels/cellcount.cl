@@ -6,19 +6,20 @@
  * component is 1 for cells, 0 for the background.
  *
  * Components are a union-find over nodes. A node is a run of pixels within a word of the
- * mask: word i of it (rows * stride of them) has the nodes 16 i to 16 i + 15, and a run that begins with bit b is node
- * 16 i + b / 2, as no other begins there. So nodes have the order of the raster in their
- * first pixels.
+ * mask: word i of it (rows * stride of them) has the nodes 16 i to 16 i + 15, and a run that begins
+ * with bit b is node 16 i + b / 2, as no other begins there. So nodes have the order of the raster
+ * in their first pixels.
  *
  * link[i] is the parent of node i, itself for a root; where no run begins it means nothing.
  * A root is the smallest of its component. The word i of `roots` has bit b, even, if node
  * 16 i + b / 2 is a root. A tile is CC_TILE words one below the other, which a work-group
- * labels in local memory, as many side by side as it has work-items for, one for each word; tiles are
- * then joined along their edges in global memory. While links are changed they are touched by atomic functions only; they are
- * read in launches in which nobody changes them.
+ * labels in local memory, as many side by side as it has work-items for, one for each word; tiles
+ * are then joined along their edges in global memory. While links are changed they are touched by
+ * atomic functions only; they are read in launches in which nobody changes them.
  *
  * GROUP is the size of a work-group, a multiple of CC_TILE (64 to 256); PIXEL the type of a
- * grey value, PIXEL16 of sixteen, SUM one that holds sums of a window or a filter; PREPARE: with the steps before the threshold.
+ * grey value, PIXEL16 of sixteen, SUM one that holds sums of a window or a filter; PREPARE: with
+ * the steps before the threshold.
  */
 //! check: -DGROUP=64 -DPIXEL=uchar -DPIXEL16=uchar16 -DSUM=uint -DPREPARE
 //! check: -DGROUP=256 -DPIXEL=ushort -DPIXEL16=ushort16 -DSUM=ulong -DPREPARE
@@ -51,14 +52,14 @@
 
 #define TILE_LOG 5
 #define NODES_LOG 4
-#define TILES (GROUP / CC_TILE)           /* of a work-group, side by side */
-#define CHUNK (GROUP * CC_PER_ITEM)       /* words of a work-group where roots are counted */
+#define TILES (GROUP / CC_TILE)     /* of a work-group, side by side */
+#define CHUNK (GROUP * CC_PER_ITEM) /* words of a work-group where roots are counted */
 
-/* --- threshold -------------------------------------------------------------------- */
+/* --- threshold ------------------------------------------------------------------------------- */
 
 /* Adds the grey values of pixels [first, end) to histogram[256 or 65536]. */
-__kernel GROUP_ATTRIBUTE void cc_histogram8(__global const uchar *pixels, volatile __global uint *histogram,
-                                            uint first, uint end)
+__kernel GROUP_ATTRIBUTE void cc_histogram8(__global const uchar *pixels,
+                                            volatile __global uint *histogram, uint first, uint end)
 {
     volatile __local uint bins[256];
     const uint me = (uint)get_local_id(0);
@@ -74,16 +75,17 @@ __kernel GROUP_ATTRIBUTE void cc_histogram8(__global const uchar *pixels, volati
             atomic_add(&histogram[b], bins[b]);
 }
 
-__kernel GROUP_ATTRIBUTE void cc_histogram16(__global const ushort *pixels, volatile __global uint *histogram,
-                                             uint first, uint end)
+__kernel GROUP_ATTRIBUTE void cc_histogram16(__global const ushort *pixels,
+                                             volatile __global uint *histogram, uint first,
+                                             uint end)
 {
     for (uint i = first + (uint)get_global_id(0); i < end; i += (uint)get_global_size(0))
         atomic_inc(&histogram[pixels[i]]);
 }
 
 /* Half words of the mask of rows from first_row on; along x: half words, along y: rows. */
-__kernel GROUP_ATTRIBUTE void cc_mask(__global const PIXEL *pixels, __global ushort *mask, int nx, int stride,
-                                      int first_row, uint threshold, int bright)
+__kernel GROUP_ATTRIBUTE void cc_mask(__global const PIXEL *pixels, __global ushort *mask, int nx,
+                                      int stride, int first_row, uint threshold, int bright)
 {
     const int at = (int)get_global_id(0), y = (int)get_global_id(1) + first_row, x0 = at * 16;
     const int n = min(16, nx - x0);
@@ -106,7 +108,7 @@ __kernel GROUP_ATTRIBUTE void cc_mask(__global const PIXEL *pixels, __global ush
     mask[y * 2 * stride + at] = (ushort)(n > 0 ? cc_cells(bits, n, bright) : 0);
 }
 
-/* --- components ------------------------------------------------------------------- */
+/* --- components ------------------------------------------------------------------------------ */
 
 /* The root of a node, or what is < 0 at the end of its way. */
 static int root_of(__global const int *link, int i)
@@ -121,7 +123,8 @@ static int root_of(__global const int *link, int i)
 }
 
 /* A word of the pixels of a kind; 0 outside of the picture. */
-static uint word_at(__global const uint *mask, int nx, int ny, int stride, int word, int y, int kind)
+static uint word_at(__global const uint *mask, int nx, int ny, int stride, int word, int y,
+                    int kind)
 {
     const int n = nx - word * 32;
 
@@ -157,13 +160,15 @@ static uint three_at(__global const uint *mask, int nx, int ny, int stride, int 
  * Runs of two rows touch at one place: where the stretch begins that they share, or, with
  * connectivity 8, at a corner, beyond which neither goes on.
  */
-__kernel GROUP_ATTRIBUTE void cc_tiles(__global const uint *mask, __global int *link, __global uint *roots, int nx,
-                                       int ny, int stride, int first_tile, int kind, int eight_connected)
+__kernel GROUP_ATTRIBUTE void cc_tiles(__global const uint *mask, __global int *link,
+                                       __global uint *roots, int nx, int ny, int stride,
+                                       int first_tile, int kind, int eight_connected)
 {
     volatile __local int node[TILES][CC_TILE * CC_NODES];
     __local uint rows[TILES][CC_TILE + 1], found[TILES][CC_TILE + 1];
     const int me = (int)get_local_id(0), tile = me >> TILE_LOG, ly = me & (CC_TILE - 1);
-    const int word0 = (int)get_group_id(0) * TILES, y0 = ((int)get_group_id(1) + first_tile) * CC_TILE;
+    const int word0 = (int)get_group_id(0) * TILES,
+              y0 = ((int)get_group_id(1) + first_tile) * CC_TILE;
     const int down = (int)((uint)me / TILES), side = me - down * TILES;
     const int written = word0 + side < stride && y0 + down < ny;
 
@@ -214,7 +219,8 @@ __kernel GROUP_ATTRIBUTE void cc_tiles(__global const uint *mask, __global int *
         if (starts_of(rows[t][y]) >> 2 * p & 3) {
             const int i = root_in_tile((__local const int *)node[t], y * CC_NODES + p);
 
-            at = (((y0 + (i >> NODES_LOG)) * stride + word0 + t) << NODES_LOG) + (i & (CC_NODES - 1));
+            at = (((y0 + (i >> NODES_LOG)) * stride + word0 + t) << NODES_LOG) +
+                 (i & (CC_NODES - 1));
         }
         link[(((y0 + y) * stride + word0) << NODES_LOG) + slot] = at;
     }
@@ -229,11 +235,12 @@ static void join(volatile __global int *link, volatile __global uint *roots, int
         atomic_and(&roots[was >> NODES_LOG], ~(1u << 2 * (was & (CC_NODES - 1))));
 }
 
-/* Across the upper edges of the rows of tiles from first_tile >= 1 on; along x: pixels. What goes on from the pixel
- * to the left is left to that one. */
+/* Across the upper edges of the rows of tiles from first_tile >= 1 on; along x: pixels. What goes
+ * on from the pixel to the left is left to that one. */
 __kernel GROUP_ATTRIBUTE void cc_join_rows(__global const uint *mask, volatile __global int *link,
-                                           volatile __global uint *roots, int nx, int ny, int stride, int first_tile,
-                                           int kind, int eight_connected)
+                                           volatile __global uint *roots, int nx, int ny,
+                                           int stride, int first_tile, int kind,
+                                           int eight_connected)
 {
     const int x = (int)get_global_id(0), y = ((int)get_global_id(1) + first_tile) * CC_TILE;
 
@@ -241,7 +248,10 @@ __kernel GROUP_ATTRIBUTE void cc_join_rows(__global const uint *mask, volatile _
         return;
     const uint here = three_at(mask, nx, ny, stride, x, y, kind);
     const uint above = three_at(mask, nx, ny, stride, x, y - 1, kind), corners = above & ~here & 5;
-    const uint joins = !(here & 2) ? 0 : above & 2 ? 2 & ~((here & above) << 1) : eight_connected ? corners : 0;
+    const uint joins = !(here & 2)       ? 0
+                       : above & 2       ? 2 & ~((here & above) << 1)
+                       : eight_connected ? corners
+                                         : 0;
 
     for (int k = 0; k < 3; k++)
         if (joins >> k & 1)
@@ -249,13 +259,17 @@ __kernel GROUP_ATTRIBUTE void cc_join_rows(__global const uint *mask, volatile _
                  node_of(mask, nx, ny, stride, x + k - 1, y - 1, kind));
 }
 
-/* Across the left edges of the tiles but the first; along x: edges of words, row by row from first_row on. What two rows
- * have in common that are joined within the tiles needs one union; a corner across cc_join_rows's edges is its. */
-__kernel GROUP_ATTRIBUTE void cc_join_columns(__global const uint *mask, volatile __global int *link,
-                                              volatile __global uint *roots, int nx, int ny, int stride, int first_row,
-                                              int end_row, int kind, int eight_connected)
+/* Across the left edges of the tiles but the first; along x: edges of words, row by row from
+ * first_row on. What two rows have in common that are joined within the tiles needs one union; a
+ * corner across cc_join_rows's edges is its. */
+__kernel GROUP_ATTRIBUTE void cc_join_columns(__global const uint *mask,
+                                              volatile __global int *link,
+                                              volatile __global uint *roots, int nx, int ny,
+                                              int stride, int first_row, int end_row, int kind,
+                                              int eight_connected)
 {
-    const int edges = (nx + CC_TILE - 1) / CC_TILE - 1, row = (int)get_global_id(0) / edges, y = first_row + row;
+    const int edges = (nx + CC_TILE - 1) / CC_TILE - 1, row = (int)get_global_id(0) / edges,
+              y = first_row + row;
     const int x = ((int)get_global_id(0) - row * edges + 1) * CC_TILE;
 
     if (y >= end_row)
@@ -264,13 +278,14 @@ __kernel GROUP_ATTRIBUTE void cc_join_columns(__global const uint *mask, volatil
     const uint above = y % CC_TILE == 0 ? 0 : three_at(mask, nx, ny, stride, x, y - 1, kind) & 3;
 
     if (here == 3 && above != 3)
-        join(link, roots, node_of(mask, nx, ny, stride, x, y, kind), node_of(mask, nx, ny, stride, x - 1, y, kind));
+        join(link, roots, node_of(mask, nx, ny, stride, x, y, kind),
+             node_of(mask, nx, ny, stride, x - 1, y, kind));
     if (eight_connected && here + above == 3 && here != 0 && above != 0)
         join(link, roots, node_of(mask, nx, ny, stride, here == 2 ? x : x - 1, y, kind),
              node_of(mask, nx, ny, stride, here == 2 ? x - 1 : x, y - 1, kind));
 }
 
-/* --- holes ------------------------------------------------------------------------ */
+/* --- holes ----------------------------------------------------------------------------------- */
 
 /* The root of each pixel of the background along the border, 2 nx + 2 ny of them
  * (corners twice); -1 where there is a cell. */
@@ -282,14 +297,17 @@ __kernel GROUP_ATTRIBUTE void cc_border_roots(__global const uint *mask, __globa
     if (k >= 2 * (nx + ny))
         return;
     const int along_x = k < 2 * nx, at = along_x ? k : k - 2 * nx, length = along_x ? nx : ny;
-    const int far = at < length ? 0 : (along_x ? ny : nx) - 1, near = at < length ? at : at - length;
+    const int far = at < length ? 0 : (along_x ? ny : nx) - 1,
+              near = at < length ? at : at - length;
     const int x = along_x ? near : far, y = along_x ? far : near;
 
-    border[k] = mask[y * stride + x / 32] >> (x & 31) & 1 ? -1
-              : root_of(link, node_of(mask, nx, ny, stride, x, y, 0));
+    border[k] = mask[y * stride + x / 32] >> (x & 31) & 1
+                    ? -1
+                    : root_of(link, node_of(mask, nx, ny, stride, x, y, 0));
 }
 
-__kernel GROUP_ATTRIBUTE void cc_mark_outside(__global const int *border, volatile __global int *link, int n)
+__kernel GROUP_ATTRIBUTE void cc_mark_outside(__global const int *border,
+                                              volatile __global int *link, int n)
 {
     const int k = (int)get_global_id(0);
 
@@ -297,11 +315,13 @@ __kernel GROUP_ATTRIBUTE void cc_mark_outside(__global const int *border, volati
         atomic_xchg(&link[border[k]], -1);
 }
 
-/* Background that does not lead to a marked root becomes cell. Along x: words, along y: rows from first_row on. */
-__kernel GROUP_ATTRIBUTE void cc_fill(__global const int *link, __global uint *mask, int nx, int ny, int stride,
-                                      int first_row)
+/* Background that does not lead to a marked root becomes cell. Along x: words, along y: rows from
+ * first_row on. */
+__kernel GROUP_ATTRIBUTE void cc_fill(__global const int *link, __global uint *mask, int nx, int ny,
+                                      int stride, int first_row)
 {
-    const int word = (int)get_global_id(0), y = (int)get_global_id(1) + first_row, at = y * stride + word;
+    const int word = (int)get_global_id(0), y = (int)get_global_id(1) + first_row,
+              at = y * stride + word;
     uint background = word_at(mask, nx, ny, stride, word, y, 0), filled = 0;
 
     while (background != 0) {
@@ -315,10 +335,11 @@ __kernel GROUP_ATTRIBUTE void cc_fill(__global const int *link, __global uint *m
         mask[at] |= filled;
 }
 
-/* --- labels ------------------------------------------------------------------------ */
+/* --- labels ---------------------------------------------------------------------------------- */
 
 /* counts[chunk]: roots in CHUNK words. */
-__kernel GROUP_ATTRIBUTE void cc_count(__global const uint *roots, __global uint *counts, uint first_chunk, uint words)
+__kernel GROUP_ATTRIBUTE void cc_count(__global const uint *roots, __global uint *counts,
+                                       uint first_chunk, uint words)
 {
     volatile __local uint sum;
     const uint chunk = first_chunk + (uint)get_group_id(0);
@@ -339,8 +360,8 @@ __kernel GROUP_ATTRIBUTE void cc_count(__global const uint *roots, __global uint
 }
 
 /* ranks[word]: how many labels there are before a word; in a chunk after before[chunk]. */
-__kernel GROUP_ATTRIBUTE void cc_number(__global const uint *roots, __global uint *ranks, __global const uint *before,
-                                        uint first_chunk, uint words)
+__kernel GROUP_ATTRIBUTE void cc_number(__global const uint *roots, __global uint *ranks,
+                                        __global const uint *before, uint first_chunk, uint words)
 {
     __local uint sums[2][GROUP];
     const uint me = (uint)get_local_id(0), chunk = first_chunk + (uint)get_group_id(0);
@@ -366,11 +387,12 @@ __kernel GROUP_ATTRIBUTE void cc_number(__global const uint *roots, __global uin
 }
 
 /* The label of every pixel, 0 for none, of rows from first_row on. Along x: pairs of
- * pixels, which have one label if both are cell; along y: CC_PAINT_ROWS rows, whose ways to the root a work-item goes
- * side by side. */
+ * pixels, which have one label if both are cell; along y: CC_PAINT_ROWS rows, whose ways to the
+ * root a work-item goes side by side. */
 __kernel GROUP_ATTRIBUTE void cc_paint(__global const uint *mask, __global const int *link,
-                                       __global const uint *roots, __global const uint *ranks, __global int *labels,
-                                       int nx, int stride, int first_row, int end_row)
+                                       __global const uint *roots, __global const uint *ranks,
+                                       __global int *labels, int nx, int stride, int first_row,
+                                       int end_row)
 {
     const int x = (int)get_global_id(0) * 2, y0 = (int)get_global_id(1) * CC_PAINT_ROWS + first_row;
     uint pair[CC_PAINT_ROWS];
@@ -383,7 +405,9 @@ __kernel GROUP_ATTRIBUTE void cc_paint(__global const uint *mask, __global const
         const uint word = y0 + k < end_row ? mask[at] : 0;
 
         pair[k] = word >> (x & 31) & 3;
-        node[k] = pair[k] != 0 ? link[(at << NODES_LOG) + run_start(word, (x & 31) + (pair[k] == 2)) / 2] : -1;
+        node[k] = pair[k] != 0
+                      ? link[(at << NODES_LOG) + run_start(word, (x & 31) + (pair[k] == 2)) / 2]
+                      : -1;
         label[k] = 0;
     }
     while (way) {
@@ -391,7 +415,8 @@ __kernel GROUP_ATTRIBUTE void cc_paint(__global const uint *mask, __global const
         for (int k = 0; k < CC_PAINT_ROWS; k++) {
             if (node[k] < 0)
                 continue;
-            const uint bit = 1u << 2 * (node[k] & (CC_NODES - 1)), word = (uint)node[k] >> NODES_LOG;
+            const uint bit = 1u << 2 * (node[k] & (CC_NODES - 1)),
+                       word = (uint)node[k] >> NODES_LOG;
             const uint here = roots[word];
 
             if (here & bit) {
@@ -413,8 +438,9 @@ __kernel GROUP_ATTRIBUTE void cc_paint(__global const uint *mask, __global const
 }
 
 /* The first pixel of every pixel's component, -1 for none. */
-__kernel GROUP_ATTRIBUTE void cc_roots(__global const uint *mask, __global const int *link, __global int *first,
-                                       int nx, int ny, int stride, int first_row)
+__kernel GROUP_ATTRIBUTE void cc_roots(__global const uint *mask, __global const int *link,
+                                       __global int *first, int nx, int ny, int stride,
+                                       int first_row)
 {
     const int x = (int)get_global_id(0), y = (int)get_global_id(1) + first_row;
 
@@ -423,7 +449,8 @@ __kernel GROUP_ATTRIBUTE void cc_roots(__global const uint *mask, __global const
     int at = -1;
 
     if (mask[y * stride + x / 32] >> (x & 31) & 1) {
-        const int node = root_of(link, node_of(mask, nx, ny, stride, x, y, 1)), word = node >> NODES_LOG;
+        const int node = root_of(link, node_of(mask, nx, ny, stride, x, y, 1)),
+                  word = node >> NODES_LOG;
         const int b = 2 * (node & (CC_NODES - 1)), row = word / stride;
 
         at = row * nx + (word - row * stride) * CC_TILE + b + !(starts_of(mask[word]) >> b & 1);
@@ -431,7 +458,7 @@ __kernel GROUP_ATTRIBUTE void cc_roots(__global const uint *mask, __global const
     first[y * nx + x] = at;
 }
 
-/* --- measuring --------------------------------------------------------------------- */
+/* --- measuring ------------------------------------------------------------------------------- */
 
 __kernel GROUP_ATTRIBUTE void cc_clear_table(__global uint *table, uint rows)
 {
@@ -444,8 +471,8 @@ __kernel GROUP_ATTRIBUTE void cc_clear_table(__global uint *table, uint rows)
 }
 
 /* A part of a region, added to its row. */
-static void add_to_table(volatile __global uint *table, uint label, uint area, ulong sum_y, ulong sum_x,
-                         uint sum_grey, uint y0, uint x0, uint y1, uint x1)
+static void add_to_table(volatile __global uint *table, uint label, uint area, ulong sum_y,
+                         ulong sum_x, uint sum_grey, uint y0, uint x0, uint y1, uint x1)
 {
     volatile __global uint *const row = table + label * CC_COLUMNS;
 
@@ -468,7 +495,8 @@ static void add_to_table(volatile __global uint *table, uint label, uint area, u
  * stretches of CC_TILE rows. A work-item goes down its column, and adds once for every
  * stretch of one region. */
 __kernel GROUP_ATTRIBUTE void cc_measure(__global const int *labels, __global const PIXEL *pixels,
-                                         volatile __global uint *table, int nx, int first_row, int end_row)
+                                         volatile __global uint *table, int nx, int first_row,
+                                         int end_row)
 {
     volatile __local uint owner[PLACES], part[PLACES][CC_COLUMNS];
     const int me = (int)get_local_id(0), x = (int)get_global_id(0), x0 = x - me;
@@ -489,12 +517,13 @@ __kernel GROUP_ATTRIBUTE void cc_measure(__global const int *labels, __global co
         while (++y < end && (uint)labels[y * nx + x] == label);
         if (label == 0)
             continue;
-        const uint n = (uint)(y - from), sum = (uint)(from - y0 + y - 1 - y0) * n / 2, p = label % PLACES;
+        const uint n = (uint)(y - from), sum = (uint)(from - y0 + y - 1 - y0) * n / 2,
+                   p = label % PLACES;
         const uint before = atomic_cmpxchg(&owner[p], 0, label);
 
         if (before != 0 && before != label) {
-            add_to_table(table, label, n, (ulong)y0 * n + sum, (ulong)x * n, grey, (uint)from, (uint)x, (uint)y,
-                         (uint)x + 1);
+            add_to_table(table, label, n, (ulong)y0 * n + sum, (ulong)x * n, grey, (uint)from,
+                         (uint)x, (uint)y, (uint)x + 1);
             continue;
         }
         atomic_add(&part[p][CC_SUM_Y], sum);
@@ -509,13 +538,15 @@ __kernel GROUP_ATTRIBUTE void cc_measure(__global const int *labels, __global co
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int p = me; p < PLACES; p += GROUP)
         if (owner[p] != 0)
-            add_to_table(table, owner[p], part[p][CC_AREA], (ulong)y0 * part[p][CC_AREA] + part[p][CC_SUM_Y],
-                         (ulong)x0 * part[p][CC_AREA] + part[p][CC_SUM_X], part[p][CC_SUM_GREY], part[p][CC_Y0],
-                         part[p][CC_X0], part[p][CC_Y1], part[p][CC_X1]);
+            add_to_table(table, owner[p], part[p][CC_AREA],
+                         (ulong)y0 * part[p][CC_AREA] + part[p][CC_SUM_Y],
+                         (ulong)x0 * part[p][CC_AREA] + part[p][CC_SUM_X], part[p][CC_SUM_GREY],
+                         part[p][CC_Y0], part[p][CC_X0], part[p][CC_Y1], part[p][CC_X1]);
 }
 
 /* labels[i] becomes now[labels[i]]; now[0] is 0. */
-__kernel GROUP_ATTRIBUTE void cc_relabel(__global const int *now, __global int *labels, uint first, uint end)
+__kernel GROUP_ATTRIBUTE void cc_relabel(__global const int *now, __global int *labels, uint first,
+                                         uint end)
 {
     const uint i = first + (uint)get_global_id(0);
 
@@ -523,12 +554,13 @@ __kernel GROUP_ATTRIBUTE void cc_relabel(__global const int *now, __global int *
         labels[i] = now[labels[i]];
 }
 
-/* --- split ------------------------------------------------------------------------- */
+/* --- split ----------------------------------------------------------------------------------- */
 
 /* The squared distance to the nearest background in the same row; a group for each
  * of the rows from first_row on, whose bits are in local memory. */
-__kernel GROUP_ATTRIBUTE void cc_distance_rows(__global const uint *mask, __global uint *d2, uint nx, uint stride,
-                                               uint first_row, __local uint *bits)
+__kernel GROUP_ATTRIBUTE void cc_distance_rows(__global const uint *mask, __global uint *d2,
+                                               uint nx, uint stride, uint first_row,
+                                               __local uint *bits)
 {
     volatile __local uint background;
     const uint me = (uint)get_local_id(0), y = first_row + (uint)get_group_id(1);
@@ -550,8 +582,10 @@ __kernel GROUP_ATTRIBUTE void cc_distance_rows(__global const uint *mask, __glob
 
 /* From those in rows to those in the picture. Along x: columns from first on, along y:
  * stretches; a work-item has the runs that begin in one. */
-__kernel GROUP_ATTRIBUTE void cc_distance_columns(__global const uint *restrict rows, __global uint *restrict kept,
-                                                  __global uint *restrict d2, uint first, uint end, uint nx, uint ny)
+__kernel GROUP_ATTRIBUTE void cc_distance_columns(__global const uint *restrict rows,
+                                                  __global uint *restrict kept,
+                                                  __global uint *restrict d2, uint first, uint end,
+                                                  uint nx, uint ny)
 {
     const uint x = first + (uint)get_global_id(0);
     edt_walk walk = edt_walk_begin();
@@ -572,8 +606,8 @@ __kernel GROUP_ATTRIBUTE void cc_distance_columns(__global const uint *restrict 
         d2[y * nx + x] = edt_walk_at(&l, &walk, y, EDT_SIDE(&l, y * nx + x));
 }
 
-__kernel GROUP_ATTRIBUTE void cc_ascend(__global const uint *d2, __global int *up, uint first, uint end, int nx,
-                                        int ny, int neighbours)
+__kernel GROUP_ATTRIBUTE void cc_ascend(__global const uint *d2, __global int *up, uint first,
+                                        uint end, int nx, int ny, int neighbours)
 {
     const uint i = first + (uint)get_global_id(0);
 
@@ -586,7 +620,8 @@ __kernel GROUP_ATTRIBUTE void cc_ascend(__global const uint *d2, __global int *u
 }
 
 /* The regional maximum that each pixel leads up to, -1 on the background. */
-__kernel GROUP_ATTRIBUTE void cc_maxima(__global const int *up, __global int *maxima, uint first, uint end)
+__kernel GROUP_ATTRIBUTE void cc_maxima(__global const int *up, __global int *maxima, uint first,
+                                        uint end)
 {
     const uint i = first + (uint)get_global_id(0);
 

@@ -1,48 +1,52 @@
 /*
- * What is done to grey values before the threshold (app/analysis/cellcount/prepare.c), from one plane of
- * the picture to another; for cellcount.cl. Between them `sums` has 32 bits for each pixel. A launch has the rows from
- * first_row on, or where work-items take several, up to end_row.
+ * What is done to grey values before the threshold (app/analysis/cellcount/prepare.c), from one
+ * plane of the picture to another; for cellcount.cl. Between them `sums` has 32 bits for each
+ * pixel. A launch has the rows from first_row on, or where work-items take several, up to end_row.
  */
 #ifndef OCL_CELLCOUNT_PREPARE_H
 #define OCL_CELLCOUNT_PREPARE_H
 
 #include "opencl/kernels/blur.h"
 
-/* --- smooth ----------------------------------------------------------------------- */
+/* --- smooth ---------------------------------------------------------------------------------- */
 
-__kernel GROUP_ATTRIBUTE void cc_smooth_x(__global const PIXEL *in, __constant uint *weight, int radius, __global uint *sums,
-                                          int nx, int first_row)
+__kernel GROUP_ATTRIBUTE void cc_smooth_x(__global const PIXEL *in, __constant uint *weight,
+                                          int radius, __global uint *sums, int nx, int first_row)
 {
     const int x = (int)get_global_id(0), i = ((int)get_global_id(1) + first_row) * nx + x;
 
     if (x < nx)
-        sums[i] = rounded(blurred_pixels(in, weight, radius, i, x, nx, 1), CC_WEIGHT_BITS - CC_GREY_BITS);
+        sums[i] =
+            rounded(blurred_pixels(in, weight, radius, i, x, nx, 1), CC_WEIGHT_BITS - CC_GREY_BITS);
 }
 
-__kernel GROUP_ATTRIBUTE void cc_smooth_y(__global const uint *sums, __constant uint *weight, int radius, __global PIXEL *out,
-                                          int nx, int ny, int first_row)
+__kernel GROUP_ATTRIBUTE void cc_smooth_y(__global const uint *sums, __constant uint *weight,
+                                          int radius, __global PIXEL *out, int nx, int ny,
+                                          int first_row)
 {
     const int x = (int)get_global_id(0), y = (int)get_global_id(1) + first_row, i = y * nx + x;
 
     if (x < nx)
         out[i] = (PIXEL)((rounded(blurred(sums, weight, radius, i, y, ny, nx), CC_WEIGHT_BITS) +
-                          (1 << (CC_GREY_BITS - 1))) >> CC_GREY_BITS);
+                          (1 << (CC_GREY_BITS - 1))) >>
+                         CC_GREY_BITS);
 }
 
-/* --- the mean of the surroundings -------------------------------------------------- */
+/* --- the mean of the surroundings ------------------------------------------------------------ */
 
-/* The sum of what is around as if it had the value that the line through it has at `at`; with the sums of values and of
- * values times where they are. */
+/* The sum of what is around as if it had the value that the line through it has at `at`; with the
+ * sums of values and of values times where they are. */
 long cc_risen(int at, int radius, int length, long sum, long moment)
 {
-    const int first = max(0, at - radius), n = min(length, at + radius + 1) - first, u = 2 * (at - first) - n + 1;
+    const int first = max(0, at - radius), n = min(length, at + radius + 1) - first,
+              u = 2 * (at - first) - n + 1;
 
     return u == 0 ? sum : sum + cc_rise(2 * moment - (2 * first + n - 1) * sum, u, n);
 }
 
 /* Sums of 2 radius + 1 rows; a work-item goes down CC_STRETCH rows of a column. */
-__kernel GROUP_ATTRIBUTE void cc_sums(__global const PIXEL *in, __global int *sums, int radius, int lines, int nx, int ny,
-                                      int first_row, int end_row)
+__kernel GROUP_ATTRIBUTE void cc_sums(__global const PIXEL *in, __global int *sums, int radius,
+                                      int lines, int nx, int ny, int first_row, int end_row)
 {
     const int x = (int)get_global_id(0), y0 = first_row + (int)get_global_id(1) * CC_STRETCH;
     int sum = 0;
@@ -66,9 +70,11 @@ __kernel GROUP_ATTRIBUTE void cc_sums(__global const PIXEL *in, __global int *su
     }
 }
 
-/* Values without the mean of the sums of 2 radius + 1 columns; a work-item goes along CC_TILE pixels of a row. */
-__kernel GROUP_ATTRIBUTE void cc_mean(__global const PIXEL *in, __global const int *sums, __global PIXEL *out,
-                                      int radius, int lines, uint middle, int ratio, int nx, int ny, int first_row)
+/* Values without the mean of the sums of 2 radius + 1 columns; a work-item goes along CC_TILE
+ * pixels of a row. */
+__kernel GROUP_ATTRIBUTE void cc_mean(__global const PIXEL *in, __global const int *sums,
+                                      __global PIXEL *out, int radius, int lines, uint middle,
+                                      int ratio, int nx, int ny, int first_row)
 {
     const int x0 = (int)get_global_id(0) * CC_TILE, y = (int)get_global_id(1) + first_row;
     const int rows = min(ny, y + radius + 1) - max(0, y - radius);
@@ -95,20 +101,23 @@ __kernel GROUP_ATTRIBUTE void cc_mean(__global const PIXEL *in, __global const i
     }
 }
 
-/* --- the greatest within a disc ---------------------------------------------------- */
+/* --- the greatest within a disc -------------------------------------------------------------- */
 
 /*
- * The greatest value within the disc around each pixel, as values ^ flip are (all ones: the least); with
- * `level` what that leaves of the values `from`. disc[|dy|]: half the width of the disc's row, and from bit 16 on the greatest power of two
- * that is no wider. A group has GROUP columns and CC_DISC_ROWS rows. It takes the rows that their discs
- * reach one by one: the greatest of 1, 2, 4, ... pixels from each on, in local memory, of which two make a disc's row.
+ * The greatest value within the disc around each pixel, as values ^ flip are (all ones: the least);
+ * with `level` what that leaves of the values `from`. disc[|dy|]: half the width of the disc's row,
+ * and from bit 16 on the greatest power of two that is no wider. A group has GROUP columns and
+ * CC_DISC_ROWS rows. It takes the rows that their discs reach one by one: the greatest of 1, 2, 4,
+ * ... pixels from each on, in local memory, of which two make a disc's row.
  */
-__kernel GROUP_ATTRIBUTE void cc_disc(__global const PIXEL *in, __global const PIXEL *from, __global PIXEL *out,
-                                      __constant uint *disc, int radius, uint flip, int level, uint middle, int ratio, int nx,
-                                      int ny, int first_row, int end_row)
+__kernel GROUP_ATTRIBUTE void cc_disc(__global const PIXEL *in, __global const PIXEL *from,
+                                      __global PIXEL *out, __constant uint *disc, int radius,
+                                      uint flip, int level, uint middle, int ratio, int nx, int ny,
+                                      int first_row, int end_row)
 {
     __local PIXEL line[2][GROUP + 2 * CC_MOST_RADIUS];
-    const int me = (int)get_local_id(0), x = (int)get_global_id(0), left = x - me - radius, width = GROUP + 2 * radius;
+    const int me = (int)get_local_id(0), x = (int)get_global_id(0), left = x - me - radius,
+              width = GROUP + 2 * radius;
     const int y0 = first_row + (int)get_global_id(1) * CC_DISC_ROWS;
     const int top = max(0, y0 - radius), bottom = min(ny, min(end_row, y0 + CC_DISC_ROWS) + radius);
     PIXEL most[CC_DISC_ROWS];
@@ -125,17 +134,20 @@ __kernel GROUP_ATTRIBUTE void cc_disc(__global const PIXEL *in, __global const P
         barrier(CLK_LOCAL_MEM_FENCE);
         for (int power = 0; power <= widest; power++) {
             for (int k = 0; k < CC_DISC_ROWS; k++) {
-                const int dy = abs(y - y0 - k), half_width = dy <= radius ? (int)(disc[dy] & 0xffff) : 0;
+                const int dy = abs(y - y0 - k),
+                          half_width = dy <= radius ? (int)(disc[dy] & 0xffff) : 0;
 
                 if (dy <= radius && (int)(disc[dy] >> 16) == power) {
-                    const int a = me + radius - half_width, b = me + radius + half_width + 1 - (1 << power);
+                    const int a = me + radius - half_width,
+                              b = me + radius + half_width + 1 - (1 << power);
 
                     most[k] = max(most[k], max(line[now][a], line[now][b]));
                 }
             }
             if (power < widest)
                 for (int c = me; c < width; c += GROUP)
-                    line[1 - now][c] = max(line[now][c], line[now][min(c + (1 << power), width - 1)]);
+                    line[1 - now][c] =
+                        max(line[now][c], line[now][min(c + (1 << power), width - 1)]);
             barrier(CLK_LOCAL_MEM_FENCE);
             now = 1 - now;
         }

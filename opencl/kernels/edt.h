@@ -54,7 +54,7 @@ struct edt_line {
     __global const tc_u8 *side;
     __global tc_u32 *kept;
     tc_u64 at, stride;
-    tc_u32 n, inside;          /* inside: the side of the run under way */
+    tc_u32 n, inside; /* inside: the side of the run under way */
 };
 #define EDT_NONE 0xffffffffu
 #define EDT_IN_LINE(l, i) ((l)->at + (i) * (l)->stride)
@@ -94,7 +94,8 @@ static inline tc_u32 edt_first(const edt_line *l, tc_u32 from)
 {
     tc_u32 u = from;
 
-    while (from > 0 && u < l->n && EDT_SIDE(l, EDT_IN_LINE(l, u)) == EDT_SIDE(l, EDT_IN_LINE(l, from - 1)))
+    while (from > 0 && u < l->n &&
+           EDT_SIDE(l, EDT_IN_LINE(l, u)) == EDT_SIDE(l, EDT_IN_LINE(l, from - 1)))
         u++;
     return u;
 }

@@ -6,8 +6,8 @@
  * own, and leaves the sums of every window. glcm_statistics: features from the
  * sums, and their statistics. glcm_count: the one matrix of a whole ROI.
  *
- * GLCM_WANTED: the set of features, where some are not of the 13. These are taken from a window's histograms where it
- * stands, in double precision, and kept behind its sums.
+ * GLCM_WANTED: the set of features, where some are not of the 13. These are taken from a window's
+ * histograms where it stands, in double precision, and kept behind its sums.
  */
 //! check: -DGLCM_GLOBAL_BINS
 //! check: -DGLCM_SINGLE
@@ -30,8 +30,8 @@
 #include "app/analysis/glcm/more_core.h"
 #endif
 
-/* AHEAD: moves whose pixels are on their way while those before are counted. The histograms leave room for few windows
- * at once, and from each a pixel takes as long as twenty counts. */
+/* AHEAD: moves whose pixels are on their way while those before are counted. The histograms leave
+ * room for few windows at once, and from each a pixel takes as long as twenty counts. */
 #ifdef GLCM_SINGLE
 #define APART(items) 1
 #define PLACE(u, x, y) ((long)(y) * (u)->columns + (x))
@@ -83,8 +83,8 @@ static inline void recount(histograms *h, uint cell, uint count, const int sign)
 {
     CELL(h, cell) = (cell_count)count;
 #ifdef GLCM_NARROW
-    /* Across a multiple of 256: the first place that can be given away or taken. Without branches, which would keep
-     * what follows from beginning. */
+    /* Across a multiple of 256: the first place that can be given away or taken. Without branches,
+     * which would keep what follows from beginning. */
     const uint old = sign > 0 ? NOWHERE : cell, new = sign > 0 ? cell : NOWHERE;
     const bool crosses = (count & 255) == (sign > 0 ? 0 : 255);
     const bool first = h->full[0] == old, second = h->full[1] == old;
@@ -95,25 +95,26 @@ static inline void recount(histograms *h, uint cell, uint count, const int sign)
 #endif
 }
 
-/* What the sums change by when a bin's count goes from k to k+1, by k: fine (f in 2^-60, below 16), of the
- * marginal and of cells, and other (in 2^-fbits), of a+b and |a-b|. */
+/* What the sums change by when a bin's count goes from k to k+1, by k: fine (f in 2^-60, below 16),
+ * of the marginal and of cells, and other (in 2^-fbits), of a+b and |a-b|. */
 typedef struct slide_steps {
     __global const ulong *fine, *other, *idm;
 } slide_steps;
 
 /*
- * The sums of a window that slides: the same as in glcm_sums, from less that is read. As logarithms are additive,
- * f(2k) = 2 f(k) + 2k: cells are kept as the sum of f of their counts, to be doubled, and of what a cell on the
- * diagonal has beyond that 2 is left for each pair, counted in the bin of |a-b| = 0. The upper bits of the fine steps are
- * summed apart, each rounded down to 2^-12: within 2^15 of the exact sum, which glcm_join bears.
+ * The sums of a window that slides: the same as in glcm_sums, from less that is read. As logarithms
+ * are additive, f(2k) = 2 f(k) + 2k: cells are kept as the sum of f of their counts, to be doubled,
+ * and of what a cell on the diagonal has beyond that 2 is left for each pair, counted in the bin of
+ * |a-b| = 0. The upper bits of the fine steps are summed apart, each rounded down to 2^-12: within
+ * 2^15 of the exact sum, which glcm_join bears.
  */
 typedef struct slide_sums {
     ulong cell, marginal, fs, fd, idm;
     uint cell12, marginal12, e2, s1, ss, d1, d2, n;
 } slide_sums;
 
-/* A step of f in 2^-12. Those of counts above 24,000, which only the marginal of a wide window has, are 16 and
- * more: they have begun anew at 0, where there is no other but that of the first. */
+/* A step of f in 2^-12. Those of counts above 24,000, which only the marginal of a wide window has,
+ * are 16 and more: they have begun anew at 0, where there is no other but that of the first. */
 static inline uint coarse(ulong step, uint k)
 {
     uint of = (uint)(step >> (GLCM_F_BITS - GLCM_COARSE_BITS));
@@ -124,12 +125,14 @@ static inline uint coarse(ulong step, uint k)
     return of;
 }
 
-/* The pair of levels p and q enters the window (sign 1) or leaves it (-1). All counts are read before any is
- * written, or each would wait for the one before. */
-static inline void pair_moves(histograms *h, uint p, uint q, const slide_steps *t, slide_sums *s, const int sign)
+/* The pair of levels p and q enters the window (sign 1) or leaves it (-1). All counts are read
+ * before any is written, or each would wait for the one before. */
+static inline void pair_moves(histograms *h, uint p, uint q, const slide_steps *t, slide_sums *s,
+                              const int sign)
 {
 #define STEP(of, by) of = sign > 0 ? (of) + (by) : (of) - (by)
-    const uint a = min(p, q), b = max(p, q), cell = b * (b + 1) / 2 + a, lower = sign < 0, sum = a + b, gap = b - a;
+    const uint a = min(p, q), b = max(p, q), cell = b * (b + 1) / 2 + a, lower = sign < 0,
+               sum = a + b, gap = b - a;
     const uint kc = count_of(h, cell) - lower, ks = BIN(h, 2 * h->levels + sum) - lower;
     const uint kd = BIN(h, h->levels + gap) - lower, ka = BIN(h, a) - lower;
     const uint kb = a == b ? ka + sign : BIN(h, b) - lower;
@@ -171,16 +174,17 @@ static inline void clear_bins(histograms *h)
 /* A window's sums as glcm_sums has them. */
 static inline glcm_sums sums_of(const slide_sums *s, const histograms *h)
 {
-    const ulong diagonal = BIN(h, h->levels), cell12 = 2 * (s->cell12 + (diagonal << GLCM_COARSE_BITS));
+    const ulong diagonal = BIN(h, h->levels),
+                cell12 = 2 * (s->cell12 + (diagonal << GLCM_COARSE_BITS));
 
-    return (glcm_sums){
-        .sum = s->s1 | (ulong)s->ss << GLCM_PACK_SHIFT,
-        .cell = (ulong2)(2 * (s->cell + (diagonal << GLCM_F_BITS)), s->e2 | cell12 << GLCM_E2_BITS),
-        .fs = s->fs,
-        .marginal = (ulong2)(s->marginal, s->marginal12),
-        .fd = s->fd,
-        .difference = (ulong2)(s->d1 | (ulong)s->d2 << GLCM_PACK_SHIFT, s->idm | (ulong)s->n << GLCM_N_SHIFT)
-    };
+    return (glcm_sums){ .sum = s->s1 | (ulong)s->ss << GLCM_PACK_SHIFT,
+                        .cell = (ulong2)(2 * (s->cell + (diagonal << GLCM_F_BITS)),
+                                         s->e2 | cell12 << GLCM_E2_BITS),
+                        .fs = s->fs,
+                        .marginal = (ulong2)(s->marginal, s->marginal12),
+                        .fd = s->fd,
+                        .difference = (ulong2)(s->d1 | (ulong)s->d2 << GLCM_PACK_SHIFT,
+                                               s->idm | (ulong)s->n << GLCM_N_SHIFT) };
 }
 
 static inline void store_sums(__global ulong *words, long windows, const glcm_sums *s)
@@ -208,7 +212,8 @@ static uint largest_entry(const histograms *h)
     return most;
 }
 
-/* The features beyond the 13 of a window that has a pair: as cooc_features and glcm_more_features have them. */
+/* The features beyond the 13 of a window that has a pair: as cooc_features and glcm_more_features
+ * have them. */
 static void store_more(__global ulong *words, long windows, const histograms *h, const glcm_sums *s)
 {
     const uint levels = h->levels;
@@ -245,9 +250,10 @@ static void store_more(__global ulong *words, long windows, const histograms *h,
 }
 #endif
 
-/* The pixels of AHEAD moves from i on, or of the last again: of each the pair that leaves and the one that enters. */
-static inline void fetch(__global const ushort *p, const __local int *moves, int n, int partner, int i,
-                         uint pixels[4 * AHEAD])
+/* The pixels of AHEAD moves from i on, or of the last again: of each the pair that leaves and the
+ * one that enters. */
+static inline void fetch(__global const ushort *p, const __local int *moves, int n, int partner,
+                         int i, uint pixels[4 * AHEAD])
 {
     for (int j = 0; j < AHEAD; j++) {
         const int at = 2 * min(i + j, n - 1), leave = moves[at], enter = moves[at + 1];
@@ -261,14 +267,15 @@ static inline void fetch(__global const ushort *p, const __local int *moves, int
 
 /*
  * Global size: x: rows of windows, rounded up to the group; y: segments of a
- * row, of both all or some; z: the portions listed in `portions`. bins: room for one group (local), or for
- * all groups (global), of `bins` counts of 16 bits a work-item.
+ * row, of both all or some; z: the portions listed in `portions`. bins: room for one group (local),
+ * or for all groups (global), of `bins` counts of 16 bits a work-item.
  */
-__kernel void glcm_slide(__global const glcm_work *all, __global const uint *portions, uint first_portion,
-                         __global const ushort *planes, __global const uchar *roi_planes,
-                         __global const glcm_move *all_moves, __global const ulong *fine, __global const ulong *other,
-                         __global const ulong *idm, __global ulong *all_words, int segment, uint bins,
-                         GLCM_BINS ushort *all_bins)
+__kernel void glcm_slide(__global const glcm_work *all, __global const uint *portions,
+                         uint first_portion, __global const ushort *planes,
+                         __global const uchar *roi_planes, __global const glcm_move *all_moves,
+                         __global const ulong *fine, __global const ulong *other,
+                         __global const ulong *idm, __global ulong *all_words, int segment,
+                         uint bins, GLCM_BINS ushort *all_bins)
 {
     __global const glcm_work *const u = all + portions[first_portion + get_global_id(2)];
     const slide_steps t = { fine, other, idm };
@@ -283,15 +290,15 @@ __kernel void glcm_slide(__global const glcm_work *all, __global const uint *por
     __global ulong *const words = all_words + u->words;
     const bool idle = y >= u->rows || x0 >= x1;
     int from = idle ? x1 : x0, to = x1;
-    __local int near[2 * GLCM_ROWS];    /* where pairs leave, and enter */
+    __local int near[2 * GLCM_ROWS]; /* where pairs leave, and enter */
 
     for (int i = (int)get_local_id(0); i < n_moves; i += (int)items) {
         near[2 * i] = moves[i].leave;
         near[2 * i + 1] = moves[i].enter;
     }
 
-    /* Windows before the first and after the last of the ROI have no pairs. A group's slide in step, so that
-     * neighbours read what lies side by side. */
+    /* Windows before the first and after the last of the ROI have no pairs. A group's slide in
+     * step, so that neighbours read what lies side by side. */
     while (from < to && !roi[(long)from * stride])
         from++;
     while (from < to && !roi[(long)(to - 1) * stride])
@@ -324,16 +331,20 @@ __kernel void glcm_slide(__global const glcm_work *all, __global const uint *por
 
     __global const ushort *p = planes + u->plane + (long)x0 * stride + y;
 #ifdef GLCM_GLOBAL_BINS
-    const size_t group = get_group_id(0)
-        + get_num_groups(0) * (get_group_id(1) + get_num_groups(1) * get_group_id(2));
+    const size_t group =
+        get_group_id(0) +
+        get_num_groups(0) * (get_group_id(1) + get_num_groups(1) * get_group_id(2));
     GLCM_BINS ushort *const of_group = all_bins + group * items * bins;
 #else
     GLCM_BINS ushort *const of_group = all_bins;
 #endif
     histograms h;
     slide_sums s = { 0 };
-    /* Work-items whose counts of 16 bits share a word are half a group apart, so in different warps where it has two. */
-    const uint me = (uint)get_local_id(0), slot = items % 2 > 0 ? me : 2 * me < items ? 2 * me : 2 * me - items + 1;
+    /* Work-items whose counts of 16 bits share a word are half a group apart, so in different warps
+     * where it has two. */
+    const uint me = (uint)get_local_id(0), slot = items % 2 > 0    ? me
+                                                  : 2 * me < items ? 2 * me
+                                                                   : 2 * me - items + 1;
     uint pixels[4 * AHEAD];
 
     h.bins = of_group + slot;
@@ -356,7 +367,7 @@ __kernel void glcm_slide(__global const glcm_work *all, __global const uint *por
                     pair_moves(&h, pixels[2 * k], pixels[2 * k + 1], &t, &s, 1);
         }
     }
-    for (int x = x0; ; x++) {
+    for (int x = x0;; x++) {
         if (*roi) {
             const glcm_sums sums = sums_of(&s, &h);
 
@@ -370,7 +381,8 @@ __kernel void glcm_slide(__global const glcm_work *all, __global const uint *por
         if (x + 1 >= x1)
             break;
         if (u->interior && n_moves > 0) {
-            /* Nothing to ask about a pair. After the last moves of a window come the first of the next. */
+            /* Nothing to ask about a pair. After the last moves of a window come the first of the
+             * next. */
             const int ahead = x + 2 < x1 ? stride : 0;
 
             if (x == x0)
@@ -405,7 +417,7 @@ __kernel void glcm_slide(__global const glcm_work *all, __global const uint *por
     }
 }
 
-/* --- statistics ---------------------------------------------------------------- */
+/* --- statistics ------------------------------------------------------------------------------ */
 
 static inline void load_sums(__global const ulong *words, long windows, glcm_sums *s)
 {
@@ -424,23 +436,26 @@ static inline void load_sums(__global const ulong *words, long windows, glcm_sum
  * block, whose statistics it keeps.
  * partials: [group][GLCM_FEATURES] of each portion, and the windows counted.
  */
-__kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1)))
-void glcm_statistics(__global const glcm_work *all, __global const ulong *all_words,
-                     __global const glcm_divisors *divisors, __global const ulong *f,
-                     __global const ulong *f60, int fbits, __global const ulong *exp_table,
-                     __global glcm_moments *partials, __global uint *counts)
+__kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1))) void glcm_statistics(
+    __global const glcm_work *all, __global const ulong *all_words,
+    __global const glcm_divisors *divisors, __global const ulong *f, __global const ulong *f60,
+    int fbits, __global const ulong *exp_table, __global glcm_moments *partials,
+    __global uint *counts)
 {
-    enum { PARTS = GLCM_GROUP / GLCM_FEATURES };
+    enum {
+        PARTS = GLCM_GROUP / GLCM_FEATURES
+    };
     __local long block[GLCM_FEATURES * GLCM_GROUP];
     __local uchar valid[GLCM_GROUP];
     __local glcm_moments part[PARTS * GLCM_FEATURES];
     __global const glcm_work *const u = all + get_global_id(1);
     const int windows = u->columns * u->rows;
-    const int group_of_portion = (int)(get_global_id(0) / GLCM_GROUP), first = group_of_portion * GLCM_GROUP_WINDOWS;
+    const int group_of_portion = (int)(get_global_id(0) / GLCM_GROUP),
+              first = group_of_portion * GLCM_GROUP_WINDOWS;
     const int last = min(first + GLCM_GROUP_WINDOWS, windows);
     const uint me = (uint)get_local_id(0);
-    const uint my_part = (me >= GLCM_FEATURES) + (me >= 2 * GLCM_FEATURES) + (me >= 3 * GLCM_FEATURES)
-                       + (me >= 4 * GLCM_FEATURES);
+    const uint my_part = (me >= GLCM_FEATURES) + (me >= 2 * GLCM_FEATURES) +
+                         (me >= 3 * GLCM_FEATURES) + (me >= 4 * GLCM_FEATURES);
     const uint my_feature = me - my_part * GLCM_FEATURES;
     glcm_moments mine = GLCM_NO_MOMENTS;
     uint counted = 0;
@@ -502,10 +517,11 @@ void glcm_statistics(__global const glcm_work *all, __global const ulong *all_wo
  * The maps of one portion. Global size: x: rows of windows; y: columns. maps:
  * [planes][height][width]; window (0,0) is at pixel (x0, y0).
  */
-__kernel void glcm_maps(__global const glcm_work *all, uint portion, __global const ulong *all_words,
-                        __global const glcm_divisors *divisors, __global const ulong *f,
-                        __global const ulong *f60, int fbits, __global const ulong *exp_table,
-                        __global float *maps, long map_plane, int map_width)
+__kernel void glcm_maps(__global const glcm_work *all, uint portion,
+                        __global const ulong *all_words, __global const glcm_divisors *divisors,
+                        __global const ulong *f, __global const ulong *f60, int fbits,
+                        __global const ulong *exp_table, __global float *maps, long map_plane,
+                        int map_width)
 {
     __global const glcm_work *const u = all + portion;
     const long x = (long)get_global_id(1), y = (long)get_global_id(0);
@@ -526,17 +542,21 @@ __kernel void glcm_maps(__global const glcm_work *all, uint portion, __global co
 }
 
 #ifdef GLCM_WANTED
-/* The statistics of the features beyond the 13, as glcm_statistics, without what is known from there. */
-__kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1)))
-void glcm_more_statistics(__global const glcm_work *all, __global const ulong *all_words, __global glcm_moments *partials)
+/* The statistics of the features beyond the 13, as glcm_statistics, without what is known from
+ * there. */
+__kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1))) void glcm_more_statistics(
+    __global const glcm_work *all, __global const ulong *all_words, __global glcm_moments *partials)
 {
-    enum { PARTS = GLCM_GROUP / GLCM_MORE };
+    enum {
+        PARTS = GLCM_GROUP / GLCM_MORE
+    };
     __local glcm_moments part[PARTS * GLCM_MORE];
     __global const glcm_work *const u = all + get_global_id(1);
     const long windows = (long)u->columns * u->rows;
     const long group = (long)(get_global_id(0) / GLCM_GROUP);
     const long first = group * GLCM_GROUP_WINDOWS, last = min(first + GLCM_GROUP_WINDOWS, windows);
-    const uint me = (uint)get_local_id(0), my_part = me / GLCM_MORE, my_feature = me - my_part * GLCM_MORE;
+    const uint me = (uint)get_local_id(0), my_part = me / GLCM_MORE,
+               my_feature = me - my_part * GLCM_MORE;
     __global const ulong *const words = all_words + u->words;
     glcm_moments mine = GLCM_NO_MOMENTS;
 
@@ -557,8 +577,9 @@ void glcm_more_statistics(__global const glcm_work *all, __global const ulong *a
 }
 
 /* The maps of these, as glcm_maps. */
-__kernel void glcm_more_maps(__global const glcm_work *all, uint portion, __global const ulong *all_words,
-                             __global float *maps, long map_plane, int map_width)
+__kernel void glcm_more_maps(__global const glcm_work *all, uint portion,
+                             __global const ulong *all_words, __global float *maps, long map_plane,
+                             int map_width)
 {
     __global const glcm_work *const u = all + portion;
     const long x = (long)get_global_id(1), y = (long)get_global_id(0);
@@ -570,19 +591,20 @@ __kernel void glcm_more_maps(__global const glcm_work *all, uint portion, __glob
         return;
     for (uint i = 0; i < GLCM_MORE; i++)
         if (u->map[GLCM_FEATURES + i] >= 0)
-            maps[u->map[GLCM_FEATURES + i] * map_plane + py * map_width + px] =
-                glcm_more_float((tc_i64)words[(GLCM_WORDS + i) * windows], GLCM_FEATURES + i, u->levels);
+            maps[u->map[GLCM_FEATURES + i] * map_plane + py * map_width + px] = glcm_more_float(
+                (tc_i64)words[(GLCM_WORDS + i) * windows], GLCM_FEATURES + i, u->levels);
 }
 #endif
 
-/* --- one matrix of the whole ROI --------------------------------------------------- */
+/* --- one matrix of the whole ROI ------------------------------------------------------------- */
 
 /*
  * Global size: x: rows; y: columns; z: portions. counts: a zeroed matrix for each
  * portion; entry (a,b) with a <= b counts unordered pairs.
  */
 __kernel void glcm_count(__global const glcm_work *all, __global const ushort *planes,
-                         __global const uchar *roi_planes, volatile __global uint *counts, uint matrix_size)
+                         __global const uchar *roi_planes, volatile __global uint *counts,
+                         uint matrix_size)
 {
     __global const glcm_work *const u = all + get_global_id(2);
     volatile __global uint *const matrix = counts + get_global_id(2) * matrix_size;

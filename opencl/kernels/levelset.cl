@@ -40,8 +40,8 @@
 /* Whether the evolution had ended after `done` iterations. Every work-item
  * calls it; word: local memory. A change that is noted by another group
  * meanwhile does not alter the answer. */
-static inline tc_u32 has_ended(volatile __global tc_u32 *ctl, __local tc_u32 *word, tc_u32 first, tc_u32 done,
-                               tc_u32 stop_after)
+static inline tc_u32 has_ended(volatile __global tc_u32 *ctl, __local tc_u32 *word, tc_u32 first,
+                               tc_u32 done, tc_u32 stop_after)
 {
     if (stop_after == 0)
         return 0;
@@ -58,14 +58,14 @@ static inline tc_u32 has_ended(volatile __global tc_u32 *ctl, __local tc_u32 *wo
 #define MET_BAD 2u
 static inline tc_u32 met(float before, float after)
 {
-    return ((before < 0.0f) != (after < 0.0f) ? MET_CHANGE : 0u)
-         | ((as_uint(after) & NOT_FINITE) == NOT_FINITE ? MET_BAD : 0u);
+    return ((before < 0.0f) != (after < 0.0f) ? MET_CHANGE : 0u) |
+           ((as_uint(after) & NOT_FINITE) == NOT_FINITE ? MET_BAD : 0u);
 }
 
 /* Every work-item calls it, with flags in local memory, zeroed, and a barrier
  * since then. */
-static inline void note_motion(volatile __global tc_u32 *ctl, volatile __local tc_u32 *flags, tc_u32 mine,
-                               tc_u32 first, tc_u32 iteration)
+static inline void note_motion(volatile __global tc_u32 *ctl, volatile __local tc_u32 *flags,
+                               tc_u32 mine, tc_u32 first, tc_u32 iteration)
 {
     if (mine != 0)
         atomic_or(flags, mine);
@@ -119,18 +119,21 @@ static inline place tile_at(tc_u32 i, tc_u32 across, tc_u32 down)
  * picture its border. */
 static inline tc_u64 column_at(place c, tc_i32 x, tc_i32 y, tc_u32 nx, tc_u32 ny)
 {
-    return (tc_u64)clamp(c.y + y, 0, (tc_i32)ny - 1) * nx + (tc_u64)clamp(c.x + x, 0, (tc_i32)nx - 1);
+    return (tc_u64)clamp(c.y + y, 0, (tc_i32)ny - 1) * nx +
+           (tc_u64)clamp(c.x + x, 0, (tc_i32)nx - 1);
 }
 
 /* phi in and around the tile at c: each work-item its own column, and some of
  * them one of the border. */
-static inline void load_around(__global const float *phi, __local float *near, place c, tc_i32 lx, tc_i32 ly, SIZES)
+static inline void load_around(__global const float *phi, __local float *near, place c, tc_i32 lx,
+                               tc_i32 ly, SIZES)
 {
     const tc_i32 me = ly * TILE_X + lx, k = me - 2 * (TILE_X + 2);
     const tc_i32 bx = k < 0 ? me % (TILE_X + 2) - 1 : k % 2 == 0 ? -1 : TILE_X;
     const tc_i32 by = k < 0 ? me / (TILE_X + 2) * (TILE_Y + 1) - 1 : k / 2;
     const tc_u64 own = column_at(c, lx, ly, nx, ny), border = column_at(c, bx, by, nx, ny);
-    __local float *const at = near + (ly + 1) * ROW + lx + 1, *const border_at = near + (by + 1) * ROW + bx + 1;
+    __local float *const at = near + (ly + 1) * ROW + lx + 1, *const border_at =
+                                                                  near + (by + 1) * ROW + bx + 1;
 
     for (tc_i32 z = 0; z < TILE_Z + 2; z++) {
         const tc_u64 plane = (tc_u64)clamp(c.z + z - 1, 0, (tc_i32)nz - 1) * nx * ny;
@@ -145,8 +148,8 @@ static inline void load_around(__global const float *phi, __local float *near, p
  * same for the other two axes, along which central differences count if
  * b_inner, c_inner: on the border of their axis they are 0. On the picture's own
  * border the two voxels are the same, and the face is 0. */
-static inline float face(__local const float *at, const tc_i32 up, const tc_i32 b, const tc_i32 c, int b_inner,
-                         int c_inner)
+static inline float face(__local const float *at, const tc_i32 up, const tc_i32 b, const tc_i32 c,
+                         int b_inner, int c_inner)
 {
     const float d = at[up] - at[0];
     const float m = b_inner ? ls_across(at[b], at[-b], at[up + b], at[up - b]) : 0.0f;
@@ -166,25 +169,28 @@ static inline __local const float *in_tile(__local const float *near, tc_i32 x, 
 }
 
 /* The face above the voxel (x, y, z) of the tile at c, from -1 on, along x; y; z. */
-static inline float x_face(__local const float *near, place c, tc_i32 x, tc_i32 y, tc_i32 z, tc_u32 ny, tc_u32 nz)
+static inline float x_face(__local const float *near, place c, tc_i32 x, tc_i32 y, tc_i32 z,
+                           tc_u32 ny, tc_u32 nz)
 {
     return face(in_tile(near, x, y, z), 1, ROW, PLANE, within(c.y + y, ny), within(c.z + z, nz));
 }
 
-static inline float y_face(__local const float *near, place c, tc_i32 x, tc_i32 y, tc_i32 z, tc_u32 nx, tc_u32 nz)
+static inline float y_face(__local const float *near, place c, tc_i32 x, tc_i32 y, tc_i32 z,
+                           tc_u32 nx, tc_u32 nz)
 {
     return face(in_tile(near, x, y, z), ROW, 1, PLANE, within(c.x + x, nx), within(c.z + z, nz));
 }
 
-static inline float z_face(__local const float *near, place c, tc_i32 x, tc_i32 y, tc_i32 z, tc_u32 nx, tc_u32 ny)
+static inline float z_face(__local const float *near, place c, tc_i32 x, tc_i32 y, tc_i32 z,
+                           tc_u32 nx, tc_u32 ny)
 {
     return face(in_tile(near, x, y, z), PLANE, 1, ROW, within(c.x + x, nx), within(c.y + y, ny));
 }
 
 /* The faces along x and y: above each voxel, and below the first ones, which
  * some work-items take besides. */
-static inline void find_faces(__local const float *near, __local float *fx, __local float *fy, place c, tc_i32 lx,
-                              tc_i32 ly, SIZES)
+static inline void find_faces(__local const float *near, __local float *fx, __local float *fy,
+                              place c, tc_i32 lx, tc_i32 ly, SIZES)
 {
     const tc_i32 k = ly * TILE_X + lx - TILE_X * TILE_Z;
 
@@ -202,12 +208,12 @@ static inline void find_faces(__local const float *near, __local float *fx, __lo
  * share them), else group g does tile first + g. `out`: with `move` the next phi;
  * without it U = F |grad phi|, and ctl gets the largest. across, down: tiles
  * along x and y. */
-__kernel __attribute__((reqd_work_group_size(TILE_X, TILE_Y, 1)))
-void levelset_step(__global const float *phi, __global const float *data, __global const float *stop,
-                   __global float *out, volatile __global tc_u32 *ctl, __global const tc_u32 *list, SIZES,
-                   const tc_u32 across, const tc_u32 down, const tc_u32 first, const tc_u32 end, const tc_u32 listed,
-                   const float beta, const float dt, const tc_u32 has_stop, const tc_u32 move, const tc_u32 done,
-                   const tc_u32 stop_after)
+__kernel __attribute__((reqd_work_group_size(TILE_X, TILE_Y, 1))) void levelset_step(
+    __global const float *phi, __global const float *data, __global const float *stop,
+    __global float *out, volatile __global tc_u32 *ctl, __global const tc_u32 *list, SIZES,
+    const tc_u32 across, const tc_u32 down, const tc_u32 first, const tc_u32 end,
+    const tc_u32 listed, const float beta, const float dt, const tc_u32 has_stop, const tc_u32 move,
+    const tc_u32 done, const tc_u32 stop_after)
 {
     __local float near[PLANE * (TILE_Z + 2)], fx[X_FACES], fy[Y_FACES];
     __local tc_u32 word, flags, largest;
@@ -245,7 +251,8 @@ void levelset_step(__global const float *phi, __global const float *data, __glob
 
                 if (has_stop)
                     speed = speed * stop[i];
-                u = ls_motion(speed, at[1] - p, p - at[-1], at[ROW] - p, p - at[-ROW], at[PLANE] - p, p - at[-PLANE]);
+                u = ls_motion(speed, at[1] - p, p - at[-1], at[ROW] - p, p - at[-ROW],
+                              at[PLANE] - p, p - at[-PLANE]);
                 if (move) {
                     const float next = ended ? p : ls_moved(p, dt, u);
 
@@ -271,9 +278,9 @@ void levelset_step(__global const float *phi, __global const float *data, __glob
 }
 
 /* phi += dt U, for voxels [first, last). */
-__kernel __attribute__((reqd_work_group_size(LS_GROUP, 1, 1)))
-void levelset_apply(__global float *phi, __global const float *u, __global tc_u32 *ctl, const tc_u64 first,
-                    const tc_u64 last, const tc_u32 cfl, const float dt, const tc_u32 done, const tc_u32 stop_after)
+__kernel __attribute__((reqd_work_group_size(LS_GROUP, 1, 1))) void levelset_apply(
+    __global float *phi, __global const float *u, __global tc_u32 *ctl, const tc_u64 first,
+    const tc_u64 last, const tc_u32 cfl, const float dt, const tc_u32 done, const tc_u32 stop_after)
 {
     __local tc_u32 word, flags;
     const tc_u32 lid = (tc_u32)get_local_id(0);
@@ -307,12 +314,14 @@ void levelset_apply(__global float *phi, __global const float *u, __global tc_u3
  * the blocks of the list: `listed` is the one in use, `other` the next. */
 
 /* phi += dt U in the listed blocks, or with `all` nothing but a look at every
- * block, of which [first, end) are done; with `renew` also the blocks' bits. Groups share the blocks. */
-__kernel __attribute__((reqd_work_group_size(TILE_X, TILE_Y, 1)))
-void levelset_band_apply(__global float *phi, __global const float *u, volatile __global tc_u32 *ctl,
-                         __global const tc_u32 *list, __global tc_u8 *near, SIZES, BLOCKS, const tc_u32 first,
-                         const tc_u32 end, const tc_u32 listed, const tc_u32 other, const tc_u32 all, const tc_u32 cfl, const float dt, const float band,
-                         const tc_u32 renew, const tc_u32 done, const tc_u32 stop_after)
+ * block, of which [first, end) are done; with `renew` also the blocks' bits. Groups share the
+ * blocks. */
+__kernel __attribute__((reqd_work_group_size(TILE_X, TILE_Y, 1))) void levelset_band_apply(
+    __global float *phi, __global const float *u, volatile __global tc_u32 *ctl,
+    __global const tc_u32 *list, __global tc_u8 *near, SIZES, BLOCKS, const tc_u32 first,
+    const tc_u32 end, const tc_u32 listed, const tc_u32 other, const tc_u32 all, const tc_u32 cfl,
+    const float dt, const float band, const tc_u32 renew, const tc_u32 done,
+    const tc_u32 stop_after)
 {
     __local tc_u32 word, flags, bits;
     const tc_u32 lx = (tc_u32)get_local_id(0), ly = (tc_u32)get_local_id(1), me = ly * TILE_X + lx;
@@ -330,7 +339,8 @@ void levelset_band_apply(__global float *phi, __global const float *u, volatile 
     for (tc_u32 t = first + (tc_u32)get_group_id(0); t < last; t += (tc_u32)get_num_groups(0)) {
         const tc_u32 block = all ? t : list[t];
         const place c = tile_at(block, bx, by);
-        const tc_u32 x = (tc_u32)c.x + lx, y = (tc_u32)c.y + ly, depth = min((tc_u32)TILE_Z, nz - (tc_u32)c.z);
+        const tc_u32 x = (tc_u32)c.x + lx, y = (tc_u32)c.y + ly,
+                     depth = min((tc_u32)TILE_Z, nz - (tc_u32)c.z);
         const tc_u64 at = ((tc_u64)c.z * ny + y) * nx + x;
         float now[TILE_Z];
         tc_u32 found = 0;
@@ -339,7 +349,8 @@ void levelset_band_apply(__global float *phi, __global const float *u, volatile 
             for (tc_u32 z = 0; z < TILE_Z; z++)
                 now[z] = phi[at + min(z, depth - 1) * ((tc_u64)nx * ny)];
             for (tc_u32 z = 0; !all && z < TILE_Z; z++) {
-                const float next = ls_moved(now[z], step, u[at + min(z, depth - 1) * ((tc_u64)nx * ny)]);
+                const float next =
+                    ls_moved(now[z], step, u[at + min(z, depth - 1) * ((tc_u64)nx * ny)]);
 
                 mine |= met(now[z], next);
                 now[z] = next;
@@ -372,13 +383,14 @@ void levelset_band_apply(__global float *phi, __global const float *u, volatile 
 
 /* The active blocks, in any order: each work-item looks at one. `listed` counts
  * them, from 0. */
-__kernel __attribute__((reqd_work_group_size(LS_GROUP, 1, 1)))
-void levelset_list(__global const tc_u8 *near, __global tc_u32 *list, volatile __global tc_u32 *ctl, BLOCKS,
-                   const tc_u32 listed)
+__kernel __attribute__((reqd_work_group_size(LS_GROUP, 1, 1))) void levelset_list(
+    __global const tc_u8 *near, __global tc_u32 *list, volatile __global tc_u32 *ctl, BLOCKS,
+    const tc_u32 listed)
 {
     __local tc_u32 count, from;
     const tc_u32 lid = (tc_u32)get_local_id(0), b = (tc_u32)get_global_id(0);
-    const tc_u32 active = b < bx * by * bz ? ls_active(near, b % bx, b / bx % by, b / bx / by, bx, by, bz) : 0u;
+    const tc_u32 active =
+        b < bx * by * bz ? ls_active(near, b % bx, b / bx % by, b / bx / by, bx, by, bz) : 0u;
     tc_u32 at = 0;
 
     if (lid == 0)
@@ -409,9 +421,9 @@ __kernel void levelset_edt_begin(__global tc_u32 *ctl)
 
 /* Along x: a group for each row (first_row and on), whose sides become bits in
  * local memory; also side[], 1 inside, and which sides there are at all. */
-__kernel __attribute__((reqd_work_group_size(LS_GROUP, 1, 1)))
-void levelset_edt_x(__global const float *phi, __global tc_u32 *d, __global tc_u8 *side, volatile __global tc_u32 *ctl,
-                    const tc_u32 nx, const tc_u64 first_row, __local tc_u32 *bits)
+__kernel __attribute__((reqd_work_group_size(LS_GROUP, 1, 1))) void levelset_edt_x(
+    __global const float *phi, __global tc_u32 *d, __global tc_u8 *side,
+    volatile __global tc_u32 *ctl, const tc_u32 nx, const tc_u64 first_row, __local tc_u32 *bits)
 {
     __local tc_u32 seen;
     const tc_u32 lid = (tc_u32)get_local_id(0);
@@ -443,11 +455,11 @@ void levelset_edt_x(__global const float *phi, __global tc_u32 *d, __global tc_u
 /* Work-items: (x, other). axis: 1 (y) or 2 (z). last: `out` is the new phi, or
  * phi as it is where there is no interface or the evolution has ended; else it
  * is the next d. It may be phi, not d. */
-__kernel __attribute__((reqd_work_group_size(LS_GROUP, 1, 1)))
-void levelset_edt_lines(__global const tc_u32 *restrict d, __global const tc_u8 *restrict side,
-                        __global tc_u32 *restrict kept, __global const float *phi, __global tc_u32 *out,
-                        volatile __global tc_u32 *ctl, SIZES, const tc_u32 first, const tc_u32 axis,
-                        const tc_u32 last, const tc_u32 done, const tc_u32 stop_after)
+__kernel __attribute__((reqd_work_group_size(LS_GROUP, 1, 1))) void levelset_edt_lines(
+    __global const tc_u32 *restrict d, __global const tc_u8 *restrict side,
+    __global tc_u32 *restrict kept, __global const float *phi, __global tc_u32 *out,
+    volatile __global tc_u32 *ctl, SIZES, const tc_u32 first, const tc_u32 axis, const tc_u32 last,
+    const tc_u32 done, const tc_u32 stop_after)
 {
     __local tc_u32 word, sides;
     const tc_u32 x = (tc_u32)get_global_id(0), other = first + (tc_u32)get_global_id(1);

@@ -1,11 +1,11 @@
 /*
- * The texture of small objects on a device. A work-group takes a matrix: of an object in one direction, or
- * (merged) in all; then a work-item takes its features. An object's pixels are runs: z, y, x0, x1 in 16 bits each, from
- * the upper ones down; start[i] is the first run of object i.
+ * The texture of small objects on a device. A work-group takes a matrix: of an object in one
+ * direction, or (merged) in all; then a work-item takes its features. An object's pixels are runs:
+ * z, y, x0, x1 in 16 bits each, from the upper ones down; start[i] is the first run of object i.
  *
- * LEVELS: of grey, as numbers of BITS bits; GROUP: work-items of a group, LANES of which take a run; FEATURES: the set
- * that is wanted. Counts of pairs [2^BITS][2^BITS] are in local memory, or, where they are too many, with GLOBAL_COUNTS in
- * global memory.
+ * LEVELS: of grey, as numbers of BITS bits; GROUP: work-items of a group, LANES of which take a
+ * run; FEATURES: the set that is wanted. Counts of pairs [2^BITS][2^BITS] are in local memory, or,
+ * where they are too many, with GLOBAL_COUNTS in global memory.
  */
 //! check: -DGROUP=64 -DLANES=16 -DPIXEL=uchar -DLEVELS=30 -DBITS=5 -DFEATURES=0x1fff
 //! check: -DGROUP=128 -DLANES=32 -DPIXEL=ushort -DLEVELS=256 -DBITS=8 -DFEATURES=0xffffff -DGLOBAL_COUNTS
@@ -31,7 +31,7 @@
 #define GROUP_ATTRIBUTE __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 #define CELLS (1u << 2 * BITS)
 #define WORDS (OBJ_W_MARGINAL + 4 * LEVELS)
-#define NOT_A_NUMBER as_double(0x7ff8000000000000L)     /* C's NAN */
+#define NOT_A_NUMBER as_double(0x7ff8000000000000L) /* C's NAN */
 
 #define RUN_Z(r) ((tc_i32)((r) >> 48))
 #define RUN_Y(r) ((tc_i32)((r) >> 32 & 0xffff))
@@ -40,8 +40,9 @@
 
 /* Grey levels of the pixels of object first + its group. ends: lo, hi of each. */
 __kernel GROUP_ATTRIBUTE void obj_quantise(__global const PIXEL *grey, __global const tc_u64 *runs,
-                                           __global const tc_u32 *start, __global const tc_u32 *ends,
-                                           __global tc_u8 *level, tc_u32 nx, tc_u32 ny, tc_u32 first)
+                                           __global const tc_u32 *start,
+                                           __global const tc_u32 *ends, __global tc_u8 *level,
+                                           tc_u32 nx, tc_u32 ny, tc_u32 first)
 {
     const tc_u32 object = get_group_id(0), lane = get_local_id(0) % LANES;
     const tc_u32 end = start[first + object + 1];
@@ -57,9 +58,9 @@ __kernel GROUP_ATTRIBUTE void obj_quantise(__global const PIXEL *grey, __global 
 }
 
 /* Pairs of an object in one direction, whose step is (dx, dy, dz). */
-static void count_pairs(__global const tc_u32 *labels, __global const tc_u8 *level, __global const tc_u64 *runs,
-                        tc_u32 begin, tc_u32 end, COUNTS tc_u32 *count, tc_i32 nx, tc_i32 ny, tc_i32 nz, tc_i32 dx,
-                        tc_i32 dy, tc_i32 dz)
+static void count_pairs(__global const tc_u32 *labels, __global const tc_u8 *level,
+                        __global const tc_u64 *runs, tc_u32 begin, tc_u32 end, COUNTS tc_u32 *count,
+                        tc_i32 nx, tc_i32 ny, tc_i32 nz, tc_i32 dx, tc_i32 dy, tc_i32 dz)
 {
     const tc_i32 lane = get_local_id(0) % LANES;
 
@@ -91,7 +92,8 @@ typedef struct obj_part {
 } obj_part;
 
 /* An entry of the matrix, twice off the diagonal: as cooc_add has it. */
-static void add_cell(obj_part *p, tc_u32 a, tc_u32 b, tc_u32 k, __global const tc_u128 *logs, tc_u32 n_logs)
+static void add_cell(obj_part *p, tc_u32 a, tc_u32 b, tc_u32 k, __global const tc_u128 *logs,
+                     tc_u32 n_logs)
 {
     const tc_u64 entry = a == b ? 2 * (tc_u64)k : k, times = a == b ? 1 : 2;
     const tc_u128 log = k_log2_k(logs, n_logs, entry);
@@ -103,11 +105,13 @@ static void add_cell(obj_part *p, tc_u32 a, tc_u32 b, tc_u32 k, __global const t
 }
 
 /* logs: k log2 k in 2^-80. counts: of each group, with GLOBAL_COUNTS. out: [groups][WORDS]. */
-__kernel GROUP_ATTRIBUTE void obj_matrices(__global const tc_u32 *labels, __global const tc_u8 *level,
-                                           __global const tc_u64 *runs, __global const tc_u32 *start,
-                                           __global const tc_u128 *logs, tc_u32 n_logs, __global tc_u32 *counts,
-                                           __global tc_u32 *out, tc_i32 nx, tc_i32 ny, tc_i32 nz, tc_u32 first,
-                                           tc_i32 distance, tc_u32 directions, tc_u32 merge)
+__kernel GROUP_ATTRIBUTE void obj_matrices(__global const tc_u32 *labels,
+                                           __global const tc_u8 *level, __global const tc_u64 *runs,
+                                           __global const tc_u32 *start,
+                                           __global const tc_u128 *logs, tc_u32 n_logs,
+                                           __global tc_u32 *counts, __global tc_u32 *out, tc_i32 nx,
+                                           tc_i32 ny, tc_i32 nz, tc_u32 first, tc_i32 distance,
+                                           tc_u32 directions, tc_u32 merge)
 {
     const tc_u32 item = get_local_id(0), matrices = merge ? 1 : directions;
     const tc_u32 nth = (tc_u32)get_group_id(0) / matrices, object = first + nth;
@@ -128,9 +132,12 @@ __kernel GROUP_ATTRIBUTE void obj_matrices(__global const tc_u32 *labels, __glob
     for (tc_u32 i = item; i < 4 * LEVELS; i += GROUP)
         histogram[i] = 0;
     barrier(CLK_LOCAL_MEM_FENCE | COUNTS_FENCE);
-    for (tc_u32 d = merge ? 0 : (tc_u32)get_group_id(0) - nth * matrices, n = merge ? directions : 1; n > 0; d++, n--)
+    for (tc_u32 d = merge ? 0 : (tc_u32)get_group_id(0) - nth * matrices,
+                n = merge ? directions : 1;
+         n > 0; d++, n--)
         count_pairs(labels, level, runs, start[object], start[object + 1], count, nx, ny, nz,
-                    obj_directions[d][0] * distance, obj_directions[d][1] * distance, obj_directions[d][2] * distance);
+                    obj_directions[d][0] * distance, obj_directions[d][1] * distance,
+                    obj_directions[d][2] * distance);
     barrier(CLK_LOCAL_MEM_FENCE | COUNTS_FENCE);
     for (tc_u32 i = item; i < CELLS; i += GROUP) {
         const tc_u32 k = count[i], a = i >> BITS, b = i & ((1 << BITS) - 1);
@@ -177,8 +184,8 @@ static tc_u64 two_words(__global const tc_u32 *words)
 }
 
 /* What the histograms of a + b, of |a - b| and of single levels tell, as cooc_features has it. */
-static void add_histograms(__global const tc_u32 *marginal, __global const tc_u128 *logs, tc_u32 n_logs, cooc_totals *t,
-                           cooc_weights *w)
+static void add_histograms(__global const tc_u32 *marginal, __global const tc_u128 *logs,
+                           tc_u32 n_logs, cooc_totals *t, cooc_weights *w)
 {
     __global const tc_u32 *const sum = marginal + LEVELS, *const difference = marginal + 3 * LEVELS;
     double mean;
@@ -202,9 +209,10 @@ static void add_histograms(__global const tc_u32 *marginal, __global const tc_u1
         cooc_sum(w, k, sum[k], mean);
 }
 
-/* A work-item takes a matrix. out: [matrices][features that are wanted]; NaN where it has no pair. */
-__kernel void obj_features(__global const tc_u32 *sums, __global const tc_u128 *logs, tc_u32 n_logs, tc_u32 matrices,
-                           __global double *out)
+/* A work-item takes a matrix. out: [matrices][features that are wanted]; NaN where it has no
+ * pair. */
+__kernel void obj_features(__global const tc_u32 *sums, __global const tc_u128 *logs, tc_u32 n_logs,
+                           tc_u32 matrices, __global double *out)
 {
     const tc_u32 matrix = (tc_u32)get_global_id(0);
     __global const tc_u32 *const words = sums + (size_t)matrix * WORDS;
@@ -225,17 +233,20 @@ __kernel void obj_features(__global const tc_u32 *sums, __global const tc_u128 *
     t.cells = tc_wide(two_words(words + OBJ_W_K_LOG_K + 2), two_words(words + OBJ_W_K_LOG_K));
     add_histograms(words + OBJ_W_MARGINAL, logs, n_logs, &t, &w);
     cooc_plain_features(&t, &w, feature);
-    cooc_entropies(&t, k_log2_k(logs, n_logs, 2 * t.pairs), k_log2_k(logs, n_logs, t.pairs), feature);
+    cooc_entropies(&t, k_log2_k(logs, n_logs, 2 * t.pairs), k_log2_k(logs, n_logs, t.pairs),
+                   feature);
     for (tc_u32 f = 0; f < COOC_FEATURES; f++)
         if (COOC_HAS(FEATURES, f))
             *out++ = feature[f];
 }
 
-/* Averages over an object's matrices, of those that have a pair. A work-item takes a feature of an object, of which there are
- * n in all. */
-__kernel void obj_average(__global const double *features, tc_u32 matrices, tc_u32 n, __global double *out)
+/* Averages over an object's matrices, of those that have a pair. A work-item takes a feature of an
+ * object, of which there are n in all. */
+__kernel void obj_average(__global const double *features, tc_u32 matrices, tc_u32 n,
+                          __global double *out)
 {
-    const tc_u32 item = (tc_u32)get_global_id(0), wanted = popcount((tc_u32)FEATURES), object = item / wanted;
+    const tc_u32 item = (tc_u32)get_global_id(0), wanted = popcount((tc_u32)FEATURES),
+                 object = item / wanted;
     __global const double *const of = features + (size_t)object * matrices * wanted;
     double sum = 0;
     tc_u32 directions = 0;

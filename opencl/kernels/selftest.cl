@@ -3,8 +3,8 @@
 #include "opencl/kernels/selftest_core.h"
 
 /* out: ST_INTEGERS results per work-item. */
-__kernel __attribute__((reqd_work_group_size(ST_GROUP, 1, 1)))
-void selftest_integers(__global tc_u64 *out)
+__kernel __attribute__((reqd_work_group_size(ST_GROUP, 1, 1))) void selftest_integers(
+    __global tc_u64 *out)
 {
     const tc_u32 i = (tc_u32)get_global_id(0);
     for (tc_u32 k = 0; k < ST_INTEGERS; k++)
@@ -16,8 +16,8 @@ void selftest_integers(__global tc_u64 *out)
  * the atomics gave back (it telescopes to the same number in any order), the
  * least and the largest hash, their exclusive or.
  */
-__kernel __attribute__((reqd_work_group_size(ST_GROUP, 1, 1)))
-void selftest_atomics(volatile __global tc_u32 *bins, __local tc_u32 *scratch)
+__kernel __attribute__((reqd_work_group_size(ST_GROUP, 1, 1))) void selftest_atomics(
+    volatile __global tc_u32 *bins, __local tc_u32 *scratch)
 {
     volatile __local tc_u32 *local_bins = scratch;
     volatile __global tc_u32 *totals = bins + ST_GROUPS * ST_BINS;
@@ -38,8 +38,8 @@ void selftest_atomics(volatile __global tc_u32 *bins, __local tc_u32 *scratch)
 }
 
 /* out: ST_FLOATS results per work-item, as bits. */
-__kernel __attribute__((reqd_work_group_size(ST_GROUP, 1, 1)))
-void selftest_floats(__global tc_u32 *out)
+__kernel __attribute__((reqd_work_group_size(ST_GROUP, 1, 1))) void selftest_floats(
+    __global tc_u32 *out)
 {
     const tc_u32 i = (tc_u32)get_global_id(0);
     const float a = as_float(st_float_bits(i, 0)), b = as_float(st_float_bits(i, 1));

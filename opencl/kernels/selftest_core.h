@@ -55,7 +55,8 @@ TC_INLINE tc_u64 st_integer(tc_u32 i, tc_u32 k)
 TC_INLINE tc_u32 st_float_bits(tc_u32 i, tc_u32 which)
 {
     const tc_u32 r = (tc_u32)(st_mix(i * 2 + which) >> 32);
-    const tc_u32 exponent = which == 0 ? (i % 4 == 0 ? 0 : 64 + (r >> 24) % 64) : 100 + (r >> 24) % 55;
+    const tc_u32 exponent =
+        which == 0 ? (i % 4 == 0 ? 0 : 64 + (r >> 24) % 64) : 100 + (r >> 24) % 55;
     return (r & 0x7fffffu) | (exponent << 23);
 }
 

@@ -35,14 +35,14 @@
 
 #define TX_LOG 5
 #define TY_LOG 3
-#define ROWS (VOL_TY * VOL_TZ)            /* of a tile; they are numbered z * VOL_TY + y */
+#define ROWS (VOL_TY * VOL_TZ) /* of a tile; they are numbered z * VOL_TY + y */
 #define GROUP_ATTRIBUTE __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 #include "opencl/kernels/volume_table.h"
 
 /* Eight bits of the mask; along x: bytes of a row, along y: rows, from pixel_row of the pixels and
  * first_row of the mask on. */
-__kernel GROUP_ATTRIBUTE void vol_mask(__global const PIXEL *pixels, __global uchar *mask, int nx, int stride,
-                                       uint pixel_row, uint first_row, uint threshold)
+__kernel GROUP_ATTRIBUTE void vol_mask(__global const PIXEL *pixels, __global uchar *mask, int nx,
+                                       int stride, uint pixel_row, uint first_row, uint threshold)
 {
     const int at = (int)get_global_id(0), x0 = at * 8, n = min(8, nx - x0);
     const size_t row = get_global_id(1);
@@ -65,7 +65,7 @@ __kernel GROUP_ATTRIBUTE void vol_mask(__global const PIXEL *pixels, __global uc
     mask[(first_row + row) * 4 * stride + at] = (uchar)bits;
 }
 
-/* --- parts ------------------------------------------------------------------------ */
+/* --- parts ----------------------------------------------------------------------------------- */
 
 /*
  * Tiles: along x, y, z, from tile layer first_layer on. used: parts that there are,
@@ -73,9 +73,11 @@ __kernel GROUP_ATTRIBUTE void vol_mask(__global const PIXEL *pixels, __global uc
  * stack before this slab, and in all. through: slices are connected. Tiles
  * without or full of membrane are done as a whole.
  */
-__kernel GROUP_ATTRIBUTE void vol_tiles(__global const uint *mask, __global int *plane, volatile __global int *used,
-                                        __global int *link, __global int *first, int room, int nx, int ny, int nz,
-                                        int stride, int first_layer, int z_before, int z_all, int through)
+__kernel GROUP_ATTRIBUTE void vol_tiles(__global const uint *mask, __global int *plane,
+                                        volatile __global int *used, __global int *link,
+                                        __global int *first, int room, int nx, int ny, int nz,
+                                        int stride, int first_layer, int z_before, int z_all,
+                                        int through)
 {
     volatile __local int node[1 + VOL_TX * ROWS];
     __local uint rows[ROWS];
@@ -84,14 +86,15 @@ __kernel GROUP_ATTRIBUTE void vol_tiles(__global const uint *mask, __global int 
     const int me = (int)get_local_id(0);
     const int x0 = (int)get_group_id(0) * VOL_TX, y0 = (int)get_group_id(1) * VOL_TY;
     const int z0 = ((int)get_group_id(2) + first_layer) * VOL_TZ;
-    const int right = nx - 1 - x0;        /* the bit of the border, if < 32 */
+    const int right = nx - 1 - x0; /* the bit of the border, if < 32 */
 
     if (me == 0)
         parts = some = gaps = 0;
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int row = me; row < ROWS; row += GROUP) {
         const int y = y0 + (row & (VOL_TY - 1)), z = z0 + (row >> TY_LOG);
-        const uint word = y < ny && z < nz ? mask[((size_t)z * ny + y) * stride + get_group_id(0)] : 0;
+        const uint word =
+            y < ny && z < nz ? mask[((size_t)z * ny + y) * stride + get_group_id(0)] : 0;
 
         rows[row] = word;
         if (word != 0)
@@ -113,14 +116,17 @@ __kernel GROUP_ATTRIBUTE void vol_tiles(__global const uint *mask, __global int 
         for (uint left = starts_of(word) & (0xffu << 8 * (k & 3)); left != 0; left &= left - 1) {
             const int x = lowest(left);
 
-            node[1 + 32 * row + x] = vol_is_border_run(edge, x0 + x, x == last ? nx : 0, nx) ? 0 : 1 + 32 * row + x;
+            node[1 + 32 * row + x] =
+                vol_is_border_run(edge, x0 + x, x == last ? nx : 0, nx) ? 0 : 1 + 32 * row + x;
         }
     }
     if (me == 0)
         node[0] = 0;
     if (me == 0 && plain)
         node[1] = x0 == 0 || right < VOL_TX || y0 == 0 || y0 + VOL_TY == ny || z_before + z0 == 0 ||
-                  z_before + z0 + VOL_TZ == z_all ? 0 : 1;
+                          z_before + z0 + VOL_TZ == z_all
+                      ? 0
+                      : 1;
     barrier(CLK_LOCAL_MEM_FENCE);
     /* With the row above and the row before. (Two calls instead of a loop come out wrong
      * with PoCL 3.1.) Once for each stretch that two rows share. */
@@ -143,7 +149,8 @@ __kernel GROUP_ATTRIBUTE void vol_tiles(__global const uint *mask, __global int 
     barrier(CLK_LOCAL_MEM_FENCE);
     /* Roots get numbers, which are < 0 as no link is. */
     for (int k = me; k < (plain ? some : bytes); k += GROUP)
-        for (uint left = starts_of(rows[k >> 2]) & (0xffu << 8 * (k & 3)); left != 0; left &= left - 1) {
+        for (uint left = starts_of(rows[k >> 2]) & (0xffu << 8 * (k & 3)); left != 0;
+             left &= left - 1) {
             const int i = 1 + 32 * (k >> 2) + lowest(left);
 
             if (node[i] == i)
@@ -156,7 +163,8 @@ __kernel GROUP_ATTRIBUTE void vol_tiles(__global const uint *mask, __global int 
         link[0] = 0;
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int k = me; k < VOL_TX * ROWS; k += GROUP) {
-        const int row = k >> TX_LOG, x = k & (VOL_TX - 1), y = y0 + (row & (VOL_TY - 1)), z = z0 + (row >> TY_LOG);
+        const int row = k >> TX_LOG, x = k & (VOL_TX - 1), y = y0 + (row & (VOL_TY - 1)),
+                  z = z0 + (row >> TY_LOG);
         const size_t at = ((size_t)z * ny + y) * nx + x0 + x;
         int part = -1;
 
@@ -179,7 +187,7 @@ __kernel GROUP_ATTRIBUTE void vol_tiles(__global const uint *mask, __global int 
     }
 }
 
-/* --- where tiles meet --------------------------------------------------------------- */
+/* --- where tiles meet ------------------------------------------------------------------------ */
 
 /* A word of the mask's row y in slice z. */
 static uint word_of(__global const uint *mask, int ny, int stride, int word, int y, int z)
@@ -194,8 +202,8 @@ static uint word_of(__global const uint *mask, int ny, int stride, int word, int
  * before in the same tile has the same stretch beginning.
  */
 __kernel GROUP_ATTRIBUTE void vol_join(__global const uint *mask, __global const int *plane,
-                                       volatile __global int *link, int nx, int ny, int stride, int first_z,
-                                       int through)
+                                       volatile __global int *link, int nx, int ny, int stride,
+                                       int first_z, int through)
 {
     const int at = (int)get_global_id(0), z = first_z + (int)get_global_id(1);
     const int y = at / stride, tile = at - y * stride;
@@ -207,7 +215,9 @@ __kernel GROUP_ATTRIBUTE void vol_join(__global const uint *mask, __global const
 
     for (int d = 0; d < 3; d++) {
         const int dx = d == 0, dy = d == 1, dz = d == 2;
-        const int there = d == 0 ? tile > 0 : d == 1 ? !above && y > 0 : through && !before && z > 0;
+        const int there = d == 0   ? tile > 0
+                          : d == 1 ? !above && y > 0
+                                   : through && !before && z > 0;
         uint both = 0;
 
         if (!there)
@@ -232,12 +242,13 @@ __kernel GROUP_ATTRIBUTE void vol_join(__global const uint *mask, __global const
         for (; both != 0; both &= both - 1) {
             const size_t i = ((size_t)z * ny + y) * nx + 32 * tile + lowest(both);
 
-            uf_union_shared(link, plane[i], plane[i - dx - (dy ? nx : 0) - (dz ? (size_t)nx * ny : 0)]);
+            uf_union_shared(link, plane[i],
+                            plane[i - dx - (dy ? nx : 0) - (dz ? (size_t)nx * ny : 0)]);
         }
     }
 }
 
-/* --- labels ------------------------------------------------------------------------- */
+/* --- labels ---------------------------------------------------------------------------------- */
 
 __kernel GROUP_ATTRIBUTE void vol_roots(__global const int *link, __global int *root, int parts)
 {
@@ -252,7 +263,8 @@ __kernel GROUP_ATTRIBUTE void vol_roots(__global const int *link, __global int *
 }
 
 /* Clears the links of parts, and words of the mask. */
-__kernel GROUP_ATTRIBUTE void vol_clear(__global int *link, __global uint *mask, int parts, uint words)
+__kernel GROUP_ATTRIBUTE void vol_clear(__global int *link, __global uint *mask, int parts,
+                                        uint words)
 {
     const size_t i = get_global_id(0);
 
@@ -281,7 +293,8 @@ __kernel GROUP_ATTRIBUTE void vol_mark(__global const int *least, __global const
 }
 
 /* Bits in VOL_CHUNK words, a work-item each. */
-__kernel GROUP_ATTRIBUTE void vol_count(__global const uint *mask, __global int *counts, uint words, int chunks)
+__kernel GROUP_ATTRIBUTE void vol_count(__global const uint *mask, __global int *counts, uint words,
+                                        int chunks)
 {
     const int chunk = (int)get_global_id(0);
     uint sum = 0;
@@ -328,8 +341,8 @@ __kernel GROUP_ATTRIBUTE void vol_scan(__global int *counts, int chunks)
  * outside; else they get the cell's label, and `outside` for the outside.
  */
 __kernel GROUP_ATTRIBUTE void vol_give(__global const int *least, __global const int *root,
-                                       __global const uint *mask, __global const int *counts, __global int *given,
-                                       int parts, int numbers, int outside)
+                                       __global const uint *mask, __global const int *counts,
+                                       __global int *given, int parts, int numbers, int outside)
 {
     const int p = (int)get_global_id(0);
 
@@ -354,8 +367,9 @@ __kernel GROUP_ATTRIBUTE void vol_give(__global const int *least, __global const
 
 /* Voxels [first, end) are given what their parts are; membrane 0. totals: membrane and
  * outside. */
-__kernel GROUP_ATTRIBUTE void vol_paint(__global int *plane, __global const int *given, volatile __global int *totals,
-                                        uint first, uint end, int outside)
+__kernel GROUP_ATTRIBUTE void vol_paint(__global int *plane, __global const int *given,
+                                        volatile __global int *totals, uint first, uint end,
+                                        int outside)
 {
     volatile __local int sums[2];
     const int me = (int)get_local_id(0);

@@ -38,17 +38,19 @@ static void add_part(volatile __global uint *table, uint label, uint z, vol_part
     atomic_max(&row[VOL_HI + 2], p.hi_x);
 }
 
-/* Cells of the tile of GROUP x VOL_DOWN voxels of a slice that a work-group has, in local memory: a cell has the
- * place of its label modulo PLACES; if another has taken it, its voxels go to the table. Sums count from the tile's
- * corner. */
+/* Cells of the tile of GROUP x VOL_DOWN voxels of a slice that a work-group has, in local memory: a
+ * cell has the place of its label modulo PLACES; if another has taken it, its voxels go to the
+ * table. Sums count from the tile's corner. */
 #define PLACES 64
 
-/* Adds the cells (labels > 0) of slices from first_z on to the table; along x: voxels, along y: stretches of VOL_DOWN
- * rows, along z: slices. A work-item goes down its column, and adds once for every stretch of one cell. */
-__kernel GROUP_ATTRIBUTE void vol_measure(__global const int *labels, volatile __global uint *table, int nx, int ny,
-                                          int first_z)
+/* Adds the cells (labels > 0) of slices from first_z on to the table; along x: voxels, along y:
+ * stretches of VOL_DOWN rows, along z: slices. A work-item goes down its column, and adds once for
+ * every stretch of one cell. */
+__kernel GROUP_ATTRIBUTE void vol_measure(__global const int *labels, volatile __global uint *table,
+                                          int nx, int ny, int first_z)
 {
-    volatile __local uint owner[PLACES], voxels[PLACES], sum[2][PLACES], lo[2][PLACES], hi[2][PLACES];
+    volatile __local uint owner[PLACES], voxels[PLACES], sum[2][PLACES], lo[2][PLACES],
+        hi[2][PLACES];
     const int me = (int)get_local_id(0), x = (int)get_global_id(0), x0 = x - me;
     const int y0 = (int)get_global_id(1) * VOL_DOWN, end = min(y0 + VOL_DOWN, ny);
     const uint z = (uint)first_z + (uint)get_global_id(2);
@@ -70,12 +72,14 @@ __kernel GROUP_ATTRIBUTE void vol_measure(__global const int *labels, volatile _
         while (y < end && column[(size_t)y * nx] == label);
         if (label <= 0)
             continue;
-        const uint n = (uint)(y - from), down = (uint)(from - y0 + y - 1 - y0) * n / 2, p = (uint)label % PLACES;
+        const uint n = (uint)(y - from), down = (uint)(from - y0 + y - 1 - y0) * n / 2,
+                   p = (uint)label % PLACES;
         const uint before = atomic_cmpxchg(&owner[p], 0, (uint)label);
 
         if (before != 0 && before != (uint)label) {
-            add_part(table, (uint)label, z, (vol_part){ n, (uint)from, (uint)x, (uint)y, (uint)x + 1,
-                                                        (ulong)y0 * n + down, (ulong)x * n });
+            add_part(table, (uint)label, z,
+                     (vol_part){ n, (uint)from, (uint)x, (uint)y, (uint)x + 1, (ulong)y0 * n + down,
+                                 (ulong)x * n });
             continue;
         }
         atomic_add(&voxels[p], n);
@@ -89,8 +93,10 @@ __kernel GROUP_ATTRIBUTE void vol_measure(__global const int *labels, volatile _
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int p = me; p < PLACES; p += GROUP)
         if (owner[p] != 0)
-            add_part(table, owner[p], z, (vol_part){ voxels[p], lo[0][p], lo[1][p], hi[0][p], hi[1][p],
-                                                     (ulong)y0 * voxels[p] + sum[0][p], (ulong)x0 * voxels[p] + sum[1][p] });
+            add_part(table, owner[p], z,
+                     (vol_part){ voxels[p], lo[0][p], lo[1][p], hi[0][p], hi[1][p],
+                                 (ulong)y0 * voxels[p] + sum[0][p],
+                                 (ulong)x0 * voxels[p] + sum[1][p] });
 }
 
 #endif

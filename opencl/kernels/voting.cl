@@ -12,20 +12,20 @@
 #define PIXEL uchar
 #endif
 #ifndef TILE_ROWS
-#define TILE_ROWS 8             /* of a tile whose votes a group sums; divides GROUP */
+#define TILE_ROWS 8 /* of a tile whose votes a group sums; divides GROUP */
 #endif
-#define SEGMENT 256             /* its pixels along x */
+#define SEGMENT 256 /* its pixels along x */
 #define LINE (SEGMENT + 1)
-#define ALONG 32                /* work-items that stand side by side along x */
+#define ALONG 32 /* work-items that stand side by side along x */
 
 static inline int clamped(int i, int n)
 {
     return clamp(i, 0, n - 1);
 }
 
-/* --- blur: rows first + [0, size of the launch) of slices z + [0, its depth), to out[slices][rows][nx];
- * three passes. Rows outside the picture are left out by the first and not asked for
- * by the second. --------------------------------------------------------------- */
+/* --- blur: rows first + [0, size of the launch) of slices z + [0, its depth), to
+ * out[slices][rows][nx]; three passes. Rows outside the picture are left out by the first and not
+ * asked for by the second. --------------------------------------------------------------- */
 
 /* Rows of the launch before this work-item's. */
 static inline size_t launch_row(void)
@@ -33,8 +33,8 @@ static inline size_t launch_row(void)
     return get_global_id(2) * get_global_size(1) + get_global_id(1);
 }
 
-__kernel void voting_blur_z(__constant voting_shape *s, __global const PIXEL *pixels, __global tc_u32 *out, int z,
-                            int first, tc_u32 in_first)
+__kernel void voting_blur_z(__constant voting_shape *s, __global const PIXEL *pixels,
+                            __global tc_u32 *out, int z, int first, tc_u32 in_first)
 {
     const int x = (int)get_global_id(0), y = first + (int)get_global_id(1);
     tc_u32 sum = 0;
@@ -51,21 +51,25 @@ __kernel void voting_blur_z(__constant voting_shape *s, __global const PIXEL *pi
 }
 
 /* in: of each slice rows from first - half on, and as many behind. */
-__kernel void voting_blur_y(__constant voting_shape *s, __global const tc_u32 *in, __global tc_u32 *out, int first)
+__kernel void voting_blur_y(__constant voting_shape *s, __global const tc_u32 *in,
+                            __global tc_u32 *out, int first)
 {
     const int x = (int)get_global_id(0), y = first + (int)get_global_id(1), h = s->taps[1];
-    __global const tc_u32 *const slice = in + get_global_id(2) * (get_global_size(1) + 2 * h) * s->n[2];
+    __global const tc_u32 *const slice =
+        in + get_global_id(2) * (get_global_size(1) + 2 * h) * s->n[2];
     tc_u32 sum = 0;
 
     if (x >= s->n[2])
         return;
     for (int i = -h; i <= h; i++)
-        sum += s->blur[1][abs(i)] * slice[(size_t)(clamped(y + i, s->n[1]) - first + h) * s->n[2] + x];
+        sum +=
+            s->blur[1][abs(i)] * slice[(size_t)(clamped(y + i, s->n[1]) - first + h) * s->n[2] + x];
     out[launch_row() * s->n[2] + x] = VOTING_ROUND_NEXT(sum);
 }
 
 /* out: a plane; row: where in it the first row goes. */
-__kernel void voting_blur_x(__constant voting_shape *s, __global const tc_u32 *in, __global tc_u32 *out, tc_u32 row)
+__kernel void voting_blur_x(__constant voting_shape *s, __global const tc_u32 *in,
+                            __global tc_u32 *out, tc_u32 row)
 {
     const int x = (int)get_global_id(0), h = s->taps[2];
     const size_t from = launch_row() * s->n[2];
@@ -78,11 +82,11 @@ __kernel void voting_blur_x(__constant voting_shape *s, __global const tc_u32 *i
     out[(size_t)row * s->n[2] + from + x] = VOTING_ROUND_NEXT(sum);
 }
 
-/* --- voters ------------------------------------------------------------------------- */
+/* --- voters ---------------------------------------------------------------------------------- */
 
 __kernel void voting_voters(__constant voting_shape *s, __global const tc_u32 *blurred,
-                            __global const ushort *dir_of_code, __global tc_u32 *voters, tc_u32 first,
-                            tc_u32 in_first, tc_u32 out_first)
+                            __global const ushort *dir_of_code, __global tc_u32 *voters,
+                            tc_u32 first, tc_u32 in_first, tc_u32 out_first)
 {
     const int x = (int)get_global_id(0), row = (int)(first + get_global_id(1));
     const int nx = s->n[2], ny = s->n[1], z = row / ny, y = row - z * ny;
@@ -94,7 +98,7 @@ __kernel void voting_voters(__constant voting_shape *s, __global const tc_u32 *b
     voters[(size_t)(row - out_first) * nx + x] = voting_voter(s, g, dir_of_code);
 }
 
-/* --- vote: a group sums a tile: a segment of some rows of a slice -------------------------- */
+/* --- vote: a group sums a tile: a segment of some rows of a slice ---------------------------- */
 
 /* Adds a span of a row of the tile. */
 static inline void add_span(volatile __local tc_u32 *line, tc_u32 weight, int x, voting_span span)
@@ -110,13 +114,14 @@ static inline void add_span(volatile __local tc_u32 *line, tc_u32 weight, int x,
 
 /* Adds the voters of a row, which lies `above` rows before the tile's first, to the
  * tile, which is dz slices further. rows: of the layer. */
-static inline void add_row(__constant voting_shape *s, __global const tc_u32 *row, __global const voting_span *spans,
-                           __global const voting_span *rows, int dz, int above, int n_rows, int from, int to, int start,
+static inline void add_row(__constant voting_shape *s, __global const tc_u32 *row,
+                           __global const voting_span *spans, __global const voting_span *rows,
+                           int dz, int above, int n_rows, int from, int to, int start,
                            volatile __local tc_u32 *sums)
 {
     const int ry = s->reach[1];
 
-    tc_u32 next = from < to ? row[from] : 0;     /* read ahead */
+    tc_u32 next = from < to ? row[from] : 0; /* read ahead */
 
     for (int x = from; x < to; x += ALONG) {
         const tc_u32 voter = next, weight = VOTING_WEIGHT(voter);
@@ -147,11 +152,12 @@ static inline void add_row(__constant voting_shape *s, __global const tc_u32 *ro
     }
 }
 
-/* Differences to sums: a work-item has a part of a row, and adds what is before it. Side by side they have
- * different rows, which lie in different banks. */
+/* Differences to sums: a work-item has a part of a row, and adds what is before it. Side by side
+ * they have different rows, which lie in different banks. */
 static inline void to_sums(uint me, __local tc_u32 *sums, __local tc_u32 *parts)
 {
-    const int length = SEGMENT / (GROUP / TILE_ROWS), row = (int)(me % TILE_ROWS), part = (int)(me / TILE_ROWS);
+    const int length = SEGMENT / (GROUP / TILE_ROWS), row = (int)(me % TILE_ROWS),
+              part = (int)(me / TILE_ROWS);
     __local tc_u32 *const mine = sums + row * LINE + part * length;
     tc_u32 sum = 0;
 
@@ -168,14 +174,14 @@ static inline void to_sums(uint me, __local tc_u32 *sums, __local tc_u32 *parts)
 }
 
 /* Rows [y_first, y_end) of the slices from z_first on, as many as the launch is deep. */
-__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void voting_vote(__constant voting_shape *s, __global const tc_u32 *voters, __global const voting_span *spans,
-                 __global const voting_span *rows, __global tc_u32 *votes, int z_first, int y_first, int y_end,
-                 tc_u32 in_first, tc_u32 out_first)
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void voting_vote(
+    __constant voting_shape *s, __global const tc_u32 *voters, __global const voting_span *spans,
+    __global const voting_span *rows, __global tc_u32 *votes, int z_first, int y_first, int y_end,
+    tc_u32 in_first, tc_u32 out_first)
 {
     __local tc_u32 sums[TILE_ROWS * LINE];
     __local tc_u32 parts[GROUP];
-    const uint me = (uint)get_local_id(0);     /* unsigned: quotients are shifts */
+    const uint me = (uint)get_local_id(0); /* unsigned: quotients are shifts */
     const int start = (int)get_group_id(0) * SEGMENT;
     const int z = z_first + (int)get_group_id(2), y0 = y_first + (int)get_group_id(1) * TILE_ROWS;
     const int n_rows = min(TILE_ROWS, y_end - y0);
@@ -190,8 +196,9 @@ void voting_vote(__constant voting_shape *s, __global const tc_u32 *voters, __gl
         if (z - dz < 0 || z - dz >= s->n[0])
             continue;
         for (int y = top + (int)(me / ALONG); y < bottom; y += GROUP / ALONG)
-            add_row(s, voters + ((size_t)(z - dz) * ny + y - in_first) * nx, spans, rows + voting_rows_at(s, 0, dz), dz,
-                    y0 - y, n_rows, from + (int)(me % ALONG), to, start, sums);
+            add_row(s, voters + ((size_t)(z - dz) * ny + y - in_first) * nx, spans,
+                    rows + voting_rows_at(s, 0, dz), dz, y0 - y, n_rows, from + (int)(me % ALONG),
+                    to, start, sums);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     to_sums(me, sums, parts);
@@ -203,12 +210,13 @@ void voting_vote(__constant voting_shape *s, __global const tc_u32 *voters, __gl
     }
 }
 
-/* --- turn: a work-item for each pixel ------------------------------------------------------- */
+/* --- turn: a work-item for each pixel -------------------------------------------------------- */
 
 /* Rows [first, end). */
-__kernel void voting_turn(__constant voting_shape *s, __global const tc_u32 *votes, __global const voting_span *spans,
-                          __global const voting_span *rows, __global const ushort *dir_of_offset,
-                          __global tc_u32 *voters, tc_u32 first, tc_u32 end, tc_u32 in_first, tc_u32 out_first)
+__kernel void voting_turn(__constant voting_shape *s, __global const tc_u32 *votes,
+                          __global const voting_span *spans, __global const voting_span *rows,
+                          __global const ushort *dir_of_offset, __global tc_u32 *voters,
+                          tc_u32 first, tc_u32 end, tc_u32 in_first, tc_u32 out_first)
 {
     const int x = (int)get_global_id(0), row = (int)(first + get_global_id(1));
     const int nx = s->n[2], ny = s->n[1], z = row / ny, y = row - z * ny;
@@ -216,35 +224,40 @@ __kernel void voting_turn(__constant voting_shape *s, __global const tc_u32 *vot
 
     if (x >= nx || row >= (int)end || VOTING_WEIGHT(voters[i]) == 0)
         return;
-    voters[i] = voting_turned(s, voters[i], z, y, x, votes + (size_t)(row - in_first) * nx + x, spans, rows,
-                              dir_of_offset);
+    voters[i] = voting_turned(s, voters[i], z, y, x, votes + (size_t)(row - in_first) * nx + x,
+                              spans, rows, dir_of_offset);
 }
 
-/* --- points: of a whole item ------------------------------------------------------------------ */
+/* --- points: of a whole item ----------------------------------------------------------------- */
 
-/* Whether the pixel i stands before all its neighbours: a larger sum, or an equal one and earlier. */
-static inline bool is_peak(__constant voting_shape *s, __global const tc_u32 *votes, size_t i, int z, int y, int x)
+/* Whether the pixel i stands before all its neighbours: a larger sum, or an equal one and
+ * earlier. */
+static inline bool is_peak(__constant voting_shape *s, __global const tc_u32 *votes, size_t i,
+                           int z, int y, int x)
 {
-    const int z1 = min(z + 1, s->n[0] - 1), y1 = min(y + 1, s->n[1] - 1), x1 = min(x + 1, s->n[2] - 1);
+    const int z1 = min(z + 1, s->n[0] - 1), y1 = min(y + 1, s->n[1] - 1),
+              x1 = min(x + 1, s->n[2] - 1);
     const tc_u32 here = votes[i];
 
     VOTING_ONE_BY_ONE
     for (int nz = max(z - 1, 0); nz <= z1; nz++)
         VOTING_ONE_BY_ONE
-        for (int ny = max(y - 1, 0); ny <= y1; ny++)
-            VOTING_ONE_BY_ONE
-            for (int nx = max(x - 1, 0); nx <= x1; nx++) {
-                const size_t j = ((size_t)nz * s->n[1] + ny) * s->n[2] + nx;
+    for (int ny = max(y - 1, 0); ny <= y1; ny++)
+        VOTING_ONE_BY_ONE
+    for (int nx = max(x - 1, 0); nx <= x1; nx++) {
+        const size_t j = ((size_t)nz * s->n[1] + ny) * s->n[2] + nx;
 
-                if (votes[j] > here || (j < i && votes[j] == here))
-                    return false;
-            }
+        if (votes[j] > here || (j < i && votes[j] == here))
+            return false;
+    }
     return true;
 }
 
-/* Rows from `first` on. list: sums and places (z, y, x) of peaks, as far as there is room; count: of all. */
-__kernel void voting_peaks(__constant voting_shape *s, __global const tc_u32 *votes, __global tc_u32 *list,
-                           volatile __global tc_u32 *count, tc_u32 first, tc_u32 room)
+/* Rows from `first` on. list: sums and places (z, y, x) of peaks, as far as there is room; count:
+ * of all. */
+__kernel void voting_peaks(__constant voting_shape *s, __global const tc_u32 *votes,
+                           __global tc_u32 *list, volatile __global tc_u32 *count, tc_u32 first,
+                           tc_u32 room)
 {
     const int x = (int)get_global_id(0), row = (int)(first + get_global_id(1));
     const int nx = s->n[2], ny = s->n[1], z = row / ny, y = row - z * ny;
@@ -265,16 +278,18 @@ __kernel void voting_peaks(__constant voting_shape *s, __global const tc_u32 *vo
     }
 }
 
-/* The gradients within 5/4 of the radius around each peak of a list of pixels, a group for each: voting_lines. peaks: as above. */
-__kernel __attribute__((reqd_work_group_size(VOTING_LINE_GROUP, 1, 1)))
-void voting_lines_around(__constant voting_shape *s, __global const tc_u32 *blurred, __global const tc_u32 *peaks,
-                         __global long *sums, tc_u32 first, int scale_z, int scale_y, int scale_x, long radius64)
+/* The gradients within 5/4 of the radius around each peak of a list of pixels, a group for each:
+ * voting_lines. peaks: as above. */
+__kernel __attribute__((reqd_work_group_size(VOTING_LINE_GROUP, 1, 1))) void voting_lines_around(
+    __constant voting_shape *s, __global const tc_u32 *blurred, __global const tc_u32 *peaks,
+    __global long *sums, tc_u32 first, int scale_z, int scale_y, int scale_x, long radius64)
 {
     __local long part[VOTING_LINE_SUMS * VOTING_LINE_GROUP];
     const int scale[3] = { scale_z, scale_y, scale_x };
     const uint me = (uint)get_local_id(0);
     const size_t which = first + get_group_id(0);
-    const int at[3] = { (int)peaks[4 * which + 1], (int)peaks[4 * which + 2], (int)peaks[4 * which + 3] };
+    const int at[3] = { (int)peaks[4 * which + 1], (int)peaks[4 * which + 2],
+                        (int)peaks[4 * which + 3] };
     voting_lines l = { { { 0 } }, { 0 } };
     int from[3], to[3];
 
@@ -287,20 +302,21 @@ void voting_lines_around(__constant voting_shape *s, __global const tc_u32 *blur
     VOTING_ONE_BY_ONE
     for (int z = from[0]; z <= to[0]; z++)
         VOTING_ONE_BY_ONE
-        for (int y = from[1]; y <= to[1]; y++)
-            VOTING_ONE_BY_ONE
-            for (int x = from[2] + (int)me; x <= to[2]; x += VOTING_LINE_GROUP) {
-                const tc_i64 d[3] = { 4 * (tc_i64)(z - at[0]) * scale[0], 4 * (tc_i64)(y - at[1]) * scale[1],
-                                      4 * (tc_i64)(x - at[2]) * scale[2] };
-                tc_i64 g[3];
+    for (int y = from[1]; y <= to[1]; y++)
+        VOTING_ONE_BY_ONE
+    for (int x = from[2] + (int)me; x <= to[2]; x += VOTING_LINE_GROUP) {
+        const tc_i64 d[3] = { 4 * (tc_i64)(z - at[0]) * scale[0],
+                              4 * (tc_i64)(y - at[1]) * scale[1],
+                              4 * (tc_i64)(x - at[2]) * scale[2] };
+        tc_i64 g[3];
 
-                if (d[0] * d[0] + d[1] * d[1] + d[2] * d[2] > 25 * radius64 * radius64)
-                    continue;
-                voting_gradient(s, blurred + ((size_t)z * s->n[1] + y) * s->n[2] + x, z, y, x, g);
-                voting_add_line(s, d, g, &l);
-            }
-    const long mine[VOTING_LINE_SUMS] = { l.m[0][0], l.m[1][0], l.m[1][1], l.m[2][0], l.m[2][1], l.m[2][2],
-                                          l.v[0], l.v[1], l.v[2] };
+        if (d[0] * d[0] + d[1] * d[1] + d[2] * d[2] > 25 * radius64 * radius64)
+            continue;
+        voting_gradient(s, blurred + ((size_t)z * s->n[1] + y) * s->n[2] + x, z, y, x, g);
+        voting_add_line(s, d, g, &l);
+    }
+    const long mine[VOTING_LINE_SUMS] = { l.m[0][0], l.m[1][0], l.m[1][1], l.m[2][0], l.m[2][1],
+                                          l.m[2][2], l.v[0],    l.v[1],    l.v[2] };
     for (int k = 0; k < VOTING_LINE_SUMS; k++)
         part[k * VOTING_LINE_GROUP + me] = mine[k];
     barrier(CLK_LOCAL_MEM_FENCE);

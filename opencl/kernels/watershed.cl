@@ -3,10 +3,10 @@
  * raster's order, fewer than 2^30. A launch has voxels [first, end), or entries of a list.
  *
  *   height[i]  VOL_TOP less the blurred grey value
- *   up[i]      where voxel i leads (app/analysis/common/watershed_core.h), counted through the whole stack; at a
- *              maximum then ~number, in the end the maximum of the cell
- *   top[i]     the maximum that it leads to; before that a list of voxels of plateaus, then a
- *              union-find of those whose plateau is a maximum
+ *   up[i]      where voxel i leads (app/analysis/common/watershed_core.h), counted through the
+ * whole stack; at a maximum then ~number, in the end the maximum of the cell top[i]     the maximum
+ * that it leads to; before that a list of voxels of plateaus, then a union-find of those whose
+ * plateau is a maximum
  *
  * What is listed is listed in any order, and what becomes of it does not depend on that. While
  * links, ways of plateaus, slots and counts are changed they are touched by atomic functions only.
@@ -33,10 +33,11 @@
 #include "opencl/kernels/volume_table.h"
 #define AT (first + (uint)get_global_id(0))
 
-/* --- blur ------------------------------------------------------------------------- */
+/* --- blur ------------------------------------------------------------------------------------ */
 
-__kernel GROUP_ATTRIBUTE void ws_blur_x(__global const PIXEL *pixels, __constant uint *weight, int radius,
-                                        __global uint *out, int nx, uint first, uint end)
+__kernel GROUP_ATTRIBUTE void ws_blur_x(__global const PIXEL *pixels, __constant uint *weight,
+                                        int radius, __global uint *out, int nx, uint first,
+                                        uint end)
 {
     const uint i = AT;
 
@@ -51,31 +52,39 @@ static uint height_of(uint value, uint top)
     return top != 0 ? top - value : value;
 }
 
-__kernel GROUP_ATTRIBUTE void ws_blur_y(__global const uint *in, __constant uint *weight, int radius,
-                                        __global uint *out, int nx, int ny, uint top, uint first, uint end)
+__kernel GROUP_ATTRIBUTE void ws_blur_y(__global const uint *in, __constant uint *weight,
+                                        int radius, __global uint *out, int nx, int ny, uint top,
+                                        uint first, uint end)
 {
     const uint i = AT;
 
     if (i < end)
-        out[i] = height_of(rounded(blurred(in, weight, radius, (int)i, (int)(i / (uint)nx) % ny, ny, nx), VOL_WEIGHT_BITS), top);
+        out[i] =
+            height_of(rounded(blurred(in, weight, radius, (int)i, (int)(i / (uint)nx) % ny, ny, nx),
+                              VOL_WEIGHT_BITS),
+                      top);
 }
 
 /* The slab begins with slice z0, of nz of the stack. */
-__kernel GROUP_ATTRIBUTE void ws_blur_z(__global const uint *in, __constant uint *weight, int radius,
-                                        __global uint *out, int slice, int z0, int nz, uint top, uint first, uint end)
+__kernel GROUP_ATTRIBUTE void ws_blur_z(__global const uint *in, __constant uint *weight,
+                                        int radius, __global uint *out, int slice, int z0, int nz,
+                                        uint top, uint first, uint end)
 {
     const uint i = AT;
 
     if (i < end)
-        out[i] = height_of(rounded(blurred(in, weight, radius, (int)i, (int)(i / (uint)slice) + z0, nz, slice), VOL_WEIGHT_BITS),
-                           top);
+        out[i] = height_of(
+            rounded(blurred(in, weight, radius, (int)i, (int)(i / (uint)slice) + z0, nz, slice),
+                    VOL_WEIGHT_BITS),
+            top);
 }
 
-/* --- uphill ----------------------------------------------------------------------- */
+/* --- uphill ---------------------------------------------------------------------------------- */
 
 /* base: the index of the slab's first voxel in the stack. */
-__kernel GROUP_ATTRIBUTE void ws_ways(__global const uint *height, __global int *up, int nx, int ny, int nz, int corners,
-                                      int depth, int base, uint first, uint end)
+__kernel GROUP_ATTRIBUTE void ws_ways(__global const uint *height, __global int *up, int nx, int ny,
+                                      int nz, int corners, int depth, int base, uint first,
+                                      uint end)
 {
     const ws_shape s = { nx, ny, nz, corners, depth };
     const uint i = AT;
@@ -89,27 +98,27 @@ __kernel GROUP_ATTRIBUTE void ws_ways(__global const uint *height, __global int 
 }
 
 /* For each step (dx, dy, dz) from voxel i of the shape s to a voxel `there`: BODY. */
-#define FOR_NEIGHBOURS(i, s, BODY)                                                               \
-    do {                                                                                         \
-        const int row_ = (int)(i) / (s).nx, x_ = (int)(i) - row_ * (s).nx, z_ = row_ / (s).ny;   \
-        const int y_ = row_ - z_ * (s).ny;                                                       \
-                                                                                                 \
-        for (int dz = -(s).depth; dz <= (s).depth; dz++)                                         \
-            for (int dy = -1; dy <= 1; dy++)                                                     \
-                for (int dx = -1; dx <= 1; dx++) {                                               \
-                    const int there = (int)(i) + (dz * (s).ny + dy) * (s).nx + dx;               \
-                                                                                                 \
-                    if (!ws_is_step(dx, dy, dz, (s).corners) ||                                  \
-                        !ws_is_within(&(s), x_ + dx, y_ + dy, z_ + dz))                          \
-                        continue;                                                                \
-                    BODY                                                                         \
-                }                                                                                \
+#define FOR_NEIGHBOURS(i, s, BODY)                                                             \
+    do {                                                                                       \
+        const int row_ = (int)(i) / (s).nx, x_ = (int)(i) - row_ * (s).nx, z_ = row_ / (s).ny; \
+        const int y_ = row_ - z_ * (s).ny;                                                     \
+                                                                                               \
+        for (int dz = -(s).depth; dz <= (s).depth; dz++)                                       \
+            for (int dy = -1; dy <= 1; dy++)                                                   \
+                for (int dx = -1; dx <= 1; dx++) {                                             \
+                    const int there = (int)(i) + (dz * (s).ny + dy) * (s).nx + dx;             \
+                                                                                               \
+                    if (!ws_is_step(dx, dy, dz, (s).corners) ||                                \
+                        !ws_is_within(&(s), x_ + dx, y_ + dy, z_ + dz))                        \
+                        continue;                                                              \
+                    BODY                                                                       \
+                }                                                                              \
     } while (0)
 
 /* Voxels of plateaus beside one whose way is known are listed: list[0..*count). */
-__kernel GROUP_ATTRIBUTE void ws_edges(__global const uint *height, volatile __global int *up, __global int *list,
-                                       volatile __global int *count, int nx, int ny, int nz, int corners, int depth,
-                                       uint first, uint end)
+__kernel GROUP_ATTRIBUTE void ws_edges(__global const uint *height, volatile __global int *up,
+                                       __global int *list, volatile __global int *count, int nx,
+                                       int ny, int nz, int corners, int depth, uint first, uint end)
 {
     const ws_shape s = { nx, ny, nz, corners, depth };
     const uint i = AT;
@@ -128,16 +137,19 @@ __kernel GROUP_ATTRIBUTE void ws_edges(__global const uint *height, volatile __g
 }
 
 /* What is listed is pending no more. */
-__kernel GROUP_ATTRIBUTE void ws_settle(__global int *up, __global const int *list, uint first, uint end)
+__kernel GROUP_ATTRIBUTE void ws_settle(__global int *up, __global const int *list, uint first,
+                                        uint end)
 {
     if (AT < end)
         up[list[AT]] = WS_PENDING(up[list[AT]]);
 }
 
-/* A step further in: from those that are listed to their neighbours, which are listed behind them. */
-__kernel GROUP_ATTRIBUTE void ws_step_in(__global const uint *height, volatile __global int *up, __global int *list,
-                                         volatile __global int *count, int nx, int ny, int nz, int corners, int depth,
-                                         uint first, uint end)
+/* A step further in: from those that are listed to their neighbours, which are listed behind
+ * them. */
+__kernel GROUP_ATTRIBUTE void ws_step_in(__global const uint *height, volatile __global int *up,
+                                         __global int *list, volatile __global int *count, int nx,
+                                         int ny, int nz, int corners, int depth, uint first,
+                                         uint end)
 {
     const ws_shape s = { nx, ny, nz, corners, depth };
 
@@ -152,14 +164,16 @@ __kernel GROUP_ATTRIBUTE void ws_step_in(__global const uint *height, volatile _
 }
 
 /* What has no way is of a plateau that is a maximum: a tree, -1 for all others. */
-__kernel GROUP_ATTRIBUTE void ws_flat(__global const int *up, __global int *tree, uint first, uint end)
+__kernel GROUP_ATTRIBUTE void ws_flat(__global const int *up, __global int *tree, uint first,
+                                      uint end)
 {
     if (AT < end)
         tree[AT] = up[AT] == WS_UNKNOWN ? (int)AT : -1;
 }
 
-__kernel GROUP_ATTRIBUTE void ws_flat_join(__global const uint *height, volatile __global int *tree, int nx, int ny,
-                                           int nz, int corners, int depth, uint first, uint end)
+__kernel GROUP_ATTRIBUTE void ws_flat_join(__global const uint *height, volatile __global int *tree,
+                                           int nx, int ny, int nz, int corners, int depth,
+                                           uint first, uint end)
 {
     const ws_shape s = { nx, ny, nz, corners, depth };
     const uint i = AT;
@@ -173,8 +187,8 @@ __kernel GROUP_ATTRIBUTE void ws_flat_join(__global const uint *height, volatile
 }
 
 /* Their voxels lead to the root, which has the maximum's number, as ~number. */
-__kernel GROUP_ATTRIBUTE void ws_flat_end(__global int *up, __global const int *tree, volatile __global int *count,
-                                          uint first, uint end)
+__kernel GROUP_ATTRIBUTE void ws_flat_end(__global int *up, __global const int *tree,
+                                          volatile __global int *count, uint first, uint end)
 {
     if (AT >= end || tree[AT] < 0)
         return;
@@ -185,7 +199,8 @@ __kernel GROUP_ATTRIBUTE void ws_flat_end(__global int *up, __global const int *
     up[AT] = i == (int)AT ? ~atomic_inc(count) : i;
 }
 
-__kernel GROUP_ATTRIBUTE void ws_tops(__global const int *up, __global int *top, uint first, uint end)
+__kernel GROUP_ATTRIBUTE void ws_tops(__global const int *up, __global int *top, uint first,
+                                      uint end)
 {
     if (AT >= end)
         return;
@@ -196,14 +211,15 @@ __kernel GROUP_ATTRIBUTE void ws_tops(__global const int *up, __global int *top,
     top[AT] = i;
 }
 
-/* --- saddles ---------------------------------------------------------------------- */
+/* --- saddles --------------------------------------------------------------------------------- */
 
 /*
  * A table by hashing: a slot is taken by a voxel and a step to a neighbour, whose two maxima are
  * its key; saddle[slot] is the highest. by: the steps to voxels that come later, in indices; a
  * slot has voxel * steps + step, VOL_FREE if it is free.
  */
-__kernel GROUP_ATTRIBUTE void ws_clear_slots(__global uint *slot, __global uint *saddle, uint first, uint end)
+__kernel GROUP_ATTRIBUTE void ws_clear_slots(__global uint *slot, __global uint *saddle, uint first,
+                                             uint end)
 {
     if (AT < end) {
         slot[AT] = VOL_FREE;
@@ -218,8 +234,9 @@ static int2 maxima_of(__global const int *top, __constant int *by, uint steps, u
     return (int2)(min(a, b), max(a, b));
 }
 
-static void add_saddle(__global const int *top, __constant int *by, uint steps, volatile __global uint *slot,
-                       volatile __global uint *saddle, volatile __global int *count, uint mask, uint code, uint height)
+static void add_saddle(__global const int *top, __constant int *by, uint steps,
+                       volatile __global uint *slot, volatile __global uint *saddle,
+                       volatile __global int *count, uint mask, uint code, uint height)
 {
     const int2 pair = maxima_of(top, by, steps, code);
     uint at = (((uint)pair.x * 2654435769u ^ (uint)pair.y * 2246822519u) >> 3) & mask;
@@ -234,13 +251,15 @@ static void add_saddle(__global const int *top, __constant int *by, uint steps, 
         atomic_max(&saddle[at], height);
         return;
     }
-    atomic_xchg(&count[1], 1);         /* there is no room */
+    atomic_xchg(&count[1], 1); /* there is no room */
 }
 
-__kernel GROUP_ATTRIBUTE void ws_saddles(__global const uint *height, __global const int *top, __constant int *by,
-                                         volatile __global uint *slot, volatile __global uint *saddle,
-                                         volatile __global int *count, uint mask, int nx, int ny, int nz, int corners,
-                                         int depth, uint steps, uint least, uint first, uint end)
+__kernel GROUP_ATTRIBUTE void ws_saddles(__global const uint *height, __global const int *top,
+                                         __constant int *by, volatile __global uint *slot,
+                                         volatile __global uint *saddle,
+                                         volatile __global int *count, uint mask, int nx, int ny,
+                                         int nz, int corners, int depth, uint steps, uint least,
+                                         uint first, uint end)
 {
     const ws_shape s = { nx, ny, nz, corners, depth };
     const uint i = AT;
@@ -257,14 +276,17 @@ __kernel GROUP_ATTRIBUTE void ws_saddles(__global const uint *height, __global c
             continue;
         while (by[k] != there - (int)i)
             k++;
-        add_saddle(top, by, steps, slot, saddle, count, mask, i * steps + k, min(height[i], height[there]));
+        add_saddle(top, by, steps, slot, saddle, count, mask, i * steps + k,
+                   min(height[i], height[there]));
     });
 }
 
 /* The saddles that there are. */
-__kernel GROUP_ATTRIBUTE void ws_list(__global const int *up, __global const int *top, __constant int *by,
-                                      __global const uint *slot, __global const uint *saddle, __global int *list,
-                                      volatile __global int *count, uint steps, uint first, uint end)
+__kernel GROUP_ATTRIBUTE void ws_list(__global const int *up, __global const int *top,
+                                      __constant int *by, __global const uint *slot,
+                                      __global const uint *saddle, __global int *list,
+                                      volatile __global int *count, uint steps, uint first,
+                                      uint end)
 {
     if (AT >= end || slot[AT] == VOL_FREE)
         return;
@@ -276,14 +298,15 @@ __kernel GROUP_ATTRIBUTE void ws_list(__global const int *up, __global const int
     row[2] = (int)saddle[AT];
 }
 
-/* --- joining ---------------------------------------------------------------------- */
+/* --- joining --------------------------------------------------------------------------------- */
 
 /*
- * In the definition saddles are taken one by one, the highest first. The first that a hill has is met before
- * anything is joined with it; so if it leads to a higher hill, the two are joined, whatever else there is, unless
- * the hill is apart. A round does this for all hills at once: then what is left of a hill's saddles are those of the one that it is
- * joined with, of which all that are higher than theirs are as they were. Saddles within a hill, or between
- * hills that are apart, are left out; the first of all saddles always joins, so rounds come to an end.
+ * In the definition saddles are taken one by one, the highest first. The first that a hill has is
+ * met before anything is joined with it; so if it leads to a higher hill, the two are joined,
+ * whatever else there is, unless the hill is apart. A round does this for all hills at once: then
+ * what is left of a hill's saddles are those of the one that it is joined with, of which all that
+ * are higher than theirs are as they were. Saddles within a hill, or between hills that are apart,
+ * are left out; the first of all saddles always joins, so rounds come to an end.
  */
 #define MAXIMUM(n) (maxima + (size_t)(n) * VOL_MAXIMUM)
 /* The hill of one of a saddle's two maxima. */
@@ -296,8 +319,8 @@ static void clear_best(__global int *m)
 }
 
 /* The table of maxima. */
-__kernel GROUP_ATTRIBUTE void ws_maxima(__global const uint *height, __global const int *up, __global int *maxima, uint first,
-                                        uint end)
+__kernel GROUP_ATTRIBUTE void ws_maxima(__global const uint *height, __global const int *up,
+                                        __global int *maxima, uint first, uint end)
 {
     if (AT >= end || up[AT] >= 0)
         return;
@@ -309,9 +332,11 @@ __kernel GROUP_ATTRIBUTE void ws_maxima(__global const uint *height, __global co
     clear_best(m);
 }
 
-/* Of a list of saddles those between hills that may be joined: live[0..*count); and the greatest height of each hill's. */
-__kernel GROUP_ATTRIBUTE void ws_best(volatile __global int *maxima, __global const int *list, __global int *live,
-                                         volatile __global int *count, uint least, uint first, uint end)
+/* Of a list of saddles those between hills that may be joined: live[0..*count); and the greatest
+ * height of each hill's. */
+__kernel GROUP_ATTRIBUTE void ws_best(volatile __global int *maxima, __global const int *list,
+                                      __global int *live, volatile __global int *count, uint least,
+                                      uint first, uint end)
 {
     if (AT >= end)
         return;
@@ -329,7 +354,8 @@ __kernel GROUP_ATTRIBUTE void ws_best(volatile __global int *maxima, __global co
 }
 
 /* Of equal ones the first is that of the earliest voxels: the earlier of the two, */
-__kernel GROUP_ATTRIBUTE void ws_less(volatile __global int *maxima, __global const int *live, uint first, uint end)
+__kernel GROUP_ATTRIBUTE void ws_less(volatile __global int *maxima, __global const int *live,
+                                      uint first, uint end)
 {
     if (AT >= end)
         return;
@@ -341,19 +367,22 @@ __kernel GROUP_ATTRIBUTE void ws_less(volatile __global int *maxima, __global co
 }
 
 /* then the later. */
-__kernel GROUP_ATTRIBUTE void ws_more(volatile __global int *maxima, __global const int *live, uint first, uint end)
+__kernel GROUP_ATTRIBUTE void ws_more(volatile __global int *maxima, __global const int *live,
+                                      uint first, uint end)
 {
     if (AT >= end)
         return;
     __global const int *const row = live + (size_t)AT * VOL_SADDLE;
 
     for (int side = 0; side < 2; side++)
-        if (HILL(row, side)[VOL_BEST] == row[2] && HILL(row, side)[VOL_LESS] == MAXIMUM(row[0])[VOL_VOXEL])
+        if (HILL(row, side)[VOL_BEST] == row[2] &&
+            HILL(row, side)[VOL_LESS] == MAXIMUM(row[0])[VOL_VOXEL])
             atomic_min(&HILL(row, side)[VOL_MORE], MAXIMUM(row[1])[VOL_VOXEL]);
 }
 
 /* The lower hill of a saddle is joined with the higher one, if that is the first of its saddles. */
-__kernel GROUP_ATTRIBUTE void ws_next(__global int *maxima, __global const int *live, uint first, uint end)
+__kernel GROUP_ATTRIBUTE void ws_next(__global int *maxima, __global const int *live, uint first,
+                                      uint end)
 {
     if (AT >= end)
         return;
@@ -382,18 +411,19 @@ __kernel GROUP_ATTRIBUTE void ws_hills(__global int *maxima, uint first, uint en
     clear_best(m);
 }
 
-/* --- cells ------------------------------------------------------------------------ */
+/* --- cells ----------------------------------------------------------------------------------- */
 
 /* up[maximum] becomes the one that stands for its hill. */
-__kernel GROUP_ATTRIBUTE void ws_take(__global int *up, __global const int *maxima, uint first, uint end)
+__kernel GROUP_ATTRIBUTE void ws_take(__global int *up, __global const int *maxima, uint first,
+                                      uint end)
 {
     if (AT < end)
         up[MAXIMUM(AT)[VOL_VOXEL]] = MAXIMUM(MAXIMUM(AT)[VOL_HILL])[VOL_VOXEL];
 }
 
 /* The maximum of a voxel's cell, -1 for membrane, which is of none unless there is `fill`. */
-static int cell_of(__global const PIXEL *pixels, __global const int *up, __global const int *top, uint i, uint threshold,
-                   int fill)
+static int cell_of(__global const PIXEL *pixels, __global const int *up, __global const int *top,
+                   uint i, uint threshold, int fill)
 {
     return fill || !vol_is_membrane(pixels[i], threshold) ? up[top[i]] : -1;
 }
@@ -405,9 +435,9 @@ __kernel GROUP_ATTRIBUTE void ws_clear(__global int *first_voxel, uint first, ui
 }
 
 /* first_voxel[maximum]: of its cell. */
-__kernel GROUP_ATTRIBUTE void ws_first(__global const PIXEL *pixels, __global const int *up, __global const int *top,
-                                       volatile __global int *first_voxel, uint threshold, int fill, int nx, uint first,
-                                       uint end)
+__kernel GROUP_ATTRIBUTE void ws_first(__global const PIXEL *pixels, __global const int *up,
+                                       __global const int *top, volatile __global int *first_voxel,
+                                       uint threshold, int fill, int nx, uint first, uint end)
 {
     const uint i = AT;
 
@@ -416,12 +446,14 @@ __kernel GROUP_ATTRIBUTE void ws_first(__global const PIXEL *pixels, __global co
     const int cell = cell_of(pixels, up, top, i, threshold, fill);
 
     /* Of a run the first voxel is enough. */
-    if (cell >= 0 && (i % (uint)nx == 0 || cell_of(pixels, up, top, i - 1, threshold, fill) != cell))
+    if (cell >= 0 &&
+        (i % (uint)nx == 0 || cell_of(pixels, up, top, i - 1, threshold, fill) != cell))
         atomic_min(&first_voxel[cell], (int)i);
 }
 
-__kernel GROUP_ATTRIBUTE void ws_firsts(__global const PIXEL *pixels, __global const int *up, __global const int *top,
-                                        __global const int *first_voxel, __global int *list, volatile __global int *count,
+__kernel GROUP_ATTRIBUTE void ws_firsts(__global const PIXEL *pixels, __global const int *up,
+                                        __global const int *top, __global const int *first_voxel,
+                                        __global int *list, volatile __global int *count,
                                         uint threshold, int fill, uint first, uint end)
 {
     const uint i = AT;
@@ -435,17 +467,19 @@ __kernel GROUP_ATTRIBUTE void ws_firsts(__global const PIXEL *pixels, __global c
 }
 
 /* list: the first voxels in order. They give place to ~label. */
-__kernel GROUP_ATTRIBUTE void ws_name(__global const int *up, __global const int *top, __global int *first_voxel,
-                                      __global const int *list, uint first, uint end)
+__kernel GROUP_ATTRIBUTE void ws_name(__global const int *up, __global const int *top,
+                                      __global int *first_voxel, __global const int *list,
+                                      uint first, uint end)
 {
     if (AT < end)
         first_voxel[up[top[list[AT]]]] = ~((int)AT + 1);
 }
 
 /* top becomes the label, 0 for membrane, which is counted. */
-__kernel GROUP_ATTRIBUTE void ws_label(__global const PIXEL *pixels, __global const int *up, __global int *top,
-                                       __global const int *first_voxel, volatile __global int *count, uint threshold,
-                                       int fill, uint first, uint end)
+__kernel GROUP_ATTRIBUTE void ws_label(__global const PIXEL *pixels, __global const int *up,
+                                       __global int *top, __global const int *first_voxel,
+                                       volatile __global int *count, uint threshold, int fill,
+                                       uint first, uint end)
 {
     volatile __local int membrane;
     const uint i = AT;

@@ -61,7 +61,11 @@ static bool read_file(const char *path, void *to, size_t n)
 
 int main(int argc, char **argv)
 {
-    cc_params params = { .threshold = 1, .bright = true, .eight_connected = true, .min_area = 1, .max_area = INT64_MAX };
+    cc_params params = { .threshold = 1,
+                         .bright = true,
+                         .eight_connected = true,
+                         .min_area = 1,
+                         .max_area = INT64_MAX };
     wu_item item = { .nz = 1, .bits = 8, .channels = 1 };
     wu_pixels pixels = { .nz = 1, .bits = 8 };
     an_work work = { .params = &params, .item = &item, .pixels = &pixels, .launch_ms = 50 };

@@ -21,14 +21,17 @@
 #include "tests/bench/glcm_bench.h"
 #include "workunits/format/png_io.h"
 
-enum { MAX_ROUNDS = 99, CHECKPOINTS = 21 };
+enum {
+    MAX_ROUNDS = 99,
+    CHECKPOINTS = 21
+};
 
 typedef struct bench {
     wu_pixels pixels;
     void *params;
     wu_item item;
     an_work work;
-    uint64_t matrices;         /* of one run */
+    uint64_t matrices; /* of one run */
 } bench;
 
 /* Seconds of one run, and of the processors' work for it. */
@@ -57,7 +60,7 @@ static void *allocate(size_t n)
     return p;
 }
 
-/* --- the task --------------------------------------------------------------------- */
+/* --- the task -------------------------------------------------------------------------------- */
 
 static long read_file(void *user, void *buf, size_t n)
 {
@@ -100,16 +103,23 @@ static void prepare(bench *b, const char *path, const char *distances, const cha
     tc_err err;
 
     load_picture(path, &b->pixels);
-    snprintf(text, sizeof text, "{\"preset\":\"hcc\",\"roi\":{\"type\":\"disc\",\"r\":%s}%s%s}", roi,
-             distances == NULL ? "" : ",\"distances\":", distances == NULL ? "" : distances);
+    snprintf(text, sizeof text, "{\"preset\":\"hcc\",\"roi\":{\"type\":\"disc\",\"r\":%s}%s%s}",
+             roi, distances == NULL ? "" : ",\"distances\":", distances == NULL ? "" : distances);
     json = json_loads(text, 0, NULL);
     if (json == NULL)
         die("--distances or --roi is not JSON");
     must(an_parse(&an_glcm, json, "bench", &b->params, &err), &err);
     json_decref(json);
-    b->item = (wu_item){ .name = name, .n_images = 1, .spacing = { 1, 1, 1 }, .nx = b->pixels.nx,
-                         .ny = b->pixels.ny, .nz = 1, .bits = 8, .channels = 1 };
-    b->work = (an_work){ .params = b->params, .item = &b->item, .pixels = &b->pixels, .launch_ms = 50 };
+    b->item = (wu_item){ .name = name,
+                         .n_images = 1,
+                         .spacing = { 1, 1, 1 },
+                         .nx = b->pixels.nx,
+                         .ny = b->pixels.ny,
+                         .nz = 1,
+                         .bits = 8,
+                         .channels = 1 };
+    b->work =
+        (an_work){ .params = b->params, .item = &b->item, .pixels = &b->pixels, .launch_ms = 50 };
     must(an_glcm.plan(b->params, &b->item, &b->work.plan, &err), &err);
 }
 
@@ -140,7 +150,8 @@ static seconds run(bench *b, const an_backend *backend, unsigned threads, void *
     must(st, &err);
     must(backend->sync(worker, state, &err), &err);
     backend->close(&worker);
-    return (seconds){ clock_now(CLOCK_MONOTONIC) - wall, clock_now(CLOCK_PROCESS_CPUTIME_ID) - cpu };
+    return (seconds){ clock_now(CLOCK_MONOTONIC) - wall,
+                      clock_now(CLOCK_PROCESS_CPUTIME_ID) - cpu };
 }
 
 static uint64_t count_matrices(const bench *b, const void *state)
@@ -154,7 +165,7 @@ static uint64_t count_matrices(const bench *b, const void *state)
     return n;
 }
 
-/* --- figures ------------------------------------------------------------------------ */
+/* --- figures --------------------------------------------------------------------------------- */
 
 static int ascending(const void *a, const void *b)
 {
@@ -259,7 +270,8 @@ static void compare(bench *b, size_t rounds, void *state, void *other)
     print_series("two threads: processor time", &m->both, number, unit);
     wall = print_series("one thread: wall time", &m->wall, number, unit);
     print_series("two threads: wall time", &m->both_wall, number, unit);
-    print_series("two threads: wall time of one, divided", &m->speedup, ratio, "(neighbouring runs)");
+    print_series("two threads: wall time of one, divided", &m->speedup, ratio,
+                 "(neighbouring runs)");
     printf("shares of the medians: accumulators %.0f%%, features %.0f%%, statistics %.0f%%\n",
            100 * parts[0] / all, 100 * parts[1] / all, 100 * parts[2] / all);
     time_checkpoints(b, state, wall * 1e-9 * (double)b->matrices);
@@ -315,8 +327,11 @@ int main(int argc, char **argv)
     prepare(&b, picture, distances, roi);
     state = allocate(b.work.plan.state_bytes);
     if (once != NULL) {
-        run(&b, strcmp(once, "accumulators") == 0 ? &glcm_cpu_accumulators
-              : strcmp(once, "features") == 0 ? &glcm_cpu_features : &glcm_cpu, 1, state);
+        run(&b,
+            strcmp(once, "accumulators") == 0 ? &glcm_cpu_accumulators
+            : strcmp(once, "features") == 0   ? &glcm_cpu_features
+                                              : &glcm_cpu,
+            1, state);
         printf("%llu\n", (unsigned long long)count_matrices(&b, state));
     } else {
         other = allocate(b.work.plan.state_bytes);

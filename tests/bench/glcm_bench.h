@@ -7,8 +7,8 @@
 
 #include "app/analysis/analysis.h"
 
-extern const an_backend glcm_cpu_accumulators;   /* windows slide; no features */
-extern const an_backend glcm_cpu_features;       /* and the features; no statistics, no maps */
+extern const an_backend glcm_cpu_accumulators; /* windows slide; no features */
+extern const an_backend glcm_cpu_features;     /* and the features; no statistics, no maps */
 
 /* Makes the compiler believe that *p is needed. */
 #define BENCH_KEEP(p) __asm__ volatile("" : : "r"(p) : "memory")

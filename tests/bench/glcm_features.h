@@ -3,10 +3,10 @@
 #include "app/analysis/glcm/core.h"
 #include "tests/bench/glcm_bench.h"
 
-#define glcm_features(sums, n, divisors, f, f60, fbits, exp_table, feature)           \
-    do {                                                                              \
-        (glcm_features)(sums, n, divisors, f, f60, fbits, exp_table, feature);        \
-        BENCH_KEEP(feature);                                                          \
-        return;                                                                       \
+#define glcm_features(sums, n, divisors, f, f60, fbits, exp_table, feature)    \
+    do {                                                                       \
+        (glcm_features)(sums, n, divisors, f, f60, fbits, exp_table, feature); \
+        BENCH_KEEP(feature);                                                   \
+        return;                                                                \
     } while (0)
 #define glcm_cpu glcm_cpu_features

@@ -7,7 +7,8 @@
  * device time of the labels in milliseconds (from the picture to the labels, both in
  * device memory; the waits between launches not counted), the best of measuring the regions
  * (0: there are too many for the state's table), the best time of everything
- * (transfers, compilation and waits included) with the labels and to the table alone, and "same" or "DIFFERENT".
+ * (transfers, compilation and waits included) with the labels and to the table alone, and "same" or
+ * "DIFFERENT".
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +28,8 @@ static double now_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
-static tc_status once(const an_backend *backend, const an_work *work, cc_state *state, double *ms, tc_err *err)
+static tc_status once(const an_backend *backend, const an_work *work, cc_state *state, double *ms,
+                      tc_err *err)
 {
     void *worker = NULL;
     uint64_t units;
@@ -53,7 +55,8 @@ static tc_status once(const an_backend *backend, const an_work *work, cc_state *
 
 static tc_status compare(an_work *work, ocl_device *device, int repeats, tc_err *err)
 {
-    cc_state *const cpu = calloc(1, work->plan.state_bytes), *const gpu = calloc(1, work->plan.state_bytes);
+    cc_state *const cpu = calloc(1, work->plan.state_bytes), *const gpu =
+                                                                 calloc(1, work->plan.state_bytes);
     double labels = 1e30, measure = 1e30, all[2] = { 1e30, 1e30 };
     tc_status st = cpu == NULL || gpu == NULL ? tc_no_memory(err, "the states")
                                               : once(&cc_cpu, work, cpu, NULL, err);
@@ -92,7 +95,8 @@ int main(int argc, char **argv)
     size_t n;
 
     if (argc != 7 || ocl_wish_parse(argv[1], &wish, &err) != TC_OK) {
-        fprintf(stderr, "usage: gpu_cellcount DEVICE WIDTH HEIGHT CONNECTIVITY REPEATS FILE\n%s\n", err.message);
+        fprintf(stderr, "usage: gpu_cellcount DEVICE WIDTH HEIGHT CONNECTIVITY REPEATS FILE\n%s\n",
+                err.message);
         return 1;
     }
     pixels.nx = item.nx = (uint32_t)atoi(argv[2]);

@@ -43,7 +43,8 @@ static tc_status load(const char *path, wu_pixels *px, tc_err *err)
 }
 
 /* Runs the whole item; *ms is the time from open to the last sync. */
-static tc_status run(const an_backend *backend, const an_work *work, void *state, double *ms, tc_err *err)
+static tc_status run(const an_backend *backend, const an_work *work, void *state, double *ms,
+                     tc_err *err)
 {
     const double start = ocl_clock_ms();
     void *worker = NULL;
@@ -77,7 +78,8 @@ static double matrices_of(const an_work *work, const void *state)
     return n;
 }
 
-static void bench_device(const ocl_api *api, const ocl_info *info, an_work *work, const void *expected, double cpu_ms)
+static void bench_device(const ocl_api *api, const ocl_info *info, an_work *work,
+                         const void *expected, double cpu_ms)
 {
     void *const state = malloc(work->plan.state_bytes);
     const double matrices = matrices_of(work, expected);
@@ -97,11 +99,14 @@ static void bench_device(const ocl_api *api, const ocl_info *info, an_work *work
         } else {
             const ocl_times *const t = &device->times;
 
-            printf("  %s build %.0f ms, kernels %.1f ms, transfers %.1f ms (%.1f MB), in all %.1f ms: "
-                   "%.0f million matrices/s of kernel time, %.0f of all but the build; %.1f times the CPU; %s\n",
-                   round == 0 ? "first: " : "again: ", t->build, t->kernels, t->transfers, (double)t->bytes * 1e-6, ms,
-                   matrices / t->kernels * 1e-3, matrices / (ms - t->build) * 1e-3, cpu_ms / (ms - t->build),
-                   memcmp(state, expected, work->plan.state_bytes) == 0 ? "same bits" : "OTHER BITS");
+            printf(
+                "  %s build %.0f ms, kernels %.1f ms, transfers %.1f ms (%.1f MB), in all %.1f ms: "
+                "%.0f million matrices/s of kernel time, %.0f of all but the build; %.1f times the "
+                "CPU; %s\n",
+                round == 0 ? "first: " : "again: ", t->build, t->kernels, t->transfers,
+                (double)t->bytes * 1e-6, ms, matrices / t->kernels * 1e-3,
+                matrices / (ms - t->build) * 1e-3, cpu_ms / (ms - t->build),
+                memcmp(state, expected, work->plan.state_bytes) == 0 ? "same bits" : "OTHER BITS");
         }
         ocl_device_close(&device);
     }
@@ -114,7 +119,10 @@ int main(int argc, char **argv)
     char name[] = "bench";
     wu_pixels px = { 0 };
     wu_item item = { .name = name, .nz = 1, .bits = 8, .channels = 1, .n_images = 1 };
-    an_work work = { .item = &item, .pixels = &px, .threads = argc > 3 ? (unsigned)atoi(argv[3]) : 1, .launch_ms = 50 };
+    an_work work = { .item = &item,
+                     .pixels = &px,
+                     .threads = argc > 3 ? (unsigned)atoi(argv[3]) : 1,
+                     .launch_ms = 50 };
     json_t *const json = json_loads(text, 0, NULL);
     ocl_info *list = NULL;
     size_t count = 0;
@@ -140,10 +148,11 @@ int main(int argc, char **argv)
     if (state != NULL)
         st = run(an_glcm.cpu, &work, state, &cpu_ms, &err);
     if (st == TC_OK)
-        printf("CPU, %u thread%s: %.0f ms, %.2f million matrices/s (%.1f million matrices)\n", work.threads,
-               work.threads == 1 ? "" : "s", cpu_ms, matrices_of(&work, state) / cpu_ms * 1e-3,
-               matrices_of(&work, state) * 1e-6);
-    if (st == TC_OK && ocl_load(&api, &err) == TC_OK && ocl_enumerate(&api, &list, &count, &err) == TC_OK) {
+        printf("CPU, %u thread%s: %.0f ms, %.2f million matrices/s (%.1f million matrices)\n",
+               work.threads, work.threads == 1 ? "" : "s", cpu_ms,
+               matrices_of(&work, state) / cpu_ms * 1e-3, matrices_of(&work, state) * 1e-6);
+    if (st == TC_OK && ocl_load(&api, &err) == TC_OK &&
+        ocl_enumerate(&api, &list, &count, &err) == TC_OK) {
         for (size_t i = 0; i < count; i++)
             if (list[i].refusal[0] == '\0')
                 bench_device(&api, &list[i], &work, state, cpu_ms);

@@ -1,8 +1,8 @@
 /*
- * How long another program's kernel of a millisecond waits on an OpenCL device, as a desktop's would:
- *   gpu_lag DEVICE SECONDS
- * Every 20 ms it launches one and waits for it; prints milliseconds from the launch to its end: of it
- * alone (the least), the median, 99 in 100, the longest. DEVICE as for texcell.
+ * How long another program's kernel of a millisecond waits on an OpenCL device, as a desktop's
+ * would: gpu_lag DEVICE SECONDS Every 20 ms it launches one and waits for it; prints milliseconds
+ * from the launch to its end: of it alone (the least), the median, 99 in 100, the longest. DEVICE
+ * as for texcell.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,10 @@ static const char *const lines[] = {
     "}\n",
 };
 static const ocl_source source = { "spin.cl", lines, sizeof lines / sizeof lines[0] };
-enum { ITEMS = 1024, MOST = 100000 };
+enum {
+    ITEMS = 1024,
+    MOST = 100000
+};
 
 static int by_size(const void *a, const void *b)
 {
@@ -31,7 +34,8 @@ static int by_size(const void *a, const void *b)
 }
 
 /* Milliseconds of one launch. */
-static tc_status once(ocl_device *d, ocl_kernel *k, ocl_buffer *out, cl_uint turns, double *ms, tc_err *err)
+static tc_status once(ocl_device *d, ocl_kernel *k, ocl_buffer *out, cl_uint turns, double *ms,
+                      tc_err *err)
 {
     const ocl_arg args[] = { OCL_BUFFER(*out), OCL_ARG(turns) };
     const size_t global = ITEMS;
@@ -63,7 +67,8 @@ static tc_status measure(ocl_device *d, double seconds, tc_err *err)
         st = ocl_kernel_new(d, program, "spin", &kernel, err);
     if (st == TC_OK)
         st = ocl_buffer_new(d, ITEMS * sizeof(cl_uint), CL_MEM_READ_WRITE, "turns", &out, err);
-    while (st == TC_OK && (st = once(d, &kernel, &out, turns, &took, err)) == TC_OK && took < 1 && turns < 1u << 30)
+    while (st == TC_OK && (st = once(d, &kernel, &out, turns, &took, err)) == TC_OK && took < 1 &&
+           turns < 1u << 30)
         turns *= 2;
     const double end = ocl_clock_ms() + seconds * 1e3;
 

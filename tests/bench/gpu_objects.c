@@ -1,9 +1,10 @@
 /*
  * make bench-gpu: objects on an OpenCL device beside the CPU.
  *   gpu_objects DEVICE THREADS UNIT.zip [PARAMETERS]
- * The unit's first item, with its own parameters or those given (JSON), five times on each: what opening
- * takes (with the build and the transfer of picture and labels), what all steps take, and the kernels
- * alone; and whether the state is the same, bit for bit. DEVICE as for texcell; "none": the CPU alone.
+ * The unit's first item, with its own parameters or those given (JSON), five times on each: what
+ * opening takes (with the build and the transfer of picture and labels), what all steps take, and
+ * the kernels alone; and whether the state is the same, bit for bit. DEVICE as for texcell; "none":
+ * the CPU alone.
  */
 #include <jansson.h>
 #include <stdio.h>
@@ -15,15 +16,19 @@
 #include "opencl/backends.h"
 #include "opencl/work.h"
 
-enum { REPEATS = 5 };
+enum {
+    REPEATS = 5
+};
 
-static tc_status run(const an_work *work, const an_backend *backend, unsigned long *crc, tc_err *err)
+static tc_status run(const an_work *work, const an_backend *backend, unsigned long *crc,
+                     tc_err *err)
 {
     void *const state = calloc(1, work->plan.state_bytes);
     const double start = ocl_clock_ms();
     void *worker = NULL;
     uint64_t portions;
-    tc_status st = state == NULL ? tc_no_memory(err, "the state") : backend->open(work, state, &worker, err);
+    tc_status st =
+        state == NULL ? tc_no_memory(err, "the state") : backend->open(work, state, &worker, err);
     const double opened = ocl_clock_ms();
 
     if (st == TC_OK)
@@ -32,7 +37,8 @@ static tc_status run(const an_work *work, const an_backend *backend, unsigned lo
         st = backend->step(worker, state, &portions, err);
     if (st == TC_OK) {
         *crc = crc32_z(crc32_z(0, NULL, 0), state, work->plan.state_bytes);
-        printf("  %s: open %.1f, steps %.1f ms", backend->name, opened - start, ocl_clock_ms() - opened);
+        printf("  %s: open %.1f, steps %.1f ms", backend->name, opened - start,
+               ocl_clock_ms() - opened);
     }
     if (worker != NULL)
         backend->close(&worker);
@@ -48,8 +54,9 @@ static tc_status on_device(an_work *work, const ocl_wish *wish, unsigned long ex
     if (st == TC_OK)
         st = run(work, &ocl_objects, &crc, err);
     if (st == TC_OK)
-        printf(", kernels %.2f, build %.0f ms, transfers %.1f ms (%.1f MB); %s: %s\n", work->device->times.kernels,
-               work->device->times.build, work->device->times.transfers, (double)work->device->times.bytes * 1e-6,
+        printf(", kernels %.2f, build %.0f ms, transfers %.1f ms (%.1f MB); %s: %s\n",
+               work->device->times.kernels, work->device->times.build,
+               work->device->times.transfers, (double)work->device->times.bytes * 1e-6,
                crc == expected ? "same bits" : "OTHER BITS", work->device->info.name);
     ocl_device_close(&work->device);
     return st;
@@ -67,15 +74,19 @@ int main(int argc, char **argv)
     tc_err err = { "" };
     tc_status st;
 
-    if (argc < 4 || (strcmp(argv[1], "none") != 0 && ocl_wish_parse(argv[1], &wish, &err) != TC_OK)) {
-        fprintf(stderr, "usage: gpu_objects DEVICE THREADS UNIT.zip [PARAMETERS]\n%s\n", err.message);
+    if (argc < 4 ||
+        (strcmp(argv[1], "none") != 0 && ocl_wish_parse(argv[1], &wish, &err) != TC_OK)) {
+        fprintf(stderr, "usage: gpu_objects DEVICE THREADS UNIT.zip [PARAMETERS]\n%s\n",
+                err.message);
         return 1;
     }
     work.threads = (unsigned)atoi(argv[2]);
     st = wu_job_read(argv[3], &job, &err);
     if (st == TC_OK)
         st = wu_item_load(job, 0, &pixels, &err);
-    json = st != TC_OK ? NULL : argc > 4 ? json_loads(argv[4], 0, NULL) : json_incref(job->parameters);
+    json = st != TC_OK ? NULL
+           : argc > 4  ? json_loads(argv[4], 0, NULL)
+                       : json_incref(job->parameters);
     if (st == TC_OK)
         st = an_parse(&an_objects, json, "parameters", &params, &err);
     if (st == TC_OK)

@@ -3,9 +3,9 @@
  *   gpu_voting DEVICE THREADS NX NY NZ RADIUS [SLICE_MS]   made-up 16-bit balls, closely packed
  *   gpu_voting DEVICE THREADS UNIT.zip [SLICE_MS]          the unit's first item
  * DEVICE as for texcell. Three times: what the host does (open, with the build and the
- * transfers; points; sync, and points by the host), the kernels of each phase, and the CRC of the state.
- * THREADS below 0: the CPU with as many threads as well, the ratio, and whether the
- * state is the same, bit for bit; the host's part has that many threads either way.
+ * transfers; points; sync, and points by the host), the kernels of each phase, and the CRC of the
+ * state. THREADS below 0: the CPU with as many threads as well, the ratio, and whether the state is
+ * the same, bit for bit; the host's part has that many threads either way.
  */
 #include <jansson.h>
 #include <stdio.h>
@@ -18,7 +18,10 @@
 #include "opencl/backends.h"
 #include "opencl/work.h"
 
-enum { PHASES = VOTING_REBLUR + 1, REPEATS = 3 };
+enum {
+    PHASES = VOTING_REBLUR + 1,
+    REPEATS = 3
+};
 static const char *const phase_names[PHASES] = { "blur", "voters", "vote", "turn", "blur again" };
 
 /* What is run: made up, or from a unit. */
@@ -32,9 +35,10 @@ typedef struct bench {
 } bench;
 
 typedef struct spent {
-    double open, steps, there, sync, finish;    /* wall clock, ms; there: the points by the backend, without a sync */
-    double phase[PHASES];               /* wall clock of the steps */
-    double kernels[PHASES];             /* the device's clock */
+    double open, steps, there, sync,
+        finish;             /* wall clock, ms; there: the points by the backend, without a sync */
+    double phase[PHASES];   /* wall clock of the steps */
+    double kernels[PHASES]; /* the device's clock */
 } spent;
 
 static tc_status load_unit(bench *b, const char *path, tc_err *err)
@@ -49,7 +53,8 @@ static tc_status load_unit(bench *b, const char *path, tc_err *err)
         st = an_parse(&an_voting, b->job->parameters, path, &b->params, err);
     if (st != TC_OK)
         return st;
-    printf("unit checked in %.0f ms, pixels read in %.0f ms\n", read - start, ocl_clock_ms() - read);
+    printf("unit checked in %.0f ms, pixels read in %.0f ms\n", read - start,
+           ocl_clock_ms() - read);
     b->work.item = &b->job->items[0];
     return TC_OK;
 }
@@ -60,10 +65,18 @@ static tc_status make_up(bench *b, char **argv, tc_err *err)
     char text[64];
     tc_status st;
 
-    b->made = (an_selftest){ .nx = (uint32_t)atoi(argv[0]), .ny = (uint32_t)atoi(argv[1]),
-                             .nz = (uint32_t)atoi(argv[2]), .bits = 16 };
-    b->made_item = (wu_item){ .name = name, .is_stack = b->made.nz > 1, .n_images = b->made.nz, .bits = 16,
-                              .channels = 1, .spacing = { 1, 1, 1 }, .nx = b->made.nx, .ny = b->made.ny,
+    b->made = (an_selftest){ .nx = (uint32_t)atoi(argv[0]),
+                             .ny = (uint32_t)atoi(argv[1]),
+                             .nz = (uint32_t)atoi(argv[2]),
+                             .bits = 16 };
+    b->made_item = (wu_item){ .name = name,
+                              .is_stack = b->made.nz > 1,
+                              .n_images = b->made.nz,
+                              .bits = 16,
+                              .channels = 1,
+                              .spacing = { 1, 1, 1 },
+                              .nx = b->made.nx,
+                              .ny = b->made.ny,
                               .nz = b->made.nz };
     snprintf(text, sizeof text, "{\"radius\":%.9g}", atof(argv[3]));
     json_t *const json = json_loads(text, 0, NULL);
@@ -76,7 +89,8 @@ static tc_status make_up(bench *b, char **argv, tc_err *err)
 }
 
 /* Steps to the end; the times go to the phase that each step began in. */
-static tc_status do_steps(const bench *b, const an_backend *backend, void *worker, void *state, spent *t, tc_err *err)
+static tc_status do_steps(const bench *b, const an_backend *backend, void *worker, void *state,
+                          spent *t, tc_err *err)
 {
     const ocl_device *const device = b->work.device;
     voting_scheme s;
@@ -132,7 +146,8 @@ static tc_status run(const bench *b, const an_backend *backend, void *state, spe
 }
 
 /* Once on one backend; *crc of the state, *ms in all. */
-static tc_status run_once(const bench *b, const an_backend *backend, unsigned long *crc, double *ms, tc_err *err)
+static tc_status run_once(const bench *b, const an_backend *backend, unsigned long *crc, double *ms,
+                          tc_err *err)
 {
     void *const state = calloc(1, b->work.plan.state_bytes);
     spent t = { .open = 0 };
@@ -145,8 +160,8 @@ static tc_status run_once(const bench *b, const an_backend *backend, unsigned lo
                "points by the host %.0f; crc %08lx\n   ",
                t.open, t.steps, t.there, *ms, t.sync, t.finish, *crc);
         for (int i = 0; i < PHASES; i++)
-            printf(b->work.device != NULL ? " %s %.1f (kernels %.1f)," : " %s %.1f,", phase_names[i], t.phase[i],
-                   t.kernels[i]);
+            printf(b->work.device != NULL ? " %s %.1f (kernels %.1f)," : " %s %.1f,",
+                   phase_names[i], t.phase[i], t.kernels[i]);
         printf("\n");
     }
     free(state);
@@ -154,7 +169,8 @@ static tc_status run_once(const bench *b, const an_backend *backend, unsigned lo
 }
 
 /* cpu_ms: 0 where the CPU was not asked. */
-static tc_status run_device(bench *b, const ocl_wish *wish, unsigned long expected, double cpu_ms, tc_err *err)
+static tc_status run_device(bench *b, const ocl_wish *wish, unsigned long expected, double cpu_ms,
+                            tc_err *err)
 {
     tc_status st = TC_OK;
 
@@ -170,11 +186,12 @@ static tc_status run_device(bench *b, const ocl_wish *wish, unsigned long expect
         if (st == TC_OK) {
             const ocl_times *const t = &b->work.device->times;
 
-            printf("    build %.0f ms, kernels %.1f ms (longest launch %.1f), transfers %.1f ms (%.1f MB)", t->build,
-                   t->kernels, t->longest, t->transfers, (double)t->bytes * 1e-6);
+            printf("    build %.0f ms, kernels %.1f ms (longest launch %.1f), transfers %.1f ms "
+                   "(%.1f MB)",
+                   t->build, t->kernels, t->longest, t->transfers, (double)t->bytes * 1e-6);
             if (cpu_ms > 0)
-                printf("; %.1f times the CPU (kernels: %.1f); %s", cpu_ms / (ms - t->build), cpu_ms / t->kernels,
-                       crc == expected ? "same bits" : "OTHER BITS");
+                printf("; %.1f times the CPU (kernels: %.1f); %s", cpu_ms / (ms - t->build),
+                       cpu_ms / t->kernels, crc == expected ? "same bits" : "OTHER BITS");
             printf("\n");
         }
         ocl_device_close(&b->work.device);
@@ -193,7 +210,9 @@ int main(int argc, char **argv)
     tc_status st;
 
     if (!(unit || argc == 7 || argc == 8) || ocl_wish_parse(argv[1], &wish, &err) != TC_OK) {
-        fprintf(stderr, "usage: gpu_voting DEVICE THREADS (UNIT.zip | NX NY NZ RADIUS) [SLICE_MS]\n%s\n", err.message);
+        fprintf(stderr,
+                "usage: gpu_voting DEVICE THREADS (UNIT.zip | NX NY NZ RADIUS) [SLICE_MS]\n%s\n",
+                err.message);
         return 1;
     }
     b.work.threads = (unsigned)abs(atoi(argv[2]));

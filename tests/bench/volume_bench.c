@@ -5,7 +5,8 @@
  *     volume_bench DEVICE WIDTH HEIGHT SLICES MODE THREADS REPEATS FILE
  *
  * DEVICE is an argument of --device; MODE "3d" or "slices"; "watershed": in 3D, with smooth 1.5
- * and h 2. FILE has a byte for each voxel, membrane is 1, of a watershed grey values. Prints the best times in milliseconds of REPEATS,
+ * and h 2. FILE has a byte for each voxel, membrane is 1, of a watershed grey values. Prints the
+ * best times in milliseconds of REPEATS,
  *
  *     LABELS EVERYTHING TABLE CELLS SAME
  *
@@ -13,8 +14,8 @@
  * allocated; with one thread it is processor time, which other programs disturb less. On
  * a device it is that of its kernels alone, from voxels to labels in
  * device memory. EVERYTHING is labels and tables (on
- * a device with transfers and compilation), TABLE the same on a device where nobody asks for labels. SAME says
- * whether state and table were the CPU's.
+ * a device with transfers and compilation), TABLE the same on a device where nobody asks for
+ * labels. SAME says whether state and table were the CPU's.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,23 +45,28 @@ static void drop(given *g)
 
 static double seconds(const an_work *work)
 {
-    return work->device == NULL && work->threads == 1 ? (double)clock() / CLOCKS_PER_SEC : tc_seconds();
+    return work->device == NULL && work->threads == 1 ? (double)clock() / CLOCKS_PER_SEC
+                                                      : tc_seconds();
 }
 
-static tc_status once(const an_backend *backend, const an_work *work, given *g, times *t, tc_err *err)
+static tc_status once(const an_backend *backend, const an_work *work, given *g, times *t,
+                      tc_err *err)
 {
-    const double start = seconds(work), kernels = work->device != NULL ? work->device->times.kernels : 0;
+    const double start = seconds(work),
+                 kernels = work->device != NULL ? work->device->times.kernels : 0;
     vol_state *const state = g->state = os_zeroed(work->plan.state_bytes);
     void *worker = NULL;
     uint64_t units;
-    tc_status st = state == NULL ? tc_no_memory(err, "the state") : backend->open(work, state, &worker, err);
+    tc_status st =
+        state == NULL ? tc_no_memory(err, "the state") : backend->open(work, state, &worker, err);
 
     if (st == TC_OK)
         do
             st = backend->step(worker, state, &units, err);
         while (st == TC_MORE);
     if (st == TC_OK)
-        st = work->result_only ? backend->finish(worker, state, 0, &g->out, err) : backend->sync(worker, state, err);
+        st = work->result_only ? backend->finish(worker, state, 0, &g->out, err)
+                               : backend->sync(worker, state, err);
     t->labels = work->device != NULL ? work->device->times.kernels - kernels : 0;
     if (worker != NULL)
         backend->close(&worker);
@@ -73,7 +79,8 @@ static tc_status once(const an_backend *backend, const an_work *work, given *g, 
 }
 
 /* The best of some. *g: what the last gave. */
-static tc_status best_of(int repeats, const an_backend *backend, const an_work *work, given *g, times *best, tc_err *err)
+static tc_status best_of(int repeats, const an_backend *backend, const an_work *work, given *g,
+                         times *best, tc_err *err)
 {
     tc_status st = TC_OK;
 
@@ -96,7 +103,9 @@ static bool same_table(const wu_output *a, const wu_output *b)
     for (size_t i = 0; same && i < a->n; i++) {
         int ok = 1;
 
-        same = memcmp(a->arrays[i].data, b->arrays[i].data, (size_t)wu_array_bytes(&a->arrays[i].info, &ok)) == 0 && ok;
+        same = memcmp(a->arrays[i].data, b->arrays[i].data,
+                      (size_t)wu_array_bytes(&a->arrays[i].info, &ok)) == 0 &&
+               ok;
     }
     return same;
 }
@@ -115,12 +124,12 @@ static tc_status bench(an_work *work, ocl_device *device, int repeats, tc_err *e
         work->result_only = true;
         if (st == TC_OK)
             st = best_of(repeats, &ocl_volume, work, &table, &alone, err);
-        same = st == TC_OK && memcmp(cpu.state, labels.state, bytes) == 0 && same_table(&cpu.out, &labels.out) &&
-               same_table(&cpu.out, &table.out);
+        same = st == TC_OK && memcmp(cpu.state, labels.state, bytes) == 0 &&
+               same_table(&cpu.out, &labels.out) && same_table(&cpu.out, &table.out);
     }
     if (st == TC_OK)
-        printf("%.3f %.1f %.1f %llu %s\n", t.labels, t.everything, alone.everything, (unsigned long long)cpu.state->cells,
-               same ? "same" : "DIFFERENT");
+        printf("%.3f %.1f %.1f %llu %s\n", t.labels, t.everything, alone.everything,
+               (unsigned long long)cpu.state->cells, same ? "same" : "DIFFERENT");
     drop(&cpu);
     drop(&labels);
     drop(&table);
@@ -141,7 +150,9 @@ int main(int argc, char **argv)
 {
     char name[] = "stack";
     vol_params params = { .membrane = 1, .min_voxels = 1, .max_voxels = INT64_MAX };
-    wu_item item = { .name = name, .is_stack = true, .bits = 8, .channels = 1, .spacing = { 1, 1, 1 } };
+    wu_item item = {
+        .name = name, .is_stack = true, .bits = 8, .channels = 1, .spacing = { 1, 1, 1 }
+    };
     wu_pixels pixels = { .bits = 8 };
     an_work work = { .params = &params, .item = &item, .pixels = &pixels, .launch_ms = 50 };
     ocl_wish wish = { 0 };
@@ -151,7 +162,8 @@ int main(int argc, char **argv)
     size_t n;
 
     if (argc != 9 || ocl_wish_parse(argv[1], &wish, &err) != TC_OK) {
-        fprintf(stderr, "volume_bench DEVICE WIDTH HEIGHT SLICES MODE THREADS REPEATS FILE\n%s\n", err.message);
+        fprintf(stderr, "volume_bench DEVICE WIDTH HEIGHT SLICES MODE THREADS REPEATS FILE\n%s\n",
+                err.message);
         return 1;
     }
     pixels.nx = item.nx = (uint32_t)strtoul(argv[2], NULL, 10);
@@ -166,7 +178,8 @@ int main(int argc, char **argv)
     work.threads = (unsigned)strtoul(argv[6], NULL, 10);
     n = (size_t)item.nx * item.ny * item.nz;
     pixels.u8 = malloc(n);
-    st = pixels.u8 == NULL ? tc_no_memory(&err, "the stack") : read_file(argv[8], pixels.u8, n, &err);
+    st = pixels.u8 == NULL ? tc_no_memory(&err, "the stack")
+                           : read_file(argv[8], pixels.u8, n, &err);
     if (st == TC_OK)
         st = an_volume.plan(&params, &item, &work.plan, &err);
     if (st == TC_OK)

@@ -16,23 +16,28 @@
 
 #define REAL(name) __typeof__(&(name)) const real = (__typeof__(&(name)))dlsym(RTLD_NEXT, #name)
 
-cl_int clGetDeviceIDs(cl_platform_id platform, cl_device_type type, cl_uint n, cl_device_id *ids, cl_uint *found)
+cl_int clGetDeviceIDs(cl_platform_id platform, cl_device_type type, cl_uint n, cl_device_id *ids,
+                      cl_uint *found)
 {
     REAL(clGetDeviceIDs);
 
     return real(platform, type & CL_DEVICE_TYPE_GPU ? CL_DEVICE_TYPE_ALL : type, n, ids, found);
 }
 
-cl_int clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t size, void *value, size_t *needed)
+cl_int clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t size, void *value,
+                       size_t *needed)
 {
     static const cl_device_type type = CL_DEVICE_TYPE_GPU;
     static const char vendor[] = "NVIDIA Corporation";
     const char *const memory = getenv("GPU_SHIM_MEMORY");
     REAL(clGetDeviceInfo);
-    const void *const answer = what == CL_DEVICE_TYPE ? (const void *)&type : what == CL_DEVICE_VENDOR ? vendor : NULL;
+    const void *const answer = what == CL_DEVICE_TYPE     ? (const void *)&type
+                               : what == CL_DEVICE_VENDOR ? vendor
+                                                          : NULL;
     const size_t length = what == CL_DEVICE_TYPE ? sizeof type : sizeof vendor;
 
-    if (what == CL_DEVICE_GLOBAL_MEM_SIZE && memory != NULL && value != NULL && size == sizeof(cl_ulong)) {
+    if (what == CL_DEVICE_GLOBAL_MEM_SIZE && memory != NULL && value != NULL &&
+        size == sizeof(cl_ulong)) {
         *(cl_ulong *)value = strtoull(memory, NULL, 10);
         return CL_SUCCESS;
     }
@@ -47,8 +52,9 @@ cl_int clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t size, vo
     return CL_SUCCESS;
 }
 
-cl_int clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions, const size_t *offset,
-                              const size_t *global, const size_t *local, cl_uint n, const cl_event *wait, cl_event *event)
+cl_int clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions,
+                              const size_t *offset, const size_t *global, const size_t *local,
+                              cl_uint n, const cl_event *wait, cl_event *event)
 {
     const char *const lost = getenv("GPU_SHIM_LOST"), *const crash = getenv("GPU_SHIM_CRASH");
     REAL(clEnqueueNDRangeKernel);

@@ -3,9 +3,9 @@
  * the system's (TEXCELL_OPENCL_LIBRARY names this one).
  *
  *   FALSE_DRIVER=CALL:N:HOW   the N-th time that CALL is made (from 1): segv, abort, exit,
- *                             hang, term (SIGTERM, then a crash), thread (a thread of the driver's crashes), ftz (denormal
- *                             numbers are off from now on, all else is well)
- *   FALSE_DRIVER_COUNTS=FILE  at exit: a line "CALL times" for each
+ *                             hang, term (SIGTERM, then a crash), thread (a thread of the driver's
+ * crashes), ftz (denormal numbers are off from now on, all else is well) FALSE_DRIVER_COUNTS=FILE
+ * at exit: a line "CALL times" for each
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -71,17 +71,17 @@ static void called(const char *name, unsigned long times)
         misbehave(end + 1);
 }
 
-#define FALSE_STATUS(name, parameters, arguments)        \
-    CL_API_ENTRY cl_int CL_API_CALL name parameters      \
-    {                                                    \
-        called(#name, ++calls.name);                     \
-        return real.name arguments;                      \
+#define FALSE_STATUS(name, parameters, arguments)   \
+    CL_API_ENTRY cl_int CL_API_CALL name parameters \
+    {                                               \
+        called(#name, ++calls.name);                \
+        return real.name arguments;                 \
     }
-#define FALSE_OBJECT(type, name, parameters, arguments)  \
-    CL_API_ENTRY type CL_API_CALL name parameters        \
-    {                                                    \
-        called(#name, ++calls.name);                     \
-        return real.name arguments;                      \
+#define FALSE_OBJECT(type, name, parameters, arguments) \
+    CL_API_ENTRY type CL_API_CALL name parameters       \
+    {                                                   \
+        called(#name, ++calls.name);                    \
+        return real.name arguments;                     \
     }
 OCL_CALLS(FALSE_STATUS, FALSE_STATUS, FALSE_OBJECT, FALSE_STATUS)
 

@@ -1,7 +1,8 @@
 /*
  * Preloaded into a program, acts for a stranger who has taken it over: when it reads from a file
  * whose name has BREAK_AT in it for the first time, tries whatever would do harm outside, to
- * the file and in the folder that BREAK_VICTIM and BREAK_FOLDER name. Says on stderr what succeeded, and how much was tried.
+ * the file and in the folder that BREAK_VICTIM and BREAK_FOLDER name. Says on stderr what
+ * succeeded, and how much was tried.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -51,13 +52,17 @@ static long started(const char *program)
         execl(program, program, (char *)NULL);
         _exit(99);
     }
-    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -1;
+    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
+                   WEXITSTATUS(status) == 0
+               ? 0
+               : -1;
 }
 
 static long peeked(pid_t pid)
 {
     char byte;
-    struct iovec to = { &byte, 1 }, from = { (void *)(uintptr_t)&environ, 1 };    /* the parent is the same program */
+    struct iovec to = { &byte, 1 },
+                 from = { (void *)(uintptr_t)&environ, 1 }; /* the parent is the same program */
 
     return process_vm_readv(pid, &to, 1, &from, 1, 0);
 }
@@ -130,14 +135,14 @@ static void look(int fd)
     dprintf(2, "tried: %d\n", tried);
 }
 
-#define PREAD(name, type) \
-    ssize_t name(int fd, void *data, size_t n, type at) \
-    { \
+#define PREAD(name, type)                                  \
+    ssize_t name(int fd, void *data, size_t n, type at)    \
+    {                                                      \
         static ssize_t (*next)(int, void *, size_t, type); \
-        if (next == NULL) \
-            *(void **)&next = dlsym(RTLD_NEXT, #name); \
-        look(fd); \
-        return next(fd, data, n, at); \
+        if (next == NULL)                                  \
+            *(void **)&next = dlsym(RTLD_NEXT, #name);     \
+        look(fd);                                          \
+        return next(fd, data, n, at);                      \
     }
 PREAD(pread, off_t)
 PREAD(pread64, off64_t)

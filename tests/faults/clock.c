@@ -1,6 +1,6 @@
 /*
- * Preloaded into a program, sets the clock of the day: after each reading by a day, forward, or back with
- * CLOCK_BACK. The steady clock is as it is.
+ * Preloaded into a program, sets the clock of the day: after each reading by a day, forward, or
+ * back with CLOCK_BACK. The steady clock is as it is.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -13,7 +13,8 @@ static atomic_long days;
 
 static time_t jump(void)
 {
-    return (time_t)86400 * (atomic_fetch_add(&days, 1) + 1) * (getenv("CLOCK_BACK") != NULL ? -1 : 1);
+    return (time_t)86400 * (atomic_fetch_add(&days, 1) + 1) *
+           (getenv("CLOCK_BACK") != NULL ? -1 : 1);
 }
 
 int clock_gettime(clockid_t clock, struct timespec *t)

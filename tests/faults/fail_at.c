@@ -21,7 +21,7 @@
 
 static int error_number, is_ready, own_only, counts = -1;
 static const char *what;
-static uintptr_t program_from, program_to;       /* the program's code and data */
+static uintptr_t program_from, program_to; /* the program's code and data */
 
 /* The first object is the program. */
 static int find_program(struct dl_phdr_info *of, size_t size, void *unused)
@@ -45,7 +45,7 @@ __attribute__((constructor)) static void begin(void)
     what = getenv("FAIL_WHAT");
     choose_place(getenv("FAIL_AT"));
     error_number = number == NULL ? ENOMEM : atoi(number);
-    if (getenv("FAIL_COUNT") != NULL)      /* the program may give up the right to, later */
+    if (getenv("FAIL_COUNT") != NULL) /* the program may give up the right to, later */
         counts = open(getenv("FAIL_COUNT"), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     own_only = getenv("FAIL_OWN") != NULL;
     dl_iterate_phdr(find_program, NULL);
@@ -69,10 +69,10 @@ __attribute__((destructor)) static void end(void)
 }
 
 /* The next allocator is glibc's, or a sanitizer's. */
-#define NEXT(type, name, ...) \
+#define NEXT(type, name, ...)         \
     static type (*next)(__VA_ARGS__); \
-    if (next == NULL) \
-        *(void **)&next = dlsym(RTLD_NEXT, name)
+    if (next == NULL)                 \
+    *(void **)&next = dlsym(RTLD_NEXT, name)
 
 /* Memory fails for who calls from there. */
 static int memory_fails(const void *caller)
@@ -81,10 +81,10 @@ static int memory_fails(const void *caller)
 
     return !(own_only && (at < program_from || at >= program_to)) && fails("memory");
 }
-#define MEMORY(type, name, parameters, types, ...) \
-    type name parameters \
-    { \
-        NEXT(type, #name, types); \
+#define MEMORY(type, name, parameters, types, ...)                                   \
+    type name parameters                                                             \
+    {                                                                                \
+        NEXT(type, #name, types);                                                    \
         return memory_fails(__builtin_return_address(0)) ? NULL : next(__VA_ARGS__); \
     }
 #define TYPES(...) __VA_ARGS__
@@ -95,39 +95,46 @@ MEMORY(void *, aligned_alloc, (size_t of, size_t n), TYPES(size_t, size_t), of, 
 MEMORY(char *, strdup, (const char *text), const char *, text)
 MEMORY(char *, strndup, (const char *text, size_t n), TYPES(const char *, size_t), text, n)
 
-#define OPEN(name) \
-    int name(const char *path, int flags, ...) \
-    { \
-        NEXT(int, #name, const char *, int, ...); \
-        va_list ap; \
-        int mode; \
-        va_start(ap, flags); \
-        mode = flags & O_CREAT ? va_arg(ap, int) : 0; \
-        va_end(ap); \
+#define OPEN(name)                                           \
+    int name(const char *path, int flags, ...)               \
+    {                                                        \
+        NEXT(int, #name, const char *, int, ...);            \
+        va_list ap;                                          \
+        int mode;                                            \
+        va_start(ap, flags);                                 \
+        mode = flags & O_CREAT ? va_arg(ap, int) : 0;        \
+        va_end(ap);                                          \
         return fails("open") ? -1 : next(path, flags, mode); \
     }
 OPEN(open)
 OPEN(open64)
 
 #define CALL(kind, type, failed, name, parameters, types, ...) \
-    type name parameters \
-    { \
-        NEXT(type, #name, types); \
-        return fails(kind) ? failed : next(__VA_ARGS__); \
+    type name parameters                                       \
+    {                                                          \
+        NEXT(type, #name, types);                              \
+        return fails(kind) ? failed : next(__VA_ARGS__);       \
     }
-CALL("open", FILE *, NULL, fopen, (const char *path, const char *how), TYPES(const char *, const char *), path, how)
-CALL("open", FILE *, NULL, fopen64, (const char *path, const char *how), TYPES(const char *, const char *), path, how)
+CALL("open", FILE *, NULL, fopen, (const char *path, const char *how),
+     TYPES(const char *, const char *), path, how)
+CALL("open", FILE *, NULL, fopen64, (const char *path, const char *how),
+     TYPES(const char *, const char *), path, how)
 CALL("open", void *, NULL, opendir, (const char *path), TYPES(const char *), path)
 CALL("read", ssize_t, -1, read, (int fd, void *p, size_t n), TYPES(int, void *, size_t), fd, p, n)
-CALL("read", ssize_t, -1, pread, (int fd, void *p, size_t n, off_t at_), TYPES(int, void *, size_t, off_t), fd, p, n, at_)
-CALL("read", ssize_t, -1, pread64, (int fd, void *p, size_t n, off64_t at_), TYPES(int, void *, size_t, off64_t), fd, p, n, at_)
-CALL("write", ssize_t, -1, pwrite, (int fd, const void *p, size_t n, off_t at_), TYPES(int, const void *, size_t, off_t), fd, p, n, at_)
-CALL("write", ssize_t, -1, pwrite64, (int fd, const void *p, size_t n, off64_t at_), TYPES(int, const void *, size_t, off64_t), fd, p, n, at_)
+CALL("read", ssize_t, -1, pread, (int fd, void *p, size_t n, off_t at_),
+     TYPES(int, void *, size_t, off_t), fd, p, n, at_)
+CALL("read", ssize_t, -1, pread64, (int fd, void *p, size_t n, off64_t at_),
+     TYPES(int, void *, size_t, off64_t), fd, p, n, at_)
+CALL("write", ssize_t, -1, pwrite, (int fd, const void *p, size_t n, off_t at_),
+     TYPES(int, const void *, size_t, off_t), fd, p, n, at_)
+CALL("write", ssize_t, -1, pwrite64, (int fd, const void *p, size_t n, off64_t at_),
+     TYPES(int, const void *, size_t, off64_t), fd, p, n, at_)
 CALL("write", int, -1, fsync, (int fd), TYPES(int), fd)
 CALL("write", int, -1, fdatasync, (int fd), TYPES(int), fd)
 CALL("write", int, -1, ftruncate, (int fd, off_t n), TYPES(int, off_t), fd, n)
 CALL("write", int, -1, ftruncate64, (int fd, off64_t n), TYPES(int, off64_t), fd, n)
-CALL("write", int, -1, rename, (const char *from, const char *to), TYPES(const char *, const char *), from, to)
+CALL("write", int, -1, rename, (const char *from, const char *to),
+     TYPES(const char *, const char *), from, to)
 CALL("lock", int, -1, flock, (int fd, int how), TYPES(int, int), fd, how)
 
 ssize_t write(int fd, const void *data, size_t n)
@@ -136,15 +143,15 @@ ssize_t write(int fd, const void *data, size_t n)
     return fd > 2 && fails("write") ? -1 : next(fd, data, n);
 }
 
-#define FCNTL(name) \
-    int name(int fd, int how, ...) \
-    { \
-        NEXT(int, #name, int, int, ...); \
-        va_list ap; \
-        void *argument; \
-        va_start(ap, how); \
-        argument = va_arg(ap, void *); \
-        va_end(ap); \
+#define FCNTL(name)                                          \
+    int name(int fd, int how, ...)                           \
+    {                                                        \
+        NEXT(int, #name, int, int, ...);                     \
+        va_list ap;                                          \
+        void *argument;                                      \
+        va_start(ap, how);                                   \
+        argument = va_arg(ap, void *);                       \
+        va_end(ap);                                          \
         return fails("lock") ? -1 : next(fd, how, argument); \
     }
 FCNTL(fcntl)

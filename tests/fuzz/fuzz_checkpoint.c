@@ -13,9 +13,16 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { MEND_CHECKPOINT = 1, MEND_RECORDS = 2, MEND_SPOOL = 4, HEADER = 80, TAIL = 24 };
+enum {
+    MEND_CHECKPOINT = 1,
+    MEND_RECORDS = 2,
+    MEND_SPOOL = 4,
+    HEADER = 80,
+    TAIL = 24
+};
 
-static const char checkpoint_path[] = FILES_FOLDER "/c", spool_path[] = FILES_FOLDER "/s", again_path[] = FILES_FOLDER "/a";
+static const char checkpoint_path[] = FILES_FOLDER "/c", spool_path[] = FILES_FOLDER "/s",
+                  again_path[] = FILES_FOLDER "/a";
 
 static void put_crc(uint8_t *at, const uint8_t *data, size_t n)
 {
@@ -33,7 +40,8 @@ static void mend_checkpoint(uint8_t *c, size_t n)
     put_crc(c + 76, c, 76);
 }
 
-/* The record that ends at `end`: where it begins, and with `mend` its heads' CRC put right; 0 in *good: there is none. */
+/* The record that ends at `end`: where it begins, and with `mend` its heads' CRC put right; 0 in
+ * *good: there is none. */
 static size_t record_before(uint8_t *s, size_t end, int mend, int *good)
 {
     uint64_t bytes;
@@ -72,8 +80,10 @@ static void write_again(const checkpoint *c, const void *state)
 {
     checkpoint found;
     void *again = NULL;
-    if (checkpoint_write(again_path, c, state, NULL, NULL) != TC_OK || checkpoint_read(again_path, c, &found, &again, NULL, NULL) != TC_OK ||
-        found.item != c->item || found.spool_size != c->spool_size || found.spool_crc != c->spool_crc || found.state_size != c->state_size ||
+    if (checkpoint_write(again_path, c, state, NULL, NULL) != TC_OK ||
+        checkpoint_read(again_path, c, &found, &again, NULL, NULL) != TC_OK ||
+        found.item != c->item || found.spool_size != c->spool_size ||
+        found.spool_crc != c->spool_crc || found.state_size != c->state_size ||
         (c->state_size > 0 && memcmp(again, state, c->state_size) != 0))
         fuzz_wrong();
     free(again);
@@ -110,14 +120,15 @@ static void append_again(spool *s, wu_output *out, size_t index, size_t end)
                 check_message(&err, spool_path);
         }
     }
-    for (size_t i = 0; i < out->n; i++) {       /* what is not packed */
+    for (size_t i = 0; i < out->n; i++) { /* what is not packed */
         if (out->arrays[i].kind == WU_OWN)
             free(out->arrays[i].info.name);
         else
             out->arrays[kept++] = out->arrays[i];
     }
     out->n = kept;
-    if (spool_append(s, out, 1, NULL, NULL, NULL) != TC_OK || spool_sync(s, &size, &crc, NULL) != TC_OK || size == 0 ||
+    if (spool_append(s, out, 1, NULL, NULL, NULL) != TC_OK ||
+        spool_sync(s, &size, &crc, NULL) != TC_OK || size == 0 ||
         spool_read(s, end, NULL, &again, NULL) != TC_OK) {
         fuzz_wrong();
         return;
@@ -127,8 +138,9 @@ static void append_again(spool *s, wu_output *out, size_t index, size_t end)
     for (size_t i = 0; i < out->n; i++) {
         const wu_array_info *a = &out->arrays[i].info, *b = &again.arrays[i].info;
         int ok;
-        if (strcmp(a->name, b->name) != 0 || a->dtype != b->dtype || a->width != b->width || a->ndim != b->ndim ||
-            out->arrays[i].kind != again.arrays[i].kind || memcmp(a->shape, b->shape, sizeof a->shape) != 0)
+        if (strcmp(a->name, b->name) != 0 || a->dtype != b->dtype || a->width != b->width ||
+            a->ndim != b->ndim || out->arrays[i].kind != again.arrays[i].kind ||
+            memcmp(a->shape, b->shape, sizeof a->shape) != 0)
             abort();
         const uint64_t bytes = wu_array_bytes(a, &ok);
         if (!ok || (bytes > 0 && memcmp(out->arrays[i].data, again.arrays[i].data, bytes) != 0))
@@ -202,7 +214,8 @@ static void read_input(const uint8_t *data, size_t size)
     }
     if (mend & MEND_SPOOL) {
         files_put(spool_path, s, spool_size);
-        read_spool(spool_size, (uint32_t)crc32(0, s, (uInt)spool_size), each_record(s, spool_size, 0));
+        read_spool(spool_size, (uint32_t)crc32(0, s, (uInt)spool_size),
+                   each_record(s, spool_size, 0));
     }
     free(state);
     free(copy);

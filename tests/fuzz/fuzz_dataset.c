@@ -1,5 +1,5 @@
-/* libFuzzer target: a data set is exported as CSV and made a page of. An input is the data set in SQL, a statement a
- * line; lines that SQLite refuses are left out. */
+/* libFuzzer target: a data set is exported as CSV and made a page of. An input is the data set in
+ * SQL, a statement a line; lines that SQLite refuses are left out. */
 #include <sanitizer/asan_interface.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,18 +11,26 @@
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { OPERATIONS = 1000, MOST = 30 };     /* of SQLite's machine: one that never ends is interrupted */
-enum { ROOM = 32 << 20, STEP = 16 };
+enum {
+    OPERATIONS = 1000,
+    MOST = 30
+}; /* of SQLite's machine: one that never ends is interrupted */
+enum {
+    ROOM = 32 << 20,
+    STEP = 16
+};
 
 static const char *folder;
 static char page[64];
 
-/* --- SQLite's memory ------------------------------------------------------------------------------------ */
+/* --- SQLite's memory
+ * ------------------------------------------------------------------------------------ */
 
-/* SQLite allocates thousands of times an input, which is most of the time by the sanitizer's allocator. It gets one piece
- * after the other of this, closed to the sanitizer where it is free and between pieces, and all is taken back when nothing is left. */
+/* SQLite allocates thousands of times an input, which is most of the time by the sanitizer's
+ * allocator. It gets one piece after the other of this, closed to the sanitizer where it is free
+ * and between pieces, and all is taken back when nothing is left. */
 static _Alignas(16) char memory[ROOM];
-static uint32_t sizes[ROOM / STEP];    /* of the piece that begins there */
+static uint32_t sizes[ROOM / STEP]; /* of the piece that begins there */
 static size_t taken, pieces, kept, kept_pieces;
 
 static uint32_t *size_of(const void *piece)
@@ -42,7 +50,7 @@ static int round_up(int n)
 
 static void *take(int n)
 {
-    const size_t whole = ((size_t)n + STEP) / STEP * STEP;     /* a byte more at least */
+    const size_t whole = ((size_t)n + STEP) / STEP * STEP; /* a byte more at least */
     char *const piece = memory + taken;
     if (n <= 0 || whole > ROOM - taken)
         return NULL;
@@ -92,17 +100,20 @@ static void take_back(void)
     }
     taken = kept;
     if (kept > ROOM / 2)
-        abort();               /* it is lost */
+        abort(); /* it is lost */
 }
 
-/* --- data sets ---------------------------------------------------------------------------------------- */
+/* --- data sets
+ * ---------------------------------------------------------------------------------------- */
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-    static const sqlite3_mem_methods methods = { take, give_back, resize, size_in, round_up, begin, end, NULL };
+    static const sqlite3_mem_methods methods = { take,     give_back, resize, size_in,
+                                                 round_up, begin,     end,    NULL };
     (void)argc;
     (void)argv;
-    if (sqlite3_config(SQLITE_CONFIG_SINGLETHREAD) != SQLITE_OK || sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0) != SQLITE_OK ||
+    if (sqlite3_config(SQLITE_CONFIG_SINGLETHREAD) != SQLITE_OK ||
+        sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0) != SQLITE_OK ||
         sqlite3_config(SQLITE_CONFIG_MALLOC, &methods) != SQLITE_OK)
         abort();
     folder = fuzz_folder();
@@ -115,7 +126,8 @@ static int too_long(void *left)
     return --*(int *)left < 0;
 }
 
-static int deny_files(void *user, int action, const char *a, const char *b, const char *c, const char *d)
+static int deny_files(void *user, int action, const char *a, const char *b, const char *c,
+                      const char *d)
 {
     (void)user, (void)a, (void)b, (void)c, (void)d;
     return action == SQLITE_ATTACH || action == SQLITE_PRAGMA ? SQLITE_DENY : SQLITE_OK;

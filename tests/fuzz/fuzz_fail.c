@@ -17,14 +17,22 @@
 /* The sanitizer's; there is none in a build for coverage. */
 size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));
 
-enum { DEPTH = 6, PLACES = 1 << 14, TRIES = 200 };
+enum {
+    DEPTH = 6,
+    PLACES = 1 << 14,
+    TRIES = 200
+};
 
-static enum { COUNT, FAIL_NEW, FAIL_AT } mode;
+static enum {
+    COUNT,
+    FAIL_NEW,
+    FAIL_AT
+} mode;
 static bool may_fail, failed, has_new;
 static size_t calls, fail_at, failed_at;
 static uintptr_t places[PLACES];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static _Thread_local const uintptr_t *bottom;      /* of the stack; NULL: another thread's */
+static _Thread_local const uintptr_t *bottom; /* of the stack; NULL: another thread's */
 static _Thread_local bool exempt;
 
 bool fuzz_may_fail(bool may)
@@ -40,8 +48,10 @@ void fuzz_wrong(void)
         abort();
 }
 
-/* Of a call, from the frame of what stands in for it. Libraries keep no frames: what does not lead on down the stack is the end. */
-__attribute__((no_sanitize("address", "undefined"))) static uintptr_t place_of(const uintptr_t *frame)
+/* Of a call, from the frame of what stands in for it. Libraries keep no frames: what does not lead
+ * on down the stack is the end. */
+__attribute__((no_sanitize("address", "undefined"))) static uintptr_t place_of(
+    const uintptr_t *frame)
 {
     uintptr_t place = frame[1];
     for (int i = 1; i < DEPTH && bottom != NULL; i++) {
@@ -94,7 +104,9 @@ static bool fails(const void *frame, int why)
 /* Whether there is more memory in use afterwards. */
 static bool grows(const uint8_t *data, size_t size, void (*run)(const uint8_t *, size_t))
 {
-    const size_t before = __sanitizer_get_current_allocated_bytes != NULL ? __sanitizer_get_current_allocated_bytes() : 0;
+    const size_t before = __sanitizer_get_current_allocated_bytes != NULL
+                              ? __sanitizer_get_current_allocated_bytes()
+                              : 0;
     calls = 0;
     failed = has_new = false;
     may_fail = true;
@@ -103,7 +115,8 @@ static bool grows(const uint8_t *data, size_t size, void (*run)(const uint8_t *,
     return before != 0 && __sanitizer_get_current_allocated_bytes() > before;
 }
 
-/* What grows each time that the same call fails, leaks: libraries keep something once. LeakSanitizer missed a leak that was put in. */
+/* What grows each time that the same call fails, leaks: libraries keep something once.
+ * LeakSanitizer missed a leak that was put in. */
 static void once(const uint8_t *data, size_t size, void (*run)(const uint8_t *, size_t))
 {
     if (!grows(data, size, run) || !failed)
@@ -140,16 +153,16 @@ void fuzz_with_failures(const uint8_t *data, size_t size, void (*run)(const uint
     failed = false;
 }
 
-/* --- the calls, in whose place the linker puts these (targets.mk) ------------------------ */
+/* --- the calls, in whose place the linker puts these (targets.mk) ---------------------------- */
 
-#define FAILING_BEFORE(does, type, result, why, name, parameters, ...) \
-    type __wrap_##name parameters; \
-    type __wrap_##name parameters \
-    { \
+#define FAILING_BEFORE(does, type, result, why, name, parameters, ...)              \
+    type __wrap_##name parameters;                                                  \
+    type __wrap_##name parameters                                                   \
+    {                                                                               \
         return fails(__builtin_frame_address(0), why) ? result : does(__VA_ARGS__); \
     }
 #define FAILING(type, result, why, name, parameters, ...) \
-    type __real_##name parameters; \
+    type __real_##name parameters;                        \
     FAILING_BEFORE(__real_##name, type, result, why, name, parameters, __VA_ARGS__)
 FAILING(void *, NULL, ENOMEM, malloc, (size_t n), n)
 FAILING(void *, NULL, ENOMEM, calloc, (size_t n, size_t size), n, size)
@@ -159,18 +172,23 @@ FAILING(char *, NULL, ENOMEM, strdup, (const char *text), text)
 FAILING(char *, NULL, ENOMEM, strndup, (const char *text, size_t n), text, n)
 FAILING(FILE *, NULL, EIO, fopen, (const char *path, const char *how), path, how)
 FAILING(ssize_t, -1, EIO, read, (int fd, void *p, size_t n), fd, p, n)
-FAILING_BEFORE(files_pread, ssize_t, -1, EIO, pread, (int fd, void *p, size_t n, off_t at), fd, p, n, at)
+FAILING_BEFORE(files_pread, ssize_t, -1, EIO, pread, (int fd, void *p, size_t n, off_t at), fd, p,
+               n, at)
 FAILING(ssize_t, -1, ENOSPC, write, (int fd, const void *p, size_t n), fd, p, n)
-FAILING_BEFORE(files_pwrite, ssize_t, -1, ENOSPC, pwrite, (int fd, const void *p, size_t n, off_t at), fd, p, n, at)
+FAILING_BEFORE(files_pwrite, ssize_t, -1, ENOSPC, pwrite,
+               (int fd, const void *p, size_t n, off_t at), fd, p, n, at)
 FAILING_BEFORE(files_fsync, int, -1, EIO, fsync, (int fd), fd)
 FAILING(int, -1, EIO, fdatasync, (int fd), fd)
 FAILING_BEFORE(files_ftruncate, int, -1, EIO, ftruncate, (int fd, off_t n), fd, n)
 FAILING_BEFORE(files_rename, int, -1, EIO, rename, (const char *from, const char *to), from, to)
 FAILING(size_t, 0, EIO, fread, (void *p, size_t size, size_t n, FILE *file), p, size, n, file)
 /* Of libraries, what finds no memory. */
-FAILING(int, Z_MEM_ERROR, ENOMEM, inflateInit2_, (z_streamp z, int bits, const char *version, int size), z, bits, version, size)
-FAILING(int, Z_MEM_ERROR, ENOMEM, deflateInit2_, (z_streamp z, int level, int method, int bits, int memory, int strategy, const char *version,
-        int size), z, level, method, bits, memory, strategy, version, size)
+FAILING(int, Z_MEM_ERROR, ENOMEM, inflateInit2_,
+        (z_streamp z, int bits, const char *version, int size), z, bits, version, size)
+FAILING(int, Z_MEM_ERROR, ENOMEM, deflateInit2_,
+        (z_streamp z, int level, int method, int bits, int memory, int strategy,
+         const char *version, int size),
+        z, level, method, bits, memory, strategy, version, size)
 FAILING(gzFile, NULL, ENOMEM, gzdopen, (int fd, const char *how), fd, how)
 FAILING(png_infop, NULL, ENOMEM, png_create_info_struct, (png_const_structrp png), png)
 

@@ -1,9 +1,11 @@
 /*
- * Calls that fail: what allocates, and what reads and writes files. An input runs as it is; then once for each place
- * of a call that no input has had before (its innermost callers), which fails; one input in 16 once more, where the call
- * fails that its bytes choose. A run in which one failed must not leak either.
+ * Calls that fail: what allocates, and what reads and writes files. An input runs as it is; then
+ * once for each place of a call that no input has had before (its innermost callers), which fails;
+ * one input in 16 once more, where the call fails that its bytes choose. A run in which one failed
+ * must not leak either.
  *
- * jansson's allocations do not fail: without memory for JSON texcell gives up for good (faults_test.py).
+ * jansson's allocations do not fail: without memory for JSON texcell gives up for good
+ * (faults_test.py).
  */
 #ifndef FUZZ_FAIL_H
 #define FUZZ_FAIL_H

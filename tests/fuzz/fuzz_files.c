@@ -30,13 +30,18 @@ int __wrap_lstat(const char *path, struct stat *info);
 int __wrap_unlink(const char *path);
 int __wrap_flock(int fd, int operation);
 
-enum { FILES = 8, DESCRIPTORS = 16, FIRST = 1 << 20, THE_FOLDER = FIRST + DESCRIPTORS };
+enum {
+    FILES = 8,
+    DESCRIPTORS = 16,
+    FIRST = 1 << 20,
+    THE_FOLDER = FIRST + DESCRIPTORS
+};
 static const size_t room = (size_t)1 << 26;
 
 typedef struct file {
-    char name[64];                     /* "": it has none */
+    char name[64]; /* "": it has none */
     unsigned opened;
-    uint8_t *p, *own;                  /* own: of `room` bytes, once it was written to */
+    uint8_t *p, *own; /* own: of `room` bytes, once it was written to */
     size_t size;
 } file;
 
@@ -78,7 +83,8 @@ static file *make(const char *path)
     if (f == files + FILES || strlen(path) >= sizeof f->name)
         abort();
     if (f->own == NULL)
-        f->own = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        f->own = mmap(NULL, room, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (f->own == MAP_FAILED)
         abort();
     strcpy(f->name, path);
@@ -200,7 +206,7 @@ int files_rename(const char *from, const char *to)
     return 0;
 }
 
-/* --- calls that no one makes fail ---------------------------------------------------------- */
+/* --- calls that no one makes fail ------------------------------------------------------------ */
 
 int __wrap_close(int fd)
 {
@@ -220,7 +226,11 @@ static int inform(const file *f, struct stat *info)
 {
     if (f == NULL)
         return fault(ENOENT);
-    *info = (struct stat){ .st_dev = 1, .st_ino = (ino_t)(f - files + 1), .st_mode = S_IFREG | 0600, .st_nlink = 1, .st_size = (off_t)f->size };
+    *info = (struct stat){ .st_dev = 1,
+                           .st_ino = (ino_t)(f - files + 1),
+                           .st_mode = S_IFREG | 0600,
+                           .st_nlink = 1,
+                           .st_size = (off_t)f->size };
     return 0;
 }
 

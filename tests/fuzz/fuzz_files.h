@@ -1,7 +1,8 @@
 /*
- * Files in this process' memory, under names in FILES_FOLDER: the kernel's take half of a reader's time. What texcell
- * and the targets open by such a name is one of them (the linker puts these functions in the calls' place, targets.mk);
- * any other name and descriptor is the system's, and so are those that a library opens.
+ * Files in this process' memory, under names in FILES_FOLDER: the kernel's take half of a reader's
+ * time. What texcell and the targets open by such a name is one of them (the linker puts these
+ * functions in the calls' place, targets.mk); any other name and descriptor is the system's, and so
+ * are those that a library opens.
  */
 #ifndef FUZZ_FILES_H
 #define FUZZ_FILES_H
@@ -12,7 +13,8 @@
 
 #define FILES_FOLDER "/fuzz"
 
-/* The input as a file, which cannot be written to, until the next call: its name. The bytes stay the caller's. */
+/* The input as a file, which cannot be written to, until the next call: its name. The bytes stay
+ * the caller's. */
 const char *files_input(const uint8_t *data, size_t size);
 
 /* A file with a copy of these bytes, in place of what had the name. */

@@ -15,7 +15,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* A failure says one line about the file. */
 static void check_message(const char *path, const tc_err *err)
 {
-    if (strncmp(err->message, path, strlen(path)) != 0 && strncmp(err->message, "out of memory", 13) != 0)
+    if (strncmp(err->message, path, strlen(path)) != 0 &&
+        strncmp(err->message, "out of memory", 13) != 0)
         fuzz_wrong();
     for (const char *c = err->message; *c != '\0'; c++) {
         if (*c < 0x20 || *c > 0x7e)
@@ -43,7 +44,8 @@ static void load_items(const char *path, wu_job *job, unsigned threads)
             continue;
         }
         /* Touch both ends, for the sanitizer to see. */
-        volatile unsigned sum = pixels.bits == 8 ? pixels.u8[0] + pixels.u8[n - 1] : pixels.u16[0] + pixels.u16[n - 1];
+        volatile unsigned sum =
+            pixels.bits == 8 ? pixels.u8[0] + pixels.u8[n - 1] : pixels.u16[0] + pixels.u16[n - 1];
         if (pixels.mask != NULL)
             sum = pixels.mask[0] + pixels.mask[n - 1];
         (void)sum;

@@ -27,9 +27,11 @@ static void read_array(wu_npz_reader *r, size_t index)
     const tc_status loaded = wu_npz_load(r, index, &whole, NULL);
     tc_status st = wu_npz_stream_open(r, index, &s, NULL);
     while (st == TC_OK && wu_npz_stream_left(s) > 0) {
-        const size_t left = (size_t)wu_npz_stream_left(s), n = left < sizeof piece ? left : sizeof piece;
+        const size_t left = (size_t)wu_npz_stream_left(s),
+                     n = left < sizeof piece ? left : sizeof piece;
         st = wu_npz_stream_read(s, piece, n, NULL);
-        if (n > bytes - total || (st == TC_OK && loaded == TC_OK && memcmp((char *)whole + total, piece, n) != 0))
+        if (n > bytes - total ||
+            (st == TC_OK && loaded == TC_OK && memcmp((char *)whole + total, piece, n) != 0))
             abort();
         total += n;
     }
@@ -62,11 +64,13 @@ static void copy(wu_npz_reader *r)
         wu_npz_abort(&w);
         return;
     }
-    if (wu_npz_close(&w, NULL) != TC_OK || wu_npz_open(copied, &(wu_npz_limits){ .canonical = true }, &again, NULL) != TC_OK ||
+    if (wu_npz_close(&w, NULL) != TC_OK ||
+        wu_npz_open(copied, &(wu_npz_limits){ .canonical = true }, &again, NULL) != TC_OK ||
         wu_npz_count(again) != wu_npz_count(r) || !json_equal(wu_npz_json(again), wu_npz_json(r)))
         fuzz_wrong();
     for (size_t i = 0; again != NULL && i < wu_npz_count(r); i++, free(a), free(b)) {
-        const bool loaded = wu_npz_load(r, i, &a, NULL) == TC_OK, too = wu_npz_load(again, i, &b, NULL) == TC_OK;
+        const bool loaded = wu_npz_load(r, i, &a, NULL) == TC_OK,
+                   too = wu_npz_load(again, i, &b, NULL) == TC_OK;
         if (!loaded || !too)
             fuzz_wrong();
         else if (memcmp(a, b, wu_array_bytes(wu_npz_info(r, i), &ok)) != 0)

@@ -1,4 +1,5 @@
-/* libFuzzer target: a picture is opened as each kind of picture, with and without a scale, and read. */
+/* libFuzzer target: a picture is opened as each kind of picture, with and without a scale, and
+ * read. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,13 +27,15 @@ static void read_as(const char *path, const wu_picture_want *want)
     const wu_picture_info *const info = picture == NULL ? NULL : wu_picture_get_info(picture);
     const size_t bytes = picture == NULL ? 0 : wu_picture_page_bytes(info);
     void *const page = bytes > 0 && bytes <= LARGEST ? malloc(bytes) : NULL;
-    for (uint32_t z = 0; page != NULL && status == TC_OK && z < info->nz && z * bytes <= LARGEST; z++)
+    for (uint32_t z = 0; page != NULL && status == TC_OK && z < info->nz && z * bytes <= LARGEST;
+         z++)
         status = wu_picture_next(picture, page, &err);
     if (status == TC_BAD_INPUT && strncmp(err.message, path, strlen(path)) != 0)
         abort();
     if (status == TC_INTERNAL)
         abort();
-    for (const char *note = picture == NULL ? NULL : wu_picture_note(picture); note != NULL && *note != '\0'; note++)
+    for (const char *note = picture == NULL ? NULL : wu_picture_note(picture);
+         note != NULL && *note != '\0'; note++)
         if ((unsigned char)*note < ' ' || *note == 127)
             abort();
     free(page);
@@ -42,8 +45,15 @@ static void read_as(const char *path, const wu_picture_want *want)
 static void read_input(const uint8_t *data, size_t size)
 {
     const wu_picture_want wanted[] = {
-        { .kind = WU_KIND_IMAGE }, { .kind = WU_KIND_MASK }, { .kind = WU_KIND_LABELS },
-        { .kind = WU_KIND_IMAGE, .scaled = true, .lo = -1, .hi = 100, .channel = 1 + size % 4, .time = 1 + size % 3 },
+        { .kind = WU_KIND_IMAGE },
+        { .kind = WU_KIND_MASK },
+        { .kind = WU_KIND_LABELS },
+        { .kind = WU_KIND_IMAGE,
+          .scaled = true,
+          .lo = -1,
+          .hi = 100,
+          .channel = 1 + size % 4,
+          .time = 1 + size % 3 },
     };
     const char *const path = fuzz_system_file(data, size);
     for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++)

@@ -1,6 +1,6 @@
 /* libFuzzer target: the state of an item, as a checkpoint with the right CRCs may bring
- * it. An input is: which analysis, which of its known-answer items (made smaller), how far the honest
- * work had come, and then bytes of its state that are other than they should be, as five
+ * it. An input is: which analysis, which of its known-answer items (made smaller), how far the
+ * honest work had come, and then bytes of its state that are other than they should be, as five
  * bytes each: place (little-endian) and value. What check_state lets pass is worked on
  * to the end. */
 #include <jansson.h>
@@ -13,7 +13,12 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { CHANGE = 5, SIDE = 11, DEPTH = 3, LEVELS = 16 };
+enum {
+    CHANGE = 5,
+    SIDE = 11,
+    DEPTH = 3,
+    LEVELS = 16
+};
 
 typedef struct job {
     an_selftest test;
@@ -29,11 +34,16 @@ static void must(tc_status st)
         abort();
 }
 
-/* Parameters for smaller items: what lies in the picture, and fewer grey levels, with whose square a matrix grows. */
+/* Parameters for smaller items: what lies in the picture, and fewer grey levels, with whose square
+ * a matrix grows. */
 static void make_small(json_t *json)
 {
-    static const struct { const char *key; int most; } small[] = {
-        { "cx", SIDE / 2 }, { "cy", SIDE / 2 }, { "cz", DEPTH / 2 }, { "r", SIDE / 4 }, { "radius", SIDE / 4 },
+    static const struct {
+        const char *key;
+        int most;
+    } small[] = {
+        { "cx", SIDE / 2 }, { "cy", SIDE / 2 },     { "cz", DEPTH / 2 },
+        { "r", SIDE / 4 },  { "radius", SIDE / 4 },
     };
     json_t *const levels = json_object_get(json, "levels");
     const char *key;
@@ -42,13 +52,15 @@ static void make_small(json_t *json)
 
     for (i = 0; i < sizeof small / sizeof *small; i++)
         if (json_number_value(json_object_get(json, small[i].key)) > small[i].most)
-            must(json_object_set_new(json, small[i].key, json_integer(small[i].most)) == 0 ? TC_OK : TC_NO_MEMORY);
+            must(json_object_set_new(json, small[i].key, json_integer(small[i].most)) == 0
+                     ? TC_OK
+                     : TC_NO_MEMORY);
     if (json_integer_value(levels) > LEVELS)
         json_integer_set(levels, LEVELS / 2 + json_integer_value(levels) % 5);
-    json_array_foreach(levels, i, value)
-        if (json_integer_value(value) > LEVELS)
-            json_integer_set(value, LEVELS / 2 + json_integer_value(value) % 5);
-    json_object_foreach(json, key, value) {
+    json_array_foreach(levels, i, value) if (json_integer_value(value) > LEVELS)
+        json_integer_set(value, LEVELS / 2 + json_integer_value(value) % 5);
+    json_object_foreach(json, key, value)
+    {
         make_small(value);
         for (i = 0; i < json_array_size(value); i++)
             make_small(json_array_get(value, i));
@@ -78,7 +90,8 @@ static void begin(job *j, const an_analysis *a, const an_selftest *t)
         j->test = *t;
         make_item(j, a);
     }
-    j->work = (an_work){ .params = j->params, .item = &j->item, .pixels = &j->pixels, .threads = 1 };
+    j->work =
+        (an_work){ .params = j->params, .item = &j->item, .pixels = &j->pixels, .threads = 1 };
     must(a->plan(j->params, &j->item, &j->work.plan, NULL));
     json_decref(json);
 }
@@ -120,8 +133,9 @@ static void one_state(const an_analysis *a, job *j, const uint8_t *data, size_t 
     if (state == NULL)
         abort();
     must(a->init(&j->work, state, NULL));
-    if (far > 0 && work(a, j, state, j->work.plan.portions * far / UINT8_MAX) != TC_MORE && far < UINT8_MAX)
-        far = UINT8_MAX;       /* small items are done in one step */
+    if (far > 0 && work(a, j, state, j->work.plan.portions * far / UINT8_MAX) != TC_MORE &&
+        far < UINT8_MAX)
+        far = UINT8_MAX; /* small items are done in one step */
     for (; size >= CHANGE; data += CHANGE, size -= CHANGE) {
         uint32_t place;
 

@@ -14,7 +14,10 @@
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { MAX_UNITS = 32, PATH = 64 };
+enum {
+    MAX_UNITS = 32,
+    PATH = 64
+};
 
 static an_unit units[MAX_UNITS];
 static char honest[MAX_UNITS][PATH];
@@ -56,7 +59,8 @@ static void try_unit(size_t i, const char *path)
     if (st == TC_OK) {
         const tc_status same = val_compare(path, honest[i], true, &err);
 
-        if (val_compare(path, path, true, &err) != TC_OK || (same != TC_OK && same != TC_NO_MATCH) ||
+        if (val_compare(path, path, true, &err) != TC_OK ||
+            (same != TC_OK && same != TC_NO_MATCH) ||
             val_check(&units[i], path, &all, &err) != same)
             abort();
     } else if (st == TC_BAD_INPUT) {
@@ -76,7 +80,8 @@ static size_t unit_of(const char *path, size_t other)
     if (wu_npz_open(path, NULL, &r, NULL) != TC_OK)
         return other;
     for (size_t i = 0; i < n_units; i++) {
-        const json_t *const claimed = json_object_get(json_object_get(wu_npz_json(r), "workunit"), "crc32");
+        const json_t *const claimed =
+            json_object_get(json_object_get(wu_npz_json(r), "workunit"), "crc32");
 
         snprintf(crc, sizeof crc, "%08x", (unsigned)units[i].job->file_crc);
         if (json_is_string(claimed) && strcmp(json_string_value(claimed), crc) == 0)

@@ -17,7 +17,10 @@
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed);
 
-enum { MEMBER_MAX = 1 << 18, GROWTH = 256 };
+enum {
+    MEMBER_MAX = 1 << 18,
+    GROWTH = 256
+};
 
 const char *fuzz_file(const uint8_t *data, size_t size)
 {
@@ -38,7 +41,7 @@ const char *fuzz_system_file(const uint8_t *data, size_t size)
     return path;
 }
 
-/* --- the mutator ------------------------------------------------------------------- */
+/* --- the mutator ----------------------------------------------------------------------------- */
 
 static bool ends_with(const char *text, const char *end)
 {
@@ -50,7 +53,8 @@ static bool ends_with(const char *text, const char *end)
 static void mend_png(uint8_t *data, size_t size)
 {
     for (size_t at = 8; at + 12 <= size;) {
-        const size_t n = (size_t)data[at] << 24 | (size_t)data[at + 1] << 16 | (size_t)data[at + 2] << 8 | data[at + 3];
+        const size_t n = (size_t)data[at] << 24 | (size_t)data[at + 1] << 16 |
+                         (size_t)data[at + 2] << 8 | data[at + 3];
         if (n > size - at - 12)
             return;
         const uLong crc = crc32(0, data + at + 4, (uInt)n + 4);
@@ -106,11 +110,28 @@ static size_t end_of_value(const uint8_t *text, size_t n, size_t *at)
 /* Puts another value of the text, or one of these, in the place of one. */
 static size_t mutate_json(uint8_t *text, size_t n, unsigned random)
 {
-    static const char *const others[] = { "null", "true", "0", "1", "-1", "3", "1e999", "0.5", "9223372036854775808", "\"\"", "\"a/b\"", "[]",
-                                          "[1,2]", "{}", "\"\\u00e9\"", "[\"a\",\"b\"]", "\"x\",\"about\":\"y\"", "\"x\",\"source\":\"z\"" };
+    static const char *const others[] = { "null",
+                                          "true",
+                                          "0",
+                                          "1",
+                                          "-1",
+                                          "3",
+                                          "1e999",
+                                          "0.5",
+                                          "9223372036854775808",
+                                          "\"\"",
+                                          "\"a/b\"",
+                                          "[]",
+                                          "[1,2]",
+                                          "{}",
+                                          "\"\\u00e9\"",
+                                          "[\"a\",\"b\"]",
+                                          "\"x\",\"about\":\"y\"",
+                                          "\"x\",\"source\":\"z\"" };
     uint8_t copy[1024];
     size_t at = random % n, from = (random >> 8) % n;
-    const size_t end = end_of_value(text, n, &at), until = end_of_value(text, n, &from), m = until - from;
+    const size_t end = end_of_value(text, n, &at), until = end_of_value(text, n, &from),
+                 m = until - from;
     const char *const other = others[random % (sizeof others / sizeof *others)];
     if (at >= n || end > n || end < at)
         return n;
@@ -125,7 +146,8 @@ static size_t mutate_array(uint8_t *data, size_t n, size_t head, unsigned random
 {
     static const char types[][4] = { "<f8", "<i8", "|b1", "|u1", "<f4", "<i4" };
     char text[32];
-    uint8_t *const type = memmem(data, head, "'descr': '", 10), *shape = memmem(data, head, "'shape': (", 10);
+    uint8_t *const type = memmem(data, head, "'descr': '", 10),
+                   *shape = memmem(data, head, "'shape': (", 10);
     if (type == NULL || shape == NULL || data + head - shape < 24)
         return n;
     for (size_t i = 0; (random & 1) != 0 && i < sizeof types / sizeof *types; i++)
@@ -134,8 +156,10 @@ static size_t mutate_array(uint8_t *data, size_t n, size_t head, unsigned random
             return n;
         }
     shape += 10;
-    const size_t old = (size_t)strtoul((const char *)shape, NULL, 10), rows = old + (random >> 1) % 4 - 1;
-    const size_t row = old > 0 ? (n - head) / old : 8, digits = strspn((const char *)shape, "0123456789");
+    const size_t old = (size_t)strtoul((const char *)shape, NULL, 10),
+                 rows = old + (random >> 1) % 4 - 1;
+    const size_t row = old > 0 ? (n - head) / old : 8,
+                 digits = strspn((const char *)shape, "0123456789");
     const size_t m = (size_t)snprintf(text, sizeof text, "%zu", rows);
     const size_t end = (size_t)(data + head - shape) - 1;
     if (rows > old + 2 || head + rows * row > MEMBER_MAX || digits == 0 || digits > end || m > end)
@@ -196,7 +220,7 @@ static void put_shared(bytes *to, const wu_member *m)
     put_number(to, 20, 2);
     put_number(to, 0, 2);
     put_number(to, m->is_deflated ? Z_DEFLATED : 0, 2);
-    put_number(to, 0x210000, 4);       /* 1980-01-01 */
+    put_number(to, 0x210000, 4); /* 1980-01-01 */
     put_number(to, m->crc, 4);
     put_number(to, m->packed, 4);
     put_number(to, m->size, 4);
@@ -205,13 +229,15 @@ static void put_shared(bytes *to, const wu_member *m)
 }
 
 /* Packs what a member has become; how many bytes. */
-static size_t packed(wu_member *m, const uint8_t *data, size_t n, bool store, uint8_t to[2 * MEMBER_MAX])
+static size_t packed(wu_member *m, const uint8_t *data, size_t n, bool store,
+                     uint8_t to[2 * MEMBER_MAX])
 {
     static z_stream z;
     m->is_deflated = !store;
     m->size = n;
     m->crc = (uint32_t)crc32(0, data, (uInt)n);
-    if (z.state == NULL && deflateInit2(&z, 1, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+    if (z.state == NULL &&
+        deflateInit2(&z, 1, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY) != Z_OK)
         abort();
     (void)deflateReset(&z);
     z.next_in = (uint8_t *)(uintptr_t)data;
@@ -227,7 +253,8 @@ static size_t packed(wu_member *m, const uint8_t *data, size_t n, bool store, ui
 }
 
 /* The archive `in` again with one member changed; how many bytes, 0: it cannot be. */
-static size_t repack(const wu_archive *a, const uint8_t *in, size_t chosen, unsigned seed, bytes *out)
+static size_t repack(const wu_archive *a, const uint8_t *in, size_t chosen, unsigned seed,
+                     bytes *out)
 {
     static uint8_t member[MEMBER_MAX + GROWTH], small[2 * MEMBER_MAX];
     const unsigned random = seed * 2654435761u >> 8, order = random >> 20;
@@ -272,7 +299,7 @@ static size_t repack(const wu_archive *a, const uint8_t *in, size_t chosen, unsi
     return out->full ? 0 : out->n;
 }
 
-/* --- TIFF --------------------------------------------------------------------------- */
+/* --- TIFF ------------------------------------------------------------------------------------ */
 
 static uint32_t number(const uint8_t *p, size_t n, bool big)
 {
@@ -288,14 +315,16 @@ static void set_number(uint8_t *p, size_t n, bool big, uint32_t value)
         p[big ? n - 1 - i : i] = (uint8_t)(value >> 8 * i);
 }
 
-/* Gives one entry of one directory another tag, type, count or value that readers know, or leads to another page.
- * Whether it is a TIFF that has one. */
+/* Gives one entry of one directory another tag, type, count or value that readers know, or leads to
+ * another page. Whether it is a TIFF that has one. */
 static bool mutate_tiff(uint8_t *data, size_t size, unsigned seed)
 {
-    static const uint16_t tags[] = { 254, 256, 257, 258, 259, 262, 270, 273, 274, 277, 278, 279, 282, 284, 296, 317, 320, 322, 323,
-                                     324, 325, 338, 339, 347, 530, 32997 };
-    static const uint32_t values[] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 24, 32, 64, 100, 255, 256, 32773, 32946, 65535, 65536,
-                                       1u << 30, UINT32_MAX };
+    static const uint16_t tags[] = { 254, 256, 257, 258, 259, 262, 270, 273,  274,
+                                     277, 278, 279, 282, 284, 296, 317, 320,  322,
+                                     323, 324, 325, 338, 339, 347, 530, 32997 };
+    static const uint32_t values[] = { 0,   1,   2,     3,     4,     5,     6,        7,
+                                       8,   9,   12,    16,    24,    32,    64,       100,
+                                       255, 256, 32773, 32946, 65535, 65536, 1u << 30, UINT32_MAX };
     const bool big = size > 8 && memcmp(data, "MM\0*", 4) == 0;
     if (size <= 8 || (!big && memcmp(data, "II*\0", 4) != 0))
         return false;
@@ -314,7 +343,9 @@ static bool mutate_tiff(uint8_t *data, size_t size, unsigned seed)
     case 0: set_number(entry, 2, big, tags[(seed >> 16) % (sizeof tags / sizeof tags[0])]); break;
     case 1: set_number(entry + 2, 2, big, (seed >> 16) % 19); break;
     case 2: set_number(entry + 4, 4, big, value); break;
-    case 3: set_number(data + at + 2 + 12 * n, 4, big, seed & 1 << 12 ? (uint32_t)at : value); break;
+    case 3:
+        set_number(data + at + 2 + 12 * n, 4, big, seed & 1 << 12 ? (uint32_t)at : value);
+        break;
     default: set_number(entry + 8, number(entry + 2, 2, big) == 3 ? 2 : 4, big, value);
     }
     return true;

@@ -15,9 +15,21 @@
 #include "validator/check/val.h"
 #include "workunits/format/npz.h"
 
-#define MUST(x) do { if (!(x)) { fprintf(stderr, "line %d: %s\n", __LINE__, #x); exit(2); } } while (0)
+#define MUST(x)                                             \
+    do {                                                    \
+        if (!(x)) {                                         \
+            fprintf(stderr, "line %d: %s\n", __LINE__, #x); \
+            exit(2);                                        \
+        }                                                   \
+    } while (0)
 
-enum { MAX = 64, LOCAL = 30, ENTRY = 46, END = 22, ROOM = 1 << 20 };
+enum {
+    MAX = 64,
+    LOCAL = 30,
+    ENTRY = 46,
+    END = 22,
+    ROOM = 1 << 20
+};
 
 typedef struct bytes {
     unsigned char *p;
@@ -27,16 +39,16 @@ typedef struct bytes {
 typedef struct member {
     unsigned char local[LOCAL], entry[ENTRY];
     bytes local_name, name, local_extra, extra, comment, data, gap;
-    long shift;              /* of the place that the list tells */
+    long shift; /* of the place that the list tells */
 } member;
 
 typedef struct archive {
-    size_t n, order[MAX], n_order;      /* order: of the list */
+    size_t n, order[MAX], n_order; /* order: of the list */
     member m[MAX];
     bytes before_list, before_end, comment, behind;
     unsigned char end[END];
-    long end_shift[3];                  /* of count, size, place */
-    int zip64;                          /* 0 none, 1 right, 2 and more: wrong in some way */
+    long end_shift[3]; /* of count, size, place */
+    int zip64;         /* 0 none, 1 right, 2 and more: wrong in some way */
 } archive;
 
 static uint64_t state;
@@ -78,7 +90,7 @@ static void replace(bytes *b, const void *p, size_t n)
     *b = new;
 }
 
-/* --- reading and writing ------------------------------------------------------------------- */
+/* --- reading and writing --------------------------------------------------------------------- */
 
 static archive parse(const bytes *file)
 {
@@ -105,7 +117,8 @@ static void release(archive *a)
 {
     for (size_t i = 0; i < a->n; i++) {
         member *const m = &a->m[i];
-        bytes *const all[] = { &m->local_name, &m->name, &m->local_extra, &m->extra, &m->comment, &m->data, &m->gap };
+        bytes *const all[] = { &m->local_name, &m->name, &m->local_extra, &m->extra,
+                               &m->comment,    &m->data, &m->gap };
         for (size_t k = 0; k < sizeof all / sizeof all[0]; k++)
             free(all[k]->p);
     }
@@ -182,7 +195,7 @@ static void serialise(const archive *a, bytes *out)
     add(out, a->behind.p, a->behind.n);
 }
 
-/* --- changes ----------------------------------------------------------------------------------- */
+/* --- changes --------------------------------------------------------------------------------- */
 
 /* A field's new value: near the old one, of another field, or any. */
 static unsigned value(unsigned old)
@@ -198,10 +211,12 @@ static unsigned value(unsigned old)
 
 static void change_field(member *m, unsigned where)
 {
-    static const struct { unsigned local, size; } fields[] = {
-        { 4, 2 }, { 6, 2 }, { 8, 2 }, { 10, 2 }, { 12, 2 }, { 14, 4 }, { 18, 4 }, { 22, 4 }, { 26, 2 }, { 28, 2 }
-    };
-    const unsigned f = rnd(sizeof fields / sizeof *fields), at = fields[f].local, size = fields[f].size;
+    static const struct {
+        unsigned local, size;
+    } fields[] = { { 4, 2 },  { 6, 2 },  { 8, 2 },  { 10, 2 }, { 12, 2 },
+                   { 14, 4 }, { 18, 4 }, { 22, 4 }, { 26, 2 }, { 28, 2 } };
+    const unsigned f = rnd(sizeof fields / sizeof *fields), at = fields[f].local,
+                   size = fields[f].size;
     const unsigned new = value(get(m->local + at, size));
     if (where != 1)
         set(m->local + at, new, size);
@@ -219,7 +234,10 @@ static void stuff(bytes *b, const bytes *file)
     switch (rnd(4)) {
     case 0: replace(b, some, n); break;
     case 1: replace(b, file->p + file->n - END, END); break;
-    case 2: replace(b, file->p + get(file->p + file->n - 6, 4), file->n - get(file->p + file->n - 6, 4)); break;
+    case 2:
+        replace(b, file->p + get(file->p + file->n - 6, 4),
+                file->n - get(file->p + file->n - 6, 4));
+        break;
     default: replace(b, "PK\6\7\0\0\0\0\0\0\0\0\0\0\0\0\1\0\0\0", 20); break;
     }
 }
@@ -230,8 +248,9 @@ static void repack(member *m)
     const size_t size = get(m->entry + 24, 4), packed = get(m->entry + 20, 4);
     unsigned char *plain, *out;
     z_stream z = { 0 };
-    if (size == 0 || size > ROOM / 4 || packed > m->data.n || (get(m->entry + 10, 2) == 0 && size > packed))
-        return;              /* changed before */
+    if (size == 0 || size > ROOM / 4 || packed > m->data.n ||
+        (get(m->entry + 10, 2) == 0 && size > packed))
+        return; /* changed before */
     plain = malloc(size + 64);
     out = malloc(2 * size + 1024);
     MUST(plain != NULL && out != NULL);
@@ -250,18 +269,20 @@ static void repack(member *m)
     const unsigned how = rnd(6);
     size_t n = size;
     if (how == 0)
-        plain[rnd((unsigned)size)] ^= (unsigned char)(1 << rnd(8));    /* other data, with their CRC */
+        plain[rnd((unsigned)size)] ^= (unsigned char)(1 << rnd(8)); /* other data, with their CRC */
     if (how == 1)
-        memset(plain + n++, 'x', 1);                                    /* longer than is said */
+        memset(plain + n++, 'x', 1); /* longer than is said */
     const unsigned crc = (unsigned)crc32(0, plain, (uInt)size);
-    z = (z_stream){ .next_in = plain, .avail_in = (uInt)n, .next_out = out, .avail_out = (uInt)(2 * size + 1024) };
+    z = (z_stream){
+        .next_in = plain, .avail_in = (uInt)n, .next_out = out, .avail_out = (uInt)(2 * size + 1024)
+    };
     MUST(deflateInit2(&z, (int)rnd(10), Z_DEFLATED, -MAX_WBITS, 8, (int)rnd(5)) == Z_OK);
     if (how == 2) {
-        z.avail_in /= 2;                                                /* in two blocks */
+        z.avail_in /= 2; /* in two blocks */
         (void)deflate(&z, Z_FULL_FLUSH);
         z.avail_in = (uInt)(n - n / 2);
     }
-    (void)deflate(&z, how == 3 ? Z_SYNC_FLUSH : Z_FINISH);              /* without an end */
+    (void)deflate(&z, how == 3 ? Z_SYNC_FLUSH : Z_FINISH); /* without an end */
     size_t made = z.total_out;
     deflateEnd(&z);
     if (how == 4)
@@ -284,16 +305,39 @@ static void change(archive *a, const bytes *file)
     const size_t swap = a->order[i];
     bytes *places[] = { &m->gap, &a->before_list, &a->before_end, &a->comment, &a->behind };
     switch (rnd(20)) {
-    case 0: case 1: case 2: change_field(m, 0); break;
-    case 3: case 4: case 5: change_field(m, 1); break;
-    case 6: case 7: change_field(m, 2); break;
-    case 8: a->order[i] = a->order[k]; a->order[k] = swap; break;
-    case 9: if (a->n_order < MAX) a->order[a->n_order++] = swap; break;
-    case 10: memmove(a->order + i, a->order + i + 1, (--a->n_order - i) * sizeof *a->order); a->n_order += a->n_order == 0; break;
+    case 0:
+    case 1:
+    case 2: change_field(m, 0); break;
+    case 3:
+    case 4:
+    case 5: change_field(m, 1); break;
+    case 6:
+    case 7: change_field(m, 2); break;
+    case 8:
+        a->order[i] = a->order[k];
+        a->order[k] = swap;
+        break;
+    case 9:
+        if (a->n_order < MAX)
+            a->order[a->n_order++] = swap;
+        break;
+    case 10:
+        memmove(a->order + i, a->order + i + 1, (--a->n_order - i) * sizeof *a->order);
+        a->n_order += a->n_order == 0;
+        break;
     case 11: stuff(places[rnd(5)], file); break;
-    case 12: stuff(&m->comment, file); set(m->entry + 32, m->comment.n, 2); break;
-    case 13: stuff(&m->extra, file); set(m->entry + 30, m->extra.n, 2); break;
-    case 14: stuff(&m->local_extra, file); set(m->local + 28, m->local_extra.n, 2); break;
+    case 12:
+        stuff(&m->comment, file);
+        set(m->entry + 32, m->comment.n, 2);
+        break;
+    case 13:
+        stuff(&m->extra, file);
+        set(m->entry + 30, m->extra.n, 2);
+        break;
+    case 14:
+        stuff(&m->local_extra, file);
+        set(m->local + 28, m->local_extra.n, 2);
+        break;
     case 15: a->end_shift[rnd(3)] += (long)rnd(3) - 1; break;
     case 16: a->zip64 = 1 + (int)rnd(7); break;
     case 17: repack(m); break;

@@ -38,22 +38,23 @@
 #include "tests/hooks/places.h"
 
 static struct {
-    ocl_api real;              /* but for those below, which are ours */
+    ocl_api real; /* but for those below, which are ours */
     cl_int(CL_API_CALL *get_device_info)(cl_device_id, cl_device_info, size_t, void *, size_t *);
     cl_int(CL_API_CALL *get_profile)(cl_event, cl_profiling_info, size_t, void *, size_t *);
-    cl_int(CL_API_CALL *launch)(cl_command_queue, cl_kernel, cl_uint, const size_t *, const size_t *, const size_t *,
-                                cl_uint, const cl_event *, cl_event *);
-    bool forever;              /* "N+" */
-    cl_int error;              /* 0: as it suits */
-    unsigned long long fail_at;            /* 0: never */
-    unsigned long long memory;             /* 0: as it is */
-    unsigned long long call_ms;            /* 0: none */
-    int count_file, places_file;           /* -1: none */
-    FILE *times;               /* NULL: none */
-    cl_ulong began;            /* of the launches that the program asks about, the first */
-    cl_ulong items, item_ns;   /* of those launches; 0: the clock is the device's own */
+    cl_int(CL_API_CALL *launch)(cl_command_queue, cl_kernel, cl_uint, const size_t *,
+                                const size_t *, const size_t *, cl_uint, const cl_event *,
+                                cl_event *);
+    bool forever;                /* "N+" */
+    cl_int error;                /* 0: as it suits */
+    unsigned long long fail_at;  /* 0: never */
+    unsigned long long memory;   /* 0: as it is */
+    unsigned long long call_ms;  /* 0: none */
+    int count_file, places_file; /* -1: none */
+    FILE *times;                 /* NULL: none */
+    cl_ulong began;              /* of the launches that the program asks about, the first */
+    cl_ulong items, item_ns;     /* of those launches; 0: the clock is the device's own */
     atomic_ullong calls;
-    atomic_llong live;         /* objects made and not released */
+    atomic_llong live; /* objects made and not released */
 } hooks;
 
 static void give_up(const char *what)
@@ -94,13 +95,15 @@ static int opened(const char *name)
     return path == NULL ? -1 : open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 }
 
-static cl_int CL_API_CALL get_device_info(cl_device_id of, cl_device_info what, size_t size, void *value, size_t *length)
+static cl_int CL_API_CALL get_device_info(cl_device_id of, cl_device_info what, size_t size,
+                                          void *value, size_t *length)
 {
     const cl_int code = hooks.get_device_info(of, what, size, value, length);
 
     if (code != CL_SUCCESS || value == NULL)
         return code;
-    if (what == CL_DEVICE_GLOBAL_MEM_SIZE && hooks.memory != 0 && *(cl_ulong *)value > 2 * hooks.memory)
+    if (what == CL_DEVICE_GLOBAL_MEM_SIZE && hooks.memory != 0 &&
+        *(cl_ulong *)value > 2 * hooks.memory)
         *(cl_ulong *)value = 2 * hooks.memory;
     if (what == CL_DEVICE_TYPE && getenv("TEXCELL_TEST_CL_GPU") != NULL)
         *(cl_device_type *)value = CL_DEVICE_TYPE_GPU;
@@ -110,7 +113,8 @@ static cl_int CL_API_CALL get_device_info(cl_device_id of, cl_device_info what, 
 }
 
 /* The program asks for the start first, and then for the end. */
-static cl_int CL_API_CALL get_profile(cl_event of, cl_profiling_info what, size_t size, void *value, size_t *length)
+static cl_int CL_API_CALL get_profile(cl_event of, cl_profiling_info what, size_t size, void *value,
+                                      size_t *length)
 {
     const cl_int code = hooks.get_profile(of, what, size, value, length);
 
@@ -124,14 +128,15 @@ static cl_int CL_API_CALL get_profile(cl_event of, cl_profiling_info what, size_
         *(cl_ulong *)value = hooks.began + hooks.items * hooks.item_ns;
     hooks.items = 0;
     if (hooks.times != NULL && (fprintf(hooks.times, "%llu %llu\n", (unsigned long long)hooks.began,
-                     (unsigned long long)*(cl_ulong *)value) < 0 || fflush(hooks.times) != 0))
+                                        (unsigned long long)*(cl_ulong *)value) < 0 ||
+                                fflush(hooks.times) != 0))
         give_up("the times cannot be written");
     return code;
 }
 
-static cl_int CL_API_CALL launch(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions, const size_t *start,
-                                 const size_t *global, const size_t *local, cl_uint n, const cl_event *after,
-                                 cl_event *event)
+static cl_int CL_API_CALL launch(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions,
+                                 const size_t *start, const size_t *global, const size_t *local,
+                                 cl_uint n, const cl_event *after, cl_event *event)
 {
     cl_ulong items = 1;
 
@@ -178,7 +183,8 @@ static void write_count(void)
 
     if (hooks.count_file < 0)
         return;
-    snprintf(text, sizeof text, "%20llu %20lld\n", (unsigned long long)hooks.calls, (long long)hooks.live);
+    snprintf(text, sizeof text, "%20llu %20lld\n", (unsigned long long)hooks.calls,
+             (long long)hooks.live);
     if (pwrite(hooks.count_file, text, strlen(text), 0) < 0)
         give_up("the count cannot be written");
 }
@@ -191,7 +197,8 @@ static bool strike(void)
     write_count();
     if (hooks.call_ms != 0)
         usleep((useconds_t)hooks.call_ms * 1000);
-    return is_chosen(hooks.places_file >= 0) || (hooks.fail_at != 0 && (hooks.forever ? call >= hooks.fail_at : call == hooks.fail_at));
+    return is_chosen(hooks.places_file >= 0) ||
+           (hooks.fail_at != 0 && (hooks.forever ? call >= hooks.fail_at : call == hooks.fail_at));
 }
 
 static void count_object(int more)
@@ -211,41 +218,41 @@ static cl_int error_for(const char *name)
     return CL_OUT_OF_RESOURCES;
 }
 
-#define HOOK_STATUS(name, parameters, arguments)                                      \
-    cl_int CL_API_CALL name parameters                                                \
-    {                                                                                 \
-        if (strike())                                                                 \
-            return error_for(#name);                                                  \
-        return hooks.real.name arguments;                                             \
+#define HOOK_STATUS(name, parameters, arguments) \
+    cl_int CL_API_CALL name parameters           \
+    {                                            \
+        if (strike())                            \
+            return error_for(#name);             \
+        return hooks.real.name arguments;        \
     }
-#define HOOK_ENQUEUE(name, parameters, arguments)                                     \
-    cl_int CL_API_CALL name parameters                                                \
-    {                                                                                 \
-        if (strike())                                                                 \
-            return error_for(#name);                                                  \
-        const cl_int code = hooks.real.name arguments;                                \
-        if (code == CL_SUCCESS && event != NULL)                                      \
-            count_object(1);                                                          \
-        return code;                                                                  \
+#define HOOK_ENQUEUE(name, parameters, arguments)      \
+    cl_int CL_API_CALL name parameters                 \
+    {                                                  \
+        if (strike())                                  \
+            return error_for(#name);                   \
+        const cl_int code = hooks.real.name arguments; \
+        if (code == CL_SUCCESS && event != NULL)       \
+            count_object(1);                           \
+        return code;                                   \
     }
-#define HOOK_OBJECT(type, name, parameters, arguments)                                \
-    type CL_API_CALL name parameters                                                  \
-    {                                                                                 \
-        if (strike()) {                                                               \
-            if (status != NULL)                                                       \
-                *status = error_for(#name);                                           \
-            return NULL;                                                              \
-        }                                                                             \
-        type const object = hooks.real.name arguments;                                \
-        if (object != NULL)                                                           \
-            count_object(1);                                                          \
-        return object;                                                                \
+#define HOOK_OBJECT(type, name, parameters, arguments) \
+    type CL_API_CALL name parameters                   \
+    {                                                  \
+        if (strike()) {                                \
+            if (status != NULL)                        \
+                *status = error_for(#name);            \
+            return NULL;                               \
+        }                                              \
+        type const object = hooks.real.name arguments; \
+        if (object != NULL)                            \
+            count_object(1);                           \
+        return object;                                 \
     }
-#define HOOK_RELEASE(name, parameters, arguments)                                     \
-    cl_int CL_API_CALL name parameters                                                \
-    {                                                                                 \
-        count_object(-1);                                                             \
-        return hooks.real.name arguments;                                             \
+#define HOOK_RELEASE(name, parameters, arguments) \
+    cl_int CL_API_CALL name parameters            \
+    {                                             \
+        count_object(-1);                         \
+        return hooks.real.name arguments;         \
     }
 OCL_CALLS(HOOK_STATUS, HOOK_ENQUEUE, HOOK_OBJECT, HOOK_RELEASE)
 

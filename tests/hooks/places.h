@@ -1,8 +1,9 @@
 /*
- * Where calls come from: a call's place is its whole stack of callers, the same number in every process. To be
- * included by what is put between a program and a library.
+ * Where calls come from: a call's place is its whole stack of callers, the same number in every
+ * process. To be included by what is put between a program and a library.
  *
- * "PLACE:N[+]" names the N-th call of a place (from 1), with + also every later call, of whatever place.
+ * "PLACE:N[+]" names the N-th call of a place (from 1), with + also every later call, of whatever
+ * place.
  */
 #include <link.h>
 #include <stdatomic.h>
@@ -12,12 +13,12 @@
 #include <unwind.h>
 
 static struct {
-    atomic_ulong place;        /* 0: free */
+    atomic_ulong place; /* 0: free */
     atomic_ulong times;
-} places[1 << 16];             /* some thousands are used */
+} places[1 << 16]; /* some thousands are used */
 
 static struct {
-    unsigned long place, at;   /* 0: none */
+    unsigned long place, at; /* 0: none */
     int and_on;
     atomic_ulong times;
     atomic_int begun;
@@ -48,7 +49,8 @@ static uintptr_t module_of(uintptr_t at)
     return module;
 }
 
-/* Takes a frame's return address, as it is within its module, which lies anywhere. This library says nothing. */
+/* Takes a frame's return address, as it is within its module, which lies anywhere. This library
+ * says nothing. */
 static _Unwind_Reason_Code add_frame(struct _Unwind_Context *frame, void *place)
 {
     const uintptr_t at = _Unwind_GetIP(frame), module = module_of(at);

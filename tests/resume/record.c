@@ -24,10 +24,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define NEXT(type, name, ...) \
+#define NEXT(type, name, ...)         \
     static type (*next)(__VA_ARGS__); \
-    if (next == NULL) \
-        *(void **)&next = dlsym(RTLD_NEXT, name)
+    if (next == NULL)                 \
+    *(void **)&next = dlsym(RTLD_NEXT, name)
 
 static int to = -1;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -68,46 +68,46 @@ static unsigned long node(int fd)
     return fstat(fd, &info) == 0 && S_ISREG(info.st_mode) ? info.st_ino : 0;
 }
 
-#define OPEN(name) \
-    int name(const char *path, int flags, ...) \
-    { \
-        NEXT(int, #name, const char *, int, ...); \
-        va_list ap; \
-        int mode, fd, was; \
-        va_start(ap, flags); \
-        mode = flags & O_CREAT ? va_arg(ap, int) : 0; \
-        va_end(ap); \
-        if (to < 0 || (flags & O_ACCMODE) == O_RDONLY) \
-            return next(path, flags, mode); \
-        pthread_mutex_lock(&lock); \
-        was = access(path, F_OK) == 0; \
-        fd = next(path, flags, mode); \
-        if (fd >= 0 && node(fd) != 0) \
+#define OPEN(name)                                                       \
+    int name(const char *path, int flags, ...)                           \
+    {                                                                    \
+        NEXT(int, #name, const char *, int, ...);                        \
+        va_list ap;                                                      \
+        int mode, fd, was;                                               \
+        va_start(ap, flags);                                             \
+        mode = flags & O_CREAT ? va_arg(ap, int) : 0;                    \
+        va_end(ap);                                                      \
+        if (to < 0 || (flags & O_ACCMODE) == O_RDONLY)                   \
+            return next(path, flags, mode);                              \
+        pthread_mutex_lock(&lock);                                       \
+        was = access(path, F_OK) == 0;                                   \
+        fd = next(path, flags, mode);                                    \
+        if (fd >= 0 && node(fd) != 0)                                    \
             say("%s %lu %s\n", was ? "open" : "create", node(fd), path); \
-        if (fd >= 0 && was && flags & O_TRUNC && node(fd) != 0) \
-            say("size %lu 0\n", node(fd)); \
-        pthread_mutex_unlock(&lock); \
-        return fd; \
+        if (fd >= 0 && was && flags & O_TRUNC && node(fd) != 0)          \
+            say("size %lu 0\n", node(fd));                               \
+        pthread_mutex_unlock(&lock);                                     \
+        return fd;                                                       \
     }
 OPEN(open)
 OPEN(open64)
 
 /* A call that succeeded, and what is said of it. */
 #define CALL(type, name, parameters, types, arguments, good, ...) \
-    type name parameters \
-    { \
-        NEXT(type, #name, types); \
-        type result; \
-        int error; \
-        pthread_mutex_lock(&lock); \
-        result = next arguments; \
-        error = errno; \
-        if (good) { \
-            __VA_ARGS__; \
-        } \
-        pthread_mutex_unlock(&lock); \
-        errno = error; \
-        return result; \
+    type name parameters                                          \
+    {                                                             \
+        NEXT(type, #name, types);                                 \
+        type result;                                              \
+        int error;                                                \
+        pthread_mutex_lock(&lock);                                \
+        result = next arguments;                                  \
+        error = errno;                                            \
+        if (good) {                                               \
+            __VA_ARGS__;                                          \
+        }                                                         \
+        pthread_mutex_unlock(&lock);                              \
+        errno = error;                                            \
+        return result;                                            \
     }
 #define TYPES(...) __VA_ARGS__
 
@@ -134,16 +134,19 @@ static void synced(int fd)
     say("folder %s\n", path);
 }
 
-CALL(ssize_t, write, (int fd, const void *data, size_t n), TYPES(int, const void *, size_t), (fd, data, n), fd > 2,
-     wrote(fd, data, result, (long long)lseek(fd, 0, SEEK_CUR) - result))
-CALL(ssize_t, pwrite, (int fd, const void *data, size_t n, off_t at), TYPES(int, const void *, size_t, off_t), (fd, data, n, at), 1,
-     wrote(fd, data, result, at))
-CALL(ssize_t, pwrite64, (int fd, const void *data, size_t n, off64_t at), TYPES(int, const void *, size_t, off64_t), (fd, data, n, at),
-     1, wrote(fd, data, result, at))
-CALL(int, ftruncate, (int fd, off_t n), TYPES(int, off_t), (fd, n), result == 0, say("size %lu %lld\n", node(fd), (long long)n))
-CALL(int, ftruncate64, (int fd, off64_t n), TYPES(int, off64_t), (fd, n), result == 0, say("size %lu %lld\n", node(fd), (long long)n))
+CALL(ssize_t, write, (int fd, const void *data, size_t n), TYPES(int, const void *, size_t),
+     (fd, data, n), fd > 2, wrote(fd, data, result, (long long)lseek(fd, 0, SEEK_CUR) - result))
+CALL(ssize_t, pwrite, (int fd, const void *data, size_t n, off_t at),
+     TYPES(int, const void *, size_t, off_t), (fd, data, n, at), 1, wrote(fd, data, result, at))
+CALL(ssize_t, pwrite64, (int fd, const void *data, size_t n, off64_t at),
+     TYPES(int, const void *, size_t, off64_t), (fd, data, n, at), 1, wrote(fd, data, result, at))
+CALL(int, ftruncate, (int fd, off_t n), TYPES(int, off_t), (fd, n), result == 0,
+     say("size %lu %lld\n", node(fd), (long long)n))
+CALL(int, ftruncate64, (int fd, off64_t n), TYPES(int, off64_t), (fd, n), result == 0,
+     say("size %lu %lld\n", node(fd), (long long)n))
 CALL(int, fsync, (int fd), TYPES(int), (fd), result == 0, synced(fd))
 CALL(int, fdatasync, (int fd), TYPES(int), (fd), result == 0, synced(fd))
-CALL(int, unlink, (const char *path), TYPES(const char *), (path), result == 0, say("remove %s\n", path))
-CALL(int, rename, (const char *from, const char *name), TYPES(const char *, const char *), (from, name), result == 0,
-     say("rename %s\n%s\n", from, name))
+CALL(int, unlink, (const char *path), TYPES(const char *), (path), result == 0,
+     say("remove %s\n", path))
+CALL(int, rename, (const char *from, const char *name), TYPES(const char *, const char *),
+     (from, name), result == 0, say("rename %s\n%s\n", from, name))

@@ -1,8 +1,8 @@
 /*
  * Runs an analysis on made-up pixels on the CPU and on an OpenCL device and
- * compares the states, or the results where the device makes its own. For tests under Oclgrind, which are slow: it can be
- * given items that are smaller than those of the self-tests. (A second run in a process is one where Oclgrind 21.10
- * takes memory for uninitialized that is not.)
+ * compares the states, or the results where the device makes its own. For tests under Oclgrind,
+ * which are slow: it can be given items that are smaller than those of the self-tests. (A second
+ * run in a process is one where Oclgrind 21.10 takes memory for uninitialized that is not.)
  *   backend_try ANALYSIS PARAMETERS NX NY NZ BITS MASK(0|1) [result]
  * Exit: 0 same, 1 other bits, 2 failed.
  */
@@ -26,10 +26,12 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: backend_try ANALYSIS PARAMETERS NX NY NZ BITS MASK [result]\n");
         return 2;
     }
-    const an_selftest test = {
-        .parameters = argv[2], .nx = (uint32_t)atoi(argv[3]), .ny = (uint32_t)atoi(argv[4]),
-        .nz = (uint32_t)atoi(argv[5]), .bits = (unsigned)atoi(argv[6]), .mask = atoi(argv[7]) != 0
-    };
+    const an_selftest test = { .parameters = argv[2],
+                               .nx = (uint32_t)atoi(argv[3]),
+                               .ny = (uint32_t)atoi(argv[4]),
+                               .nz = (uint32_t)atoi(argv[5]),
+                               .bits = (unsigned)atoi(argv[6]),
+                               .mask = atoi(argv[7]) != 0 };
 
     wish.floats = a->uses_floats;
     st = ocl_device_find(&wish, &device, &err);

@@ -9,14 +9,25 @@ fake_world fake;
 
 fake_device fake_gpu(const char *name, const char *vendor, cl_uint units, cl_uint mhz)
 {
-    const fake_device device = {
-        .name = name, .vendor = vendor, .driver = "1.0",
-        .version = "OpenCL 3.0 FAKE", .c_version = "OpenCL C 1.2 ", .profile = "FULL_PROFILE",
-        .type = CL_DEVICE_TYPE_GPU, .units = units, .mhz = mhz,
-        .global_bytes = 1 << 20, .max_alloc = 1 << 18, .local_bytes = 32768,
-        .max_group = 256, .max_x = 256,
-        .available = CL_TRUE, .compiler = CL_TRUE, .little = CL_TRUE,
-        .single_fp = CL_FP_DENORM | CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT | CL_FP_FMA};
+    const fake_device device = { .name = name,
+                                 .vendor = vendor,
+                                 .driver = "1.0",
+                                 .version = "OpenCL 3.0 FAKE",
+                                 .c_version = "OpenCL C 1.2 ",
+                                 .profile = "FULL_PROFILE",
+                                 .type = CL_DEVICE_TYPE_GPU,
+                                 .units = units,
+                                 .mhz = mhz,
+                                 .global_bytes = 1 << 20,
+                                 .max_alloc = 1 << 18,
+                                 .local_bytes = 32768,
+                                 .max_group = 256,
+                                 .max_x = 256,
+                                 .available = CL_TRUE,
+                                 .compiler = CL_TRUE,
+                                 .little = CL_TRUE,
+                                 .single_fp = CL_FP_DENORM | CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT |
+                                              CL_FP_FMA };
     return device;
 }
 
@@ -24,7 +35,9 @@ static bool strike(void)
 {
     return ++fake.calls == fake.fail_at;
 }
-#define MAY_FAIL(code) if (strike()) return code
+#define MAY_FAIL(code) \
+    if (strike())      \
+    return code
 
 static cl_int answer(const void *from, size_t from_size, size_t size, void *value, size_t *length)
 {
@@ -85,31 +98,32 @@ static cl_int CL_API_CALL device_info(cl_device_id of, cl_device_info what, size
 {
     const fake_device *d = (const fake_device *)of;
     const cl_device_local_mem_type local_type = CL_LOCAL;
-    const size_t along[3] = {d->max_x, d->max_x, 64};
+    const size_t along[3] = { d->max_x, d->max_x, 64 };
     MAY_FAIL(CL_OUT_OF_HOST_MEMORY);
-#define VALUE(name, field) case name: return answer(&(field), sizeof(field), size, value, length)
-#define TEXT(name, field) case name: return answer_text(field, size, value, length)
+#define VALUE(name, field) \
+    case name: return answer(&(field), sizeof(field), size, value, length)
+#define TEXT(name, field) \
+    case name: return answer_text(field, size, value, length)
     switch (what) {
-    TEXT(CL_DEVICE_NAME, d->name);
-    TEXT(CL_DEVICE_VENDOR, d->vendor);
-    TEXT(CL_DRIVER_VERSION, d->driver);
-    TEXT(CL_DEVICE_VERSION, d->version);
-    TEXT(CL_DEVICE_OPENCL_C_VERSION, d->c_version);
-    TEXT(CL_DEVICE_PROFILE, d->profile);
-    VALUE(CL_DEVICE_TYPE, d->type);
-    VALUE(CL_DEVICE_AVAILABLE, d->available);
-    VALUE(CL_DEVICE_COMPILER_AVAILABLE, d->compiler);
-    VALUE(CL_DEVICE_ENDIAN_LITTLE, d->little);
-    VALUE(CL_DEVICE_MAX_COMPUTE_UNITS, d->units);
-    VALUE(CL_DEVICE_MAX_CLOCK_FREQUENCY, d->mhz);
-    VALUE(CL_DEVICE_GLOBAL_MEM_SIZE, d->global_bytes);
-    VALUE(CL_DEVICE_MAX_MEM_ALLOC_SIZE, d->max_alloc);
-    VALUE(CL_DEVICE_LOCAL_MEM_SIZE, d->local_bytes);
-    VALUE(CL_DEVICE_LOCAL_MEM_TYPE, local_type);
-    VALUE(CL_DEVICE_MAX_WORK_GROUP_SIZE, d->max_group);
-    VALUE(CL_DEVICE_MAX_WORK_ITEM_SIZES, along);
-    case CL_DEVICE_SINGLE_FP_CONFIG:
-    VALUE(CL_DEVICE_DOUBLE_FP_CONFIG, d->single_fp);
+        TEXT(CL_DEVICE_NAME, d->name);
+        TEXT(CL_DEVICE_VENDOR, d->vendor);
+        TEXT(CL_DRIVER_VERSION, d->driver);
+        TEXT(CL_DEVICE_VERSION, d->version);
+        TEXT(CL_DEVICE_OPENCL_C_VERSION, d->c_version);
+        TEXT(CL_DEVICE_PROFILE, d->profile);
+        VALUE(CL_DEVICE_TYPE, d->type);
+        VALUE(CL_DEVICE_AVAILABLE, d->available);
+        VALUE(CL_DEVICE_COMPILER_AVAILABLE, d->compiler);
+        VALUE(CL_DEVICE_ENDIAN_LITTLE, d->little);
+        VALUE(CL_DEVICE_MAX_COMPUTE_UNITS, d->units);
+        VALUE(CL_DEVICE_MAX_CLOCK_FREQUENCY, d->mhz);
+        VALUE(CL_DEVICE_GLOBAL_MEM_SIZE, d->global_bytes);
+        VALUE(CL_DEVICE_MAX_MEM_ALLOC_SIZE, d->max_alloc);
+        VALUE(CL_DEVICE_LOCAL_MEM_SIZE, d->local_bytes);
+        VALUE(CL_DEVICE_LOCAL_MEM_TYPE, local_type);
+        VALUE(CL_DEVICE_MAX_WORK_GROUP_SIZE, d->max_group);
+        VALUE(CL_DEVICE_MAX_WORK_ITEM_SIZES, along);
+    case CL_DEVICE_SINGLE_FP_CONFIG: VALUE(CL_DEVICE_DOUBLE_FP_CONFIG, d->single_fp);
     default: return CL_INVALID_VALUE;
     }
 }
@@ -142,7 +156,10 @@ static cl_context CL_API_CALL make_context(const cl_context_properties *properti
     (void)properties, (void)n, (void)devices, (void)notify, (void)data;
     return make(status, CL_DEVICE_NOT_AVAILABLE);
 }
-static cl_int CL_API_CALL drop_context(cl_context x) { return drop(x); }
+static cl_int CL_API_CALL drop_context(cl_context x)
+{
+    return drop(x);
+}
 
 static cl_command_queue CL_API_CALL make_queue(cl_context context, cl_device_id device,
                                                cl_command_queue_properties properties,
@@ -151,7 +168,10 @@ static cl_command_queue CL_API_CALL make_queue(cl_context context, cl_device_id 
     (void)context, (void)device, (void)properties;
     return make(status, CL_OUT_OF_RESOURCES);
 }
-static cl_int CL_API_CALL drop_queue(cl_command_queue x) { return drop(x); }
+static cl_int CL_API_CALL drop_queue(cl_command_queue x)
+{
+    return drop(x);
+}
 
 static cl_mem CL_API_CALL make_buffer(cl_context context, cl_mem_flags flags, size_t size,
                                       void *host, cl_int *status)
@@ -159,7 +179,10 @@ static cl_mem CL_API_CALL make_buffer(cl_context context, cl_mem_flags flags, si
     (void)context, (void)flags, (void)size, (void)host;
     return make(status, CL_MEM_OBJECT_ALLOCATION_FAILURE);
 }
-static cl_int CL_API_CALL drop_buffer(cl_mem x) { return drop(x); }
+static cl_int CL_API_CALL drop_buffer(cl_mem x)
+{
+    return drop(x);
+}
 
 static cl_program CL_API_CALL make_program(cl_context context, cl_uint n, const char **strings,
                                            const size_t *lengths, cl_int *status)
@@ -172,22 +195,25 @@ static cl_program CL_API_CALL make_program(cl_context context, cl_uint n, const 
 /* A compiled program is this, with the flags that it was built with. */
 static const char compiled[] = "compiled:";
 
-static cl_program CL_API_CALL make_program_again(cl_context context, cl_uint n, const cl_device_id *devices,
-                                                 const size_t *lengths, const unsigned char **binaries,
-                                                 cl_int *taken, cl_int *status)
+static cl_program CL_API_CALL make_program_again(cl_context context, cl_uint n,
+                                                 const cl_device_id *devices, const size_t *lengths,
+                                                 const unsigned char **binaries, cl_int *taken,
+                                                 cl_int *status)
 {
     (void)context, (void)n, (void)devices;
     fake.binaries++;
-    *taken = fake.binary_refused || lengths[0] < sizeof compiled
-             || memcmp(binaries[0], compiled, sizeof compiled - 1) != 0 ? CL_INVALID_BINARY : CL_SUCCESS;
+    *taken = fake.binary_refused || lengths[0] < sizeof compiled ||
+                     memcmp(binaries[0], compiled, sizeof compiled - 1) != 0
+                 ? CL_INVALID_BINARY
+                 : CL_SUCCESS;
     unsigned char *const made = make(status, CL_INVALID_BINARY);
     if (made != NULL)
-        *made = 1;                         /* is no source */
+        *made = 1; /* is no source */
     return (cl_program)made;
 }
 
-static cl_int CL_API_CALL program_info(cl_program of, cl_program_info what, size_t size, void *value,
-                                       size_t *length)
+static cl_int CL_API_CALL program_info(cl_program of, cl_program_info what, size_t size,
+                                       void *value, size_t *length)
 {
     char text[sizeof compiled + sizeof fake.build_options];
     const size_t n = (size_t)snprintf(text, sizeof text, "%s%s", compiled, fake.build_options);
@@ -198,11 +224,14 @@ static cl_int CL_API_CALL program_info(cl_program of, cl_program_info what, size
     memcpy(*(unsigned char **)value, text, n);
     return CL_SUCCESS;
 }
-static cl_int CL_API_CALL drop_program(cl_program x) { return drop(x); }
+static cl_int CL_API_CALL drop_program(cl_program x)
+{
+    return drop(x);
+}
 
 static cl_int CL_API_CALL build(cl_program program, cl_uint n, const cl_device_id *devices,
-                                const char *options,
-                                void(CL_CALLBACK *notify)(cl_program, void *), void *data)
+                                const char *options, void(CL_CALLBACK *notify)(cl_program, void *),
+                                void *data)
 {
     const bool again = *(const unsigned char *)program == 1;
     (void)n, (void)devices, (void)notify, (void)data;
@@ -227,7 +256,10 @@ static cl_kernel CL_API_CALL make_kernel(cl_program program, const char *name, c
     (void)program, (void)name;
     return make(status, CL_INVALID_KERNEL_NAME);
 }
-static cl_int CL_API_CALL drop_kernel(cl_kernel x) { return drop(x); }
+static cl_int CL_API_CALL drop_kernel(cl_kernel x)
+{
+    return drop(x);
+}
 
 static cl_int CL_API_CALL set_arg(cl_kernel kernel, cl_uint index, size_t size, const void *value)
 {
@@ -287,14 +319,18 @@ static cl_int CL_API_CALL launch(cl_command_queue queue, cl_kernel kernel, cl_ui
     return status;
 }
 
-static cl_int CL_API_CALL marker(cl_command_queue queue, cl_uint n, const cl_event *after, cl_event *event)
+static cl_int CL_API_CALL marker(cl_command_queue queue, cl_uint n, const cl_event *after,
+                                 cl_event *event)
 {
     cl_int status;
     (void)queue, (void)n, (void)after;
     *event = make(&status, CL_OUT_OF_RESOURCES);
     return status;
 }
-static cl_int CL_API_CALL drop_event(cl_event x) { return drop(x); }
+static cl_int CL_API_CALL drop_event(cl_event x)
+{
+    return drop(x);
+}
 
 static cl_int CL_API_CALL queue_call(cl_command_queue queue)
 {
@@ -336,20 +372,35 @@ ocl_api fake_api(fake_platform *platforms, unsigned count)
     fake.platforms = platforms;
     fake.count = count;
     fake.end_ns = 3000000;
-    const ocl_api api = {
-        .clGetPlatformIDs = get_platforms, .clGetPlatformInfo = platform_info,
-        .clGetDeviceIDs = get_devices, .clGetDeviceInfo = device_info,
-        .clCreateContext = make_context, .clReleaseContext = drop_context,
-        .clCreateCommandQueue = make_queue, .clReleaseCommandQueue = drop_queue,
-        .clCreateBuffer = make_buffer, .clReleaseMemObject = drop_buffer,
-        .clCreateProgramWithSource = make_program, .clCreateProgramWithBinary = make_program_again,
-        .clGetProgramInfo = program_info, .clReleaseProgram = drop_program,
-        .clBuildProgram = build, .clGetProgramBuildInfo = build_info,
-        .clCreateKernel = make_kernel, .clReleaseKernel = drop_kernel,
-        .clSetKernelArg = set_arg, .clGetKernelWorkGroupInfo = group_info,
-        .clEnqueueReadBuffer = read_buffer, .clEnqueueWriteBuffer = write_buffer,
-        .clEnqueueNDRangeKernel = launch, .clEnqueueMarkerWithWaitList = marker, .clFlush = queue_call, .clFinish = queue_call,
-        .clWaitForEvents = wait_events, .clGetEventInfo = event_info,
-        .clGetEventProfilingInfo = profiling, .clReleaseEvent = drop_event};
+    const ocl_api api = { .clGetPlatformIDs = get_platforms,
+                          .clGetPlatformInfo = platform_info,
+                          .clGetDeviceIDs = get_devices,
+                          .clGetDeviceInfo = device_info,
+                          .clCreateContext = make_context,
+                          .clReleaseContext = drop_context,
+                          .clCreateCommandQueue = make_queue,
+                          .clReleaseCommandQueue = drop_queue,
+                          .clCreateBuffer = make_buffer,
+                          .clReleaseMemObject = drop_buffer,
+                          .clCreateProgramWithSource = make_program,
+                          .clCreateProgramWithBinary = make_program_again,
+                          .clGetProgramInfo = program_info,
+                          .clReleaseProgram = drop_program,
+                          .clBuildProgram = build,
+                          .clGetProgramBuildInfo = build_info,
+                          .clCreateKernel = make_kernel,
+                          .clReleaseKernel = drop_kernel,
+                          .clSetKernelArg = set_arg,
+                          .clGetKernelWorkGroupInfo = group_info,
+                          .clEnqueueReadBuffer = read_buffer,
+                          .clEnqueueWriteBuffer = write_buffer,
+                          .clEnqueueNDRangeKernel = launch,
+                          .clEnqueueMarkerWithWaitList = marker,
+                          .clFlush = queue_call,
+                          .clFinish = queue_call,
+                          .clWaitForEvents = wait_events,
+                          .clGetEventInfo = event_info,
+                          .clGetEventProfilingInfo = profiling,
+                          .clReleaseEvent = drop_event };
     return api;
 }

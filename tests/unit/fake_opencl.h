@@ -25,8 +25,8 @@ typedef struct fake_platform {
     const char *name, *version;
     fake_device *devices;
     unsigned count;
-    cl_int list_error;             /* what clGetDeviceIDs answers, if not 0 */
-    bool gpus_reversed;            /* lists its GPUs in another order when asked for GPUs alone */
+    cl_int list_error;  /* what clGetDeviceIDs answers, if not 0 */
+    bool gpus_reversed; /* lists its GPUs in another order when asked for GPUs alone */
 } fake_platform;
 
 /* The world that the fake's functions see and what they note down. */
@@ -34,21 +34,21 @@ typedef struct fake_world {
     fake_platform *platforms;
     unsigned count;
     cl_int platforms_error;
-    unsigned calls;                /* that can fail, so far */
-    unsigned fail_at;              /* this one fails; 0: none */
-    int live;                      /* objects made and not released */
-    char build_options[512];       /* of the last build */
+    unsigned calls;          /* that can fail, so far */
+    unsigned fail_at;        /* this one fails; 0: none */
+    int live;                /* objects made and not released */
+    char build_options[512]; /* of the last build */
     bool build_fails;
-    unsigned build_ms;             /* how long one from source takes */
-    unsigned sources, binaries;    /* programs made from these */
-    bool binary_refused;           /* where a program is made from it */
-    bool binary_fails;             /* where that is built */
+    unsigned build_ms;          /* how long one from source takes */
+    unsigned sources, binaries; /* programs made from these */
+    bool binary_refused;        /* where a program is made from it */
+    bool binary_fails;          /* where that is built */
     const char *build_log;
     unsigned launches;
-    cl_ulong start_ns, end_ns;     /* what profiling answers */
-    cl_int event_state;            /* what clGetEventInfo answers */
+    cl_ulong start_ns, end_ns; /* what profiling answers */
+    cl_int event_state;        /* what clGetEventInfo answers */
     unsigned event_polls;
-    const tc_gate *beside;     /* how often it was up then; may be NULL */
+    const tc_gate *beside; /* how often it was up then; may be NULL */
     unsigned up;
 } fake_world;
 

@@ -16,7 +16,7 @@
 #include "tests/unit/scratch.h"
 #include "workunits/format/png_io.h"
 
-/* --- ZIP ----------------------------------------------------------------------- */
+/* --- ZIP ------------------------------------------------------------------------------------- */
 
 static inline void zip_add(zipFile zip, const char *name, const void *data, size_t n)
 {
@@ -36,14 +36,14 @@ static inline zipFile zip_create(const char *path)
     return zip;
 }
 
-/* --- bytes ----------------------------------------------------------------------- */
+/* --- bytes ----------------------------------------------------------------------------------- */
 
 typedef struct bytes {
     unsigned char *data;
-    size_t n;                /* in use */
+    size_t n; /* in use */
     size_t room;
-    size_t pos;              /* reading */
-    size_t at_most;          /* a read gives no more than this at a time, 0: all */
+    size_t pos;     /* reading */
+    size_t at_most; /* a read gives no more than this at a time, 0: all */
 } bytes;
 
 static inline int bytes_write(void *user, const void *buf, size_t n)
@@ -90,7 +90,8 @@ static inline unsigned pattern(unsigned seed, size_t i)
     return (unsigned)((i * 2654435761u + (size_t)(seed * 40503u)) >> 7) & 0xffff;
 }
 
-static inline bytes make_png(uint32_t width, uint32_t height, unsigned bits, unsigned channels, unsigned seed)
+static inline bytes make_png(uint32_t width, uint32_t height, unsigned bits, unsigned channels,
+                             unsigned seed)
 {
     const wu_png_info info = { width, height, bits, channels };
     const size_t n = (size_t)width * height * channels;

@@ -11,20 +11,20 @@
 
 #include "opencl/selftest.h"
 
-static const char *const broken_lines[] = {
-    "__kernel void k(__global int *p)\n", "{\n", "    *p = no_such_thing;\n", "}\n"};
-static const char *const race_lines[] = {
-    "__kernel void k(__global int *p)\n", "{\n", "    *p = (int)get_global_id(0);\n", "}\n"};
+static const char *const broken_lines[] = { "__kernel void k(__global int *p)\n", "{\n",
+                                            "    *p = no_such_thing;\n", "}\n" };
+static const char *const race_lines[] = { "__kernel void k(__global int *p)\n", "{\n",
+                                          "    *p = (int)get_global_id(0);\n", "}\n" };
 
 /* Builds four lines and launches kernel k, 64 work-items on one buffer. */
 static tc_status launch(ocl_device *device, const char *const lines[4], tc_err *err)
 {
-    const ocl_source source = {"try.cl", lines, 4};
+    const ocl_source source = { "try.cl", lines, 4 };
     const size_t global = 64;
     cl_program program = NULL;
-    ocl_kernel kernel = {0};
-    ocl_buffer buffer = {0};
-    ocl_batch batch = {0};
+    ocl_kernel kernel = { 0 };
+    ocl_buffer buffer = { 0 };
+    ocl_batch batch = { 0 };
     double ms;
 
     tc_status status = ocl_program_build(device, &source, NULL, false, &program, err);
@@ -33,7 +33,7 @@ static tc_status launch(ocl_device *device, const char *const lines[4], tc_err *
     if (status == TC_OK)
         status = ocl_buffer_new(device, 4, CL_MEM_READ_WRITE, "a test", &buffer, err);
     if (status == TC_OK) {
-        const ocl_arg args[] = {OCL_BUFFER(buffer)};
+        const ocl_arg args[] = { OCL_BUFFER(buffer) };
         status = ocl_set_args(device, &kernel, args, 1, err);
     }
     if (status == TC_OK)
@@ -57,8 +57,7 @@ static tc_status on_device(int argc, char **argv, tc_err *err)
     status = ocl_device_find(&wish, &device, err);
     if (status != TC_OK || device == NULL)
         return status;
-    printf("%u:%u %s\n", device->info.platform_index, device->info.device_index,
-           device->info.name);
+    printf("%u:%u %s\n", device->info.platform_index, device->info.device_index, device->info.name);
     if (strcmp(argv[1], "selftest") == 0)
         status = ocl_selftest(device, wish.floats, NULL, err);
     else
@@ -72,7 +71,7 @@ static tc_status on_device(int argc, char **argv, tc_err *err)
 
 int main(int argc, char **argv)
 {
-    tc_err err = {""};
+    tc_err err = { "" };
     tc_status status = TC_USAGE;
     if (argc == 2 && strcmp(argv[1], "list") == 0)
         status = ocl_list_devices(stdout, &err);

@@ -2,9 +2,9 @@
  * The state that an analysis ends with, for tests that look deeper than the
  * result: state_of WORKUNIT ITEM DEVICE THREADS OUT [STEPS]. With STEPS the
  * backend is closed and opened anew, from a copy of the state, after that many
- * steps each; DEVICE may then be two with a comma between, which take turns, and leave the state as it is once all is
- * done. The exit code is that of the program's status; the bytes of the
- * state go to OUT, the seconds between open and close to stdout.
+ * steps each; DEVICE may then be two with a comma between, which take turns, and leave the state as
+ * it is once all is done. The exit code is that of the program's status; the bytes of the state go
+ * to OUT, the seconds between open and close to stdout.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ typedef struct run {
     wu_job *job;
     const an_analysis *analysis;
     const an_backend *backend;
-    const char *devices[2];      /* --device arguments; the second may be NULL */
+    const char *devices[2]; /* --device arguments; the second may be NULL */
     ocl_device *device[2];
     void *params;
     wu_pixels pixels;
@@ -122,7 +122,7 @@ static tc_status begin_at_end(run *r, double *seconds, tc_err *err)
 static tc_status work(run *r, unsigned long steps, const char *path, tc_err *err)
 {
     double seconds = 0;
-    unsigned long more = 0;      /* steps, where a turn has got no further */
+    unsigned long more = 0; /* steps, where a turn has got no further */
     tc_status st = r->analysis->plan(r->params, r->work.item, &r->work.plan, err);
     FILE *out;
 
@@ -134,7 +134,7 @@ static tc_status work(run *r, unsigned long steps, const char *path, tc_err *err
     st = r->analysis->init(&r->work, r->state, err);
     if (st != TC_OK)
         return st;
-    for (unsigned turn = 0; ; turn++) {
+    for (unsigned turn = 0;; turn++) {
         const an_state_head *const head = r->state;
         const uint64_t before = head->portions_done;
 
@@ -153,7 +153,8 @@ static tc_status work(run *r, unsigned long steps, const char *path, tc_err *err
         return st;
     printf("%.6f\n", seconds);
     out = fopen(path, "wb");
-    if (out == NULL || fwrite(r->state, 1, r->work.plan.state_bytes, out) != r->work.plan.state_bytes)
+    if (out == NULL ||
+        fwrite(r->state, 1, r->work.plan.state_bytes, out) != r->work.plan.state_bytes)
         st = tc_fail(err, TC_IO, "%s: cannot be written", path);
     if (out != NULL)
         fclose(out);
@@ -175,7 +176,9 @@ int main(int argc, char **argv)
         const size_t item = strtoul(argv[2], NULL, 10) % r.job->n_items;
 
         r.analysis = an_find(r.job->analysis);
-        r.work = (an_work){ .item = &r.job->items[item], .pixels = &r.pixels, .launch_ms = 50,
+        r.work = (an_work){ .item = &r.job->items[item],
+                            .pixels = &r.pixels,
+                            .launch_ms = 50,
                             .threads = (unsigned)strtoul(argv[4], NULL, 10) };
         st = r.analysis == NULL ? tc_fail(&err, TC_BAD_INPUT, "no such analysis")
                                 : an_parse(r.analysis, r.job->parameters, argv[1], &r.params, &err);

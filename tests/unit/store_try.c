@@ -17,12 +17,16 @@ static tc_status store(const val_dataset *ds, const char *analysis, const char *
     if (st == TC_OK)
         st = wu_tables_find(&file, &tables, err);
     if (st == TC_OK)
-        st = val_sql(ds, err, "INSERT INTO units(workunit, name, result, analysis, parameters, n_items, arrays, checked, program, "
-                     "stored) VALUES(%Q, %Q, 'r', %Q, '{}', %d, '{}', 'result', 'store_try', 'now')", path, path, analysis,
-                     (int)file.n_items);
+        st =
+            val_sql(ds, err,
+                    "INSERT INTO units(workunit, name, result, analysis, parameters, n_items, "
+                    "arrays, checked, program, "
+                    "stored) VALUES(%Q, %Q, 'r', %Q, '{}', %d, '{}', 'result', 'store_try', 'now')",
+                    path, path, analysis, (int)file.n_items);
     unit = sqlite3_last_insert_rowid(ds->db);
     for (size_t i = 0; st == TC_OK && i < file.n_items; i++) {
-        st = val_sql(ds, err, "INSERT INTO items(unit, number, name) VALUES(%lld, %d, %Q)", unit, (int)i, file.item_names[i]);
+        st = val_sql(ds, err, "INSERT INTO items(unit, number, name) VALUES(%lld, %d, %Q)", unit,
+                     (int)i, file.item_names[i]);
         if (i == 0)
             first = sqlite3_last_insert_rowid(ds->db);
     }

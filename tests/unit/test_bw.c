@@ -46,14 +46,16 @@ time_t __wrap_time(time_t *to)
 
 /* In the child cmocka is out of reach: say what failed, exit with a code that
  * no test expects. */
-enum { CHILD_FAILED = 99 };
-#define CHECK(condition)                                                                   \
-    do {                                                                                   \
-        if (!(condition)) {                                                                \
-            fprintf(stdout, "# %s:%d: not so: %s\n", __FILE__, __LINE__, #condition);      \
-            fflush(stdout);                                                                \
-            _exit(CHILD_FAILED);                                                           \
-        }                                                                                  \
+enum {
+    CHILD_FAILED = 99
+};
+#define CHECK(condition)                                                              \
+    do {                                                                              \
+        if (!(condition)) {                                                           \
+            fprintf(stdout, "# %s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
+            fflush(stdout);                                                           \
+            _exit(CHILD_FAILED);                                                      \
+        }                                                                             \
     } while (0)
 
 static char *folder;
@@ -69,7 +71,7 @@ static int in_child(void (*body)(void))
     if (pid == 0) {
         if (chdir(folder) != 0)
             _exit(CHILD_FAILED);
-        signal(SIGINT, SIG_DFL);       /* whoever started this in the background may have it ignored */
+        signal(SIGINT, SIG_DFL); /* whoever started this in the background may have it ignored */
         body();
         _exit(0);
     }
@@ -121,7 +123,7 @@ static void sleep_ms(long ms)
     nanosleep(&t, NULL);
 }
 
-/* --- by itself ------------------------------------------------------------- */
+/* --- by itself ------------------------------------------------------------------------------- */
 
 static void nothing_assigned(void)
 {
@@ -252,14 +254,14 @@ static void test_ends(void **state)
     remove_folder(folder);
 }
 
-/* --- which side ------------------------------------------------------------- */
+/* --- which side ------------------------------------------------------------------------------ */
 
 static const char slot_file[] =
     "<app_init_data>\n<app_name>texcell</app_name>\n<slot>0</slot>\n<shm_key>-1</shm_key>\n"
     "<gpu_type>intel_gpu</gpu_type>\n<gpu_device_num>2</gpu_device_num>\n"
     "<gpu_opencl_dev_index>1</gpu_opencl_dev_index>\n<gpu_usage>1</gpu_usage>\n"
     "<ncpus>3.900000</ncpus>\n<checkpoint_period>%d</checkpoint_period>\n</app_init_data>\n";
-static int slot_period = 60;      /* seconds */
+static int slot_period = 60; /* seconds */
 
 static void make_slot(void)
 {

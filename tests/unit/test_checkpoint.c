@@ -17,7 +17,10 @@
 
 /* The two files of a job under way: what is written comes back or is refused. */
 
-enum { STATE = 100, HEADER = 80 };
+enum {
+    STATE = 100,
+    HEADER = 80
+};
 
 typedef struct fixture {
     char *folder, *checkpoint, *spool;
@@ -37,8 +40,13 @@ static int set_up(void **state)
     f->spool = join_path(f->folder, "s");
     for (int i = 0; i < STATE; i++)
         f->state[i] = (unsigned char)(7 * i + 3);
-    f->mark = (checkpoint){ .job_crc = 0xdeadbeef, .job_size = 123456789012, .analysis = "glcm",
-                            .item = 5, .spool_size = 77, .spool_crc = 0x1234, .state_size = STATE };
+    f->mark = (checkpoint){ .job_crc = 0xdeadbeef,
+                            .job_size = 123456789012,
+                            .analysis = "glcm",
+                            .item = 5,
+                            .spool_size = 77,
+                            .spool_crc = 0x1234,
+                            .state_size = STATE };
     memset(&err, 0, sizeof err);
     *state = f;
     return 0;
@@ -68,7 +76,7 @@ static unsigned char *content(const char *path, size_t *size)
     return data;
 }
 
-/* --- checkpoint -------------------------------------------------------------------- */
+/* --- checkpoint ------------------------------------------------------------------------------ */
 
 static void write_checkpoint(const fixture *f)
 {
@@ -100,7 +108,8 @@ static void expect_refused(const fixture *f, const checkpoint *whose, const char
     void *state = NULL;
 
     err.message[0] = '\0';
-    assert_int_equal(checkpoint_read(f->checkpoint, whose, &found, &state, NULL, &err), TC_BAD_INPUT);
+    assert_int_equal(checkpoint_read(f->checkpoint, whose, &found, &state, NULL, &err),
+                     TC_BAD_INPUT);
     assert_null(state);
     assert_memory_equal(err.message, f->checkpoint, strlen(f->checkpoint));
     if (words != NULL)
@@ -285,7 +294,8 @@ static void is_replaced_at_once(void **state)
             checkpoint found;
             void *data;
 
-            assert_int_equal(checkpoint_read(f->checkpoint, &f->mark, &found, &data, NULL, &err), TC_OK);
+            assert_int_equal(checkpoint_read(f->checkpoint, &f->mark, &found, &data, NULL, &err),
+                             TC_OK);
             memset(expected, (int)found.item, STATE);
             assert_memory_equal(data, expected, STATE);
             free(data);
@@ -298,7 +308,7 @@ static void is_replaced_at_once(void **state)
     assert_int_equal(count_files(f->folder), 0);
 }
 
-/* --- spool -------------------------------------------------------------------------- */
+/* --- spool ----------------------------------------------------------------------------------- */
 
 /* The output of item i: rows of numbers, names, and two arrays of its own, one of them empty. */
 static void make_output(unsigned i, wu_output *out)
@@ -340,7 +350,8 @@ static tc_status keep(void *user, const void *data, size_t n, tc_err *e)
     return TC_OK;
 }
 
-/* An array of its own: unpacked by zlib it is its data, behind a header that numpy's format makes 128 bytes long. */
+/* An array of its own: unpacked by zlib it is its data, behind a header that numpy's format makes
+ * 128 bytes long. */
 static void expect_packed(spool *s, unsigned i, const wu_out_array *want, const wu_out_array *got)
 {
     packed_bytes b = { NULL, 0 };
@@ -395,7 +406,8 @@ static void expect_output(spool *s, unsigned i)
     for (size_t k = 0; k < want.n; k++)
         expect_array(s, i, &want.arrays[k], &got.arrays[k]);
     wu_output_free(&got);
-    assert_int_equal(spool_read(s, i, "names", &got, &err), TC_OK);     /* alone, beside what is packed */
+    assert_int_equal(spool_read(s, i, "names", &got, &err),
+                     TC_OK); /* alone, beside what is packed */
     assert_int_equal(got.n, 3);
     for (size_t k = 0; k < 3; k++)
         expect_array(s, i, &want.arrays[k + 1], &got.arrays[k]);
@@ -443,7 +455,7 @@ static void spools(void **state)
 
     write_spool(f, 3);
     s = open_spool(f);
-    assert_int_equal(spool_read(s, 0, NULL, &out, &err), TC_IO);    /* nothing counts yet */
+    assert_int_equal(spool_read(s, 0, NULL, &out, &err), TC_IO); /* nothing counts yet */
     assert_int_equal(spool_keep(s, f->mark.spool_size, f->mark.spool_crc, 3, &err), TC_OK);
     for (unsigned i = 0; i < 3; i++)
         expect_output(s, i);
@@ -473,7 +485,8 @@ static void expect_emptied(const fixture *f, uint64_t items)
     wu_output out;
     struct stat info;
 
-    assert_int_equal(spool_keep(s, f->mark.spool_size, f->mark.spool_crc, items, &err), TC_BAD_INPUT);
+    assert_int_equal(spool_keep(s, f->mark.spool_size, f->mark.spool_crc, items, &err),
+                     TC_BAD_INPUT);
     assert_int_equal(stat(f->spool, &info), 0);
     assert_int_equal(info.st_size, 0);
     assert_int_equal(spool_read(s, 0, NULL, &out, &err), TC_IO);
@@ -523,11 +536,12 @@ static void notices_a_damaged_spool(void **state)
     free(data);
 }
 
-#ifndef __has_feature          /* clang's */
+#ifndef __has_feature /* clang's */
 #define __has_feature(feature) 0
 #endif
 /* Sanitizers need memory of their own. */
-#if !defined(__SANITIZE_ADDRESS__) && !__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer)
+#if !defined(__SANITIZE_ADDRESS__) && !__has_feature(address_sanitizer) && \
+    !__has_feature(thread_sanitizer)
 #define LIMITS_MEMORY
 #endif
 
@@ -535,7 +549,10 @@ static void notices_a_damaged_spool(void **state)
 /* Heads that there is no memory for, for once. */
 static void keeps_a_spool_without_memory(void **state)
 {
-    enum { N = 8000, NAME = 500 };
+    enum {
+        N = 8000,
+        NAME = 500
+    };
     fixture *f = *state;
     const uint64_t none[1] = { 0 };
     struct rlimit before, tight;
@@ -591,16 +608,18 @@ static void distrusts_a_spool(void **state)
             memcpy(&heads, data + size - 8, sizeof heads);
             if (heads <= size - 24) {
                 crc = (uint32_t)crc32(0, data + size - 24 - heads, heads);
-                memcpy(data + size - 4, &crc, sizeof crc);    /* the record's own */
+                memcpy(data + size - 4, &crc, sizeof crc); /* the record's own */
             }
             f->mark.spool_crc = (uint32_t)crc32(0, data, (uInt)size);
             write_file(f->spool, data, size);
             s = open_spool(f);
-            if (spool_keep(s, size, f->mark.spool_crc, 1, &err) == TC_OK && spool_read(s, 0, NULL, &out, &err) == TC_OK) {
+            if (spool_keep(s, size, f->mark.spool_crc, 1, &err) == TC_OK &&
+                spool_read(s, 0, NULL, &out, &err) == TC_OK) {
                 for (size_t k = 0; k < out.n; k++) {
                     packed_bytes b = { NULL, 0 };
 
-                    if (out.arrays[k].kind == WU_OWN && spool_copy(s, 0, out.arrays[k].info.name, keep, &b, &err) == TC_OK)
+                    if (out.arrays[k].kind == WU_OWN &&
+                        spool_copy(s, 0, out.arrays[k].info.name, keep, &b, &err) == TC_OK)
                         assert_int_equal(b.n, out.arrays[k].packed.packed);
                     free(b.data);
                 }
@@ -648,7 +667,8 @@ static void keeps_others_out(void **state)
 static void refuses_what_is_no_file(void **state)
 {
     fixture *f = *state;
-    char *victim = join_path(f->folder, "victim"), *temporary = malloc(strlen(f->checkpoint) + sizeof ".tmp");
+    char *victim = join_path(f->folder, "victim"),
+         *temporary = malloc(strlen(f->checkpoint) + sizeof ".tmp");
     spool *s = NULL;
     struct stat info;
 
@@ -669,7 +689,7 @@ static void refuses_what_is_no_file(void **state)
     assert_null(s);
     rmdir(f->spool);
     MUST(mkfifo(f->checkpoint, 0600) == 0);
-    expect_refused(f, &f->mark, ": is torn");      /* and not waited for */
+    expect_refused(f, &f->mark, ": is torn"); /* and not waited for */
     remove(f->checkpoint);
     free(victim);
 }

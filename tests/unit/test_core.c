@@ -75,7 +75,9 @@
 
 typedef unsigned __int128 u128;
 
-enum { TRIALS = 200000 };
+enum {
+    TRIALS = 200000
+};
 
 /* xorshift64*; a test begins with the seed anew. */
 static uint64_t seed;
@@ -124,7 +126,7 @@ static u128 nearest(u128 num, u128 den)
     return num / den + (num % den >= den - num % den ? 1 : 0);
 }
 
-/* --- core.h ------------------------------------------------------------------- */
+/* --- core.h ---------------------------------------------------------------------------------- */
 
 /* num below 2^63 */
 static void check_division(uint64_t num, uint32_t den)
@@ -141,9 +143,23 @@ static void check_division(uint64_t num, uint32_t den)
 
 static void divides(void **state)
 {
-    static const uint64_t edges[] = { 0, 1, 2, 3, 5, 0x7fffffff, 0x80000000, 0x80000001, 0xffffffff, 0x100000000,
-                                      0x3fffffffffffffff, 0x4000000000000000, INT64_MAX - 1, INT64_MAX };
-    enum { N = sizeof edges / sizeof edges[0] };
+    static const uint64_t edges[] = { 0,
+                                      1,
+                                      2,
+                                      3,
+                                      5,
+                                      0x7fffffff,
+                                      0x80000000,
+                                      0x80000001,
+                                      0xffffffff,
+                                      0x100000000,
+                                      0x3fffffffffffffff,
+                                      0x4000000000000000,
+                                      INT64_MAX - 1,
+                                      INT64_MAX };
+    enum {
+        N = sizeof edges / sizeof edges[0]
+    };
 
     (void)state;
     for (size_t i = 0; i < N; i++)
@@ -168,8 +184,13 @@ static void divides_in_q32(void **state)
         const tc_divisor d = tc_divisor_of((uint32_t)some_divisor(31));
         /* the quotient below 2^32, so that it fits 64 bits in 2^-32 */
         const uint64_t most = (uint64_t)((((u128)d.den << 32) - d.den) & INT64_MAX);
-        const uint64_t some[] = { 0, 1, any_up_to_bits(64) % (most + 1), most, d.den / 2,
-                                  (uint64_t)1 << 31, ((uint64_t)1 << 31) - 1 };
+        const uint64_t some[] = { 0,
+                                  1,
+                                  any_up_to_bits(64) % (most + 1),
+                                  most,
+                                  d.den / 2,
+                                  (uint64_t)1 << 31,
+                                  ((uint64_t)1 << 31) - 1 };
 
         for (size_t k = 0; k < sizeof some / sizeof some[0]; k++) {
             const uint64_t num = some[k] > most ? most : some[k];
@@ -250,15 +271,17 @@ static void takes_roots(void **state)
         const uint64_t r = i < 100 ? UINT32_MAX - (uint64_t)i : any_up_to_bits(32);
 
         check_around(r * r);
-        check_around(r * r + r);                            /* where rounding turns */
-        check_around(((uint64_t)1 << 53) + any_up_to_bits(20));   /* doubles get coarse */
+        check_around(r * r + r);                                /* where rounding turns */
+        check_around(((uint64_t)1 << 53) + any_up_to_bits(20)); /* doubles get coarse */
         check_root(any_up_to_bits(64));
     }
 }
 
-/* --- tables of glcm, against mpmath ----------------------------------------------- */
+/* --- tables of glcm, against mpmath ---------------------------------------------------------- */
 
-enum { ASKED = 1000 };
+enum {
+    ASKED = 1000
+};
 
 /* For each value v the integer nearest to `formula`, an expression of mpmath in
  * m.mpf v, from a Python that has mpmath. */
@@ -275,8 +298,10 @@ static void ask(const char *formula, const uint64_t *values, size_t n, u128 *ans
     for (size_t i = 0; i < n; i++)
         fprintf(file, "%llu\n", (unsigned long long)values[i]);
     assert_int_equal(fclose(file), 0);
-    snprintf(command, sizeof command, "'%s' -c 'import mpmath as m\nm.mp.prec = 400\n"
-             "for v in open(\"%s\"):\n    v = m.mpf(int(v))\n    print(\"%%x\" %% int(m.nint(%s)))' 2>&1",
+    snprintf(command, sizeof command,
+             "'%s' -c 'import mpmath as m\nm.mp.prec = 400\n"
+             "for v in open(\"%s\"):\n    v = m.mpf(int(v))\n    print(\"%%x\" %% "
+             "int(m.nint(%s)))' 2>&1",
              python, path, formula);
     file = popen(command, "r");
     assert_non_null(file);
@@ -333,7 +358,7 @@ static void has_exponentials(void **state)
     t[0] = 0;
     t[1] = 1;
     t[2] = ((uint64_t)1 << 62) - 1;
-    t[3] = (uint64_t)1 << 62;       /* exp(-16) */
+    t[3] = (uint64_t)1 << 62; /* exp(-16) */
     t[4] = ((uint64_t)1 << 38) - 1;
     for (size_t i = 0; i < ASKED; i++)
         t[i] = t[i] > (uint64_t)1 << 62 ? (uint64_t)1 << 62 : t[i];
@@ -347,7 +372,9 @@ static void has_exponentials(void **state)
 /* k log2 k: f60(ab) = a f60(b) + b f60(a) to the last bit, and right. */
 static void has_additive_tables(void **state)
 {
-    enum { FBITS = 44 };
+    enum {
+        FBITS = 44
+    };
     static const uint64_t PAIRS = 5000;
     uint64_t k[ASKED];
     u128 want[ASKED];
@@ -374,7 +401,7 @@ static void has_additive_tables(void **state)
         /* each of up to 13 prime factors is rounded to half a unit, times k */
         const unsigned slack = (unsigned)(7 * k[i]);
 
-        const int64_t off = (int64_t)(t.f60[k[i]] - (uint64_t)want[i]);     /* modulo 2^64 */
+        const int64_t off = (int64_t)(t.f60[k[i]] - (uint64_t)want[i]); /* modulo 2^64 */
 
         assert_in_range(off < 0 ? -off : off, 0, slack);
         check_within(t.f[k[i]], want[i] >> (60 - FBITS), 1 + (slack >> (60 - FBITS)));
@@ -400,7 +427,7 @@ static void joins_sums(void **state)
     }
 }
 
-/* --- whole windows -------------------------------------------------------------------- */
+/* --- whole windows --------------------------------------------------------------------------- */
 
 /* The features of matrices whose features are known by heart. */
 static void knows_simple_windows(void **state)
@@ -413,11 +440,12 @@ static void knows_simple_windows(void **state)
     (void)state;
     assert_int_equal(glcm_tables_init(44, 100, &t, NULL), TC_OK);
     assert_false(glcm_matrix_features(counts, 4, &t, feature));
-    counts[5] = 80;                     /* 40 pairs of level 2 with itself */
+    counts[5] = 80; /* 40 pairs of level 2 with itself */
     assert_true(glcm_matrix_features(counts, 4, &t, feature));
     for (int i = 0; i < GLCM_FEATURES; i++) {
         const int64_t want = i == GLCM_ASM || i == GLCM_CORRELATION || i == GLCM_IDM ? one
-                           : i == GLCM_SUM_AVERAGE ? 4 * one : 0;
+                             : i == GLCM_SUM_AVERAGE                                 ? 4 * one
+                                                                                     : 0;
 
         assert_int_equal(feature[i], want);
     }
@@ -451,7 +479,8 @@ static void knows_simple_windows(void **state)
 static uint32_t sums_of(const uint64_t *counts, unsigned levels, const glcm_tables *t, glcm_sums *s)
 {
     uint64_t marginal[8] = { 0 }, sum[16] = { 0 }, difference[8] = { 0 };
-    uint64_t s1 = 0, ss = 0, d1 = 0, d2 = 0, e2 = 0, idm = 0, fxy = 0, fxy12 = 0, fx = 0, fx12 = 0, n2 = 0;
+    uint64_t s1 = 0, ss = 0, d1 = 0, d2 = 0, e2 = 0, idm = 0, fxy = 0, fxy12 = 0, fx = 0, fx12 = 0,
+             n2 = 0;
 
     memset(s, 0, sizeof *s);
     for (unsigned a = 0; a < levels; a++) {
@@ -489,7 +518,9 @@ static uint32_t sums_of(const uint64_t *counts, unsigned levels, const glcm_tabl
 /* The two ways to the features agree: from a window's sums, and from a matrix. */
 static void agrees_on_features(void **state)
 {
-    enum { PAIRS = 4000 };
+    enum {
+        PAIRS = 4000
+    };
     glcm_tables t;
 
     (void)state;
@@ -503,15 +534,17 @@ static void agrees_on_features(void **state)
 
         for (unsigned a = 0; a < levels; a++)
             for (unsigned b = 0; b <= a; b++)
-                counts[a * levels + b] = counts[b * levels + a] = (1 + (a == b)) * any_up_to_bits(bits);
+                counts[a * levels + b] = counts[b * levels + a] =
+                    (1 + (a == b)) * any_up_to_bits(bits);
         n = sums_of(counts, levels, &t, &sums);
         assert_int_equal(glcm_matrix_features(counts, levels, &t, matrix), n > 0);
         if (n == 0)
             continue;
         glcm_features(&sums, n, t.divisors[n], t.f, t.f60, t.fbits, t.exp_table, window);
         for (int i = 0; i < GLCM_FEATURES; i++)
-            if (llabs(window[i] - matrix[i]) > 4)           /* 1e-9 */
-                fail_msg("%s: %lld and %lld", cooc_names[i], (long long)window[i], (long long)matrix[i]);
+            if (llabs(window[i] - matrix[i]) > 4) /* 1e-9 */
+                fail_msg("%s: %lld and %lld", cooc_names[i], (long long)window[i],
+                         (long long)matrix[i]);
     }
     glcm_tables_free(&t);
 }
@@ -519,13 +552,17 @@ static void agrees_on_features(void **state)
 /* NIST's examples (FIPS 180-2, appendix B), in pieces of any length. */
 static void has_sha256(void **state)
 {
-    static const struct { const char *text, *digest; int times; } known[] = {
+    static const struct {
+        const char *text, *digest;
+        int times;
+    } known[] = {
         { "", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", 1 },
         { "abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad", 1 },
         { "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
           "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1", 1 },
         { "a", "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0", 1000000 },
-        { "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+        { "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+          "aaaaaaaaaaaa",
           "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0", 10000 },
     };
 

@@ -41,8 +41,8 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void add_png(zipFile zip, const char *name, uint32_t w, uint32_t h, unsigned bits, unsigned channels,
-                    unsigned seed)
+static void add_png(zipFile zip, const char *name, uint32_t w, uint32_t h, unsigned bits,
+                    unsigned channels, unsigned seed)
 {
     bytes b = make_png(w, h, bits, channels, seed);
     zip_add(zip, name, b.data, b.n);
@@ -77,7 +77,8 @@ static void write_unit(const char *path, const char *items)
     zipFile zip = zip_create(path);
     snprintf(json, sizeof json,
              "{\"format\": \"texcell-workunit\", \"version\": 1, \"analysis\": \"glcm\","
-             " \"parameters\": {\"levels\": [16, 32], \"x\": null}, \"items\": [%s]}", items);
+             " \"parameters\": {\"levels\": [16, 32], \"x\": null}, \"items\": [%s]}",
+             items);
     zip_add(zip, "images/", "", 0);
     add_png(zip, "images/grey8.png", 20, 10, 8, 1, 1);
     add_png(zip, "images/grey16.png", 20, 10, 16, 1, 2);
@@ -90,11 +91,12 @@ static void write_unit(const char *path, const char *items)
     zipClose(zip, NULL);
 }
 
-#define ALL_ITEMS \
-    "{\"name\": \"g8\", \"image\": \"images/grey8.png\", \"mask\": \"mask16.png\"}," \
+#define ALL_ITEMS                                                                     \
+    "{\"name\": \"g8\", \"image\": \"images/grey8.png\", \"mask\": \"mask16.png\"},"  \
     "{\"name\": \"g16\", \"image\": \"images/grey16.png\", \"mask\": \"mask8.png\"}," \
-    "{\"name\": \"colour\", \"image\": \"images/rgb.png\"}," \
-    "{\"name\": \"stack\", \"stack\": [\"images/grey8.png\", \"mask8.png\", \"images/grey8.png\"]," \
+    "{\"name\": \"colour\", \"image\": \"images/rgb.png\"},"                          \
+    "{\"name\": \"stack\", \"stack\": [\"images/grey8.png\", \"mask8.png\", "         \
+    "\"images/grey8.png\"],"                                                          \
     " \"spacing\": [0.29, 0.065, 2], \"mask\": [\"mask8.png\", \"mask16.png\", \"mask16.png\"]}"
 
 static void describes_items(void **state)
@@ -166,7 +168,8 @@ static void loads_pixels(void **state)
     assert_int_equal(wu_item_load(job, 2, &p, &err), TC_OK);
     assert_null(p.mask);
     for (size_t i = 0; i < 200; i++) {
-        const unsigned sum = (pattern(3, 3 * i) & 255) + (pattern(3, 3 * i + 1) & 255) + (pattern(3, 3 * i + 2) & 255);
+        const unsigned sum = (pattern(3, 3 * i) & 255) + (pattern(3, 3 * i + 1) & 255) +
+                             (pattern(3, 3 * i + 2) & 255);
         assert_int_equal(p.u8[i], sum / 3);
     }
     wu_pixels_free(&p);
@@ -187,7 +190,8 @@ static void parameters_may_be_absent(void **state)
 {
     const fixture *f = *state;
     wu_job *job = NULL;
-    const char json[] = "{\"items\": [{\"image\": \"i.png\", \"name\": \"i\"}], \"analysis\": \"x\", \"version\": 1,"
+    const char json[] = "{\"items\": [{\"image\": \"i.png\", \"name\": \"i\"}], \"analysis\": "
+                        "\"x\", \"version\": 1,"
                         " \"format\": \"texcell-workunit\"}";
     zipFile zip = zip_create(f->path);
     zip_add(zip, "job.json", json, strlen(json));
@@ -210,7 +214,7 @@ static void works_without_a_place_for_the_message(void **state)
     assert_null(job);
 }
 
-/* --- the file between reading and loading ---------------------------------------------- */
+/* --- the file between reading and loading ---------------------------------------------------- */
 
 /* Another file of the same name, or none, is not the one that was checked. */
 static void keeps_the_file_that_it_checked(void **state)
@@ -244,14 +248,16 @@ static void wait_for_end(ahead *a)
     assert_true(ahead_has_ended(a, 0));
 }
 
-/* What was decoded ahead is what is decoded otherwise: with a thread for it at once, else while the main one sleeps. */
+/* What was decoded ahead is what is decoded otherwise: with a thread for it at once, else while the
+ * main one sleeps. */
 static void decodes_ahead(void **state)
 {
     const fixture *f = *state;
     wu_job *job = NULL;
     int often = 1 << 20;
     const tc_poll poll = { ask_counted, &often };
-    write_unit(f->path, ALL_ITEMS ", {\"name\": \"large\", \"stack\": [\"large.png\", \"large.png\", \"large.png\"]}");
+    write_unit(f->path, ALL_ITEMS
+               ", {\"name\": \"large\", \"stack\": [\"large.png\", \"large.png\", \"large.png\"]}");
     assert_int_equal(wu_job_read(f->path, &job, &err), TC_OK);
     for (unsigned threads = 1; threads < 4; threads++) {
         ahead a;
@@ -268,16 +274,18 @@ static void decodes_ahead(void **state)
             assert_false(a.is_under_way);
             assert_int_equal(wu_item_load(job, i, &q, &err), TC_OK);
             const size_t n = (size_t)p.nx * p.ny * p.nz;
-            assert_true(p.nx == q.nx && p.ny == q.ny && p.nz == q.nz && p.bits == q.bits && (p.mask == NULL) == (q.mask == NULL));
-            assert_memory_equal(p.bits == 8 ? (void *)p.u8 : p.u16, q.bits == 8 ? (void *)q.u8 : q.u16, n * (p.bits / 8));
+            assert_true(p.nx == q.nx && p.ny == q.ny && p.nz == q.nz && p.bits == q.bits &&
+                        (p.mask == NULL) == (q.mask == NULL));
+            assert_memory_equal(p.bits == 8 ? (void *)p.u8 : p.u16,
+                                q.bits == 8 ? (void *)q.u8 : q.u16, n * (p.bits / 8));
             if (p.mask != NULL)
                 assert_memory_equal(p.mask, q.mask, n);
             wu_pixels_free(&p);
             wu_pixels_free(&q);
         }
-        ahead_begin(&a, 5);            /* there is none */
+        ahead_begin(&a, 5); /* there is none */
         assert_false(a.is_under_way);
-        ahead_begin(&a, 1);            /* another than is wanted then */
+        ahead_begin(&a, 1); /* another than is wanted then */
         wu_pixels p;
         assert_int_equal(ahead_take(&a, 2, &poll, &p, &err), TC_OK);
         assert_true(p.mask == NULL && a.is_under_way);
@@ -300,14 +308,14 @@ static void decodes_ahead_when_it_may(void **state)
     assert_int_equal(wu_job_read(f->path, &job, &err), TC_OK);
     job->threads = 2;
     ahead_init(&a, job);
-    tc_gate_hold(&a.gate);             /* as while the client is asked */
+    tc_gate_hold(&a.gate); /* as while the client is asked */
     ahead_begin(&a, 0);
     assert_int_equal(ahead_take(&a, 0, &poll, &p, &err), TC_TRY_LATER);
     assert_string_equal(err.message, "enough");
     assert_false(ahead_has_ended(&a, 0.02));
     tc_gate_release(&a.gate);
     wait_for_end(&a);
-    ahead_end(&a);                     /* with pixels that nobody took */
+    ahead_end(&a); /* with pixels that nobody took */
 
     ahead_init(&a, job);
     tc_gate_hold(&a.gate);
@@ -371,24 +379,29 @@ static void notices_that_the_file_changed(void **state)
     wu_job_destroy(&job);
 }
 
-/* --- size ---------------------------------------------------------------------------------- */
+/* --- size ------------------------------------------------------------------------------------ */
 
 /* As many items as there may be, with one picture between them, and more
  * members than the old ZIP format could count: neither may take quadratic time. */
 static void reads_the_largest_job(void **state)
 {
     const fixture *f = *state;
-    enum { N = 100000, SLICES = 66000 };
+    enum {
+        N = 100000,
+        SLICES = 66000
+    };
     wu_job *job = NULL;
     bytes json = { 0 };
     char text[128];
     zipFile zip = zip_create(f->path);
-    const char head[] = "{\"format\": \"texcell-workunit\", \"version\": 1, \"analysis\": \"glcm\", \"items\": [";
+    const char head[] =
+        "{\"format\": \"texcell-workunit\", \"version\": 1, \"analysis\": \"glcm\", \"items\": [";
     bytes_write(&json, head, strlen(head));
     bytes png = make_png(4, 4, 8, 1, 1);
     for (int i = 0; i < N; i++) {
         /* Names that collide in their beginnings. */
-        const int n = snprintf(text, sizeof text, "%s{\"name\": \"item_%06d\", \"image\": \"pictures/%06d.png\"}",
+        const int n = snprintf(text, sizeof text,
+                               "%s{\"name\": \"item_%06d\", \"image\": \"pictures/%06d.png\"}",
                                i > 0 ? ", " : "", i, i % SLICES);
         bytes_write(&json, text, (size_t)n);
     }
@@ -410,7 +423,7 @@ static void reads_the_largest_job(void **state)
     free(png.data);
 }
 
-/* --- names ------------------------------------------------------------------------------------ */
+/* --- names ----------------------------------------------------------------------------------- */
 
 static void knows_names(void **state)
 {
@@ -424,7 +437,8 @@ static void knows_names(void **state)
     assert_true(wu_name_ok(longest));
     longest[WU_MAX_NAME] = 'x';
     longest[WU_MAX_NAME + 1] = '\0';
-    static const char *const bad[] = { "", ".", "..", ".a", "a/b", "a\\b", "a b", "a\n", "\xc3\xa9", "a:b", "a*" };
+    static const char *const bad[] = { "",    ".",   "..",       ".a",  "a/b", "a\\b",
+                                       "a b", "a\n", "\xc3\xa9", "a:b", "a*" };
     assert_false(wu_name_ok(longest));
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_false(wu_name_ok(bad[i]));

@@ -47,7 +47,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* --- sizes ------------------------------------------------------------------------ */
+/* --- sizes ----------------------------------------------------------------------------------- */
 
 static void knows_sizes(void **state)
 {
@@ -71,7 +71,9 @@ static void notices_overflow(void **state)
 {
     (void)state;
     int ok;
-    wu_array_info info = { .dtype = WU_F64, .ndim = 2, .shape = { (uint64_t)1 << 32, (uint64_t)1 << 30 } };
+    wu_array_info info = { .dtype = WU_F64,
+                           .ndim = 2,
+                           .shape = { (uint64_t)1 << 32, (uint64_t)1 << 30 } };
     assert_int_equal(wu_array_count(&info, &ok), (uint64_t)1 << 62);
     assert_true(ok);
     wu_array_bytes(&info, &ok);
@@ -86,7 +88,7 @@ static void notices_overflow(void **state)
     assert_false(ok);
 }
 
-/* --- text -------------------------------------------------------------------------- */
+/* --- text ------------------------------------------------------------------------------------ */
 
 static void converts_text(void **state)
 {
@@ -112,8 +114,16 @@ static void converts_text(void **state)
 static void refuses_bad_text(void **state)
 {
     (void)state;
-    static const char *const bad[] = { "\x80", "\xc3", "\xc3(", "\xc0\xaf", "\xe0\x80\xaf", "\xed\xa0\x80",
-                                       "\xf4\x90\x80\x80", "\xf8\x88\x80\x80\x80", "\xff", "a\xe2\x82" };
+    static const char *const bad[] = { "\x80",
+                                       "\xc3",
+                                       "\xc3(",
+                                       "\xc0\xaf",
+                                       "\xe0\x80\xaf",
+                                       "\xed\xa0\x80",
+                                       "\xf4\x90\x80\x80",
+                                       "\xf8\x88\x80\x80\x80",
+                                       "\xff",
+                                       "a\xe2\x82" };
     const uint32_t chars[] = { 0xd800, 0x110000, 0xffffffff, 0x10ffff };
     char back[32];
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
@@ -122,16 +132,19 @@ static void refuses_bad_text(void **state)
     assert_string_equal(back, "???\xf4\x8f\xbf\xbf");
 }
 
-/* --- writing ------------------------------------------------------------------------- */
+/* --- writing --------------------------------------------------------------------------------- */
 
-static wu_array_info array_info(char *name, wu_dtype dtype, uint32_t width, unsigned ndim, uint64_t a, uint64_t b)
+static wu_array_info array_info(char *name, wu_dtype dtype, uint32_t width, unsigned ndim,
+                                uint64_t a, uint64_t b)
 {
-    const wu_array_info info = { .name = name, .dtype = dtype, .width = width, .ndim = ndim, .shape = { a, b } };
+    const wu_array_info info = {
+        .name = name, .dtype = dtype, .width = width, .ndim = ndim, .shape = { a, b }
+    };
     return info;
 }
 
-static void add(wu_npz_writer *w, const char *name, wu_dtype dtype, uint32_t width, unsigned ndim, uint64_t a,
-                uint64_t b, const void *data)
+static void add(wu_npz_writer *w, const char *name, wu_dtype dtype, uint32_t width, unsigned ndim,
+                uint64_t a, uint64_t b, const void *data)
 {
     char *copy = strdup(name);
     int ok;
@@ -184,7 +197,12 @@ static void writes_and_reads(void **state)
     assert_int_equal(wu_npz_open(f->path, NULL, &r, &err), TC_OK);
     assert_int_equal(wu_npz_count(r), 9);
     assert_string_equal(json_string_value(json_object_get(wu_npz_json(r), "format")), "test");
-    static const struct { const char *name; wu_dtype dtype; const void *data; size_t n; } all[] = {
+    static const struct {
+        const char *name;
+        wu_dtype dtype;
+        const void *data;
+        size_t n;
+    } all[] = {
         { "bools", WU_BOOL, bools, sizeof bools }, { "u8s", WU_U8, u8s, sizeof u8s },
         { "i32s", WU_I32, i32s, sizeof i32s },     { "i64s", WU_I64, i64s, sizeof i64s },
         { "f32s", WU_F32, f32s, sizeof f32s },     { "f64s", WU_F64, f64s, sizeof f64s },
@@ -260,10 +278,12 @@ static void writes_numpy_headers(void **state)
     const fixture *f = *state;
     write_sample(f->path);
     bytes b = read_file(f->path);
-    const char text[] = "\x93NUMPY\x01\x00\x76\x00{'descr': '<f8', 'fortran_order': False, 'shape': (2, 3), }"
-                        "                                                          \n";
-    const char flat[] = "\x93NUMPY\x01\x00\x76\x00{'descr': '<f4', 'fortran_order': False, 'shape': (4,), }"
-                        "                                                            \n";
+    const char text[] =
+        "\x93NUMPY\x01\x00\x76\x00{'descr': '<f8', 'fortran_order': False, 'shape': (2, 3), }"
+        "                                                          \n";
+    const char flat[] =
+        "\x93NUMPY\x01\x00\x76\x00{'descr': '<f4', 'fortran_order': False, 'shape': (4,), }"
+        "                                                            \n";
     assert_int_equal(sizeof text - 1, 128);
     assert_non_null(memmem(b.data, b.n, text, sizeof text - 1));
     assert_non_null(memmem(b.data, b.n, flat, sizeof flat - 2)); /* (floats are stored plain) */
@@ -292,7 +312,9 @@ static void leaves_nothing_before_close(void **state)
 /* Data of several blocks, and such as end with one, by any number of threads. */
 static void deflates_alike_in_all_threads(void **state)
 {
-    enum { N = 9 << 18 };
+    enum {
+        N = 9 << 18
+    };
     const fixture *f = *state;
     int32_t *const many = malloc(N * sizeof *many);
     json_t *const json = json_object();
@@ -308,7 +330,7 @@ static void deflates_alike_in_all_threads(void **state)
         wu_npz_use_threads(w, threads);
         assert_int_equal(wu_npz_add_json(w, "result.json", json, &err), TC_OK);
         add(w, "many", WU_I32, 0, 1, N, 0, many);
-        add(w, "fewer", WU_I32, 0, 1, (1 << 16) - 32, 0, many);     /* with its header a block */
+        add(w, "fewer", WU_I32, 0, 1, (1 << 16) - 32, 0, many); /* with its header a block */
         add(w, "none", WU_I32, 0, 1, 0, 0, many);
         assert_int_equal(wu_npz_close(&w, &err), TC_OK);
         assert_int_equal(wu_npz_open(f->path, NULL, &r, &err), TC_OK);
@@ -360,8 +382,8 @@ static bytes write_one(const fixture *f, const wu_array_info *info, const void *
         assert_int_equal(packed.packed, stream.n);
         assert_int_equal(wu_npz_begin_packed(w, info, &packed, &err), TC_OK);
         assert_int_equal(wu_npz_write(w, stream.data, stream.n - 1, &err), TC_OK);
-        assert_int_equal(wu_npz_end(w, &err), TC_INTERNAL);                        /* too few */
-        assert_int_equal(wu_npz_write(w, stream.data, 2, &err), TC_INTERNAL);      /* too many */
+        assert_int_equal(wu_npz_end(w, &err), TC_INTERNAL);                   /* too few */
+        assert_int_equal(wu_npz_write(w, stream.data, 2, &err), TC_INTERNAL); /* too many */
         assert_int_equal(wu_npz_write(w, stream.data + stream.n - 1, 1, &err), TC_OK);
     } else {
         assert_int_equal(wu_npz_begin(w, info, &err), TC_OK);
@@ -377,10 +399,14 @@ static bytes write_one(const fixture *f, const wu_array_info *info, const void *
 /* Packed before or on the way, deflated or stored: the same file. */
 static void takes_what_was_packed_before(void **state)
 {
-    enum { N = 5 * (1 << 16) + 1000 };
+    enum {
+        N = 5 * (1 << 16) + 1000
+    };
     const fixture *f = *state;
     char name[] = "many";
-    const wu_array_info infos[] = { array_info(name, WU_I32, 0, 1, N, 0), array_info(name, WU_F32, 0, 1, N, 0), array_info(name, WU_U8, 0, 1, 9, 0),
+    const wu_array_info infos[] = { array_info(name, WU_I32, 0, 1, N, 0),
+                                    array_info(name, WU_F32, 0, 1, N, 0),
+                                    array_info(name, WU_U8, 0, 1, 9, 0),
                                     array_info(name, WU_I32, 0, 1, 0, 0) };
     int32_t *const many = malloc(N * sizeof *many);
     assert_non_null(many);
@@ -409,18 +435,22 @@ static void refuses_misuse(void **state)
     assert_int_equal(wu_npz_begin(w, &info, &err), TC_OK);
     assert_int_equal(wu_npz_begin(w, &info, &err), TC_INTERNAL);
     assert_int_equal(wu_npz_write(w, i32s, 4, &err), TC_OK);
-    assert_int_equal(wu_npz_end(w, &err), TC_INTERNAL);               /* too few */
-    assert_int_equal(wu_npz_write(w, i32s, 5, &err), TC_INTERNAL);    /* too many */
+    assert_int_equal(wu_npz_end(w, &err), TC_INTERNAL);            /* too few */
+    assert_int_equal(wu_npz_write(w, i32s, 5, &err), TC_INTERNAL); /* too many */
     assert_int_equal(wu_npz_write(w, i32s, 4, &err), TC_OK);
     assert_int_equal(wu_npz_end(w, &err), TC_OK);
     assert_int_equal(wu_npz_end(w, &err), TC_INTERNAL);
     assert_int_equal(wu_npz_write(w, i32s, 4, &err), TC_INTERNAL);
     const wu_array_info bad[] = {
         array_info(name, WU_I32, 0, 1, 2, 0), /* the name is taken */
-        array_info(bad_name, WU_I32, 0, 1, 2, 0), array_info(dot, WU_I32, 0, 1, 2, 0),
-        array_info(empty, WU_I32, 0, 1, 2, 0),    array_info(twice, WU_I32, 0, 0, 2, 0),
-        array_info(twice, WU_I32, 0, 6, 2, 0),    array_info(twice, WU_I32, 3, 1, 2, 0),
-        array_info(twice, WU_STR, 0, 1, 2, 0),    array_info(twice, (wu_dtype)9, 0, 1, 2, 0),
+        array_info(bad_name, WU_I32, 0, 1, 2, 0),
+        array_info(dot, WU_I32, 0, 1, 2, 0),
+        array_info(empty, WU_I32, 0, 1, 2, 0),
+        array_info(twice, WU_I32, 0, 0, 2, 0),
+        array_info(twice, WU_I32, 0, 6, 2, 0),
+        array_info(twice, WU_I32, 3, 1, 2, 0),
+        array_info(twice, WU_STR, 0, 1, 2, 0),
+        array_info(twice, (wu_dtype)9, 0, 1, 2, 0),
         array_info(twice, WU_F64, 0, 2, (uint64_t)1 << 40, (uint64_t)1 << 40),
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
@@ -490,7 +520,9 @@ static void reports_a_full_disk(void **state)
     struct stat st;
     assert_int_equal(stat(f->path, &st), 0);
     unlink(f->path);
-    const rlim_t limits[] = { 0, 1, 100, 4096, 9000, (rlim_t)st.st_size - 60, (rlim_t)st.st_size - 1 };
+    const rlim_t limits[] = {
+        0, 1, 100, 4096, 9000, (rlim_t)st.st_size - 60, (rlim_t)st.st_size - 1
+    };
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
         limit_files(limits[i]);
         const tc_status failed = write_noise(f->path, n);
@@ -504,7 +536,7 @@ static void reports_a_full_disk(void **state)
     limit_files(RLIM_INFINITY);
 }
 
-/* --- reading what others wrote ------------------------------------------------------------ */
+/* --- reading what others wrote --------------------------------------------------------------- */
 
 /* A file with result.json and one member of a given header and data size. */
 static tc_status read_header(const fixture *f, const char *text, size_t data)
@@ -544,16 +576,42 @@ static void refuses_bad_headers(void **state)
 {
     const fixture *f = *state;
     static const char *const bad[] = {
-        "", "\n", "{}\n", HEAD("<f8", "(3,)"), HEAD("<f8", "(3,)") " \n\n", HEAD("<f8", "(3,)") "x\n",
-        HEAD("<f8", "(3,)") "\t\n", " " HEAD("<f8", "(3,)") "\n", HEAD("<f8", "()") "\n", HEAD("<f8", "(3)") "\n",
-        HEAD("<f8", "(3, )") "\n", HEAD("<f8", "( 3,)") "\n", HEAD("<f8", "(3,1)") "\n", HEAD("<f8", "(3, 1,)") "\n",
-        HEAD("<f8", "(03,)") "\n", HEAD("<f8", "(-3,)") "\n", HEAD("<f8", "(+3,)") "\n", HEAD("<f8", "(3L,)") "\n",
-        HEAD("<f8", "(0x3,)") "\n", HEAD("<f8", "(3e0,)") "\n", HEAD("<f8", "(1, 1, 1, 1, 1, 3)") "\n",
-        HEAD("<f8", "(18446744073709551619,)") "\n", HEAD("<f8", "(9223372036854775808,)") "\n",
-        HEAD("<f8", "(4294967296, 4294967296)") "\n", HEAD("<f8", "(0, 4294967296, 4294967296)") "\n",
-        HEAD(">f8", "(3,)") "\n", HEAD("<f2", "(3,)") "\n", HEAD("<i2", "(3,)") "\n", HEAD("|O", "(3,)") "\n",
-        HEAD("|S8", "(3,)") "\n", HEAD("<U0", "(3,)") "\n", HEAD("<U65537", "(0,)") "\n", HEAD("<U06", "(1,)") "\n",
-        HEAD("<U", "(3,)") "\n", HEAD("<f8'", "(3,)") "\n", HEAD("", "(3,)") "\n",
+        "",
+        "\n",
+        "{}\n",
+        HEAD("<f8", "(3,)"),
+        HEAD("<f8", "(3,)") " \n\n",
+        HEAD("<f8", "(3,)") "x\n",
+        HEAD("<f8", "(3,)") "\t\n",
+        " " HEAD("<f8", "(3,)") "\n",
+        HEAD("<f8", "()") "\n",
+        HEAD("<f8", "(3)") "\n",
+        HEAD("<f8", "(3, )") "\n",
+        HEAD("<f8", "( 3,)") "\n",
+        HEAD("<f8", "(3,1)") "\n",
+        HEAD("<f8", "(3, 1,)") "\n",
+        HEAD("<f8", "(03,)") "\n",
+        HEAD("<f8", "(-3,)") "\n",
+        HEAD("<f8", "(+3,)") "\n",
+        HEAD("<f8", "(3L,)") "\n",
+        HEAD("<f8", "(0x3,)") "\n",
+        HEAD("<f8", "(3e0,)") "\n",
+        HEAD("<f8", "(1, 1, 1, 1, 1, 3)") "\n",
+        HEAD("<f8", "(18446744073709551619,)") "\n",
+        HEAD("<f8", "(9223372036854775808,)") "\n",
+        HEAD("<f8", "(4294967296, 4294967296)") "\n",
+        HEAD("<f8", "(0, 4294967296, 4294967296)") "\n",
+        HEAD(">f8", "(3,)") "\n",
+        HEAD("<f2", "(3,)") "\n",
+        HEAD("<i2", "(3,)") "\n",
+        HEAD("|O", "(3,)") "\n",
+        HEAD("|S8", "(3,)") "\n",
+        HEAD("<U0", "(3,)") "\n",
+        HEAD("<U65537", "(0,)") "\n",
+        HEAD("<U06", "(1,)") "\n",
+        HEAD("<U", "(3,)") "\n",
+        HEAD("<f8'", "(3,)") "\n",
+        HEAD("", "(3,)") "\n",
         "{'descr': '<f8', 'fortran_order': True, 'shape': (3,), }\n",
         "{'descr': '<f8', 'fortran_order': 0, 'shape': (3,), }\n",
         "{'fortran_order': False, 'descr': '<f8', 'shape': (3,), }\n",
@@ -584,10 +642,17 @@ static void refuses_sizes_that_disagree(void **state)
 static void refuses_what_is_no_npy(void **state)
 {
     const fixture *f = *state;
-    static const struct { const char *data; size_t n; } bad[] = {
-        { "", 0 }, { "\x93NUMPY\x01\x00\x76", 9 }, { "\x93NUMPY\x02\x00\x76\x00\x00\x00", 12 },
-        { "\x93NUMPY\x01\x01\x01\x00\n", 11 },     { "\x92NUMPY\x01\x00\x01\x00\n", 11 },
-        { "\x93NUMPY\x01\x00\x05\x00\n", 11 },     { "hello, this is text", 19 },
+    static const struct {
+        const char *data;
+        size_t n;
+    } bad[] = {
+        { "", 0 },
+        { "\x93NUMPY\x01\x00\x76", 9 },
+        { "\x93NUMPY\x02\x00\x76\x00\x00\x00", 12 },
+        { "\x93NUMPY\x01\x01\x01\x00\n", 11 },
+        { "\x92NUMPY\x01\x00\x01\x00\n", 11 },
+        { "\x93NUMPY\x01\x00\x05\x00\n", 11 },
+        { "hello, this is text", 19 },
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         wu_npz_reader *r = NULL;
@@ -621,9 +686,10 @@ static void refuses_odd_members(void **state)
     const fixture *f = *state;
     static const char *const good[] = { "a.npy", "b.c-d_e.npy", NULL };
     static const char *const bad[][3] = {
-        { "a.npy", "a.npy", NULL }, { "a.txt", NULL }, { "a", NULL }, { ".npy", NULL }, { "b/a.npy", NULL },
-        { "b/", NULL }, { "a b.npy", NULL }, { ".a.npy", NULL }, { "a.npy.bak", NULL }, { "../a.npy", NULL },
-        { "other.json", NULL }, { "result.json", NULL },
+        { "a.npy", "a.npy", NULL }, { "a.txt", NULL },      { "a", NULL },
+        { ".npy", NULL },           { "b/a.npy", NULL },    { "b/", NULL },
+        { "a b.npy", NULL },        { ".a.npy", NULL },     { "a.npy.bak", NULL },
+        { "../a.npy", NULL },       { "other.json", NULL }, { "result.json", NULL },
     };
     assert_int_equal(open_members(f, good, "{}"), TC_OK);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -639,7 +705,8 @@ static void refuses_bad_json(void **state)
     static const char *const names[] = { "a.npy", NULL };
     assert_int_equal(open_members(f, names, NULL), TC_BAD_INPUT);
     assert_non_null(strstr(err.message, "no member \"result.json\""));
-    static const char *const bad[] = { "", "[]", "\"x\"", "{", "{\"a\": 1, \"a\": 2}", "{} {}", "{\"a\": NaN}" };
+    static const char *const bad[] = { "",      "[]",          "\"x\"", "{", "{\"a\": 1, \"a\": 2}",
+                                       "{} {}", "{\"a\": NaN}" };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         assert_int_equal(open_members(f, names, bad[i]), TC_BAD_INPUT);
         assert_non_null(strstr(err.message, "result.json: "));
@@ -651,9 +718,12 @@ static void limits_arrays(void **state)
     const fixture *f = *state;
     wu_npz_reader *r = NULL;
     write_sample(f->path);
-    assert_int_equal(wu_npz_open(f->path, &(wu_npz_limits){ .array_bytes = sizeof f64s }, &r, &err), TC_OK);
+    assert_int_equal(wu_npz_open(f->path, &(wu_npz_limits){ .array_bytes = sizeof f64s }, &r, &err),
+                     TC_OK);
     wu_npz_reader_close(&r);
-    assert_int_equal(wu_npz_open(f->path, &(wu_npz_limits){ .array_bytes = sizeof f64s - 1 }, &r, &err), TC_BAD_INPUT);
+    assert_int_equal(
+        wu_npz_open(f->path, &(wu_npz_limits){ .array_bytes = sizeof f64s - 1 }, &r, &err),
+        TC_BAD_INPUT);
     assert_non_null(strstr(err.message, "f64s.npy\": larger than the limit"));
 }
 
@@ -711,7 +781,9 @@ static void survives_damage(void **state)
 static void takes_many_arrays(void **state)
 {
     const fixture *f = *state;
-    enum { N = 66000 };
+    enum {
+        N = 66000
+    };
     wu_npz_writer *w = NULL;
     wu_npz_reader *r = NULL;
     json_t *json = json_object();
@@ -735,7 +807,7 @@ static void takes_many_arrays(void **state)
     json_decref(json);
 }
 
-/* --- for test_npz_numpy.py ------------------------------------------------------------------ */
+/* --- for test_npz_numpy.py ------------------------------------------------------------------- */
 
 static int list_file(const char *path)
 {

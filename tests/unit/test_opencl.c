@@ -16,13 +16,14 @@
 #include "opencl/selftest.h"
 #include "scratch.h"
 
-/* --- the --device argument ----------------------------------------------------- */
+/* --- the --device argument ------------------------------------------------------------------- */
 
 static void test_wish_parse(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"", "gpu", "AUTO", "0", ":", "0:", ":1", "0:1:2", "-1:0",
-                                      "0:-1", "0: 1", " 0:1", "0:1 ", "99999:0", "1:99999", "0x1:0"};
+    static const char *const bad[] = { "",     "gpu",     "AUTO",    "0",    ":",    "0:",
+                                       ":1",   "0:1:2",   "-1:0",    "0:-1", "0: 1", " 0:1",
+                                       "0:1 ", "99999:0", "1:99999", "0x1:0" };
     ocl_wish wish;
     tc_err err;
     assert_int_equal(ocl_wish_parse("auto", &wish, &err), TC_OK);
@@ -42,7 +43,7 @@ static void test_wish_parse(void **state)
     }
 }
 
-/* --- the choice ------------------------------------------------------------------ */
+/* --- the choice ------------------------------------------------------------------------------ */
 
 /* A workstation: an NVIDIA platform with two cards, an AMD one with two, an
  * Intel one with the processor's GPU, PoCL, and some other maker's two. */
@@ -67,11 +68,11 @@ static void make_workstation(workstation *w)
     w->other[1] = fake_gpu("FPGA", "Xilinx", 1000, 4000);
     w->other[1].type = CL_DEVICE_TYPE_ACCELERATOR;
     w->other[2] = fake_gpu("Mali 2", "ARM", 4, 900);
-    w->platforms[0] = (fake_platform){"NVIDIA CUDA", "OpenCL 3.0 CUDA", w->nvidia, 2, 0, false};
-    w->platforms[1] = (fake_platform){"AMD", "OpenCL 2.1 AMD-APP", w->amd, 2, 0, false};
-    w->platforms[2] = (fake_platform){"Intel", "OpenCL 3.0 ", w->intel, 2, 0, false};
-    w->platforms[3] = (fake_platform){"PoCL", "OpenCL 3.0 PoCL", w->pocl, 1, 0, false};
-    w->platforms[4] = (fake_platform){"Other", "OpenCL 1.2 ", w->other, 3, 0, false};
+    w->platforms[0] = (fake_platform){ "NVIDIA CUDA", "OpenCL 3.0 CUDA", w->nvidia, 2, 0, false };
+    w->platforms[1] = (fake_platform){ "AMD", "OpenCL 2.1 AMD-APP", w->amd, 2, 0, false };
+    w->platforms[2] = (fake_platform){ "Intel", "OpenCL 3.0 ", w->intel, 2, 0, false };
+    w->platforms[3] = (fake_platform){ "PoCL", "OpenCL 3.0 PoCL", w->pocl, 1, 0, false };
+    w->platforms[4] = (fake_platform){ "Other", "OpenCL 1.2 ", w->other, 3, 0, false };
     w->api = fake_api(w->platforms, 5);
 }
 
@@ -107,7 +108,7 @@ static const char *by_spec(workstation *w, const char *spec, bool floats, tc_err
 static const char *by_client(const ocl_api *api, const char *vendor, int index, int number,
                              tc_err *err)
 {
-    ocl_wish wish = {.kind = OCL_WISH_ASSIGNED, .opencl_index = index, .device_number = number};
+    ocl_wish wish = { .kind = OCL_WISH_ASSIGNED, .opencl_index = index, .device_number = number };
     strcpy(wish.vendor, vendor);
     return chosen_name(api, &wish, err);
 }
@@ -127,9 +128,9 @@ static void test_enumerate(void **state)
     assert_string_equal(list[0].platform_name, "NVIDIA CUDA");
     assert_int_equal(list[5].platform_index, 2);
     assert_int_equal(list[5].device_index, 1);
-    assert_int_equal(list[5].gpu_index, 0);      /* the CPU before it is not counted */
+    assert_int_equal(list[5].gpu_index, 0); /* the CPU before it is not counted */
     assert_int_equal(list[4].gpu_index, -1);
-    assert_int_equal(list[8].gpu_index, 1);      /* an accelerator is */
+    assert_int_equal(list[8].gpu_index, 1); /* an accelerator is */
     for (size_t i = 0; i < count; i++)
         assert_string_equal(list[i].refusal, "");
     free(list);
@@ -143,15 +144,15 @@ static void test_choose_best(void **state)
     make_workstation(&w);
     assert_string_equal(by_spec(&w, "auto", false, &err), "RTX 2");
     assert_string_equal(by_spec(&w, "opencl", false, &err), "RTX 2");
-    w.nvidia[1].available = CL_FALSE;            /* 64*1600 > 40*2400 */
+    w.nvidia[1].available = CL_FALSE; /* 64*1600 > 40*2400 */
     assert_string_equal(by_spec(&w, "auto", false, &err), "gfx900");
     w.amd[0].single_fp = CL_FP_DENORM;
     assert_string_equal(by_spec(&w, "auto", false, &err), "gfx900");
     assert_string_equal(by_spec(&w, "auto", true, &err), "gfx1030");
 
     /* No GPU: then an accelerator; a CPU only when asked for. */
-    fake_device *const gpus[] = {&w.nvidia[0], &w.amd[0], &w.amd[1], &w.intel[1], &w.other[0],
-                                 &w.other[2]};
+    fake_device *const gpus[] = { &w.nvidia[0], &w.amd[0],   &w.amd[1],
+                                  &w.intel[1],  &w.other[0], &w.other[2] };
     for (size_t i = 0; i < 6; i++)
         gpus[i]->compiler = CL_FALSE;
     assert_string_equal(by_spec(&w, "auto", false, &err), "FPGA");
@@ -215,8 +216,10 @@ static void test_choose_assigned(void **state)
     static const struct {
         const char *vendor;
         int index, number;
-    } nobody[] = {{"NVIDIA", 2, 0}, {"intel_gpu", 1, 0}, {"apple_gpu", 0, 0}, {"", 0, 0},
-                  {"NVIDIA", -1, -1}, {"NVIDIA", -1, 2}, {"GenuineIntel", 0, 0}};
+    } nobody[] = { { "NVIDIA", 2, 0 },      { "intel_gpu", 1, 0 },
+                   { "apple_gpu", 0, 0 },   { "", 0, 0 },
+                   { "NVIDIA", -1, -1 },    { "NVIDIA", -1, 2 },
+                   { "GenuineIntel", 0, 0 } };
     for (size_t i = 0; i < sizeof nobody / sizeof nobody[0]; i++) {
         assert_string_equal(
             by_client(&w.api, nobody[i].vendor, nobody[i].index, nobody[i].number, &err), "");
@@ -240,8 +243,8 @@ static void test_assigned_two_drivers(void **state)
     first[1] = fake_gpu("old 1", "AMD", 1, 1);
     second[0] = fake_gpu("new 0", "AMD", 1, 1);
     second[1] = fake_gpu("new 1", "AMD", 1, 1);
-    fake_platform platforms[2] = {{"Old", "OpenCL 1.2", first, 2, 0, false},
-                                  {"New", "OpenCL 3.0", second, 2, 0, false}};
+    fake_platform platforms[2] = { { "Old", "OpenCL 1.2", first, 2, 0, false },
+                                   { "New", "OpenCL 3.0", second, 2, 0, false } };
     const ocl_api api = fake_api(platforms, 2);
     assert_string_equal(by_client(&api, "ATI", 0, 0, &err), "old 0");
     assert_string_equal(by_client(&api, "ATI", 1, 1, &err), "old 1");
@@ -260,7 +263,7 @@ static void test_assigned_one_platform(void **state)
     all[0] = fake_gpu("Iris", "Intel Inc.", 1, 1);
     all[1] = fake_gpu("Radeon A", "AMD", 1, 1);
     all[2] = fake_gpu("Radeon B", "AMD", 1, 1);
-    fake_platform platforms[1] = {{"Apple", "OpenCL 1.2 (Apple)", all, 3, 0, false}};
+    fake_platform platforms[1] = { { "Apple", "OpenCL 1.2 (Apple)", all, 3, 0, false } };
     const ocl_api api = fake_api(platforms, 1);
     assert_string_equal(by_client(&api, "ATI", 1, 0, &err), "Radeon A");
     assert_string_equal(by_client(&api, "ATI", 2, 1, &err), "Radeon B");
@@ -271,13 +274,13 @@ static void test_assigned_one_platform(void **state)
     assert_string_equal(by_client(&api, "intel_gpu", 2, 0, &err), "Iris");
 }
 
-/* --- capabilities ------------------------------------------------------------------ */
+/* --- capabilities ---------------------------------------------------------------------------- */
 
 static const char *refusal_with(const fake_device *device, const char *platform_version)
 {
     static char refusal[160];
     fake_device d = *device;
-    fake_platform platform = {"P", platform_version, &d, 1, 0, false};
+    fake_platform platform = { "P", platform_version, &d, 1, 0, false };
     const ocl_api api = fake_api(&platform, 1);
     ocl_info *list;
     size_t count;
@@ -297,9 +300,9 @@ static void test_capabilities(void **state)
     assert_string_equal(refusal_with(&good, "OpenCL 1.2 x"), "");
     assert_non_null(strstr(refusal_with(&good, "OpenCL 1.1 x"), "its platform"));
     assert_non_null(strstr(refusal_with(&good, "CL_OUT"), "its platform"));
-#define REFUSES(field, value, words)                                        \
-    d = good;                                                               \
-    d.field = value;                                                        \
+#define REFUSES(field, value, words) \
+    d = good;                        \
+    d.field = value;                 \
     assert_non_null(strstr(refusal_with(&d, "OpenCL 3.0"), words))
     REFUSES(version, "OpenCL 1.1 old", "OpenCL 1.1 old");
     REFUSES(version, "OpenCL 0.9", "1.2 is needed");
@@ -322,7 +325,7 @@ static void test_capabilities(void **state)
     d.c_version = "OpenCL C 10.0";
     assert_string_equal(refusal_with(&d, "OpenCL 2.1"), "");
 
-    ocl_info info = {.single_fp = CL_FP_DENORM | CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT};
+    ocl_info info = { .single_fp = CL_FP_DENORM | CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT };
     assert_null(ocl_float_refusal(&info));
     info.single_fp = CL_FP_DENORM;
     assert_non_null(ocl_float_refusal(&info));
@@ -349,12 +352,13 @@ static void test_no_device(void **state)
 
     /* A driver without its device beside a driver with one that is broken. */
     fake_device none[1];
-    fake_platform platforms[2] = {{"Empty", "OpenCL 1.2", none, 0, 0, false},
-                                  {"Broken", "OpenCL 1.2", none, 0, CL_OUT_OF_RESOURCES, false}};
+    fake_platform platforms[2] = { { "Empty", "OpenCL 1.2", none, 0, 0, false },
+                                   { "Broken", "OpenCL 1.2", none, 0, CL_OUT_OF_RESOURCES,
+                                     false } };
     api = fake_api(platforms, 1);
     assert_int_equal(ocl_enumerate(&api, &list, &count, &err), TC_OK);
     assert_int_equal(count, 0);
-    ocl_wish wish = {.kind = OCL_WISH_ANY};
+    ocl_wish wish = { .kind = OCL_WISH_ANY };
     assert_string_equal(chosen_name(&api, &wish, &err), "");
     assert_non_null(strstr(err.message, "there is no device"));
     api = fake_api(platforms, 2);
@@ -369,9 +373,9 @@ static void test_enumerate_faults(void **state)
 {
     (void)state;
     fake_device d = fake_gpu("G", "NVIDIA", 7, 9);
-    fake_platform platform = {"P", "OpenCL 1.2", &d, 1, 0, false};
+    fake_platform platform = { "P", "OpenCL 1.2", &d, 1, 0, false };
     ocl_api api = fake_api(&platform, 1);
-    ocl_wish wish = {.kind = OCL_WISH_AUTO};
+    ocl_wish wish = { .kind = OCL_WISH_AUTO };
     ocl_info *list;
     size_t count, chosen;
     tc_err err;
@@ -406,7 +410,7 @@ static void test_enumerate_faults(void **state)
     assert_int_equal(chosen_anyway, 1);
 }
 
-/* --- an open device ------------------------------------------------------------------ */
+/* --- an open device -------------------------------------------------------------------------- */
 
 typedef struct opened {
     fake_device fake_device;
@@ -421,7 +425,7 @@ static void open_fake(opened *o)
     size_t count;
     tc_err err;
     o->fake_device = fake_gpu("G", "NVIDIA", 7, 9);
-    o->platform = (fake_platform){"P", "OpenCL 1.2", &o->fake_device, 1, 0, false};
+    o->platform = (fake_platform){ "P", "OpenCL 1.2", &o->fake_device, 1, 0, false };
     o->api = fake_api(&o->platform, 1);
     assert_int_equal(ocl_enumerate(&o->api, &list, &count, &err), TC_OK);
     assert_int_equal(ocl_device_open(&o->api, &list[0], &o->device, &err), TC_OK);
@@ -434,7 +438,7 @@ static void close_fake(opened *o)
     ocl_device_close(&o->device);
     assert_null(o->device);
     assert_int_equal(fake.live, 0);
-    ocl_device_close(&o->device);              /* once more does no harm */
+    ocl_device_close(&o->device); /* once more does no harm */
 }
 
 static void test_open(void **state)
@@ -457,7 +461,7 @@ static void test_open(void **state)
         assert_int_equal(fake.live, 0);
     }
     /* The CPU is no device, and needs no OpenCL. */
-    ocl_wish wish = {.kind = OCL_WISH_CPU};
+    ocl_wish wish = { .kind = OCL_WISH_CPU };
     assert_int_equal(ocl_device_find(&wish, &o.device, &err), TC_OK);
     assert_null(o.device);
 }
@@ -469,7 +473,7 @@ static void test_buffers(void **state)
     ocl_buffer a, b, c;
     char data[16] = "x";
     tc_err err;
-    open_fake(&o);                             /* 512 KiB allowed, 256 KiB a buffer */
+    open_fake(&o); /* 512 KiB allowed, 256 KiB a buffer */
     ocl_device *d = o.device;
     assert_int_equal(ocl_buffer_new(d, 1 << 18, CL_MEM_READ_WRITE, "A", &a, &err), TC_OK);
     assert_int_equal(ocl_buffer_new(d, (1 << 18) - 1, CL_MEM_READ_WRITE, "B", &b, &err), TC_OK);
@@ -482,7 +486,8 @@ static void test_buffers(void **state)
     assert_null(c.memory);
     ocl_buffer_free(d, &b);
     ocl_buffer_free(d, &b);
-    assert_int_equal(ocl_buffer_new(d, (1 << 18) + 1, CL_MEM_READ_WRITE, "B", &b, &err), TC_TOO_LARGE);
+    assert_int_equal(ocl_buffer_new(d, (1 << 18) + 1, CL_MEM_READ_WRITE, "B", &b, &err),
+                     TC_TOO_LARGE);
     assert_non_null(strstr(err.message, "at most"));
     assert_int_equal(ocl_buffer_new(d, SIZE_MAX, CL_MEM_READ_WRITE, "B", &b, &err), TC_TOO_LARGE);
     assert_int_equal(ocl_buffer_new(d, 0, CL_MEM_READ_WRITE, "B", &b, &err), TC_INTERNAL);
@@ -504,10 +509,10 @@ static void test_buffers(void **state)
     close_fake(&o);
 }
 
-/* --- programs -------------------------------------------------------------------------- */
+/* --- programs -------------------------------------------------------------------------------- */
 
-static const char *const source_lines[] = {"__kernel void k() {\n", "}\n"};
-static const ocl_source source = {"fake.cl", source_lines, 2};
+static const char *const source_lines[] = { "__kernel void k() {\n", "}\n" };
+static const ocl_source source = { "fake.cl", source_lines, 2 };
 
 static void test_build_flags(void **state)
 {
@@ -526,7 +531,7 @@ static void test_build_flags(void **state)
     assert_string_equal(fake.build_options,
                         "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt -DA=1");
     ocl_program_free(o.device, &program);
-    o.device->info.single_fp = CL_FP_DENORM;   /* the flag is an error where it isn't supported */
+    o.device->info.single_fp = CL_FP_DENORM; /* the flag is an error where it isn't supported */
     assert_int_equal(ocl_program_build(o.device, &source, "-DA=1", true, &program, &err), TC_OK);
     assert_null(strstr(fake.build_options, rounding));
     ocl_program_free(o.device, &program);
@@ -554,10 +559,10 @@ static void test_build_failure(void **state)
     assert_null(program);
     memset(log, 'e', 299999);
     log[299999] = '\0';
-    fake.build_log = log;                      /* beyond all bounds: left out */
+    fake.build_log = log; /* beyond all bounds: left out */
     assert_int_equal(ocl_program_build(o.device, &source, NULL, false, &program, &err), TC_DEVICE);
     assert_string_equal(err.message, "G: build of fake.cl: CL_BUILD_PROGRAM_FAILURE");
-    log[5000] = '\0';                          /* long: the message is cut */
+    log[5000] = '\0'; /* long: the message is cut */
     assert_int_equal(ocl_program_build(o.device, &source, NULL, false, &program, &err), TC_DEVICE);
     assert_in_range(strlen(err.message), 400, 500);
     fake.build_log = NULL;
@@ -566,7 +571,7 @@ static void test_build_failure(void **state)
     free(log);
 }
 
-/* --- compiled programs that are kept ---------------------------------------------------- */
+/* --- compiled programs that are kept --------------------------------------------------------- */
 
 typedef struct keeping {
     opened o;
@@ -587,14 +592,16 @@ static void close_keeping(keeping *k)
     remove_folder(k->folder);
 }
 
-/* Builds once; whether from source (S) or a kept binary (B), or from one that was not taken (BS). */
+/* Builds once; whether from source (S) or a kept binary (B), or from one that was not taken
+ * (BS). */
 static const char *build_once(keeping *k, const char *defines)
 {
     cl_program program;
     tc_err err;
 
     fake.sources = fake.binaries = 0;
-    assert_int_equal(ocl_program_build(k->o.device, &source, defines, false, &program, &err), TC_OK);
+    assert_int_equal(ocl_program_build(k->o.device, &source, defines, false, &program, &err),
+                     TC_OK);
     ocl_program_free(k->o.device, &program);
     return fake.binaries == 0 ? "S" : fake.sources == 0 ? "B" : "BS";
 }
@@ -645,7 +652,7 @@ static void test_kept_not(void **state)
     (void)state;
     keeping k;
     open_keeping(&k);
-    fake.build_ms = 0;                         /* fast: the driver keeps its own */
+    fake.build_ms = 0; /* fast: the driver keeps its own */
     assert_string_equal(build_once(&k, NULL), "S");
     fake.build_ms = OCL_KEPT_SLOW_MS + 20;
     k.o.device->info.type = CL_DEVICE_TYPE_CPU;
@@ -655,7 +662,7 @@ static void test_kept_not(void **state)
     k.o.device->kept_in = "/no/such/folder";
     assert_string_equal(build_once(&k, NULL), "S");
     k.o.device->kept_in = k.folder;
-    for (unsigned n = 3; n <= 4; n++) {        /* the driver does not give it */
+    for (unsigned n = 3; n <= 4; n++) { /* the driver does not give it */
         fake.calls = 0;
         fake.fail_at = n;
         assert_string_equal(build_once(&k, NULL), "S");
@@ -677,7 +684,7 @@ static void test_kept_broken(void **state)
     const size_t n = fread(data, 1, sizeof data, file);
     fclose(file);
     assert_in_range(n, 130, 200);
-    for (size_t i = 0; i < n; i += 19) {       /* a bit that turned */
+    for (size_t i = 0; i < n; i += 19) { /* a bit that turned */
         data[i] ^= 4;
         write_file(path, data, n);
         assert_string_equal(build_once(&k, NULL), "S");
@@ -685,10 +692,10 @@ static void test_kept_broken(void **state)
         assert_string_equal(build_once(&k, NULL), "B");
     }
     for (size_t length = 0; length < n; length += 31) {
-        write_file(path, data, length);        /* a disk that was full */
+        write_file(path, data, length); /* a disk that was full */
         assert_string_equal(build_once(&k, NULL), "S");
     }
-    fake.binary_refused = true;                /* another driver of the same name */
+    fake.binary_refused = true; /* another driver of the same name */
     assert_string_equal(build_once(&k, NULL), "BS");
     fake.binary_refused = false;
     fake.binary_fails = true;
@@ -749,7 +756,7 @@ static void test_kept_room(void **state)
     close_keeping(&k);
 }
 
-/* --- launches --------------------------------------------------------------------------- */
+/* --- launches -------------------------------------------------------------------------------- */
 
 static void make_kernel(opened *o, ocl_kernel *kernel)
 {
@@ -766,13 +773,13 @@ static void test_batch(void **state)
     (void)state;
     opened o;
     ocl_kernel k;
-    ocl_batch batch = {0};
+    ocl_batch batch = { 0 };
     const size_t global = 64, none = 0;
     double ms = -1;
     tc_gate beside;
     tc_err err;
     make_kernel(&o, &k);
-    assert_int_equal(k.max_group, 256);        /* the device's, less than the kernel's 1024 */
+    assert_int_equal(k.max_group, 256); /* the device's, less than the kernel's 1024 */
     assert_int_equal(k.multiple, 32);
     assert_int_equal(k.local_bytes, 128);
     ocl_device *d = o.device;
@@ -784,14 +791,14 @@ static void test_batch(void **state)
     for (int i = 0; i < 5; i++)
         assert_int_equal(ocl_launch(d, &k, 1, NULL, &global, NULL, &batch, &err), TC_OK);
     assert_int_equal(fake.launches, 5);
-    assert_int_equal(fake.live, before + 1);   /* the first one's event */
+    assert_int_equal(fake.live, before + 1); /* the first one's event */
     tc_gate_init(&beside, false);
     d->beside = &beside;
     fake.beside = &beside;
     assert_int_equal(ocl_batch_wait(d, &batch, 3, &ms, &err), TC_OK);
     assert_true(ms == 3.0);
-    assert_int_equal(fake.event_polls, 3);     /* it dozed until the event was complete, */
-    assert_int_equal(fake.up, 3);              /* and others worked meanwhile */
+    assert_int_equal(fake.event_polls, 3); /* it dozed until the event was complete, */
+    assert_int_equal(fake.up, 3);          /* and others worked meanwhile */
     assert_int_equal(beside.lifts, 0);
     d->beside = NULL;
     fake.beside = NULL;
@@ -825,7 +832,7 @@ static void test_batch(void **state)
     assert_int_equal(ocl_launch(d, &k, 1, NULL, &global, NULL, &batch, &err), TC_OK);
     fake.event_polls = 0;
     fake.event_state = CL_OUT_OF_RESOURCES;
-    fake.fail_at = fake.calls + 5;             /* flush, three looks, then the wait */
+    fake.fail_at = fake.calls + 5; /* flush, three looks, then the wait */
     assert_int_equal(ocl_batch_wait(d, &batch, 3, &ms, &err), TC_DEVICE);
     assert_non_null(strstr(err.message, "clWaitForEvents"));
     /* It is never complete: the wait proper has it, which the guard watches. */
@@ -867,7 +874,7 @@ static void test_selftest_faults(void **state)
     close_fake(&o);
 }
 
-/* --- pace --------------------------------------------------------------------------------- */
+/* --- pace ------------------------------------------------------------------------------------ */
 
 static void test_pace_rules(void **state)
 {
@@ -877,28 +884,28 @@ static void test_pace_rules(void **state)
     assert_int_equal(ocl_pace_next(&s, 5000), 100);
     assert_int_equal(ocl_pace_next(&s, 7), 7);
     assert_int_equal(ocl_pace_next(&s, 0), 0);
-    ocl_pace_took(&s, 100, 1);                /* far too short: the double, no more */
+    ocl_pace_took(&s, 100, 1); /* far too short: the double, no more */
     assert_int_equal(s.now, 200);
-    ocl_pace_took(&s, 50, 1);                 /* the rest of something tells nothing */
+    ocl_pace_took(&s, 50, 1); /* the rest of something tells nothing */
     assert_int_equal(s.now, 200);
     ocl_pace_took(&s, 200, 0);
     assert_int_equal(s.now, 400);
-    ocl_pace_took(&s, 400, 500);              /* ten times too long: at once */
+    ocl_pace_took(&s, 400, 500); /* ten times too long: at once */
     assert_int_equal(s.now, 32);
-    ocl_pace_took(&s, 16, 400);               /* also after a rest */
+    ocl_pace_took(&s, 16, 400); /* also after a rest */
     assert_int_equal(s.now, 1);
-    ocl_pace_took(&s, 1, 400);                /* never nothing */
+    ocl_pace_took(&s, 1, 400); /* never nothing */
     assert_int_equal(s.now, 1);
     for (int i = 0; i < 20; i++)
         ocl_pace_took(&s, s.now, 0.01);
-    assert_int_equal(s.now, 1000);             /* never more than the most */
-    ocl_pace_took(&s, 1000, 45);              /* good enough: left alone */
+    assert_int_equal(s.now, 1000); /* never more than the most */
+    ocl_pace_took(&s, 1000, 45);   /* good enough: left alone */
     assert_int_equal(s.now, 1000);
     ocl_pace_init(&s, 50, 10, 1000);
     s.bold = true;
-    ocl_pace_took(&s, 10, 5);                 /* four times as much, no more */
+    ocl_pace_took(&s, 10, 5); /* four times as much, no more */
     assert_int_equal(s.now, 40);
-    ocl_pace_took(&s, 40, 6);                 /* the double where that would be near the target */
+    ocl_pace_took(&s, 40, 6); /* the double where that would be near the target */
     assert_int_equal(s.now, 80);
     ocl_pace_init(&s, 0, 0, 0);
     assert_int_equal(ocl_pace_next(&s, 5), 1);

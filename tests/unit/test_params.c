@@ -138,8 +138,9 @@ static void has_a_preset(void **state)
     assert_int_equal(p->roi_r, 84);
     drop(p);
     /* what stands beside it counts, wherever it stands */
-    p = read("{\"levels\":[8],\"roi\":{\"type\":\"disc\",\"cx\":9,\"cy\":7,\"r\":5},\"preset\":\"hcc\","
-             "\"distances\":[3,1],\"directions\":\"four\",\"per_offset\":true,\"range\":[5,5]}");
+    p = read(
+        "{\"levels\":[8],\"roi\":{\"type\":\"disc\",\"cx\":9,\"cy\":7,\"r\":5},\"preset\":\"hcc\","
+        "\"distances\":[3,1],\"directions\":\"four\",\"per_offset\":true,\"range\":[5,5]}");
     assert_non_null(p);
     assert_int_equal(p->n_levels, 1);
     assert_int_equal(p->levels[0], 8);
@@ -224,81 +225,109 @@ static void keeps_limits(void **state)
 static void refuses(void **state)
 {
     static const char features[] =
-        "F: p.maps[0].feature: is needed: \"asm\", \"contrast\", \"correlation\", \"variance\", \"idm\", "
+        "F: p.maps[0].feature: is needed: \"asm\", \"contrast\", \"correlation\", \"variance\", "
+        "\"idm\", "
         "\"sum_average\", \"sum_variance\", \"sum_entropy\", \"entropy\", \"difference_variance\", "
         "\"difference_entropy\", \"imc1\", \"imc2\", \"joint_maximum\", \"joint_average\", "
         "\"difference_average\", \"inverse_difference\", \"inverse_difference_normalised\", "
-        "\"inverse_difference_moment_normalised\", \"inverse_variance\", \"autocorrelation\", \"cluster_tendency\", "
+        "\"inverse_difference_moment_normalised\", \"inverse_variance\", \"autocorrelation\", "
+        "\"cluster_tendency\", "
         "\"cluster_shade\" or \"cluster_prominence\"";
-    static const char offset[] = "F: p.maps[0].offset: is not one of the offsets of these distances and "
-                                 "directions (dy > 0, or dy = 0 and dx > 0)";
+    static const char offset[] =
+        "F: p.maps[0].offset: is not one of the offsets of these distances and "
+        "directions (dy > 0, or dy = 0 and dx > 0)";
     static const char *const cases[][2] = {
         { "[]", "F: p: must be an object, not a list of 0" },
-        { "{\"level\":[16]}", "F: p: unknown key \"level\" (did you mean \"levels\"?); there are \"preset\", \"levels\", \"range\", "
-          "\"window\", \"distances\", \"directions\", \"roi\", \"per_offset\", \"features\", \"maps\"" },
+        { "{\"level\":[16]}", "F: p: unknown key \"level\" (did you mean \"levels\"?); there are "
+                              "\"preset\", \"levels\", \"range\", "
+                              "\"window\", \"distances\", \"directions\", \"roi\", \"per_offset\", "
+                              "\"features\", \"maps\"" },
         { "{\"preset\":\"HCC\"}", "F: p.preset: must be \"hcc\", not \"HCC\"" },
         { "{\"preset\":1}", "F: p.preset: must be \"hcc\", not 1" },
-        { "{\"levels\":16}", "F: p.levels: must be a list of 1 to 16 different integers from 2 to 256, not 16" },
-        { "{\"levels\":[]}", "F: p.levels: must be a list of 1 to 16 different integers from 2 to 256, not a list of 0" },
-        { "{\"levels\":{}}", "F: p.levels: must be a list of 1 to 16 different integers from 2 to 256, not an object" },
-        { "{\"levels\":null}", "F: p.levels: must be a list of 1 to 16 different integers from 2 to 256, not null" },
+        { "{\"levels\":16}",
+          "F: p.levels: must be a list of 1 to 16 different integers from 2 to 256, not 16" },
+        { "{\"levels\":[]}", "F: p.levels: must be a list of 1 to 16 different integers from 2 to "
+                             "256, not a list of 0" },
+        { "{\"levels\":{}}", "F: p.levels: must be a list of 1 to 16 different integers from 2 to "
+                             "256, not an object" },
+        { "{\"levels\":null}",
+          "F: p.levels: must be a list of 1 to 16 different integers from 2 to 256, not null" },
         { "{\"levels\":[2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18]}",
-          "F: p.levels: must be a list of 1 to 16 different integers from 2 to 256, not a list of 17" },
+          "F: p.levels: must be a list of 1 to 16 different integers from 2 to 256, not a list of "
+          "17" },
         { "{\"levels\":[1]}", "F: p.levels[0]: must be an integer from 2 to 256, not 1" },
         { "{\"levels\":[16,257]}", "F: p.levels[1]: must be an integer from 2 to 256, not 257" },
         { "{\"levels\":[16.0]}", "F: p.levels[0]: must be an integer from 2 to 256, not 16.0" },
         { "{\"levels\":[-16]}", "F: p.levels[0]: must be an integer from 2 to 256, not -16" },
-        { "{\"levels\":[4294967312]}", "F: p.levels[0]: must be an integer from 2 to 256, not 4294967312" },
+        { "{\"levels\":[4294967312]}",
+          "F: p.levels[0]: must be an integer from 2 to 256, not 4294967312" },
         { "{\"levels\":[16,32,16]}", "F: p.levels: 16 stands twice" },
-        { "{\"range\":\"full\"}",
-          "F: p.range: must be \"type\", \"image\", null or a list of 2 integers from 0 to 65535, not \"full\"" },
-        { "{\"range\":[0]}",
-          "F: p.range: must be \"type\", \"image\", null or a list of 2 integers from 0 to 65535, not a list of 1" },
-        { "{\"range\":[0,1,2]}",
-          "F: p.range: must be \"type\", \"image\", null or a list of 2 integers from 0 to 65535, not a list of 3" },
+        { "{\"range\":\"full\"}", "F: p.range: must be \"type\", \"image\", null or a list of 2 "
+                                  "integers from 0 to 65535, not \"full\"" },
+        { "{\"range\":[0]}", "F: p.range: must be \"type\", \"image\", null or a list of 2 "
+                             "integers from 0 to 65535, not a list of 1" },
+        { "{\"range\":[0,1,2]}", "F: p.range: must be \"type\", \"image\", null or a list of 2 "
+                                 "integers from 0 to 65535, not a list of 3" },
         { "{\"range\":[1,0]}", "F: p.range: [lo,hi] must have lo <= hi, not [1,0]" },
         { "{\"range\":[-1,5]}", "F: p.range[0]: must be an integer from 0 to 65535, not -1" },
         { "{\"range\":[0,65536]}", "F: p.range[1]: must be an integer from 0 to 65535, not 65536" },
-        { "{\"range\":[0,4294967297]}", "F: p.range[1]: must be an integer from 0 to 65535, not 4294967297" },
+        { "{\"range\":[0,4294967297]}",
+          "F: p.range[1]: must be an integer from 0 to 65535, not 4294967297" },
         { "{\"range\":[0.0,5]}", "F: p.range[0]: must be an integer from 0 to 65535, not 0.0" },
-        { "{\"range\":7}",
-          "F: p.range: must be \"type\", \"image\", null or a list of 2 integers from 0 to 65535, not 7" },
+        { "{\"range\":7}", "F: p.range: must be \"type\", \"image\", null or a list of 2 integers "
+                           "from 0 to 65535, not 7" },
         { "{\"window\":5}", "F: p.window: must be an object, not 5" },
-        { "{\"window\":{\"shape\":\"round\"}}", "F: p.window.shape: must be \"disc\", \"square\" or \"roi\", not \"round\"" },
-        { "{\"window\":{\"size\":5}}", "F: p.window: unknown key \"size\"; there are \"shape\", \"radius\"" },
-        { "{\"window\":{\"radius\":0}}", "F: p.window.radius: must be an integer from 1 to 63, not 0" },
-        { "{\"window\":{\"radius\":64}}", "F: p.window.radius: must be an integer from 1 to 63, not 64" },
-        { "{\"window\":{\"radius\":null}}", "F: p.window.radius: must be an integer from 1 to 63, not null" },
-        { "{\"window\":{\"shape\":\"roi\",\"radius\":5}}", "F: p.window.radius: goes only with shape \"disc\" or \"square\"" },
+        { "{\"window\":{\"shape\":\"round\"}}",
+          "F: p.window.shape: must be \"disc\", \"square\" or \"roi\", not \"round\"" },
+        { "{\"window\":{\"size\":5}}",
+          "F: p.window: unknown key \"size\"; there are \"shape\", \"radius\"" },
+        { "{\"window\":{\"radius\":0}}",
+          "F: p.window.radius: must be an integer from 1 to 63, not 0" },
+        { "{\"window\":{\"radius\":64}}",
+          "F: p.window.radius: must be an integer from 1 to 63, not 64" },
+        { "{\"window\":{\"radius\":null}}",
+          "F: p.window.radius: must be an integer from 1 to 63, not null" },
+        { "{\"window\":{\"shape\":\"roi\",\"radius\":5}}",
+          "F: p.window.radius: goes only with shape \"disc\" or \"square\"" },
         { "{\"distances\":[0]}", "F: p.distances[0]: must be an integer from 1 to 255, not 0" },
         { "{\"distances\":[256]}", "F: p.distances[0]: must be an integer from 1 to 255, not 256" },
         { "{\"distances\":[1,1]}", "F: p.distances: 1 stands twice" },
-        { "{\"distances\":[]}", "F: p.distances: must be a list of 1 to 255 different integers from 1 to 255, not a list of 0" },
-        { "{\"directions\":\"eight\"}", "F: p.directions: must be \"all\" or \"four\", not \"eight\"" },
-        { "{\"directions\":[0,45]}", "F: p.directions: must be \"all\" or \"four\", not a list of 2" },
+        { "{\"distances\":[]}", "F: p.distances: must be a list of 1 to 255 different integers "
+                                "from 1 to 255, not a list of 0" },
+        { "{\"directions\":\"eight\"}",
+          "F: p.directions: must be \"all\" or \"four\", not \"eight\"" },
+        { "{\"directions\":[0,45]}",
+          "F: p.directions: must be \"all\" or \"four\", not a list of 2" },
         { "{\"roi\":\"all\"}", "F: p.roi: must be an object, not \"all\"" },
         { "{\"roi\":{}}", "F: p.roi.type: is needed: \"all\", \"disc\" or \"mask\"" },
-        { "{\"roi\":{\"type\":\"ring\"}}", "F: p.roi.type: must be \"all\", \"disc\" or \"mask\", not \"ring\"" },
+        { "{\"roi\":{\"type\":\"ring\"}}",
+          "F: p.roi.type: must be \"all\", \"disc\" or \"mask\", not \"ring\"" },
         { "{\"roi\":{\"type\":\"all\",\"r\":5}}", "F: p.roi.r: goes only with type \"disc\"" },
         { "{\"roi\":{\"type\":\"mask\",\"cx\":5}}", "F: p.roi.cx: goes only with type \"disc\"" },
         { "{\"roi\":{\"type\":\"disc\"}}", "F: p.roi.r: is needed: an integer from 0 to 65535" },
-        { "{\"roi\":{\"type\":\"disc\",\"r\":-1}}", "F: p.roi.r: must be an integer from 0 to 65535, not -1" },
-        { "{\"roi\":{\"type\":\"disc\",\"r\":65536}}", "F: p.roi.r: must be an integer from 0 to 65535, not 65536" },
+        { "{\"roi\":{\"type\":\"disc\",\"r\":-1}}",
+          "F: p.roi.r: must be an integer from 0 to 65535, not -1" },
+        { "{\"roi\":{\"type\":\"disc\",\"r\":65536}}",
+          "F: p.roi.r: must be an integer from 0 to 65535, not 65536" },
         { "{\"roi\":{\"type\":\"disc\",\"r\":5,\"cx\":5}}", "F: p.roi: cx and cy go together" },
         { "{\"roi\":{\"type\":\"disc\",\"r\":5,\"cy\":5}}", "F: p.roi: cx and cy go together" },
-        { "{\"roi\":{\"type\":\"disc\",\"r\":5,\"cx\":-1,\"cy\":0}}", "F: p.roi.cx: must be an integer from 0 to 65535, not -1" },
-        { "{\"roi\":{\"type\":\"disc\",\"r\":5,\"cx\":0,\"cy\":65536}}", "F: p.roi.cy: must be an integer from 0 to 65535, not 65536" },
+        { "{\"roi\":{\"type\":\"disc\",\"r\":5,\"cx\":-1,\"cy\":0}}",
+          "F: p.roi.cx: must be an integer from 0 to 65535, not -1" },
+        { "{\"roi\":{\"type\":\"disc\",\"r\":5,\"cx\":0,\"cy\":65536}}",
+          "F: p.roi.cy: must be an integer from 0 to 65535, not 65536" },
         { "{\"per_offset\":1}", "F: p.per_offset: must be true or false, not 1" },
         { "{\"maps\":{}}", "F: p.maps: must be a list of at most 256 objects, not an object" },
         { "{\"features\":[\"asm\",\"asm\"]}", "F: p.features: \"asm\" stands twice" },
-        { "{\"features\":[\"asm\"],\"maps\":[{\"feature\":\"idm\",\"levels\":16,\"offset\":[1,0]}]}",
+        { "{\"features\":[\"asm\"],\"maps\":[{\"feature\":\"idm\",\"levels\":16,\"offset\":[1,0]}]"
+          "}",
           "F: p.maps[0].feature: idm is not one of the features" },
         { "{\"maps\":null}", "F: p.maps: must be a list of at most 256 objects, not null" },
         { "{\"maps\":[7]}", "F: p.maps[0]: must be an object, not 7" },
         { "{\"maps\":[{}]}", features },
         { "{\"maps\":[{\"feature\":\"asm\",\"levels\":16}]}",
           "F: p.maps[0].offset: is needed: a list of 2 integers from -255 to 255" },
-        { "{\"maps\":[{\"feature\":\"asm\",\"offset\":[1,0]}]}", "F: p.maps[0].levels: is needed: an integer from 2 to 256" },
+        { "{\"maps\":[{\"feature\":\"asm\",\"offset\":[1,0]}]}",
+          "F: p.maps[0].levels: is needed: an integer from 2 to 256" },
         { "{\"maps\":[{\"levels\":16,\"offset\":[1,0]}]}", features },
         { "{\"maps\":[{\"feature\":\"asm\",\"levels\":16,\"offset\":[1,0,0]}]}",
           "F: p.maps[0].offset: must be a list of 2 integers from -255 to 255, not a list of 3" },
@@ -312,25 +341,32 @@ static void refuses(void **state)
         { "{\"maps\":[{\"feature\":\"asm\",\"levels\":16,\"offset\":[26,0]}]}", offset },
         { "{\"maps\":[{\"feature\":\"asm\",\"levels\":16,\"offset\":[4294967297,0]}]}",
           "F: p.maps[0].offset[0]: must be an integer from -255 to 255, not 4294967297" },
-        { "{\"directions\":\"four\",\"maps\":[{\"feature\":\"asm\",\"levels\":16,\"offset\":[1,2]}]}", offset },
+        { "{\"directions\":\"four\",\"maps\":[{\"feature\":\"asm\",\"levels\":16,\"offset\":[1,2]}]"
+          "}",
+          offset },
         { "{\"maps\":[{\"feature\":\"asm\",\"levels\":16,\"offset\":[1,0],\"x\":1}]}",
           "F: p.maps[0]: unknown key \"x\"; there are \"feature\", \"levels\", \"offset\"" },
         { "{\"maps\":[{\"feature\":\"asm\",\"levels\":16,\"offset\":[1,0]},"
-          "{\"feature\":\"asm\",\"levels\":16,\"offset\":[1,0]}]}", "F: p.maps[1]: stands twice" },
-        { "{\"window\":{\"shape\":\"roi\"},\"maps\":[{\"feature\":\"asm\",\"levels\":16,\"offset\":[1,0]}]}",
+          "{\"feature\":\"asm\",\"levels\":16,\"offset\":[1,0]}]}",
+          "F: p.maps[1]: stands twice" },
+        { "{\"window\":{\"shape\":\"roi\"},\"maps\":[{\"feature\":\"asm\",\"levels\":16,\"offset\":"
+          "[1,0]}]}",
           "F: p.maps: a window of shape \"roi\" has no maps" },
     };
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         refused(cases[i][0], cases[i][1]);
-    refused("{\"maps\":[{\"feature\":\"energy\",\"levels\":16,\"offset\":[1,0]}]}",
-            "F: p.maps[0].feature: must be \"asm\", \"contrast\", \"correlation\", \"variance\", \"idm\", "
-            "\"sum_average\", \"sum_variance\", \"sum_entropy\", \"entropy\", \"difference_variance\", "
-            "\"difference_entropy\", \"imc1\", \"imc2\", \"joint_maximum\", \"joint_average\", "
-            "\"difference_average\", \"inverse_difference\", \"inverse_difference_normalised\", "
-            "\"inverse_difference_moment_normalised\", \"inverse_variance\", \"autocorrelation\", \"cluster_tendency\", "
-            "\"cluster_shade\" or \"cluster_prominence\", not \"energy\"");
+    refused(
+        "{\"maps\":[{\"feature\":\"energy\",\"levels\":16,\"offset\":[1,0]}]}",
+        "F: p.maps[0].feature: must be \"asm\", \"contrast\", \"correlation\", \"variance\", "
+        "\"idm\", "
+        "\"sum_average\", \"sum_variance\", \"sum_entropy\", \"entropy\", \"difference_variance\", "
+        "\"difference_entropy\", \"imc1\", \"imc2\", \"joint_maximum\", \"joint_average\", "
+        "\"difference_average\", \"inverse_difference\", \"inverse_difference_normalised\", "
+        "\"inverse_difference_moment_normalised\", \"inverse_variance\", \"autocorrelation\", "
+        "\"cluster_tendency\", "
+        "\"cluster_shade\" or \"cluster_prominence\", not \"energy\"");
 }
 
 /* Lists at their limits and one beyond. */
@@ -351,9 +387,9 @@ static void counts_long_lists(void **state)
             accepted(text);
             free(text);
         }
-        json_array_append_new(list, json_pack("{s:s,s:i,s:[ii]}", "feature", cooc_names[i / 26 % 13],
-                                              "levels", i / 338 == 0 ? 16 : 32, "offset", k == 26 ? -3 : k,
-                                              k == 26 ? 3 : 0));
+        json_array_append_new(
+            list, json_pack("{s:s,s:i,s:[ii]}", "feature", cooc_names[i / 26 % 13], "levels",
+                            i / 338 == 0 ? 16 : 32, "offset", k == 26 ? -3 : k, k == 26 ? 3 : 0));
     }
     text = json_dumps(object, JSON_COMPACT);
     refused(text, "F: p.maps: must be a list of at most 256 objects, not a list of 257");
@@ -383,7 +419,7 @@ static void counts_long_lists(void **state)
     }
 }
 
-/* --- every key of every analysis -------------------------------------------------- */
+/* --- every key of every analysis ------------------------------------------------------------- */
 
 /* A place in the parameters of a self-test: object[key], declared by p. */
 typedef struct place {
@@ -416,7 +452,8 @@ static void spoilt_value(const place *at, json_t *value, const char *shown)
 {
     char message[TC_ERR_MAX];
 
-    snprintf(message, sizeof message, "F: p.%s: must be %s, not %s", at->path, an_value_in_words(at->p).text, shown);
+    snprintf(message, sizeof message, "F: p.%s: must be %s, not %s", at->path,
+             an_value_in_words(at->p).text, shown);
     spoilt(at, value, message);
 }
 
@@ -431,13 +468,15 @@ static void misspelt(const place *at)
     json_object_del(at->object, key);
     snprintf(message, sizeof message, "F: p%s%.*s: unknown key \"%s\?\?\"%s%s%s; there are \"%s\"",
              outer > 0 ? "." : "", outer > 0 ? outer : 0, at->path, at->p->key,
-             strlen(at->p->key) > 3 ? " (did you mean \"" : "", strlen(at->p->key) > 3 ? at->p->key : "",
-             strlen(at->p->key) > 3 ? "\"?)" : "", at->keys->key);
+             strlen(at->p->key) > 3 ? " (did you mean \"" : "",
+             strlen(at->p->key) > 3 ? at->p->key : "", strlen(at->p->key) > 3 ? "\"?)" : "",
+             at->keys->key);
     if (strncmp(err.message, message, strlen(message)) != 0)
         fail_msg("%s, not %s", err.message, message);
 }
 
-/* All without the key, and without what hangs on its value, as the messages then say: glcm's maps on its levels. */
+/* All without the key, and without what hangs on its value, as the messages then say: glcm's maps
+ * on its levels. */
 static void *read_without(const place *at)
 {
     json_t *const rest = json_copy(at->all);
@@ -446,7 +485,8 @@ static void *read_without(const place *at)
 
     json_object_del(rest, at->p->key);
     params = read_any(at->analysis, rest);
-    while (params == NULL && sscanf(err.message, "F: p.%31[a-z_]", other) == 1 && json_object_del(rest, other) == 0)
+    while (params == NULL && sscanf(err.message, "F: p.%31[a-z_]", other) == 1 &&
+           json_object_del(rest, other) == 0)
         params = read_any(at->analysis, rest);
     json_decref(rest);
     return params;
@@ -459,7 +499,8 @@ static void left_out(const place *at)
     char message[TC_ERR_MAX];
     void *params;
 
-    snprintf(message, sizeof message, "F: p.%s: is needed: %s", at->path, an_value_in_words(at->p).text);
+    snprintf(message, sizeof message, "F: p.%s: is needed: %s", at->path,
+             an_value_in_words(at->p).text);
     if (at->p->initial == NULL && at->p->type != AN_PRESET) {
         spoilt(at, NULL, message);
     } else if (at->object == at->all && at->p->type != AN_PRESET) {
@@ -486,7 +527,7 @@ static void tries_key(const place *at)
     assert_in_range(strlen(p->key), 1, 31);
     misspelt(at);
     if (p->when != 0 && json_object_get(at->object, p->key) == NULL)
-        return;     /* goes with another choice than this */
+        return; /* goes with another choice than this */
     left_out(at);
     spoilt_value(at, json_string("\x1b[31m\n"), "\"?[31m?\"");
     if (p->type == AN_BOOL)
@@ -510,7 +551,8 @@ static void tries_keys(const place *outer)
         place at = *outer;
 
         at.p = p;
-        snprintf(at.path, sizeof at.path, "%.99s%s%.31s", outer->path, outer->path[0] != '\0' ? "." : "", p->key);
+        snprintf(at.path, sizeof at.path, "%.99s%s%.31s", outer->path,
+                 outer->path[0] != '\0' ? "." : "", p->key);
         tries_key(&at);
         if (p->type == AN_OBJECT && json_is_object(value)) {
             at.object = value;
@@ -528,7 +570,9 @@ static void holds_for_every_key(void **state)
 
         for (; test->parameters != NULL; test++) {
             json_t *const all = json_loads(test->parameters, 0, NULL);
-            const place outer = { .analysis = an_table[a], .all = all, .object = all, .keys = an_table[a]->parameters };
+            const place outer = {
+                .analysis = an_table[a], .all = all, .object = all, .keys = an_table[a]->parameters
+            };
             void *params = read_any(an_table[a], all), *again;
             json_t *const as_run = an_params_as_run(params);
 
@@ -544,9 +588,9 @@ static void holds_for_every_key(void **state)
     }
 }
 
-/* --- no memory -------------------------------------------------------------------- */
+/* --- no memory ------------------------------------------------------------------------------- */
 
-static size_t until_failure;    /* allocations; 0: none fails */
+static size_t until_failure; /* allocations; 0: none fails */
 
 static void *fails_once(size_t size)
 {
@@ -569,7 +613,8 @@ static void survives_each_failure(const an_analysis *analysis, const char *text)
         failed = until_failure == 0;
         until_failure = 0;
         if (st != (failed ? TC_NO_MEMORY : TC_OK))
-            fail_msg("%s, allocation %zu: %s", analysis->name, n, st == TC_OK ? "taken" : err.message);
+            fail_msg("%s, allocation %zu: %s", analysis->name, n,
+                     st == TC_OK ? "taken" : err.message);
         an_params_free(analysis, &params);
     }
     json_decref(json);

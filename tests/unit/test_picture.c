@@ -25,7 +25,11 @@ void wu_note(const char *format, ...)
     (void)format;
 }
 
-enum { NX = 7, NY = 5, PAGES = 3 };
+enum {
+    NX = 7,
+    NY = 5,
+    PAGES = 3
+};
 
 typedef struct fixture {
     char *folder, *path;
@@ -189,9 +193,16 @@ static void test_refused(void **state)
 static void test_limits(void **state)
 {
     const fixture *f = *state;
-    const struct { uint32_t nx, ny; tc_status expected; } cases[] = {
-        { WU_MAX_SIDE, 1, TC_OK }, { WU_MAX_SIDE + 1, 1, TC_BAD_INPUT }, { 1, WU_MAX_SIDE + 1, TC_BAD_INPUT },
-        { 32768, 32768, TC_OK }, { 32768, 32769, TC_BAD_INPUT }, { WU_MAX_SIDE, WU_MAX_SIDE, TC_BAD_INPUT },
+    const struct {
+        uint32_t nx, ny;
+        tc_status expected;
+    } cases[] = {
+        { WU_MAX_SIDE, 1, TC_OK },
+        { WU_MAX_SIDE + 1, 1, TC_BAD_INPUT },
+        { 1, WU_MAX_SIDE + 1, TC_BAD_INPUT },
+        { 32768, 32768, TC_OK },
+        { 32768, 32769, TC_BAD_INPUT },
+        { WU_MAX_SIDE, WU_MAX_SIDE, TC_BAD_INPUT },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         TIFF *tiff = TIFFOpen(f->path, "w");
@@ -210,15 +221,29 @@ static void test_limits(void **state)
         const tc_status status = wu_picture_open(f->path, &image, &picture, &err);
         wu_picture_close(&picture);
         if (status != cases[i].expected)
-            fail_msg("%u x %u: %s %s", cases[i].nx, cases[i].ny, tc_status_string(status), err.message);
+            fail_msg("%u x %u: %s %s", cases[i].nx, cases[i].ny, tc_status_string(status),
+                     err.message);
     }
 }
 
 static void test_order(void **state)
 {
     (void)state;
-    static const char *const sorted[] = { "", "10", "a", "a01", "a1", "a1b", "a2", "a02b", "a10", "a10.1", "a10.01b",
-                                          "a010z", "a99999999999999999999998", "a99999999999999999999999", "ab" };
+    static const char *const sorted[] = { "",
+                                          "10",
+                                          "a",
+                                          "a01",
+                                          "a1",
+                                          "a1b",
+                                          "a2",
+                                          "a02b",
+                                          "a10",
+                                          "a10.1",
+                                          "a10.01b",
+                                          "a010z",
+                                          "a99999999999999999999998",
+                                          "a99999999999999999999999",
+                                          "ab" };
     const size_t n = sizeof sorted / sizeof sorted[0];
     for (size_t i = 0; i < n; i++) {
         for (size_t k = 0; k < n; k++) {

@@ -41,7 +41,8 @@ static void check_round_trip(uint32_t width, uint32_t height, unsigned bits, uns
     assert_int_equal(read_pixels(&b, &info, wide), TC_OK);
     assert_int_equal(b.pos, b.n);
     for (size_t i = 0; i < n; i++)
-        assert_int_equal(bits == 8 ? narrow[i] : wide[i], pattern(5, i) & (bits == 8 ? 0xffu : 0xffffu));
+        assert_int_equal(bits == 8 ? narrow[i] : wide[i],
+                         pattern(5, i) & (bits == 8 ? 0xffu : 0xffffu));
     free(wide);
     free(b.data);
 }
@@ -89,7 +90,10 @@ static bytes foreign_png(int bits, int colour, int interlace, size_t comment)
     if (comment > 0) {
         char *text = malloc(comment + 1);
         char key[] = "Comment";
-        png_text t = { .compression = PNG_TEXT_COMPRESSION_NONE, .key = key, .text = text, .text_length = comment };
+        png_text t = { .compression = PNG_TEXT_COMPRESSION_NONE,
+                       .key = key,
+                       .text = text,
+                       .text_length = comment };
         MUST(text != NULL);
         memset(text, 'x', comment);
         text[comment] = '\0';
@@ -101,7 +105,8 @@ static bytes foreign_png(int bits, int colour, int interlace, size_t comment)
     for (int pass = 0; pass < passes; pass++) {
         for (int y = 0; y < 11; y++) {
             for (size_t x = 0; x < sizeof row; x++)
-                row[x] = colour == PNG_COLOR_TYPE_PALETTE ? 1 : (unsigned char)(x * 3 + (size_t)y * 17);
+                row[x] =
+                    colour == PNG_COLOR_TYPE_PALETTE ? 1 : (unsigned char)(x * 3 + (size_t)y * 17);
             png_write_row(png, row);
         }
     }
@@ -144,11 +149,18 @@ static void skips_other_chunks(void **state)
 static void refuses_other_kinds(void **state)
 {
     (void)state;
-    static const struct { int bits, colour; const char *words; } kinds[] = {
-        { 1, PNG_COLOR_TYPE_GRAY, "1-bit grey," },       { 2, PNG_COLOR_TYPE_GRAY, "2-bit grey," },
-        { 4, PNG_COLOR_TYPE_GRAY, "4-bit grey," },       { 1, PNG_COLOR_TYPE_PALETTE, "1-bit palette," },
-        { 8, PNG_COLOR_TYPE_PALETTE, "8-bit palette," }, { 8, PNG_COLOR_TYPE_GRAY_ALPHA, "8-bit grey with alpha," },
-        { 16, PNG_COLOR_TYPE_RGB, "16-bit RGB," },       { 8, PNG_COLOR_TYPE_RGB_ALPHA, "8-bit RGB with alpha," },
+    static const struct {
+        int bits, colour;
+        const char *words;
+    } kinds[] = {
+        { 1, PNG_COLOR_TYPE_GRAY, "1-bit grey," },
+        { 2, PNG_COLOR_TYPE_GRAY, "2-bit grey," },
+        { 4, PNG_COLOR_TYPE_GRAY, "4-bit grey," },
+        { 1, PNG_COLOR_TYPE_PALETTE, "1-bit palette," },
+        { 8, PNG_COLOR_TYPE_PALETTE, "8-bit palette," },
+        { 8, PNG_COLOR_TYPE_GRAY_ALPHA, "8-bit grey with alpha," },
+        { 16, PNG_COLOR_TYPE_RGB, "16-bit RGB," },
+        { 8, PNG_COLOR_TYPE_RGB_ALPHA, "8-bit RGB with alpha," },
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         bytes b = foreign_png(kinds[i].bits, kinds[i].colour, PNG_INTERLACE_NONE, 0);
@@ -198,7 +210,9 @@ static void refuses_another_header(void **state)
 {
     (void)state;
     bytes b = make_png(9, 7, 8, 1, 1);
-    const wu_png_info others[] = { { 7, 9, 8, 1 }, { 9, 6, 8, 1 }, { 9, 7, 16, 1 }, { 9, 7, 8, 3 } };
+    const wu_png_info others[] = {
+        { 7, 9, 8, 1 }, { 9, 6, 8, 1 }, { 9, 7, 16, 1 }, { 9, 7, 8, 3 }
+    };
     uint8_t p[9 * 7 * 6];
     for (size_t i = 0; i < 4; i++) {
         assert_int_equal(read_pixels(&b, &others[i], p), TC_BAD_INPUT);
@@ -213,10 +227,13 @@ static void refuses_bombs(void **state)
     (void)state;
     bytes b = make_png(5000, 5000, 8, 1, 1);
     wu_png_info info;
-    assert_int_equal(wu_png_read_info(bytes_read, &b, 5000 * 5001 / 1032 + 1, "F", &info, &err), TC_OK);
+    assert_int_equal(wu_png_read_info(bytes_read, &b, 5000 * 5001 / 1032 + 1, "F", &info, &err),
+                     TC_OK);
     b.pos = 0;
-    assert_int_equal(wu_png_read_info(bytes_read, &b, 5000 * 5001 / 1032 - 1, "F", &info, &err), TC_BAD_INPUT);
-    assert_non_null(strstr(err.message, "F: the PNG claims 5000x5000 pixels, more than its 24228 bytes can hold"));
+    assert_int_equal(wu_png_read_info(bytes_read, &b, 5000 * 5001 / 1032 - 1, "F", &info, &err),
+                     TC_BAD_INPUT);
+    assert_non_null(strstr(
+        err.message, "F: the PNG claims 5000x5000 pixels, more than its 24228 bytes can hold"));
     free(b.data);
 }
 
@@ -260,7 +277,9 @@ static void reports_failing_callbacks(void **state)
 static void refuses_to_write_other_kinds(void **state)
 {
     (void)state;
-    const wu_png_info kinds[] = { { 1, 1, 16, 3 }, { 1, 1, 8, 2 }, { 1, 1, 4, 1 }, { 0, 1, 8, 1 }, { 1, 0, 8, 1 } };
+    const wu_png_info kinds[] = {
+        { 1, 1, 16, 3 }, { 1, 1, 8, 2 }, { 1, 1, 4, 1 }, { 0, 1, 8, 1 }, { 1, 0, 8, 1 }
+    };
     uint8_t p[16] = { 0 };
     bytes b = { 0 };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)

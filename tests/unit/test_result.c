@@ -14,14 +14,15 @@ typedef struct fixture {
     char *folder, *path;
     wu_job job;
     wu_item items[3];
-    int loads;               /* calls of the source */
-    size_t fail_at;          /* this item has no output */
-    const char *fault;       /* what is wrong with the last item */
-    double share;            /* last told of; 0: none */
+    int loads;         /* calls of the source */
+    size_t fail_at;    /* this item has no output */
+    const char *fault; /* what is wrong with the last item */
+    double share;      /* last told of; 0: none */
 } fixture;
 
 static tc_err err;
-static char name_a[] = "a", name_b[] = "bb", name_c[] = "c-c", job_path[] = "wu.zip", analysis[] = "glcm";
+static char name_a[] = "a", name_b[] = "bb", name_c[] = "c-c", job_path[] = "wu.zip",
+            analysis[] = "glcm";
 
 static int set_up(void **state)
 {
@@ -32,8 +33,12 @@ static int set_up(void **state)
     f->items[0].name = name_a;
     f->items[1].name = name_b;
     f->items[2].name = name_c;
-    f->job = (wu_job){ .path = job_path, .file_size = 123456, .file_crc = 0xbeef, .analysis = analysis,
-                       .n_items = 3, .items = f->items };
+    f->job = (wu_job){ .path = job_path,
+                       .file_size = 123456,
+                       .file_crc = 0xbeef,
+                       .analysis = analysis,
+                       .n_items = 3,
+                       .items = f->items };
     f->fail_at = 99;
     f->fault = "";
     memset(&err, 0, sizeof err);
@@ -50,7 +55,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* --- the output of an item ----------------------------------------------------------- */
+/* --- the output of an item ------------------------------------------------------------------- */
 
 static void adds_zeroed_arrays(void **state)
 {
@@ -61,7 +66,8 @@ static void adds_zeroed_arrays(void **state)
     for (unsigned i = 0; i < 20; i++) {
         char name[8];
         snprintf(name, sizeof name, "x%u", i);
-        assert_int_equal(wu_output_add(&out, WU_ROWS, name, WU_I32, 0, 2, shape, &data, &err), TC_OK);
+        assert_int_equal(wu_output_add(&out, WU_ROWS, name, WU_I32, 0, 2, shape, &data, &err),
+                         TC_OK);
         assert_int_equal(out.n, i + 1);
         assert_string_equal(out.arrays[i].info.name, name);
         assert_ptr_equal(out.arrays[i].data, data);
@@ -82,17 +88,22 @@ static void refuses_bad_arrays(void **state)
     wu_output out = { 0 };
     void *data = NULL;
     const uint64_t shape[] = { 3, (uint64_t)1 << 62, 1, 1, 1, 1 };
-    assert_int_equal(wu_output_add(&out, WU_ROWS, "x", WU_I32, 0, 0, shape, &data, &err), TC_INTERNAL);
-    assert_int_equal(wu_output_add(&out, WU_ROWS, "x", WU_I32, 0, 6, shape, &data, &err), TC_INTERNAL);
-    assert_int_equal(wu_output_add(&out, WU_ROWS, "x", WU_I32, 0, 2, shape, &data, &err), TC_INTERNAL);
-    assert_int_equal(wu_output_add(&out, WU_ROWS, "x", WU_STR, 0, 1, shape, &data, &err), TC_INTERNAL);
-    assert_int_equal(wu_output_add(&out, WU_ROWS, "x", (wu_dtype)9, 0, 1, shape, &data, &err), TC_INTERNAL);
+    assert_int_equal(wu_output_add(&out, WU_ROWS, "x", WU_I32, 0, 0, shape, &data, &err),
+                     TC_INTERNAL);
+    assert_int_equal(wu_output_add(&out, WU_ROWS, "x", WU_I32, 0, 6, shape, &data, &err),
+                     TC_INTERNAL);
+    assert_int_equal(wu_output_add(&out, WU_ROWS, "x", WU_I32, 0, 2, shape, &data, &err),
+                     TC_INTERNAL);
+    assert_int_equal(wu_output_add(&out, WU_ROWS, "x", WU_STR, 0, 1, shape, &data, &err),
+                     TC_INTERNAL);
+    assert_int_equal(wu_output_add(&out, WU_ROWS, "x", (wu_dtype)9, 0, 1, shape, &data, &err),
+                     TC_INTERNAL);
     assert_non_null(strstr(err.message, "array x "));
     assert_int_equal(out.n, 0);
     wu_output_free(&out);
 }
 
-/* --- results ---------------------------------------------------------------------------- */
+/* --- results --------------------------------------------------------------------------------- */
 
 /* Item i has i+1 rows in "rows", one in "tags" but item 1, which has none, and two
  * pictures. */
@@ -101,23 +112,28 @@ static tc_status make_item(const fixture *f, size_t index, wu_output *out, tc_er
     void *data = NULL;
     const bool last = index == 2;
     const char *fault = last ? f->fault : "";
-    const uint64_t rows[] = { index + 1, strcmp(fault, "columns") == 0 ? 3 : 2 }, one[] = { index != 1 }, own[] = { 2 };
+    const uint64_t rows[] = { index + 1, strcmp(fault, "columns") == 0 ? 3 : 2 },
+                   one[] = { index != 1 }, own[] = { 2 };
     char name[64];
     if (index == f->fail_at)
         return tc_fail(e, TC_BAD_INPUT, "spool: gone");
     MUST(wu_output_add(out, WU_ROWS, strcmp(fault, "name") == 0 ? "Rows" : "rows",
-                       strcmp(fault, "type") == 0 ? WU_I64 : WU_F64, 0, 2, rows, &data, e) == TC_OK);
+                       strcmp(fault, "type") == 0 ? WU_I64 : WU_F64, 0, 2, rows, &data,
+                       e) == TC_OK);
     if (strcmp(fault, "type") != 0) {
         for (size_t i = 0; i < rows[0] * rows[1]; i++)
             ((double *)data)[i] = (double)(100 * index + i);
     }
     if (strcmp(fault, "fewer") == 0)
         return TC_OK;
-    MUST(wu_output_add(out, WU_ROWS, "tags", WU_STR, strcmp(fault, "width") == 0 ? 2 : 1, 1, one, &data, e) == TC_OK);
+    MUST(wu_output_add(out, WU_ROWS, "tags", WU_STR, strcmp(fault, "width") == 0 ? 2 : 1, 1, one,
+                       &data, e) == TC_OK);
     if (one[0] > 0)
         *(uint32_t *)data = 'A' + (uint32_t)index;
-    snprintf(name, sizeof name, "labels_%s", strcmp(fault, "own") == 0 ? "bb" : f->items[index].name);
-    MUST(wu_output_add(out, strcmp(fault, "once") == 0 ? WU_ONCE : WU_OWN, name, WU_U8, 0, 1, own, &data, e) == TC_OK);
+    snprintf(name, sizeof name, "labels_%s",
+             strcmp(fault, "own") == 0 ? "bb" : f->items[index].name);
+    MUST(wu_output_add(out, strcmp(fault, "once") == 0 ? WU_ONCE : WU_OWN, name, WU_U8, 0, 1, own,
+                       &data, e) == TC_OK);
     memcpy(data, "\x01\x02", 2);
     snprintf(name, sizeof name, "map_%s", f->items[index].name);
     MUST(wu_output_add(out, WU_OWN, name, WU_U8, 0, 1, own, &data, e) == TC_OK);
@@ -168,7 +184,8 @@ static tc_status read_item(void *user, size_t index, const char *only, wu_output
     return st;
 }
 
-static tc_status copy_array(void *user, size_t index, const char *array, wu_take take, void *taker, tc_err *e)
+static tc_status copy_array(void *user, size_t index, const char *array, wu_take take, void *taker,
+                            tc_err *e)
 {
     const fixture *f = user;
     wu_output out = { 0 };
@@ -182,7 +199,8 @@ static tc_status copy_array(void *user, size_t index, const char *array, wu_take
 static void told(void *user, double share)
 {
     fixture *f = user;
-    assert_true(f->share > 0 ? share >= f->share : share == 0 || fabs(share * 9 * (double)f->job.n_items - 1) < 1e-9);
+    assert_true(f->share > 0 ? share >= f->share
+                             : share == 0 || fabs(share * 9 * (double)f->job.n_items - 1) < 1e-9);
     f->share = share;
 }
 
@@ -190,10 +208,13 @@ static void told(void *user, double share)
 static void declare_arrays(const fixture *f, wu_output *once, wu_output *item)
 {
     static const char *const columns[] = { "x", "y" };
-    static const wu_declared whole[] = { { "column_names", WU_STR, WU_TITLES, "table", .width = 3, .rows = 2 } },
-        own[] = { { "rows", WU_F64, WU_VALUE, "table", .n_axes = 1, .axes = { { .n = 2, .words = columns } } },
-                  { "tags", WU_STR, WU_VALUE, "tags", "tag", .width = 1 },
-                  { "labels_{item}", WU_U8, WU_LABELS, .table = "table" }, { "map_{item}", WU_U8, WU_MAP, .title = "m" } };
+    static const wu_declared whole[] = { { "column_names", WU_STR, WU_TITLES, "table", .width = 3,
+                                           .rows = 2 } },
+                             own[] = { { "rows", WU_F64, WU_VALUE, "table", .n_axes = 1,
+                                         .axes = { { .n = 2, .words = columns } } },
+                                       { "tags", WU_STR, WU_VALUE, "tags", "tag", .width = 1 },
+                                       { "labels_{item}", WU_U8, WU_LABELS, .table = "table" },
+                                       { "map_{item}", WU_U8, WU_MAP, .title = "m" } };
     MUST(wu_output_declare(once, whole, 1, NULL, &err) == TC_OK);
     MUST(wu_output_allocate(once, 0, &err) == TC_OK);
     wu_utf8_to_ucs4("x", wu_output_data(once, "column_names"), 3);
@@ -209,7 +230,8 @@ static tc_status write_result(fixture *f)
     f->share = 0;
     const wu_result_source source = { f, read_item, copy_array };
     const wu_written written = { told, f };
-    const tc_status st = wu_result_write(f->path, &f->job, parameters, &once, &declared, &source, &written, &err);
+    const tc_status st =
+        wu_result_write(f->path, &f->job, parameters, &once, &declared, &source, &written, &err);
     assert_true(st != TC_OK || f->share == 1);
     wu_output_free(&once);
     wu_output_free(&declared);
@@ -229,9 +251,11 @@ static void puts_items_together(void **state)
 {
     fixture *f = *state;
     wu_npz_reader *r = NULL;
-    static const char *const order[] = { "column_names", "item_names", "rows", "tags", "labels_a", "map_a", "labels_bb",
-                                         "map_bb", "labels_c-c", "map_c-c" };
-    const double rows[6][2] = { { 0, 1 }, { 100, 101 }, { 102, 103 }, { 200, 201 }, { 202, 203 }, { 204, 205 } };
+    static const char *const order[] = { "column_names", "item_names", "rows",      "tags",
+                                         "labels_a",     "map_a",      "labels_bb", "map_bb",
+                                         "labels_c-c",   "map_c-c" };
+    const double rows[6][2] = { { 0, 1 },     { 100, 101 }, { 102, 103 },
+                                { 200, 201 }, { 202, 203 }, { 204, 205 } };
     assert_int_equal(write_result(f), TC_OK);
     assert_int_equal(count_files(f->folder), 1);
     assert_int_equal(wu_npz_open(f->path, NULL, &r, &err), TC_OK);
@@ -257,15 +281,17 @@ static void puts_items_together(void **state)
     assert_memory_equal(own, "\x03\x04", 2);
     free(own);
 
-    json_t *json = json_pack("{s:s, s:i, s:s, s:{s:i, s:[f]}, s:[s,s,s], s:{s:s, s:i}, s:o}", "format", "texcell-result",
-                             "version", 2, "analysis", "glcm", "parameters", "b", 1, "a", 0.5, "items", "a", "bb",
-                             "c-c", "workunit", "crc32", "0000beef", "size", 123456, "arrays",
-                             json_loads("[{\"array\":\"column_names\",\"role\":\"titles\",\"table\":\"table\"},"
-                                        "{\"array\":\"rows\",\"role\":\"value\",\"table\":\"table\","
-                                        "\"axes\":[{\"values\":[\"x\",\"y\"]}]},"
-                                        "{\"array\":\"tags\",\"role\":\"value\",\"table\":\"tags\",\"title\":\"tag\"},"
-                                        "{\"array\":\"labels_{item}\",\"role\":\"labels\",\"table\":\"table\"},"
-                                        "{\"array\":\"map_{item}\",\"role\":\"map\",\"title\":\"m\"}]", 0, NULL));
+    json_t *json = json_pack(
+        "{s:s, s:i, s:s, s:{s:i, s:[f]}, s:[s,s,s], s:{s:s, s:i}, s:o}", "format", "texcell-result",
+        "version", 2, "analysis", "glcm", "parameters", "b", 1, "a", 0.5, "items", "a", "bb", "c-c",
+        "workunit", "crc32", "0000beef", "size", 123456, "arrays",
+        json_loads("[{\"array\":\"column_names\",\"role\":\"titles\",\"table\":\"table\"},"
+                   "{\"array\":\"rows\",\"role\":\"value\",\"table\":\"table\","
+                   "\"axes\":[{\"values\":[\"x\",\"y\"]}]},"
+                   "{\"array\":\"tags\",\"role\":\"value\",\"table\":\"tags\",\"title\":\"tag\"},"
+                   "{\"array\":\"labels_{item}\",\"role\":\"labels\",\"table\":\"table\"},"
+                   "{\"array\":\"map_{item}\",\"role\":\"map\",\"title\":\"m\"}]",
+                   0, NULL));
     assert_non_null(json);
     json_t *seen = json_deep_copy(wu_npz_json(r));
     assert_true(json_equal(seen, json));
@@ -303,7 +329,8 @@ static void loads_no_more_than_needed(void **state)
 static void refuses_items_that_differ(void **state)
 {
     fixture *f = *state;
-    static const char *const faults[] = { "columns", "type", "name", "width", "fewer", "more", "own", "once" };
+    static const char *const faults[] = { "columns", "type", "name", "width",
+                                          "fewer",   "more", "own",  "once" };
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
         f->fault = faults[i];
         if (write_result(f) != TC_INTERNAL)
@@ -337,18 +364,25 @@ static void allocates_what_was_declared(void **state)
         { "thing_item", WU_I64, WU_ITEM, .table = "things" },
         { "thing", WU_F64, WU_VALUE, "things", .n_axes = 1, .axes = { { .n = 3 } } },
         { "flat", WU_F64, WU_VALUE, "flat", .n_axes = 2, .axes = { { .n = 3 }, { .n = 4 } } },
-        { "deep", WU_F64, WU_VALUE, "deep", .n_axes = 2, .axes = { { .n = 3 }, { .n = 4 } }, .deep = true },
+        { "deep", WU_F64, WU_VALUE, "deep", .n_axes = 2, .axes = { { .n = 3 }, { .n = 4 } },
+          .deep = true },
         { "map_{item}_x", WU_F32, WU_MAP, .title = "x" },
         { "names", WU_STR, WU_TITLES, "things", .width = 3, .rows = 7 },
     };
-    static const wu_declared text = { "text", WU_STR, WU_VALUE, .table = "items" },
-                             huge = { "huge", WU_F64, WU_ITEM, "huge", .n_axes = 2,
-                                      .axes = { { .n = 1U << 31 }, { .n = 1U << 30 } } };
+    static const wu_declared text = { "text", WU_STR, WU_VALUE, .table = "items" }, huge = {
+        "huge", WU_F64,      WU_ITEM,
+        "huge", .n_axes = 2, .axes = { { .n = 1U << 31 }, { .n = 1U << 30 } }
+    };
     char item_name[] = "b{item}b";
     const wu_item item = { .name = item_name, .nx = 5, .ny = 4, .nz = 2, .is_stack = true };
-    static const struct { wu_array_kind kind; unsigned ndim; uint64_t shape[3]; } wanted[] = {
-        { WU_ROWS, 1, { 1 } }, { WU_ROWS, 1, { 6 } }, { WU_ROWS, 2, { 6, 3 } }, { WU_ROWS, 2, { 1, 12 } },
-        { WU_ROWS, 3, { 1, 3, 4 } }, { WU_OWN, 3, { 2, 4, 5 } }, { WU_ONCE, 1, { 7 } },
+    static const struct {
+        wu_array_kind kind;
+        unsigned ndim;
+        uint64_t shape[3];
+    } wanted[] = {
+        { WU_ROWS, 1, { 1 } },     { WU_ROWS, 1, { 6 } },       { WU_ROWS, 2, { 6, 3 } },
+        { WU_ROWS, 2, { 1, 12 } }, { WU_ROWS, 3, { 1, 3, 4 } }, { WU_OWN, 3, { 2, 4, 5 } },
+        { WU_ONCE, 1, { 7 } },
     };
     wu_output out = { .n = 0 };
     (void)state;
@@ -361,7 +395,8 @@ static void allocates_what_was_declared(void **state)
     for (size_t i = 0; i < 7; i++) {
         assert_int_equal(out.arrays[i].kind, wanted[i].kind);
         assert_int_equal(out.arrays[i].info.ndim, wanted[i].ndim);
-        assert_memory_equal(out.arrays[i].info.shape, wanted[i].shape, wanted[i].ndim * sizeof(uint64_t));
+        assert_memory_equal(out.arrays[i].info.shape, wanted[i].shape,
+                            wanted[i].ndim * sizeof(uint64_t));
         assert_string_equal(out.arrays[i].declared.name, list[i].name);
     }
     ((double *)wu_output_data(&out, "thing"))[17] = 1;
@@ -380,14 +415,18 @@ static void allocates_what_was_declared(void **state)
 
 static void titles_columns(void **state)
 {
-    static const char *const features[] = { "contrast", "sum_average" }, *const ends[] = { "y0", "x0" };
+    static const char *const features[] = { "contrast", "sum_average" }, *const ends[] = { "y0",
+                                                                                           "x0" };
     static const unsigned levels[] = { 16, 64 }, distances[] = { 1, 3, 20 };
-    const wu_declared texture = { .title = "t", .n_axes = 3,
+    const wu_declared texture = { .title = "t",
+                                  .n_axes = 3,
                                   .axes = { { "levels", 2, .numbers = levels, .prefix = "L" },
-                                            { "distance", 3, .numbers = distances, .prefix = "d", .digits = 2 },
+                                            { "distance", 3, .numbers = distances, .prefix = "d",
+                                              .digits = 2 },
                                             { "feature", 2, .words = features } } };
     const wu_declared box = { .title = "bbox", .n_axes = 1, .axes = { { .n = 2, .words = ends } } },
-                      place = { .n_axes = 1, .axes = { { .n = 2, .words = ends } } }, plain = { .title = "area" };
+                      place = { .n_axes = 1, .axes = { { .n = 2, .words = ends } } },
+                      plain = { .title = "area" };
     char title[WU_TITLE_MAX];
     (void)state;
     assert_int_equal(wu_declared_elements(&texture), 12);
@@ -417,21 +456,26 @@ static void refuses_wrong_constants(void **state)
     MUST(wu_output_add(&once, WU_ROWS, "x", WU_U8, 0, 1, &n, &data, &err) == TC_OK);
     once.arrays[1].declared = (wu_declared){ .name = "x" };
     const wu_result_source source = { f, read_item, copy_array };
-    assert_int_equal(wu_result_write(f->path, &f->job, parameters, &once, &declared, &source, NULL, &err), TC_INTERNAL);
+    assert_int_equal(
+        wu_result_write(f->path, &f->job, parameters, &once, &declared, &source, NULL, &err),
+        TC_INTERNAL);
     wu_output_free(&once);
     assert_int_equal(count_files(f->folder), 0);
     /* Without constants there is still a result; without memory for the parameters not. */
     wu_npz_reader *r = NULL;
-    assert_int_equal(wu_result_write(f->path, &f->job, parameters, &once, &declared, &source, NULL, &err), TC_OK);
+    assert_int_equal(
+        wu_result_write(f->path, &f->job, parameters, &once, &declared, &source, NULL, &err),
+        TC_OK);
     assert_int_equal(wu_npz_open(f->path, NULL, &r, &err), TC_OK);
     assert_int_equal(json_object_size(json_object_get(wu_npz_json(r), "parameters")), 0);
     wu_npz_reader_close(&r);
-    assert_int_equal(wu_result_write(f->path, &f->job, NULL, &once, &declared, &source, NULL, &err), TC_NO_MEMORY);
+    assert_int_equal(wu_result_write(f->path, &f->job, NULL, &once, &declared, &source, NULL, &err),
+                     TC_NO_MEMORY);
     wu_output_free(&declared);
     json_decref(parameters);
 }
 
-/* --- declarations ------------------------------------------------------------------------ */
+/* --- declarations ---------------------------------------------------------------------------- */
 
 /* What is written is read back the same. */
 static void reads_declarations(void **state)
@@ -440,7 +484,8 @@ static void reads_declarations(void **state)
     static const unsigned numbers[] = { 16, 64 };
     const wu_declared list[] = {
         { "features", WU_F64, WU_VALUE, "features", "glcm", "um^3", .n_axes = 3,
-          .axes = { { "levels", 2, .numbers = numbers, .prefix = "L", .digits = 2 }, { "offset", 9, .array = "offsets" },
+          .axes = { { "levels", 2, .numbers = numbers, .prefix = "L", .digits = 2 },
+                    { "offset", 9, .array = "offsets" },
                     { .n = 2, .words = words } } },
         { "offsets", WU_I32, WU_KEYS, .n_axes = 1, .axes = { { .n = 2, .words = words } } },
         { "region_item", WU_I64, WU_ITEM, .table = "regions" },
@@ -469,30 +514,46 @@ static void reads_declarations(void **state)
 static void refuses_declarations(void **state)
 {
     static const char *const bad[] = {
-        "{}", "[1]", "[{}]", "[{\"array\":\"x\"}]", "[{\"array\":\"x\",\"role\":\"boss\"}]",
-        "[{\"array\":7,\"role\":\"value\"}]", "[{\"array\":\"../x\",\"role\":\"value\"}]",
-        "[{\"array\":\"X\",\"role\":\"value\"}]", "[{\"array\":\"\",\"role\":\"value\"}]",
-        "[{\"array\":\"x\",\"role\":\"value\",\"more\":1}]", "[{\"array\":\"x\",\"role\":\"value\",\"table\":3}]",
-        "[{\"array\":\"x\",\"role\":\"value\",\"table\":\"a/b\"}]", "[{\"array\":\"x\",\"role\":\"item\"}]",
+        "{}",
+        "[1]",
+        "[{}]",
+        "[{\"array\":\"x\"}]",
+        "[{\"array\":\"x\",\"role\":\"boss\"}]",
+        "[{\"array\":7,\"role\":\"value\"}]",
+        "[{\"array\":\"../x\",\"role\":\"value\"}]",
+        "[{\"array\":\"X\",\"role\":\"value\"}]",
+        "[{\"array\":\"\",\"role\":\"value\"}]",
+        "[{\"array\":\"x\",\"role\":\"value\",\"more\":1}]",
+        "[{\"array\":\"x\",\"role\":\"value\",\"table\":3}]",
+        "[{\"array\":\"x\",\"role\":\"value\",\"table\":\"a/b\"}]",
+        "[{\"array\":\"x\",\"role\":\"item\"}]",
         "[{\"array\":\"x\",\"role\":\"value\",\"title\":\"=1+1\"}]",
         "[{\"array\":\"x\",\"role\":\"value\",\"unit\":\"\\u001b[2J\"}]",
-        "[{\"array\":\"x\",\"role\":\"map\"}]", "[{\"array\":\"{item}\",\"role\":\"map\"}]",
-        "[{\"array\":\"../{item}\",\"role\":\"map\"}]", "[{\"array\":\"m_{item}/x\",\"role\":\"map\"}]",
+        "[{\"array\":\"x\",\"role\":\"map\"}]",
+        "[{\"array\":\"{item}\",\"role\":\"map\"}]",
+        "[{\"array\":\"../{item}\",\"role\":\"map\"}]",
+        "[{\"array\":\"m_{item}/x\",\"role\":\"map\"}]",
         "[{\"array\":\"m_{item}{item}\",\"role\":\"map\"}]",
         "[{\"array\":\"m_{item}\",\"role\":\"map\",\"axes\":[{\"values\":[\"a\"]}]}]",
         "[{\"array\":\"x\",\"role\":\"place\",\"table\":\"t\"}]",
         "[{\"array\":\"x\",\"role\":\"place\",\"table\":\"t\",\"axes\":[{\"values\":[\"y\"]}]}]",
-        "[{\"array\":\"x\",\"role\":\"value\",\"axes\":[]}]", "[{\"array\":\"x\",\"role\":\"value\",\"axes\":[1]}]",
+        "[{\"array\":\"x\",\"role\":\"value\",\"axes\":[]}]",
+        "[{\"array\":\"x\",\"role\":\"value\",\"axes\":[1]}]",
         "[{\"array\":\"x\",\"role\":\"value\",\"axes\":[{\"values\":[]}]}]",
         "[{\"array\":\"x\",\"role\":\"value\",\"axes\":[{\"values\":[\"a\",1]}]}]",
         "[{\"array\":\"x\",\"role\":\"value\",\"axes\":[{\"values\":[\"A\"]}]}]",
-        "[{\"array\":\"x\",\"role\":\"value\",\"axes\":[{\"name\":\"d\",\"prefix\":\"d\",\"values\":[-1]}]}]",
-        "[{\"array\":\"x\",\"role\":\"value\",\"axes\":[{\"name\":\"d\",\"prefix\":\"d\",\"values\":[4294967296]}]}]",
+        "[{\"array\":\"x\",\"role\":\"value\",\"axes\":[{\"name\":\"d\",\"prefix\":\"d\","
+        "\"values\":[-1]}]}]",
+        "[{\"array\":\"x\",\"role\":\"value\",\"axes\":[{\"name\":\"d\",\"prefix\":\"d\","
+        "\"values\":[4294967296]}]}]",
         "[{\"array\":\"x\",\"role\":\"value\",\"axes\":[{\"prefix\":\"d\",\"values\":[1]}]}]",
         "[{\"array\":\"x\",\"role\":\"value\",\"axes\":[{\"name\":\"d\",\"values\":[1]}]}]",
-        "[{\"array\":\"x\",\"role\":\"value\",\"axes\":[{\"name\":\"d\",\"prefix\":\"%n\",\"values\":[1]}]}]",
-        "[{\"array\":\"x\",\"role\":\"value\",\"axes\":[{\"name\":\"d\",\"prefix\":\"d\",\"digits\":10,\"values\":[1]}]}]",
-        "[{\"array\":\"x\",\"role\":\"value\",\"axes\":[{\"array\":\"k\",\"values\":[\"a\"],\"name\":\"d\"}]}]",
+        "[{\"array\":\"x\",\"role\":\"value\",\"axes\":[{\"name\":\"d\",\"prefix\":\"%n\","
+        "\"values\":[1]}]}]",
+        "[{\"array\":\"x\",\"role\":\"value\",\"axes\":[{\"name\":\"d\",\"prefix\":\"d\","
+        "\"digits\":10,\"values\":[1]}]}]",
+        "[{\"array\":\"x\",\"role\":\"value\",\"axes\":[{\"array\":\"k\",\"values\":[\"a\"],"
+        "\"name\":\"d\"}]}]",
         "[{\"array\":\"x\",\"role\":\"value\",\"axes\":[{\"array\":\"k\"}]}]",
     };
     (void)state;

@@ -37,7 +37,8 @@ static void begin(job *j, const an_analysis *analysis, const an_selftest *test)
     assert_int_equal(an_parse(analysis, j->json, "test", &j->params, &err), TC_OK);
     assert_int_equal(an_selftest_pixels(test, analysis->takes_labels, &j->pixels, &err), TC_OK);
     j->item = an_selftest_item(test, &j->pixels);
-    j->work = (an_work){ .params = j->params, .item = &j->item, .pixels = &j->pixels, .threads = 1 };
+    j->work =
+        (an_work){ .params = j->params, .item = &j->item, .pixels = &j->pixels, .threads = 1 };
     assert_int_equal(analysis->plan(j->params, &j->item, &j->work.plan, &err), TC_OK);
 }
 
@@ -67,11 +68,13 @@ static void grows(const job *j)
     assert_true(last > 1 - left - 1e-12 && last < 1 - left + 1e-12);
 }
 
-/* Some steps of a worker, from `from` on. What a further worker goes on from is what the state says, and no more. */
+/* Some steps of a worker, from `from` on. What a further worker goes on from is what the state
+ * says, and no more. */
 static double work_on(const job *j, void *state, unsigned steps, tc_status *st)
 {
     const an_backend *const cpu = j->analysis->cpu;
-    const double from = an_spent(j->analysis, &j->work, ((const an_state_head *)state)->portions_done);
+    const double from =
+        an_spent(j->analysis, &j->work, ((const an_state_head *)state)->portions_done);
     double last = from;
     void *worker = NULL;
     tc_err err;
@@ -89,7 +92,8 @@ static double work_on(const job *j, void *state, unsigned steps, tc_status *st)
         last = spent;
     }
     assert_int_equal(cpu->sync(worker, state, &err), TC_OK);
-    assert_true(an_spent(j->analysis, &j->work, ((const an_state_head *)state)->portions_done) <= last);
+    assert_true(an_spent(j->analysis, &j->work, ((const an_state_head *)state)->portions_done) <=
+                last);
     cpu->close(&worker);
     return last;
 }
@@ -131,13 +135,21 @@ static void tells_what_is_spent(void **state)
 static void learns_a_device(void **state)
 {
     double host[] = { 0, 10, 20 }, portions[] = { 0, 100, 400 }, writing[] = { 8, 4, 0 };
-    weights w = { .n = 2, .host = host, .portions = portions, .writing = writing, .opening = 1, .identifying = 2, .byte = 3,
+    weights w = { .n = 2,
+                  .host = host,
+                  .portions = portions,
+                  .writing = writing,
+                  .opening = 1,
+                  .identifying = 2,
+                  .byte = 3,
                   .speed = 50 };
 
     (void)state;
-    assert_true(weights_before(&w, 0) == 1 && weights_before(&w, 1) == 13 && weights_before(&w, 2) == 29);
+    assert_true(weights_before(&w, 0) == 1 && weights_before(&w, 1) == 13 &&
+                weights_before(&w, 2) == 29);
     assert_true(weights_whole(&w, 1, 0) == 35 && weights_whole(&w, 2, 100) == 331);
-    /* the first took as long on the device, where a driver compiled, as on the host: ten times its speed */
+    /* the first took as long on the device, where a driver compiled, as on the host: ten times its
+     * speed */
     weights_learn(&w, 0, &(item_times){ .portions = 2, .host = 2 });
     assert_true(w.speed == 10 && weights_before(&w, 2) == 61);
     /* the second alone counts then */
@@ -155,7 +167,8 @@ static void learns_a_device(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(tells_what_is_spent), cmocka_unit_test(learns_a_device) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(tells_what_is_spent),
+                                        cmocka_unit_test(learns_a_device) };
 
     return cmocka_run_group_tests_name("spent", tests, NULL, NULL);
 }

@@ -12,7 +12,8 @@
 #include "app/base/pool.h"
 #include "app/base/sort.h"
 
-/* Work since the last question, the most that it has been, and after how many questions the answer is no. */
+/* Work since the last question, the most that it has been, and after how many questions the answer
+ * is no. */
 static atomic_size_t done, most;
 static size_t asked, patience;
 
@@ -34,9 +35,14 @@ static int start(void **state)
     return 0;
 }
 
-/* --- the pool ------------------------------------------------------------------------ */
+/* --- the pool -------------------------------------------------------------------------------- */
 
-enum { PARTS = 300, SHORT = 150, THREADS = 2, LONG_MS = 10 };
+enum {
+    PARTS = 300,
+    SHORT = 150,
+    THREADS = 2,
+    LONG_MS = 10
+};
 
 static atomic_int times[PARTS];
 
@@ -90,7 +96,8 @@ static void pool_stops(void **state)
     assert_int_equal(times[0], 1);
     assert_int_equal(an_pool_run_until(pool, do_part, NULL, 0, 0), 0);
     for (int round = 0; round < 5; round++) {
-        const size_t n = an_pool_run_until(pool, do_part, NULL, PARTS, tc_seconds() + 3 * LONG_MS * 1e-3);
+        const size_t n =
+            an_pool_run_until(pool, do_part, NULL, PARTS, tc_seconds() + 3 * LONG_MS * 1e-3);
 
         assert_true(n > 0 && n < PARTS);
         for (size_t i = 0; i < PARTS; i++)
@@ -102,9 +109,11 @@ static void pool_stops(void **state)
     an_pool_destroy(&pool);
 }
 
-/* --- sorting ------------------------------------------------------------------------- */
+/* --- sorting --------------------------------------------------------------------------------- */
 
-enum { ELEMENTS = 1 << 21 };
+enum {
+    ELEMENTS = 1 << 21
+};
 
 static uint32_t key_of(const void *element)
 {
@@ -131,7 +140,8 @@ static void sort(unsigned values)
         random = random * 6364136223846793005u + 1442695040888963407u;
         list[i] = (random >> 33) % values << 40 | (random >> 32);
     }
-    assert_int_equal(tc_sort_by_key(list, ELEMENTS, sizeof *list, key_of, compare, &poll, &err), TC_OK);
+    assert_int_equal(tc_sort_by_key(list, ELEMENTS, sizeof *list, key_of, compare, &poll, &err),
+                     TC_OK);
     for (size_t i = 1; i < ELEMENTS; i++)
         assert_true(list[i - 1] <= list[i]);
     assert_true(most <= 2 * (size_t)TC_BLOCK);

@@ -39,7 +39,8 @@ static tc_status run(const char *path, unsigned threads, FILE *out, tc_err *err)
         uint64_t done;
 
         st = voting_cpu.step(worker, state, &done, err);
-        if (done % s.bands == 0 && fwrite(voting_votes(state), 2 * sizeof(uint32_t), s.n, out) != s.n)
+        if (done % s.bands == 0 &&
+            fwrite(voting_votes(state), 2 * sizeof(uint32_t), s.n, out) != s.n)
             st = tc_fail(err, TC_IO, "cannot write");
     }
     voting_cpu.close(&worker);
@@ -55,7 +56,8 @@ int main(int argc, char **argv)
     FILE *const out = argc == 4 ? fopen(argv[3], "wb") : NULL;
     tc_err err = { "usage: voting_states WU.zip THREADS OUT" };
 
-    if (out == NULL || run(argv[1], (unsigned)atoi(argv[2]), out, &err) != TC_OK || fclose(out) != 0) {
+    if (out == NULL || run(argv[1], (unsigned)atoi(argv[2]), out, &err) != TC_OK ||
+        fclose(out) != 0) {
         fprintf(stderr, "%s\n", err.message);
         return 1;
     }

@@ -33,8 +33,15 @@ static cl_int misbehave(void)
     return CL_OUT_OF_HOST_MEMORY;
 }
 
-#define STATUS(name, parameters, arguments) \
-    __declspec(dllexport) cl_int CL_API_CALL name parameters { return misbehave(); }
-#define OBJECT(type, name, parameters, arguments) \
-    __declspec(dllexport) type CL_API_CALL name parameters { misbehave(); return NULL; }
+#define STATUS(name, parameters, arguments)                  \
+    __declspec(dllexport) cl_int CL_API_CALL name parameters \
+    {                                                        \
+        return misbehave();                                  \
+    }
+#define OBJECT(type, name, parameters, arguments)          \
+    __declspec(dllexport) type CL_API_CALL name parameters \
+    {                                                      \
+        misbehave();                                       \
+        return NULL;                                       \
+    }
 OCL_CALLS(STATUS, STATUS, OBJECT, STATUS)

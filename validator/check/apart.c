@@ -10,13 +10,15 @@
 #include "workunits/format/csv.h"
 #include "workunits/format/json_text.h"
 
-enum { NO_MEMORY_EXIT = 3 };  /* as tc_exit_code has it */
+enum {
+    NO_MEMORY_EXIT = 3
+}; /* as tc_exit_code has it */
 
 /* jansson may die of an allocation that it does not look at: that is no fault of the file. What
  * is called here reads an atomic variable, and nothing else. */
 static void on_crash(int number)
 {
-    if (wu_json_starved()) /* NOLINT(bugprone-signal-handler,cert-sig30-c) */
+    if (wu_json_starved())           /* NOLINT(bugprone-signal-handler,cert-sig30-c) */
         os_exit_now(NO_MEMORY_EXIT); /* NOLINT(bugprone-signal-handler,cert-sig30-c) */
     (void)signal(number, SIG_DFL);
     (void)raise(number);
@@ -36,32 +38,38 @@ static int work_apart(void *user)
     return a->work(a->user);
 }
 
-tc_status val_run_apart(int (*work)(void *user), void *user, const char *file, int *code, int *ended_by, tc_err *err)
+tc_status val_run_apart(int (*work)(void *user), void *user, const char *file, int *code,
+                        int *ended_by, tc_err *err)
 {
     *code = os_run_apart(work_apart, &(apart){ work, user }, ended_by);
     if (*code < 0)
         return tc_fail(err, TC_TRY_LATER, "no process could be started: %s", strerror(errno));
     if (*ended_by != 0)
-        return tc_fail(err, TC_TRY_LATER, "%.600s: ended this program by signal %d (%s)", file, *ended_by,
-                       os_signal_name(*ended_by));
+        return tc_fail(err, TC_TRY_LATER, "%.600s: ended this program by signal %d (%s)", file,
+                       *ended_by, os_signal_name(*ended_by));
     return TC_OK;
 }
 
-/* --- less and less rights ------------------------------------------------------------------- */
+/* --- less and less rights -------------------------------------------------------------------- */
 
 tc_status val_confine(const os_place *places, tc_err *err)
 {
     return os_confine(places) ? TC_OK
-        : tc_fail(err, TC_TRY_LATER, "this process cannot give up its rights to other files: %s", strerror(errno));
+                              : tc_fail(err, TC_TRY_LATER,
+                                        "this process cannot give up its rights to other files: %s",
+                                        strerror(errno));
 }
 
-tc_status val_confine_uploads(const val_places *places, char *const *uploads, int n, const os_place *more, tc_err *err)
+tc_status val_confine_uploads(const val_places *places, char *const *uploads, int n,
+                              const os_place *more, tc_err *err)
 {
-    enum { MOST = 2 };
-    os_place list[VAL_PLACES] = {
-        { places->workunits, OS_MAY_READ }, { places->private, OS_MAY_WRITE }, { places->accepted, OS_MAY_WRITE },
-        { places->alone, OS_MAY_READ }
+    enum {
+        MOST = 2
     };
+    os_place list[VAL_PLACES] = { { places->workunits, OS_MAY_READ },
+                                  { places->private, OS_MAY_WRITE },
+                                  { places->accepted, OS_MAY_WRITE },
+                                  { places->alone, OS_MAY_READ } };
     /* A folder of BOINC's fan-out may be a link to another disk: the unit has a rule of its own. */
     char *folders[MOST] = { NULL }, *units[MOST] = { NULL };
     size_t used = 4;
@@ -72,7 +80,7 @@ tc_status val_confine_uploads(const val_places *places, char *const *uploads, in
         if (folders[i] == NULL)
             st = tc_no_memory(err, uploads[i]);
         else if (val_find_workunit(places->workunits, uploads[i], &units[i], err) == TC_NO_MEMORY)
-            st = TC_NO_MEMORY;             /* any other fault is found again */
+            st = TC_NO_MEMORY; /* any other fault is found again */
         list[used++] = (os_place){ uploads[i], OS_MAY_READ };
         list[used++] = (os_place){ folders[i], OS_MAY_LIST };
         list[used++] = (os_place){ units[i], OS_MAY_READ };
@@ -96,5 +104,6 @@ void val_say_confined(char *text, size_t size)
     if (version > 0)
         snprintf(text + n, size - n, "; reads files confined by Landlock %u", version);
     else
-        snprintf(text + n, size - n, "; not confined when it reads files: no Landlock in this kernel");
+        snprintf(text + n, size - n,
+                 "; not confined when it reads files: no Landlock in this kernel");
 }

@@ -45,7 +45,8 @@ tc_status val_check_form(const an_unit *unit, const char *result, uint64_t max_m
     return st;
 }
 
-tc_status val_check(const an_unit *unit, const char *result, const val_verification *verification, tc_err *err)
+tc_status val_check(const an_unit *unit, const char *result, const val_verification *verification,
+                    tc_err *err)
 {
     val_items *items = NULL;
     val_verifier verifier = { .chosen = NULL };

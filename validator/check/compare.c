@@ -6,14 +6,16 @@
 #include "validator/check/val.h"
 #include "workunits/format/archive.h"
 
-enum { BLOCK = 1 << 16 };
+enum {
+    BLOCK = 1 << 16
+};
 
 typedef struct comparison {
     const char *path[2];
-    bool quiet;                  /* whether they differ, not where */
+    bool quiet; /* whether they differ, not where */
     wu_npz_reader *r[2];
-    unsigned char *block[2];     /* BLOCK bytes each */
-    val_names names;             /* of the first */
+    unsigned char *block[2]; /* BLOCK bytes each */
+    val_names names;         /* of the first */
 } comparison;
 
 static bool same_info(const wu_array_info *a, const wu_array_info *b)
@@ -48,23 +50,29 @@ static tc_status same_json(const comparison *c, tc_err *err)
 
     if (json_equal(a, b))
         return TC_OK;
-    json_object_foreach((json_t *)(uintptr_t)a, key, value)
-        if (!json_equal(value, json_object_get(b, key)))
-            return tc_fail(err, TC_NO_MATCH, "%s: \"%s\" differs", WU_RESULT_JSON, wu_quote(key).text);
+    json_object_foreach(
+        (json_t *)(uintptr_t)a, key,
+        value) if (!json_equal(value, json_object_get(b, key))) return tc_fail(err, TC_NO_MATCH,
+                                                                               "%s: \"%s\" differs",
+                                                                               WU_RESULT_JSON,
+                                                                               wu_quote(key).text);
     return tc_fail(err, TC_NO_MATCH, "%s: one has keys that the other has not", WU_RESULT_JSON);
 }
 
-static void show_differences(comparison *c, const wu_array_info *info, uint64_t first, size_t bytes, size_t size)
+static void show_differences(comparison *c, const wu_array_info *info, uint64_t first, size_t bytes,
+                             size_t size)
 {
     if (c->quiet)
         c->names.shown = VAL_SHOWN;
     for (size_t at = 0; at < bytes && c->names.shown < VAL_SHOWN; at += size)
         if (memcmp(c->block[0] + at, c->block[1] + at, size) != 0)
-            val_show_difference(&c->names, info, VAL_NO_ITEM, first + at / size, c->block[0] + at, c->block[1] + at);
+            val_show_difference(&c->names, info, VAL_NO_ITEM, first + at / size, c->block[0] + at,
+                                c->block[1] + at);
 }
 
 /* Two arrays of the same type and shape, block by block of whole elements. */
-static tc_status compare_streams(comparison *c, const wu_array_info *info, wu_npz_stream *const s[2], tc_err *err)
+static tc_status compare_streams(comparison *c, const wu_array_info *info,
+                                 wu_npz_stream *const s[2], tc_err *err)
 {
     const size_t size = wu_dtype_size(info->dtype, info->width), whole = BLOCK / size * size;
     uint64_t element = 0;

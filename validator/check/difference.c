@@ -14,7 +14,7 @@ void val_names_free(val_names *names)
     *names = (val_names){ .path = NULL };
 }
 
-/* --- items of rows ------------------------------------------------------------------- */
+/* --- items of rows --------------------------------------------------------------------------- */
 
 /* What is declared of an array; NULL: nothing, or it is a picture or of the whole result. */
 static const wu_declared *declared_of(const val_names *n, const char *array)
@@ -64,7 +64,7 @@ static uint64_t element_of(const val_names *n, const char *column, uint64_t row)
     return st == TC_OK && value >= 0 ? (uint64_t)value : VAL_NO_ITEM;
 }
 
-/* --- printing ---------------------------------------------------------------------------- */
+/* --- printing -------------------------------------------------------------------------------- */
 
 static void print_value(const wu_array_info *info, const void *p)
 {
@@ -77,8 +77,10 @@ static void print_value(const wu_array_info *info, const void *p)
         printf("%s", text);
 }
 
-/* "NAME[ITEM, INDEX, ...]"; a row of a table is "NAME[ITEM, row ROW, ...]", a column has its title. */
-static void print_place(const val_names *n, const wu_array_info *info, uint64_t item, uint64_t element)
+/* "NAME[ITEM, INDEX, ...]"; a row of a table is "NAME[ITEM, row ROW, ...]", a column has its
+ * title. */
+static void print_place(const val_names *n, const wu_array_info *info, uint64_t item,
+                        uint64_t element)
 {
     const wu_declared *const d = declared_of(n, info->name);
     const char *const column = item_column(n, d);
@@ -107,8 +109,8 @@ static void print_place(const val_names *n, const wu_array_info *info, uint64_t 
     printf("]: ");
 }
 
-void val_show_difference(val_names *names, const wu_array_info *info, uint64_t item, uint64_t element,
-                         const void *a, const void *b)
+void val_show_difference(val_names *names, const wu_array_info *info, uint64_t item,
+                         uint64_t element, const void *a, const void *b)
 {
     if (names->shown++ >= VAL_SHOWN)
         return;

@@ -8,48 +8,51 @@
 
 /* An array with rows of all items, read from its start to its end. */
 typedef struct row_array {
-    size_t index;              /* of the array */
+    size_t index; /* of the array */
     wu_npz_stream *stream;
     size_t row_bytes;
-    bool is_table;             /* any number of rows an item, not one */
+    bool is_table; /* any number of rows an item, not one */
 } row_array;
 
 struct val_items {
     const an_unit *unit;
     const char *path;
     wu_npz_reader *r;
-    wu_output once, first;     /* arrays of the whole result; of the first item, without data */
-    size_t n_rows;             /* arrays with rows of all items */
+    wu_output once, first; /* arrays of the whole result; of the first item, without data */
+    size_t n_rows;         /* arrays with rows of all items */
     row_array *rows;
-    uint64_t max_bytes;        /* that the rows of an item may take; 0: as much as is planned */
-    size_t index;              /* of the next item */
-    size_t next_own;           /* array: the next item's own begin there */
+    uint64_t max_bytes; /* that the rows of an item may take; 0: as much as is planned */
+    size_t index;       /* of the next item */
+    size_t next_own;    /* array: the next item's own begin there */
     /* The first table says to which item its rows belong. */
-    uint64_t unread;           /* rows of it that have not been looked at */
-    int64_t row_item;          /* of the row that was looked at last */
-    bool row_waits;            /* that row belongs to an item to come */
+    uint64_t unread;  /* rows of it that have not been looked at */
+    int64_t row_item; /* of the row that was looked at last */
+    bool row_waits;   /* that row belongs to an item to come */
 };
 
-/* --- result.json ------------------------------------------------------------------- */
+/* --- result.json ----------------------------------------------------------------------------- */
 
 static tc_status differs(const val_items *v, const char *key, tc_err *err)
 {
-    return tc_fail(err, TC_BAD_INPUT, "%s: %s: \"%s\" is not that of the work unit", v->path, WU_RESULT_JSON, key);
+    return tc_fail(err, TC_BAD_INPUT, "%s: %s: \"%s\" is not that of the work unit", v->path,
+                   WU_RESULT_JSON, key);
 }
 
 /* Names the first parameter that is not as it must be. */
-static tc_status parameters_differ(const val_items *v, const json_t *want, const json_t *found, tc_err *err)
+static tc_status parameters_differ(const val_items *v, const json_t *want, const json_t *found,
+                                   tc_err *err)
 {
     const char *key;
     json_t *value;
 
-    json_object_foreach((json_t *)(uintptr_t)want, key, value)
-        if (!json_equal(value, json_object_get(found, key))) {
-            char name[128];
+    json_object_foreach((json_t *)(uintptr_t)want, key,
+                        value) if (!json_equal(value, json_object_get(found, key)))
+    {
+        char name[128];
 
-            snprintf(name, sizeof name, "parameters.%.64s", key);
-            return differs(v, name, err);
-        }
+        snprintf(name, sizeof name, "parameters.%.64s", key);
+        return differs(v, name, err);
+    }
     return differs(v, "parameters", err);
 }
 
@@ -59,16 +62,19 @@ static tc_status compare_json(const val_items *v, const json_t *want, tc_err *er
     const char *key;
     json_t *value;
 
-    json_object_foreach((json_t *)(uintptr_t)want, key, value) {
+    json_object_foreach((json_t *)(uintptr_t)want, key, value)
+    {
         if (json_equal(value, json_object_get(json, key)))
             continue;
         if (strcmp(key, "format") == 0)
-            return tc_fail(err, TC_BAD_INPUT, "%s: %s: \"format\" is not that of a result", v->path, WU_RESULT_JSON);
+            return tc_fail(err, TC_BAD_INPUT, "%s: %s: \"format\" is not that of a result", v->path,
+                           WU_RESULT_JSON);
         if (strcmp(key, "version") == 0)
-            return tc_fail(err, TC_BAD_INPUT, "%s: %s: \"version\" is not %d", v->path, WU_RESULT_JSON,
-                           wu_result_version(v->unit->job));
-        return strcmp(key, "parameters") == 0 ? parameters_differ(v, value, json_object_get(json, key), err)
-                                              : differs(v, key, err);
+            return tc_fail(err, TC_BAD_INPUT, "%s: %s: \"version\" is not %d", v->path,
+                           WU_RESULT_JSON, wu_result_version(v->unit->job));
+        return strcmp(key, "parameters") == 0
+                   ? parameters_differ(v, value, json_object_get(json, key), err)
+                   : differs(v, key, err);
     }
     if (json_object_size(json) != json_object_size(want))
         return tc_fail(err, TC_BAD_INPUT, "%s: %s: has %zu keys, not %zu", v->path, WU_RESULT_JSON,
@@ -76,10 +82,11 @@ static tc_status compare_json(const val_items *v, const json_t *want, tc_err *er
     return TC_OK;
 }
 
-/* --- which arrays there are ------------------------------------------------------------- */
+/* --- which arrays there are ------------------------------------------------------------------ */
 
 /* Array `index` of the file is the one that is expected there. */
-static tc_status check_info(const val_items *v, size_t index, const wu_array_info *want, tc_err *err)
+static tc_status check_info(const val_items *v, size_t index, const wu_array_info *want,
+                            tc_err *err)
 {
     const wu_array_info *const info = index < wu_npz_count(v->r) ? wu_npz_info(v->r, index) : NULL;
 
@@ -87,17 +94,19 @@ static tc_status check_info(const val_items *v, size_t index, const wu_array_inf
         if (wu_npz_find(v->r, want->name) < 0)
             return tc_fail(err, TC_BAD_INPUT, "%s: has no array %s", v->path, want->name);
         if (info != NULL)
-            return tc_fail(err, TC_BAD_INPUT, "%s: array %s stands where %s belongs", v->path, info->name, want->name);
+            return tc_fail(err, TC_BAD_INPUT, "%s: array %s stands where %s belongs", v->path,
+                           info->name, want->name);
     }
     if (info == NULL || info->dtype != want->dtype || info->width != want->width)
         return tc_fail(err, TC_BAD_INPUT, "%s: array %s: is of a wrong type", v->path, want->name);
     if (info->ndim != want->ndim)
-        return tc_fail(err, TC_BAD_INPUT, "%s: array %s: has %u axes, not %u", v->path, want->name, info->ndim,
-                       want->ndim);
+        return tc_fail(err, TC_BAD_INPUT, "%s: array %s: has %u axes, not %u", v->path, want->name,
+                       info->ndim, want->ndim);
     for (unsigned d = 0; d < want->ndim; d++)
         if (want->shape[d] != WU_ANY_LENGTH && info->shape[d] != want->shape[d])
-            return tc_fail(err, TC_BAD_INPUT, "%s: array %s: axis %u has %llu entries, not %llu", v->path, want->name,
-                           d, (unsigned long long)info->shape[d], (unsigned long long)want->shape[d]);
+            return tc_fail(err, TC_BAD_INPUT, "%s: array %s: axis %u has %llu entries, not %llu",
+                           v->path, want->name, d, (unsigned long long)info->shape[d],
+                           (unsigned long long)want->shape[d]);
     return TC_OK;
 }
 
@@ -112,7 +121,8 @@ static tc_status check_same(const val_items *v, size_t index, const wu_out_array
     if (st == TC_OK)
         st = wu_npz_load(v->r, index, &data, err);
     if (st == TC_OK && memcmp(data, want->data, (size_t)bytes) != 0)
-        st = tc_fail(err, TC_BAD_INPUT, "%s: array %s: is not what the work unit gives", v->path, want->info.name);
+        st = tc_fail(err, TC_BAD_INPUT, "%s: array %s: is not what the work unit gives", v->path,
+                     want->info.name);
     free(data);
     return st;
 }
@@ -158,12 +168,14 @@ static tc_status check_length(val_items *v, const wu_array_info *info, tc_err *e
         }
         v->unread = info->shape[0];
         if (info->shape[0] > all)
-            return tc_fail(err, TC_BAD_INPUT, "%s: array %s: %llu rows, of %llu that there can be", v->path, info->name,
-                           (unsigned long long)info->shape[0], (unsigned long long)all);
+            return tc_fail(err, TC_BAD_INPUT, "%s: array %s: %llu rows, of %llu that there can be",
+                           v->path, info->name, (unsigned long long)info->shape[0],
+                           (unsigned long long)all);
     }
     if (info->shape[0] != v->unread)
-        return tc_fail(err, TC_BAD_INPUT, "%s: array %s: axis 0 has %llu entries, not %llu", v->path, info->name,
-                       (unsigned long long)info->shape[0], (unsigned long long)v->unread);
+        return tc_fail(err, TC_BAD_INPUT, "%s: array %s: axis 0 has %llu entries, not %llu",
+                       v->path, info->name, (unsigned long long)info->shape[0],
+                       (unsigned long long)v->unread);
     return TC_OK;
 }
 
@@ -226,7 +238,8 @@ static tc_status check_own(const val_items *v, tc_err *err)
         wu_output_free(&out);
     }
     if (st == TC_OK && at < wu_npz_count(v->r))
-        st = tc_fail(err, TC_BAD_INPUT, "%s: array %s: does not belong there", v->path, wu_npz_info(v->r, at)->name);
+        st = tc_fail(err, TC_BAD_INPUT, "%s: array %s: does not belong there", v->path,
+                     wu_npz_info(v->r, at)->name);
     return st;
 }
 
@@ -237,8 +250,11 @@ static tc_status open_file(val_items *v, tc_err *err)
 {
     json_t *const parameters = an_params_as_run(v->unit->params);
     json_t *const want = wu_result_json(v->unit->job, parameters, &v->once, &v->first);
-    wu_npz_limits limits = { .canonical = true, .json_bytes = 4 * wu_json_size(want, WU_JSON_LAYOUT), .members = 2 + v->once.n };
-    tc_status st = want == NULL || limits.json_bytes == 0 ? tc_no_memory(err, WU_RESULT_JSON) : TC_OK;
+    wu_npz_limits limits = { .canonical = true,
+                             .json_bytes = 4 * wu_json_size(want, WU_JSON_LAYOUT),
+                             .members = 2 + v->once.n };
+    tc_status st =
+        want == NULL || limits.json_bytes == 0 ? tc_no_memory(err, WU_RESULT_JSON) : TC_OK;
 
     for (size_t i = 0; i < v->first.n; i++)
         limits.members += v->first.arrays[i].kind == WU_OWN ? v->unit->job->n_items : 1;
@@ -262,7 +278,7 @@ static tc_status open_items(val_items *v, tc_err *err)
     if (st == TC_OK)
         st = expect(v, 0, &v->first, err);
     if (st == TC_OK && wu_job_identify(unit->job, err) != TC_OK)
-        st = TC_TRY_LATER;     /* the result can do nothing for it */
+        st = TC_TRY_LATER; /* the result can do nothing for it */
     if (st == TC_OK)
         st = open_file(v, err);
     if (st == TC_OK)
@@ -304,7 +320,7 @@ void val_items_close(val_items **items)
     *items = NULL;
 }
 
-/* --- values -------------------------------------------------------------------------------- */
+/* --- values ---------------------------------------------------------------------------------- */
 
 static const char *item_name(const val_items *v)
 {
@@ -334,33 +350,38 @@ static tc_status count_rows(val_items *v, uint64_t *rows, tc_err *err)
             v->unread--;
             v->row_waits = true;
         }
-        if (st == TC_OK && (v->row_item < (int64_t)v->index || v->row_item >= (int64_t)v->unit->job->n_items))
-            return tc_fail(err, TC_BAD_INPUT, "%s: array %s: a row of item %lld after those of item %zu", v->path,
+        if (st == TC_OK &&
+            (v->row_item < (int64_t)v->index || v->row_item >= (int64_t)v->unit->job->n_items))
+            return tc_fail(err, TC_BAD_INPUT,
+                           "%s: array %s: a row of item %lld after those of item %zu", v->path,
                            wu_npz_info(v->r, table->index)->name, (long long)v->row_item, v->index);
         if (v->row_item != (int64_t)v->index)
             break;
         v->row_waits = false;
         if (++*rows > most)
-            return tc_fail(err, TC_BAD_INPUT, "%s: array %s: more rows of item \"%s\" than it can have", v->path,
+            return tc_fail(err, TC_BAD_INPUT,
+                           "%s: array %s: more rows of item \"%s\" than it can have", v->path,
                            wu_npz_info(v->r, table->index)->name, item_name(v));
     }
     return st;
 }
 
-static tc_status check_bools(const val_items *v, const wu_out_array *array, uint64_t bytes, tc_err *err)
+static tc_status check_bools(const val_items *v, const wu_out_array *array, uint64_t bytes,
+                             tc_err *err)
 {
     const uint8_t *const data = array->data;
 
     for (uint64_t i = 0; array->info.dtype == WU_BOOL && i < bytes; i++)
         if (data[i] > 1)
-            return tc_fail(err, TC_BAD_INPUT, "%s: item \"%s\": %s: %u is no bool", v->path, item_name(v),
-                           array->info.name, data[i]);
+            return tc_fail(err, TC_BAD_INPUT, "%s: item \"%s\": %s: %u is no bool", v->path,
+                           item_name(v), array->info.name, data[i]);
     return TC_OK;
 }
 
 /* Fills the item's part of an array with rows. The first table has been read
  * by count_rows already, and has the item's index in each of them. */
-static tc_status read_rows(const val_items *v, const row_array *rows, const wu_out_array *array, tc_err *err)
+static tc_status read_rows(const val_items *v, const row_array *rows, const wu_out_array *array,
+                           tc_err *err)
 {
     const uint64_t n = array->info.shape[0];
     tc_status st;
@@ -408,9 +429,11 @@ static tc_status check_memory(const val_items *v, uint64_t rows, tc_err *err)
     if (v->max_bytes > 0)
         most = v->max_bytes;
     if (bytes > most)
-        return tc_fail(err, TC_NO_MEMORY, "%s: item \"%s\": its %llu rows need %llu MiB of memory, more than it may take%s",
-                       v->path, item_name(v), (unsigned long long)rows, (unsigned long long)(bytes >> 20) + 1,
-                       v->max_bytes > 0 ? "" : " (--max-memory allows more)");
+        return tc_fail(
+            err, TC_NO_MEMORY,
+            "%s: item \"%s\": its %llu rows need %llu MiB of memory, more than it may take%s",
+            v->path, item_name(v), (unsigned long long)rows, (unsigned long long)(bytes >> 20) + 1,
+            v->max_bytes > 0 ? "" : " (--max-memory allows more)");
     return TC_OK;
 }
 

@@ -13,8 +13,8 @@
 typedef struct val_items val_items;
 
 tc_status val_items_open(const an_unit *unit, const char *path, val_items **out, tc_err *err);
-/* From now on (at first: any) the rows of an item may take so many bytes, else TC_NO_MEMORY. 0: what its plan counts
- * on, a row for PLAN_PIXELS_A_ROW pixels, and half a GiB in any case. */
+/* From now on (at first: any) the rows of an item may take so many bytes, else TC_NO_MEMORY. 0:
+ * what its plan counts on, a row for PLAN_PIXELS_A_ROW pixels, and half a GiB in any case. */
 void val_items_limit(val_items *items, uint64_t bytes);
 /* Where the size of the pictures is not known. */
 #define VAL_ROWS_BYTES ((uint64_t)512 << 20)

@@ -15,7 +15,11 @@
 #define PROGRAM "texcell-validate"
 #define WORKUNITS "../download"
 
-enum { LINE_MOST = 1 << 14, MAX_THREADS = 1024, MAX_SECONDS = 1000000000 };
+enum {
+    LINE_MOST = 1 << 14,
+    MAX_THREADS = 1024,
+    MAX_SECONDS = 1000000000
+};
 
 static const char usage[] =
     "usage: texcell-validate check [OPTION]... WU.zip RESULT.npz\n"
@@ -43,24 +47,35 @@ static const char usage[] =
     "script_validator. RESULT is the path of an upload, named WORKUNIT_0_r123_0. Its work unit\n"
     "is WORKUNIT.zip in DIR or in a folder of DIR (BOINC's fan-out), as it was staged for\n"
     "create_work --wu_name WORKUNIT.\n"
-    "  --accepted DIR   where script-init records the SHA-256 of what it accepts (made if need be),\n"
+    "  --accepted DIR   where script-init records the SHA-256 of what it accepts (made if need "
+    "be),\n"
     "                   and script-compare looks whether it is the same still\n"
-    "  --quarantine DIR where script-init puts what it refuses (made if need be), the newest 1,000\n"
+    "  --quarantine DIR where script-init puts what it refuses (made if need be), the newest "
+    "1,000\n"
     "                   files and 1 GiB of it: BOINC never deletes refused uploads\n"
     "  --wait S         look again for S seconds before script-init says \"later\" (default 0)\n"
     "  --chance P       compute items of this share of the results only (with --fraction)\n"
     "  --alone DIR --fraction-alone F  where DIR has a file with the name of a unit's submission\n"
     "                   (texcell-submit makes it for a quorum of one), compute this share instead\n"
     "  --workunits DIR  " WORKUNITS " unless given: script_validator runs in PROJECT/tmp_HOST\n"
-    "  --many           for one result after the other: reads RESULT, or two with a tab between, from\n"
-    "                   each line of standard input, and answers with a line that has the exit code.\n"
+    "  --many           for one result after the other: reads RESULT, or two with a tab between, "
+    "from\n"
+    "                   each line of standard input, and answers with a line that has the exit "
+    "code.\n"
     "                   All else is said on standard error\n"
     "\n"
     "Exit codes: 0 yes, 1 bad usage (also no file, or one too many), 2 not a valid result (or\n"
     "work unit), 3 try again later, 4 no match. To script_validator 0 is valid or a match, 3\n"
     "try again later, all else invalid or no match.\n";
 
-typedef enum verb { CHECK, COMPARE, VERIFY, SCRIPT_INIT, SCRIPT_COMPARE, VERBS } verb;
+typedef enum verb {
+    CHECK,
+    COMPARE,
+    VERIFY,
+    SCRIPT_INIT,
+    SCRIPT_COMPARE,
+    VERBS
+} verb;
 
 static const struct {
     const char *name;
@@ -77,24 +92,27 @@ static const struct {
 typedef struct command {
     verb verb;
     val_places places;
-    char *private;             /* places.private, once it is there */
+    char *private; /* places.private, once it is there */
     val_verification verification;
-    double wait;               /* seconds, before it is "try again later" */
-    bool many;                 /* files come from standard input */
-    FILE *answers;             /* to many; NULL: to one */
+    double wait;   /* seconds, before it is "try again later" */
+    bool many;     /* files come from standard input */
+    FILE *answers; /* to many; NULL: to one */
     char **files;
 } command;
 
 /* The exit code of a process apart whose "try again later" waiting does not change: 3 to others. */
-enum { IN_VAIN = 67 };
+enum {
+    IN_VAIN = 67
+};
 
-/* --- the command line ------------------------------------------------------------------ */
+/* --- the command line ------------------------------------------------------------------------ */
 
 static tc_status wrong_files(const command *c, int given, tc_err *err)
 {
     const int n = verbs[c->verb].n_files;
 
-    return tc_fail(err, TC_USAGE, "%s: takes %d file%s, %d given", verbs[c->verb].name, n, n == 1 ? "" : "s", given);
+    return tc_fail(err, TC_USAGE, "%s: takes %d file%s, %d given", verbs[c->verb].name, n,
+                   n == 1 ? "" : "s", given);
 }
 
 static tc_status read_command(int argc, char **argv, command *c, tc_err *err)
@@ -119,9 +137,13 @@ static tc_status read_command(int argc, char **argv, command *c, tc_err *err)
         { "max-memory", 0, TC_COUNT, .to = &mib, .least = 1, .most = VAL_MAX_MIB },
         { .name = NULL }
     };
-    const tc_option for_compare[] = { options[0], options[5], { .name = NULL } }, none = { .name = NULL };
-    const tc_option *const own = c->verb == SCRIPT_INIT ? options : c->verb == VERIFY ? options + 8
-                               : c->verb == CHECK ? options + 9 : c->verb == SCRIPT_COMPARE ? for_compare : &none;
+    const tc_option for_compare[] = { options[0], options[5], { .name = NULL } },
+                    none = { .name = NULL };
+    const tc_option *const own = c->verb == SCRIPT_INIT      ? options
+                                 : c->verb == VERIFY         ? options + 8
+                                 : c->verb == CHECK          ? options + 9
+                                 : c->verb == SCRIPT_COMPARE ? for_compare
+                                                             : &none;
     const char *const name = verbs[c->verb].name;
     int n_files;
     const tc_status st = tc_read_options(argc, argv, own, &n_files, err);
@@ -140,7 +162,7 @@ static tc_status read_command(int argc, char **argv, command *c, tc_err *err)
     return TC_OK;
 }
 
-/* --- commands ------------------------------------------------------------------------------ */
+/* --- commands -------------------------------------------------------------------------------- */
 
 static tc_status check(const command *c, tc_err *err)
 {
@@ -163,8 +185,7 @@ static tc_status do_command(command *c, tc_err *err)
     case CHECK:
     case VERIFY: return check(c, err);
     case COMPARE: return val_compare(c->files[0], c->files[1], false, err);
-    case SCRIPT_INIT:
-        return val_script_init(&c->places, c->files[0], &c->verification, err);
+    case SCRIPT_INIT: return val_script_init(&c->places, c->files[0], &c->verification, err);
     case SCRIPT_COMPARE: return val_script_compare(&c->places, c->files[0], c->files[1], err);
     case VERBS: break;
     }
@@ -196,7 +217,7 @@ static int answer_apart(void *user)
     int code;
     tc_status st;
 
-    if (c->answers != NULL) {  /* other results are not its business */
+    if (c->answers != NULL) { /* other results are not its business */
         close(fileno(c->answers));
         close(STDIN_FILENO);
     }
@@ -211,8 +232,8 @@ static int answer_apart(void *user)
     return in_vain ? IN_VAIN : code;
 }
 
-/* Again and again for a while, where something of the server's is not as it should be: to BOINC "try again
- * later" is hours, and another copy of the work. */
+/* Again and again for a while, where something of the server's is not as it should be: to BOINC
+ * "try again later" is hours, and another copy of the work. */
 static tc_status answer_in_time(command *c, int *code, tc_err *err)
 {
     const double until = tc_seconds() + c->wait;
@@ -228,11 +249,12 @@ static tc_status answer_in_time(command *c, int *code, tc_err *err)
     if (*code == IN_VAIN)
         *code = 3;
     if (st == TC_OK && c->places.quarantine != NULL && (*code == 2 || *code == 4))
-        val_quarantine(c->places.quarantine, c->files[0]);     /* that process may not */
+        val_quarantine(c->places.quarantine, c->files[0]); /* that process may not */
     return st;
 }
 
-/* Does what script_validator wants of one result, or of two; *code is the exit code that says so. */
+/* Does what script_validator wants of one result, or of two; *code is the exit code that says
+ * so. */
 static tc_status script(command *c, int *code, tc_err *err)
 {
     tc_status st;
@@ -277,11 +299,13 @@ static tc_status script_many(command *c, tc_err *err)
     while (good && fgets(line, sizeof line, stdin) != NULL) {
         /* Its rest would be answered as the next one. */
         if (strchr(line, '\n') == NULL && !feof(stdin))
-            return tc_fail(err, TC_USAGE, "%s: a line of standard input is too long", verbs[c->verb].name);
+            return tc_fail(err, TC_USAGE, "%s: a line of standard input is too long",
+                           verbs[c->verb].name);
         tc_err why = { "" };
         const int n = split(line, files);
         int code;
-        const tc_status st = n == verbs[c->verb].n_files ? script(c, &code, &why) : wrong_files(c, n, &why);
+        const tc_status st =
+            n == verbs[c->verb].n_files ? script(c, &code, &why) : wrong_files(c, n, &why);
 
         if (st != TC_OK)
             code = tc_report(PROGRAM, st, &why);
@@ -307,14 +331,17 @@ static tc_status run(int argc, char **argv, tc_err *err)
     if (st != TC_OK)
         return st;
     if (c.verb != SCRIPT_INIT && c.verb != SCRIPT_COMPARE) {
-        st = val_confine((os_place[]){ { c.files[0], OS_MAY_READ }, { c.files[1], OS_MAY_READ }, { .may = OS_MAY_NOTHING } }, err);
+        st = val_confine((os_place[]){ { c.files[0], OS_MAY_READ },
+                                       { c.files[1], OS_MAY_READ },
+                                       { .may = OS_MAY_NOTHING } },
+                         err);
         return st == TC_OK ? answer(&c, err) : st;
     }
     if (c.many)
         return script_many(&c, err);
     st = script(&c, &code, err);
     if (st == TC_OK)
-        exit(code);            /* it has said why */
+        exit(code); /* it has said why */
     return st;
 }
 
@@ -326,10 +353,9 @@ static void libraries(char *text, size_t size)
 
 int main(int argc, char **argv)
 {
-    static const tc_verb table[] = {
-        { "check", run, NULL }, { "compare", run, NULL }, { "verify", run, NULL },
-        { "script-init", run, NULL }, { "script-compare", run, NULL }, { .name = NULL }
-    };
+    static const tc_verb table[] = { { "check", run, NULL },          { "compare", run, NULL },
+                                     { "verify", run, NULL },         { "script-init", run, NULL },
+                                     { "script-compare", run, NULL }, { .name = NULL } };
     static const tc_program program = { PROGRAM, usage, table, libraries, NULL };
 
     return tc_main(&program, argc, argv);

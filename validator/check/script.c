@@ -15,7 +15,7 @@
 #include "validator/check/val.h"
 #include "workunits/format/csv.h"
 
-/* --- files that cannot be read now ------------------------------------------------- */
+/* --- files that cannot be read now ----------------------------------------------------------- */
 
 /* Whether a file is missing from a folder that is there. Where the folder
  * itself cannot be opened, a disk may have gone. */
@@ -56,7 +56,7 @@ tc_status val_found_twice(tc_status first, tc_status again, tc_err *err)
     return tc_fail(err, TC_TRY_LATER, "%.700s; but not when it was read again", found);
 }
 
-/* --- the work unit of an upload -------------------------------------------------------- */
+/* --- the work unit of an upload -------------------------------------------------------------- */
 
 /* Drops "_" PREFIX DIGITS from the end of the n characters; false: there is none. */
 static bool drop_number(const char *name, size_t *n, const char *prefix)
@@ -86,8 +86,8 @@ size_t val_workunit_length(const char *name)
 }
 
 /* *path becomes FOLDER/PART/NAME.zip if there is such a file. The caller's. */
-static tc_status look_for(const char *folder, const char *part, const char *name, size_t length, char **path,
-                          tc_err *err)
+static tc_status look_for(const char *folder, const char *part, const char *name, size_t length,
+                          char **path, tc_err *err)
 {
     const size_t size = strlen(folder) + strlen(part) + length + sizeof "//.zip";
     tc_status st = TC_OK;
@@ -133,8 +133,10 @@ tc_status val_find_workunit(const char *folder, const char *result, char **path,
 
     *path = NULL;
     if (length == 0)
-        return tc_fail(err, TC_BAD_INPUT, "%.600s: not the name of an upload (WORKUNIT_0_r123_0), so its work unit "
-                       "cannot be found", result);
+        return tc_fail(err, TC_BAD_INPUT,
+                       "%.600s: not the name of an upload (WORKUNIT_0_r123_0), so its work unit "
+                       "cannot be found",
+                       result);
     s.status = look_for(folder, ".", name, length, &s.path, err);
     if (s.status == TC_OK && s.path == NULL && os_list(folder, look_into, &s) < 0) {
         if (errno == ENOENT)
@@ -143,12 +145,13 @@ tc_status val_find_workunit(const char *folder, const char *result, char **path,
     }
     *path = s.path;
     if (s.status == TC_OK && s.path == NULL)
-        return tc_fail(err, TC_BAD_INPUT, "%.400s: the work unit %.*s.zip is not there, nor in its folders", folder,
+        return tc_fail(err, TC_BAD_INPUT,
+                       "%.400s: the work unit %.*s.zip is not there, nor in its folders", folder,
                        length < 300 ? (int)length : 300, name);
     return s.status;
 }
 
-/* --- the two scripts --------------------------------------------------------------------- */
+/* --- the two scripts ------------------------------------------------------------------------- */
 
 /* The work unit is the server's own: what is wrong with it, or that it is not there,
  * does not make a result invalid. */
@@ -163,7 +166,8 @@ static tc_status read_workunit(const char *folder, const char *result, an_unit *
     return st == TC_BAD_INPUT ? TC_TRY_LATER : st;
 }
 
-/* Whether the upload's submission (its name, "_" and a number is the work unit's) has a quorum of one. */
+/* Whether the upload's submission (its name, "_" and a number is the work unit's) has a quorum of
+ * one. */
 static bool is_alone(const char *folder, const char *result)
 {
     const char *const name = os_last_part(result);
@@ -183,8 +187,8 @@ static bool is_alone(const char *folder, const char *result)
     return found;
 }
 
-static tc_status check_upload(const val_places *places, const char *result, const val_verification *verification,
-                              tc_err *err)
+static tc_status check_upload(const val_places *places, const char *result,
+                              const val_verification *verification, tc_err *err)
 {
     val_verification how = *verification;
     an_unit unit = { .job = NULL };
@@ -208,18 +212,20 @@ static tc_status check_upload(const val_places *places, const char *result, cons
     return st;
 }
 
-tc_status val_script_init(const val_places *places, const char *result, const val_verification *verification,
-                          tc_err *err)
+tc_status val_script_init(const val_places *places, const char *result,
+                          const val_verification *verification, tc_err *err)
 {
     const tc_status st = check_upload(places, result, verification, err);
     val_verification same = *verification;
 
-    same.fraction = same.alone = 0;        /* a fault of that kind is not computed */
-    return st == TC_BAD_INPUT ? val_found_twice(st, check_upload(places, result, &same, NULL), err) : st;
+    same.fraction = same.alone = 0; /* a fault of that kind is not computed */
+    return st == TC_BAD_INPUT ? val_found_twice(st, check_upload(places, result, &same, NULL), err)
+                              : st;
 }
 
 /* A copy of what was accepted; what was not, the next check of it decides on. */
-static tc_status copy_accepted(const val_places *places, const char *upload, val_copy *copy, tc_err *err)
+static tc_status copy_accepted(const val_places *places, const char *upload, val_copy *copy,
+                               tc_err *err)
 {
     bool known = true;
     tc_status st = val_is_there(upload, err);
@@ -229,13 +235,15 @@ static tc_status copy_accepted(const val_places *places, const char *upload, val
     if (st == TC_OK && places->accepted != NULL) {
         st = val_recall(places->accepted, upload, copy, &known, err);
         if (st == TC_OK && !known)
-            st = tc_fail(err, TC_TRY_LATER, "%.600s: there is no record that it was accepted", upload);
+            st = tc_fail(err, TC_TRY_LATER, "%.600s: there is no record that it was accepted",
+                         upload);
         st = st == TC_NO_MATCH ? TC_TRY_LATER : st;
     }
     return st;
 }
 
-static tc_status compare_uploads(const val_places *places, const char *a, const char *b, bool quiet, tc_err *err)
+static tc_status compare_uploads(const val_places *places, const char *a, const char *b, bool quiet,
+                                 tc_err *err)
 {
     val_copy one = { .path = NULL }, other = { .path = NULL };
     tc_status st = copy_accepted(places, a, &one, err);

@@ -17,9 +17,12 @@
 #include "validator/check/val.h"
 #include "workunits/format/csv.h"
 
-enum { BLOCK = 1 << 16, RECORD_MAX = 1 << 16 };
+enum {
+    BLOCK = 1 << 16,
+    RECORD_MAX = 1 << 16
+};
 
-/* --- private copies ------------------------------------------------------------------ */
+/* --- private copies -------------------------------------------------------------------------- */
 
 tc_status val_private_folder(char **folder, tc_err *err)
 {
@@ -29,12 +32,13 @@ tc_status val_private_folder(char **folder, tc_err *err)
 
     *folder = NULL;
     if (!os_random(&number, sizeof number))
-        return tc_fail(err, TC_TRY_LATER, "the system gives no random numbers: %s", strerror(errno));
+        return tc_fail(err, TC_TRY_LATER, "the system gives no random numbers: %s",
+                       strerror(errno));
     snprintf(name, sizeof name, "texcell-%016" PRIx64, number);
     *folder = wu_path_in(place != NULL && place[0] != '\0' ? place : "/tmp", name, "");
     if (*folder == NULL)
         return tc_no_memory(err, name);
-    if (!os_make_private_folder(*folder))      /* nobody else knows its name before it is there */
+    if (!os_make_private_folder(*folder)) /* nobody else knows its name before it is there */
         return tc_fail(err, TC_TRY_LATER, "%.600s: cannot be made: %s", *folder, strerror(errno));
     return TC_OK;
 }
@@ -60,7 +64,8 @@ void val_private_remove(char **folder)
 
 void val_private_hide(const char *folder, char *message)
 {
-    const size_t n = folder == NULL || message == NULL ? 0 : strlen(folder) + 1;    /* with the slash */
+    const size_t n =
+        folder == NULL || message == NULL ? 0 : strlen(folder) + 1; /* with the slash */
     char *at;
 
     while (n > 0 && (at = strstr(message, folder)) != NULL && strlen(at) >= n)
@@ -79,7 +84,8 @@ static tc_status copy_bytes(int in, const char *from, int out, val_copy *copy, t
     while (st == TC_OK && got > 0) {
         st = tc_read_at(in, from, copy->size, block, BLOCK, &got, err);
         if (st == TC_OK && out >= 0 && !tc_write_at(out, copy->size, block, got))
-            st = tc_fail(err, TC_TRY_LATER, "%.600s: cannot be written: %s", copy->path, strerror(errno));
+            st = tc_fail(err, TC_TRY_LATER, "%.600s: cannot be written: %s", copy->path,
+                         strerror(errno));
         if (st == TC_OK) {
             tc_sha256_add(&sum, block, got);
             copy->size += got;
@@ -103,7 +109,8 @@ tc_status val_copy_upload(const char *folder, const char *upload, val_copy *out,
     if (st == TC_OK) {
         to = os_open(out->path, OS_PRIVATE);
         if (to < 0)
-            st = tc_fail(err, TC_TRY_LATER, "%.600s: cannot be written: %s", out->path, strerror(errno));
+            st = tc_fail(err, TC_TRY_LATER, "%.600s: cannot be written: %s", out->path,
+                         strerror(errno));
     }
     if (st == TC_OK)
         st = copy_bytes(in, upload, to, out, err);
@@ -136,8 +143,9 @@ void val_copy_free(val_copy *copy)
 
 /* --- what was accepted ------------------------------------------------------------------
  *
- * A file for each work unit, with a line for each upload: SHA-256, size, name; the last one of an upload counts.
- * Nothing waits for the disk: what a power cut takes with it is looked at again, as one without a record. */
+ * A file for each work unit, with a line for each upload: SHA-256, size, name; the last one of an
+ * upload counts. Nothing waits for the disk: what a power cut takes with it is looked at again, as
+ * one without a record. */
 
 /* The record of an upload's work unit; the caller's. */
 static char *record_of(const char *folder, const char *upload)
@@ -159,8 +167,9 @@ static tc_status read_record(const char *path, char text[RECORD_MAX], tc_err *er
     int fd = -1;
     tc_status st = tc_open_regular(path, &fd, &size, err);
 
-    if (st == TC_OK)           /* the end of one that was added to very often */
-        st = tc_read_at(fd, path, size < RECORD_MAX ? 0 : size - (RECORD_MAX - 1), text, RECORD_MAX - 1, &got, err);
+    if (st == TC_OK) /* the end of one that was added to very often */
+        st = tc_read_at(fd, path, size < RECORD_MAX ? 0 : size - (RECORD_MAX - 1), text,
+                        RECORD_MAX - 1, &got, err);
     if (fd >= 0)
         close(fd);
     text[st == TC_OK ? got : 0] = '\0';
@@ -174,7 +183,8 @@ static const char *line_of(const char *text, const char *upload)
     const size_t n = strlen(name);
 
     for (const char *line = text, *end; (end = strchr(line, '\n')) != NULL; line = end + 1)
-        if ((size_t)(end - line) > n && strncmp(end - n, name, n) == 0 && end[-1 - (ptrdiff_t)n] == ' ')
+        if ((size_t)(end - line) > n && strncmp(end - n, name, n) == 0 &&
+            end[-1 - (ptrdiff_t)n] == ' ')
             last = line;
     return last;
 }
@@ -187,7 +197,7 @@ static void write_line(const val_copy *copy, const char *upload, char *out, size
 tc_status val_remember(const char *folder, const char *upload, const val_copy *copy, tc_err *err)
 {
     char *const path = record_of(folder, upload);
-    char line[600] = "\n";     /* ends one that a crash of the system has torn */
+    char line[600] = "\n"; /* ends one that a crash of the system has torn */
     int fd = -1;
     tc_status st = path == NULL ? tc_no_memory(err, upload) : TC_OK;
 
@@ -206,12 +216,14 @@ tc_status val_remember(const char *folder, const char *upload, const val_copy *c
     return st;
 }
 
-tc_status val_recall(const char *folder, const char *upload, const val_copy *copy, bool *known, tc_err *err)
+tc_status val_recall(const char *folder, const char *upload, const val_copy *copy, bool *known,
+                     tc_err *err)
 {
     char *const path = record_of(folder, upload), *const text = malloc(RECORD_MAX);
     char want[600];
     const char *line = NULL;
-    tc_status st = path == NULL || text == NULL ? tc_no_memory(err, upload) : read_record(path, text, err);
+    tc_status st =
+        path == NULL || text == NULL ? tc_no_memory(err, upload) : read_record(path, text, err);
 
     if (st == TC_OK)
         line = line_of(text, upload);
@@ -233,15 +245,17 @@ void val_forget(const char *folder, const char *upload)
     free(path);
 }
 
-/* --- what was refused ----------------------------------------------------------------- */
+/* --- what was refused ------------------------------------------------------------------------ */
 
-enum { MOST_REFUSED = 1000 };
+enum {
+    MOST_REFUSED = 1000
+};
 static const uint64_t most_refused_bytes = (uint64_t)1 << 30;
 
 /* What lies in a folder, and which file has been there longest. */
 typedef struct heap {
     const char *folder;
-    char *oldest;              /* its path; owned */
+    char *oldest; /* its path; owned */
     time_t time;
     uint64_t bytes;
     size_t files;
@@ -278,8 +292,9 @@ static void keep_within_bounds(const char *folder)
     while (over) {
         heap h = { .folder = folder };
 
-        over = os_list(folder, add_to_heap, &h) == 0 && (h.files > MOST_REFUSED || h.bytes > most_refused_bytes) &&
-               h.oldest != NULL && unlink(h.oldest) == 0;
+        over = os_list(folder, add_to_heap, &h) == 0 &&
+               (h.files > MOST_REFUSED || h.bytes > most_refused_bytes) && h.oldest != NULL &&
+               unlink(h.oldest) == 0;
         free(h.oldest);
     }
 }
@@ -294,7 +309,7 @@ void val_quarantine(const char *folder, const char *upload)
         return;
     }
     if (kind != OS_FILE || wu_make_folder(folder, NULL) != TC_OK || rename(upload, path) != 0)
-        remove(upload);        /* no file that says anything, or another disk's */
+        remove(upload); /* no file that says anything, or another disk's */
     else
         keep_within_bounds(folder);
     free(path);

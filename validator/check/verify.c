@@ -11,14 +11,15 @@
 #include "app/base/random.h"
 #include "validator/check/difference.h"
 
-/* --- choosing ---------------------------------------------------------------------- */
+/* --- choosing -------------------------------------------------------------------------------- */
 
-/* Make of the seed other ones: for the question whether anything is chosen, and for what is looked at. */
+/* Make of the seed other ones: for the question whether anything is chosen, and for what is looked
+ * at. */
 #define CHANCE 0x6368616e6365u
 #define LOOKS 0x6c6f6f6b73u
 
-/* Of the time that reading and computing take, on average; and operations, of those that a plan counts, that
- * reading a byte of pixels takes. */
+/* Of the time that reading and computing take, on average; and operations, of those that a plan
+ * counts, that reading a byte of pixels takes. */
 static const double look_budget = 0.02, reading_flops = 25;
 
 /* Takes `wanted` of n items, every such set as likely as any other: in turn, each
@@ -42,11 +43,13 @@ static tc_status count_looks(const an_unit *unit, size_t *looks, tc_err *err)
         const wu_item *const item = &unit->job->items[i];
         an_work work = { .params = unit->params, .item = item, .threads = 1 };
         const tc_status st = a->plan(unit->params, item, &work.plan, err);
-        const double bytes = (item->bits == 16 ? 2.0 : 1.0) * item->channels + (item->n_masks > 0) + 2 * (item->n_labels > 0);
+        const double bytes = (item->bits == 16 ? 2.0 : 1.0) * item->channels + (item->n_masks > 0) +
+                             2 * (item->n_labels > 0);
 
         if (st != TC_OK)
             return st;
-        looks_cost += reading_flops * bytes * (double)item->nx * item->ny * item->nz + a->pixels_share(&work) * work.plan.flops;
+        looks_cost += reading_flops * bytes * (double)item->nx * item->ny * item->nz +
+                      a->pixels_share(&work) * work.plan.flops;
         all += work.plan.flops;
     }
     wanted = (double)n * look_budget * all / looks_cost;
@@ -70,8 +73,8 @@ static void report(const val_verifier *v, size_t n)
     const size_t forged[] = { 1, (n + 9) / 10, (n + 1) / 2, n };
     size_t last = 0;
 
-    printf("computing %zu of %zu item%s again, chosen by --seed %" PRIu64 "\n", v->n_chosen, n, n == 1 ? "" : "s",
-           v->seed);
+    printf("computing %zu of %zu item%s again, chosen by --seed %" PRIu64 "\n", v->n_chosen, n,
+           n == 1 ? "" : "s", v->seed);
     for (size_t i = 0; i < sizeof forged / sizeof forged[0]; i++) {
         if (forged[i] > last)
             printf("forging %zu of %zu items is caught with probability %.6f\n", forged[i], n,
@@ -83,11 +86,13 @@ static void report(const val_verifier *v, size_t n)
 tc_status val_seed(val_verification *options, tc_err *err)
 {
     if (!options->seeded && !os_random(&options->seed, sizeof options->seed))
-        return tc_fail(err, TC_TRY_LATER, "the system gives no random numbers: %s", strerror(errno));
+        return tc_fail(err, TC_TRY_LATER, "the system gives no random numbers: %s",
+                       strerror(errno));
     return TC_OK;
 }
 
-tc_status val_verifier_init(val_verifier *v, const an_unit *unit, const val_verification *options, tc_err *err)
+tc_status val_verifier_init(val_verifier *v, const an_unit *unit, const val_verification *options,
+                            tc_err *err)
 {
     const size_t n = unit->job->n_items;
     /* A product that rounding has lifted above a whole number is that number. */
@@ -123,9 +128,10 @@ void val_verifier_free(val_verifier *v)
     v->chosen = v->looked_at = NULL;
 }
 
-/* --- computing ----------------------------------------------------------------------- */
+/* --- computing ------------------------------------------------------------------------------- */
 
-static tc_status compute(const val_verifier *v, const an_work *work, size_t index, wu_output *out, tc_err *err)
+static tc_status compute(const val_verifier *v, const an_work *work, size_t index, wu_output *out,
+                         tc_err *err)
 {
     const an_analysis *const a = v->unit->analysis;
     void *const state = calloc(1, work->plan.state_bytes);
@@ -142,7 +148,7 @@ static tc_status compute(const val_verifier *v, const an_work *work, size_t inde
     return st;
 }
 
-/* --- comparing ------------------------------------------------------------------------ */
+/* --- comparing ------------------------------------------------------------------------------- */
 
 static bool same_shape(const wu_array_info *a, const wu_array_info *b)
 {
@@ -150,7 +156,8 @@ static bool same_shape(const wu_array_info *a, const wu_array_info *b)
 }
 
 /* Shows the elements that differ: claimed, and right. */
-static void compare_array(val_names *names, size_t index, const wu_out_array *claimed, const wu_out_array *right)
+static void compare_array(val_names *names, size_t index, const wu_out_array *claimed,
+                          const wu_out_array *right)
 {
     const wu_array_info *const info = &claimed->info;
     const size_t size = wu_dtype_size(info->dtype, info->width);
@@ -160,7 +167,8 @@ static void compare_array(val_names *names, size_t index, const wu_out_array *cl
 
     if (!same_shape(info, &right->info)) {
         names->shown++;
-        printf("%s: %" PRIu64 " and %" PRIu64 " rows\n", info->name, info->shape[0], right->info.shape[0]);
+        printf("%s: %" PRIu64 " and %" PRIu64 " rows\n", info->name, info->shape[0],
+               right->info.shape[0]);
         return;
     }
     for (uint64_t i = 0; i < n && names->shown < VAL_SHOWN; i++)
@@ -169,40 +177,47 @@ static void compare_array(val_names *names, size_t index, const wu_out_array *cl
 }
 
 /* Whether the item gives `claimed` when it is computed here. path: the result's. */
-static tc_status verify_item(const val_verifier *v, size_t index, const an_work *work, const wu_output *claimed,
-                             const char *path, tc_err *err)
+static tc_status verify_item(const val_verifier *v, size_t index, const an_work *work,
+                             const wu_output *claimed, const char *path, tc_err *err)
 {
     wu_output right = { .n = 0 };
     val_names names = { .path = path };
     const an_plan *const plan = &work->plan;
-    const uint64_t memory = (plan->most_memory_bytes > 0 ? plan->most_memory_bytes : plan->memory_bytes)
-                          + work->threads * plan->thread_bytes;
+    const uint64_t memory =
+        (plan->most_memory_bytes > 0 ? plan->most_memory_bytes : plan->memory_bytes) +
+        work->threads * plan->thread_bytes;
     tc_status st = TC_OK;
 
     if (v->options->max_memory > 0 && memory > v->options->max_memory)
-        return tc_fail(err, TC_NO_MEMORY, "item \"%s\": needs %" PRIu64 " MiB of memory, more than it may take",
+        return tc_fail(err, TC_NO_MEMORY,
+                       "item \"%s\": needs %" PRIu64 " MiB of memory, more than it may take",
                        work->item->name, (memory >> 20) + 1);
     st = compute(v, work, index, &right, err);
     /* Both have the arrays that the analysis expects. */
     for (size_t i = 0; st == TC_OK && i < right.n; i++)
         compare_array(&names, index, &claimed->arrays[i], &right.arrays[i]);
     if (st == TC_OK && names.shown > 0)
-        st = tc_fail(err, TC_NO_MATCH, "item \"%s\" gives other values when it is computed again (--seed %" PRIu64 ")",
-                     work->item->name, v->seed);
+        st =
+            tc_fail(err, TC_NO_MATCH,
+                    "item \"%s\" gives other values when it is computed again (--seed %" PRIu64 ")",
+                    work->item->name, v->seed);
     val_names_free(&names);
     wu_output_free(&right);
     return st;
 }
 
-/* --- pixels --------------------------------------------------------------------------- */
+/* --- pixels ---------------------------------------------------------------------------------- */
 
-tc_status val_check_pixels(const val_verifier *v, size_t index, const wu_output *claimed, const char *path, tc_err *err)
+tc_status val_check_pixels(const val_verifier *v, size_t index, const wu_output *claimed,
+                           const char *path, tc_err *err)
 {
     const an_analysis *const a = v->unit->analysis;
     const wu_item *const item = &v->unit->job->items[index];
     wu_pixels pixels = { .nx = 0 };
-    an_work work = { .params = v->unit->params, .item = item, .pixels = &pixels, .threads = v->options->threads };
-    uint64_t random = ~(v->seed + index);      /* the same whatever else is looked at */
+    an_work work = {
+        .params = v->unit->params, .item = item, .pixels = &pixels, .threads = v->options->threads
+    };
+    uint64_t random = ~(v->seed + index); /* the same whatever else is looked at */
     bool again = v->chosen[index];
     tc_err why = { "" };
     tc_status st;
@@ -216,10 +231,12 @@ tc_status val_check_pixels(const val_verifier *v, size_t index, const wu_output 
         st = a->check_pixels(&work, claimed, &random, &why);
         again = st == TC_NO_MATCH;
         if (again) {
-            printf("item \"%s\": %.500s: computing it again (--seed %" PRIu64 ")\n", item->name, why.message, v->seed);
+            printf("item \"%s\": %.500s: computing it again (--seed %" PRIu64 ")\n", item->name,
+                   why.message, v->seed);
             st = TC_OK;
         } else if (st != TC_OK) {
-            tc_fail(err, st, "item \"%s\": %.500s (--seed %" PRIu64 ")", item->name, why.message, v->seed);
+            tc_fail(err, st, "item \"%s\": %.500s (--seed %" PRIu64 ")", item->name, why.message,
+                    v->seed);
         }
     }
     if (st == TC_OK && again)

@@ -12,17 +12,19 @@ typedef struct val_verifier {
     const val_verification *options;
     uint64_t seed;
     size_t n_chosen;
-    bool *chosen;              /* [items]: is computed again */
-    bool *looked_at;           /* [items]: has pixels that are looked at */
-    double deadline;           /* in tc_seconds; 0: none */
+    bool *chosen;    /* [items]: is computed again */
+    bool *looked_at; /* [items]: has pixels that are looked at */
+    double deadline; /* in tc_seconds; 0: none */
 } val_verifier;
 
 /* Chooses the items; prints which seed did and how likely a forger is caught, if any is chosen.
  * val_verifier_free also after a failure. */
-tc_status val_verifier_init(val_verifier *v, const an_unit *unit, const val_verification *options, tc_err *err);
+tc_status val_verifier_init(val_verifier *v, const an_unit *unit, const val_verification *options,
+                            tc_err *err);
 void val_verifier_free(val_verifier *v);
 /* Whether the item's pixels give `claimed`, as far as can be told: computed again if it is
  * one of the chosen, or if a look at the pixels leaves a doubt. path: the result's, for names. */
-tc_status val_check_pixels(const val_verifier *v, size_t index, const wu_output *claimed, const char *path, tc_err *err);
+tc_status val_check_pixels(const val_verifier *v, size_t index, const wu_output *claimed,
+                           const char *path, tc_err *err);
 
 #endif

@@ -6,21 +6,29 @@
 #include <unistd.h>
 
 enum {
-    APPLICATION_ID = 0x54455843,   /* "TEXC" in the file's header: file(1) and others see whose it is */
-    SCHEMA_VERSION = 3,            /* 1 had no items.source, 2 no units.sha256 and no aliases */
-    LOG_BYTES = 64 << 20,          /* what is left of the write-ahead log after a long read */
-    LOG_PAGES = 1000,              /* of 8 KiB: what processes leave of it to each other */
-    CACHE_KIB = 65536              /* holds every page that a unit of 100 items changes */
+    APPLICATION_ID =
+        0x54455843,       /* "TEXC" in the file's header: file(1) and others see whose it is */
+    SCHEMA_VERSION = 3,   /* 1 had no items.source, 2 no units.sha256 and no aliases */
+    LOG_BYTES = 64 << 20, /* what is left of the write-ahead log after a long read */
+    LOG_PAGES = 1000,     /* of 8 KiB: what processes leave of it to each other */
+    CACHE_KIB = 65536     /* holds every page that a unit of 100 items changes */
 };
 
-/* --- statements ------------------------------------------------------------------------- */
+/* --- statements ------------------------------------------------------------------------------ */
 
 tc_status val_sql_fault(const val_dataset *ds, tc_err *err)
 {
-    static const struct { int code; tc_status status; } unlike_io[] = {
-        { SQLITE_NOMEM, TC_NO_MEMORY }, { SQLITE_BUSY, TC_TRY_LATER }, { SQLITE_LOCKED, TC_TRY_LATER },
+    static const struct {
+        int code;
+        tc_status status;
+    } unlike_io[] = {
+        { SQLITE_NOMEM, TC_NO_MEMORY },
+        { SQLITE_BUSY, TC_TRY_LATER },
+        { SQLITE_LOCKED, TC_TRY_LATER },
         /* What one unit's rows can bring about. */
-        { SQLITE_CONSTRAINT, TC_INTERNAL }, { SQLITE_TOOBIG, TC_INTERNAL }, { SQLITE_MISMATCH, TC_INTERNAL },
+        { SQLITE_CONSTRAINT, TC_INTERNAL },
+        { SQLITE_TOOBIG, TC_INTERNAL },
+        { SQLITE_MISMATCH, TC_INTERNAL },
     };
     const int code = ds->db == NULL ? SQLITE_NOMEM : sqlite3_errcode(ds->db);
     tc_status st = TC_IO;
@@ -28,7 +36,8 @@ tc_status val_sql_fault(const val_dataset *ds, tc_err *err)
     for (size_t i = 0; i < sizeof unlike_io / sizeof unlike_io[0]; i++)
         if (code == unlike_io[i].code)
             st = unlike_io[i].status;
-    return tc_fail(err, st, "%.600s: %.300s", ds->path, ds->db == NULL ? "out of memory" : sqlite3_errmsg(ds->db));
+    return tc_fail(err, st, "%.600s: %.300s", ds->path,
+                   ds->db == NULL ? "out of memory" : sqlite3_errmsg(ds->db));
 }
 
 /* Takes over the text: sqlite3_malloc, NULL if there was no memory. */
@@ -79,7 +88,8 @@ tc_status val_sql_query(const val_dataset *ds, sqlite3_str *built, sqlite3_stmt 
     return prepare(ds, sqlite3_str_finish(built), out, err);
 }
 
-tc_status val_sql_prepare(const val_dataset *ds, sqlite3_stmt **out, tc_err *err, const char *format, ...)
+tc_status val_sql_prepare(const val_dataset *ds, sqlite3_stmt **out, tc_err *err,
+                          const char *format, ...)
 {
     va_list ap;
     char *text;
@@ -92,9 +102,11 @@ tc_status val_sql_prepare(const val_dataset *ds, sqlite3_stmt **out, tc_err *err
 
 tc_status val_sql_item_tables(const val_dataset *ds, sqlite3_stmt **out, tc_err *err)
 {
-    return val_sql_prepare(ds, out, err, "SELECT name FROM sqlite_schema AS s WHERE type = 'table' AND "
-                           "name NOT GLOB '*[^a-z0-9_]*' AND "
-                           "EXISTS (SELECT 1 FROM pragma_table_info(s.name) WHERE name = 'item') ORDER BY name");
+    return val_sql_prepare(
+        ds, out, err,
+        "SELECT name FROM sqlite_schema AS s WHERE type = 'table' AND "
+        "name NOT GLOB '*[^a-z0-9_]*' AND "
+        "EXISTS (SELECT 1 FROM pragma_table_info(s.name) WHERE name = 'item') ORDER BY name");
 }
 
 tc_status val_sql_step(const val_dataset *ds, sqlite3_stmt *stmt, bool *row, tc_err *err)
@@ -114,7 +126,7 @@ tc_status val_sql_run(const val_dataset *ds, sqlite3_stmt *stmt, tc_err *err)
     return st;
 }
 
-/* --- transactions ------------------------------------------------------------------------ */
+/* --- transactions ---------------------------------------------------------------------------- */
 
 tc_status val_begin(const val_dataset *ds, tc_err *err)
 {
@@ -136,7 +148,8 @@ val_time val_now(void)
     struct tm utc;
     val_time t = { "" };
 
-    if (gmtime_r(&now, &utc) == NULL || strftime(t.text, sizeof t.text, "%Y-%m-%dT%H:%M:%SZ", &utc) == 0)
+    if (gmtime_r(&now, &utc) == NULL ||
+        strftime(t.text, sizeof t.text, "%Y-%m-%dT%H:%M:%SZ", &utc) == 0)
         t.text[0] = '\0';
     return t;
 }
@@ -144,13 +157,13 @@ val_time val_now(void)
 /* --- opening --------------------------------------------------------------------------------- */
 
 /* Since version 3. */
-#define ALIASES \
-    "CREATE TABLE aliases(" \
+#define ALIASES                                    \
+    "CREATE TABLE aliases("                        \
     " unit INTEGER NOT NULL REFERENCES units(id)," \
-    " name TEXT NOT NULL," \
-    " wu_id INTEGER NOT NULL," \
-    " result TEXT NOT NULL," \
-    " stored TEXT NOT NULL," \
+    " name TEXT NOT NULL,"                         \
+    " wu_id INTEGER NOT NULL,"                     \
+    " result TEXT NOT NULL,"                       \
+    " stored TEXT NOT NULL,"                       \
     " PRIMARY KEY(name, wu_id, unit)) WITHOUT ROWID;"
 
 static const char schema[] =
@@ -177,9 +190,7 @@ static const char schema[] =
     " name TEXT NOT NULL,"
     " source TEXT);"
     "CREATE UNIQUE INDEX items_by_unit ON items(unit, number);"
-    "CREATE INDEX items_by_name ON items(name);"
-    ALIASES
-    "CREATE TABLE refused("
+    "CREATE INDEX items_by_name ON items(name);" ALIASES "CREATE TABLE refused("
     " id INTEGER PRIMARY KEY,"
     " kind TEXT NOT NULL,"
     " reason TEXT NOT NULL,"
@@ -214,7 +225,8 @@ static tc_status pragma(const val_dataset *ds, const char *name, int64_t *value,
 }
 
 /* Whether the file is a data set: *empty is true for a database with nothing
- * in it, *old the version of an older one, or 0. Within a transaction, lest another assimilator makes it meanwhile. */
+ * in it, *old the version of an older one, or 0. Within a transaction, lest another assimilator
+ * makes it meanwhile. */
 static tc_status whose(const val_dataset *ds, bool *empty, int *old, tc_err *err)
 {
     int64_t application, version, objects;
@@ -228,11 +240,14 @@ static tc_status whose(const val_dataset *ds, bool *empty, int *old, tc_err *err
         return st;
     *empty = application == 0 && version == 0 && objects == 0;
     if (!*empty && application != APPLICATION_ID)
-        return tc_fail(err, TC_IO, "%.600s: is a database, but not a data set of texcell", ds->path);
+        return tc_fail(err, TC_IO, "%.600s: is a database, but not a data set of texcell",
+                       ds->path);
     *old = version >= 1 && version < SCHEMA_VERSION ? (int)version : 0;
     if (!*empty && *old == 0 && version != SCHEMA_VERSION)
-        return tc_fail(err, TC_IO, "%.600s: was made by another version of texcell-assimilate (data set %lld, not %d)",
-                       ds->path, (long long)version, SCHEMA_VERSION);
+        return tc_fail(
+            err, TC_IO,
+            "%.600s: was made by another version of texcell-assimilate (data set %lld, not %d)",
+            ds->path, (long long)version, SCHEMA_VERSION);
     return TC_OK;
 }
 
@@ -249,7 +264,9 @@ static tc_status renew(const val_dataset *ds, tc_err *err)
     if (st == TC_OK && old == 1)
         st = val_sql(ds, err, "ALTER TABLE items ADD COLUMN source TEXT");
     if (st == TC_OK && old > 0)
-        st = val_sql(ds, err, "ALTER TABLE units ADD COLUMN sha256 TEXT; " ALIASES "PRAGMA user_version=%d", SCHEMA_VERSION);
+        st = val_sql(ds, err,
+                     "ALTER TABLE units ADD COLUMN sha256 TEXT; " ALIASES "PRAGMA user_version=%d",
+                     SCHEMA_VERSION);
     return val_end(ds, st, err);
 }
 
@@ -262,8 +279,11 @@ static tc_status ask_for_log(const val_dataset *ds, tc_err *err)
 
     if (st == TC_OK)
         st = val_sql_step(ds, stmt, &row, err);
-    if (st == TC_OK && (!row || sqlite3_stricmp((const char *)sqlite3_column_text(stmt, 0), "wal") != 0))
-        st = tc_fail(err, TC_IO, "%.600s: its file system has no shared memory for SQLite's write-ahead log", ds->path);
+    if (st == TC_OK &&
+        (!row || sqlite3_stricmp((const char *)sqlite3_column_text(stmt, 0), "wal") != 0))
+        st = tc_fail(err, TC_IO,
+                     "%.600s: its file system has no shared memory for SQLite's write-ahead log",
+                     ds->path);
     sqlite3_finalize(stmt);
     return st;
 }
@@ -272,7 +292,7 @@ static tc_status ask_for_log(const val_dataset *ds, tc_err *err)
  * wants the file for itself, and does not wait for it. */
 static tc_status use_log(const val_dataset *ds, tc_err *err)
 {
-    for (int waited = 0; ; waited += 50) {
+    for (int waited = 0;; waited += 50) {
         const tc_status st = ask_for_log(ds, err);
 
         if (st != TC_TRY_LATER || waited >= VAL_WAIT_MS)
@@ -296,8 +316,8 @@ static tc_status create(const val_dataset *ds, tc_err *err)
     /* Another assimilator may have been faster. */
     st = whose(ds, &empty, &old, err);
     if (st == TC_OK && empty)
-        st = val_sql(ds, err, "PRAGMA application_id=%d; PRAGMA user_version=%d; %s", APPLICATION_ID, SCHEMA_VERSION,
-                     schema);
+        st = val_sql(ds, err, "PRAGMA application_id=%d; PRAGMA user_version=%d; %s",
+                     APPLICATION_ID, SCHEMA_VERSION, schema);
     return val_end(ds, st, err);
 }
 
@@ -311,7 +331,8 @@ static int note_log(void *pages, sqlite3 *db, const char *name, int n)
 
 tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc_err *err)
 {
-    const int flags = SQLITE_OPEN_NOMUTEX |
+    const int flags =
+        SQLITE_OPEN_NOMUTEX |
         (mode == VAL_READ ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
     /* "", ":memory:" and "file:..." have a meaning of their own to SQLite. */
     char *const plain = sqlite3_mprintf("%s%s", path[0] == '/' ? "" : "./", path);
@@ -337,14 +358,17 @@ tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc
     }
     sqlite3_busy_timeout(out->db, VAL_WAIT_MS);
     /* FULL: when a script has said yes, BOINC deletes the files. */
-    st = val_sql(out, err, "PRAGMA synchronous=FULL; PRAGMA cache_size=-%d; PRAGMA journal_size_limit=%d", CACHE_KIB, LOG_BYTES);
-    if (st == TC_OK && mode != VAL_READ)       /* it may not make files when it is confined */
+    st = val_sql(out, err,
+                 "PRAGMA synchronous=FULL; PRAGMA cache_size=-%d; PRAGMA journal_size_limit=%d",
+                 CACHE_KIB, LOG_BYTES);
+    if (st == TC_OK && mode != VAL_READ) /* it may not make files when it is confined */
         st = val_sql(out, err, "PRAGMA temp_store=MEMORY");
     if (st == TC_OK)
         st = val_sql(out, err, "BEGIN");
     if (st == TC_OK)
         st = val_end(out, whose(out, &empty, &old, err), err);
-    /* One that was not made to its end, or that somebody has switched, has none. It is opened by what is read. */
+    /* One that was not made to its end, or that somebody has switched, has none. It is opened by
+     * what is read. */
     if (st == TC_OK && !empty && mode != VAL_READ)
         st = use_log(out, err);
     if (st == TC_OK && !empty && mode != VAL_READ)
@@ -353,14 +377,18 @@ tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc
         st = mode != VAL_READ ? create(out, err) : tc_fail(err, TC_IO, "%.600s: is empty", path);
     if (st == TC_OK && old > 0)
         st = mode != VAL_READ ? renew(out, err)
-            : tc_fail(err, TC_IO, "%.600s: is a data set of an older texcell; storing any result in it renews it", path);
+                              : tc_fail(err, TC_IO,
+                                        "%.600s: is a data set of an older texcell; storing any "
+                                        "result in it renews it",
+                                        path);
     return st;
 }
 
 void val_dataset_close(val_dataset *ds)
 {
-    /* SQLite's own way goes on writing behind what a process before this one has taken into the data set, and the
-     * log, which each process reads, has no end. Where somebody reads, the next one does it. */
+    /* SQLite's own way goes on writing behind what a process before this one has taken into the
+     * data set, and the log, which each process reads, has no end. Where somebody reads, the next
+     * one does it. */
     if (ds->log_pages >= LOG_PAGES) {
         sqlite3_busy_timeout(ds->db, 0);
         sqlite3_wal_checkpoint_v2(ds->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);

@@ -30,8 +30,12 @@ static void put_column(wu_csv *csv, sqlite3_stmt *row, int column, const char *n
 
     switch (sqlite3_column_type(row, column)) {
     case SQLITE_NULL: wu_csv_put(csv, null); break;
-    case SQLITE_FLOAT: wu_csv_put_value(csv, &f64, &(double){ sqlite3_column_double(row, column) }); break;
-    case SQLITE_INTEGER: wu_csv_put_value(csv, &i64, &(int64_t){ sqlite3_column_int64(row, column) }); break;
+    case SQLITE_FLOAT:
+        wu_csv_put_value(csv, &f64, &(double){ sqlite3_column_double(row, column) });
+        break;
+    case SQLITE_INTEGER:
+        wu_csv_put_value(csv, &i64, &(int64_t){ sqlite3_column_int64(row, column) });
+        break;
     default: wu_csv_put(csv, (const char *)sqlite3_column_text(row, column)); break;
     }
 }
@@ -72,7 +76,7 @@ static tc_status write_query(exporting *x, const char *file, const char *query, 
     return wu_csv_close(&csv, st, err);
 }
 
-/* --- rows of items ------------------------------------------------------------------------------ */
+/* --- rows of items --------------------------------------------------------------------------- */
 
 static void put_item(wu_csv *csv, sqlite3_stmt *item)
 {
@@ -83,16 +87,18 @@ static void put_item(wu_csv *csv, sqlite3_stmt *item)
 
 /* A table of an analysis. */
 typedef struct analysis_table {
-    const char *name;          /* ANALYSIS_TABLE */
-    char *analysis, *base;     /* what its views' names begin with (sqlite3_malloc) */
-    int n_keys, n_words;       /* of one that is cut (tables.c); else 0 */
+    const char *name;      /* ANALYSIS_TABLE */
+    char *analysis, *base; /* what its views' names begin with (sqlite3_malloc) */
+    int n_keys, n_words;   /* of one that is cut (tables.c); else 0 */
 } analysis_table;
 
 /* Makes cells or lines of a row of an item. */
-typedef tc_status (*row_putter)(const analysis_table *t, sqlite3_stmt *item, sqlite3_stmt *row, wu_csv *csv, tc_err *err);
+typedef tc_status (*row_putter)(const analysis_table *t, sqlite3_stmt *item, sqlite3_stmt *row,
+                                wu_csv *csv, tc_err *err);
 
 /* A line for each row. */
-static tc_status put_row(const analysis_table *t, sqlite3_stmt *item, sqlite3_stmt *row, wu_csv *csv, tc_err *err)
+static tc_status put_row(const analysis_table *t, sqlite3_stmt *item, sqlite3_stmt *row,
+                         wu_csv *csv, tc_err *err)
 {
     (void)t;
     put_item(csv, item);
@@ -103,7 +109,8 @@ static tc_status put_row(const analysis_table *t, sqlite3_stmt *item, sqlite3_st
 
 /* Cells for each column behind keys and item. "nan" is a number that is not one; empty: it
  * was not asked for. */
-static tc_status put_cells(const analysis_table *t, sqlite3_stmt *item, sqlite3_stmt *row, wu_csv *csv, tc_err *err)
+static tc_status put_cells(const analysis_table *t, sqlite3_stmt *item, sqlite3_stmt *row,
+                           wu_csv *csv, tc_err *err)
 {
     const bool there = sqlite3_column_type(row, t->n_keys) != SQLITE_NULL;
 
@@ -115,7 +122,8 @@ static tc_status put_cells(const analysis_table *t, sqlite3_stmt *item, sqlite3_
 }
 
 /* A line for each column behind keys and item: keys, the column's words, its value. */
-static tc_status put_lines(const analysis_table *t, sqlite3_stmt *item, sqlite3_stmt *row, wu_csv *csv, tc_err *err)
+static tc_status put_lines(const analysis_table *t, sqlite3_stmt *item, sqlite3_stmt *row,
+                           wu_csv *csv, tc_err *err)
 {
     tc_status st = TC_OK;
 
@@ -137,14 +145,17 @@ static tc_status put_lines(const analysis_table *t, sqlite3_stmt *item, sqlite3_
 }
 
 /* All rows (?1: the item's id) of all items; with one_line all of an item's in one. */
-static tc_status put_items(const exporting *x, const analysis_table *t, sqlite3_stmt *rows, row_putter put, bool one_line,
-                           wu_csv *csv, tc_err *err)
+static tc_status put_items(const exporting *x, const analysis_table *t, sqlite3_stmt *rows,
+                           row_putter put, bool one_line, wu_csv *csv, tc_err *err)
 {
     sqlite3_stmt *items;
     bool item = true;
-    tc_status st = val_sql_prepare(x->ds, &items, err, "SELECT items.id, units.workunit, items.name, items.source FROM units JOIN items "
-                                   "ON items.unit = units.id WHERE units.analysis = %Q "
-                                   "ORDER BY units.name, units.workunit, items.number", t->analysis);
+    tc_status st = val_sql_prepare(
+        x->ds, &items, err,
+        "SELECT items.id, units.workunit, items.name, items.source FROM units JOIN items "
+        "ON items.unit = units.id WHERE units.analysis = %Q "
+        "ORDER BY units.name, units.workunit, items.number",
+        t->analysis);
 
     while (st == TC_OK && item) {
         bool row = true;
@@ -188,12 +199,13 @@ static tc_status put_titles(const exporting *x, const char *query, wu_csv *csv, 
 }
 
 /* One of the files of a table. The queries are sqlite3_mprintf's, and freed. */
-static tc_status write_rows(exporting *x, const analysis_table *t, char *file, char *titles, char *query, row_putter put,
-                            bool one_line, tc_err *err)
+static tc_status write_rows(exporting *x, const analysis_table *t, char *file, char *titles,
+                            char *query, row_putter put, bool one_line, tc_err *err)
 {
     sqlite3_stmt *rows = NULL;
     wu_csv csv = { 0 };
-    tc_status st = file == NULL || titles == NULL || query == NULL ? tc_no_memory(err, t->name) : TC_OK;
+    tc_status st =
+        file == NULL || titles == NULL || query == NULL ? tc_no_memory(err, t->name) : TC_OK;
 
     if (st == TC_OK && wanted(x, file)) {
         st = wu_csv_open(x->folder, file, &csv, err);
@@ -221,19 +233,31 @@ static tc_status write_table(exporting *x, const analysis_table *t, tc_err *err)
     tc_status st;
 
     if (t->n_keys == 0)
-        return write_rows(x, t, sqlite3_mprintf("%s", t->name),
-                          sqlite3_mprintf("SELECT name FROM pragma_table_info(%Q) WHERE cid > 0 ORDER BY cid", t->name),
-                          sqlite3_mprintf("SELECT * FROM \"%w\" WHERE item = ?1", t->name), put_row, false, err);
-    st = write_rows(x, t, sqlite3_mprintf("%s_wide", t->base),
-                    sqlite3_mprintf("SELECT i.name FROM sqlite_schema AS s, pragma_table_info(s.name) AS i WHERE s.type = 'view' "
-                                    "AND s.name GLOB '%q_wide*' AND i.cid > 1 ORDER BY s.rowid, i.cid", t->base),
-                    sqlite3_mprintf("SELECT * FROM \"%w_groups\" NATURAL LEFT JOIN (SELECT * FROM \"%w\" WHERE item = ?1) "
-                                    "ORDER BY %.*s", t->name, t->name, n, order), put_cells, true, err);
+        return write_rows(
+            x, t, sqlite3_mprintf("%s", t->name),
+            sqlite3_mprintf("SELECT name FROM pragma_table_info(%Q) WHERE cid > 0 ORDER BY cid",
+                            t->name),
+            sqlite3_mprintf("SELECT * FROM \"%w\" WHERE item = ?1", t->name), put_row, false, err);
+    st = write_rows(
+        x, t, sqlite3_mprintf("%s_wide", t->base),
+        sqlite3_mprintf("SELECT i.name FROM sqlite_schema AS s, pragma_table_info(s.name) AS i "
+                        "WHERE s.type = 'view' "
+                        "AND s.name GLOB '%q_wide*' AND i.cid > 1 ORDER BY s.rowid, i.cid",
+                        t->base),
+        sqlite3_mprintf(
+            "SELECT * FROM \"%w_groups\" NATURAL LEFT JOIN (SELECT * FROM \"%w\" WHERE item = ?1) "
+            "ORDER BY %.*s",
+            t->name, t->name, n, order),
+        put_cells, true, err);
     if (st == TC_OK)
-        st = write_rows(x, t, sqlite3_mprintf("%s_long", t->base),
-                        sqlite3_mprintf("SELECT name FROM pragma_table_info('%q_long') WHERE cid > 0 ORDER BY cid", t->base),
-                        sqlite3_mprintf("SELECT * FROM \"%w\" WHERE item = ?1 ORDER BY %.*s", t->name, n, order), put_lines,
-                        false, err);
+        st = write_rows(
+            x, t, sqlite3_mprintf("%s_long", t->base),
+            sqlite3_mprintf(
+                "SELECT name FROM pragma_table_info('%q_long') WHERE cid > 0 ORDER BY cid",
+                t->base),
+            sqlite3_mprintf("SELECT * FROM \"%w\" WHERE item = ?1 ORDER BY %.*s", t->name, n,
+                            order),
+            put_lines, false, err);
     return st;
 }
 
@@ -250,15 +274,19 @@ static tc_status find_table(const exporting *x, const char *name, analysis_table
     if (t->base == NULL)
         return tc_no_memory(err, name);
     /* The long view has item, keys, words and value. */
-    st = val_sql_prepare(x->ds, &keys, err, "SELECT (SELECT count(*) FROM pragma_table_info('%q_groups')), "
-                         "(SELECT count(*) FROM pragma_table_info('%q_long'))", name, t->base);
+    st = val_sql_prepare(x->ds, &keys, err,
+                         "SELECT (SELECT count(*) FROM pragma_table_info('%q_groups')), "
+                         "(SELECT count(*) FROM pragma_table_info('%q_long'))",
+                         name, t->base);
     if (st == TC_OK)
         st = val_sql_step(x->ds, keys, &row, err);
     if (st == TC_OK) {
         t->n_keys = sqlite3_column_int(keys, 0);
         t->n_words = sqlite3_column_int(keys, 1) - t->n_keys - 2;
-        if (t->n_keys > 0 && (t->n_keys > WU_MAX_AXES || t->n_words < 0 || t->n_words > WU_MAX_AXES))
-            st = tc_fail(err, TC_IO, "%.600s: the views of %.64s are none of texcell's", x->ds->path, name);
+        if (t->n_keys > 0 &&
+            (t->n_keys > WU_MAX_AXES || t->n_words < 0 || t->n_words > WU_MAX_AXES))
+            st = tc_fail(err, TC_IO, "%.600s: the views of %.64s are none of texcell's",
+                         x->ds->path, name);
     }
     sqlite3_finalize(keys);
     return st;
@@ -285,17 +313,26 @@ static tc_status write_tables(exporting *x, tc_err *err)
     return st;
 }
 
-tc_status val_export(const val_dataset *ds, const char *folder, const char *only, size_t *written, tc_err *err)
+tc_status val_export(const val_dataset *ds, const char *folder, const char *only, size_t *written,
+                     tc_err *err)
 {
-    static const struct { const char *file, *query; } common[] = {
-        { "units", "SELECT workunit, name, wu_id, result, analysis, parameters, n_items, checked, kept, program, stored "
+    static const struct {
+        const char *file, *query;
+    } common[] = {
+        { "units", "SELECT workunit, name, wu_id, result, analysis, parameters, n_items, checked, "
+                   "kept, program, stored "
                    "FROM units ORDER BY name, workunit" },
-        { "items", "SELECT units.workunit, number, items.name AS item, source FROM units JOIN items ON items.unit = units.id "
+        { "items", "SELECT units.workunit, number, items.name AS item, source FROM units JOIN "
+                   "items ON items.unit = units.id "
                    "ORDER BY units.name, units.workunit, number" },
-        { "aliases", "SELECT units.workunit, aliases.name, aliases.wu_id, aliases.result, aliases.stored FROM aliases JOIN units "
-                     "ON units.id = aliases.unit ORDER BY aliases.name, aliases.wu_id, units.workunit" },
-        { "refused", "SELECT kind, reason, name, wu_id, result, kept, stored FROM refused ORDER BY name, result, reason" },
-        { "failed", "SELECT name, wu_id, batch, error_mask, reasons, stored FROM failed ORDER BY name, wu_id" },
+        { "aliases",
+          "SELECT units.workunit, aliases.name, aliases.wu_id, aliases.result, aliases.stored FROM "
+          "aliases JOIN units "
+          "ON units.id = aliases.unit ORDER BY aliases.name, aliases.wu_id, units.workunit" },
+        { "refused", "SELECT kind, reason, name, wu_id, result, kept, stored FROM refused ORDER BY "
+                     "name, result, reason" },
+        { "failed", "SELECT name, wu_id, batch, error_mask, reasons, stored FROM failed ORDER BY "
+                    "name, wu_id" },
     };
     exporting x = { .ds = ds, .folder = folder, .only = only };
     tc_status st = wu_make_folder(folder, err);
@@ -307,7 +344,8 @@ tc_status val_export(const val_dataset *ds, const char *folder, const char *only
     if (st == TC_OK)
         st = write_tables(&x, err);
     if (st == TC_OK && x.written == 0)
-        st = tc_fail(err, TC_USAGE, "export: there is no table %.64s; without --only, all are written", only);
+        st = tc_fail(err, TC_USAGE,
+                     "export: there is no table %.64s; without --only, all are written", only);
     *written = x.written;
     return val_end(ds, st, err);
 }

@@ -35,13 +35,15 @@ static const char usage[] =
     "\n"
     "  --db FILE        the data set\n"
     "  --store DIR      where results with arrays that fit no table (maps, labels, masks) are\n"
-    "                   copied to, and, in DIR/refused, what was refused. FILE" FILES " unless given\n"
+    "                   copied to, and, in DIR/refused, what was refused. FILE" FILES
+    " unless given\n"
     "  -o, --output DIR the folder for the tables; made if need be, files in it are replaced.\n"
     "                   Of report the page, which is replaced as a whole\n"
     "  --only TABLE     this table alone: units, items, glcm_wide, cellcount_regions, ...\n"
     "  --workunits DIR  where the work unit is looked for by the name of the upload, in DIR and\n"
     "                   its folders; " WORKUNITS " unless given. It need not be there\n"
-    "  --accepted DIR   where texcell-validate script-init recorded what it accepted: a result that\n"
+    "  --accepted DIR   where texcell-validate script-init recorded what it accepted: a result "
+    "that\n"
     "                   has changed since is refused\n"
     "  --max-memory MIB exit with 3 when the rows of an item need more. Unless given: half a GiB,\n"
     "                   or what the plan of its work unit counts on; as texcell-validate\n"
@@ -62,17 +64,18 @@ static const char usage[] =
 
 typedef struct options {
     const char *db, *store;
-    const char *workunits;     /* NULL: not called as a script */
+    const char *workunits; /* NULL: not called as a script */
     const char *folder, *only, *accepted;
-    uint64_t mib;              /* --max-memory */
-    int n;                     /* arguments that are no options */
+    uint64_t mib; /* --max-memory */
+    int n;        /* arguments that are no options */
     char **args;
 } options;
 
-/* --- arguments ---------------------------------------------------------------------------- */
+/* --- arguments ------------------------------------------------------------------------------- */
 
 /* `known`: the options beside --db. */
-static tc_status read_options(int argc, char **argv, const tc_option *known, options *o, tc_err *err)
+static tc_status read_options(int argc, char **argv, const tc_option *known, options *o,
+                              tc_err *err)
 {
     const tc_status st = tc_read_options(argc, argv, known, &o->n, err);
 
@@ -108,12 +111,12 @@ static char *store_of(const options *o)
     return folder;
 }
 
-/* --- a result that is delivered --------------------------------------------------------------- */
+/* --- a result that is delivered -------------------------------------------------------------- */
 
 typedef struct session {
     val_dataset ds;
     val_delivery d;
-    char *folder, *name;       /* what d points to */
+    char *folder, *name; /* what d points to */
 } session;
 
 /* Opens the data set. `name` (n characters) is the work unit's. close_session
@@ -140,7 +143,8 @@ static void close_session(session *s)
 
 static void say_stored(const session *s, val_stored stored)
 {
-    printf("%s: %s\n", s->name, stored == VAL_STORED ? "stored" : "is there already, with the same content");
+    printf("%s: %s\n", s->name,
+           stored == VAL_STORED ? "stored" : "is there already, with the same content");
 }
 
 /* Puts a result aside, and says so. */
@@ -153,9 +157,11 @@ static tc_status refuse(const session *s, const char *kind, char *reason, tc_err
     if (st != TC_OK)
         tc_fail(err, st, "%.400s; and it could not be put aside: %.400s", reason, why.message);
     else if (kept != NULL)
-        fprintf(stderr, "texcell-assimilate: refused (%s): %s; the file is kept as %s/%s\n", kind, reason, s->folder, kept);
+        fprintf(stderr, "texcell-assimilate: refused (%s): %s; the file is kept as %s/%s\n", kind,
+                reason, s->folder, kept);
     else
-        fprintf(stderr, "texcell-assimilate: refused (%s): %s; there is no file to keep\n", kind, reason);
+        fprintf(stderr, "texcell-assimilate: refused (%s): %s; there is no file to keep\n", kind,
+                reason);
     free(kept);
     return st;
 }
@@ -166,10 +172,14 @@ static tc_status confine(const session *s, const options *o, tc_err *err)
     char *const beside = tc_folder_of(o->db);
     tc_status st = beside == NULL ? tc_no_memory(err, o->db) : TC_OK;
 
-    (void)wu_make_folder(s->folder, NULL);     /* who has nothing to keep does not mind */
+    (void)wu_make_folder(s->folder, NULL); /* who has nothing to keep does not mind */
     if (st == TC_OK)
-        st = val_confine((os_place[]){ { s->d.workunit, OS_MAY_READ }, { s->d.result, OS_MAY_READ }, { s->folder, OS_MAY_WRITE },
-                                       { beside, OS_MAY_WRITE }, { .may = OS_MAY_NOTHING } }, err);
+        st = val_confine((os_place[]){ { s->d.workunit, OS_MAY_READ },
+                                       { s->d.result, OS_MAY_READ },
+                                       { s->folder, OS_MAY_WRITE },
+                                       { beside, OS_MAY_WRITE },
+                                       { .may = OS_MAY_NOTHING } },
+                         err);
     free(beside);
     return st;
 }
@@ -179,10 +189,11 @@ static tc_status confine(const session *s, const options *o, tc_err *err)
 static tc_status add(int argc, char **argv, tc_err *err)
 {
     options o = { .db = NULL };
-    const tc_option known[] = {
-        { "db", 0, TC_TEXT, .to = &o.db }, { "store", 0, TC_TEXT, .to = &o.store },
-        { "max-memory", 0, TC_COUNT, .to = &o.mib, .least = 1, .most = VAL_MAX_MIB }, { .name = NULL }
-    };
+    const tc_option known[] = { { "db", 0, TC_TEXT, .to = &o.db },
+                                { "store", 0, TC_TEXT, .to = &o.store },
+                                { "max-memory", 0, TC_COUNT, .to = &o.mib, .least = 1,
+                                  .most = VAL_MAX_MIB },
+                                { .name = NULL } };
     session s = { .d = { .workunit = NULL } };
     const char *name, *dot;
     val_stored stored;
@@ -191,12 +202,14 @@ static tc_status add(int argc, char **argv, tc_err *err)
     if (st != TC_OK)
         return st;
     if (o.n != 1 && o.n != 2)
-        return tc_fail(err, TC_USAGE, "takes a result, or a work unit and a result, %d files given", o.n);
+        return tc_fail(err, TC_USAGE, "takes a result, or a work unit and a result, %d files given",
+                       o.n);
     s.d.workunit = o.n == 2 ? o.args[0] : NULL;
     s.d.result = o.args[o.n - 1];
     name = base_name(o.args[0]);
     dot = strrchr(name, '.');
-    st = open_session(&s, &o, name, dot == NULL || dot == name ? strlen(name) : (size_t)(dot - name), err);
+    st = open_session(&s, &o, name,
+                      dot == NULL || dot == name ? strlen(name) : (size_t)(dot - name), err);
     if (st == TC_OK)
         st = confine(&s, &o, err);
     if (st == TC_OK)
@@ -222,12 +235,14 @@ static tc_status find_workunit(const char *workunits, const session *s, char **p
 
     if (st != TC_BAD_INPUT)
         return st;
-    fprintf(stderr, PROGRAM ": note: %s; the result is checked by itself\n", tc_plain(err->message));
+    fprintf(stderr, PROGRAM ": note: %s; the result is checked by itself\n",
+            tc_plain(err->message));
     return TC_OK;
 }
 
 /* Reads the upload, once, and stores what was read. TC_USAGE: it is not what was accepted. */
-static tc_status store_copy(session *s, const options *o, const char *private, val_stored *stored, tc_err *err)
+static tc_status store_copy(session *s, const options *o, const char *private, val_stored *stored,
+                            tc_err *err)
 {
     const char *const upload = s->d.result;
     val_copy copy = { .path = NULL };
@@ -239,7 +254,8 @@ static tc_status store_copy(session *s, const options *o, const char *private, v
     if (st == TC_NO_MATCH)
         st = TC_USAGE;
     if (!known)
-        fprintf(stderr, PROGRAM ": note: %s: there is no record that it was accepted\n", s->d.result_name);
+        fprintf(stderr, PROGRAM ": note: %s: there is no record that it was accepted\n",
+                s->d.result_name);
     s->d.result = copy.path;
     if (st == TC_OK)
         st = val_store(&s->ds, &s->d, stored, err);
@@ -271,7 +287,8 @@ static tc_status store_or_refuse(session *s, const options *o, const char *priva
     }
     free(workunit);
     st = wu_json_verdict(st, &why);
-    if (o->accepted != NULL && (st == TC_OK || st == TC_USAGE || st == TC_BAD_INPUT || st == TC_NO_MATCH))
+    if (o->accepted != NULL &&
+        (st == TC_OK || st == TC_USAGE || st == TC_BAD_INPUT || st == TC_NO_MATCH))
         val_forget(o->accepted, s->d.result);
     switch (st) {
     case TC_OK: say_stored(s, stored); return TC_OK;
@@ -297,18 +314,23 @@ static tc_status open_upload(session *s, const options *o, tc_err *err)
 typedef struct upload_work {
     const options *o;
     session *s;
-    char *private;             /* folder for copies of the upload */
+    char *private; /* folder for copies of the upload */
 } upload_work;
 
-/* SQLite's files are open; what it opens besides lies in the memory. Names in its folder it must see for fsync. */
+/* SQLite's files are open; what it opens besides lies in the memory. Names in its folder it must
+ * see for fsync. */
 static tc_status confine_script(const upload_work *w, tc_err *err)
 {
-    const val_places places = { .workunits = w->o->workunits, .accepted = w->o->accepted, .private = w->private };
+    const val_places places = { .workunits = w->o->workunits,
+                                .accepted = w->o->accepted,
+                                .private = w->private };
     char *const beside = tc_folder_of(w->o->db);
-    const os_place more[] = { { w->s->folder, OS_MAY_WRITE }, { beside, OS_MAY_LIST }, { .may = OS_MAY_NOTHING } };
+    const os_place more[] = { { w->s->folder, OS_MAY_WRITE },
+                              { beside, OS_MAY_LIST },
+                              { .may = OS_MAY_NOTHING } };
     tc_status st = beside == NULL ? tc_no_memory(err, w->o->db) : TC_OK;
 
-    (void)wu_make_folder(w->s->folder, NULL);  /* who has nothing to keep does not mind */
+    (void)wu_make_folder(w->s->folder, NULL); /* who has nothing to keep does not mind */
     if (st == TC_OK)
         st = val_confine_uploads(&places, &w->o->args[1], 1, more, err);
     free(beside);
@@ -340,14 +362,15 @@ static tc_status script_result(const options *o, tc_err *err)
     tc_status st;
 
     if (o->n != 2 || !number(o->args[0], &s.d.wu_id) || s.d.wu_id == 0)
-        return tc_fail(err, TC_USAGE, "script: takes WU_ID and one file, or --error; %d arguments given", o->n);
+        return tc_fail(err, TC_USAGE,
+                       "script: takes WU_ID and one file, or --error; %d arguments given", o->n);
     st = val_private_folder(&w.private, err);
     if (st != TC_OK)
         return st;
     st = val_run_apart(store_upload, &w, o->args[1], &code, &sig, err);
     val_private_remove(&w.private);
     if (st == TC_OK)
-        exit(code);            /* it has said why */
+        exit(code); /* it has said why */
     if (sig != SIGSEGV && sig != SIGBUS && sig != SIGABRT && sig != SIGFPE && sig != SIGILL)
         return st;
     reason = *err;
@@ -364,8 +387,8 @@ static tc_status script_error(const options *o, tc_err *err)
     val_dataset ds = { .db = NULL };
     tc_status st;
 
-    if (o->n != 4 || !number(o->args[0], &f.error_mask) || o->args[1][0] == '\0' || !number(o->args[2], &f.wu_id) ||
-        !number(o->args[3], &f.batch))
+    if (o->n != 4 || !number(o->args[0], &f.error_mask) || o->args[1][0] == '\0' ||
+        !number(o->args[2], &f.wu_id) || !number(o->args[3], &f.batch))
         return tc_fail(err, TC_USAGE, "script: --error takes MASK NAME WU_ID BATCH");
     f.name = o->args[1];
     st = val_dataset_open(o->db, VAL_WRITE, &ds, err);
@@ -381,13 +404,14 @@ static tc_status script_error(const options *o, tc_err *err)
 static tc_status script(int argc, char **argv, tc_err *err)
 {
     options o = { .workunits = WORKUNITS };
-    const tc_option known[] = {
-        { "db", 0, TC_TEXT, .to = &o.db }, { "store", 0, TC_TEXT, .to = &o.store },
-        { "workunits", 0, TC_TEXT, .to = &o.workunits }, { "accepted", 0, TC_TEXT, .to = &o.accepted },
-        { "max-memory", 0, TC_COUNT, .to = &o.mib, .least = 1, .most = VAL_MAX_MIB },
-        { .name = NULL }
-    };
-    int ours = 1;              /* what follows is BOINC's, and names there may look like options */
+    const tc_option known[] = { { "db", 0, TC_TEXT, .to = &o.db },
+                                { "store", 0, TC_TEXT, .to = &o.store },
+                                { "workunits", 0, TC_TEXT, .to = &o.workunits },
+                                { "accepted", 0, TC_TEXT, .to = &o.accepted },
+                                { "max-memory", 0, TC_COUNT, .to = &o.mib, .least = 1,
+                                  .most = VAL_MAX_MIB },
+                                { .name = NULL } };
+    int ours = 1; /* what follows is BOINC's, and names there may look like options */
     tc_status st;
 
     while (ours < argc && strcmp(argv[ours], "--error") != 0)
@@ -404,15 +428,15 @@ static tc_status script(int argc, char **argv, tc_err *err)
     return script_error(&o, err);
 }
 
-/* --- export ------------------------------------------------------------------------------------ */
+/* --- export ---------------------------------------------------------------------------------- */
 
 static tc_status report(int argc, char **argv, tc_err *err)
 {
     options o = { .db = NULL };
-    const tc_option known[] = {
-        { "db", 0, TC_TEXT, .to = &o.db }, { "output", 'o', TC_TEXT, .to = &o.folder },
-        { "store", 0, TC_TEXT, .to = &o.store }, { .name = NULL }
-    };
+    const tc_option known[] = { { "db", 0, TC_TEXT, .to = &o.db },
+                                { "output", 'o', TC_TEXT, .to = &o.folder },
+                                { "store", 0, TC_TEXT, .to = &o.store },
+                                { .name = NULL } };
     val_dataset ds = { .db = NULL };
     char *store = NULL;
     tc_status st = read_options(argc, argv, known, &o, err);
@@ -435,10 +459,10 @@ static tc_status report(int argc, char **argv, tc_err *err)
 static tc_status export(int argc, char **argv, tc_err *err)
 {
     options o = { .db = NULL };
-    const tc_option known[] = {
-        { "db", 0, TC_TEXT, .to = &o.db }, { "output", 'o', TC_TEXT, .to = &o.folder },
-        { "only", 0, TC_TEXT, .to = &o.only }, { .name = NULL }
-    };
+    const tc_option known[] = { { "db", 0, TC_TEXT, .to = &o.db },
+                                { "output", 'o', TC_TEXT, .to = &o.folder },
+                                { "only", 0, TC_TEXT, .to = &o.only },
+                                { .name = NULL } };
     val_dataset ds = { .db = NULL };
     size_t written = 0;
     tc_status st = read_options(argc, argv, known, &o, err);
@@ -463,11 +487,14 @@ static void libraries(char *text, size_t size)
     val_say_confined(text, size);
 }
 
-/* --- main --------------------------------------------------------------------------------------- */
+/* --- main ------------------------------------------------------------------------------------ */
 
 int main(int argc, char **argv)
 {
-    static const tc_verb verbs[] = { { "script", script, NULL }, { "export", export, NULL }, { "report", report, NULL }, { .name = NULL } };
+    static const tc_verb verbs[] = { { "script", script, NULL },
+                                     { "export", export, NULL },
+                                     { "report", report, NULL },
+                                     { .name = NULL } };
     static const tc_program program = { PROGRAM, usage, verbs, libraries, add };
 
     return tc_main(&program, argc, argv);

@@ -16,11 +16,14 @@
 #include "validator/dataset/dataset.h"
 #include "workunits/format/csv.h"
 
-#define REFUSED "refused"      /* the folder for them */
+#define REFUSED "refused" /* the folder for them */
 
-enum { BLOCK = 1 << 16, COPY_NAME = 256 };
+enum {
+    BLOCK = 1 << 16,
+    COPY_NAME = 256
+};
 
-/* --- files ------------------------------------------------------------------------------- */
+/* --- files ----------------------------------------------------------------------------------- */
 
 static tc_status copy(int in, const char *from, int out, const char *to, tc_err *err)
 {
@@ -49,9 +52,11 @@ static tc_status copy(int in, const char *from, int out, const char *to, tc_err 
 
 tc_status val_keep_file(const char *from, const char *folder, const char *name, tc_err *err)
 {
-    char *const path = wu_path_in(folder, name, ""), *const temporary = wu_path_in(folder, name, ".tmp");
+    char *const path = wu_path_in(folder, name, ""), *const temporary =
+                                                         wu_path_in(folder, name, ".tmp");
     int in = -1, out = -1;
-    tc_status st = path == NULL || temporary == NULL ? tc_no_memory(err, name) : wu_make_folder(folder, err);
+    tc_status st =
+        path == NULL || temporary == NULL ? tc_no_memory(err, name) : wu_make_folder(folder, err);
 
     if (st == TC_OK) {
         in = open(from, O_RDONLY | O_CLOEXEC);
@@ -77,7 +82,7 @@ tc_status val_keep_file(const char *from, const char *folder, const char *name, 
     return st;
 }
 
-/* --- refused results --------------------------------------------------------------------- */
+/* --- refused results ------------------------------------------------------------------------- */
 
 /* The name of a refused file's copy: with half of the SHA-256 of its bytes, so that two
  * of one name do not replace each other. */
@@ -89,7 +94,8 @@ static tc_status name_of_copy(const val_delivery *d, char name[COPY_NAME], tc_er
     size_t got = 1;
     int fd = -1;
     tc_sha256 sum;
-    tc_status st = block == NULL ? tc_no_memory(err, d->result) : tc_open_regular(d->result, &fd, &size, err);
+    tc_status st =
+        block == NULL ? tc_no_memory(err, d->result) : tc_open_regular(d->result, &fd, &size, err);
 
     tc_sha256_begin(&sum);
     for (; st == TC_OK && got > 0; at += got) {
@@ -103,7 +109,7 @@ static tc_status name_of_copy(const val_delivery *d, char name[COPY_NAME], tc_er
     free(block);
     /* Room for ".tmp" in the 255 bytes that file systems allow. */
     snprintf(name, COPY_NAME, "%.210s.%.32s", d->result_name, text);
-    return st == TC_BAD_INPUT ? TC_IO : st;    /* it was read a moment ago: the server's disk */
+    return st == TC_BAD_INPUT ? TC_IO : st; /* it was read a moment ago: the server's disk */
 }
 
 /* Keeps the file as *kept, "refused/NAME", in the folder; NULL where there is no
@@ -117,8 +123,9 @@ static tc_status keep_refused(const val_delivery *d, char **kept, tc_err *err)
 
     *kept = NULL;
     if (stat(d->result, &info) != 0)
-        return errno == ENOENT || errno == ENOTDIR ? TC_OK
-            : tc_fail(err, TC_TRY_LATER, "%s: cannot read: %s", d->result, strerror(errno));
+        return errno == ENOENT || errno == ENOTDIR
+                   ? TC_OK
+                   : tc_fail(err, TC_TRY_LATER, "%s: cannot read: %s", d->result, strerror(errno));
     if (!S_ISREG(info.st_mode))
         return TC_OK;
     st = name_of_copy(d, name, err);
@@ -133,8 +140,8 @@ static tc_status keep_refused(const val_delivery *d, char **kept, tc_err *err)
     return st;
 }
 
-tc_status val_refuse(const val_dataset *ds, const val_delivery *d, const char *kind, const char *reason,
-                     char **kept, tc_err *err)
+tc_status val_refuse(const val_dataset *ds, const val_delivery *d, const char *kind,
+                     const char *reason, char **kept, tc_err *err)
 {
     /* Before the data set is locked: a copy without a row harms nobody, and is made once. */
     tc_status st = keep_refused(d, kept, err);
@@ -143,22 +150,25 @@ tc_status val_refuse(const val_dataset *ds, const val_delivery *d, const char *k
         st = val_begin(ds, err);
     if (st != TC_OK)
         return st;
-    st = val_sql(ds, err, "INSERT OR IGNORE INTO refused(kind, reason, name, wu_id, result, kept, stored) "
-                 "VALUES(%Q, %Q, %Q, %lld, %Q, %Q, %Q)", kind, reason, d->name, (long long)d->wu_id, d->result_name, *kept,
-                 val_now().text);
+    st = val_sql(ds, err,
+                 "INSERT OR IGNORE INTO refused(kind, reason, name, wu_id, result, kept, stored) "
+                 "VALUES(%Q, %Q, %Q, %lld, %Q, %Q, %Q)",
+                 kind, reason, d->name, (long long)d->wu_id, d->result_name, *kept, val_now().text);
     return val_end(ds, st, err);
 }
 
-/* --- failed work units ------------------------------------------------------------------------ */
+/* --- failed work units ----------------------------------------------------------------------- */
 
 tc_status val_record_failure(const val_dataset *ds, const val_failure *f, tc_err *err)
 {
     /* BOINC's WU_ERROR_*, by bit. */
     static const char *const reasons[] = {
-        "could not be sent", "too many errors", "too many results without agreement", "too many results",
-        "cancelled", "no canonical result"
+        "could not be sent", "too many errors", "too many results without agreement",
+        "too many results",  "cancelled",       "no canonical result"
     };
-    enum { N = sizeof reasons / sizeof reasons[0] };
+    enum {
+        N = sizeof reasons / sizeof reasons[0]
+    };
     char text[256] = "";
     tc_status st = val_begin(ds, err);
 
@@ -166,11 +176,15 @@ tc_status val_record_failure(const val_dataset *ds, const val_failure *f, tc_err
         return st;
     for (size_t i = 0; i < N; i++)
         if (f->error_mask >> i & 1)
-            snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", text[0] == '\0' ? "" : ", ", reasons[i]);
+            snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s",
+                     text[0] == '\0' ? "" : ", ", reasons[i]);
     /* Said again with another mask, the last counts; the time stays the first. */
-    st = val_sql(ds, err, "INSERT INTO failed(wu_id, name, batch, error_mask, reasons, stored) "
-                 "VALUES(%lld, %Q, %lld, %lld, %Q, %Q) ON CONFLICT DO UPDATE SET batch = excluded.batch, "
-                 "error_mask = excluded.error_mask, reasons = excluded.reasons",
-                 (long long)f->wu_id, f->name, (long long)f->batch, (long long)f->error_mask, text, val_now().text);
+    st = val_sql(
+        ds, err,
+        "INSERT INTO failed(wu_id, name, batch, error_mask, reasons, stored) "
+        "VALUES(%lld, %Q, %lld, %lld, %Q, %Q) ON CONFLICT DO UPDATE SET batch = excluded.batch, "
+        "error_mask = excluded.error_mask, reasons = excluded.reasons",
+        (long long)f->wu_id, f->name, (long long)f->batch, (long long)f->error_mask, text,
+        val_now().text);
     return val_end(ds, st, err);
 }

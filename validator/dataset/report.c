@@ -1,7 +1,8 @@
 /*
- * The data set as a page to look at: how far it is, what was refused and why, how numbers are spread, and
- * what came last. It needs nothing beside itself, so that cron may put it where anyone can see it: it tells
- * nothing of hosts or users (the data set has nothing of them), no folder of the server, and no name becomes markup.
+ * The data set as a page to look at: how far it is, what was refused and why, how numbers are
+ * spread, and what came last. It needs nothing beside itself, so that cron may put it where anyone
+ * can see it: it tells nothing of hosts or users (the data set has nothing of them), no folder of
+ * the server, and no name becomes markup.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -15,20 +16,25 @@
 #include "workunits/format/page.h"
 
 enum {
-    MOST_REFUSED = 100, MOST_DAYS = 60,
-    MOST_ROWS = 100000, MOST_COLUMNS = 24, LEAST_ROWS = 8,     /* of a table's histograms */
-    MOST_ITEMS = 24, MOST_SIDE = 160           /* newest items; pixels of their pictures */
+    MOST_REFUSED = 100,
+    MOST_DAYS = 60,
+    MOST_ROWS = 100000,
+    MOST_COLUMNS = 24,
+    LEAST_ROWS = 8, /* of a table's histograms */
+    MOST_ITEMS = 24,
+    MOST_SIDE = 160 /* newest items; pixels of their pictures */
 };
 
 typedef struct reporting {
     const val_dataset *ds;
-    const char *store;         /* the folder of kept results */
+    const char *store; /* the folder of kept results */
     wu_page page;
 } reporting;
 
-/* --- text --------------------------------------------------------------------------------------- */
+/* --- text ------------------------------------------------------------------------------------ */
 
-/* Text of the data set without folders: of each word the part behind its last slash, unless that is at its end. */
+/* Text of the data set without folders: of each word the part behind its last slash, unless that is
+ * at its end. */
 static void put_plain(reporting *r, const char *text)
 {
     char word[512];
@@ -51,7 +57,8 @@ static const char *text_of(sqlite3_stmt *row, int column)
     return text != NULL ? text : "";
 }
 
-/* The rows of a query as a table: its titles are its columns' names. plain: bit i: column i may have folders. */
+/* The rows of a query as a table: its titles are its columns' names. plain: bit i: column i may
+ * have folders. */
 static tc_status put_query(reporting *r, unsigned plain, const char *query, tc_err *err)
 {
     wu_page *const page = &r->page;
@@ -68,7 +75,8 @@ static tc_status put_query(reporting *r, unsigned plain, const char *query, tc_e
             break;
         wu_page_put(page, "<tr>");
         for (int i = 0; i < sqlite3_column_count(stmt); i++) {
-            wu_page_put(page, sqlite3_column_type(stmt, i) == SQLITE_INTEGER ? "<td class=n>" : "<td>");
+            wu_page_put(page,
+                        sqlite3_column_type(stmt, i) == SQLITE_INTEGER ? "<td class=n>" : "<td>");
             if ((plain >> i & 1) != 0)
                 put_plain(r, text_of(stmt, i));
             else
@@ -95,13 +103,15 @@ static tc_status get_number(const reporting *r, const char *query, int64_t *out,
     return st;
 }
 
-/* --- progress ------------------------------------------------------------------------------------ */
+/* --- progress -------------------------------------------------------------------------------- */
 
 static tc_status put_head(reporting *r, tc_err *err)
 {
     static const char *const counted[][2] = {
-        { "units", "SELECT count(*) FROM units" }, { "items", "SELECT count(*) FROM items" },
-        { "refused", "SELECT count(*) FROM refused" }, { "given up", "SELECT count(*) FROM failed" },
+        { "units", "SELECT count(*) FROM units" },
+        { "items", "SELECT count(*) FROM items" },
+        { "refused", "SELECT count(*) FROM refused" },
+        { "given up", "SELECT count(*) FROM failed" },
     };
     tc_status st = TC_OK;
     wu_page_put(&r->page, "<header><h1>Data set</h1>\n<p class=headline>");
@@ -120,22 +130,32 @@ static tc_status put_days(reporting *r, tc_err *err)
     sqlite3_stmt *stmt;
     bool row = true;
     int64_t most = 1;
-    tc_status st = get_number(r, "SELECT coalesce(max(n), 1) FROM (SELECT count(*) AS n FROM units GROUP BY substr(stored, 1, 10))", &most, err);
+    tc_status st = get_number(r,
+                              "SELECT coalesce(max(n), 1) FROM (SELECT count(*) AS n FROM units "
+                              "GROUP BY substr(stored, 1, 10))",
+                              &most, err);
     if (st == TC_OK)
-        st = val_sql_prepare(r->ds, &stmt, err, "SELECT * FROM (SELECT substr(stored, 1, 10) AS day, count(*) FROM units GROUP BY day "
-                             "ORDER BY day DESC LIMIT %d) ORDER BY day", MOST_DAYS);
+        st = val_sql_prepare(
+            r->ds, &stmt, err,
+            "SELECT * FROM (SELECT substr(stored, 1, 10) AS day, count(*) FROM units GROUP BY day "
+            "ORDER BY day DESC LIMIT %d) ORDER BY day",
+            MOST_DAYS);
     if (st != TC_OK)
         return st;
-    wu_page_put(&r->page, "<p class=note>Units a day, the last %d days that had any</p>\n<figure class=curve>"
-                          "<svg viewBox=\"0 0 %d 100\" preserveAspectRatio=none role=img aria-label=days>", MOST_DAYS, MOST_DAYS * 10);
+    wu_page_put(&r->page,
+                "<p class=note>Units a day, the last %d days that had any</p>\n<figure class=curve>"
+                "<svg viewBox=\"0 0 %d 100\" preserveAspectRatio=none role=img aria-label=days>",
+                MOST_DAYS, MOST_DAYS * 10);
     for (int x = 0; st == TC_OK && row; x += 10) {
         st = val_sql_step(r->ds, stmt, &row, err);
         if (st != TC_OK || !row)
             break;
         const double height = 98.0 * (double)sqlite3_column_int64(stmt, 1) / (double)most;
-        wu_page_put(&r->page, "<rect x=\"%d\" y=\"%.1f\" width=\"9\" height=\"%.1f\"><title>", x, 100 - height, height);
+        wu_page_put(&r->page, "<rect x=\"%d\" y=\"%.1f\" width=\"9\" height=\"%.1f\"><title>", x,
+                    100 - height, height);
         wu_page_text(&r->page, text_of(stmt, 0));
-        wu_page_put(&r->page, ": %" PRId64 "</title></rect>", (int64_t)sqlite3_column_int64(stmt, 1));
+        wu_page_put(&r->page, ": %" PRId64 "</title></rect>",
+                    (int64_t)sqlite3_column_int64(stmt, 1));
     }
     wu_page_put(&r->page, "</svg></figure>\n");
     sqlite3_finalize(stmt);
@@ -145,55 +165,71 @@ static tc_status put_days(reporting *r, tc_err *err)
 static tc_status put_progress(reporting *r, tc_err *err)
 {
     wu_page_put(&r->page, "<section>\n<h2>Progress</h2>\n");
-    tc_status st = put_query(r, 0, "SELECT analysis, count(*) AS units, sum(n_items) AS items, min(stored) AS first, max(stored) AS last "
-                             "FROM units GROUP BY analysis ORDER BY analysis", err);
+    tc_status st = put_query(r, 0,
+                             "SELECT analysis, count(*) AS units, sum(n_items) AS items, "
+                             "min(stored) AS first, max(stored) AS last "
+                             "FROM units GROUP BY analysis ORDER BY analysis",
+                             err);
     if (st == TC_OK)
         st = put_days(r, err);
-    wu_page_put(&r->page, "</section>\n<section>\n<h2>Refused and given up</h2>\n<p class=note>The last %d. Of those refused the file is kept.</p>\n",
+    wu_page_put(&r->page,
+                "</section>\n<section>\n<h2>Refused and given up</h2>\n<p class=note>The last %d. "
+                "Of those refused the file is kept.</p>\n",
                 MOST_REFUSED);
     if (st == TC_OK)
-        st = put_query(r, 4, "SELECT kind, name AS unit, reason, stored FROM refused UNION ALL SELECT 'given up', name, reasons, stored FROM failed "
-                       "ORDER BY stored DESC LIMIT 100", err);
+        st = put_query(r, 4,
+                       "SELECT kind, name AS unit, reason, stored FROM refused UNION ALL SELECT "
+                       "'given up', name, reasons, stored FROM failed "
+                       "ORDER BY stored DESC LIMIT 100",
+                       err);
     wu_page_put(&r->page, "</section>\n");
     return st;
 }
 
-/* --- how numbers are spread ------------------------------------------------------------------------ */
+/* --- how numbers are spread
+ * ------------------------------------------------------------------------ */
 
 /* Where something lies tells little by its spread, and numbers of rows nothing. */
 static bool is_shown(const char *column)
 {
     static const char *const ends[] = { "x", "y", "z", "x0", "y0", "z0", "x1", "y1", "z1" };
-    const size_t all = strlen(column), n = all > 3 && strcmp(column + all - 3, "_um") == 0 ? all - 3 : all;
+    const size_t all = strlen(column),
+                 n = all > 3 && strcmp(column + all - 3, "_um") == 0 ? all - 3 : all;
     if (strcmp(column, "item") == 0 || strcmp(column, "n") == 0 || strcmp(column, "label") == 0)
         return false;
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         const size_t m = strlen(ends[i]);
-        if (n >= m && strncmp(column + n - m, ends[i], m) == 0 && (n == m || column[n - m - 1] == '_'))
+        if (n >= m && strncmp(column + n - m, ends[i], m) == 0 &&
+            (n == m || column[n - m - 1] == '_'))
             return false;
     }
     return true;
 }
 
 /* Goes through the rows of a table once. */
-static tc_status look_through(const reporting *r, sqlite3_stmt *rows, wu_spread *spreads, bool binned, tc_err *err)
+static tc_status look_through(const reporting *r, sqlite3_stmt *rows, wu_spread *spreads,
+                              bool binned, tc_err *err)
 {
     bool row = true;
     tc_status st = TC_OK;
     sqlite3_reset(rows);
     while (st == TC_OK && row) {
         st = val_sql_step(r->ds, rows, &row, err);
-        for (int i = 0; st == TC_OK && row && i < sqlite3_column_count(rows) && i < MOST_COLUMNS * 4; i++)
-            if (sqlite3_column_type(rows, i) == SQLITE_INTEGER || sqlite3_column_type(rows, i) == SQLITE_FLOAT)
+        for (int i = 0;
+             st == TC_OK && row && i < sqlite3_column_count(rows) && i < MOST_COLUMNS * 4; i++)
+            if (sqlite3_column_type(rows, i) == SQLITE_INTEGER ||
+                sqlite3_column_type(rows, i) == SQLITE_FLOAT)
                 wu_spread_look(&spreads[i], sqlite3_column_double(rows, i), binned);
     }
     return st;
 }
 
-static tc_status put_spreads(reporting *r, const char *table, sqlite3_stmt *rows, const char *of, tc_err *err)
+static tc_status put_spreads(reporting *r, const char *table, sqlite3_stmt *rows, const char *of,
+                             tc_err *err)
 {
     wu_spread *const spreads = calloc((size_t)MOST_COLUMNS * 4, sizeof *spreads);
-    tc_status st = spreads == NULL ? tc_no_memory(err, table) : look_through(r, rows, spreads, false, err);
+    tc_status st =
+        spreads == NULL ? tc_no_memory(err, table) : look_through(r, rows, spreads, false, err);
     int shown = 0;
     uint64_t n = 0;
     for (int i = 0; st == TC_OK && i < MOST_COLUMNS * 4; i++)
@@ -206,9 +242,13 @@ static tc_status put_spreads(reporting *r, const char *table, sqlite3_stmt *rows
         st = look_through(r, rows, spreads, true, err);
     wu_page_put(&r->page, "<h3>");
     wu_page_text(&r->page, table);
-    wu_page_put(&r->page, "</h3>\n<p class=note>Of %" PRIu64 " rows%s</p>\n<div class=hists>\n", n, of);
-    for (int i = 0; st == TC_OK && i < sqlite3_column_count(rows) && i < MOST_COLUMNS * 4 && shown < MOST_COLUMNS; i++) {
-        if (spreads[i].n < 2 || spreads[i].most <= spreads[i].least || !is_shown(sqlite3_column_name(rows, i)))
+    wu_page_put(&r->page, "</h3>\n<p class=note>Of %" PRIu64 " rows%s</p>\n<div class=hists>\n", n,
+                of);
+    for (int i = 0; st == TC_OK && i < sqlite3_column_count(rows) && i < MOST_COLUMNS * 4 &&
+                    shown < MOST_COLUMNS;
+         i++) {
+        if (spreads[i].n < 2 || spreads[i].most <= spreads[i].least ||
+            !is_shown(sqlite3_column_name(rows, i)))
             continue;
         shown++;
         wu_page_put(&r->page, "<figure class=hist><figcaption>");
@@ -223,12 +263,15 @@ static tc_status put_spreads(reporting *r, const char *table, sqlite3_stmt *rows
 }
 
 /* A condition that takes of a cut table the rows of its first group, and says so; else nothing. */
-static tc_status first_group(const reporting *r, const char *table, char *where, char *said, size_t size, tc_err *err)
+static tc_status first_group(const reporting *r, const char *table, char *where, char *said,
+                             size_t size, tc_err *err)
 {
     sqlite3_stmt *stmt = NULL;
     bool row = false;
     where[0] = said[0] = '\0';
-    tc_status st = val_sql_prepare(r->ds, &stmt, err, "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = %Q || '_groups'", table);
+    tc_status st = val_sql_prepare(
+        r->ds, &stmt, err,
+        "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = %Q || '_groups'", table);
     if (st == TC_OK)
         st = val_sql_step(r->ds, stmt, &row, err);
     sqlite3_finalize(stmt);
@@ -241,9 +284,11 @@ static tc_status first_group(const reporting *r, const char *table, char *where,
         const char *const name = sqlite3_column_name(stmt, i);
         if (name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_")] != '\0')
             continue;
-        snprintf(where + strlen(where), size - strlen(where), "%s \"%s\" = %lld", where[0] == '\0' ? " WHERE" : " AND", name,
+        snprintf(where + strlen(where), size - strlen(where), "%s \"%s\" = %lld",
+                 where[0] == '\0' ? " WHERE" : " AND", name,
                  (long long)sqlite3_column_int64(stmt, i));
-        snprintf(said + strlen(said), size - strlen(said), ", %s %lld", name, (long long)sqlite3_column_int64(stmt, i));
+        snprintf(said + strlen(said), size - strlen(said), ", %s %lld", name,
+                 (long long)sqlite3_column_int64(stmt, i));
     }
     sqlite3_finalize(stmt);
     return st;
@@ -265,7 +310,8 @@ static tc_status put_tables(reporting *r, tc_err *err)
         const char *const name = text_of(names, 0);
         st = first_group(r, name, where, said, sizeof where, err);
         if (st == TC_OK)
-            st = val_sql_prepare(r->ds, &rows, err, "SELECT * FROM \"%w\"%s LIMIT %d", name, where, MOST_ROWS);
+            st = val_sql_prepare(r->ds, &rows, err, "SELECT * FROM \"%w\"%s LIMIT %d", name, where,
+                                 MOST_ROWS);
         if (st == TC_OK)
             st = put_spreads(r, name, rows, said, err);
         sqlite3_finalize(rows);
@@ -275,7 +321,8 @@ static tc_status put_tables(reporting *r, tc_err *err)
     return st;
 }
 
-/* --- pictures of what came last ---------------------------------------------------------------------- */
+/* --- pictures of what came last
+ * ---------------------------------------------------------------------- */
 
 /* A colour for a label; 0 is dark. */
 static void colour_label(uint32_t label, uint8_t rgb[3])
@@ -286,7 +333,8 @@ static void colour_label(uint32_t label, uint8_t rgb[3])
 }
 
 /* Row y of the picture, every step-th value, as colours. */
-static void draw_row(const wu_declared *d, const void *row, uint32_t nx, uint32_t step, double lo, double hi, uint8_t *out)
+static void draw_row(const wu_declared *d, const void *row, uint32_t nx, uint32_t step, double lo,
+                     double hi, uint8_t *out)
 {
     for (uint32_t x = 0; x < nx; x++) {
         const size_t at = (size_t)x * step;
@@ -303,17 +351,21 @@ static void draw_row(const wu_declared *d, const void *row, uint32_t nx, uint32_
 }
 
 /* The picture (of a stack its middle slice), shrunken. */
-static tc_status put_picture(reporting *r, const wu_result_file *file, const wu_declared *d, size_t index, tc_err *err)
+static tc_status put_picture(reporting *r, const wu_result_file *file, const wu_declared *d,
+                             size_t index, tc_err *err)
 {
     const wu_array_info *const info = wu_npz_info(file->npz, index);
-    const uint32_t nx = (uint32_t)info->shape[info->ndim - 1], ny = (uint32_t)info->shape[info->ndim - 2];
+    const uint32_t nx = (uint32_t)info->shape[info->ndim - 1],
+                   ny = (uint32_t)info->shape[info->ndim - 2];
     const uint64_t slice = info->ndim == 3 ? info->shape[0] / 2 : 0;
-    const uint32_t step = 1 + (nx > ny ? nx : ny) / MOST_SIDE, sx = (nx + step - 1) / step, sy = (ny + step - 1) / step;
+    const uint32_t step = 1 + (nx > ny ? nx : ny) / MOST_SIDE, sx = (nx + step - 1) / step,
+                   sy = (ny + step - 1) / step;
     const size_t row_bytes = (size_t)nx * wu_dtype_size(info->dtype, info->width);
     uint8_t *const out = malloc((size_t)sx * sy * 3);
     char *data = NULL;
     double lo = INFINITY, hi = -INFINITY;
-    tc_status st = out == NULL ? tc_no_memory(err, file->path) : wu_npz_load(file->npz, index, (void **)&data, err);
+    tc_status st = out == NULL ? tc_no_memory(err, file->path)
+                               : wu_npz_load(file->npz, index, (void **)&data, err);
     const char *const first = data == NULL ? NULL : data + slice * ny * row_bytes;
     for (size_t i = 0; st == TC_OK && d->role == WU_MAP && i < (size_t)nx * ny; i++) {
         const double value = (double)((const float *)(const void *)first)[i];
@@ -321,9 +373,13 @@ static tc_status put_picture(reporting *r, const wu_result_file *file, const wu_
         hi = isfinite(value) ? fmax(hi, value) : hi;
     }
     for (uint32_t y = 0; st == TC_OK && y < sy; y++)
-        draw_row(d, first + (size_t)y * step * row_bytes, sx, step, lo, hi, out + (size_t)y * sx * 3);
+        draw_row(d, first + (size_t)y * step * row_bytes, sx, step, lo, hi,
+                 out + (size_t)y * sx * 3);
     if (st == TC_OK) {
-        wu_page_put(&r->page, "<figure class=thumb><svg viewBox=\"0 0 %u %u\"><image width=\"%u\" height=\"%u\" href=\"", sx, sy, sx, sy);
+        wu_page_put(&r->page,
+                    "<figure class=thumb><svg viewBox=\"0 0 %u %u\"><image width=\"%u\" "
+                    "height=\"%u\" href=\"",
+                    sx, sy, sx, sy);
         st = wu_page_picture(&r->page, file->path, sx, sy, 3, out, err);
         wu_page_put(&r->page, "\"/></svg></figure>");
     }
@@ -332,21 +388,25 @@ static tc_status put_picture(reporting *r, const wu_result_file *file, const wu_
     return st;
 }
 
-/* The first picture that a kept result has of an item. One that cannot be read is left out: files may have been
- * moved since. */
+/* The first picture that a kept result has of an item. One that cannot be read is left out: files
+ * may have been moved since. */
 static tc_status put_kept(reporting *r, const char *kept, const char *item, tc_err *err)
 {
-    enum { MOST_BYTES = 1 << 28 };
+    enum {
+        MOST_BYTES = 1 << 28
+    };
     wu_result_file file = { 0 };
     tc_status st = TC_OK;
     char *const path = wu_path_in(r->store, kept, "");
     if (path == NULL)
         return tc_no_memory(err, kept);
-    const bool good = os_last_part(kept) == kept && wu_result_file_open(path, NULL, &file, NULL) == TC_OK;
+    const bool good =
+        os_last_part(kept) == kept && wu_result_file_open(path, NULL, &file, NULL) == TC_OK;
     for (size_t i = 0; good && st == TC_OK && i < file.n_declared; i++) {
         size_t index;
         int ok = 1;
-        if (!wu_is_picture(file.declared[i].role) || wu_find_declared(&file, &file.declared[i], item, &index, NULL) != TC_OK)
+        if (!wu_is_picture(file.declared[i].role) ||
+            wu_find_declared(&file, &file.declared[i], item, &index, NULL) != TC_OK)
             continue;
         if (wu_array_bytes(wu_npz_info(file.npz, index), &ok) <= MOST_BYTES && ok)
             st = put_picture(r, &file, &file.declared[i], index, err);
@@ -362,8 +422,11 @@ static tc_status put_newest(reporting *r, tc_err *err)
     wu_page *const page = &r->page;
     sqlite3_stmt *stmt;
     bool row = true;
-    tc_status st = val_sql_prepare(r->ds, &stmt, err, "SELECT items.name, units.name, analysis, stored, kept FROM items JOIN units ON units.id = items.unit "
-                                   "ORDER BY items.id DESC LIMIT %d", MOST_ITEMS);
+    tc_status st = val_sql_prepare(r->ds, &stmt, err,
+                                   "SELECT items.name, units.name, analysis, stored, kept FROM "
+                                   "items JOIN units ON units.id = items.unit "
+                                   "ORDER BY items.id DESC LIMIT %d",
+                                   MOST_ITEMS);
     wu_page_put(page, "<section>\n<h2>Newest items</h2>\n<div class=thumbs>\n");
     while (st == TC_OK && row) {
         st = val_sql_step(r->ds, stmt, &row, err);
@@ -387,7 +450,8 @@ static tc_status put_newest(reporting *r, tc_err *err)
     return st;
 }
 
-/* --- all of it ------------------------------------------------------------------------------------------ */
+/* --- all of it
+ * ------------------------------------------------------------------------------------------ */
 
 static tc_status put_page(reporting *r, tc_err *err)
 {

@@ -11,32 +11,37 @@
 #include "workunits/format/csv.h"
 #include "workunits/format/json_text.h"
 
-enum { BLOCK = 1 << 20 };
+enum {
+    BLOCK = 1 << 20
+};
 
 /* What is to be stored, read before the data set is locked. */
 typedef struct unit {
     const val_delivery *d;
     wu_result_file file;
     wu_tables tables;
-    char workunit[128];        /* the identity: "358765c0-40960"; another unit having that, with its SHA-256 behind */
-    char sha256[TC_SHA256_TEXT]; /* of the work unit's file, which nobody makes collide on purpose; "": unknown */
-    const char *analysis;      /* of result.json */
-    char *parameters;          /* JSON; jansson's */
-    json_t *arrays;            /* name -> [type, shape, CRC-32 and SHA-256 of the data] */
-    const char *checked;       /* against "workunit" or "result" */
-    char kept[160];            /* the copy's name in the folder, or "" */
-    wu_npz_writer *copy;       /* waits for that name; NULL: there is none */
+    char workunit[128]; /* the identity: "358765c0-40960"; another unit having that, with its
+                           SHA-256 behind */
+    char sha256[TC_SHA256_TEXT]; /* of the work unit's file, which nobody makes collide on purpose;
+                                    "": unknown */
+    const char *analysis;        /* of result.json */
+    char *parameters;            /* JSON; jansson's */
+    json_t *arrays;              /* name -> [type, shape, CRC-32 and SHA-256 of the data] */
+    const char *checked;         /* against "workunit" or "result" */
+    char kept[160];              /* the copy's name in the folder, or "" */
+    wu_npz_writer *copy;         /* waits for that name; NULL: there is none */
 } unit;
 
-/* --- a result in short ------------------------------------------------------------------- */
+/* --- a result in short ----------------------------------------------------------------------- */
 
 /* What an array holds, in short. */
 typedef struct digest {
-    uint32_t crc;              /* older data sets know no other */
+    uint32_t crc; /* older data sets know no other */
     char sha256[TC_SHA256_TEXT];
 } digest;
 
-static tc_status digest_of_array(const unit *u, size_t index, unsigned char *block, digest *out, tc_err *err)
+static tc_status digest_of_array(const unit *u, size_t index, unsigned char *block, digest *out,
+                                 tc_err *err)
 {
     wu_npz_stream *stream = NULL;
     tc_status st = wu_npz_stream_open(u->file.npz, index, &stream, err);
@@ -63,7 +68,8 @@ static tc_status digest_of_array(const unit *u, size_t index, unsigned char *blo
 
 static json_t *describe(const wu_array_info *info, const digest *d)
 {
-    static const char *const types[] = { "bool", "uint8", "int32", "int64", "float32", "float64", "text" };
+    static const char *const types[] = { "bool",    "uint8",   "int32", "int64",
+                                         "float32", "float64", "text" };
     json_t *const shape = json_array();
     char text[16];
 
@@ -106,11 +112,14 @@ static tc_status read_unit(unit *u, tc_err *err)
     json = wu_npz_json(u->file.npz);
     of = json_object_get(json, "workunit");
     snprintf(u->workunit, sizeof u->workunit, "%.8s-%" JSON_INTEGER_FORMAT,
-             json_string_value(json_object_get(of, "crc32")), json_integer_value(json_object_get(of, "size")));
+             json_string_value(json_object_get(of, "crc32")),
+             json_integer_value(json_object_get(of, "size")));
     if (u->file.version >= WU_SHA256_VERSION)
-        snprintf(u->sha256, sizeof u->sha256, "%s", json_string_value(json_object_get(of, "sha256")));
+        snprintf(u->sha256, sizeof u->sha256, "%s",
+                 json_string_value(json_object_get(of, "sha256")));
     u->analysis = json_string_value(json_object_get(json, "analysis"));
-    u->parameters = wu_json_text(json_object_get(json, "parameters"), JSON_SORT_KEYS | JSON_COMPACT);
+    u->parameters =
+        wu_json_text(json_object_get(json, "parameters"), JSON_SORT_KEYS | JSON_COMPACT);
     if (u->parameters == NULL)
         return tc_no_memory(err, u->d->result);
     return describe_arrays(u, err);
@@ -159,13 +168,14 @@ static tc_status check(unit *u, tc_err *err)
         if (st == TC_OK)
             st = val_check_form(&of, d->result, d->max_memory, err);
     }
-    if (st == TC_OK && of.job != NULL && of.job->version < WU_SHA256_VERSION && strcmp(u->checked, "workunit") == 0)
+    if (st == TC_OK && of.job != NULL && of.job->version < WU_SHA256_VERSION &&
+        strcmp(u->checked, "workunit") == 0)
         st = digest_of_file(u, err);
     an_unit_free(&of);
     return st;
 }
 
-/* --- the same unit again ------------------------------------------------------------------- */
+/* --- the same unit again --------------------------------------------------------------------- */
 
 /* Whether two descriptions are of the same array: as much as both say. */
 static bool same_array(const json_t *a, const json_t *b)
@@ -186,16 +196,17 @@ static const char *first_difference(const json_t *a, const json_t *b)
     json_t *value;
 
     for (int side = 0; side < 2; side++)
-        json_object_foreach((json_t *)(uintptr_t)both[side], name, value)
-            if (!same_array(value, json_object_get(both[!side], name)) && (first == NULL || strcmp(name, first) < 0))
-                first = name;
+        json_object_foreach((json_t *)(uintptr_t)both[side], name,
+                            value) if (!same_array(value, json_object_get(both[!side], name)) &&
+                                       (first == NULL || strcmp(name, first) < 0)) first = name;
     return first;
 }
 
 /* A row of units as: id, analysis, parameters, arrays, SHA-256 of the work unit or NULL. */
 static tc_status compare(const val_dataset *ds, const unit *u, sqlite3_stmt *row, tc_err *err)
 {
-    const char *const text[] = { (const char *)sqlite3_column_text(row, 1), (const char *)sqlite3_column_text(row, 2),
+    const char *const text[] = { (const char *)sqlite3_column_text(row, 1),
+                                 (const char *)sqlite3_column_text(row, 2),
                                  (const char *)sqlite3_column_text(row, 3) };
     json_t *const arrays = text[2] == NULL ? NULL : wu_json_load(text[2], strlen(text[2]), 0, NULL);
     const char *const name = first_difference(arrays, u->arrays);
@@ -205,13 +216,17 @@ static tc_status compare(const val_dataset *ds, const unit *u, sqlite3_stmt *row
         st = tc_fail(err, TC_TRY_LATER, "%.500s: unit %lld cannot be read", ds->path,
                      (long long)sqlite3_column_int64(row, 0));
     else if (strcmp(text[0], u->analysis) != 0 || strcmp(text[1], u->parameters) != 0)
-        st = tc_fail(err, TC_NO_MATCH, "%.500s: conflict: %s has work unit %s already, as unit %lld with another analysis "
-                     "or other parameters", u->d->result, ds->path, u->workunit,
-                     (long long)sqlite3_column_int64(row, 0));
+        st = tc_fail(
+            err, TC_NO_MATCH,
+            "%.500s: conflict: %s has work unit %s already, as unit %lld with another analysis "
+            "or other parameters",
+            u->d->result, ds->path, u->workunit, (long long)sqlite3_column_int64(row, 0));
     else if (name != NULL)
-        st = tc_fail(err, TC_NO_MATCH, "%.400s: conflict: %.200s has work unit %s already, as unit %lld, and its array "
-                     "%.100s differs; nothing was changed", u->d->result, ds->path, u->workunit,
-                     (long long)sqlite3_column_int64(row, 0), name);
+        st = tc_fail(
+            err, TC_NO_MATCH,
+            "%.400s: conflict: %.200s has work unit %s already, as unit %lld, and its array "
+            "%.100s differs; nothing was changed",
+            u->d->result, ds->path, u->workunit, (long long)sqlite3_column_int64(row, 0), name);
     json_decref(arrays);
     return st;
 }
@@ -229,8 +244,10 @@ static tc_status look_up(const val_dataset *ds, unit *u, int64_t *id, tc_err *er
 {
     sqlite3_stmt *find;
     bool row = false, others = false;
-    tc_status st = val_sql_prepare(ds, &find, err, "SELECT id, analysis, parameters, arrays, sha256 FROM units "
-                                   "WHERE workunit = %Q OR workunit = '%q-%q'", u->workunit, u->workunit, u->sha256);
+    tc_status st = val_sql_prepare(ds, &find, err,
+                                   "SELECT id, analysis, parameters, arrays, sha256 FROM units "
+                                   "WHERE workunit = %Q OR workunit = '%q-%q'",
+                                   u->workunit, u->workunit, u->sha256);
 
     *id = 0;
     if (st == TC_OK)
@@ -245,7 +262,8 @@ static tc_status look_up(const val_dataset *ds, unit *u, int64_t *id, tc_err *er
     }
     sqlite3_finalize(find);
     if (others && *id == 0)
-        snprintf(u->workunit + strlen(u->workunit), sizeof u->workunit - strlen(u->workunit), "-%s", u->sha256);
+        snprintf(u->workunit + strlen(u->workunit), sizeof u->workunit - strlen(u->workunit), "-%s",
+                 u->sha256);
     return st;
 }
 
@@ -254,12 +272,15 @@ static tc_status add_alias(const val_dataset *ds, const unit *u, int64_t id, tc_
 {
     const val_delivery *const d = u->d;
 
-    return val_sql(ds, err, "INSERT OR IGNORE INTO aliases(unit, name, wu_id, result, stored) SELECT id, %Q, %lld, %Q, %Q "
-                   "FROM units WHERE id = %lld AND name != %Q", d->name, (long long)d->wu_id, d->result_name, val_now().text,
-                   (long long)id, d->name);
+    return val_sql(ds, err,
+                   "INSERT OR IGNORE INTO aliases(unit, name, wu_id, result, stored) SELECT id, "
+                   "%Q, %lld, %Q, %Q "
+                   "FROM units WHERE id = %lld AND name != %Q",
+                   d->name, (long long)d->wu_id, d->result_name, val_now().text, (long long)id,
+                   d->name);
 }
 
-/* --- a new unit ------------------------------------------------------------------------------- */
+/* --- a new unit ------------------------------------------------------------------------------ */
 
 /* Another process may be about to store the same unit: it is waited for as for the data set. */
 static tc_status create_copy(const char *path, wu_npz_writer **copy, tc_err *err)
@@ -287,7 +308,8 @@ static tc_status copy_pictures(unit *u, tc_err *err)
         kept = kept || !u->tables.used[i];
     if (!kept)
         return TC_OK;
-    snprintf(u->kept, sizeof u->kept, "%s%s%.16s.npz", u->workunit, u->sha256[0] == '\0' ? "" : "-", u->sha256);
+    snprintf(u->kept, sizeof u->kept, "%s%s%.16s.npz", u->workunit, u->sha256[0] == '\0' ? "" : "-",
+             u->sha256);
     path = wu_path_in(u->d->folder, u->kept, "");
     st = path == NULL ? tc_no_memory(err, u->kept) : wu_make_folder(u->d->folder, err);
     if (st == TC_OK)
@@ -304,12 +326,18 @@ static tc_status insert_unit(const val_dataset *ds, const unit *u, int64_t *id, 
 {
     char *const arrays = wu_json_text(u->arrays, JSON_SORT_KEYS | JSON_COMPACT);
     sqlite3_stmt *insert = NULL;
-    tc_status st = arrays == NULL ? tc_no_memory(err, u->d->result)
-        : val_sql_prepare(ds, &insert, err, "INSERT INTO units(workunit, name, wu_id, result, analysis, parameters, n_items, "
-                          "arrays, checked, kept, program, stored, sha256) VALUES(%Q, %Q, nullif(%lld, 0), %Q, %Q, ?1, "
-                          "%lld, ?2, %Q, nullif(%Q, ''), %Q, %Q, nullif(%Q, ''))", u->workunit, u->d->name,
-                          (long long)u->d->wu_id, u->d->result_name, u->analysis, (long long)u->file.n_items, u->checked, u->kept,
-                          "texcell-assimilate " VERSION, val_now().text, u->sha256);
+    tc_status st =
+        arrays == NULL
+            ? tc_no_memory(err, u->d->result)
+            : val_sql_prepare(
+                  ds, &insert, err,
+                  "INSERT INTO units(workunit, name, wu_id, result, analysis, parameters, n_items, "
+                  "arrays, checked, kept, program, stored, sha256) VALUES(%Q, %Q, nullif(%lld, 0), "
+                  "%Q, %Q, ?1, "
+                  "%lld, ?2, %Q, nullif(%Q, ''), %Q, %Q, nullif(%Q, ''))",
+                  u->workunit, u->d->name, (long long)u->d->wu_id, u->d->result_name, u->analysis,
+                  (long long)u->file.n_items, u->checked, u->kept, "texcell-assimilate " VERSION,
+                  val_now().text, u->sha256);
 
     if (st == TC_OK) {
         sqlite3_bind_text(insert, 1, u->parameters, -1, SQLITE_STATIC);
@@ -322,16 +350,20 @@ static tc_status insert_unit(const val_dataset *ds, const unit *u, int64_t *id, 
     return st;
 }
 
-static tc_status insert_items(const val_dataset *ds, const unit *u, int64_t id, int64_t *first_item, tc_err *err)
+static tc_status insert_items(const val_dataset *ds, const unit *u, int64_t id, int64_t *first_item,
+                              tc_err *err)
 {
     sqlite3_stmt *insert = NULL;
-    tc_status st = val_sql_prepare(ds, &insert, err, "INSERT INTO items(unit, number, name, source) VALUES(?1, ?2, ?3, nullif(?4, ''))");
+    tc_status st = val_sql_prepare(
+        ds, &insert, err,
+        "INSERT INTO items(unit, number, name, source) VALUES(?1, ?2, ?3, nullif(?4, ''))");
 
     for (size_t i = 0; st == TC_OK && i < u->file.n_items; i++) {
         sqlite3_bind_int64(insert, 1, id);
         sqlite3_bind_int64(insert, 2, (int64_t)i);
         sqlite3_bind_text(insert, 3, u->file.item_names[i], -1, SQLITE_STATIC);
-        sqlite3_bind_text(insert, 4, u->file.item_sources != NULL ? u->file.item_sources[i] : "", -1, SQLITE_STATIC);
+        sqlite3_bind_text(insert, 4, u->file.item_sources != NULL ? u->file.item_sources[i] : "",
+                          -1, SQLITE_STATIC);
         st = val_sql_run(ds, insert, err);
         /* Ids grow by one: SQLite gives the largest plus one, and no one else writes now. */
         if (i == 0)

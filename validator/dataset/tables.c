@@ -19,16 +19,16 @@
 typedef struct target {
     const val_dataset *ds;
     const wu_table *table;
-    const wu_declared *cut;    /* of the array that is cut; NULL: the table is not */
-    unsigned n_numbers;        /* axes that become keys */
-    char *name;                /* sqlite3_malloc, as are the others */
-    char *keys;                /* "levels, distance, item": the primary key */
-    char *key_types;           /* "levels INTEGER NOT NULL, ..." */
-    size_t n_columns;          /* of a row, without keys */
+    const wu_declared *cut; /* of the array that is cut; NULL: the table is not */
+    unsigned n_numbers;     /* axes that become keys */
+    char *name;             /* sqlite3_malloc, as are the others */
+    char *keys;             /* "levels, distance, item": the primary key */
+    char *key_types;        /* "levels INTEGER NOT NULL, ..." */
+    size_t n_columns;       /* of a row, without keys */
     sqlite3_stmt *insert;
 } target;
 
-/* --- columns and statements ----------------------------------------------------------- */
+/* --- columns and statements ------------------------------------------------------------------ */
 
 unsigned val_cut_axes(const wu_table *table)
 {
@@ -76,16 +76,21 @@ static char *key_list(const target *t, const char *type)
     return sqlite3_str_finish(text);
 }
 
-static tc_status open_target(const val_dataset *ds, const char *analysis, const wu_table *table, target *t, tc_err *err)
+static tc_status open_target(const val_dataset *ds, const char *analysis, const wu_table *table,
+                             target *t, tc_err *err)
 {
-    *t = (target){ .ds = ds, .table = table, .n_numbers = val_cut_axes(table), .n_columns = table->n_columns };
+    *t = (target){
+        .ds = ds, .table = table, .n_numbers = val_cut_axes(table), .n_columns = table->n_columns
+    };
     t->cut = t->n_numbers > 0 ? table->arrays[0].declared : NULL;
     for (unsigned i = 0; i < t->n_numbers; i++)
         t->n_columns /= t->cut->axes[i].n;
     t->name = sqlite3_mprintf("%s_%s", analysis, table->name);
     t->keys = key_list(t, "");
     t->key_types = key_list(t, " INTEGER NOT NULL");
-    return t->name == NULL || t->keys == NULL || t->key_types == NULL ? tc_no_memory(err, table->name) : TC_OK;
+    return t->name == NULL || t->keys == NULL || t->key_types == NULL
+               ? tc_no_memory(err, table->name)
+               : TC_OK;
 }
 
 static void close_target(target *t)
@@ -119,8 +124,10 @@ static tc_status make_ready(const target *t, bool *changed, tc_err *err)
     sqlite3_stmt *has = NULL;
     char title[WU_TITLE_MAX];
     bool row = false;
-    tc_status st = val_sql_prepare(t->ds, &has, err, "SELECT 1 FROM pragma_table_info(%Q) WHERE ?1 IS NULL OR "
-                                   "name = ?1 COLLATE NOCASE", t->name);
+    tc_status st = val_sql_prepare(t->ds, &has, err,
+                                   "SELECT 1 FROM pragma_table_info(%Q) WHERE ?1 IS NULL OR "
+                                   "name = ?1 COLLATE NOCASE",
+                                   t->name);
 
     if (st == TC_OK)
         st = val_sql_step(t->ds, has, &row, err);
@@ -137,7 +144,8 @@ static tc_status make_ready(const target *t, bool *changed, tc_err *err)
         sqlite3_reset(has);
         if (st == TC_OK && !row) {
             *changed = true;
-            st = val_sql(t->ds, err, "ALTER TABLE \"%w\" ADD COLUMN \"%w\" %s", t->name, title, column_type(t, i));
+            st = val_sql(t->ds, err, "ALTER TABLE \"%w\" ADD COLUMN \"%w\" %s", t->name, title,
+                         column_type(t, i));
         }
     }
     sqlite3_finalize(has);
@@ -161,22 +169,40 @@ static tc_status prepare_insert(target *t, tc_err *err)
     return val_sql_query(t->ds, sql, &t->insert, err);
 }
 
-/* --- values ------------------------------------------------------------------------------ */
+/* --- values ---------------------------------------------------------------------------------- */
 
 /* NaN becomes NULL: SQLite has no other. */
-static tc_status bind_value(const target *t, int at, const wu_array_info *info, const void *p, tc_err *err)
+static tc_status bind_value(const target *t, int at, const wu_array_info *info, const void *p,
+                            tc_err *err)
 {
-    union { int32_t i32; int64_t i64; float f32; double f64; } v;
+    union {
+        int32_t i32;
+        int64_t i64;
+        float f32;
+        double f64;
+    } v;
     char text[WU_CELL_MAX];
     int code = SQLITE_OK;
 
     switch (info->dtype) {
     case WU_BOOL:
     case WU_U8: code = sqlite3_bind_int(t->insert, at, *(const uint8_t *)p); break;
-    case WU_I32: memcpy(&v.i32, p, sizeof v.i32); code = sqlite3_bind_int(t->insert, at, v.i32); break;
-    case WU_I64: memcpy(&v.i64, p, sizeof v.i64); code = sqlite3_bind_int64(t->insert, at, v.i64); break;
-    case WU_F32: memcpy(&v.f32, p, sizeof v.f32); code = sqlite3_bind_double(t->insert, at, (double)v.f32); break;
-    case WU_F64: memcpy(&v.f64, p, sizeof v.f64); code = sqlite3_bind_double(t->insert, at, v.f64); break;
+    case WU_I32:
+        memcpy(&v.i32, p, sizeof v.i32);
+        code = sqlite3_bind_int(t->insert, at, v.i32);
+        break;
+    case WU_I64:
+        memcpy(&v.i64, p, sizeof v.i64);
+        code = sqlite3_bind_int64(t->insert, at, v.i64);
+        break;
+    case WU_F32:
+        memcpy(&v.f32, p, sizeof v.f32);
+        code = sqlite3_bind_double(t->insert, at, (double)v.f32);
+        break;
+    case WU_F64:
+        memcpy(&v.f64, p, sizeof v.f64);
+        code = sqlite3_bind_double(t->insert, at, v.f64);
+        break;
     case WU_STR:
         wu_value_text(info, p, text);
         code = sqlite3_bind_text(t->insert, at, text, -1, SQLITE_TRANSIENT);
@@ -195,7 +221,8 @@ static void bind_numbers(const target *t, sqlite3_stmt *stmt, size_t part)
 }
 
 /* The row at hand, cut or whole; n: its number within its item. */
-static tc_status insert_row(const target *t, wu_cursor *cursor, int64_t item, int64_t n, tc_err *err)
+static tc_status insert_row(const target *t, wu_cursor *cursor, int64_t item, int64_t n,
+                            tc_err *err)
 {
     tc_status st = TC_OK;
 
@@ -218,7 +245,8 @@ static tc_status insert_row(const target *t, wu_cursor *cursor, int64_t item, in
     return st;
 }
 
-static tc_status insert_rows(const target *t, const wu_result_file *file, int64_t first_item, tc_err *err)
+static tc_status insert_rows(const target *t, const wu_result_file *file, int64_t first_item,
+                             tc_err *err)
 {
     wu_cursor cursor;
     bool more = true;
@@ -231,8 +259,9 @@ static tc_status insert_rows(const target *t, const wu_result_file *file, int64_
         if (st != TC_OK || !more)
             break;
         if (cursor.item < item)
-            st = tc_fail(err, TC_BAD_INPUT, "%s: %s: row %" PRIu64 " is of item %zu: they are not in order", file->path,
-                         t->table->arrays[0].info->name, cursor.row, cursor.item);
+            st = tc_fail(err, TC_BAD_INPUT,
+                         "%s: %s: row %" PRIu64 " is of item %zu: they are not in order",
+                         file->path, t->table->arrays[0].info->name, cursor.row, cursor.item);
         n = cursor.item == item ? n + 1 : 1;
         item = cursor.item;
         if (st == TC_OK)
@@ -247,13 +276,16 @@ static tc_status record_numbers(const target *t, bool *changed, tc_err *err)
 {
     sqlite3_stmt *insert = NULL;
     /* The keys without the item. */
-    const int length = (int)(strlen(t->keys) - strlen(", item")), typed = (int)(strlen(t->key_types) -
-                                                                                strlen(", item INTEGER NOT NULL"));
-    tc_status st = val_sql(t->ds, err, "CREATE TABLE IF NOT EXISTS \"%w_groups\"(%.*s, PRIMARY KEY(%.*s)) WITHOUT ROWID",
-                           t->name, typed, t->key_types, length, t->keys);
+    const int length = (int)(strlen(t->keys) - strlen(", item")),
+              typed = (int)(strlen(t->key_types) - strlen(", item INTEGER NOT NULL"));
+    tc_status st =
+        val_sql(t->ds, err,
+                "CREATE TABLE IF NOT EXISTS \"%w_groups\"(%.*s, PRIMARY KEY(%.*s)) WITHOUT ROWID",
+                t->name, typed, t->key_types, length, t->keys);
 
     if (st == TC_OK)
-        st = val_sql_prepare(t->ds, &insert, err, "INSERT OR IGNORE INTO \"%w_groups\" VALUES(?%.*s)", t->name,
+        st = val_sql_prepare(t->ds, &insert, err,
+                             "INSERT OR IGNORE INTO \"%w_groups\" VALUES(?%.*s)", t->name,
                              2 * (int)(t->n_numbers - 1), ",?,?,?,?,?");
     for (size_t part = 0; st == TC_OK && part < t->table->n_columns / t->n_columns; part++) {
         bind_numbers(t, insert, part);
@@ -264,8 +296,9 @@ static tc_status record_numbers(const target *t, bool *changed, tc_err *err)
     return st;
 }
 
-static tc_status store_table(const val_dataset *ds, const wu_result_file *file, const wu_table *table,
-                             const char *analysis, int64_t first_item, tc_err *err)
+static tc_status store_table(const val_dataset *ds, const wu_result_file *file,
+                             const wu_table *table, const char *analysis, int64_t first_item,
+                             tc_err *err)
 {
     target t;
     bool changed = false;
@@ -285,8 +318,9 @@ static tc_status store_table(const val_dataset *ds, const wu_result_file *file, 
     return st;
 }
 
-tc_status val_store_tables(const val_dataset *ds, const wu_result_file *file, const wu_tables *tables,
-                           const char *analysis, int64_t first_item, tc_err *err)
+tc_status val_store_tables(const val_dataset *ds, const wu_result_file *file,
+                           const wu_tables *tables, const char *analysis, int64_t first_item,
+                           tc_err *err)
 {
     tc_status st = TC_OK;
 

@@ -13,18 +13,20 @@ typedef struct reading {
     const char *path;
     wu_result_file file;
     const json_t *json;
-    const wu_declared *picture;    /* NULL: none is declared */
+    const wu_declared *picture; /* NULL: none is declared */
     bool stacks;
 } reading;
 
 static tc_status bad_key(const reading *in, const char *key, tc_err *err)
 {
-    return tc_fail(err, TC_BAD_INPUT, "%s: %s: \"%s\" is not as it should be", in->path, WU_RESULT_JSON, key);
+    return tc_fail(err, TC_BAD_INPUT, "%s: %s: \"%s\" is not as it should be", in->path,
+                   WU_RESULT_JSON, key);
 }
 
 static tc_status read_identity(const reading *in, wu_job *job, tc_err *err)
 {
-    const json_t *const of = json_object_get(in->json, "workunit"), *const size = json_object_get(of, "size");
+    const json_t *const of = json_object_get(in->json, "workunit"), *const size =
+                                                                        json_object_get(of, "size");
     const char *const crc = json_string_value(json_object_get(of, "crc32"));
     const char *const sha256 = json_string_value(json_object_get(of, "sha256"));
     static const char digits[] = "0123456789abcdef";
@@ -33,7 +35,8 @@ static tc_status read_identity(const reading *in, wu_job *job, tc_err *err)
         json_integer_value(size) < 0)
         return bad_key(in, "workunit", err);
     if (in->file.version >= WU_SHA256_VERSION) {
-        if (sha256 == NULL || strlen(sha256) != TC_SHA256_TEXT - 1 || strspn(sha256, digits) != TC_SHA256_TEXT - 1)
+        if (sha256 == NULL || strlen(sha256) != TC_SHA256_TEXT - 1 ||
+            strspn(sha256, digits) != TC_SHA256_TEXT - 1)
             return bad_key(in, "workunit", err);
         memcpy(job->file_sha256, sha256, TC_SHA256_TEXT);
     }
@@ -52,14 +55,16 @@ static void find_signs(reading *in)
 
         if (in->picture == NULL && wu_is_picture(d->role))
             in->picture = d;
-        in->stacks = in->stacks || (d->n_axes == 1 && d->axes[0].words != NULL && strcmp(d->axes[0].words[0], "z") == 0);
+        in->stacks = in->stacks || (d->n_axes == 1 && d->axes[0].words != NULL &&
+                                    strcmp(d->axes[0].words[0], "z") == 0);
     }
 }
 
 /* As wu_add_item_names writes it. */
 static void take_spacing(const reading *in, wu_item *item, size_t number)
 {
-    const double *const um = in->file.item_spacing == NULL ? NULL : in->file.item_spacing + 3 * number;
+    const double *const um =
+        in->file.item_spacing == NULL ? NULL : in->file.item_spacing + 3 * number;
 
     item->has_spacing = um != NULL && um[0] > 0 && um[1] > 0 && um[2] > 0;
     item->has_pixel = um != NULL && !(um[0] > 0) && um[1] > 0 && um[2] > 0;
@@ -75,9 +80,17 @@ static void find_size(const reading *in, wu_item *item, size_t number)
 {
     size_t index;
 
-    *item = (wu_item){ .name = item->name, .source = item->source, .is_stack = in->stacks, .nx = WU_MAX_SIDE, .ny = WU_MAX_SIDE,
-                       .nz = in->stacks ? WU_MAX_SIDE : 1, .bits = 16, .channels = 1, .spacing = { 1, 1, 1 } };
-    if (in->picture != NULL && wu_find_declared(&in->file, in->picture, item->name, &index, NULL) == TC_OK) {
+    *item = (wu_item){ .name = item->name,
+                       .source = item->source,
+                       .is_stack = in->stacks,
+                       .nx = WU_MAX_SIDE,
+                       .ny = WU_MAX_SIDE,
+                       .nz = in->stacks ? WU_MAX_SIDE : 1,
+                       .bits = 16,
+                       .channels = 1,
+                       .spacing = { 1, 1, 1 } };
+    if (in->picture != NULL &&
+        wu_find_declared(&in->file, in->picture, item->name, &index, NULL) == TC_OK) {
         const wu_array_info *const info = wu_npz_info(in->file.npz, index);
 
         item->is_stack = info->ndim == 3;
@@ -114,7 +127,8 @@ static tc_status read_items(const reading *in, wu_job *job, tc_err *err)
 
         if (json_object_get(seen, name) != NULL)
             st = bad_key(in, "items", err);
-        else if ((item->name = strdup(name)) == NULL || !copy_source(in, item, job->n_items) || json_object_set_new(seen, name, json_true()) != 0)
+        else if ((item->name = strdup(name)) == NULL || !copy_source(in, item, job->n_items) ||
+                 json_object_set_new(seen, name, json_true()) != 0)
             st = tc_no_memory(err, in->path);
         else
             find_size(in, item, job->n_items);
@@ -134,7 +148,8 @@ static tc_status read_all(const reading *in, an_unit *out, tc_err *err)
         return st;
     out->analysis = analysis == NULL ? NULL : an_find(analysis);
     if (out->analysis == NULL)
-        return tc_fail(err, TC_BAD_INPUT, "%s: %s: \"analysis\" is none that is known to this version", in->path,
+        return tc_fail(err, TC_BAD_INPUT,
+                       "%s: %s: \"analysis\" is none that is known to this version", in->path,
                        WU_RESULT_JSON);
     if (!json_is_object(parameters))
         return bad_key(in, "parameters", err);
@@ -149,7 +164,8 @@ static tc_status read_all(const reading *in, an_unit *out, tc_err *err)
 tc_status val_unit_of_result(const char *result, an_unit *out, tc_err *err)
 {
     reading in = { .path = result };
-    tc_status st = wu_result_file_open(result, &(wu_npz_limits){ .canonical = true }, &in.file, err);
+    tc_status st =
+        wu_result_file_open(result, &(wu_npz_limits){ .canonical = true }, &in.file, err);
 
     *out = (an_unit){ .job = st == TC_OK ? calloc(1, sizeof *out->job) : NULL };
     if (st == TC_OK && out->job == NULL)

@@ -9,21 +9,25 @@
 
 /* Columns of a wide view, below SQLite's 2,000, and the most tables that are joined for
  * them, below its 64. */
-enum { WIDE_COLUMNS = 1990, WIDE_JOINS = 25 };
+enum {
+    WIDE_COLUMNS = 1990,
+    WIDE_JOINS = 25
+};
 
 /* A table of the data set, and what its rows and columns are. */
 typedef struct cut_table {
     const val_dataset *ds;
     const char *analysis;
-    const wu_declared *declared;   /* the first n_keys axes are keys, the others words */
+    const wu_declared *declared; /* the first n_keys axes are keys, the others words */
     unsigned n_keys;
-    char *name, *base;             /* ANALYSIS_TABLE; with which views are named (sqlite3_malloc) */
-    int64_t joined;                /* values of the last key that one wide view has room for */
+    char *name, *base; /* ANALYSIS_TABLE; with which views are named (sqlite3_malloc) */
+    int64_t joined;    /* values of the last key that one wide view has room for */
 } cut_table;
 
 char *val_view_base(const char *analysis, const char *table)
 {
-    return strcmp(table, "features") == 0 ? sqlite3_mprintf("%s", analysis) : sqlite3_mprintf("%s_%s", analysis, table);
+    return strcmp(table, "features") == 0 ? sqlite3_mprintf("%s", analysis)
+                                          : sqlite3_mprintf("%s_%s", analysis, table);
 }
 
 static tc_status drop_views(const cut_table *t, tc_err *err)
@@ -31,8 +35,10 @@ static tc_status drop_views(const cut_table *t, tc_err *err)
     sqlite3_stmt *names;
     sqlite3_str *const sql = sqlite3_str_new(t->ds->db);
     bool row = true;
-    tc_status st = val_sql_prepare(t->ds, &names, err, "SELECT name FROM sqlite_schema WHERE type = 'view' AND "
-                                   "(name = '%q_long' OR name GLOB '%q_wide*')", t->base, t->base);
+    tc_status st = val_sql_prepare(t->ds, &names, err,
+                                   "SELECT name FROM sqlite_schema WHERE type = 'view' AND "
+                                   "(name = '%q_long' OR name GLOB '%q_wide*')",
+                                   t->base, t->base);
 
     while (st == TC_OK && row) {
         st = val_sql_step(t->ds, names, &row, err);
@@ -49,7 +55,9 @@ static tc_status drop_views(const cut_table *t, tc_err *err)
 /* The columns of the table but its keys. */
 static tc_status columns_of(const cut_table *t, sqlite3_stmt **out, tc_err *err)
 {
-    return val_sql_prepare(t->ds, out, err, "SELECT name FROM pragma_table_info(%Q) WHERE pk = 0 ORDER BY cid", t->name);
+    return val_sql_prepare(t->ds, out, err,
+                           "SELECT name FROM pragma_table_info(%Q) WHERE pk = 0 ORDER BY cid",
+                           t->name);
 }
 
 /* Of the names of columns only the first word has any underscores (val_cut_axes). */
@@ -107,7 +115,7 @@ static tc_status make_long(const cut_table *t, tc_err *err)
     return st;
 }
 
-/* --- wide views --------------------------------------------------------------------------- */
+/* --- wide views ------------------------------------------------------------------------------ */
 
 static const char *key_name(const cut_table *t, unsigned i)
 {
@@ -117,21 +125,24 @@ static const char *key_name(const cut_table *t, unsigned i)
 /* "_L64", as a title has it. */
 static void append_key(const cut_table *t, unsigned i, int64_t value, sqlite3_str *text)
 {
-    sqlite3_str_appendf(text, "_%s%0*lld", t->declared->axes[i].prefix, (int)t->declared->axes[i].digits, value);
+    sqlite3_str_appendf(text, "_%s%0*lld", t->declared->axes[i].prefix,
+                        (int)t->declared->axes[i].digits, value);
 }
 
 /* The columns for a row of the table of groups, and the join that gives them; joins are told
  * apart by the last key. SQLite leaves out those whose columns are not asked for. */
-static tc_status add_group(const cut_table *t, sqlite3_stmt *group, sqlite3_stmt *names, sqlite3_str *columns,
-                           sqlite3_str *joins, tc_err *err)
+static tc_status add_group(const cut_table *t, sqlite3_stmt *group, sqlite3_stmt *names,
+                           sqlite3_str *columns, sqlite3_str *joins, tc_err *err)
 {
     const int64_t last = sqlite3_column_int64(group, (int)t->n_keys - 1);
     bool row = true;
     tc_status st = TC_OK;
 
-    sqlite3_str_appendf(joins, " LEFT JOIN \"%w\" k%lld ON k%lld.item = items.id", t->name, last, last);
+    sqlite3_str_appendf(joins, " LEFT JOIN \"%w\" k%lld ON k%lld.item = items.id", t->name, last,
+                        last);
     for (unsigned i = 0; i < t->n_keys; i++)
-        sqlite3_str_appendf(joins, " AND k%lld.\"%w\" = %lld", last, key_name(t, i), sqlite3_column_int64(group, (int)i));
+        sqlite3_str_appendf(joins, " AND k%lld.\"%w\" = %lld", last, key_name(t, i),
+                            sqlite3_column_int64(group, (int)i));
     while (st == TC_OK && row) {
         const char *name;
 
@@ -152,7 +163,8 @@ static tc_status add_group(const cut_table *t, sqlite3_stmt *group, sqlite3_stmt
 /* A view for the rows of the table of groups in which all keys but the last are the same, and
  * the last is in the same block of `joined` values: glcm_wide_L64 has distances 1 to 25,
  * glcm_wide_L64_d26 those to 50. *more: `group` is then the first row of the next. */
-static tc_status make_wide(const cut_table *t, sqlite3_stmt *group, sqlite3_stmt *names, bool *more, tc_err *err)
+static tc_status make_wide(const cut_table *t, sqlite3_stmt *group, sqlite3_stmt *names, bool *more,
+                           tc_err *err)
 {
     const int last = (int)t->n_keys - 1;
     const int64_t block = (sqlite3_column_int64(group, last) - 1) / t->joined;
@@ -178,8 +190,9 @@ static tc_status make_wide(const cut_table *t, sqlite3_stmt *group, sqlite3_stmt
             same = sqlite3_column_int64(group, i) == key[i];
     }
     text = sqlite3_str_finish(joins);
-    sqlite3_str_appendf(sql, " FROM units JOIN items ON items.unit = units.id%s WHERE units.analysis = %Q",
-                        text != NULL ? text : "", t->analysis);
+    sqlite3_str_appendf(
+        sql, " FROM units JOIN items ON items.unit = units.id%s WHERE units.analysis = %Q",
+        text != NULL ? text : "", t->analysis);
     if (st == TC_OK && text == NULL)
         st = tc_no_memory(err, "a view");
     sqlite3_free(text);
@@ -195,13 +208,13 @@ static tc_status make_all_wide(cut_table *t, tc_err *err)
     bool more = true;
     tc_status st = columns_of(t, &names, err);
 
-    for (t->joined = 0; st == TC_OK && more; t->joined += more)    /* counts the columns first */
+    for (t->joined = 0; st == TC_OK && more; t->joined += more) /* counts the columns first */
         st = val_sql_step(t->ds, names, &more, err);
     t->joined = t->joined > WIDE_COLUMNS ? 1 : WIDE_COLUMNS / (t->joined > 0 ? t->joined : 1);
     t->joined = t->joined < WIDE_JOINS ? t->joined : WIDE_JOINS;
     if (st == TC_OK)
-        st = val_sql_prepare(t->ds, &groups, err, "SELECT * FROM \"%w_groups\" ORDER BY %.*s", t->name,
-                             (int)(2 * t->n_keys - 1), "1,2,3,4,5,6");
+        st = val_sql_prepare(t->ds, &groups, err, "SELECT * FROM \"%w_groups\" ORDER BY %.*s",
+                             t->name, (int)(2 * t->n_keys - 1), "1,2,3,4,5,6");
     sqlite3_reset(names);
     if (st == TC_OK)
         st = val_sql_step(t->ds, groups, &more, err);
@@ -212,11 +225,17 @@ static tc_status make_all_wide(cut_table *t, tc_err *err)
     return st;
 }
 
-tc_status val_make_views(const val_dataset *ds, const char *analysis, const wu_table *table, tc_err *err)
+tc_status val_make_views(const val_dataset *ds, const char *analysis, const wu_table *table,
+                         tc_err *err)
 {
-    cut_table t = { .ds = ds, .analysis = analysis, .declared = table->arrays[0].declared, .n_keys = val_cut_axes(table),
-                    .name = sqlite3_mprintf("%s_%s", analysis, table->name), .base = val_view_base(analysis, table->name) };
-    tc_status st = t.name == NULL || t.base == NULL ? tc_no_memory(err, "a view") : drop_views(&t, err);
+    cut_table t = { .ds = ds,
+                    .analysis = analysis,
+                    .declared = table->arrays[0].declared,
+                    .n_keys = val_cut_axes(table),
+                    .name = sqlite3_mprintf("%s_%s", analysis, table->name),
+                    .base = val_view_base(analysis, table->name) };
+    tc_status st =
+        t.name == NULL || t.base == NULL ? tc_no_memory(err, "a view") : drop_views(&t, err);
 
     if (st == TC_OK)
         st = make_long(&t, err);

@@ -1,7 +1,7 @@
 /*
- * What script_validator does, by one process for many results: the scripts of --init_script and --compare_script
- * are started once, with --many, and asked a line for each result, or two (texcell-validate --help). Linked with
- * BOINC's validator by texcell_validator.mk.
+ * What script_validator does, by one process for many results: the scripts of --init_script and
+ * --compare_script are started once, with --many, and asked a line for each result, or two
+ * (texcell-validate --help). Linked with BOINC's validator by texcell_validator.mk.
  */
 #include <csignal>
 #include <cstdio>
@@ -20,31 +20,37 @@
 #include <validate_util2.h>
 #include <validator.h>
 
-namespace {
+namespace
+{
 
-class Script {
-public:
+class Script
+{
+  public:
     bool set(const char *name)
     {
         path = std::string("../bin/") + name;
         return start();
     }
 
-    bool is_set() const { return !path.empty(); }
+    bool is_set() const
+    {
+        return !path.empty();
+    }
 
-    // The exit code for these files. A script that has ended, which it never should, is started once more.
+    // The exit code for these files. A script that has ended, which it never should, is started
+    // once more.
     int ask(const std::string &files)
     {
         int code = 0;
 
         if (!answered(files, code) && !(start() && answered(files, code))) {
             log_messages.printf(MSG_CRITICAL, "%s does not answer\n", path.c_str());
-            exit(1);        // nothing was decided; bin/start --cron starts the validator again
+            exit(1); // nothing was decided; bin/start --cron starts the validator again
         }
         return code;
     }
 
-private:
+  private:
     std::string path;
     pid_t child = -1;
     FILE *to = NULL, *from = NULL;
@@ -81,15 +87,16 @@ private:
     {
         char line[32];
 
-        return fprintf(to, "%s\n", files.c_str()) > 0 && fflush(to) == 0 && fgets(line, sizeof line, from) != NULL &&
-               sscanf(line, "%d", &code) == 1;
+        return fprintf(to, "%s\n", files.c_str()) > 0 && fflush(to) == 0 &&
+               fgets(line, sizeof line, from) != NULL && sscanf(line, "%d", &code) == 1;
     }
 };
 
 Script init, compare;
 
-// Whatever is written of a unit is there, or nothing: BOINC's validator gives hosts and users their credit before it
-// notes that a result is valid, and gave it twice when it was killed in between. It also waits for the disk once.
+// Whatever is written of a unit is there, or nothing: BOINC's validator gives hosts and users their
+// credit before it notes that a result is valid, and gave it twice when it was killed in between.
+// It also waits for the disk once.
 bool begun = false;
 
 void begin()
@@ -116,9 +123,10 @@ int add_file(const RESULT &result, std::string &files)
     return files.find('\n') == std::string::npos ? 0 : -1;
 }
 
-}
+} // namespace
 
-// The last that is written of a unit; the linker puts it in the place of BOINC's, for BOINC's validator alone.
+// The last that is written of a unit; the linker puts it in the place of BOINC's, for BOINC's
+// validator alone.
 #define UPDATE _ZN21DB_VALIDATOR_ITEM_SET15update_workunitER8WORKUNIT
 #define JOIN(a, b) a##b
 #define NAMED(a, b) JOIN(a, b)
@@ -131,8 +139,9 @@ extern "C" int NAMED(__wrap_, UPDATE)(DB_VALIDATOR_ITEM_SET *set, WORKUNIT &unit
     if (retval == 0 && begun)
         retval = boinc_db.commit_transaction();
     if (retval != 0) {
-        log_messages.printf(MSG_CRITICAL, "[WU#%lu] cannot be written: %d\n", (unsigned long)unit.id, retval);
-        exit(1);        // with it all of the unit
+        log_messages.printf(MSG_CRITICAL, "[WU#%lu] cannot be written: %d\n",
+                            (unsigned long)unit.id, retval);
+        exit(1); // with it all of the unit
     }
     begun = false;
     return 0;
@@ -153,8 +162,9 @@ int validate_handler_init(int argc, char **argv)
 
 void validate_handler_usage()
 {
-    fprintf(stderr, "    --init_script NAME         in bin/, for texcell-validate script-init --many\n"
-                    "    --compare_script NAME      in bin/, for texcell-validate script-compare --many\n");
+    fprintf(stderr,
+            "    --init_script NAME         in bin/, for texcell-validate script-init --many\n"
+            "    --compare_script NAME      in bin/, for texcell-validate script-compare --many\n");
 }
 
 int init_result(const RESULT &result, void *&)
@@ -162,14 +172,16 @@ int init_result(const RESULT &result, void *&)
     std::string files;
 
     begin();
-    // BOINC's remote job submission knows no credit: as texcell-submit has it, 200 for a day of 1 GFLOPS.
+    // BOINC's remote job submission knows no credit: as texcell-submit has it, 200 for a day of 1
+    // GFLOPS.
     if (g_wup != NULL && g_wup->canonical_credit == 0)
         g_wup->canonical_credit = g_wup->rsc_fpops_est * 200 / 86400e9;
     const int retval = add_file(result, files);
     const int code = retval != 0 ? 0 : init.ask(files);
 
     if (code != 0)
-        log_messages.printf(MSG_NORMAL, "[RESULT#%lu %s] init script: %d\n", (unsigned long)result.id, result.name, code);
+        log_messages.printf(MSG_NORMAL, "[RESULT#%lu %s] init script: %d\n",
+                            (unsigned long)result.id, result.name, code);
     return retval != 0 ? retval : code == 0 || code == VAL_RESULT_TRANSIENT_ERROR ? code : -1;
 }
 

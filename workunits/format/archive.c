@@ -18,31 +18,35 @@
 
 enum {
     CHUNK = 1 << 16,
-    FLAG_ENCRYPTED = 0x0001, FLAG_DESCRIPTOR = 0x0008, FLAG_STRONG_ENCRYPTION = 0x0040, FLAG_MASKED_DIRECTORY = 0x2000,
-    PLAIN_VERSION = 20,          /* needed to unpack what texcell writes */
-    LOCAL_HEADER = 30,           /* bytes before a member's data, without name and extra field */
-    ENTRY = 46,                  /* bytes of an entry in the list, without name, extra field and comment */
-    SHARED = 26,                 /* bytes that both have: from 4 on in the first, from 6 on in the second */
-    END_RECORD = 22,             /* without the comment */
-    END64 = 56, LOCATOR = 20,    /* in front of it, for many members */
+    FLAG_ENCRYPTED = 0x0001,
+    FLAG_DESCRIPTOR = 0x0008,
+    FLAG_STRONG_ENCRYPTION = 0x0040,
+    FLAG_MASKED_DIRECTORY = 0x2000,
+    PLAIN_VERSION = 20, /* needed to unpack what texcell writes */
+    LOCAL_HEADER = 30,  /* bytes before a member's data, without name and extra field */
+    ENTRY = 46,         /* bytes of an entry in the list, without name, extra field and comment */
+    SHARED = 26,        /* bytes that both have: from 4 on in the first, from 6 on in the second */
+    END_RECORD = 22,    /* without the comment */
+    END64 = 56,
+    LOCATOR = 20, /* in front of it, for many members */
     MAX_COMMENT = 0xffff,
-    COUNT_UNKNOWN = 0xffff       /* this count stands for any larger one */
+    COUNT_UNKNOWN = 0xffff /* this count stands for any larger one */
 };
 
 struct wu_unzip {
     const wu_archive *archive;
-    const tc_poll *poll;     /* asked with every read */
+    const tc_poll *poll; /* asked with every read */
     z_stream z;
     bool in_member;
-    size_t index;            /* of the member being read */
-    uint64_t done;           /* bytes of it unpacked so far */
-    uint64_t taken;          /* of its packed bytes read so far */
-    bool ended;              /* the deflate stream has */
-    uint32_t crc;            /* of the bytes unpacked so far */
+    size_t index;   /* of the member being read */
+    uint64_t done;  /* bytes of it unpacked so far */
+    uint64_t taken; /* of its packed bytes read so far */
+    bool ended;     /* the deflate stream has */
+    uint32_t crc;   /* of the bytes unpacked so far */
     unsigned char packed[CHUNK];
 };
 
-/* --- the file as a whole ------------------------------------------------------- */
+/* --- the file as a whole --------------------------------------------------------------------- */
 
 static tc_status changed(const wu_archive *a, tc_err *err)
 {
@@ -58,7 +62,8 @@ static tc_status read_at(const wu_archive *a, uint64_t at, void *buf, size_t n, 
 }
 
 /* Of bytes [from, to) of the file, and of those before; sha256 may be NULL. */
-static tc_status crc_more(const wu_archive *a, uint64_t from, uint64_t to, uint32_t *crc, tc_sha256 *sha256, tc_err *err)
+static tc_status crc_more(const wu_archive *a, uint64_t from, uint64_t to, uint32_t *crc,
+                          tc_sha256 *sha256, tc_err *err)
 {
     unsigned char *const buf = malloc(CHUNK);
     tc_status st = buf == NULL ? tc_no_memory(err, "a read buffer") : TC_OK;
@@ -82,7 +87,7 @@ tc_status wu_archive_crc_of_read(const wu_archive *a, uint32_t *crc, tc_err *err
     for (size_t i = 0; st == TC_OK && i < a->n; i++) {
         const wu_member *const m = &a->members[i];
         if (m->is_folder || m->is_deflated || m->packed > INT32_MAX || m->data < at)
-            continue;          /* read as what stands between the others */
+            continue; /* read as what stands between the others */
         st = crc_more(a, at, m->data, crc, NULL, err);
         *crc = (uint32_t)crc32_combine(*crc, m->crc, (z_off_t)m->packed);
         at = m->data + m->packed;
@@ -90,7 +95,8 @@ tc_status wu_archive_crc_of_read(const wu_archive *a, uint32_t *crc, tc_err *err
     return st == TC_OK ? crc_more(a, at, a->file_size, crc, NULL, err) : st;
 }
 
-tc_status wu_archive_digest(const wu_archive *a, uint32_t *crc, char sha256[TC_SHA256_TEXT], tc_err *err)
+tc_status wu_archive_digest(const wu_archive *a, uint32_t *crc, char sha256[TC_SHA256_TEXT],
+                            tc_err *err)
 {
     tc_sha256 sum;
     *crc = (uint32_t)crc32(0, NULL, 0);
@@ -128,9 +134,9 @@ static uint64_t little_endian(const unsigned char *p, unsigned n)
 
 /* Where the list of members stands, by the records at the end of the file. */
 typedef struct directory {
-    uint64_t begin, end;     /* in the file */
+    uint64_t begin, end; /* in the file */
     uint64_t count;
-    bool is_plain;           /* as texcell writes them, if the count is `count` */
+    bool is_plain; /* as texcell writes them, if the count is `count` */
     bool has_zip64;
 } directory;
 
@@ -139,7 +145,8 @@ typedef struct directory {
  * number did not fit: so all of them must agree. */
 static bool read_zip64(const unsigned char *tail, uint64_t at, directory *d)
 {
-    const unsigned char *const record = tail, *const locator = tail + END64, *const end = locator + LOCATOR;
+    const unsigned char *const record = tail, *const locator = tail + END64,
+                               *const end = locator + LOCATOR;
     const uint64_t count = little_endian(record + 32, 8), old_count = little_endian(end + 10, 2);
     const uint64_t size = little_endian(record + 40, 8), begin = little_endian(record + 48, 8);
     const uint64_t here = at - LOCATOR - END64;
@@ -151,7 +158,8 @@ static bool read_zip64(const unsigned char *tail, uint64_t at, directory *d)
         return false;
     if (old_count != COUNT_UNKNOWN && old_count != count)
         return false;
-    if (little_endian(end + 12, 4) != size || little_endian(end + 16, 4) != begin || begin + size != here)
+    if (little_endian(end + 12, 4) != size || little_endian(end + 16, 4) != begin ||
+        begin + size != here)
         return false;
     *d = (directory){ .begin = begin, .end = here, .count = count, .has_zip64 = true };
     return true;
@@ -176,25 +184,31 @@ static bool read_end(const unsigned char *tail, uint64_t at, uint64_t comment, d
  * must be the last thing there is. */
 static tc_status find_directory(const wu_archive *a, directory *d, tc_err *err)
 {
-    enum { BEFORE = END64 + LOCATOR, MOST = BEFORE + END_RECORD + MAX_COMMENT };
+    enum {
+        BEFORE = END64 + LOCATOR,
+        MOST = BEFORE + END_RECORD + MAX_COMMENT
+    };
     unsigned char *const tail = calloc(1, BEFORE + MOST);
     if (tail == NULL)
         return tc_no_memory(err, "the end of an archive");
     const size_t n = a->file_size < MOST ? (size_t)a->file_size : MOST;
-    unsigned char *const read = tail + BEFORE;  /* zeros before the file's begin */
+    unsigned char *const read = tail + BEFORE; /* zeros before the file's begin */
     tc_status st = read_at(a, a->file_size - n, read, n, err);
     size_t at = n < END_RECORD ? 0 : n - END_RECORD;
     while (at > 0 && memcmp(read + at, "PK\5\6", 4) != 0)
         at--;
-    if (st == TC_OK && (at == 0 || !read_end(read + at - BEFORE, a->file_size - n + at, n - at - END_RECORD, d)))
-        st = tc_fail(err, TC_BAD_INPUT, "%s: the ZIP archive is truncated or damaged: it does not end where its last "
-                     "record ends, or that does not tell its list of members", a->path);
+    if (st == TC_OK &&
+        (at == 0 || !read_end(read + at - BEFORE, a->file_size - n + at, n - at - END_RECORD, d)))
+        st = tc_fail(err, TC_BAD_INPUT,
+                     "%s: the ZIP archive is truncated or damaged: it does not end where its last "
+                     "record ends, or that does not tell its list of members",
+                     a->path);
     d->is_plain = n - at == END_RECORD;
     free(tail);
     return st;
 }
 
-/* --- the list of members ---------------------------------------------------------- */
+/* --- the list of members --------------------------------------------------------------------- */
 
 /* Why a name may not be in an archive, or NULL. Nothing here is ever unpacked
  * to a path, but other tools will do so with the same file. */
@@ -229,7 +243,7 @@ static const char *name_fault(const char *name, size_t length)
 
 /* A member's entry in the list. */
 typedef struct entry {
-    unsigned char bytes[ENTRY + WU_MAX_MEMBER_NAME + 1];    /* with the name, and a NUL */
+    unsigned char bytes[ENTRY + WU_MAX_MEMBER_NAME + 1]; /* with the name, and a NUL */
     unsigned version, flags, method;
     uint32_t crc;
     uint64_t packed, size, name, extra, comment, offset;
@@ -271,15 +285,16 @@ static const char *member_fault(const entry *e)
 typedef struct listing {
     wu_archive *a;
     directory d;
-    size_t room;             /* for so many members */
-    uint64_t at;             /* of the next entry */
-    uint64_t packed;         /* the sum of the packed sizes so far */
-    uint64_t next;           /* where the next member begins, if all is plain */
+    size_t room;     /* for so many members */
+    uint64_t at;     /* of the next entry */
+    uint64_t packed; /* the sum of the packed sizes so far */
+    uint64_t next;   /* where the next member begins, if all is plain */
 } listing;
 
 static tc_status bad_list(const wu_archive *a, tc_err *err)
 {
-    return tc_fail(err, TC_BAD_INPUT, "%s: damaged: its list of members cannot be read after %zu", a->path, a->n);
+    return tc_fail(err, TC_BAD_INPUT, "%s: damaged: its list of members cannot be read after %zu",
+                   a->path, a->n);
 }
 
 /* Reads the entry at l->at, and goes past it. */
@@ -291,7 +306,8 @@ static tc_status next_entry(listing *l, entry *e, tc_err *err)
     if (st != TC_OK)
         return st;
     parse_entry(e);
-    if (left < ENTRY || memcmp(e->bytes, "PK\1\2", 4) != 0 || e->name + e->extra + e->comment > left - ENTRY)
+    if (left < ENTRY || memcmp(e->bytes, "PK\1\2", 4) != 0 ||
+        e->name + e->extra + e->comment > left - ENTRY)
         return bad_list(l->a, err);
     l->at += ENTRY + e->name + e->extra + e->comment;
     e->bytes[ENTRY + (e->name < WU_MAX_MEMBER_NAME ? e->name : WU_MAX_MEMBER_NAME)] = '\0';
@@ -307,7 +323,8 @@ static bool same_number(const entry *e, const unsigned char *local, uint64_t lis
 
 /* Reads the header in front of a member's data, and finds these. Tools differ in
  * what they write here; *is_plain: as texcell does, without a difference to the list. */
-static tc_status read_local(const listing *l, const entry *e, uint64_t *data, bool *is_plain, tc_err *err)
+static tc_status read_local(const listing *l, const entry *e, uint64_t *data, bool *is_plain,
+                            tc_err *err)
 {
     unsigned char local[LOCAL_HEADER + WU_MAX_MEMBER_NAME];
     const char *const name = (const char *)e->bytes + ENTRY;
@@ -320,19 +337,26 @@ static tc_status read_local(const listing *l, const entry *e, uint64_t *data, bo
         extra = little_endian(local + 28, 2);
         *data = e->offset + LOCAL_HEADER + e->name + extra;
         /* Sizes in a ZIP64 field are not looked at: those of the list count. */
-        const bool elsewhere = little_endian(local + 18, 4) == UINT32_MAX && little_endian(local + 22, 4) == UINT32_MAX;
+        const bool elsewhere = little_endian(local + 18, 4) == UINT32_MAX &&
+                               little_endian(local + 22, 4) == UINT32_MAX;
         good = memcmp(local, "PK\3\4", 4) == 0 && little_endian(local + 8, 2) == e->method &&
-               (little_endian(local + 6, 2) & FLAG_ENCRYPTED) == 0 && same_number(e, local + 14, e->crc) &&
-               (elsewhere || (same_number(e, local + 18, e->packed) && same_number(e, local + 22, e->size))) &&
-               little_endian(local + 26, 2) == e->name && memcmp(local + LOCAL_HEADER, name, e->name) == 0;
+               (little_endian(local + 6, 2) & FLAG_ENCRYPTED) == 0 &&
+               same_number(e, local + 14, e->crc) &&
+               (elsewhere ||
+                (same_number(e, local + 18, e->packed) && same_number(e, local + 22, e->size))) &&
+               little_endian(local + 26, 2) == e->name &&
+               memcmp(local + LOCAL_HEADER, name, e->name) == 0;
     }
     if (!good)
-        return tc_fail(err, TC_BAD_INPUT, "%s: member \"%s\" is corrupt: its header and the list of members disagree",
+        return tc_fail(err, TC_BAD_INPUT,
+                       "%s: member \"%s\" is corrupt: its header and the list of members disagree",
                        l->a->path, wu_quote(name).text);
     if (*data > l->d.begin || e->packed > l->d.begin - *data)
-        return tc_fail(err, TC_BAD_INPUT, "%s: member \"%s\" is corrupt: it does not end before the list of members",
+        return tc_fail(err, TC_BAD_INPUT,
+                       "%s: member \"%s\" is corrupt: it does not end before the list of members",
                        l->a->path, wu_quote(name).text);
-    *is_plain = e->offset == l->next && extra + e->extra + e->comment == 0 && memcmp(local + 4, e->bytes + 6, SHARED) == 0;
+    *is_plain = e->offset == l->next && extra + e->extra + e->comment == 0 &&
+                memcmp(local + 4, e->bytes + 6, SHARED) == 0;
     return TC_OK;
 }
 
@@ -373,15 +397,21 @@ static tc_status add_member(listing *l, tc_err *err)
     if (fault == NULL && e.packed > a->file_size - l->packed)
         fault = "it overlaps another member, or the file is cut short";
     if (fault != NULL)
-        return tc_fail(err, TC_BAD_INPUT, "%s: member \"%s\" is refused: %s", a->path, wu_quote(name).text, fault);
+        return tc_fail(err, TC_BAD_INPUT, "%s: member \"%s\" is refused: %s", a->path,
+                       wu_quote(name).text, fault);
     st = read_local(l, &e, &data, &is_plain, err);
     if (st == TC_OK)
         st = reserve_member(l, err);
     if (st != TC_OK)
         return st;
     wu_member *const m = &a->members[a->n];
-    *m = (wu_member){ .name = strdup(name), .is_folder = name[e.name - 1] == '/', .is_deflated = e.method != 0,
-                      .size = e.size, .crc = e.crc, .packed = e.packed, .data = data };
+    *m = (wu_member){ .name = strdup(name),
+                      .is_folder = name[e.name - 1] == '/',
+                      .is_deflated = e.method != 0,
+                      .size = e.size,
+                      .crc = e.crc,
+                      .packed = e.packed,
+                      .data = data };
     if (m->name == NULL)
         return tc_no_memory(err, "the list of members");
     a->n++;
@@ -403,20 +433,26 @@ static tc_status list_members(wu_archive *a, uint64_t max_members, tc_err *err)
     while (st == TC_OK && l.at < l.d.end && l.d.count <= max_members && a->n <= max_members)
         st = tc_ask(a->poll, err) == TC_OK ? add_member(&l, err) : TC_TRY_LATER;
     if (st == TC_OK && (l.d.count > max_members || a->n > max_members))
-        return tc_fail(err, TC_BAD_INPUT, "%s: more than %llu members", a->path, (unsigned long long)max_members);
-    if (st == TC_OK && a->n != l.d.count && !(l.d.count == COUNT_UNKNOWN && a->n > COUNT_UNKNOWN && !l.d.has_zip64))
-        st = tc_fail(err, TC_BAD_INPUT, "%s: damaged: it should have %llu members, but has %zu", a->path,
-                     (unsigned long long)l.d.count, a->n);
-    a->is_plain = a->is_plain && l.next == l.d.begin && l.d.is_plain && l.d.has_zip64 == (a->n > COUNT_UNKNOWN);
+        return tc_fail(err, TC_BAD_INPUT, "%s: more than %llu members", a->path,
+                       (unsigned long long)max_members);
+    if (st == TC_OK && a->n != l.d.count &&
+        !(l.d.count == COUNT_UNKNOWN && a->n > COUNT_UNKNOWN && !l.d.has_zip64))
+        st = tc_fail(err, TC_BAD_INPUT, "%s: damaged: it should have %llu members, but has %zu",
+                     a->path, (unsigned long long)l.d.count, a->n);
+    a->is_plain = a->is_plain && l.next == l.d.begin && l.d.is_plain &&
+                  l.d.has_zip64 == (a->n > COUNT_UNKNOWN);
     return st;
 }
 
 const char *wu_archive_untidy(const wu_archive *a)
 {
     if (!a->is_plain)
-        return "holds more than its members: comments, extra fields or bytes between them, or what its headers say "
+        return "holds more than its members: comments, extra fields or bytes between them, or what "
+               "its headers say "
                "is not what its list says";
-    return a->has_plain_fields ? NULL : "has a member with a version, flags or attributes that other programs may not take";
+    return a->has_plain_fields ? NULL
+                               : "has a member with a version, flags or attributes that other "
+                                 "programs may not take";
 }
 
 static int compare_names(const void *a, const void *b)
@@ -436,12 +472,14 @@ static tc_status sort_names(wu_archive *a, tc_err *err)
     qsort(a->by_name, a->n, sizeof *a->by_name, compare_names);
     for (size_t i = 1; i < a->n; i++) {
         if (strcmp(a->by_name[i - 1].name, a->by_name[i].name) == 0)
-            return tc_fail(err, TC_BAD_INPUT, "%s: two members are named \"%s\"", a->path, a->by_name[i].name);
+            return tc_fail(err, TC_BAD_INPUT, "%s: two members are named \"%s\"", a->path,
+                           a->by_name[i].name);
     }
     return TC_OK;
 }
 
-tc_status wu_archive_read(const char *path, uint64_t max_members, const tc_poll *poll, wu_archive **out, tc_err *err)
+tc_status wu_archive_read(const char *path, uint64_t max_members, const tc_poll *poll,
+                          wu_archive **out, tc_err *err)
 {
     *out = NULL;
     wu_archive *a = calloc(1, sizeof *a);
@@ -450,7 +488,8 @@ tc_status wu_archive_read(const char *path, uint64_t max_members, const tc_poll 
     a->fd = -1;
     a->poll = poll;
     a->path = strdup(path);
-    tc_status st = a->path == NULL ? tc_no_memory(err, "an archive") : tc_open_regular(path, &a->fd, &a->file_size, err);
+    tc_status st = a->path == NULL ? tc_no_memory(err, "an archive")
+                                   : tc_open_regular(path, &a->fd, &a->file_size, err);
     if (st == TC_OK)
         st = check_head(a, err);
     if (st == TC_OK)
@@ -497,7 +536,7 @@ long wu_archive_find(const wu_archive *a, const char *name)
     return -1;
 }
 
-/* --- reading members -------------------------------------------------------------- */
+/* --- reading members ------------------------------------------------------------------------- */
 
 TC_FORMAT(3, 4)
 static tc_status corrupt(const wu_unzip *z, tc_err *err, const char *format, ...)
@@ -547,7 +586,8 @@ void wu_unzip_begin(wu_unzip *z, size_t index)
 }
 
 /* Unpacks up to n bytes; *got is less only where the stream ends. */
-static tc_status inflate_some(wu_unzip *z, const wu_member *m, void *buf, size_t n, size_t *got, tc_err *err)
+static tc_status inflate_some(wu_unzip *z, const wu_member *m, void *buf, size_t n, size_t *got,
+                              tc_err *err)
 {
     int rc = Z_OK;
     z->z.next_out = buf;
@@ -584,7 +624,8 @@ static tc_status end_member(wu_unzip *z, const wu_member *m, tc_err *err)
                        (unsigned long long)m->size);
     if (m->is_deflated)
         st = inflate_some(z, m, &more, 1, &got, err);
-    if (st == TC_OK && (got > 0 || (m->is_deflated && (z->taken != m->packed || z->z.avail_in > 0))))
+    if (st == TC_OK &&
+        (got > 0 || (m->is_deflated && (z->taken != m->packed || z->z.avail_in > 0))))
         st = corrupt(z, err, "its data do not end after %llu bytes", (unsigned long long)m->size);
     if (st == TC_OK && z->crc != m->crc)
         st = corrupt(z, err, "its CRC is wrong");
@@ -643,14 +684,16 @@ void wu_unzip_close(wu_unzip **z)
     *z = NULL;
 }
 
-tc_status wu_unzip_json(wu_unzip *z, size_t index, uint64_t max_bytes, uint64_t max_values, json_t **out, tc_err *err)
+tc_status wu_unzip_json(wu_unzip *z, size_t index, uint64_t max_bytes, uint64_t max_values,
+                        json_t **out, tc_err *err)
 {
     const wu_archive *a = z->archive;
     const wu_member *m = &a->members[index];
     *out = NULL;
     if (m->size > max_bytes)
-        return tc_fail(err, TC_BAD_INPUT, "%s: %s: %llu bytes, more than the limit of %llu", a->path,
-                       m->name, (unsigned long long)m->size, (unsigned long long)max_bytes);
+        return tc_fail(err, TC_BAD_INPUT, "%s: %s: %llu bytes, more than the limit of %llu",
+                       a->path, m->name, (unsigned long long)m->size,
+                       (unsigned long long)max_bytes);
     char *text = malloc((size_t)m->size + 1);
     if (text == NULL)
         return tc_no_memory(err, m->name);

@@ -28,7 +28,8 @@ tc_status wu_csv_open(const char *folder, const char *name, wu_csv *csv, tc_err 
 {
     char *const path = wu_path_in(folder, name, ".csv");
     *csv = (wu_csv){ .line_begun = false };
-    const tc_status status = path == NULL ? tc_no_memory(err, name) : wu_new_file_open(path, &csv->out, err);
+    const tc_status status =
+        path == NULL ? tc_no_memory(err, name) : wu_new_file_open(path, &csv->out, err);
     free(path);
     return status;
 }

@@ -41,27 +41,32 @@ void wu_title(const wu_declared *d, uint64_t element, unsigned from, char out[WU
         if (axis->words != NULL)
             snprintf(out + n, WU_TITLE_MAX - n, "%s%s", join, axis->words[at[i]]);
         else if (axis->numbers != NULL)
-            snprintf(out + n, WU_TITLE_MAX - n, "%s%s%0*u", join, axis->prefix, (int)axis->digits, axis->numbers[at[i]]);
+            snprintf(out + n, WU_TITLE_MAX - n, "%s%s%0*u", join, axis->prefix, (int)axis->digits,
+                     axis->numbers[at[i]]);
         else
             snprintf(out + n, WU_TITLE_MAX - n, "%s%u", join, (unsigned)at[i]);
     }
 }
 
-/* --- to JSON --------------------------------------------------------------------------- */
+/* --- to JSON --------------------------------------------------------------------------------- */
 
-static const char *const role_names[] = { "value", "item", "key", "place", "labels", "mask", "map", "titles", "keys" };
-enum { ROLES = sizeof role_names / sizeof role_names[0] };
+static const char *const role_names[] = { "value", "item", "key",    "place", "labels",
+                                          "mask",  "map",  "titles", "keys" };
+enum {
+    ROLES = sizeof role_names / sizeof role_names[0]
+};
 
 static json_t *axis_json(const wu_axis *axis)
 {
     json_t *const values = axis->array != NULL ? NULL : json_array();
-    json_t *const json = json_pack("{s:s*, s:s*, s:s*, s:o*}", "name", axis->name, "array", axis->array,
-                                   "prefix", axis->prefix,
-                                   "digits", axis->digits > 0 ? json_integer(axis->digits) : NULL);
+    json_t *const json =
+        json_pack("{s:s*, s:s*, s:s*, s:o*}", "name", axis->name, "array", axis->array, "prefix",
+                  axis->prefix, "digits", axis->digits > 0 ? json_integer(axis->digits) : NULL);
     bool good = json != NULL && (values != NULL || axis->array != NULL);
     for (uint32_t i = 0; good && values != NULL && i < axis->n; i++)
-        good = json_array_append_new(values, axis->words != NULL ? json_string(axis->words[i])
-                                             : json_integer(axis->numbers[i])) == 0;
+        good = json_array_append_new(values, axis->words != NULL
+                                                 ? json_string(axis->words[i])
+                                                 : json_integer(axis->numbers[i])) == 0;
     if (good && values != NULL)
         good = json_object_set(json, "values", values) == 0;
     json_decref(values);
@@ -73,8 +78,9 @@ static json_t *axis_json(const wu_axis *axis)
 
 json_t *wu_declared_json(const wu_declared *d)
 {
-    json_t *const json = json_pack("{s:s, s:s, s:s*, s:s*, s:s*}", "array", d->name, "role", role_names[d->role],
-                                   "table", d->table, "title", d->title, "unit", d->unit);
+    json_t *const json =
+        json_pack("{s:s, s:s, s:s*, s:s*, s:s*}", "array", d->name, "role", role_names[d->role],
+                  "table", d->table, "title", d->title, "unit", d->unit);
     json_t *const axes = d->n_axes > 0 ? json_array() : NULL;
     bool good = json != NULL && (axes != NULL || d->n_axes == 0);
     for (unsigned i = 0; good && i < d->n_axes; i++)
@@ -88,12 +94,17 @@ json_t *wu_declared_json(const wu_declared *d)
     return NULL;
 }
 
-/* --- from JSON ------------------------------------------------------------------------- */
+/* --- from JSON ------------------------------------------------------------------------------- */
 
-enum { MAX_ARRAYS = 16384, MAX_ENTRIES = 65536, MAX_WORD = 64, MAX_LINE = 200 };
+enum {
+    MAX_ARRAYS = 16384,
+    MAX_ENTRIES = 65536,
+    MAX_WORD = 64,
+    MAX_LINE = 200
+};
 
-static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", no_memory[] = "memory",
-                  word[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
+static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz",
+                  no_memory[] = "memory", word[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
 
 /* Whether a text is absent, or 1 to `most` of these characters (NULL: printable ASCII). */
 static bool fits(const char *text, const char *characters, size_t most)
@@ -101,7 +112,8 @@ static bool fits(const char *text, const char *characters, size_t most)
     const size_t n = text == NULL ? 0 : strlen(text);
     bool good = text == NULL || (n >= 1 && n <= most);
     for (size_t i = 0; good && i < n; i++)
-        good = characters != NULL ? strchr(characters, text[i]) != NULL : text[i] >= ' ' && text[i] <= '~';
+        good = characters != NULL ? strchr(characters, text[i]) != NULL
+                                  : text[i] >= ' ' && text[i] <= '~';
     return good;
 }
 
@@ -132,7 +144,8 @@ static const char *read_values(const json_t *list, wu_axis *out)
         const json_int_t number = json_integer_value(value);
         if (numbers && json_is_integer(value) && number >= 0 && number <= INT32_MAX)
             values[i] = (unsigned)number;
-        else if (!numbers && json_is_string(value) && fits(json_string_value(value), word, MAX_WORD))
+        else if (!numbers && json_is_string(value) &&
+                 fits(json_string_value(value), word, MAX_WORD))
             words[i] = json_string_value(value);
         else
             return "values";
@@ -143,22 +156,26 @@ static const char *read_values(const json_t *list, wu_axis *out)
 /* All the functions that read give the key at fault, or NULL. */
 static const char *read_axis(const json_t *json, wu_axis *out)
 {
-    const json_t *const values = json_object_get(json, "values"), *const digits = json_object_get(json, "digits");
+    const json_t *const values = json_object_get(json, "values"), *const digits = json_object_get(
+                                                                      json, "digits");
     size_t known = (values != NULL) + (digits != NULL);
     out->name = take(json, "name", &known);
     out->array = take(json, "array", &known);
     out->prefix = take(json, "prefix", &known);
-    if (known != json_object_size(json) || !fits(out->name, word, MAX_WORD) || !fits(out->array, word, MAX_WORD) ||
-        !fits(out->prefix, letters, 8) || (out->array == NULL) == (values == NULL))
+    if (known != json_object_size(json) || !fits(out->name, word, MAX_WORD) ||
+        !fits(out->array, word, MAX_WORD) || !fits(out->prefix, letters, 8) ||
+        (out->array == NULL) == (values == NULL))
         return "axes";
     const char *const fault = out->array == NULL ? read_values(values, out) : NULL;
     if (fault != NULL)
         return fault;
-    if (digits != NULL && (!json_is_integer(digits) || json_integer_value(digits) < 0 || json_integer_value(digits) > 9))
+    if (digits != NULL && (!json_is_integer(digits) || json_integer_value(digits) < 0 ||
+                           json_integer_value(digits) > 9))
         return "digits";
     out->digits = (unsigned)json_integer_value(digits);
     /* A key needs a name, and a number in a title what it is a number of. */
-    if ((out->words == NULL && out->name == NULL) || (out->numbers != NULL) != (out->prefix != NULL))
+    if ((out->words == NULL && out->name == NULL) ||
+        (out->numbers != NULL) != (out->prefix != NULL))
         return "axes";
     return NULL;
 }
@@ -176,24 +193,28 @@ static const char *read_axes(const json_t *list, wu_declared *out)
     return fault;
 }
 
-/* As "labels" and "_{item}", or with "_L64_-1_2" behind it: a word, the mark, and what any array's name may have. */
+/* As "labels" and "_{item}", or with "_L64_-1_2" behind it: a word, the mark, and what any array's
+ * name may have. */
 static bool picture_name_fits(const char *name)
 {
     static const char any[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
     const char *const at = strstr(name, mark);
-    return at != NULL && at != name && strspn(name, word) == (size_t)(at - name) && strlen(name) <= MAX_LINE &&
+    return at != NULL && at != name && strspn(name, word) == (size_t)(at - name) &&
+           strlen(name) <= MAX_LINE &&
            (at[strlen(mark)] == '\0' || fits(at + strlen(mark), any, MAX_LINE));
 }
 
 /* What goes with a role. */
 static const char *check_role(const wu_declared *d)
 {
-    const bool picture = wu_is_picture(d->role), columns = d->n_axes == 1 && d->axes[0].words != NULL;
+    const bool picture = wu_is_picture(d->role),
+               columns = d->n_axes == 1 && d->axes[0].words != NULL;
     if (picture ? !picture_name_fits(d->name) : !fits(d->name, word, MAX_WORD))
         return "array";
     if (!fits(d->title, picture ? NULL : word, picture ? MAX_LINE : MAX_WORD))
         return "title";
-    if ((d->role == WU_ITEM || d->role == WU_KEY || d->role == WU_PLACE || d->role == WU_TITLES) && d->table == NULL)
+    if ((d->role == WU_ITEM || d->role == WU_KEY || d->role == WU_PLACE || d->role == WU_TITLES) &&
+        d->table == NULL)
         return "table";
     if (d->role == WU_PLACE || d->role == WU_KEYS ? !columns : d->role != WU_VALUE && d->n_axes > 0)
         return "axes";
@@ -224,12 +245,14 @@ static const char *read_declared(const json_t *json, wu_declared *out)
     return fault != NULL ? fault : check_role(out);
 }
 
-tc_status wu_declared_read(const json_t *list, const char *where, wu_declared **out, size_t *n, tc_err *err)
+tc_status wu_declared_read(const json_t *list, const char *where, wu_declared **out, size_t *n,
+                           tc_err *err)
 {
     *n = 0;
     *out = NULL;
     if (!json_is_array(list) || json_array_size(list) > MAX_ARRAYS)
-        return tc_fail(err, TC_BAD_INPUT, "%.600s: \"arrays\" must be a list of at most %d", where, MAX_ARRAYS);
+        return tc_fail(err, TC_BAD_INPUT, "%.600s: \"arrays\" must be a list of at most %d", where,
+                       MAX_ARRAYS);
     wu_declared *const all = calloc(json_array_size(list) + 1, sizeof *all);
     const char *fault = all == NULL ? no_memory : NULL;
     while (fault == NULL && *n < json_array_size(list)) {
@@ -240,7 +263,8 @@ tc_status wu_declared_read(const json_t *list, const char *where, wu_declared **
     if (fault == no_memory)
         return tc_no_memory(err, where);
     if (fault != NULL)
-        return tc_fail(err, TC_BAD_INPUT, "%.600s: arrays[%zu]: \"%s\" is not as it should be", where, *n - 1, fault);
+        return tc_fail(err, TC_BAD_INPUT, "%.600s: arrays[%zu]: \"%s\" is not as it should be",
+                       where, *n - 1, fault);
     return TC_OK;
 }
 

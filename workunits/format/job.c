@@ -15,10 +15,10 @@
 typedef struct job_reader {
     wu_job *job;
     wu_unzip *zip;
-    bool *used;              /* per member: something in job.json names it */
+    bool *used; /* per member: something in job.json names it */
     json_int_t version;
-    size_t sources;          /* bytes of those that were read */
-    uint64_t packed;         /* of the item's pictures */
+    size_t sources;  /* bytes of those that were read */
+    uint64_t packed; /* of the item's pictures */
     tc_err *err;
 } job_reader;
 
@@ -47,7 +47,7 @@ bool wu_line_ok(const char *text, size_t most)
     return true;
 }
 
-/* --- small checks on JSON ----------------------------------------------------------- */
+/* --- small checks on JSON -------------------------------------------------------------------- */
 
 /* The place of a fault: "items[3].stack[7]"; without a key, the item. */
 typedef struct job_place {
@@ -57,7 +57,8 @@ typedef struct job_place {
 static job_place place_of(size_t item, const char *key)
 {
     job_place p;
-    snprintf(p.text, sizeof p.text, "items[%zu]%s%s", item, key != NULL ? "." : "", key != NULL ? key : "");
+    snprintf(p.text, sizeof p.text, "items[%zu]%s%s", item, key != NULL ? "." : "",
+             key != NULL ? key : "");
     return p;
 }
 
@@ -103,8 +104,8 @@ static tc_status check_keys(const job_reader *r, json_t *object, const char *pla
         while (*k != NULL && strcmp(*k, key) != 0)
             k++;
         if (*k == NULL)
-            return tc_fail(r->err, TC_BAD_INPUT, "%s: " JOB_JSON ": %s%sunknown key \"%s\"", r->job->path,
-                           place, place[0] != '\0' ? ": " : "", wu_quote(key).text);
+            return tc_fail(r->err, TC_BAD_INPUT, "%s: " JOB_JSON ": %s%sunknown key \"%s\"",
+                           r->job->path, place, place[0] != '\0' ? ": " : "", wu_quote(key).text);
     }
     return TC_OK;
 }
@@ -131,7 +132,7 @@ static tc_status copy_string(const job_reader *r, const char *text, char **out)
     return *out != NULL ? TC_OK : tc_no_memory(r->err, "a work unit");
 }
 
-/* --- pictures -------------------------------------------------------------------------- */
+/* --- pictures -------------------------------------------------------------------------------- */
 
 /* Finds the member that a string names and reads its header once. *member_name
  * becomes the archive's own copy of the name. */
@@ -159,7 +160,7 @@ static tc_status find_picture(job_reader *r, const json_t *value, const char *pl
     return TC_OK;
 }
 
-/* --- items ------------------------------------------------------------------------------ */
+/* --- items ----------------------------------------------------------------------------------- */
 
 static tc_status check_size(const job_reader *r, const wu_item *item, const char *place)
 {
@@ -167,8 +168,9 @@ static tc_status check_size(const job_reader *r, const wu_item *item, const char
         return job_fail(r, place, "%u x %u pixels; a side may have at most %u", (unsigned)item->nx,
                         (unsigned)item->ny, WU_MAX_SIDE);
     if ((uint64_t)item->nx * item->ny * item->nz > WU_MAX_VOXELS)
-        return job_fail(r, place, "%u x %u x %u pixels, more than the limit of %llu", (unsigned)item->nx,
-                        (unsigned)item->ny, (unsigned)item->nz, (unsigned long long)WU_MAX_VOXELS);
+        return job_fail(r, place, "%u x %u x %u pixels, more than the limit of %llu",
+                        (unsigned)item->nx, (unsigned)item->ny, (unsigned)item->nz,
+                        (unsigned long long)WU_MAX_VOXELS);
     return TC_OK;
 }
 
@@ -183,30 +185,34 @@ static job_place place_of_member(size_t item, const char *key, const json_t *val
     return json_is_array(value) ? place_in(item, key, i) : place_of(item, key);
 }
 
-/* How many strips an image, its mask or its labels (`what`) have: one that is whole is a string, and always was
- * in version 1. */
-static tc_status count_strips(const job_reader *r, const json_t *value, const char *place, const char *what, size_t *n)
+/* How many strips an image, its mask or its labels (`what`) have: one that is whole is a string,
+ * and always was in version 1. */
+static tc_status count_strips(const job_reader *r, const json_t *value, const char *place,
+                              const char *what, size_t *n)
 {
     const bool is_list = r->version > 1 && json_is_array(value);
     *n = is_list ? json_array_size(value) : 1;
     if (!is_list && !json_is_string(value))
-        return job_fail(r, place, "%smust be a string%s, not %s", what, r->version > 1 ? " or a list of strips" : "",
-                        type_name(value));
+        return job_fail(r, place, "%smust be a string%s, not %s", what,
+                        r->version > 1 ? " or a list of strips" : "", type_name(value));
     if (*n == 0 || *n > WU_MAX_SIDE)
         return job_fail(r, place, "must have 1 to %u strips, not %zu", WU_MAX_SIDE, *n);
     return TC_OK;
 }
 
 /* A strip goes below those before it. */
-static tc_status add_strip(const job_reader *r, wu_item *item, const wu_png_info *head, const char *place)
+static tc_status add_strip(const job_reader *r, wu_item *item, const wu_png_info *head,
+                           const char *place)
 {
     if (head->width != item->nx)
-        return job_fail(r, place, "%u pixels wide, but the first strip has %u", (unsigned)head->width, (unsigned)item->nx);
+        return job_fail(r, place, "%u pixels wide, but the first strip has %u",
+                        (unsigned)head->width, (unsigned)item->nx);
     if (head->bits != item->bits || head->channels != item->channels)
         return job_fail(r, place, "another depth or colour than the first strip");
     if (head->height > WU_MAX_SIDE || item->ny + head->height > WU_MAX_SIDE)
-        return job_fail(r, place, "%u x %llu pixels; a side may have at most %u", (unsigned)item->nx,
-                        (unsigned long long)item->ny + head->height, WU_MAX_SIDE);
+        return job_fail(r, place, "%u x %llu pixels; a side may have at most %u",
+                        (unsigned)item->nx, (unsigned long long)item->ny + head->height,
+                        WU_MAX_SIDE);
     item->ny += head->height;
     return TC_OK;
 }
@@ -271,7 +277,8 @@ static tc_status read_stack(job_reader *r, wu_item *item, const json_t *list, si
     for (size_t z = 0; z < n; z++) {
         const job_place slice = place_in(index, "stack", z);
         wu_png_info head;
-        tc_status st = find_picture(r, json_array_get(list, z), slice.text, &item->images[z], &head);
+        tc_status st =
+            find_picture(r, json_array_get(list, z), slice.text, &item->images[z], &head);
         if (st != TC_OK)
             return st;
         item->n_images++;
@@ -290,16 +297,16 @@ static tc_status read_stack(job_reader *r, wu_item *item, const json_t *list, si
 
 /* Pictures that go with those of an item, pixel by pixel: its mask, or its labels. */
 typedef struct beside {
-    const char *key, *one, *many;   /* "mask", "a mask", "masks" */
-    bool colour;                    /* RGB is taken as well */
+    const char *key, *one, *many; /* "mask", "a mask", "masks" */
+    bool colour;                  /* RGB is taken as well */
 } beside;
 
 static const beside mask_pictures = { "mask", "a mask", "masks", false },
                     label_pictures = { "labels", "a label picture", "label pictures", true };
 
 /* Whether a picture goes with the item from row `above` of it on. */
-static tc_status check_beside(const job_reader *r, const wu_item *item, const beside *what, const wu_png_info *head,
-                              uint64_t above, bool last, const char *place)
+static tc_status check_beside(const job_reader *r, const wu_item *item, const beside *what,
+                              const wu_png_info *head, uint64_t above, bool last, const char *place)
 {
     const uint64_t height = above + head->height;
     if (head->channels != 1 && !what->colour)
@@ -312,24 +319,26 @@ static tc_status check_beside(const job_reader *r, const wu_item *item, const be
 }
 
 /* How many pictures go with an item: as many as there are slices, with an image any strips. */
-static tc_status count_beside(const job_reader *r, const wu_item *item, const beside *what, const json_t *value,
-                              const char *place, size_t *n)
+static tc_status count_beside(const job_reader *r, const wu_item *item, const beside *what,
+                              const json_t *value, const char *place, size_t *n)
 {
     char text[64];
     snprintf(text, sizeof text, "the %s of an image ", what->key);
     if (!item->is_stack)
         return count_strips(r, value, place, text, n);
     if (!json_is_array(value))
-        return job_fail(r, place, "the %s of a stack must be a list, not %s", what->key, type_name(value));
+        return job_fail(r, place, "the %s of a stack must be a list, not %s", what->key,
+                        type_name(value));
     *n = json_array_size(value);
     if (*n != item->nz)
-        return job_fail(r, place, "%zu %s for a stack of %zu slices", *n, what->many, (size_t)item->nz);
+        return job_fail(r, place, "%zu %s for a stack of %zu slices", *n, what->many,
+                        (size_t)item->nz);
     return TC_OK;
 }
 
 /* *members: the list is the item's, even on failure; *n counts what is in it. */
-static tc_status read_beside(job_reader *r, const wu_item *item, const beside *what, const json_t *value, size_t index,
-                             char ***members, size_t *n)
+static tc_status read_beside(job_reader *r, const wu_item *item, const beside *what,
+                             const json_t *value, size_t index, char ***members, size_t *n)
 {
     const job_place place = place_of(index, what->key);
     size_t count = 0;
@@ -345,7 +354,8 @@ static tc_status read_beside(job_reader *r, const wu_item *item, const beside *w
         wu_png_info head;
         st = find_picture(r, member_of(value, i), one.text, &(*members)[i], &head);
         if (st == TC_OK)
-            st = check_beside(r, item, what, &head, above, item->is_stack || i + 1 == count, one.text);
+            st = check_beside(r, item, what, &head, above, item->is_stack || i + 1 == count,
+                              one.text);
         if (st != TC_OK)
             return st;
         above += item->is_stack ? 0 : head.height;
@@ -356,12 +366,14 @@ static tc_status read_beside(job_reader *r, const wu_item *item, const beside *w
 
 static tc_status read_labels(job_reader *r, wu_item *item, const json_t *json, size_t index)
 {
-    const json_t *labels = json_object_get(json, "labels"), *objects = json_object_get(json, "objects");
+    const json_t *labels = json_object_get(json, "labels"),
+                 *objects = json_object_get(json, "objects");
     const job_place place = place_of(index, "objects");
     const json_int_t n = json_integer_value(objects);
     if ((labels == NULL) != (objects == NULL))
-        return job_fail(r, place.text, labels == NULL ? "only labels have objects" :
-                        "missing: how many different labels there are beside 0");
+        return job_fail(r, place.text,
+                        labels == NULL ? "only labels have objects"
+                                       : "missing: how many different labels there are beside 0");
     if (labels == NULL)
         return TC_OK;
     if (!json_is_integer(objects) || n < 0 || n > (json_int_t)WU_MAX_LABEL)
@@ -388,8 +400,10 @@ static tc_status read_spacing(const job_reader *r, wu_item *item, const json_t *
     }
     item->has_spacing = good && item->is_stack;
     item->has_pixel = good && !item->is_stack;
-    return good ? TC_OK : job_fail(r, place.text, "must be %s positive numbers %s in micrometres",
-                                   item->is_stack ? "three" : "two", item->is_stack ? "[z, y, x]" : "[y, x]");
+    return good ? TC_OK
+                : job_fail(r, place.text, "must be %s positive numbers %s in micrometres",
+                           item->is_stack ? "three" : "two",
+                           item->is_stack ? "[z, y, x]" : "[y, x]");
 }
 
 static tc_status read_source(job_reader *r, wu_item *item, const json_t *json, size_t index)
@@ -400,16 +414,19 @@ static tc_status read_source(job_reader *r, wu_item *item, const json_t *json, s
     if (st != TC_OK || source == NULL)
         return st;
     if (!wu_line_ok(source, WU_MAX_SOURCE))
-        return job_fail(r, place.text, "must have 1 to %u bytes, none of them a control character", WU_MAX_SOURCE);
+        return job_fail(r, place.text, "must have 1 to %u bytes, none of them a control character",
+                        WU_MAX_SOURCE);
     r->sources += strlen(source);
     if (r->sources > WU_MAX_SOURCES)
-        return job_fail(r, place.text, "the sources of all items have more than %zu bytes", WU_MAX_SOURCES);
+        return job_fail(r, place.text, "the sources of all items have more than %zu bytes",
+                        WU_MAX_SOURCES);
     return copy_string(r, source, &item->source);
 }
 
 static tc_status read_item(job_reader *r, wu_item *item, json_t *json, size_t index)
 {
-    static const char *const keys[] = { "name", "image", "stack", "spacing", "mask", "labels", "objects", "source", NULL };
+    static const char *const keys[] = { "name",   "image",   "stack",  "spacing", "mask",
+                                        "labels", "objects", "source", NULL };
     static const char *const keys_1[] = { "name", "image", "stack", "spacing", "mask", NULL };
     const job_place place = place_of(index, NULL), name_place = place_of(index, "name");
     const char *name = NULL;
@@ -422,9 +439,10 @@ static tc_status read_item(job_reader *r, wu_item *item, json_t *json, size_t in
     if (st != TC_OK)
         return st;
     if (!wu_name_ok(name))
-        return job_fail(r, name_place.text,
-                        "\"%s\" is not a name: 1 to %u letters, digits, '.', '_', '-', not beginning with '.'",
-                        wu_quote(name).text, WU_MAX_NAME);
+        return job_fail(
+            r, name_place.text,
+            "\"%s\" is not a name: 1 to %u letters, digits, '.', '_', '-', not beginning with '.'",
+            wu_quote(name).text, WU_MAX_NAME);
     st = copy_string(r, name, &item->name);
     if (st == TC_OK)
         st = read_source(r, item, json, index);
@@ -493,7 +511,7 @@ static tc_status read_items(job_reader *r, const json_t *items)
     return check_item_names(r);
 }
 
-/* --- the whole work unit ------------------------------------------------------------------ */
+/* --- the whole work unit --------------------------------------------------------------------- */
 
 /* "format" and "version" come first: a later version may have other keys. */
 static tc_status check_format(job_reader *r, const json_t *json)
@@ -504,23 +522,26 @@ static tc_status check_format(job_reader *r, const json_t *json)
     if (st != TC_OK)
         return st;
     if (strcmp(format, WU_FORMAT_NAME) != 0)
-        return job_fail(r, "format", "must be \"" WU_FORMAT_NAME "\", not \"%s\"", wu_quote(format).text);
+        return job_fail(r, "format", "must be \"" WU_FORMAT_NAME "\", not \"%s\"",
+                        wu_quote(format).text);
     if (version == NULL)
         return job_fail(r, "version", "missing");
     if (!json_is_integer(version))
         return job_fail(r, "version", "must be an integer, not %s", type_name(version));
     r->version = json_integer_value(version);
     if (r->version < 1 || r->version > WU_FORMAT_VERSION)
-        return job_fail(r, "version", "this program reads versions 1 to %d, not %lld", WU_FORMAT_VERSION,
-                        (long long)r->version);
+        return job_fail(r, "version", "this program reads versions 1 to %d, not %lld",
+                        WU_FORMAT_VERSION, (long long)r->version);
     r->job->version = (unsigned)r->version;
     return TC_OK;
 }
 
 static tc_status read_job_json(job_reader *r, json_t *json)
 {
-    static const char *const keys[] = { "format", "version", "analysis", "about", "parameters", "items", NULL };
-    static const char *const keys_1[] = { "format", "version", "analysis", "parameters", "items", NULL };
+    static const char *const keys[] = { "format",     "version", "analysis", "about",
+                                        "parameters", "items",   NULL };
+    static const char *const keys_1[] = { "format",     "version", "analysis",
+                                          "parameters", "items",   NULL };
     wu_job *job = r->job;
     const char *analysis = NULL, *about = NULL;
     json_t *parameters = json_object_get(json, "parameters");
@@ -534,7 +555,8 @@ static tc_status read_job_json(job_reader *r, json_t *json)
     if (st == TC_OK)
         st = get_string(r, json, "about", "about", false, &about);
     if (st == TC_OK && about != NULL && !wu_line_ok(about, WU_MAX_ABOUT))
-        st = job_fail(r, "about", "must have 1 to %u bytes, none of them a control character", WU_MAX_ABOUT);
+        st = job_fail(r, "about", "must have 1 to %u bytes, none of them a control character",
+                      WU_MAX_ABOUT);
     if (st == TC_OK && about != NULL)
         st = copy_string(r, about, &job->about);
     if (st != TC_OK)
@@ -552,8 +574,8 @@ static tc_status check_all_used(const job_reader *r)
     const wu_archive *a = r->job->archive;
     for (size_t i = 0; i < a->n; i++) {
         if (!r->used[i] && !a->members[i].is_folder)
-            return tc_fail(r->err, TC_BAD_INPUT, "%s: member \"%s\" is not named in " JOB_JSON, a->path,
-                           a->members[i].name);
+            return tc_fail(r->err, TC_BAD_INPUT, "%s: member \"%s\" is not named in " JOB_JSON,
+                           a->path, a->members[i].name);
     }
     return TC_OK;
 }
@@ -566,7 +588,8 @@ static tc_status read_members(job_reader *r)
     if (member < 0 && wu_archive_find(a, "result.json") >= 0)
         return tc_fail(r->err, TC_BAD_INPUT, "%s: is a result, not a work unit", a->path);
     if (member < 0)
-        return tc_fail(r->err, TC_BAD_INPUT, "%s: no member \"" JOB_JSON "\" in the archive", a->path);
+        return tc_fail(r->err, TC_BAD_INPUT, "%s: no member \"" JOB_JSON "\" in the archive",
+                       a->path);
     r->job->heads = calloc(a->n, sizeof *r->job->heads);
     r->used = calloc(a->n, sizeof *r->used);
     if (r->job->heads == NULL || r->used == NULL)
@@ -625,7 +648,9 @@ tc_status wu_job_identify(wu_job *job, tc_err *err)
     if (st == TC_OK && crc == job->file_crc)
         return TC_OK;
     job->file_sha256[0] = '\0';
-    return st == TC_OK ? tc_fail(err, TC_BAD_INPUT, "%s: the file has changed since it was checked", job->path) : st;
+    return st == TC_OK ? tc_fail(err, TC_BAD_INPUT, "%s: the file has changed since it was checked",
+                                 job->path)
+                       : st;
 }
 
 json_t *wu_job_identity(const wu_job *job)
@@ -633,7 +658,8 @@ json_t *wu_job_identity(const wu_job *job)
     char crc[9];
     snprintf(crc, sizeof crc, "%08" PRIx32, job->file_crc);
     json_t *const json = json_pack("{s:s, s:I}", "crc32", crc, "size", (json_int_t)job->file_size);
-    if (json == NULL || job->file_sha256[0] == '\0' || json_object_set_new(json, "sha256", json_string(job->file_sha256)) == 0)
+    if (json == NULL || job->file_sha256[0] == '\0' ||
+        json_object_set_new(json, "sha256", json_string(job->file_sha256)) == 0)
         return json;
     json_decref(json);
     return NULL;

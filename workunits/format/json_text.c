@@ -35,13 +35,15 @@ bool wu_json_starved(void)
 
 tc_status wu_json_verdict(tc_status found, tc_err *err)
 {
-    if (!wu_json_starved() || (found != TC_USAGE && found != TC_BAD_INPUT && found != TC_NO_MATCH && found != TC_INTERNAL))
+    if (!wu_json_starved() || (found != TC_USAGE && found != TC_BAD_INPUT && found != TC_NO_MATCH &&
+                               found != TC_INTERNAL))
         return found;
     return tc_no_memory(err, "JSON");
 }
 
-/* Of a file, or where path is NULL of a text. Where the end of a string finds no room jansson reads, and writes, beyond
- * its memory: so it is left at the first failure, and what it had by then is lost. */
+/* Of a file, or where path is NULL of a text. Where the end of a string finds no room jansson
+ * reads, and writes, beyond its memory: so it is left at the first failure, and what it had by then
+ * is lost. */
 static json_t *load(const char *path, const char *text, size_t n, size_t flags, json_error_t *fault)
 {
     jmp_buf back;
@@ -52,7 +54,8 @@ static json_t *load(const char *path, const char *text, size_t n, size_t flags, 
         *fault = (json_error_t){ .line = -1, .column = -1, .text = "out of memory" };
     reading = &back;
     if (setjmp(back) == 0)
-        json = path != NULL ? json_load_file(path, flags, fault) : json_loadb(text, n, flags, fault);
+        json =
+            path != NULL ? json_load_file(path, flags, fault) : json_loadb(text, n, flags, fault);
     reading = NULL;
     return json;
 }
@@ -89,8 +92,8 @@ static uint64_t count_values(const char *text, size_t n)
     return count;
 }
 
-tc_status wu_json_parse(const char *where, const char *name, const char *text, size_t n, uint64_t max_values,
-                        json_t **out, tc_err *err)
+tc_status wu_json_parse(const char *where, const char *name, const char *text, size_t n,
+                        uint64_t max_values, json_t **out, tc_err *err)
 {
     json_error_t fault;
     *out = NULL;
@@ -102,8 +105,8 @@ tc_status wu_json_parse(const char *where, const char *name, const char *text, s
     if (wu_json_starved())
         st = tc_no_memory(err, name);
     else if (json == NULL)
-        st = tc_fail(err, TC_BAD_INPUT, "%s: %s: line %d, column %d: %s", where, name, fault.line, fault.column,
-                     wu_quote(fault.text).text);
+        st = tc_fail(err, TC_BAD_INPUT, "%s: %s: line %d, column %d: %s", where, name, fault.line,
+                     fault.column, wu_quote(fault.text).text);
     else if (!json_is_object(json))
         st = tc_fail(err, TC_BAD_INPUT, "%s: %s: must be a JSON object", where, name);
     if (st == TC_OK)

@@ -16,10 +16,11 @@
 /* Parses an object of at most `max_values` values, without duplicate keys. *out is the
  * caller's. where, name: the file and the member, for messages; faults are given
  * with line and column. */
-tc_status wu_json_parse(const char *where, const char *name, const char *text, size_t n, uint64_t max_values,
-                        json_t **out, tc_err *err);
+tc_status wu_json_parse(const char *where, const char *name, const char *text, size_t n,
+                        uint64_t max_values, json_t **out, tc_err *err);
 
-/* json_loadb and json_load_file, by which jansson does no harm where memory ends: NULL then. fault may be NULL. */
+/* json_loadb and json_load_file, by which jansson does no harm where memory ends: NULL then. fault
+ * may be NULL. */
 json_t *wu_json_load(const char *text, size_t n, size_t flags, json_error_t *fault);
 json_t *wu_json_load_file(const char *path, size_t flags, json_error_t *fault);
 

@@ -18,7 +18,8 @@ static long read_from_zip(void *user, void *buf, size_t n)
 }
 
 /* samples NULL: the header into *head, which else is expected. */
-static tc_status read_member(wu_unzip *zip, size_t member, wu_png_info *head, void *samples, tc_err *err)
+static tc_status read_member(wu_unzip *zip, size_t member, wu_png_info *head, void *samples,
+                             tc_err *err)
 {
     const wu_archive *const a = wu_unzip_archive(zip);
     const wu_member *const m = &a->members[member];
@@ -27,8 +28,9 @@ static tc_status read_member(wu_unzip *zip, size_t member, wu_png_info *head, vo
     tc_err png_err = { "" };
     snprintf(what, sizeof what, "%s: %s", a->path, m->name);
     wu_unzip_begin(zip, member);
-    const tc_status png = samples == NULL ? wu_png_read_info(read_from_zip, &s, m->size, what, head, &png_err)
-                                          : wu_png_read(read_from_zip, &s, m->size, what, head, samples, &png_err);
+    const tc_status png =
+        samples == NULL ? wu_png_read_info(read_from_zip, &s, m->size, what, head, &png_err)
+                        : wu_png_read(read_from_zip, &s, m->size, what, head, samples, &png_err);
     if (s.status != TC_OK)
         return tc_fail(err, s.status, "%s", s.err.message);
     if (png == TC_BAD_INPUT)
@@ -42,7 +44,8 @@ tc_status wu_member_head(wu_unzip *zip, size_t member, wu_png_info *head, tc_err
     return read_member(zip, member, head, NULL, err);
 }
 
-tc_status wu_member_pixels(wu_unzip *zip, size_t member, const wu_png_info *expected, void *samples, tc_err *err)
+tc_status wu_member_pixels(wu_unzip *zip, size_t member, const wu_png_info *expected, void *samples,
+                           tc_err *err)
 {
     wu_png_info head = *expected;
     return read_member(zip, member, &head, samples, err);

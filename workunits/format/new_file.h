@@ -9,15 +9,16 @@
 #include "app/base/status.h"
 
 typedef struct wu_new_file {
-    char *path, *temporary;    /* owned */
-    FILE *file;                /* NULL: none is open */
+    char *path, *temporary; /* owned */
+    FILE *file;             /* NULL: none is open */
 } wu_new_file;
 
-/* Begins PATH.tmp, or what somebody who was killed left of it anew. wu_new_file_close also after a failure.
- * TC_TRY_LATER: another process is at it. */
+/* Begins PATH.tmp, or what somebody who was killed left of it anew. wu_new_file_close also after a
+ * failure. TC_TRY_LATER: another process is at it. */
 tc_status wu_new_file_open(const char *path, wu_new_file *out, tc_err *err);
-/* Gives the file its name, all of its bytes on the disk; or after a failure, earlier (`status`) or here, removes
- * it. Gives `status`, or what went wrong here: a full disk is found here at the latest. */
+/* Gives the file its name, all of its bytes on the disk; or after a failure, earlier (`status`) or
+ * here, removes it. Gives `status`, or what went wrong here: a full disk is found here at the
+ * latest. */
 tc_status wu_new_file_close(wu_new_file *out, tc_status status, tc_err *err);
 
 #endif

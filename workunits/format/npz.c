@@ -23,18 +23,18 @@
 #define MAX_RESULT_JSON ((uint64_t)32 << 20)
 #define MAX_RESULT_VALUES ((uint64_t)1 << 19)
 #define DEFAULT_MAX_BYTES ((uint64_t)4 << 30)
-#define MAX_WIDTH 65536u         /* characters of a string element */
+#define MAX_WIDTH 65536u /* characters of a string element */
 
 enum {
-    NPY_PREFIX = 10,             /* magic, version 1.0, length of the header text */
-    NPY_ALIGN = 64,              /* prefix and text together are a multiple of this */
-    NPY_TEXT_MAX = 512,          /* of a header text we write or accept */
+    NPY_PREFIX = 10,    /* magic, version 1.0, length of the header text */
+    NPY_ALIGN = 64,     /* prefix and text together are a multiple of this */
+    NPY_TEXT_MAX = 512, /* of a header text we write or accept */
     COPY_BLOCK = 1 << 20
 };
 
 static const char npy_magic[] = "\x93NUMPY\x01"; /* and the minor version, 0 */
 
-/* --- dtypes and sizes ----------------------------------------------------------------- */
+/* --- dtypes and sizes ------------------------------------------------------------------------ */
 
 /* The fixed-size types; WU_STR is spelled <U and its width. */
 static const struct {
@@ -106,7 +106,7 @@ static bool array_name_ok(const char *name, size_t length)
     return true;
 }
 
-/* --- the .npy header --------------------------------------------------------------------- */
+/* --- the .npy header ------------------------------------------------------------------------- */
 
 /* The text as NumPy writes it, without padding: a 1-tuple keeps its comma.
  * Returns the length. */
@@ -117,9 +117,11 @@ static size_t format_header(const wu_array_info *info, char text[NPY_TEXT_MAX])
         snprintf(descr, sizeof descr, "<U%" PRIu32, info->width);
     else
         snprintf(descr, sizeof descr, "%s", dtypes[info->dtype].descr);
-    size_t n = (size_t)snprintf(text, NPY_TEXT_MAX, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr);
+    size_t n = (size_t)snprintf(text, NPY_TEXT_MAX,
+                                "{'descr': '%s', 'fortran_order': False, 'shape': (", descr);
     for (unsigned i = 0; i < info->ndim; i++)
-        n += (size_t)snprintf(text + n, NPY_TEXT_MAX - n, "%s%" PRIu64, i > 0 ? ", " : "", info->shape[i]);
+        n += (size_t)snprintf(text + n, NPY_TEXT_MAX - n, "%s%" PRIu64, i > 0 ? ", " : "",
+                              info->shape[i]);
     n += (size_t)snprintf(text + n, NPY_TEXT_MAX - n, "%s), }", info->ndim == 1 ? "," : "");
     return n;
 }
@@ -204,7 +206,8 @@ static bool parse_header(const char *text, wu_array_info *info)
 {
     const char *p = text;
     if (!eat(&p, "{'descr': '") || !eat_dtype(&p, info) ||
-        !eat(&p, "', 'fortran_order': False, 'shape': (") || !eat_shape(&p, info) || !eat(&p, ", }"))
+        !eat(&p, "', 'fortran_order': False, 'shape': (") || !eat_shape(&p, info) ||
+        !eat(&p, ", }"))
         return false;
     while (*p == ' ')
         p++;
@@ -215,12 +218,12 @@ static bool parse_header(const char *text, wu_array_info *info)
 
 struct wu_npz_writer {
     char *path, *temporary;
-    int fd;                  /* of the temporary file, locked; -1: there is none */
+    int fd; /* of the temporary file, locked; -1: there is none */
     wu_zip_writer *zip;
-    json_t *names;           /* an object used as the set of entry names */
+    json_t *names; /* an object used as the set of entry names */
     bool in_entry;
     bool complete;
-    uint64_t left;           /* bytes the current array still needs */
+    uint64_t left; /* bytes the current array still needs */
 };
 
 static tc_status cannot_write(const wu_npz_writer *w, int error, tc_err *err)
@@ -312,10 +315,12 @@ typedef struct npy_head {
     bool deflated;
 } npy_head;
 
-static tc_status make_head(const char *shown, const wu_array_info *info, npy_head *head, tc_err *err)
+static tc_status make_head(const char *shown, const wu_array_info *info, npy_head *head,
+                           tc_err *err)
 {
     if (!array_name_ok(info->name, strlen(info->name)) || !info_ok(info, &head->data_bytes))
-        return tc_fail(err, TC_INTERNAL, "%s: array %s has no valid name, type or shape", shown, wu_quote(info->name).text);
+        return tc_fail(err, TC_INTERNAL, "%s: array %s has no valid name, type or shape", shown,
+                       wu_quote(info->name).text);
     snprintf(head->member, sizeof head->member, "%s" NPY_SUFFIX, info->name);
     head->n = build_header(info, head->bytes);
     head->deflated = info->dtype != WU_F32 && info->dtype != WU_F64;
@@ -344,11 +349,13 @@ tc_status wu_npz_pack(wu_packer *packer, const char *shown, const wu_array_info 
     return st == TC_OK ? wu_packer_write(packer, head.bytes, head.n, err) : st;
 }
 
-tc_status wu_npz_begin_packed(wu_npz_writer *w, const wu_array_info *info, const wu_packed *packed, tc_err *err)
+tc_status wu_npz_begin_packed(wu_npz_writer *w, const wu_array_info *info, const wu_packed *packed,
+                              tc_err *err)
 {
     npy_head head;
     tc_status st = make_head(w->path, info, &head, err);
-    if (st == TC_OK && (packed->deflated != head.deflated || packed->size != head.data_bytes + head.n))
+    if (st == TC_OK &&
+        (packed->deflated != head.deflated || packed->size != head.data_bytes + head.n))
         st = tc_fail(err, TC_INTERNAL, "%s: array %s is not what was packed", w->path, info->name);
     if (st == TC_OK)
         st = begin_entry(w, head.member, err);
@@ -395,7 +402,8 @@ tc_status wu_npz_add_json(wu_npz_writer *w, const char *name, const json_t *json
 tc_status wu_npz_copy(wu_npz_writer *w, wu_npz_reader *r, tc_err *err)
 {
     unsigned char *const block = malloc(COPY_BLOCK);
-    tc_status st = block == NULL ? tc_no_memory(err, "a result") : wu_npz_add_json(w, RESULT_JSON, wu_npz_json(r), err);
+    tc_status st = block == NULL ? tc_no_memory(err, "a result")
+                                 : wu_npz_add_json(w, RESULT_JSON, wu_npz_json(r), err);
     for (size_t i = 0; st == TC_OK && i < wu_npz_count(r); i++) {
         wu_npz_stream *s = NULL;
         st = wu_npz_stream_open(r, i, &s, err);
@@ -463,19 +471,19 @@ void wu_npz_abort(wu_npz_writer **writer)
 
 typedef struct npz_array {
     wu_array_info info;
-    size_t member;           /* of the archive */
-    size_t header;           /* bytes before the data */
-    uint64_t bytes;          /* of data */
+    size_t member;  /* of the archive */
+    size_t header;  /* bytes before the data */
+    uint64_t bytes; /* of data */
 } npz_array;
 
 struct wu_npz_reader {
     wu_archive *archive;
-    wu_unzip *idle;          /* for the next stream; NULL: it opens the file again */
+    wu_unzip *idle; /* for the next stream; NULL: it opens the file again */
     wu_npz_limits limits;
     json_t *json;
     size_t n;
     npz_array *arrays;
-    long *array_of_member;   /* -1: result.json or a folder */
+    long *array_of_member; /* -1: result.json or a folder */
 };
 
 static tc_status array_fault(const wu_npz_reader *r, size_t member, tc_err *err, const char *fault)
@@ -485,7 +493,8 @@ static tc_status array_fault(const wu_npz_reader *r, size_t member, tc_err *err,
 }
 
 /* Reads exactly n bytes of the member. */
-static tc_status read_exactly(const wu_npz_reader *r, wu_unzip *zip, size_t member, void *buf, size_t n, tc_err *err)
+static tc_status read_exactly(const wu_npz_reader *r, wu_unzip *zip, size_t member, void *buf,
+                              size_t n, tc_err *err)
 {
     unsigned char *p = buf;
     while (n > 0) {
@@ -519,7 +528,8 @@ static tc_status read_array_header(wu_npz_reader *r, size_t member, npz_array *a
         return st;
     text[n] = '\0';
     if (!parse_header(text, &array->info))
-        return array_fault(r, member, err, "its header is not that of a C-ordered array of a type in use here");
+        return array_fault(r, member, err,
+                           "its header is not that of a C-ordered array of a type in use here");
     if (!info_ok(&array->info, &array->bytes))
         return array_fault(r, member, err, "its shape is too large");
     array->member = member;
@@ -535,7 +545,8 @@ static tc_status read_array_header(wu_npz_reader *r, size_t member, npz_array *a
 static size_t array_name_length(const char *member)
 {
     const size_t n = strlen(member), suffix = strlen(NPY_SUFFIX);
-    if (n <= suffix || strcmp(member + n - suffix, NPY_SUFFIX) != 0 || !array_name_ok(member, n - suffix))
+    if (n <= suffix || strcmp(member + n - suffix, NPY_SUFFIX) != 0 ||
+        !array_name_ok(member, n - suffix))
         return 0;
     return n - suffix;
 }
@@ -567,7 +578,8 @@ static tc_status read_members(wu_npz_reader *r, tc_err *err)
     if (json < 0 && wu_archive_find(a, "job.json") >= 0)
         return tc_fail(err, TC_BAD_INPUT, "%s: is a work unit, not a result", a->path);
     if (json < 0)
-        return tc_fail(err, TC_BAD_INPUT, "%s: no member \"" RESULT_JSON "\" in the archive", a->path);
+        return tc_fail(err, TC_BAD_INPUT, "%s: no member \"" RESULT_JSON "\" in the archive",
+                       a->path);
     if (fault == NULL && r->limits.canonical && json != 0)
         fault = RESULT_JSON " is not its first member";
     if (fault != NULL)
@@ -578,7 +590,8 @@ static tc_status read_members(wu_npz_reader *r, tc_err *err)
         return tc_no_memory(err, "a result");
     tc_status st = wu_unzip_open(a, a->poll, &r->idle, err);
     if (st == TC_OK)
-        st = wu_unzip_json(r->idle, (size_t)json, r->limits.json_bytes, MAX_RESULT_VALUES, &r->json, err);
+        st = wu_unzip_json(r->idle, (size_t)json, r->limits.json_bytes, MAX_RESULT_VALUES, &r->json,
+                           err);
     r->array_of_member[json] = -1;
     for (size_t i = 0; i < a->n && st == TC_OK; i++)
         if ((long)i != json)
@@ -592,7 +605,8 @@ static uint64_t limit(uint64_t given, uint64_t most)
     return given != 0 && given < most ? given : most;
 }
 
-tc_status wu_npz_open(const char *path, const wu_npz_limits *limits, wu_npz_reader **out, tc_err *err)
+tc_status wu_npz_open(const char *path, const wu_npz_limits *limits, wu_npz_reader **out,
+                      tc_err *err)
 {
     const wu_npz_limits given = limits != NULL ? *limits : (wu_npz_limits){ 0 };
     *out = NULL;
@@ -654,13 +668,13 @@ const json_t *wu_npz_json(const wu_npz_reader *r)
     return r->json;
 }
 
-/* --- reading arrays --------------------------------------------------------------------------- */
+/* --- reading arrays -------------------------------------------------------------------------- */
 
 struct wu_npz_stream {
     wu_npz_reader *r;
     wu_unzip *zip;
     size_t member;
-    uint64_t left;           /* bytes to come */
+    uint64_t left; /* bytes to come */
 };
 
 tc_status wu_npz_stream_open(wu_npz_reader *r, size_t index, wu_npz_stream **out, tc_err *err)
@@ -741,7 +755,7 @@ tc_status wu_npz_load(wu_npz_reader *r, size_t index, void **data, tc_err *err)
     return st;
 }
 
-/* --- text ---------------------------------------------------------------------------------------- */
+/* --- text ------------------------------------------------------------------------------------ */
 
 /* One code point as UTF-8; returns the number of bytes. */
 static size_t encode_utf8(uint32_t c, char out[4])

@@ -17,25 +17,25 @@
 
 enum {
     WU_MAX_NDIM = 5,
-    WU_NPZ_LEVEL = 4                 /* of deflate: docs/performance.md */
+    WU_NPZ_LEVEL = 4 /* of deflate: docs/performance.md */
 };
 
 typedef enum wu_dtype {
-    WU_BOOL,     /* |b1 */
-    WU_U8,       /* |u1 */
-    WU_I32,      /* <i4 */
-    WU_I64,      /* <i8 */
-    WU_F32,      /* <f4 */
-    WU_F64,      /* <f8 */
-    WU_STR       /* <U{width}: UCS-4, zero padded */
+    WU_BOOL, /* |b1 */
+    WU_U8,   /* |u1 */
+    WU_I32,  /* <i4 */
+    WU_I64,  /* <i8 */
+    WU_F32,  /* <f4 */
+    WU_F64,  /* <f8 */
+    WU_STR   /* <U{width}: UCS-4, zero padded */
 } wu_dtype;
 
 /* What an array is, without its data. */
 typedef struct wu_array_info {
-    char *name;                      /* without ".npy"; owned */
+    char *name; /* without ".npy"; owned */
     wu_dtype dtype;
-    uint32_t width;                  /* characters of WU_STR, else 0 */
-    unsigned ndim;                   /* 1..WU_MAX_NDIM */
+    uint32_t width; /* characters of WU_STR, else 0 */
+    unsigned ndim;  /* 1..WU_MAX_NDIM */
     uint64_t shape[WU_MAX_NDIM];
 } wu_array_info;
 
@@ -58,9 +58,10 @@ tc_status wu_npz_begin(wu_npz_writer *w, const wu_array_info *info, tc_err *err)
 tc_status wu_npz_write(wu_npz_writer *w, const void *data, size_t n, tc_err *err);
 tc_status wu_npz_end(wu_npz_writer *w, tc_err *err);
 /* The same of an array that was packed outside: writes that add up to its packed bytes. */
-tc_status wu_npz_begin_packed(wu_npz_writer *w, const wu_array_info *info, const wu_packed *packed, tc_err *err);
-/* Begins such an array in a packer of level WU_NPZ_LEVEL: to be followed by its data (wu_packer_write) and wu_packer_end. shown:
- * the file that messages name. */
+tc_status wu_npz_begin_packed(wu_npz_writer *w, const wu_array_info *info, const wu_packed *packed,
+                              tc_err *err);
+/* Begins such an array in a packer of level WU_NPZ_LEVEL: to be followed by its data
+ * (wu_packer_write) and wu_packer_end. shown: the file that messages name. */
 tc_status wu_npz_pack(wu_packer *packer, const char *shown, const wu_array_info *info, tc_err *err);
 /* The JSON member `name` ("result.json"), keys sorted, indented. */
 tc_status wu_npz_add_json(wu_npz_writer *w, const char *name, const json_t *json, tc_err *err);
@@ -77,18 +78,19 @@ typedef struct wu_npz_reader wu_npz_reader;
 
 /* What a result may have. Zero: as much as any result. */
 typedef struct wu_npz_limits {
-    uint64_t array_bytes;            /* that one array may unpack to */
+    uint64_t array_bytes; /* that one array may unpack to */
     uint64_t members;
-    uint64_t json_bytes;             /* of result.json */
-    bool canonical;                  /* the file is as texcell writes one, whatever is in it: result.json is
-                                      * first, and there is nothing that another program could see otherwise
-                                      * (wu_archive_untidy) */
+    uint64_t json_bytes; /* of result.json */
+    bool canonical;      /* the file is as texcell writes one, whatever is in it: result.json is
+                          * first, and there is nothing that another program could see otherwise
+                          * (wu_archive_untidy) */
 } wu_npz_limits;
 
 /* Opens and checks the archive: entry names unique and plain, every .npy
  * header well-formed, sizes consistent, result.json parsed. limits may be
  * NULL. Data are checked (CRC) when they are read. */
-tc_status wu_npz_open(const char *path, const wu_npz_limits *limits, wu_npz_reader **out, tc_err *err);
+tc_status wu_npz_open(const char *path, const wu_npz_limits *limits, wu_npz_reader **out,
+                      tc_err *err);
 void wu_npz_reader_close(wu_npz_reader **r);
 size_t wu_npz_count(const wu_npz_reader *r);
 const wu_array_info *wu_npz_info(const wu_npz_reader *r, size_t index);

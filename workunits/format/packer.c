@@ -6,15 +6,19 @@
 
 #include "app/base/pool.h"
 
-enum { BLOCK = 1 << 18, WINDOW = 1 << 15, MAX_LANES = 8 };
+enum {
+    BLOCK = 1 << 18,
+    WINDOW = 1 << 15,
+    MAX_LANES = 8
+};
 
 /* What deflates a block. */
 typedef struct lane {
     z_stream z;
-    unsigned char *packed;   /* [room] */
+    unsigned char *packed; /* [room] */
     size_t room, n;
-    uint32_t crc;            /* of the plain bytes */
-    bool text;               /* zlib takes them for text */
+    uint32_t crc; /* of the plain bytes */
+    bool text;    /* zlib takes them for text */
 } lane;
 
 struct wu_packer {
@@ -23,16 +27,17 @@ struct wu_packer {
     void *user;
     int level;
     unsigned threads;
-    an_pool *pool;           /* NULL: one thread */
+    an_pool *pool; /* NULL: one thread */
     unsigned n_lanes;
     lane lanes[MAX_LANES];
-    unsigned char *plain;    /* [WINDOW + room]: the member's bytes that were deflated last, */
-    size_t room, waiting;    /*   and those that are to be */
-    bool first, last;        /* the blocks at hand begin, end a member */
-    wu_packed member;        /* so far */
+    unsigned char *plain; /* [WINDOW + room]: the member's bytes that were deflated last, */
+    size_t room, waiting; /*   and those that are to be */
+    bool first, last;     /* the blocks at hand begin, end a member */
+    wu_packed member;     /* so far */
 };
 
-tc_status wu_packer_create(int level, unsigned threads, const char *shown, wu_take take, void *user, wu_packer **out, tc_err *err)
+tc_status wu_packer_create(int level, unsigned threads, const char *shown, wu_take take, void *user,
+                           wu_packer **out, tc_err *err)
 {
     wu_packer *const p = calloc(1, sizeof *p);
     *out = p;
@@ -154,17 +159,19 @@ static tc_status deflate_waiting(wu_packer *p, bool last, tc_err *err)
             deflate_block(p, 0, i);
     p->member.text = p->first ? p->lanes[0].text : p->member.text;
     for (size_t i = 0; st == TC_OK && i < blocks; i++) {
-        p->member.crc = (uint32_t)crc32_combine(p->member.crc, p->lanes[i].crc, (z_off_t)block_size(p, i));
+        p->member.crc =
+            (uint32_t)crc32_combine(p->member.crc, p->lanes[i].crc, (z_off_t)block_size(p, i));
         st = hand_on(p, p->lanes[i].packed, p->lanes[i].n, err);
     }
-    if (!last)    /* all blocks are full */
+    if (!last) /* all blocks are full */
         memcpy(p->plain, p->plain + p->waiting, WINDOW);
     p->first = false;
     p->waiting = 0;
     return st;
 }
 
-/* Bytes wait until there are more than there is room for: so the last block is known when it comes. */
+/* Bytes wait until there are more than there is room for: so the last block is known when it
+ * comes. */
 static tc_status deflate_more(wu_packer *p, const unsigned char *data, size_t n, tc_err *err)
 {
     tc_status st = TC_OK;

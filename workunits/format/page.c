@@ -20,11 +20,13 @@ tc_status wu_page_open(const char *path, const char *title, wu_page *out, tc_err
     const tc_status status = wu_new_file_open(path, out, err);
     if (status != TC_OK)
         return status;
-    wu_page_put(out, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-                     "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-                     /* Whatever a name may smuggle in, the page asks nobody for anything. */
-                     "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; "
-                     "style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n<title>");
+    wu_page_put(
+        out,
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+        /* Whatever a name may smuggle in, the page asks nobody for anything. */
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; "
+        "style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n<title>");
     wu_page_text(out, title);
     wu_page_put(out, "</title>\n<style>\n");
     put_lines(out, wu_page_style);
@@ -69,7 +71,7 @@ void wu_page_text(wu_page *page, const char *text)
     }
 }
 
-/* --- pictures ---------------------------------------------------------------------------- */
+/* --- pictures -------------------------------------------------------------------------------- */
 
 /* Bytes on their way to base 64 (RFC 4648): up to two wait for a third. */
 typedef struct base64 {
@@ -81,7 +83,8 @@ typedef struct base64 {
 static void put_four(base64 *b)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const uint32_t bits = (uint32_t)b->waiting[0] << 16 | (uint32_t)b->waiting[1] << 8 | b->waiting[2];
+    const uint32_t bits =
+        (uint32_t)b->waiting[0] << 16 | (uint32_t)b->waiting[1] << 8 | b->waiting[2];
     for (size_t i = 0; i < 4; i++)
         fputc(i <= b->n ? digits[bits >> (18 - 6 * i) & 63] : '=', b->file);
     *b = (base64){ .file = b->file };
@@ -98,8 +101,8 @@ static int write_base64(void *user, const void *bytes, size_t n)
     return ferror(b->file);
 }
 
-tc_status wu_page_picture(wu_page *page, const char *what, uint32_t nx, uint32_t ny, unsigned channels,
-                          const uint8_t *pixels, tc_err *err)
+tc_status wu_page_picture(wu_page *page, const char *what, uint32_t nx, uint32_t ny,
+                          unsigned channels, const uint8_t *pixels, tc_err *err)
 {
     const wu_png_info info = { nx, ny, 8, channels };
     base64 b = { .file = page->file };
@@ -110,14 +113,15 @@ tc_status wu_page_picture(wu_page *page, const char *what, uint32_t nx, uint32_t
     return status;
 }
 
-/* --- histograms ----------------------------------------------------------------------------- */
+/* --- histograms ------------------------------------------------------------------------------ */
 
 void wu_spread_look(wu_spread *s, double value, bool binned)
 {
     if (!isfinite(value))
         return;
     if (binned) {
-        const double half = s->most / 2 - s->least / 2;      /* all of it may be more than a double holds */
+        const double half =
+            s->most / 2 - s->least / 2; /* all of it may be more than a double holds */
         const size_t bin = half > 0 ? (size_t)((value / 2 - s->least / 2) / half * WU_BINS) : 0;
         s->bins[bin < WU_BINS ? bin : WU_BINS - 1]++;
         return;
@@ -131,7 +135,10 @@ void wu_spread_look(wu_spread *s, double value, bool binned)
 /* A number at the end of an axis. */
 static void put_end(wu_page *page, const char *word, double value)
 {
-    wu_page_put(page, fabs(value) >= 1000 && fabs(value) < 1e7 ? "<span>%s%.0f</span>" : "<span>%s%.3g</span>", word, value);
+    wu_page_put(page,
+                fabs(value) >= 1000 && fabs(value) < 1e7 ? "<span>%s%.0f</span>"
+                                                         : "<span>%s%.3g</span>",
+                word, value);
 }
 
 void wu_page_histogram(wu_page *page, const wu_spread *s)
@@ -139,12 +146,16 @@ void wu_page_histogram(wu_page *page, const wu_spread *s)
     uint64_t most = 1;
     for (size_t b = 0; b < WU_BINS; b++)
         most = s->bins[b] > most ? s->bins[b] : most;
-    wu_page_put(page, "<svg viewBox=\"0 0 %d 40\" preserveAspectRatio=none role=img aria-label=histogram>", WU_BINS * 10);
+    wu_page_put(
+        page, "<svg viewBox=\"0 0 %d 40\" preserveAspectRatio=none role=img aria-label=histogram>",
+        WU_BINS * 10);
     for (size_t b = 0; b < WU_BINS; b++) {
         const double height = 39.0 * (double)s->bins[b] / (double)most;
         if (s->bins[b] > 0)
-            wu_page_put(page, "<rect x=\"%zu\" y=\"%.1f\" width=\"9\" height=\"%.1f\"><title>%" PRIu64 "</title></rect>", b * 10,
-                        39 - height, height + 1, s->bins[b]);
+            wu_page_put(page,
+                        "<rect x=\"%zu\" y=\"%.1f\" width=\"9\" height=\"%.1f\"><title>%" PRIu64
+                        "</title></rect>",
+                        b * 10, 39 - height, height + 1, s->bins[b]);
     }
     wu_page_put(page, "</svg><div class=ends>");
     put_end(page, "", s->least);

@@ -25,11 +25,14 @@ void wu_page_put(wu_page *page, const char *format, ...);
  * UTF-8 or controls text as '?'. Good between tags and between double quotes. */
 void wu_page_text(wu_page *page, const char *text);
 /* A picture of nx x ny pixels with 1 or 3 channels of 8 bits, as the address of an <image>. */
-tc_status wu_page_picture(wu_page *page, const char *what, uint32_t nx, uint32_t ny, unsigned channels,
-                          const uint8_t *pixels, tc_err *err);
+tc_status wu_page_picture(wu_page *page, const char *what, uint32_t nx, uint32_t ny,
+                          unsigned channels, const uint8_t *pixels, tc_err *err);
 
-/* How finite values are spread. They are looked at twice: for their range, then, binned, for how many lie where. */
-enum { WU_BINS = 24 };
+/* How finite values are spread. They are looked at twice: for their range, then, binned, for how
+ * many lie where. */
+enum {
+    WU_BINS = 24
+};
 typedef struct wu_spread {
     uint64_t n;
     double least, most, sum;

@@ -9,11 +9,15 @@
 #include "workunits/format/job.h"
 #include "workunits/format/member_png.h"
 
-/* A member of more bytes of samples takes too long for a thread that cannot be suspended: it is read by
- * the main thread alone, which asks. */
+/* A member of more bytes of samples takes too long for a thread that cannot be suspended: it is
+ * read by the main thread alone, which asks. */
 #define LONG_MEMBER ((uint64_t)8 << 20)
 
-typedef enum piece_kind { IMAGE, MASK, LABELS } piece_kind;
+typedef enum piece_kind {
+    IMAGE,
+    MASK,
+    LABELS
+} piece_kind;
 
 /* A member, and which pixels of the item it has: n from `first` on. */
 typedef struct piece {
@@ -24,8 +28,8 @@ typedef struct piece {
 /* What a thread decodes with. */
 typedef struct decoder {
     wu_unzip *zip;
-    const tc_poll *poll;     /* of the main thread, where it works alone */
-    size_t at;               /* the piece that it failed at, with: */
+    const tc_poll *poll; /* of the main thread, where it works alone */
+    size_t at;           /* the piece that it failed at, with: */
     tc_status status;
     tc_err err;
 } decoder;
@@ -33,19 +37,20 @@ typedef struct decoder {
 typedef struct loader {
     const wu_job *job;
     const tc_poll *poll;
-    bool any_thread;         /* asks it, not only the main one */
+    bool any_thread; /* asks it, not only the main one */
     const wu_item *item;
-    uint8_t *image;          /* samples as they are stored; RGB becomes grey at the piece's begin */
-    wu_pixels *out;          /* NULL: colours stay */
+    uint8_t *image; /* samples as they are stored; RGB becomes grey at the piece's begin */
+    wu_pixels *out; /* NULL: colours stay */
     piece *pieces;
     size_t n, room;
     decoder *decoders;
 } loader;
 
-/* --- which members ------------------------------------------------------------------------ */
+/* --- which members --------------------------------------------------------------------------- */
 
 /* Adds members [from, to), one below the other from the item's first pixel on. */
-static tc_status add_pieces(loader *l, piece_kind kind, char *const *members, size_t from, size_t to, tc_err *err)
+static tc_status add_pieces(loader *l, piece_kind kind, char *const *members, size_t from,
+                            size_t to, tc_err *err)
 {
     size_t first = 0;
     for (size_t i = from; i < to; i++) {
@@ -57,13 +62,14 @@ static tc_status add_pieces(loader *l, piece_kind kind, char *const *members, si
         if (member < 0)
             return tc_fail(err, TC_INTERNAL, "%s: no member \"%s\"", l->job->path, members[i]);
         const wu_png_info *const head = &l->job->heads[member];
-        l->pieces[l->n++] = (piece){ kind, (size_t)member, first, (size_t)head->width * head->height };
+        l->pieces[l->n++] =
+            (piece){ kind, (size_t)member, first, (size_t)head->width * head->height };
         first += l->pieces[l->n - 1].n;
     }
     return TC_OK;
 }
 
-/* --- one member ----------------------------------------------------------------------------- */
+/* --- one member ------------------------------------------------------------------------------ */
 
 /* RGB to grey in place: sample i is written where samples 3i.. were read. */
 static tc_status rgb_to_grey(uint8_t *p, size_t n, const tc_poll *poll, tc_err *err)
@@ -83,12 +89,14 @@ static tc_status decode_image(const loader *l, decoder *d, const piece *p)
     const wu_png_info *const head = &l->job->heads[p->member];
     uint8_t *const to = l->image + p->first * head->channels * (head->bits / 8);
     const tc_status st = wu_member_pixels(d->zip, p->member, head, to, &d->err);
-    return st == TC_OK && head->channels == 3 && l->out != NULL ? rgb_to_grey(to, p->n, d->poll, &d->err) : st;
+    return st == TC_OK && head->channels == 3 && l->out != NULL
+               ? rgb_to_grey(to, p->n, d->poll, &d->err)
+               : st;
 }
 
 /* n samples to 0 and 1; the mask may be the samples. */
-static tc_status threshold_mask(const uint8_t *samples, unsigned bits, size_t n, uint8_t *mask, const tc_poll *poll,
-                                tc_err *err)
+static tc_status threshold_mask(const uint8_t *samples, unsigned bits, size_t n, uint8_t *mask,
+                                const tc_poll *poll, tc_err *err)
 {
     tc_status st = TC_OK;
     for (size_t i = 0; st == TC_OK && i < n;) {
@@ -103,7 +111,8 @@ static tc_status threshold_mask(const uint8_t *samples, unsigned bits, size_t n,
 static tc_status decode_mask(const loader *l, decoder *d, const piece *p)
 {
     const wu_png_info *const head = &l->job->heads[p->member];
-    uint8_t *const mask = l->out->mask + p->first, *const deep = head->bits == 8 ? NULL : malloc(2 * p->n);
+    uint8_t *const mask = l->out->mask + p->first, *const deep =
+                                                       head->bits == 8 ? NULL : malloc(2 * p->n);
     uint8_t *const samples = deep != NULL ? deep : mask;
     if (head->bits != 8 && deep == NULL)
         return tc_no_memory(&d->err, "the mask of an item");
@@ -114,8 +123,8 @@ static tc_status decode_mask(const loader *l, decoder *d, const piece *p)
     return st;
 }
 
-/* Labels from to to - 1 from samples of that kind, in place. From the last to the first: no sample lies
- * behind what it becomes. RGB: R + 256 G + 65536 B. */
+/* Labels from to to - 1 from samples of that kind, in place. From the last to the first: no sample
+ * lies behind what it becomes. RGB: R + 256 G + 65536 B. */
 static void widen_labels(uint32_t *labels, size_t from, size_t to, const wu_png_info *head)
 {
     const uint8_t *const bytes = (const uint8_t *)labels;
@@ -143,7 +152,7 @@ static tc_status decode_labels(const loader *l, decoder *d, const piece *p)
     return st;
 }
 
-/* --- all of them ------------------------------------------------------------------------------ */
+/* --- all of them ----------------------------------------------------------------------------- */
 
 /* A part of the pool's. A thread's parts ascend, so it keeps the first fault that it finds. */
 static void decode_piece(void *user, unsigned thread, size_t part)
@@ -154,10 +163,13 @@ static void decode_piece(void *user, unsigned thread, size_t part)
     if (d->status != TC_OK)
         return;
     d->at = part;
-    d->status = p->kind == IMAGE ? decode_image(l, d, p) : p->kind == MASK ? decode_mask(l, d, p) : decode_labels(l, d, p);
+    d->status = p->kind == IMAGE  ? decode_image(l, d, p)
+                : p->kind == MASK ? decode_mask(l, d, p)
+                                  : decode_labels(l, d, p);
 }
 
-/* How many threads decode: none is begun for a millisecond's work, and long members are the main thread's alone. */
+/* How many threads decode: none is begun for a millisecond's work, and long members are the main
+ * thread's alone. */
 static unsigned threads_of(const loader *l)
 {
     const uint64_t bytes_a_thread = 64 << 10;
@@ -235,7 +247,7 @@ static tc_status gather_greys(const loader *l, tc_err *err)
 static tc_status count_labels(const loader *l, size_t n, tc_err *err)
 {
     const uint32_t *const labels = l->out->labels;
-    uint64_t *const seen = calloc(WU_MAX_LABEL / 64 + 1, sizeof *seen);    /* a bit for each */
+    uint64_t *const seen = calloc(WU_MAX_LABEL / 64 + 1, sizeof *seen); /* a bit for each */
     uint32_t count = 0, largest = 0, last = 0;
     tc_status st = seen == NULL ? tc_no_memory(err, "the labels of an item") : TC_OK;
     for (size_t i = 0; st == TC_OK && i < n;) {
@@ -252,7 +264,8 @@ static tc_status count_labels(const loader *l, size_t n, tc_err *err)
     free(seen);
     l->out->largest_label = largest;
     if (st == TC_OK && count != l->item->n_objects)
-        st = tc_fail(err, TC_BAD_INPUT, "%s: job.json: item \"%s\" has %u different labels, not %u objects",
+        st = tc_fail(err, TC_BAD_INPUT,
+                     "%s: job.json: item \"%s\" has %u different labels, not %u objects",
                      l->job->path, l->item->name, (unsigned)count, (unsigned)l->item->n_objects);
     return st;
 }
@@ -265,7 +278,8 @@ static tc_status make_room(loader *l, size_t n, tc_err *err)
     l->image = os_zeroed(n * (item->bits / 8) * item->channels);
     l->out->mask = item->n_masks > 0 ? os_zeroed(n) : NULL;
     l->out->labels = item->n_labels > 0 ? os_zeroed(n * sizeof *l->out->labels) : NULL;
-    if (l->image == NULL || (item->n_masks > 0 && l->out->mask == NULL) || (item->n_labels > 0 && l->out->labels == NULL))
+    if (l->image == NULL || (item->n_masks > 0 && l->out->mask == NULL) ||
+        (item->n_labels > 0 && l->out->labels == NULL))
         return tc_no_memory(err, "the pixels of an item");
     return TC_OK;
 }
@@ -306,7 +320,8 @@ static tc_status load(loader *l, tc_err *err)
     return st;
 }
 
-static tc_status load_item(const wu_job *job, size_t index, const tc_poll *poll, bool any_thread, wu_pixels *out, tc_err *err)
+static tc_status load_item(const wu_job *job, size_t index, const tc_poll *poll, bool any_thread,
+                           wu_pixels *out, tc_err *err)
 {
     memset(out, 0, sizeof *out);
     if (index >= job->n_items)
@@ -330,7 +345,8 @@ tc_status wu_item_load(const wu_job *job, size_t index, wu_pixels *out, tc_err *
     return load_item(job, index, job->archive->poll, false, out, err);
 }
 
-tc_status wu_item_load_beside(const wu_job *job, size_t index, const tc_poll *poll, wu_pixels *out, tc_err *err)
+tc_status wu_item_load_beside(const wu_job *job, size_t index, const tc_poll *poll, wu_pixels *out,
+                              tc_err *err)
 {
     return load_item(job, index, poll, true, out, err);
 }

@@ -23,22 +23,22 @@ typedef struct png_ctx {
     void *user;
     const char *what;
     uint64_t encoded_bytes;
-    wu_png_info head;             /* read from, or to be written into, the PNG */
-    const wu_png_info *expected;  /* reading pixels: must equal head */
-    unsigned char *in_pixels;     /* reading */
-    bool convert;                 /* take any kind of PNG and make one of ours of it */
-    bool numbers;                 /* and a sample is no shade, but a number */
-    bool palette;                 /* what libpng gives are indices, a byte each */
-    unsigned n_colours;           /* of the palette */
-    unsigned char colour[PNG_MAX_PALETTE_LENGTH][4];    /* red, green, blue, alpha */
-    unsigned char *raw;           /* pixels with alpha, or indices; NULL: none are needed */
-    bool alpha_dropped;           /* of a pixel that was not opaque */
+    wu_png_info head;            /* read from, or to be written into, the PNG */
+    const wu_png_info *expected; /* reading pixels: must equal head */
+    unsigned char *in_pixels;    /* reading */
+    bool convert;                /* take any kind of PNG and make one of ours of it */
+    bool numbers;                /* and a sample is no shade, but a number */
+    bool palette;                /* what libpng gives are indices, a byte each */
+    unsigned n_colours;          /* of the palette */
+    unsigned char colour[PNG_MAX_PALETTE_LENGTH][4]; /* red, green, blue, alpha */
+    unsigned char *raw; /* pixels with alpha, or indices; NULL: none are needed */
+    bool alpha_dropped; /* of a pixel that was not opaque */
     const unsigned char *out_pixels;
-    tc_status status;             /* of a failed call */
+    tc_status status; /* of a failed call */
     tc_err *err;
 } png_ctx;
 
-/* --- libpng's callbacks ------------------------------------------------------------ */
+/* --- libpng's callbacks ---------------------------------------------------------------------- */
 
 /* Ends the call: the first fault found keeps its message. */
 static _Noreturn void give_up(png_ctx *c, tc_status status)
@@ -50,7 +50,7 @@ static _Noreturn void give_up(png_ctx *c, tc_status status)
 static void on_error(png_structp png, png_const_charp message)
 {
     png_ctx *c = png_get_error_ptr(png);
-    if (strstr(message, "memory") != NULL)     /* libpng's, or zlib's by way of it */
+    if (strstr(message, "memory") != NULL) /* libpng's, or zlib's by way of it */
         give_up(c, tc_no_memory(c->err, c->what));
     if (c->write != NULL)
         give_up(c, tc_fail(c->err, TC_INTERNAL, "%s: cannot make a PNG: %s", c->what, message));
@@ -71,7 +71,8 @@ static void on_read(png_structp png, png_bytep buf, size_t n)
         if (got < 0)
             give_up(c, tc_fail(c->err, TC_BAD_INPUT, "%s: cannot be read", c->what));
         if (got == 0)
-            give_up(c, tc_fail(c->err, TC_BAD_INPUT, "%s: damaged PNG: it ends too early", c->what));
+            give_up(c,
+                    tc_fail(c->err, TC_BAD_INPUT, "%s: damaged PNG: it ends too early", c->what));
         buf += got;
         n -= (size_t)got;
     }
@@ -100,7 +101,7 @@ static tc_status guarded(png_ctx *c, void (*body)(png_ctx *))
     return TC_OK;
 }
 
-/* --- reading ------------------------------------------------------------------------ */
+/* --- reading --------------------------------------------------------------------------------- */
 
 static const char *colour_name(int type)
 {
@@ -118,11 +119,12 @@ static void check_bomb(png_ctx *c)
 {
     const uint64_t row = (uint64_t)c->head.width * c->head.channels * (c->head.bits / 8) + 1;
     const uint64_t most = c->encoded_bytes < UINT64_MAX / MAX_DEFLATE_RATIO
-                              ? c->encoded_bytes * MAX_DEFLATE_RATIO : UINT64_MAX;
+                              ? c->encoded_bytes * MAX_DEFLATE_RATIO
+                              : UINT64_MAX;
     if (most / row < c->head.height)
         give_up(c, tc_fail(c->err, TC_BAD_INPUT,
-                           "%s: the PNG claims %ux%u pixels, more than its %llu bytes can hold", c->what,
-                           (unsigned)c->head.width, (unsigned)c->head.height,
+                           "%s: the PNG claims %ux%u pixels, more than its %llu bytes can hold",
+                           c->what, (unsigned)c->head.width, (unsigned)c->head.height,
                            (unsigned long long)c->encoded_bytes));
 }
 
@@ -157,7 +159,7 @@ static void plan_conversion(png_ctx *c, int type, unsigned bits)
         take_palette(c);
         png_set_packing(c->png);
     } else if (c->convert) {
-        png_set_expand(c->png);    /* 1, 2, 4 bits to 8; tRNS to alpha */
+        png_set_expand(c->png); /* 1, 2, 4 bits to 8; tRNS to alpha */
     }
 }
 
@@ -177,7 +179,8 @@ static void read_head(png_ctx *c)
         !(type == PNG_COLOR_TYPE_RGB && bits == 8))
         give_up(c, tc_fail(c->err, TC_BAD_INPUT,
                            "%s: the PNG is %u-bit %s, and must be 8- or 16-bit grey or 8-bit RGB "
-                           "(texcell-wu pack converts)", c->what, bits, colour_name(type)));
+                           "(texcell-wu pack converts)",
+                           c->what, bits, colour_name(type)));
     c->head.width = png_get_image_width(c->png, c->info);
     c->head.height = png_get_image_height(c->png, c->info);
     plan_conversion(c, type, bits);
@@ -192,8 +195,8 @@ static void map_palette(png_ctx *c)
     for (size_t i = 0; i < n; i++) {
         const unsigned index = c->raw[i];
         if (index >= c->n_colours)
-            give_up(c, tc_fail(c->err, TC_BAD_INPUT, "%s: damaged PNG: a pixel has colour %u of %u", c->what, index,
-                               c->n_colours));
+            give_up(c, tc_fail(c->err, TC_BAD_INPUT, "%s: damaged PNG: a pixel has colour %u of %u",
+                               c->what, index, c->n_colours));
         memcpy(c->in_pixels + i * channels, c->colour[index], channels);
         c->alpha_dropped = c->alpha_dropped || c->colour[index][3] != 255;
     }
@@ -215,7 +218,8 @@ static void read_all(png_ctx *c)
 {
     read_head(c);
     const wu_png_info *e = c->expected, *h = &c->head;
-    if (e->width != h->width || e->height != h->height || e->bits != h->bits || e->channels != h->channels)
+    if (e->width != h->width || e->height != h->height || e->bits != h->bits ||
+        e->channels != h->channels)
         give_up(c, tc_fail(c->err, TC_BAD_INPUT, "%s: the PNG's header has changed", c->what));
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
     if (h->bits == 16)
@@ -226,7 +230,8 @@ static void read_all(png_ctx *c)
     const size_t stride = png_get_rowbytes(c->png, c->info), sample = h->bits / 8;
     const bool alpha = !c->palette && png_get_channels(c->png, c->info) == h->channels + 1;
     if (stride != h->width * (c->palette ? 1 : (h->channels + alpha) * sample))
-        give_up(c, tc_fail(c->err, TC_INTERNAL, "%s: libpng gives rows of %zu bytes", c->what, stride));
+        give_up(
+            c, tc_fail(c->err, TC_INTERNAL, "%s: libpng gives rows of %zu bytes", c->what, stride));
     if (alpha || c->palette) {
         c->raw = malloc(stride * h->height);
         if (c->raw == NULL)
@@ -259,28 +264,40 @@ cleanup:
     return st;
 }
 
-tc_status wu_png_read_info(wu_read_fn read, void *user, uint64_t encoded_bytes,
-                           const char *what, wu_png_info *info, tc_err *err)
+tc_status wu_png_read_info(wu_read_fn read, void *user, uint64_t encoded_bytes, const char *what,
+                           wu_png_info *info, tc_err *err)
 {
-    png_ctx c = { .read = read, .user = user, .what = what, .encoded_bytes = encoded_bytes, .err = err };
+    png_ctx c = {
+        .read = read, .user = user, .what = what, .encoded_bytes = encoded_bytes, .err = err
+    };
     const tc_status st = read_with(&c, read_head);
     if (st == TC_OK)
         *info = c.head;
     return st;
 }
 
-tc_status wu_png_read(wu_read_fn read, void *user, uint64_t encoded_bytes,
-                      const char *what, const wu_png_info *expected,
-                      void *pixels, tc_err *err)
+tc_status wu_png_read(wu_read_fn read, void *user, uint64_t encoded_bytes, const char *what,
+                      const wu_png_info *expected, void *pixels, tc_err *err)
 {
-    png_ctx c = { .read = read, .user = user, .what = what, .encoded_bytes = encoded_bytes,
-                  .expected = expected, .in_pixels = pixels, .err = err };
+    png_ctx c = { .read = read,
+                  .user = user,
+                  .what = what,
+                  .encoded_bytes = encoded_bytes,
+                  .expected = expected,
+                  .in_pixels = pixels,
+                  .err = err };
     return read_with(&c, read_all);
 }
 
-tc_status wu_png_convert_info(wu_read_fn read, void *user, const char *what, bool numbers, wu_png_info *info, tc_err *err)
+tc_status wu_png_convert_info(wu_read_fn read, void *user, const char *what, bool numbers,
+                              wu_png_info *info, tc_err *err)
 {
-    png_ctx c = { .read = read, .user = user, .what = what, .encoded_bytes = UINT64_MAX, .convert = true, .numbers = numbers,
+    png_ctx c = { .read = read,
+                  .user = user,
+                  .what = what,
+                  .encoded_bytes = UINT64_MAX,
+                  .convert = true,
+                  .numbers = numbers,
                   .err = err };
     const tc_status st = read_with(&c, read_head);
     if (st == TC_OK)
@@ -288,17 +305,25 @@ tc_status wu_png_convert_info(wu_read_fn read, void *user, const char *what, boo
     return st;
 }
 
-tc_status wu_png_convert(wu_read_fn read, void *user, const char *what, bool numbers, const wu_png_info *expected, void *pixels,
-                         bool *alpha_dropped, tc_err *err)
+tc_status wu_png_convert(wu_read_fn read, void *user, const char *what, bool numbers,
+                         const wu_png_info *expected, void *pixels, bool *alpha_dropped,
+                         tc_err *err)
 {
-    png_ctx c = { .read = read, .user = user, .what = what, .encoded_bytes = UINT64_MAX, .convert = true,
-                  .numbers = numbers, .expected = expected, .in_pixels = pixels, .err = err };
+    png_ctx c = { .read = read,
+                  .user = user,
+                  .what = what,
+                  .encoded_bytes = UINT64_MAX,
+                  .convert = true,
+                  .numbers = numbers,
+                  .expected = expected,
+                  .in_pixels = pixels,
+                  .err = err };
     const tc_status st = read_with(&c, read_all);
     *alpha_dropped = c.alpha_dropped;
     return st;
 }
 
-/* --- writing ------------------------------------------------------------------------ */
+/* --- writing --------------------------------------------------------------------------------- */
 
 static void write_all(png_ctx *c)
 {
@@ -322,10 +347,12 @@ static void write_all(png_ctx *c)
     png_write_end(c->png, NULL);
 }
 
-tc_status wu_png_write(wu_write_fn write, void *user, const char *what,
-                       const wu_png_info *info, const void *pixels, tc_err *err)
+tc_status wu_png_write(wu_write_fn write, void *user, const char *what, const wu_png_info *info,
+                       const void *pixels, tc_err *err)
 {
-    png_ctx c = { .write = write, .user = user, .what = what, .head = *info, .out_pixels = pixels, .err = err };
+    png_ctx c = {
+        .write = write, .user = user, .what = what, .head = *info, .out_pixels = pixels, .err = err
+    };
     const bool grey = info->channels == 1 && (info->bits == 8 || info->bits == 16);
     const bool rgb = info->channels == 3 && info->bits == 8;
     if ((!grey && !rgb) || info->width == 0 || info->height == 0)
@@ -349,8 +376,8 @@ static int write_to_file(void *user, const void *buf, size_t n)
     return fwrite(buf, 1, n, user) == n ? 0 : -1;
 }
 
-tc_status wu_png_write_file(const char *path, const wu_png_info *info,
-                            const void *pixels, tc_err *err)
+tc_status wu_png_write_file(const char *path, const wu_png_info *info, const void *pixels,
+                            tc_err *err)
 {
     wu_new_file out;
     tc_status st = wu_new_file_open(path, &out, err);
@@ -361,5 +388,6 @@ tc_status wu_png_write_file(const char *path, const wu_png_info *info,
 
 void wu_libraries(char *text, size_t size)
 {
-    snprintf(text, size, "zlib %s, libpng %s, jansson %s", zlibVersion(), png_get_libpng_ver(NULL), JANSSON_VERSION);
+    snprintf(text, size, "zlib %s, libpng %s, jansson %s", zlibVersion(), png_get_libpng_ver(NULL),
+             JANSSON_VERSION);
 }

@@ -11,9 +11,11 @@
 #include "app/base/os.h"
 #include "workunits/format/archive.h"
 
-enum { RESULT_KEYS = 7 };    /* of result.json, sources aside */
+enum {
+    RESULT_KEYS = 7
+}; /* of result.json, sources aside */
 
-/* --- the output of an item --------------------------------------------------------- */
+/* --- the output of an item ------------------------------------------------------------------- */
 
 static tc_status append(wu_output *out, const wu_out_array *array, tc_err *err)
 {
@@ -63,9 +65,11 @@ static void set_shape(wu_array_info *info, const wu_declared *d, uint64_t rows)
         info->shape[i + 1] = d->axes[i].n;
 }
 
-static tc_status declare(wu_output *out, const wu_declared *declared, const wu_item *item, tc_err *err)
+static tc_status declare(wu_output *out, const wu_declared *declared, const wu_item *item,
+                         tc_err *err)
 {
-    wu_out_array array = { .declared = *declared, .info = { .dtype = declared->dtype, .width = declared->width } };
+    wu_out_array array = { .declared = *declared,
+                           .info = { .dtype = declared->dtype, .width = declared->width } };
     wu_array_info *const info = &array.info;
     if (wu_is_picture(declared->role)) {
         const uint64_t shape[3] = { item->nz, item->ny, item->nx };
@@ -74,8 +78,10 @@ static tc_status declare(wu_output *out, const wu_declared *declared, const wu_i
         memcpy(info->shape, shape + 3 - info->ndim, info->ndim * sizeof *shape);
     } else {
         array.kind = declared->rows > 0 ? WU_ONCE : WU_ROWS;
-        set_shape(info, declared, array.kind == WU_ONCE ? declared->rows
-                                  : has_item_column(out, declared) ? WU_ANY_LENGTH : 1);
+        set_shape(info, declared,
+                  array.kind == WU_ONCE            ? declared->rows
+                  : has_item_column(out, declared) ? WU_ANY_LENGTH
+                                                   : 1);
     }
     info->name = copy_texts(&array.declared, item != NULL ? item->name : "");
     if (info->name == NULL)
@@ -86,8 +92,8 @@ static tc_status declare(wu_output *out, const wu_declared *declared, const wu_i
     return st;
 }
 
-tc_status wu_output_declare(wu_output *out, const wu_declared *declared, size_t n, const wu_item *item,
-                            tc_err *err)
+tc_status wu_output_declare(wu_output *out, const wu_declared *declared, size_t n,
+                            const wu_item *item, tc_err *err)
 {
     tc_status st = TC_OK;
     for (size_t i = 0; i < n && st == TC_OK; i++)
@@ -111,9 +117,9 @@ static tc_status allocate(wu_out_array *array, uint64_t rows, tc_err *err)
     return TC_OK;
 }
 
-tc_status wu_output_add(wu_output *out, wu_array_kind kind, const char *name,
-                        wu_dtype dtype, uint32_t width, unsigned ndim,
-                        const uint64_t *shape, void **data, tc_err *err)
+tc_status wu_output_add(wu_output *out, wu_array_kind kind, const char *name, wu_dtype dtype,
+                        uint32_t width, unsigned ndim, const uint64_t *shape, void **data,
+                        tc_err *err)
 {
     wu_out_array array = { .kind = kind, .info = { .dtype = dtype, .width = width, .ndim = ndim } };
     *data = NULL;
@@ -134,7 +140,8 @@ tc_status wu_output_add(wu_output *out, wu_array_kind kind, const char *name,
     return st;
 }
 
-tc_status wu_output_add_packed(wu_output *out, const wu_array_info *info, const wu_packed *packed, tc_err *err)
+tc_status wu_output_add_packed(wu_output *out, const wu_array_info *info, const wu_packed *packed,
+                               tc_err *err)
 {
     wu_out_array array = { .kind = WU_OWN, .info = *info, .packed = *packed };
     array.info.name = strdup(info->name);
@@ -203,7 +210,7 @@ void wu_output_free(wu_output *out)
     memset(out, 0, sizeof *out);
 }
 
-/* --- the result of a job ------------------------------------------------------------- */
+/* --- the result of a job --------------------------------------------------------------------- */
 
 typedef struct result_writer {
     const char *path;
@@ -213,20 +220,22 @@ typedef struct result_writer {
     wu_npz_writer *npz;
     const wu_result_source *source;
     const wu_written *written;
-    size_t surveyed;         /* items */
-    double all, bytes;       /* of the items' arrays as surveyed; of arrays that have been written: packed ones a WU_COPIEDth */
+    size_t surveyed;   /* items */
+    double all, bytes; /* of the items' arrays as surveyed; of arrays that have been written: packed
+                          ones a WU_COPIEDth */
     tc_err *err;
-    bool loaded;             /* current holds item `index`: a job of one item */
-    size_t index;            /*   loads it once */
+    bool loaded;  /* current holds item `index`: a job of one item */
+    size_t index; /*   loads it once */
     wu_output current;
-    uint64_t *rows;          /* [declared->n]: of a WU_ROWS array, the sum over all items */
+    uint64_t *rows; /* [declared->n]: of a WU_ROWS array, the sum over all items */
     bool any_own;
 } result_writer;
 
 static tc_status mismatch(const result_writer *r, size_t item, const char *array)
 {
-    return tc_fail(r->err, TC_INTERNAL, "%s: item %s: array %s does not go with those of the other items",
-                   r->path, r->job->items[item].name, array);
+    return tc_fail(r->err, TC_INTERNAL,
+                   "%s: item %s: array %s does not go with those of the other items", r->path,
+                   r->job->items[item].name, array);
 }
 
 /* Loads an item, or with `only` no more of it than that array. */
@@ -254,7 +263,8 @@ static void tell(const result_writer *r)
 }
 
 /* A piece of an array, of `weight` bytes. */
-static tc_status write_piece(result_writer *r, const void *data, size_t n, double weight, tc_err *err)
+static tc_status write_piece(result_writer *r, const void *data, size_t n, double weight,
+                             tc_err *err)
 {
     tc_status st = wu_npz_write(r->npz, data, n, err);
     r->bytes += weight;
@@ -270,7 +280,8 @@ static tc_status write_data(result_writer *r, const void *data, size_t n)
     const unsigned char *const p = data;
     tc_status st = TC_OK;
     for (size_t at = 0; st == TC_OK && at < n; at = tc_block_end(at, n))
-        st = write_piece(r, p + at, tc_block_end(at, n) - at, (double)(tc_block_end(at, n) - at), r->err);
+        st = write_piece(r, p + at, tc_block_end(at, n) - at, (double)(tc_block_end(at, n) - at),
+                         r->err);
     return st;
 }
 
@@ -293,7 +304,7 @@ static tc_status write_array(result_writer *r, const wu_out_array *array)
     return st;
 }
 
-/* --- result.json and the arrays of the whole ------------------------------------------- */
+/* --- result.json and the arrays of the whole ------------------------------------------------- */
 
 static json_t *item_list(const wu_job *job)
 {
@@ -312,7 +323,8 @@ static json_t *source_list(const wu_job *job)
 {
     json_t *list = json_array();
     for (size_t i = 0; list != NULL && i < job->n_items; i++)
-        if (json_array_append_new(list, json_string(job->items[i].source != NULL ? job->items[i].source : "")) != 0) {
+        if (json_array_append_new(
+                list, json_string(job->items[i].source != NULL ? job->items[i].source : "")) != 0) {
             json_decref(list);
             list = NULL;
         }
@@ -338,15 +350,17 @@ int wu_result_version(const wu_job *job)
     return job->version < WU_SHA256_VERSION ? 2 : WU_RESULT_FORMAT_VERSION;
 }
 
-json_t *wu_result_json(const wu_job *job, const json_t *parameters, const wu_output *once, const wu_output *declared)
+json_t *wu_result_json(const wu_job *job, const json_t *parameters, const wu_output *once,
+                       const wu_output *declared)
 {
     size_t n_sources = 0;
     for (size_t i = 0; i < job->n_items; i++)
         n_sources += job->items[i].source != NULL;
-    json_t *const json = json_pack("{s:s, s:i, s:o*, s:s, s:o*, s:o*, s:o*}",
-                                   "format", WU_RESULT_FORMAT_NAME, "version", wu_result_version(job),
-                                   "workunit", wu_job_identity(job), "analysis", job->analysis, "parameters", json_deep_copy(parameters),
-                                   "items", item_list(job), "arrays", declared_list(once, declared));
+    json_t *const json =
+        json_pack("{s:s, s:i, s:o*, s:s, s:o*, s:o*, s:o*}", "format", WU_RESULT_FORMAT_NAME,
+                  "version", wu_result_version(job), "workunit", wu_job_identity(job), "analysis",
+                  job->analysis, "parameters", json_deep_copy(parameters), "items", item_list(job),
+                  "arrays", declared_list(once, declared));
     if (json_object_size(json) == RESULT_KEYS &&
         (n_sources == 0 || json_object_set_new(json, "sources", source_list(job)) == 0) &&
         (job->about == NULL || json_object_set_new(json, "about", json_string(job->about)) == 0))
@@ -360,8 +374,8 @@ static tc_status write_once(result_writer *r, const wu_output *once)
     tc_status st = TC_OK;
     for (size_t i = 0; i < once->n && st == TC_OK; i++) {
         if (once->arrays[i].kind != WU_ONCE)
-            return tc_fail(r->err, TC_INTERNAL, "%s: array %s is not one of the whole result", r->path,
-                           once->arrays[i].info.name);
+            return tc_fail(r->err, TC_INTERNAL, "%s: array %s is not one of the whole result",
+                           r->path, once->arrays[i].info.name);
         st = write_array(r, &once->arrays[i]);
     }
     return st;
@@ -376,13 +390,16 @@ static tc_status add_spacing(const wu_job *job, wu_output *out, tc_err *err)
         any = any || job->items[i].has_spacing || job->items[i].has_pixel;
     if (!any)
         return TC_OK;
-    const tc_status st = wu_output_add(out, WU_ONCE, WU_ITEM_SPACING, WU_F64, 0, 2, shape, &data, err);
+    const tc_status st =
+        wu_output_add(out, WU_ONCE, WU_ITEM_SPACING, WU_F64, 0, 2, shape, &data, err);
     double *at = data;
     for (size_t i = 0; st == TC_OK && i < job->n_items; i++, at += 3) {
         const wu_item *const item = &job->items[i];
         at[0] = item->has_spacing ? item->spacing[0] : (double)NAN;
         for (size_t k = 0; k < 2; k++)
-            at[k + 1] = item->has_spacing ? item->spacing[k + 1] : item->has_pixel ? item->pixel[k] : (double)NAN;
+            at[k + 1] = item->has_spacing ? item->spacing[k + 1]
+                        : item->has_pixel ? item->pixel[k]
+                                          : (double)NAN;
     }
     return st;
 }
@@ -394,18 +411,20 @@ tc_status wu_add_item_names(const wu_job *job, wu_output *out, tc_err *err)
     void *chars = NULL;
     for (size_t i = 0; i < job->n_items; i++)
         width = strlen(job->items[i].name) > width ? strlen(job->items[i].name) : width;
-    const tc_status st = wu_output_add(out, WU_ONCE, "item_names", WU_STR, (uint32_t)width, 1, &n, &chars, err);
+    const tc_status st =
+        wu_output_add(out, WU_ONCE, "item_names", WU_STR, (uint32_t)width, 1, &n, &chars, err);
     for (size_t i = 0; st == TC_OK && i < job->n_items; i++)
         wu_utf8_to_ucs4(job->items[i].name, (uint32_t *)chars + i * width, (uint32_t)width);
     return st == TC_OK ? add_spacing(job, out, err) : st;
 }
 
-/* --- arrays of the items ------------------------------------------------------------------ */
+/* --- arrays of the items --------------------------------------------------------------------- */
 
 /* Equal in all but the number of rows. */
 static bool same_kind(const wu_array_info *a, const wu_array_info *b)
 {
-    if (strcmp(a->name, b->name) != 0 || a->dtype != b->dtype || a->width != b->width || a->ndim != b->ndim)
+    if (strcmp(a->name, b->name) != 0 || a->dtype != b->dtype || a->width != b->width ||
+        a->ndim != b->ndim)
         return false;
     return memcmp(a->shape + 1, b->shape + 1, (a->ndim - 1) * sizeof *a->shape) == 0;
 }
@@ -421,7 +440,8 @@ static tc_status survey_item(result_writer *r)
             return mismatch(r, r->index, array->info.name);
         if (array->kind == WU_OWN) {
             char name[1024];
-            wu_declared_name(&want->arrays[i].declared, r->job->items[r->index].name, name, sizeof name);
+            wu_declared_name(&want->arrays[i].declared, r->job->items[r->index].name, name,
+                             sizeof name);
             if (strcmp(array->info.name, name) != 0)
                 return mismatch(r, r->index, array->info.name);
             r->all += (double)array->packed.packed / WU_COPIED;
@@ -429,7 +449,8 @@ static tc_status survey_item(result_writer *r)
             continue;
         }
         r->all += (double)wu_array_bytes(&array->info, &ok);
-        if (!same_kind(&want->arrays[i].info, &array->info) || array->info.shape[0] > INT64_MAX - r->rows[i])
+        if (!same_kind(&want->arrays[i].info, &array->info) ||
+            array->info.shape[0] > INT64_MAX - r->rows[i])
             return mismatch(r, r->index, array->info.name);
         r->rows[i] += array->info.shape[0];
     }
@@ -482,7 +503,7 @@ static tc_status write_own(result_writer *r)
 static tc_status write_items(result_writer *r)
 {
     tc_status st = TC_OK;
-    r->bytes = 0;            /* what is not of an item does not count */
+    r->bytes = 0; /* what is not of an item does not count */
     for (size_t i = 0; i < r->job->n_items && st == TC_OK; i++) {
         st = load(r, i, NULL);
         if (st == TC_OK)
@@ -500,12 +521,18 @@ tc_status wu_result_write(const char *path, const wu_job *job, const json_t *par
                           const wu_output *once, const wu_output *declared,
                           const wu_result_source *source, const wu_written *written, tc_err *err)
 {
-    result_writer r = { .path = path, .job = job, .poll = job->archive != NULL ? job->archive->poll : NULL,
-                        .declared = declared, .source = source, .written = written, .err = err,
+    result_writer r = { .path = path,
+                        .job = job,
+                        .poll = job->archive != NULL ? job->archive->poll : NULL,
+                        .declared = declared,
+                        .source = source,
+                        .written = written,
+                        .err = err,
                         .rows = calloc(declared->n + 1, sizeof *r.rows) };
     json_t *const json = wu_result_json(job, parameters, once, declared);
     wu_output names = { 0 };
-    tc_status st = json == NULL || r.rows == NULL ? tc_no_memory(err, WU_RESULT_JSON) : wu_npz_create(path, &r.npz, err);
+    tc_status st = json == NULL || r.rows == NULL ? tc_no_memory(err, WU_RESULT_JSON)
+                                                  : wu_npz_create(path, &r.npz, err);
     if (st == TC_OK) {
         wu_npz_use_threads(r.npz, job->threads);
         st = wu_npz_add_json(r.npz, WU_RESULT_JSON, json, err);

@@ -9,20 +9,21 @@
 #include "workunits/format/job.h"
 #include "workunits/format/result.h"
 
-/* --- the file ---------------------------------------------------------------------------- */
+/* --- the file -------------------------------------------------------------------------------- */
 
 /* Sets item_names from `chars`, which have the array's shape. */
-static tc_status decode_names(wu_result_file *file, const wu_array_info *info, const uint32_t *chars, tc_err *err)
+static tc_status decode_names(wu_result_file *file, const wu_array_info *info,
+                              const uint32_t *chars, tc_err *err)
 {
-    char text[4 * WU_MAX_NAME + 1];    /* the longest UTF-8 of a name */
+    char text[4 * WU_MAX_NAME + 1]; /* the longest UTF-8 of a name */
     file->item_names = calloc((size_t)info->shape[0] + 1, sizeof *file->item_names);
     if (file->item_names == NULL)
         return tc_no_memory(err, info->name);
     for (; file->n_items < info->shape[0]; file->n_items++) {
         wu_ucs4_to_utf8(chars + file->n_items * info->width, info->width, text, sizeof text);
         if (!wu_name_ok(text))
-            return tc_fail(err, TC_BAD_INPUT, "%s: item_names: \"%s\" cannot be an item's name", file->path,
-                           wu_quote(text).text);
+            return tc_fail(err, TC_BAD_INPUT, "%s: item_names: \"%s\" cannot be an item's name",
+                           file->path, wu_quote(text).text);
         file->item_names[file->n_items] = strdup(text);
         if (file->item_names[file->n_items] == NULL)
             return tc_no_memory(err, info->name);
@@ -36,7 +37,8 @@ static tc_status read_names(wu_result_file *file, tc_err *err)
     if (index < 0)
         return tc_fail(err, TC_BAD_INPUT, "%s: the array item_names is missing", file->path);
     const wu_array_info *const info = wu_npz_info(file->npz, (size_t)index);
-    if (info->dtype != WU_STR || info->ndim != 1 || info->shape[0] > WU_MAX_ITEMS || info->width > WU_MAX_NAME)
+    if (info->dtype != WU_STR || info->ndim != 1 || info->shape[0] > WU_MAX_ITEMS ||
+        info->width > WU_MAX_NAME)
         return tc_fail(err, TC_BAD_INPUT, "%s: item_names: must be a list of names", file->path);
     void *chars = NULL;
     tc_status status = wu_npz_load(file->npz, (size_t)index, &chars, err);
@@ -61,8 +63,10 @@ static tc_status read_sources(wu_result_file *file, tc_err *err)
         good = source != NULL && (source[0] == '\0' || wu_line_ok(source, WU_MAX_SOURCE));
         file->item_sources[i] = source;
     }
-    return good ? TC_OK : tc_fail(err, TC_BAD_INPUT, "%s: %s: \"sources\" must be a list of a path for each item",
-                                  file->path, WU_RESULT_JSON);
+    return good ? TC_OK
+                : tc_fail(err, TC_BAD_INPUT,
+                          "%s: %s: \"sources\" must be a list of a path for each item", file->path,
+                          WU_RESULT_JSON);
 }
 
 static tc_status read_spacing(wu_result_file *file, tc_err *err)
@@ -72,8 +76,11 @@ static tc_status read_spacing(wu_result_file *file, tc_err *err)
     void *data = NULL;
     if (info == NULL)
         return TC_OK;
-    if (info->dtype != WU_F64 || info->ndim != 2 || info->shape[0] != file->n_items || info->shape[1] != 3)
-        return tc_fail(err, TC_BAD_INPUT, "%s: " WU_ITEM_SPACING ": must have three numbers for each item", file->path);
+    if (info->dtype != WU_F64 || info->ndim != 2 || info->shape[0] != file->n_items ||
+        info->shape[1] != 3)
+        return tc_fail(err, TC_BAD_INPUT,
+                       "%s: " WU_ITEM_SPACING ": must have three numbers for each item",
+                       file->path);
     const tc_status status = wu_npz_load(file->npz, (size_t)index, &data, err);
     file->item_spacing = data;
     return status;
@@ -87,31 +94,35 @@ static tc_status measure_axis(const wu_result_file *file, wu_axis *axis, tc_err 
     if (axis->array == NULL)
         return TC_OK;
     if (info == NULL || info->ndim != 2 || info->shape[0] < 1 || info->shape[0] > UINT32_MAX)
-        return tc_fail(err, TC_BAD_INPUT, "%s: the array %s is missing, or no list of keys", file->path, axis->array);
+        return tc_fail(err, TC_BAD_INPUT, "%s: the array %s is missing, or no list of keys",
+                       file->path, axis->array);
     axis->n = (uint32_t)info->shape[0];
     return TC_OK;
 }
 
 static tc_status read_declared(wu_result_file *file, tc_err *err)
 {
-    const json_t *const json = wu_npz_json(file->npz), *const version = json_object_get(json, "version");
+    const json_t *const json = wu_npz_json(file->npz), *const version =
+                                                           json_object_get(json, "version");
     const json_int_t number = json_integer_value(version);
     char where[TC_ERR_MAX];
     if (!json_is_integer(version) || number < 1 || number > WU_RESULT_FORMAT_VERSION)
-        return tc_fail(err, TC_BAD_INPUT, "%s: %s: \"version\" is none of 1 to %d", file->path, WU_RESULT_JSON,
-                       WU_RESULT_FORMAT_VERSION);
+        return tc_fail(err, TC_BAD_INPUT, "%s: %s: \"version\" is none of 1 to %d", file->path,
+                       WU_RESULT_JSON, WU_RESULT_FORMAT_VERSION);
     file->version = (int)number;
     if (file->version == 1)
         return TC_OK;
     snprintf(where, sizeof where, "%.600s: %s", file->path, WU_RESULT_JSON);
-    tc_status status = wu_declared_read(json_object_get(json, "arrays"), where, &file->declared, &file->n_declared, err);
+    tc_status status = wu_declared_read(json_object_get(json, "arrays"), where, &file->declared,
+                                        &file->n_declared, err);
     for (size_t i = 0; i < file->n_declared && status == TC_OK; i++)
         for (unsigned k = 0; k < file->declared[i].n_axes && status == TC_OK; k++)
             status = measure_axis(file, &file->declared[i].axes[k], err);
     return status;
 }
 
-tc_status wu_result_file_open(const char *path, const wu_npz_limits *limits, wu_result_file *out, tc_err *err)
+tc_status wu_result_file_open(const char *path, const wu_npz_limits *limits, wu_result_file *out,
+                              tc_err *err)
 {
     *out = (wu_result_file){ .path = path };
     tc_status status = wu_npz_open(path, limits, &out->npz, err);
@@ -138,7 +149,7 @@ void wu_result_file_close(wu_result_file *file)
     *file = (wu_result_file){ 0 };
 }
 
-/* --- arrays and what is declared of them ---------------------------------------------------- */
+/* --- arrays and what is declared of them ----------------------------------------------------- */
 
 static bool is_picture_of(const wu_array_info *info, wu_role role)
 {
@@ -169,7 +180,8 @@ static bool axes_fit(const wu_array_info *info, const wu_declared *d)
         if (n > UINT32_MAX)
             return false;
     }
-    return info->ndim > 2 || (info->ndim == 2 ? d->n_axes > 0 && info->shape[1] == n : d->n_axes == 0);
+    return info->ndim > 2 ||
+           (info->ndim == 2 ? d->n_axes > 0 && info->shape[1] == n : d->n_axes == 0);
 }
 
 static bool fits(const wu_array_info *info, const wu_declared *d)
@@ -185,8 +197,8 @@ static bool fits(const wu_array_info *info, const wu_declared *d)
     return axes_fit(info, d);
 }
 
-tc_status wu_find_declared(const wu_result_file *file, const wu_declared *d, const char *item, size_t *index,
-                           tc_err *err)
+tc_status wu_find_declared(const wu_result_file *file, const wu_declared *d, const char *item,
+                           size_t *index, tc_err *err)
 {
     char name[WU_TITLE_MAX];
     wu_declared_name(d, item, name, sizeof name);
@@ -195,7 +207,8 @@ tc_status wu_find_declared(const wu_result_file *file, const wu_declared *d, con
         return tc_fail(err, TC_BAD_INPUT, "%s: the array %s is missing", file->path, name);
     *index = (size_t)at;
     if (!fits(wu_npz_info(file->npz, *index), d))
-        return tc_fail(err, TC_BAD_INPUT, "%s: %s: has not the type and shape that are declared", file->path, name);
+        return tc_fail(err, TC_BAD_INPUT, "%s: %s: has not the type and shape that are declared",
+                       file->path, name);
     return TC_OK;
 }
 
@@ -204,14 +217,17 @@ const wu_array_info *wu_first_picture(const wu_result_file *file, size_t item)
     size_t index;
     for (size_t i = 0; i < file->n_declared; i++)
         if (wu_is_picture(file->declared[i].role) &&
-            wu_find_declared(file, &file->declared[i], file->item_names[item], &index, NULL) == TC_OK)
+            wu_find_declared(file, &file->declared[i], file->item_names[item], &index, NULL) ==
+                TC_OK)
             return wu_npz_info(file->npz, index);
     return NULL;
 }
 
-/* --- sorting arrays into tables ------------------------------------------------------------ */
+/* --- sorting arrays into tables -------------------------------------------------------------- */
 
-enum { MAX_COLUMNS = 1000000 };
+enum {
+    MAX_COLUMNS = 1000000
+};
 
 /* Whether it gives columns of a table. */
 static bool is_column(const wu_declared *d)
@@ -220,22 +236,25 @@ static bool is_column(const wu_declared *d)
 }
 
 /* Adds an array to the table that is being made, the last. */
-static tc_status add_array(const wu_result_file *file, wu_table *table, const wu_table_array *array, tc_err *err)
+static tc_status add_array(const wu_result_file *file, wu_table *table, const wu_table_array *array,
+                           tc_err *err)
 {
     const uint64_t elements = wu_declared_elements(array->declared), rows = array->info->shape[0];
     const bool is_item = array->declared->role == WU_ITEM;
     const char *const name = array->info->name;
     if (is_item && table->n_arrays > 0)
-        return tc_fail(err, TC_BAD_INPUT, "%s: %s: does not precede the arrays of its table", file->path, name);
+        return tc_fail(err, TC_BAD_INPUT, "%s: %s: does not precede the arrays of its table",
+                       file->path, name);
     if (table->n_arrays > 0 && rows != table->rows)
-        return tc_fail(err, TC_BAD_INPUT, "%s: %s has %" PRIu64 " rows, but %s has %" PRIu64, file->path, name, rows,
-                       table->arrays[0].info->name, table->rows);
+        return tc_fail(err, TC_BAD_INPUT, "%s: %s has %" PRIu64 " rows, but %s has %" PRIu64,
+                       file->path, name, rows, table->arrays[0].info->name, table->rows);
     table->has_item = table->has_item || is_item;
     if (!table->has_item && rows != file->n_items)
-        return tc_fail(err, TC_BAD_INPUT, "%s: %s has %" PRIu64 " rows, but there are %zu items", file->path, name, rows,
-                       file->n_items);
+        return tc_fail(err, TC_BAD_INPUT, "%s: %s has %" PRIu64 " rows, but there are %zu items",
+                       file->path, name, rows, file->n_items);
     if (elements > MAX_COLUMNS - table->n_columns)
-        return tc_fail(err, TC_BAD_INPUT, "%s: %s: the table has too many columns", file->path, name);
+        return tc_fail(err, TC_BAD_INPUT, "%s: %s: the table has too many columns", file->path,
+                       name);
     table->arrays[table->n_arrays++] = *array;
     table->rows = rows;
     table->n_columns += is_item ? 0 : (size_t)elements;
@@ -249,14 +268,17 @@ static int axis_of(const char *word)
     return at == NULL || word[1 + strspn(word + 1, "0123456789")] != '\0' ? -1 : (int)(at - "zyx");
 }
 
-/* What a value in pixels is to be multiplied with to be in micrometres, NaN where that is not known:
- * *power 1 for a length or a place, 2 for an area, 0 if it is none of them. spacing: z, y, x. */
+/* What a value in pixels is to be multiplied with to be in micrometres, NaN where that is not
+ * known: *power 1 for a length or a place, 2 for an area, 0 if it is none of them. spacing: z, y,
+ * x. */
 static double micrometres(const wu_declared *d, size_t element, const double *spacing, int *power)
 {
-    const bool pixel = d->unit != NULL && (strcmp(d->unit, "pixel") == 0 || strcmp(d->unit, "voxel") == 0);
+    const bool pixel =
+        d->unit != NULL && (strcmp(d->unit, "pixel") == 0 || strcmp(d->unit, "voxel") == 0);
     const double y = spacing[1], x = spacing[2];
     *power = 0;
-    if (pixel && d->n_axes == 1 && d->axes[0].words != NULL && axis_of(d->axes[0].words[element]) >= 0) {
+    if (pixel && d->n_axes == 1 && d->axes[0].words != NULL &&
+        axis_of(d->axes[0].words[element]) >= 0) {
         *power = 1;
         return spacing[axis_of(d->axes[0].words[element])];
     }
@@ -289,7 +311,9 @@ static tc_status number_columns(const wu_result_file *file, wu_table *table, tc_
         return tc_no_memory(err, "the columns of a table");
     for (size_t i = table->has_item; i < table->n_arrays; i++)
         for (int in_um = 0; in_um < (file->item_spacing != NULL ? 2 : 1); in_um++)
-            for (size_t k = 0; table->n_columns < most && k < wu_declared_elements(table->arrays[i].declared); k++) {
+            for (size_t k = 0;
+                 table->n_columns < most && k < wu_declared_elements(table->arrays[i].declared);
+                 k++) {
                 const wu_column column = { i, k, in_um };
                 if (!in_um || power_of(table, &column) > 0)
                     table->columns[table->n_columns++] = column;
@@ -303,8 +327,9 @@ static tc_status make_table(const wu_result_file *file, wu_tables *out, size_t f
     wu_table *const table = &out->tables[out->n];
     const wu_table *const before = out->n > 0 ? table - 1 : NULL;
     tc_status status = TC_OK;
-    *table = (wu_table){ .name = file->declared[first].table,
-                         .arrays = before != NULL ? before->arrays + before->n_arrays : out->arrays };
+    *table =
+        (wu_table){ .name = file->declared[first].table,
+                    .arrays = before != NULL ? before->arrays + before->n_arrays : out->arrays };
     for (size_t i = first; i < file->n_declared && status == TC_OK; i++) {
         wu_table_array array = { .declared = &file->declared[i] };
         if (!is_column(array.declared) || strcmp(array.declared->table, table->name) != 0)
@@ -337,8 +362,11 @@ tc_status wu_tables_find(const wu_result_file *file, wu_tables *out, tc_err *err
 {
     *out = (wu_tables){ 0 };
     if (file->version == 1)
-        return tc_fail(err, TC_BAD_INPUT, "%s: is a result of format 1, which does not say what its arrays are; read it "
-                       "with numpy.load, or let texcell do its work unit again", file->path);
+        return tc_fail(
+            err, TC_BAD_INPUT,
+            "%s: is a result of format 1, which does not say what its arrays are; read it "
+            "with numpy.load, or let texcell do its work unit again",
+            file->path);
     out->tables = calloc(file->n_declared + 1, sizeof *out->tables);
     out->arrays = calloc(file->n_declared + 1, sizeof *out->arrays);
     out->used = calloc(wu_npz_count(file->npz) + 1, sizeof *out->used);
@@ -392,9 +420,10 @@ static tc_status open_array(wu_cursor *cursor, size_t i, tc_err *err)
 {
     struct wu_cursor_array *const to = &cursor->arrays[i];
     const wu_table_array *const array = &cursor->table->arrays[i];
-    if (!tc_mul_size((size_t)wu_declared_elements(array->declared), wu_dtype_size(array->info->dtype, array->info->width),
-                     &to->row_bytes))
-        return tc_fail(err, TC_BAD_INPUT, "%s: %s: a row is too long", cursor->file->path, array->info->name);
+    if (!tc_mul_size((size_t)wu_declared_elements(array->declared),
+                     wu_dtype_size(array->info->dtype, array->info->width), &to->row_bytes))
+        return tc_fail(err, TC_BAD_INPUT, "%s: %s: a row is too long", cursor->file->path,
+                       array->info->name);
     to->data = malloc(to->row_bytes + 1);
     if (to->data == NULL)
         return tc_no_memory(err, array->info->name);
@@ -409,7 +438,7 @@ tc_status wu_cursor_open(const wu_result_file *file, const wu_table *table, wu_c
     tc_status status = out->arrays == NULL ? tc_no_memory(err, "a table") : TC_OK;
     for (size_t i = 0; i < table->n_arrays && status == TC_OK; i++)
         status = open_array(out, i, err);
-    out->row = UINT64_MAX;    /* before the first */
+    out->row = UINT64_MAX; /* before the first */
     return status;
 }
 
@@ -420,8 +449,10 @@ static tc_status find_item(wu_cursor *cursor, tc_err *err)
     if (table->has_item)
         memcpy(&item, cursor->arrays[0].data, sizeof item);
     if (item < 0 || (uint64_t)item >= cursor->file->n_items)
-        return tc_fail(err, TC_BAD_INPUT, "%s: %s: row %" PRIu64 " is of item %" PRId64 ", there are %zu items",
-                       cursor->file->path, table->arrays[0].info->name, cursor->row, item, cursor->file->n_items);
+        return tc_fail(err, TC_BAD_INPUT,
+                       "%s: %s: row %" PRIu64 " is of item %" PRId64 ", there are %zu items",
+                       cursor->file->path, table->arrays[0].info->name, cursor->row, item,
+                       cursor->file->n_items);
     cursor->item = (size_t)item;
     return TC_OK;
 }
@@ -450,7 +481,13 @@ void wu_cursor_close(wu_cursor *cursor)
 
 double wu_value_number(const wu_array_info *info, const void *data)
 {
-    union { uint8_t u8; int32_t i32; int64_t i64; float f32; double f64; } value = { 0 };
+    union {
+        uint8_t u8;
+        int32_t i32;
+        int64_t i64;
+        float f32;
+        double f64;
+    } value = { 0 };
     memcpy(&value, data, wu_dtype_size(info->dtype, 0));
     switch (info->dtype) {
     case WU_BOOL:
@@ -468,14 +505,16 @@ const void *wu_cursor_value(wu_cursor *cursor, size_t column, const wu_array_inf
     static const wu_array_info f64 = { .dtype = WU_F64 };
     const wu_column *const c = &cursor->table->columns[column];
     const wu_table_array *const array = &cursor->table->arrays[c->array];
-    const void *const data = cursor->arrays[c->array].data + c->element * wu_dtype_size(array->info->dtype, array->info->width);
+    const void *const data = cursor->arrays[c->array].data +
+                             c->element * wu_dtype_size(array->info->dtype, array->info->width);
     int power;
     *info = array->info;
     if (!c->in_um)
         return data;
     *info = &f64;
     cursor->um = wu_value_number(array->info, data) *
-                 micrometres(array->declared, c->element, cursor->file->item_spacing + 3 * cursor->item, &power);
+                 micrometres(array->declared, c->element,
+                             cursor->file->item_spacing + 3 * cursor->item, &power);
     return &cursor->um;
 }
 
@@ -490,7 +529,13 @@ static int special_text(double value, char out[WU_CELL_MAX])
 
 void wu_value_text(const wu_array_info *info, const void *data, char out[WU_CELL_MAX])
 {
-    union { uint8_t u8; int32_t i32; int64_t i64; float f32; double f64; } value = { 0 };
+    union {
+        uint8_t u8;
+        int32_t i32;
+        int64_t i64;
+        float f32;
+        double f64;
+    } value = { 0 };
     if (info->dtype == WU_STR) {
         wu_ucs4_to_utf8(data, info->width, out, WU_CELL_MAX);
         return;

@@ -11,31 +11,35 @@
 #include "workunits/format/declared.h"
 
 typedef struct wu_result_file {
-    const char *path;          /* not owned */
+    const char *path; /* not owned */
     wu_npz_reader *npz;
     size_t n_items;
-    char **item_names;         /* UTF-8 */
-    const char **item_sources; /* which file each was made of, "" where that is not known; NULL: of none */
-    double *item_spacing;      /* [n_items][3]: z, y, x of a voxel in micrometres, NaN: not said; NULL: of none */
-    int version;               /* of its format: 1 declares nothing */
+    char **item_names; /* UTF-8 */
+    /* Which file each was made of, "" where that is not known; NULL: of none */
+    const char **item_sources;
+    double *item_spacing; /* [n_items][3]: z, y, x of a voxel in micrometres, NaN: not said; NULL:
+                             of none */
+    int version;          /* of its format: 1 declares nothing */
     size_t n_declared;
-    wu_declared *declared;     /* as result.json says; whether the arrays fit it is not known */
+    wu_declared *declared; /* as result.json says; whether the arrays fit it is not known */
 } wu_result_file;
 
-/* Opens a result (limits: wu_npz_open) and reads its declarations and item_names. wu_result_file_close also
- * after a failure. TC_BAD_INPUT if it is no result or names are missing. */
-tc_status wu_result_file_open(const char *path, const wu_npz_limits *limits, wu_result_file *out, tc_err *err);
+/* Opens a result (limits: wu_npz_open) and reads its declarations and item_names.
+ * wu_result_file_close also after a failure. TC_BAD_INPUT if it is no result or names are
+ * missing. */
+tc_status wu_result_file_open(const char *path, const wu_npz_limits *limits, wu_result_file *out,
+                              tc_err *err);
 void wu_result_file_close(wu_result_file *file);
 
 /* The index of a declared array, a picture's of that item (else NULL), which must be there
  * and fit what is declared of it. TC_BAD_INPUT. */
-tc_status wu_find_declared(const wu_result_file *file, const wu_declared *d, const char *item, size_t *index,
-                           tc_err *err);
+tc_status wu_find_declared(const wu_result_file *file, const wu_declared *d, const char *item,
+                           size_t *index, tc_err *err);
 
 /* The first picture of an item that is there, for the item's size; NULL: there is none. */
 const wu_array_info *wu_first_picture(const wu_result_file *file, size_t item);
 
-/* --- tables ---------------------------------------------------------------------------- */
+/* --- tables ---------------------------------------------------------------------------------- */
 
 typedef struct wu_table_array {
     size_t index;              /* in the NPZ */
@@ -44,25 +48,25 @@ typedef struct wu_table_array {
 } wu_table_array;
 
 typedef struct wu_column {
-    size_t array, element;     /* of the table's arrays; within a row of it */
-    bool in_um;                /* the same in micrometres (um, um2), which follow from item_spacing */
+    size_t array, element; /* of the table's arrays; within a row of it */
+    bool in_um;            /* the same in micrometres (um, um2), which follow from item_spacing */
 } wu_column;
 
 typedef struct wu_table {
-    const char *name;          /* "features", "items", "regions" */
+    const char *name; /* "features", "items", "regions" */
     uint64_t rows;
     size_t n_arrays;
-    wu_table_array *arrays;    /* within those of all tables */
-    bool has_item;             /* arrays[0] tells each row's item; else row i is of item i */
-    size_t n_columns;          /* of the other arrays */
+    wu_table_array *arrays; /* within those of all tables */
+    bool has_item;          /* arrays[0] tells each row's item; else row i is of item i */
+    size_t n_columns;       /* of the other arrays */
     wu_column *columns;
 } wu_table;
 
 typedef struct wu_tables {
     size_t n;
-    wu_table *tables;          /* in the order in which they are declared */
-    wu_table_array *arrays;    /* of all of them */
-    bool *used;                /* per array of the NPZ: it is in a table, or gives it names */
+    wu_table *tables;       /* in the order in which they are declared */
+    wu_table_array *arrays; /* of all of them */
+    bool *used;             /* per array of the NPZ: it is in a table, or gives it names */
 } wu_tables;
 
 /* Sorts the arrays. Those of more than two axes are in no table. TC_BAD_INPUT: they do
@@ -77,13 +81,13 @@ void wu_column_title(const wu_table *table, size_t column, char out[WU_TITLE_MAX
 typedef struct wu_cursor {
     const wu_result_file *file;
     const wu_table *table;
-    uint64_t row;              /* number of the row at hand */
-    size_t item;               /* whose it is */
-    double um;                 /* what wu_cursor_value gave last, of a column in micrometres */
+    uint64_t row; /* number of the row at hand */
+    size_t item;  /* whose it is */
+    double um;    /* what wu_cursor_value gave last, of a column in micrometres */
     struct wu_cursor_array {
         wu_npz_stream *stream;
         size_t row_bytes;
-        unsigned char *data;   /* the row at hand */
+        unsigned char *data; /* the row at hand */
     } *arrays;
 } wu_cursor;
 
@@ -96,7 +100,9 @@ void wu_cursor_close(wu_cursor *cursor);
 /* A value of the row at hand, until the next call, and of which type it is. */
 const void *wu_cursor_value(wu_cursor *cursor, size_t column, const wu_array_info **info);
 
-enum { WU_CELL_MAX = 2048 };
+enum {
+    WU_CELL_MAX = 2048
+};
 /* One element at `data` as text: numbers with as many digits as give them back exactly,
  * text as it is (cut at WU_CELL_MAX). */
 void wu_value_text(const wu_array_info *info, const void *data, char out[WU_CELL_MAX]);

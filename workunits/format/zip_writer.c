@@ -11,10 +11,15 @@
 
 enum {
     BUFFER = 1 << 16,
-    LOCAL_HEADER = 30, LOCAL_CRC = 14, LOCAL_SIZES = 18, LOCAL_EXTRA = 20,
-    ENTRY = 46, ENTRY_EXTRA = 4 + 3 * 8,
-    VERSION = 20, VERSION_ZIP64 = 45,
-    EPOCH = 1 << 21 | 1 << 16    /* 1980-01-01 00:00:00, the first moment ZIP knows */
+    LOCAL_HEADER = 30,
+    LOCAL_CRC = 14,
+    LOCAL_SIZES = 18,
+    LOCAL_EXTRA = 20,
+    ENTRY = 46,
+    ENTRY_EXTRA = 4 + 3 * 8,
+    VERSION = 20,
+    VERSION_ZIP64 = 45,
+    EPOCH = 1 << 21 | 1 << 16 /* 1980-01-01 00:00:00, the first moment ZIP knows */
 };
 
 struct wu_zip_writer {
@@ -22,16 +27,16 @@ struct wu_zip_writer {
     const char *shown;
     int level;
     wu_packer *packer;
-    uint64_t at;             /* in the file: where the buffer goes */
+    uint64_t at; /* in the file: where the buffer goes */
     size_t n_buffered;
-    unsigned char *list;     /* the entries so far */
+    unsigned char *list; /* the entries so far */
     size_t list_size, list_room;
     uint64_t count;
     /* the member at hand */
     char *name;
-    bool packed;             /* its bytes come as they are to stand there */
-    bool zip64;              /* with room for large sizes in front of the data */
-    uint64_t header, data;   /* where they begin */
+    bool packed;           /* its bytes come as they are to stand there */
+    bool zip64;            /* with room for large sizes in front of the data */
+    uint64_t header, data; /* where they begin */
     wu_packed member;
     unsigned char buffer[BUFFER];
 };
@@ -41,7 +46,7 @@ static tc_status cannot_write(const wu_zip_writer *w, tc_err *err)
     return tc_fail(err, TC_IO, "%s: cannot write: %s", w->shown, strerror(errno));
 }
 
-/* --- bytes ------------------------------------------------------------------------------ */
+/* --- bytes ----------------------------------------------------------------------------------- */
 
 static unsigned char *put(unsigned char *p, uint64_t value, unsigned n)
 {
@@ -93,7 +98,7 @@ static tc_status append_packed(void *user, const void *data, size_t n, tc_err *e
     return append(user, data, n, err);
 }
 
-/* --- members ------------------------------------------------------------------------------ */
+/* --- members --------------------------------------------------------------------------------- */
 
 tc_status wu_zip_create(int fd, const char *shown, int level, wu_zip_writer **out, tc_err *err)
 {
@@ -128,11 +133,15 @@ void wu_zip_free(wu_zip_writer **writer)
 }
 
 /* The 26 bytes that the header in front of the data and the entry have in common. */
-static unsigned char *put_shared(const wu_zip_writer *w, unsigned char *p, bool zip64, uint32_t crc, uint64_t packed, uint64_t size,
-                                 size_t extra)
+static unsigned char *put_shared(const wu_zip_writer *w, unsigned char *p, bool zip64, uint32_t crc,
+                                 uint64_t packed, uint64_t size, size_t extra)
 {
     /* How hard zlib tried, as PKWARE's own programs say it. */
-    const unsigned effort = !w->member.deflated ? 0 : w->level >= 8 ? 2 : w->level == 2 ? 4 : w->level == 1 ? 6 : 0;
+    const unsigned effort = !w->member.deflated ? 0
+                            : w->level >= 8     ? 2
+                            : w->level == 2     ? 4
+                            : w->level == 1     ? 6
+                                                : 0;
     p = put(p, zip64 ? VERSION_ZIP64 : VERSION, 2);
     p = put(p, effort, 2);
     p = put(p, w->member.deflated ? Z_DEFLATED : 0, 2);
@@ -145,7 +154,8 @@ static unsigned char *put_shared(const wu_zip_writer *w, unsigned char *p, bool 
 }
 
 /* The header in front of a member of `bytes` bytes at most. */
-static tc_status begin(wu_zip_writer *w, const char *name, bool deflated, uint64_t bytes, tc_err *err)
+static tc_status begin(wu_zip_writer *w, const char *name, bool deflated, uint64_t bytes,
+                       tc_err *err)
 {
     unsigned char header[LOCAL_HEADER], extra[LOCAL_EXTRA] = { 1, 0, 16, 0 };
     free(w->name);
@@ -157,7 +167,8 @@ static tc_status begin(wu_zip_writer *w, const char *name, bool deflated, uint64
     w->zip64 = bytes + bytes / 1000 + (1 << 16) >= UINT32_MAX;
     w->header = position(w);
     const uint64_t later = w->zip64 ? UINT32_MAX : 0;
-    put_shared(w, put(header, 0x04034b50, 4), w->zip64, 0, later, later, w->zip64 ? LOCAL_EXTRA : 0);
+    put_shared(w, put(header, 0x04034b50, 4), w->zip64, 0, later, later,
+               w->zip64 ? LOCAL_EXTRA : 0);
     tc_status st = append(w, header, sizeof header, err);
     if (st == TC_OK)
         st = append(w, name, strlen(name), err);
@@ -167,14 +178,16 @@ static tc_status begin(wu_zip_writer *w, const char *name, bool deflated, uint64
     return st;
 }
 
-tc_status wu_zip_begin(wu_zip_writer *w, const char *name, bool deflated, uint64_t bytes, tc_err *err)
+tc_status wu_zip_begin(wu_zip_writer *w, const char *name, bool deflated, uint64_t bytes,
+                       tc_err *err)
 {
     const tc_status st = begin(w, name, deflated, bytes, err);
     w->packed = false;
     return st == TC_OK ? wu_packer_begin(w->packer, deflated, bytes, err) : st;
 }
 
-tc_status wu_zip_begin_packed(wu_zip_writer *w, const char *name, const wu_packed *member, tc_err *err)
+tc_status wu_zip_begin_packed(wu_zip_writer *w, const char *name, const wu_packed *member,
+                              tc_err *err)
 {
     const tc_status st = begin(w, name, member->deflated, member->size, err);
     w->packed = true;
@@ -205,10 +218,11 @@ static tc_status add_entry(wu_zip_writer *w, tc_err *err)
     const size_t n = end == extra + 4 ? 0 : (size_t)(end - extra);
     put(put(extra, 1, 2), n - 4, 2);
     unsigned char *p = put(put(w->list + w->list_size, 0x02014b50, 4), 0, 2);
-    p = put_shared(w, p, w->zip64 || n > 0, w->member.crc, short_of(w->member.packed), short_of(w->member.size), n);
-    p = put(p, 0, 4);        /* comment, volume */
+    p = put_shared(w, p, w->zip64 || n > 0, w->member.crc, short_of(w->member.packed),
+                   short_of(w->member.size), n);
+    p = put(p, 0, 4); /* comment, volume */
     p = put(p, w->member.text, 2);
-    p = put(p, 0, 4);        /* attributes */
+    p = put(p, 0, 4); /* attributes */
     p = put(p, short_of(w->header), 4);
     memcpy(p, w->name, name);
     memcpy(p + name, extra, n);
@@ -227,12 +241,15 @@ tc_status wu_zip_end(wu_zip_writer *w, tc_err *err)
     if (st != TC_OK)
         return st;
     if (w->at - w->data != m->packed)
-        return tc_fail(err, TC_INTERNAL, "%s: member %s is not of the length that was said", w->shown, w->name);
+        return tc_fail(err, TC_INTERNAL, "%s: member %s is not of the length that was said",
+                       w->shown, w->name);
     if (!w->zip64 && (m->packed >= UINT32_MAX || m->size >= UINT32_MAX))
-        return tc_fail(err, TC_INTERNAL, "%s: member %s is larger than was said", w->shown, w->name);
+        return tc_fail(err, TC_INTERNAL, "%s: member %s is larger than was said", w->shown,
+                       w->name);
     put(put(put(numbers, m->crc, 4), m->packed, 4), m->size, 4);
     put(put(large, m->size, 8), m->packed, 8);
-    if (!tc_write_at(w->fd, w->header + LOCAL_CRC, numbers, w->zip64 ? LOCAL_SIZES - LOCAL_CRC : sizeof numbers) ||
+    if (!tc_write_at(w->fd, w->header + LOCAL_CRC, numbers,
+                     w->zip64 ? LOCAL_SIZES - LOCAL_CRC : sizeof numbers) ||
         (w->zip64 && !tc_write_at(w->fd, w->data - sizeof large, large, sizeof large)))
         return cannot_write(w, err);
     return add_entry(w, err);
@@ -241,7 +258,8 @@ tc_status wu_zip_end(wu_zip_writer *w, tc_err *err)
 tc_status wu_zip_finish(wu_zip_writer *w, tc_err *err)
 {
     unsigned char record[56 + 20 + 22], *p = record;
-    const uint64_t begin = position(w), end = begin + w->list_size, n = w->count < 0xffff ? w->count : 0xffff;
+    const uint64_t begin = position(w), end = begin + w->list_size,
+                   n = w->count < 0xffff ? w->count : 0xffff;
     if (w->count > 0xffff || end >= UINT32_MAX) {
         p = put(put(p, 0x06064b50, 4), 56 - 12, 8);
         p = put(put(put(p, VERSION_ZIP64, 2), VERSION_ZIP64, 2), 0, 8);

@@ -22,12 +22,14 @@ const char wu_analyse_help[] =
     "\n"
     "INPUT and options are those of pack (texcell-wu pack --help), and\n"
     "\n"
-    "  --device D           cpu, opencl, or P:D as texcell devices lists them (the fastest there is)\n"
+    "  --device D           cpu, opencl, or P:D as texcell devices lists them (the fastest there "
+    "is)\n"
     "  --threads N          threads on the CPU (all)\n"
     "  --sweep KEY=A,B,...  once or twice: try each value of a parameter (all pairs of values),\n"
     "                       each into a folder within DIR; the page shows what each found in\n"
     "                       the same picture, side by side\n"
-    "  --suggest            parameters that are not given are taken from a look at the pictures, of\n"
+    "  --suggest            parameters that are not given are taken from a look at the pictures, "
+    "of\n"
     "                       cellcount and voting; the page shows why\n"
     "  --tiff, --geojson    as texcell-wu export has them\n"
     "  -o, --output DIR     the folder to write into\n"
@@ -43,18 +45,22 @@ static bool is_done(const char *unit, const char *result)
 {
     wu_result_file file = { 0 };
     wu_job *job = NULL;
-    const bool done = os_kind_of(result) == OS_FILE && wu_result_file_open(result, NULL, &file, NULL) == TC_OK &&
+    const bool done = os_kind_of(result) == OS_FILE &&
+                      wu_result_file_open(result, NULL, &file, NULL) == TC_OK &&
                       wu_open_images(&file, unit, &job, NULL) == TC_OK;
     wu_job_destroy(&job);
     wu_result_file_close(&file);
     return done;
 }
 
-/* What a run that was ended right behind its result has left beside it; another run's files stay. */
+/* What a run that was ended right behind its result has left beside it; another run's files
+ * stay. */
 static tc_status tidy(const char *place, tc_err *err)
 {
     static const char *const ends[] = { ".npz.checkpoint", ".npz.checkpoint.tmp", ".npz.spool" };
-    enum { N = sizeof ends / sizeof ends[0] };
+    enum {
+        N = sizeof ends / sizeof ends[0]
+    };
     char *paths[N] = { NULL };
     bool good = true;
     int fd = -1;
@@ -62,7 +68,8 @@ static tc_status tidy(const char *place, tc_err *err)
 
     for (size_t i = 0; i < N; i++)
         good = (paths[i] = wu_path_in(place, "result", ends[i])) != NULL && good;
-    if (good && os_kind_of_link(paths[N - 1]) == OS_FILE && tc_open_locked(paths[N - 1], paths[N - 1], &fd, &busy) == TC_OK) {
+    if (good && os_kind_of_link(paths[N - 1]) == OS_FILE &&
+        tc_open_locked(paths[N - 1], paths[N - 1], &fd, &busy) == TC_OK) {
         for (size_t i = 0; i < N; i++)
             unlink(paths[i]);
         close(fd);
@@ -88,17 +95,25 @@ static tc_status run(const run_words *o, const char *unit, const char *result, t
     }
     const int code = os_run_beside((char *const *)(uintptr_t)words, &signal);
     if (code < 0)
-        return tc_fail(err, TC_TRY_LATER, "texcell cannot be started: %s; it belongs beside texcell-wu", strerror(errno));
+        return tc_fail(err, TC_TRY_LATER,
+                       "texcell cannot be started: %s; it belongs beside texcell-wu",
+                       strerror(errno));
     if (signal != 0)
-        return tc_fail(err, TC_TRY_LATER, "texcell run: ended by %s; the same command goes on", os_signal_name(signal));
+        return tc_fail(err, TC_TRY_LATER, "texcell run: ended by %s; the same command goes on",
+                       os_signal_name(signal));
     if (code != 0)
-        return tc_fail(err, code == 1 ? TC_USAGE : code == 2 ? TC_BAD_INPUT : code == 3 ? TC_TRY_LATER : TC_INTERNAL,
+        return tc_fail(err,
+                       code == 1   ? TC_USAGE
+                       : code == 2 ? TC_BAD_INPUT
+                       : code == 3 ? TC_TRY_LATER
+                                   : TC_INTERNAL,
                        "texcell run: ended with exit code %d", code);
     return TC_OK;
 }
 
 /* From pictures to a result, in into's place. *result: free. */
-static tc_status compute(const run_words *o, int argc, char **argv, wu_pack_into *into, char **result, tc_err *err)
+static tc_status compute(const run_words *o, int argc, char **argv, wu_pack_into *into,
+                         char **result, tc_err *err)
 {
     tc_status status = wu_pack_folder(argc, argv, into, err);
     if (status != TC_OK)
@@ -116,8 +131,8 @@ static void free_into(wu_pack_into *into)
 }
 
 /* suggestion: NULL: there is none. */
-static tc_status write_page(const char *folder, const wu_variant *variants, size_t n, wu_export_also also,
-                            const an_suggestion *suggestion, tc_err *err)
+static tc_status write_page(const char *folder, const wu_variant *variants, size_t n,
+                            wu_export_also also, const an_suggestion *suggestion, tc_err *err)
 {
     char *const page = wu_path_in(folder, "report", ".html");
     tc_status status = TC_OK;
@@ -126,7 +141,8 @@ static tc_status write_page(const char *folder, const wu_variant *variants, size
     if (n == 1)
         status = wu_export_write(variants->result, variants->unit, folder, also, err);
     if (status == TC_OK)
-        status = n == 1 ? wu_report_write(variants->result, variants->unit, page, WU_REPORT_ITEMS, suggestion, err)
+        status = n == 1 ? wu_report_write(variants->result, variants->unit, page, WU_REPORT_ITEMS,
+                                          suggestion, err)
                         : wu_report_sweep(variants, n, page, err);
     if (status == TC_OK)
         printf("%s\n", page);
@@ -136,11 +152,15 @@ static tc_status write_page(const char *folder, const wu_variant *variants, size
 
 /* --- a sweep --------------------------------------------------------------------------------- */
 
-enum { MAX_SWEEPS = 2, MAX_VALUES = 32, MAX_VARIANTS = 64 };
+enum {
+    MAX_SWEEPS = 2,
+    MAX_VALUES = 32,
+    MAX_VARIANTS = 64
+};
 #define OPTION "--param="
 
 typedef struct sweep {
-    char *text;                /* owned: "KEY", then the values, each ended by a zero */
+    char *text; /* owned: "KEY", then the values, each ended by a zero */
     size_t n;
     char *values[MAX_VALUES];
 } sweep;
@@ -162,7 +182,8 @@ static tc_status take_sweep(void *to, const char *text, tc_err *err)
     int depth = 0;
     bool quoted = false;
     if (o->n_sweeps == MAX_SWEEPS)
-        return tc_fail(err, TC_USAGE, "analyse: --sweep %s: two parameters can be swept at a time", text);
+        return tc_fail(err, TC_USAGE, "analyse: --sweep %s: two parameters can be swept at a time",
+                       text);
     if (equals == NULL || equals == text || equals[1] == '\0')
         return tc_fail(err, TC_USAGE, "analyse: --sweep %s: must be KEY=A,B,...", text);
     s->text = strdup(text);
@@ -177,7 +198,8 @@ static tc_status take_sweep(void *to, const char *text, tc_err *err)
         if (*at != ',' || depth > 0 || quoted)
             continue;
         if (s->n == MAX_VALUES)
-            return tc_fail(err, TC_USAGE, "analyse: --sweep %s: more than %d values", text, MAX_VALUES);
+            return tc_fail(err, TC_USAGE, "analyse: --sweep %s: more than %d values", text,
+                           MAX_VALUES);
         *at = '\0';
         s->values[s->n++] = at + 1;
     }
@@ -199,7 +221,9 @@ static char *param_of(const analyse_options *o, size_t i, size_t k)
 /* "radius=6" or "radius=6, floor=2", for people. params: of the variant. */
 static char *name_of(char *const *params, size_t n)
 {
-    const char *const first = params[0] + strlen(OPTION), *const second = n > 1 ? params[1] + strlen(OPTION) : "";
+    const char *const first = params[0] + strlen(OPTION), *const second =
+                                                              n > 1 ? params[1] + strlen(OPTION)
+                                                                    : "";
     const size_t room = strlen(first) + strlen(second) + 3;
     char *const name = malloc(room);
     if (name != NULL)
@@ -221,13 +245,15 @@ static void folder_of(size_t k, const char *name, char out[64])
 }
 
 /* The command line with the variant's parameters behind it. */
-static tc_status compute_variant(const analyse_options *o, const tc_option *options, int argc, char **argv, size_t k,
-                                 char **folder, wu_variant *v, tc_err *err)
+static tc_status compute_variant(const analyse_options *o, const tc_option *options, int argc,
+                                 char **argv, size_t k, char **folder, wu_variant *v, tc_err *err)
 {
     char within[64], *params[MAX_SWEEPS] = { NULL };
     char **const words = calloc((size_t)argc + MAX_SWEEPS + 1, sizeof *words);
     an_suggestion suggestion = { .parameters = NULL };
-    wu_pack_into into = { .options = options, .within = within, .suggestion = o->suggest ? &suggestion : NULL };
+    wu_pack_into into = { .options = options,
+                          .within = within,
+                          .suggestion = o->suggest ? &suggestion : NULL };
     tc_status status = words == NULL ? tc_no_memory(err, "a sweep") : TC_OK;
     int n = 1;
     for (size_t i = 0; status == TC_OK && i < o->n_sweeps; i++) {
@@ -260,7 +286,8 @@ static tc_status compute_variant(const analyse_options *o, const tc_option *opti
     return status;
 }
 
-static tc_status analyse_variants(const analyse_options *o, const tc_option *options, int argc, char **argv, tc_err *err)
+static tc_status analyse_variants(const analyse_options *o, const tc_option *options, int argc,
+                                  char **argv, tc_err *err)
 {
     const size_t n = o->sweeps[0].n * (o->n_sweeps > 1 ? o->sweeps[1].n : 1);
     wu_variant *const variants = calloc(n, sizeof *variants);
@@ -269,11 +296,13 @@ static tc_status analyse_variants(const analyse_options *o, const tc_option *opt
     if (variants == NULL)
         return tc_no_memory(err, "a sweep");
     if (n > MAX_VARIANTS)
-        status = tc_fail(err, TC_USAGE, "analyse: --sweep: %zu variants, of at most %d", n, MAX_VARIANTS);
+        status = tc_fail(err, TC_USAGE, "analyse: --sweep: %zu variants, of at most %d", n,
+                         MAX_VARIANTS);
     for (size_t k = 0; status == TC_OK && k < n; k++)
         status = compute_variant(o, options, argc, argv, k, &folder, &variants[k], err);
     if (status == TC_OK)
-        status = folder == NULL ? tc_no_memory(err, "a sweep") : write_page(folder, variants, n, o->also, NULL, err);
+        status = folder == NULL ? tc_no_memory(err, "a sweep")
+                                : write_page(folder, variants, n, o->also, NULL, err);
     for (size_t k = 0; k < n; k++) {
         free(variants[k].name);
         free(variants[k].unit);
@@ -286,14 +315,16 @@ static tc_status analyse_variants(const analyse_options *o, const tc_option *opt
 
 /* --- the verb -------------------------------------------------------------------------------- */
 
-static tc_status analyse_once(const analyse_options *o, const tc_option *options, int argc, char **argv, tc_err *err)
+static tc_status analyse_once(const analyse_options *o, const tc_option *options, int argc,
+                              char **argv, tc_err *err)
 {
     an_suggestion suggestion = { .parameters = NULL };
     wu_pack_into into = { .options = options, .suggestion = o->suggest ? &suggestion : NULL };
     char *result = NULL;
     tc_status status = compute(&o->run, argc, argv, &into, &result, err);
     if (status == TC_OK)
-        status = write_page(into.folder, &(wu_variant){ .unit = into.unit, .result = result }, 1, o->also, into.suggestion, err);
+        status = write_page(into.folder, &(wu_variant){ .unit = into.unit, .result = result }, 1,
+                            o->also, into.suggestion, err);
     an_suggestion_free(&suggestion);
     free(result);
     free_into(&into);
@@ -304,20 +335,20 @@ tc_status wu_analyse(int argc, char **argv, tc_err *err)
 {
     analyse_options o = { .n_sweeps = 0 };
     const char *swept;
-    tc_option options[] = {
-        { "device", 0, TC_TEXT, .to = &o.run.device },
-        { "threads", 0, TC_TEXT, .to = &o.run.threads },
-        { "sweep", 0, TC_TAKE, .to = &o, .take = take_sweep },
-        { "suggest", 0, TC_FLAG, .to = &o.suggest },
-        { "tiff", 0, TC_FLAG, .to = &o.also.tiff },
-        { "geojson", 0, TC_FLAG, .to = &o.also.geojson },
-        { .name = NULL }
-    };
-    char **const words = calloc((size_t)argc + 1, sizeof *words);      /* reading puts them into another order */
+    tc_option options[] = { { "device", 0, TC_TEXT, .to = &o.run.device },
+                            { "threads", 0, TC_TEXT, .to = &o.run.threads },
+                            { "sweep", 0, TC_TAKE, .to = &o, .take = take_sweep },
+                            { "suggest", 0, TC_FLAG, .to = &o.suggest },
+                            { "tiff", 0, TC_FLAG, .to = &o.also.tiff },
+                            { "geojson", 0, TC_FLAG, .to = &o.also.geojson },
+                            { .name = NULL } };
+    char **const words =
+        calloc((size_t)argc + 1, sizeof *words); /* reading puts them into another order */
     if (words == NULL)
         return tc_no_memory(err, "the command line");
     memcpy(words, argv, (size_t)argc * sizeof *words);
-    tc_status status = wu_pack_folder(argc, words, &(wu_pack_into){ .options = options, .only_read = true }, err);
+    tc_status status =
+        wu_pack_folder(argc, words, &(wu_pack_into){ .options = options, .only_read = true }, err);
     free(words);
     /* Known now: the command line is read once more for each variant. */
     options[2] = (tc_option){ "sweep", 0, TC_TEXT, .to = &swept };

@@ -11,8 +11,8 @@
 
 #define PI 3.14159265358979323846
 
-tc_status wu_canvas_init(wu_canvas *canvas, uint64_t nx, uint64_t ny, wu_rgb colour, const char *what,
-                         tc_err *err)
+tc_status wu_canvas_init(wu_canvas *canvas, uint64_t nx, uint64_t ny, wu_rgb colour,
+                         const char *what, tc_err *err)
 {
     *canvas = (wu_canvas){ 0 };
     if (nx == 0 || ny == 0 || nx > WU_MAX_SIDE || ny > WU_MAX_SIDE || nx * ny > WU_MAX_VOXELS)
@@ -43,7 +43,8 @@ void wu_canvas_set(wu_canvas *canvas, uint64_t x, uint64_t y, wu_rgb colour)
     pixel[2] = colour.b;
 }
 
-void wu_canvas_fill(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t nx, uint64_t ny, wu_rgb colour)
+void wu_canvas_fill(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t nx, uint64_t ny,
+                    wu_rgb colour)
 {
     for (uint64_t j = y; j < y + ny && j < canvas->ny; j++)
         for (uint64_t i = x; i < x + nx && i < canvas->nx; i++)
@@ -61,7 +62,8 @@ void wu_canvas_shadowed(wu_canvas *canvas, uint64_t x, uint64_t y, const char *t
     wu_canvas_text(canvas, x, y, 1, text, (wu_rgb){ 255, 255, 255 });
 }
 
-void wu_canvas_number(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t nx, uint64_t ny, uint32_t number)
+void wu_canvas_number(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t nx, uint64_t ny,
+                      uint32_t number)
 {
     char text[16];
     const uint64_t width = (uint64_t)snprintf(text, sizeof text, "%u", number) * WU_CHAR_NX;
@@ -75,7 +77,7 @@ tc_status wu_canvas_write(const wu_canvas *canvas, const char *path, tc_err *err
     return wu_png_write_file(path, &info, canvas->data, err);
 }
 
-/* --- text -------------------------------------------------------------------------------- */
+/* --- text ------------------------------------------------------------------------------------ */
 
 /* Seven rows of five dots each, the leftmost dot in bit 4. */
 typedef struct glyph {
@@ -153,7 +155,7 @@ void wu_canvas_text(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t scale, c
     }
 }
 
-/* --- colours ------------------------------------------------------------------------------- */
+/* --- colours --------------------------------------------------------------------------------- */
 
 static uint8_t to_byte(double value)
 {
@@ -183,7 +185,8 @@ wu_rgb wu_label_colour(uint32_t label)
     const double hue = (turn - floor(turn)) * 6;
     const double rise = hue - floor(hue), low = 0.3;
     const double up = low + (1 - low) * rise, down = 1 - (1 - low) * rise;
-    static const int order[6][3] = { { 3, 1, 0 }, { 2, 3, 0 }, { 0, 3, 1 }, { 0, 2, 3 }, { 1, 0, 3 }, { 3, 0, 2 } };
+    static const int order[6][3] = { { 3, 1, 0 }, { 2, 3, 0 }, { 0, 3, 1 },
+                                     { 0, 2, 3 }, { 1, 0, 3 }, { 3, 0, 2 } };
     const double parts[4] = { low, up, down, 1 };
     const int *o = order[(int)hue % 6];
     return (wu_rgb){ to_byte(parts[o[0]]), to_byte(parts[o[1]]), to_byte(parts[o[2]]) };
@@ -192,6 +195,7 @@ wu_rgb wu_label_colour(uint32_t label)
 wu_rgb wu_blend(wu_rgb a, wu_rgb b, double share)
 {
     const double rest = 1 - share;
-    return (wu_rgb){ to_byte((a.r * rest + b.r * share) / 255), to_byte((a.g * rest + b.g * share) / 255),
+    return (wu_rgb){ to_byte((a.r * rest + b.r * share) / 255),
+                     to_byte((a.g * rest + b.g * share) / 255),
                      to_byte((a.b * rest + b.b * share) / 255) };
 }

@@ -15,33 +15,40 @@ typedef struct wu_rgb {
 
 typedef struct wu_canvas {
     uint32_t nx, ny;
-    uint8_t *data;         /* [ny][nx][3], owned */
+    uint8_t *data; /* [ny][nx][3], owned */
 } wu_canvas;
 
 /* All of one colour. TC_BAD_INPUT for sizes beyond a work unit's limits; `what`
  * names the picture in messages. wu_canvas_free also after a failure. */
-tc_status wu_canvas_init(wu_canvas *canvas, uint64_t nx, uint64_t ny, wu_rgb colour, const char *what,
-                         tc_err *err);
+tc_status wu_canvas_init(wu_canvas *canvas, uint64_t nx, uint64_t ny, wu_rgb colour,
+                         const char *what, tc_err *err);
 void wu_canvas_free(wu_canvas *canvas);
 
 /* Drawing outside the canvas is left out. */
 void wu_canvas_set(wu_canvas *canvas, uint64_t x, uint64_t y, wu_rgb colour);
-void wu_canvas_fill(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t nx, uint64_t ny, wu_rgb colour);
+void wu_canvas_fill(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t nx, uint64_t ny,
+                    wu_rgb colour);
 
 /* Text with its upper left corner at (x, y): digits, letters (small ones are
  * drawn as capitals) and . - + ( ) , = : / _ ; anything else is a gap. A
  * character takes WU_CHAR_NX x WU_CHAR_NY pixels of `scale` x `scale`. */
-enum { WU_CHAR_NX = 6, WU_CHAR_NY = 7 };
+enum {
+    WU_CHAR_NX = 6,
+    WU_CHAR_NY = 7
+};
 void wu_canvas_text(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t scale, const char *text,
                     wu_rgb colour);
 
 /* White on a shadow, so that it is seen on any ground; scale 1. */
 void wu_canvas_shadowed(wu_canvas *canvas, uint64_t x, uint64_t y, const char *text);
 /* A slice's number in the upper left corner of its nx x ny pixels at (x, y), if it fits. */
-void wu_canvas_number(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t nx, uint64_t ny, uint32_t number);
+void wu_canvas_number(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t nx, uint64_t ny,
+                      uint32_t number);
 
 /* Pictures that are smaller are drawn larger, in whole steps, so that what is on them is seen. */
-enum { WU_SMALL_SIDE = 300 };
+enum {
+    WU_SMALL_SIDE = 300
+};
 /* By how much, for the longer side of one that is to have at least so many pixels. */
 uint64_t wu_enlarged(uint64_t side, uint64_t least);
 

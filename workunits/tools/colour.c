@@ -15,7 +15,9 @@
 #include "app/analysis/common/real.h"
 #include "workunits/format/json_text.h"
 
-enum { STAINS = 3 };
+enum {
+    STAINS = 3
+};
 
 /* Rows: densities of red, green and blue. A third stain of zeros is not there. */
 typedef struct stain_set {
@@ -42,8 +44,10 @@ static tc_status read_stains(const char *path, json_t **json, stain_set *out, tc
     *json = wu_json_load_file(path, JSON_REJECT_DUPLICATES, &where);
     if (*json == NULL)
         return tc_fail(err, TC_BAD_INPUT, "%s: line %d: %s", path, where.line, where.text);
-    bool good = json_is_object(*json) && json_object_size(*json) >= 2 && json_object_size(*json) <= STAINS;
-    json_object_foreach(*json, name, list) {
+    bool good =
+        json_is_object(*json) && json_object_size(*json) >= 2 && json_object_size(*json) <= STAINS;
+    json_object_foreach(*json, name, list)
+    {
         double row[3] = { 0, 0, 0 };
         good = good && json_is_array(list) && json_array_size(list) == 3;
         for (size_t c = 0; good && c < 3; c++) {
@@ -53,8 +57,12 @@ static tc_status read_stains(const char *path, json_t **json, stain_set *out, tc
         if (good)
             set_stain(out, n++, name, row);
     }
-    return good ? TC_OK : tc_fail(err, TC_BAD_INPUT, "%s: must be two or three stains, {\"NAME\": [red, green, blue], ...}, as "
-                                  "densities", path);
+    return good
+               ? TC_OK
+               : tc_fail(err, TC_BAD_INPUT,
+                         "%s: must be two or three stains, {\"NAME\": [red, green, blue], ...}, as "
+                         "densities",
+                         path);
 }
 
 /* The column of the inverse that gives stain k: by Cramer's rule. A third stain that is not
@@ -78,18 +86,18 @@ static bool invert(const stain_set *set, size_t k, double out[3])
 
 static void make_densities(int32_t density[256])
 {
-    static const uint64_t log10_of_2 = 1292913986;       /* in 2^-32 */
+    static const uint64_t log10_of_2 = 1292913986; /* in 2^-32 */
     density[0] = 6 << 16;
     for (uint64_t v = 1; v < 256; v++) {
-        const uint64_t log2 = (uint64_t)((tc_log2_q80(255) - tc_log2_q80(v)) >> 52);     /* in 2^-28 */
+        const uint64_t log2 = (uint64_t)((tc_log2_q80(255) - tc_log2_q80(v)) >> 52); /* in 2^-28 */
         density[v] = (int32_t)(((log2 * log10_of_2 >> 32) + (1 << 11)) >> 12);
     }
 }
 
 static tc_status choose_stain(const char *stain, const char *stains, wu_colour *out, tc_err *err)
 {
-    /* A density of 1.5, which lets a thirtieth of the light through, is 255: few pixels have more, and
-     * nuclei, which have 0.2 to 0.5, are still told apart. */
+    /* A density of 1.5, which lets a thirtieth of the light through, is 255: few pixels have more,
+     * and nuclei, which have 0.2 to 0.5, are still told apart. */
     static const double grey_per_density = 170;
     stain_set set = { .name = { NULL } };
     json_t *json = NULL;
@@ -103,13 +111,16 @@ static tc_status choose_stain(const char *stain, const char *stains, wu_colour *
     } else {
         status = read_stains(stains, &json, &set, err);
     }
-    while (status == TC_OK && k < STAINS && (set.name[k] == NULL || strcmp(set.name[k], stain) != 0))
+    while (status == TC_OK && k < STAINS &&
+           (set.name[k] == NULL || strcmp(set.name[k], stain) != 0))
         k++;
     if (status == TC_OK && k == STAINS)
-        status = tc_fail(err, TC_USAGE, "pack: --stain %s: is not one of --stains %s (%s, %s%s%s)", stain, stains, set.name[0],
-                         set.name[1], set.name[2] != NULL ? ", " : "", set.name[2] != NULL ? set.name[2] : "");
+        status = tc_fail(err, TC_USAGE, "pack: --stain %s: is not one of --stains %s (%s, %s%s%s)",
+                         stain, stains, set.name[0], set.name[1], set.name[2] != NULL ? ", " : "",
+                         set.name[2] != NULL ? set.name[2] : "");
     else if (status == TC_OK && !invert(&set, k, column))
-        status = tc_fail(err, TC_BAD_INPUT, "%s: the stains are too much alike to be told apart", stains);
+        status = tc_fail(err, TC_BAD_INPUT, "%s: the stains are too much alike to be told apart",
+                         stains);
     for (size_t c = 0; status == TC_OK && c < 3; c++)
         out->weight[c] = (int64_t)floor(column[c] * grey_per_density * 65536 + 0.5);
     json_decref(json);
@@ -119,12 +130,14 @@ static tc_status choose_stain(const char *stain, const char *stains, wu_colour *
     return status;
 }
 
-tc_status wu_colour_choose(const char *channel, const char *stain, const char *stains, wu_colour *out, tc_err *err)
+tc_status wu_colour_choose(const char *channel, const char *stain, const char *stains,
+                           wu_colour *out, tc_err *err)
 {
     static const char *const names[] = { "grey", "red", "green", "blue" };
     *out = (wu_colour){ .shown = NULL };
     if ((stain != NULL) != (stains != NULL))
-        return tc_fail(err, TC_USAGE, "pack: --stain NAME and --stains he, hdab or FILE.json go together");
+        return tc_fail(err, TC_USAGE,
+                       "pack: --stain NAME and --stains he, hdab or FILE.json go together");
     if (stain != NULL && channel != NULL)
         return tc_fail(err, TC_USAGE, "pack: --channel and --stain exclude each other");
     if (stain != NULL)
@@ -139,8 +152,11 @@ tc_status wu_colour_choose(const char *channel, const char *stain, const char *s
     char *end;
     const unsigned long number = strtoul(channel, &end, 10);
     out->channel = (unsigned)number;
-    return channel[0] >= '1' && channel[0] <= '9' && *end == '\0' && number <= 65535 ? TC_OK
-         : tc_fail(err, TC_USAGE, "pack: --channel %s: must be grey, red, green, blue, or a number from 1", channel);
+    return channel[0] >= '1' && channel[0] <= '9' && *end == '\0' && number <= 65535
+               ? TC_OK
+               : tc_fail(err, TC_USAGE,
+                         "pack: --channel %s: must be grey, red, green, blue, or a number from 1",
+                         channel);
 }
 
 static uint8_t grey_of(const wu_colour *colour, const uint8_t *rgb)
@@ -160,7 +176,8 @@ void wu_colour_apply(const wu_colour *colour, uint8_t *data, wu_picture_info *in
         return;
     for (size_t i = 0; i < n; i++) {
         const uint8_t *const at = data + i * info->channels;
-        const uint8_t rgb[3] = { at[0], at[info->channels == 3 ? 1 : 0], at[info->channels == 3 ? 2 : 0] };
+        const uint8_t rgb[3] = { at[0], at[info->channels == 3 ? 1 : 0],
+                                 at[info->channels == 3 ? 2 : 0] };
         data[i] = grey_of(colour, rgb);
     }
     info->channels = 1;

@@ -17,7 +17,8 @@ const char wu_export_help[] =
     "usage: texcell-wu export [--images WU.zip] [--tiff] [--geojson] RESULT.npz -o DIR\n"
     "\n"
     "Writes a result as files that any program opens. DIR is made if it is not there; what an\n"
-    "earlier export wrote into it is removed first, as exported.txt in it lists, and nothing else.\n"
+    "earlier export wrote into it is removed first, as exported.txt in it lists, and nothing "
+    "else.\n"
     "\n"
     "  items.csv, regions.csv, ...  its tables: a row for each item, region, cell, point, ...\n"
     "  features.csv         a row for each item, a column for each feature\n"
@@ -48,10 +49,11 @@ typedef struct export_options {
 
 static tc_status parse_options(int argc, char **argv, export_options *o, tc_err *err)
 {
-    const tc_option options[] = {
-        { "output", 'o', TC_TEXT, .to = &o->folder }, { "images", 0, TC_TEXT, .to = &o->images },
-        { "tiff", 0, TC_FLAG, .to = &o->also.tiff }, { "geojson", 0, TC_FLAG, .to = &o->also.geojson }, { .name = NULL }
-    };
+    const tc_option options[] = { { "output", 'o', TC_TEXT, .to = &o->folder },
+                                  { "images", 0, TC_TEXT, .to = &o->images },
+                                  { "tiff", 0, TC_FLAG, .to = &o->also.tiff },
+                                  { "geojson", 0, TC_FLAG, .to = &o->also.geojson },
+                                  { .name = NULL } };
     int n_files;
     const tc_status status = tc_read_options(argc, argv, options, &n_files, err);
     if (status != TC_OK)
@@ -64,11 +66,12 @@ static tc_status parse_options(int argc, char **argv, export_options *o, tc_err 
     return TC_OK;
 }
 
-/* --- the files of an export ---------------------------------------------------------- */
+/* --- the files of an export ------------------------------------------------------------------ */
 
 #define LIST "exported.txt"
 
-static const char list_title[] = "# written by texcell-wu export, which removes these files at the next export into this folder\n";
+static const char list_title[] = "# written by texcell-wu export, which removes these files at the "
+                                 "next export into this folder\n";
 
 static tc_status fail_list(const char *folder, tc_err *err)
 {
@@ -76,7 +79,8 @@ static tc_status fail_list(const char *folder, tc_err *err)
 }
 
 /* mode: "wb" to begin the list anew, "ab" to go on. */
-static tc_status write_list(const char *folder, const char *mode, const char *line, const char *end, tc_err *err)
+static tc_status write_list(const char *folder, const char *mode, const char *line, const char *end,
+                            tc_err *err)
 {
     char *const path = wu_path_in(folder, LIST, "");
     if (path == NULL)
@@ -91,13 +95,17 @@ static tc_status write_list(const char *folder, const char *mode, const char *li
 
 tc_status wu_export_begin(const char *folder, const char *name, const char *end, tc_err *err)
 {
-    char *const path = wu_path_in(folder, name, end), *const file = path == NULL ? NULL : path + strlen(folder) + 1;
+    char *const path = wu_path_in(folder, name, end), *const file = path == NULL
+                                                                        ? NULL
+                                                                        : path + strlen(folder) + 1;
     tc_status status = TC_OK;
     if (path == NULL)
         return tc_no_memory(err, name);
     if (os_kind_of_link(path) != OS_NOTHING)
-        status = tc_fail(err, TC_BAD_INPUT, "%s: is there, and %s/" LIST " does not list it; remove it, or give "
-                         "another folder", path, folder);
+        status = tc_fail(err, TC_BAD_INPUT,
+                         "%s: is there, and %s/" LIST " does not list it; remove it, or give "
+                         "another folder",
+                         path, folder);
     else
         status = write_list(folder, "ab", file, "\n", err);
     free(path);
@@ -108,8 +116,10 @@ tc_status wu_export_begin(const char *folder, const char *name, const char *end,
 static bool is_ours(const char *name, size_t n)
 {
     static const char *const ends[] = { ".csv", ".png", ".tif", ".geojson" };
-    for (size_t i = 0; name[0] != '.' && os_last_part(name) == name && i < sizeof ends / sizeof *ends; i++)
-        if (n > strlen(ends[i]) && strncmp(name + n - strlen(ends[i]), ends[i], strlen(ends[i])) == 0)
+    for (size_t i = 0;
+         name[0] != '.' && os_last_part(name) == name && i < sizeof ends / sizeof *ends; i++)
+        if (n > strlen(ends[i]) &&
+            strncmp(name + n - strlen(ends[i]), ends[i], strlen(ends[i])) == 0)
             return true;
     return false;
 }
@@ -126,7 +136,8 @@ static tc_status remove_file(const char *folder, const char *name, const char *e
     return status;
 }
 
-/* Removes the file that a line of the list names, if it is one of ours, or what somebody who was killed left of it. */
+/* Removes the file that a line of the list names, if it is one of ours, or what somebody who was
+ * killed left of it. */
 static tc_status remove_listed(const char *folder, char *line, tc_err *err)
 {
     const size_t n = strlen(line);
@@ -142,14 +153,15 @@ static bool begins_list(char *line, size_t size, FILE *list)
 {
     if (fgets(line, (int)size, list) == NULL)
         return feof(list) != 0;
-    return strncmp(list_title, line, strlen(line)) == 0 && (strcmp(list_title, line) == 0 || feof(list) != 0);
+    return strncmp(list_title, line, strlen(line)) == 0 &&
+           (strcmp(list_title, line) == 0 || feof(list) != 0);
 }
 
 /* Removes what an earlier export wrote, and begins a new list. */
 static tc_status clear_folder(const char *folder, tc_err *err)
 {
     char *const path = wu_path_in(folder, LIST, "");
-    char line[1024];         /* a name has 255 bytes */
+    char line[1024]; /* a name has 255 bytes */
     tc_status status = TC_OK;
     if (path == NULL)
         return tc_no_memory(err, LIST);
@@ -158,7 +170,8 @@ static tc_status clear_folder(const char *folder, tc_err *err)
     if (list == NULL && errno != ENOENT)
         return tc_fail(err, TC_IO, "%s/" LIST ": cannot be read: %s", folder, strerror(errno));
     if (list != NULL && !begins_list(line, sizeof line, list))
-        status = tc_fail(err, TC_BAD_INPUT, "%s/" LIST ": is not the list of an export; give another folder", folder);
+        status = tc_fail(err, TC_BAD_INPUT,
+                         "%s/" LIST ": is not the list of an export; give another folder", folder);
     while (status == TC_OK && list != NULL && fgets(line, sizeof line, list) != NULL)
         status = remove_listed(folder, line, err);
     if (list != NULL)
@@ -183,8 +196,8 @@ tc_status wu_open_images(const wu_result_file *file, const char *path, wu_job **
                        file->path);
     for (size_t i = 0; i < file->n_items; i++)
         if (i >= (*job)->n_items || strcmp((*job)->items[i].name, file->item_names[i]) != 0)
-            return tc_fail(err, TC_BAD_INPUT, "%s: item %zu is not %s, as %s has it", path, i, file->item_names[i],
-                           file->path);
+            return tc_fail(err, TC_BAD_INPUT, "%s: item %zu is not %s, as %s has it", path, i,
+                           file->item_names[i], file->path);
     return TC_OK;
 }
 
@@ -194,11 +207,13 @@ static void note_unused(const wu_result_file *file, const bool *used)
     for (size_t i = 0; i < wu_npz_count(file->npz); i++) {
         const char *name = wu_npz_info(file->npz, i)->name;
         if (!used[i])
-            wu_note("%s: %s is in no table and no picture; read it with numpy.load", file->path, name);
+            wu_note("%s: %s is in no table and no picture; read it with numpy.load", file->path,
+                    name);
     }
 }
 
-tc_status wu_export_write(const char *result, const char *unit, const char *folder, wu_export_also also, tc_err *err)
+tc_status wu_export_write(const char *result, const char *unit, const char *folder,
+                          wu_export_also also, tc_err *err)
 {
     wu_result_file file = { 0 };
     wu_tables tables = { 0 };

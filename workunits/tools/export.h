@@ -13,7 +13,8 @@ typedef struct wu_export_also {
 } wu_export_also;
 
 /* All files of a result; unit: its work unit, or NULL. */
-tc_status wu_export_write(const char *result, const char *unit, const char *folder, wu_export_also also, tc_err *err);
+tc_status wu_export_write(const char *result, const char *unit, const char *folder,
+                          wu_export_also also, tc_err *err);
 
 /* Opens the work unit that a result is of. TC_BAD_INPUT: it is of another. */
 tc_status wu_open_images(const wu_result_file *file, const char *path, wu_job **job, tc_err *err);
@@ -24,8 +25,8 @@ tc_status wu_export_begin(const char *folder, const char *name, const char *end,
 
 /* Writes one CSV file per table into `folder`, and one named after each array that has more
  * axes, which is then `used`. *written counts the files. */
-tc_status wu_export_tables(const wu_result_file *file, wu_tables *tables, const char *folder, size_t *written,
-                           tc_err *err);
+tc_status wu_export_tables(const wu_result_file *file, wu_tables *tables, const char *folder,
+                           size_t *written, tc_err *err);
 
 /* Draws every map, labels and mask into `folder`; with a work unit of the same items (else
  * NULL) over its pictures. used[i] is set for each array that was drawn. */
@@ -34,26 +35,30 @@ tc_status wu_export_pictures(const wu_result_file *file, const wu_job *images, c
 
 /* Where the points of a table are. */
 typedef struct wu_points {
-    uint64_t n, dims;          /* dims 0: the table has no places */
-    int64_t *item;             /* [n] */
-    double *at;                /* [n][dims], in pixels: (z,) y, x */
+    uint64_t n, dims; /* dims 0: the table has no places */
+    int64_t *item;    /* [n] */
+    double *at;       /* [n][dims], in pixels: (z,) y, x */
 } wu_points;
 
 /* *out: wu_points_free, also after a failure. */
-tc_status wu_points_load(const wu_result_file *file, const wu_table *table, wu_points *out, tc_err *err);
+tc_status wu_points_load(const wu_result_file *file, const wu_table *table, wu_points *out,
+                         tc_err *err);
 void wu_points_free(wu_points *points);
 
 /* Draws the points of a table over the pictures of its work unit: for an image one
  * picture, for a stack its largest greys along z and its slices. Nothing for a table
  * without places. */
-tc_status wu_export_points(const wu_result_file *file, const wu_table *table, const wu_job *images, const char *folder,
-                           size_t *written, tc_err *err);
+tc_status wu_export_points(const wu_result_file *file, const wu_table *table, const wu_job *images,
+                           const char *folder, size_t *written, tc_err *err);
 
-/* Every map, labels and mask as TIFF: maps of 32-bit floats, labels of 16 bits, or 32 where there are more, masks
- * of 0 and 255; stacks as pages; images: for the size of a pixel, or NULL. TC_BAD_INPUT: this build has no TIFF. */
-tc_status wu_export_tiff(const wu_result_file *file, const wu_job *images, const char *folder, size_t *written, tc_err *err);
+/* Every map, labels and mask as TIFF: maps of 32-bit floats, labels of 16 bits, or 32 where there
+ * are more, masks of 0 and 255; stacks as pages; images: for the size of a pixel, or NULL.
+ * TC_BAD_INPUT: this build has no TIFF. */
+tc_status wu_export_tiff(const wu_result_file *file, const wu_job *images, const char *folder,
+                         size_t *written, tc_err *err);
 
 /* Labels and masks as polygons, points as points. */
-tc_status wu_export_geojson(const wu_result_file *file, const wu_tables *tables, const char *folder, size_t *written, tc_err *err);
+tc_status wu_export_geojson(const wu_result_file *file, const wu_tables *tables, const char *folder,
+                            size_t *written, tc_err *err);
 
 #endif

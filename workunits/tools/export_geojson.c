@@ -1,5 +1,5 @@
-/* Regions and points as GeoJSON (RFC 7946), as QuPath and others read them: a file for each item, places in
- * pixels from the picture's upper left corner. */
+/* Regions and points as GeoJSON (RFC 7946), as QuPath and others read them: a file for each item,
+ * places in pixels from the picture's upper left corner. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -18,10 +18,10 @@ typedef struct corner {
 /* A way around a region or around a hole in it. */
 typedef struct ring {
     uint32_t label;
-    size_t first, n;           /* corners, the first again at the end */
-    int64_t area;              /* that it encloses, in pixels; of a hole: less than 0 */
-    corner at;                 /* the pixel that it began with */
-    size_t outer;              /* of a hole: the ring that it is in */
+    size_t first, n; /* corners, the first again at the end */
+    int64_t area;    /* that it encloses, in pixels; of a hole: less than 0 */
+    corner at;       /* the pixel that it began with */
+    size_t outer;    /* of a hole: the ring that it is in */
 } ring;
 
 typedef struct rings {
@@ -36,7 +36,7 @@ typedef struct geojson {
     size_t features;
 } geojson;
 
-/* --- rings ---------------------------------------------------------------------------------- */
+/* --- rings ----------------------------------------------------------------------------------- */
 
 static void add_corner(void *user, int64_t x, int64_t y)
 {
@@ -115,8 +115,12 @@ static tc_status find_rings(const wu_label_grid *grid, rings *r, const char *wha
         wu_outline_follow(grid, at.x, at.y, add_corner, r);
         if (r->starved)
             return tc_no_memory(err, what);
-        r->list[r->n++] = (ring){ grid->label[i], first, r->n_corners - first, area_of(r->corners + first, r->n_corners - first),
-                                  at, 0 };
+        r->list[r->n++] = (ring){ grid->label[i],
+                                  first,
+                                  r->n_corners - first,
+                                  area_of(r->corners + first, r->n_corners - first),
+                                  at,
+                                  0 };
     }
     if (r->n > 0)
         qsort(r->list, r->n, sizeof *r->list, by_label);
@@ -124,14 +128,14 @@ static tc_status find_rings(const wu_label_grid *grid, rings *r, const char *wha
     return TC_OK;
 }
 
-/* --- features ------------------------------------------------------------------------------- */
+/* --- features -------------------------------------------------------------------------------- */
 
 static void put_ring(geojson *g, const rings *r, const ring *one)
 {
     fputc('[', g->out.file);
     for (size_t i = 0; i < one->n; i++)
-        fprintf(g->out.file, "%s[%" PRId64 ",%" PRId64 "]", i > 0 ? "," : "", r->corners[one->first + i].x,
-                r->corners[one->first + i].y);
+        fprintf(g->out.file, "%s[%" PRId64 ",%" PRId64 "]", i > 0 ? "," : "",
+                r->corners[one->first + i].x, r->corners[one->first + i].y);
     fputc(']', g->out.file);
 }
 
@@ -150,7 +154,8 @@ static void put_polygon(geojson *g, const rings *r, size_t outer, size_t from, s
 
 static void begin_feature(geojson *g, const char *kind)
 {
-    fprintf(g->out.file, "%s\n{\"type\":\"Feature\",\"geometry\":{\"type\":\"%s\",\"coordinates\":", g->features++ > 0 ? "," : "", kind);
+    fprintf(g->out.file, "%s\n{\"type\":\"Feature\",\"geometry\":{\"type\":\"%s\",\"coordinates\":",
+            g->features++ > 0 ? "," : "", kind);
 }
 
 /* QuPath's plane tells the slice. titles are of a-z, 0-9 and _. */
@@ -158,7 +163,9 @@ static void end_feature(geojson *g, const char *title, uint64_t number, int64_t 
 {
     if (z >= 0)
         fprintf(g->out.file, ",\"plane\":{\"c\":-1,\"z\":%" PRId64 ",\"t\":0}", z);
-    fprintf(g->out.file, "},\"properties\":{\"objectType\":\"detection\",\"name\":\"%s %" PRIu64 "\",\"label\":%" PRIu64 "}}",
+    fprintf(g->out.file,
+            "},\"properties\":{\"objectType\":\"detection\",\"name\":\"%s %" PRIu64
+            "\",\"label\":%" PRIu64 "}}",
             title, number, number);
 }
 
@@ -184,13 +191,14 @@ static void put_regions(geojson *g, const rings *r, const char *title, int64_t z
     }
 }
 
-/* --- files ---------------------------------------------------------------------------------- */
+/* --- files ----------------------------------------------------------------------------------- */
 
 static tc_status begin_file(geojson *g, const char *folder, const char *name, tc_err *err)
 {
     char *const path = wu_path_in(folder, name, ".geojson");
     *g = (geojson){ .features = 0 };
-    tc_status status = path == NULL ? tc_no_memory(err, name) : wu_export_begin(folder, name, ".geojson", err);
+    tc_status status =
+        path == NULL ? tc_no_memory(err, name) : wu_export_begin(folder, name, ".geojson", err);
     if (status == TC_OK)
         status = wu_new_file_open(path, &g->out, err);
     if (status == TC_OK)
@@ -210,11 +218,12 @@ static tc_status end_file(geojson *g, tc_status status, size_t *written, tc_err 
 }
 
 /* An item's labels, or its mask, slice by slice. */
-static tc_status write_regions(const wu_result_file *file, const wu_declared *d, size_t index, const char *folder,
-                               size_t *written, tc_err *err)
+static tc_status write_regions(const wu_result_file *file, const wu_declared *d, size_t index,
+                               const char *folder, size_t *written, tc_err *err)
 {
     const wu_array_info *const info = wu_npz_info(file->npz, index);
-    const uint32_t nx = (uint32_t)info->shape[info->ndim - 1], ny = (uint32_t)info->shape[info->ndim - 2];
+    const uint32_t nx = (uint32_t)info->shape[info->ndim - 1],
+                   ny = (uint32_t)info->shape[info->ndim - 2];
     const uint32_t nz = info->ndim == 3 ? (uint32_t)info->shape[0] : 1;
     const size_t n = (size_t)nx * ny;
     uint32_t *const label = malloc(n * sizeof *label);
@@ -222,16 +231,19 @@ static tc_status write_regions(const wu_result_file *file, const wu_declared *d,
     rings r = { .n = 0 };
     geojson g = { .features = 0 };
     void *data = NULL;
-    tc_status status = label == NULL || seen == NULL ? tc_no_memory(err, info->name) : wu_npz_load(file->npz, index, &data, err);
+    tc_status status = label == NULL || seen == NULL ? tc_no_memory(err, info->name)
+                                                     : wu_npz_load(file->npz, index, &data, err);
     if (status == TC_OK)
         status = begin_file(&g, folder, info->name, err);
     for (uint32_t z = 0; status == TC_OK && z < nz; z++) {
         for (size_t i = 0; i < n; i++)
-            label[i] = d->role == WU_LABELS ? ((const uint32_t *)data)[z * n + i] : ((const uint8_t *)data)[z * n + i] != 0;
+            label[i] = d->role == WU_LABELS ? ((const uint32_t *)data)[z * n + i]
+                                            : ((const uint8_t *)data)[z * n + i] != 0;
         memset(seen, 0, n * sizeof *seen);
         status = find_rings(&(wu_label_grid){ nx, ny, label, seen }, &r, info->name, err);
         if (status == TC_OK)
-            put_regions(&g, &r, d->title != NULL ? d->title : "region", info->ndim == 3 ? (int64_t)z : -1);
+            put_regions(&g, &r, d->title != NULL ? d->title : "region",
+                        info->ndim == 3 ? (int64_t)z : -1);
     }
     free(label);
     free(seen);
@@ -249,8 +261,8 @@ static int64_t slice_at(double z)
 }
 
 /* The points of an item: a place is the middle of its pixel. */
-static tc_status write_points(const wu_result_file *file, const wu_table *table, const wu_points *p, size_t item,
-                              const char *folder, size_t *written, tc_err *err)
+static tc_status write_points(const wu_result_file *file, const wu_table *table, const wu_points *p,
+                              size_t item, const char *folder, size_t *written, tc_err *err)
 {
     char name[2 * WU_MAX_NAME];
     geojson g;
@@ -258,7 +270,8 @@ static tc_status write_points(const wu_result_file *file, const wu_table *table,
     const tc_status status = begin_file(&g, folder, name, err);
     for (uint64_t i = 0; status == TC_OK && i < p->n; i++) {
         const double *const at = p->at + i * p->dims;
-        if (p->item[i] != (int64_t)item || !isfinite(at[0]) || !isfinite(at[1]) || !isfinite(at[p->dims - 1]))
+        if (p->item[i] != (int64_t)item || !isfinite(at[0]) || !isfinite(at[1]) ||
+            !isfinite(at[p->dims - 1]))
             continue;
         begin_feature(&g, "Point");
         fprintf(g.out.file, "[%.17g,%.17g]", at[p->dims - 1] + 0.5, at[p->dims - 2] + 0.5);
@@ -267,7 +280,8 @@ static tc_status write_points(const wu_result_file *file, const wu_table *table,
     return end_file(&g, status, written, err);
 }
 
-tc_status wu_export_geojson(const wu_result_file *file, const wu_tables *tables, const char *folder, size_t *written, tc_err *err)
+tc_status wu_export_geojson(const wu_result_file *file, const wu_tables *tables, const char *folder,
+                            size_t *written, tc_err *err)
 {
     tc_status status = TC_OK;
     for (size_t k = 0; k < file->n_items * file->n_declared && status == TC_OK; k++) {

@@ -11,10 +11,10 @@
 #include "workunits/tools/tools.h"
 
 enum {
-    MAX_SLICES = 36,       /* of a stack, drawn beside each other */
-    SMALL_MAP = 400,       /* maps smaller than this are enlarged, and so are */
-    MOST_PLANES = 8192,    /* pixels of a side, whatever the spacing */
-    MOST_RATIO = 100       /* of a voxel's sides: a few voxels make no huge picture */
+    MAX_SLICES = 36,    /* of a stack, drawn beside each other */
+    SMALL_MAP = 400,    /* maps smaller than this are enlarged, and so are */
+    MOST_PLANES = 8192, /* pixels of a side, whatever the spacing */
+    MOST_RATIO = 100    /* of a voxel's sides: a few voxels make no huge picture */
 };
 
 static const wu_rgb white = { 255, 255, 255 }, black = { 0, 0, 0 }, ink = { 40, 40, 40 },
@@ -24,24 +24,29 @@ static const wu_rgb white = { 255, 255, 255 }, black = { 0, 0, 0 }, ink = { 40, 
 typedef struct drawing {
     const wu_result_file *file;
     const wu_array_info *info;
-    void *data;                /* of the array, owned */
+    void *data; /* of the array, owned */
     const wu_declared *declared;
     size_t item;
     uint32_t nx, ny, nz;
-    wu_pixels pixels;          /* the picture; nx 0: none */
-    unsigned lo, hi;           /* its grey range */
-    size_t written;            /* files */
+    wu_pixels pixels; /* the picture; nx 0: none */
+    unsigned lo, hi;  /* its grey range */
+    size_t written;   /* files */
 } drawing;
 
 /* --- the array ------------------------------------------------------------------------------- */
 
-static tc_status load_array(const wu_result_file *file, const wu_declared *d, size_t item, size_t index,
-                            drawing *out, tc_err *err)
+static tc_status load_array(const wu_result_file *file, const wu_declared *d, size_t item,
+                            size_t index, drawing *out, tc_err *err)
 {
     const wu_array_info *const info = wu_npz_info(file->npz, index);
     const uint64_t *const plane = info->shape + info->ndim - 2;
-    *out = (drawing){ .file = file, .info = info, .declared = d, .item = item, .ny = (uint32_t)plane[0],
-                      .nx = (uint32_t)plane[1], .nz = info->ndim == 3 ? (uint32_t)info->shape[0] : 1 };
+    *out = (drawing){ .file = file,
+                      .info = info,
+                      .declared = d,
+                      .item = item,
+                      .ny = (uint32_t)plane[0],
+                      .nx = (uint32_t)plane[1],
+                      .nz = info->ndim == 3 ? (uint32_t)info->shape[0] : 1 };
     return wu_npz_load(file->npz, index, &out->data, err);
 }
 
@@ -87,19 +92,20 @@ static wu_rgb ground(const drawing *d, size_t at, wu_rgb plain)
     return (wu_rgb){ grey, grey, grey };
 }
 
-/* --- slices beside each other ------------------------------------------------------------------ */
+/* --- slices beside each other ---------------------------------------------------------------- */
 
 typedef struct montage {
-    uint32_t slices, columns;  /* shown */
-    uint32_t x0, y0, nx, ny;   /* part of each slice that is shown */
-    uint64_t scale;            /* pixels of the canvas per pixel */
-    bool numbered;             /* slices have their number in a corner */
+    uint32_t slices, columns; /* shown */
+    uint32_t x0, y0, nx, ny;  /* part of each slice that is shown */
+    uint64_t scale;           /* pixels of the canvas per pixel */
+    bool numbered;            /* slices have their number in a corner */
     uint64_t gap;
-    uint64_t width, height;    /* on the canvas */
+    uint64_t width, height; /* on the canvas */
 } montage;
 
 /* least: a smaller one is enlarged; 0: as it is, with nothing written on it. */
-static montage lay_out(const drawing *d, uint32_t x0, uint32_t y0, uint32_t nx, uint32_t ny, uint64_t least)
+static montage lay_out(const drawing *d, uint32_t x0, uint32_t y0, uint32_t nx, uint32_t ny,
+                       uint64_t least)
 {
     montage m = { .x0 = x0, .y0 = y0, .nx = nx, .ny = ny, .scale = 1, .gap = 4 };
     m.slices = d->nz < MAX_SLICES ? d->nz : MAX_SLICES;
@@ -133,8 +139,8 @@ static void draw_montage(wu_canvas *canvas, uint64_t left, uint64_t top, const d
         const uint64_t at_y = top + (i / m->columns) * (m->ny * m->scale + m->gap);
         for (uint32_t y = 0; y < m->ny; y++)
             for (uint32_t x = 0; x < m->nx; x++)
-                wu_canvas_fill(canvas, at_x + x * m->scale, at_y + y * m->scale,
-                               m->scale, m->scale, colour(d, user, m->x0 + x, m->y0 + y, z));
+                wu_canvas_fill(canvas, at_x + x * m->scale, at_y + y * m->scale, m->scale, m->scale,
+                               colour(d, user, m->x0 + x, m->y0 + y, z));
         if (m->numbered)
             wu_canvas_number(canvas, at_x, at_y, m->nx * m->scale, m->ny * m->scale, z);
     }
@@ -146,8 +152,8 @@ static size_t voxel(const drawing *d, uint32_t x, uint32_t y, uint32_t z)
 }
 
 /* end: of the file's name, ".png" or more. */
-static tc_status write_canvas(const wu_canvas *canvas, drawing *d, const char *folder, const char *end,
-                              tc_err *err)
+static tc_status write_canvas(const wu_canvas *canvas, drawing *d, const char *folder,
+                              const char *end, tc_err *err)
 {
     char *path = wu_path_in(folder, d->info->name, end);
     if (path == NULL)
@@ -160,11 +166,12 @@ static tc_status write_canvas(const wu_canvas *canvas, drawing *d, const char *f
     return status;
 }
 
-/* --- maps ------------------------------------------------------------------------------------------ */
+/* --- maps
+ * ------------------------------------------------------------------------------------------ */
 
 typedef struct map_view {
-    double min, max;           /* of the finite values; min > max: there are none */
-    uint32_t x0, y0, x1, y1;   /* part that is shown, half-open */
+    double min, max;         /* of the finite values; min > max: there are none */
+    uint32_t x0, y0, x1, y1; /* part that is shown, half-open */
 } map_view;
 
 /* The range of the values, and the part of the picture that has some, with a
@@ -225,7 +232,7 @@ static wu_rgb overlay_colour(const drawing *d, const void *user, uint32_t x, uin
 typedef struct bar_text {
     int n;
     char text[3][32];
-    size_t longest;            /* characters */
+    size_t longest; /* characters */
 } bar_text;
 
 static bar_text bar_numbers(const map_view *v)
@@ -239,11 +246,14 @@ static bar_text bar_numbers(const map_view *v)
     return b;
 }
 
-enum { BAR_NX = 10, BAR_GAP = 3 };     /* in units of the text's scale */
+enum {
+    BAR_NX = 10,
+    BAR_GAP = 3
+}; /* in units of the text's scale */
 
 /* The bar beside a map: largest value at the top, least at the bottom. */
-static void draw_bar(wu_canvas *canvas, uint64_t left, uint64_t top, uint64_t height, uint64_t scale,
-                     const bar_text *b)
+static void draw_bar(wu_canvas *canvas, uint64_t left, uint64_t top, uint64_t height,
+                     uint64_t scale, const bar_text *b)
 {
     for (uint64_t y = 0; y < height; y++)
         wu_canvas_fill(canvas, left, top + y, BAR_NX * scale, 1,
@@ -255,7 +265,9 @@ static void draw_bar(wu_canvas *canvas, uint64_t left, uint64_t top, uint64_t he
     }
 }
 
-enum { LINE_MAX_CHARS = 300 };
+enum {
+    LINE_MAX_CHARS = 300
+};
 
 /* At most `room` pixels of text, cut if need be. */
 static void draw_line(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t scale, const char *text,
@@ -292,9 +304,11 @@ static tc_status draw_map(drawing *d, const char *folder, tc_err *err)
         wu_note("%s: %s: has no value anywhere", d->file->path, d->info->name);
 
     wu_canvas canvas;
-    tc_status status = wu_canvas_init(&canvas, width, top + height + pad, white, d->info->name, err);
+    tc_status status =
+        wu_canvas_init(&canvas, width, top + height + pad, white, d->info->name, err);
     if (status == TC_OK) {
-        draw_line(&canvas, pad, pad, scale, d->declared->title != NULL ? d->declared->title : "", width - 2 * pad);
+        draw_line(&canvas, pad, pad, scale, d->declared->title != NULL ? d->declared->title : "",
+                  width - 2 * pad);
         draw_line(&canvas, pad, pad + line, scale, d->file->item_names[d->item], width - 2 * pad);
         uint64_t left = pad;
         if (panels > 1) {
@@ -312,7 +326,8 @@ static tc_status draw_map(drawing *d, const char *folder, tc_err *err)
     return status;
 }
 
-/* --- labels and masks -------------------------------------------------------------------------------- */
+/* --- labels and masks
+ * -------------------------------------------------------------------------------- */
 
 static uint32_t label_at(const drawing *d, uint32_t x, uint32_t y, uint32_t z)
 {
@@ -327,14 +342,14 @@ static uint32_t label_at(const drawing *d, uint32_t x, uint32_t y, uint32_t z)
 static bool on_outline(const drawing *d, unsigned across, uint32_t x, uint32_t y, uint32_t z)
 {
     const uint32_t own = label_at(d, x, y, z);
-    if (across != 0
-        && ((x > 0 && label_at(d, x - 1, y, z) != own) || (x + 1 < d->nx && label_at(d, x + 1, y, z) != own)))
+    if (across != 0 && ((x > 0 && label_at(d, x - 1, y, z) != own) ||
+                        (x + 1 < d->nx && label_at(d, x + 1, y, z) != own)))
         return true;
-    if (across != 1
-        && ((y > 0 && label_at(d, x, y - 1, z) != own) || (y + 1 < d->ny && label_at(d, x, y + 1, z) != own)))
+    if (across != 1 && ((y > 0 && label_at(d, x, y - 1, z) != own) ||
+                        (y + 1 < d->ny && label_at(d, x, y + 1, z) != own)))
         return true;
-    return across != 2
-        && ((z > 0 && label_at(d, x, y, z - 1) != own) || (z + 1 < d->nz && label_at(d, x, y, z + 1) != own));
+    return across != 2 && ((z > 0 && label_at(d, x, y, z - 1) != own) ||
+                           (z + 1 < d->nz && label_at(d, x, y, z + 1) != own));
 }
 
 static wu_rgb colour_across(const drawing *d, unsigned across, uint32_t x, uint32_t y, uint32_t z)
@@ -375,7 +390,8 @@ static tc_status draw_numbers(wu_canvas *canvas, const drawing *d, uint64_t scal
     if (places == NULL)
         return tc_no_memory(err, d->info->name);
     for (size_t i = 0; i < n; i++) {
-        const uint32_t x = (uint32_t)(i % d->nx), y = (uint32_t)(i / d->nx), label = label_at(d, x, y, 0);
+        const uint32_t x = (uint32_t)(i % d->nx), y = (uint32_t)(i / d->nx),
+                       label = label_at(d, x, y, 0);
         if (label > most)
             continue;
         places[label].sum_x += x;
@@ -385,7 +401,8 @@ static tc_status draw_numbers(wu_canvas *canvas, const drawing *d, uint64_t scal
     for (uint32_t label = 1; label <= most; label++) {
         const place *p = &places[label];
         char text[16];
-        const uint64_t width = (uint64_t)snprintf(text, sizeof text, "%" PRIu32, label) * WU_CHAR_NX;
+        const uint64_t width =
+            (uint64_t)snprintf(text, sizeof text, "%" PRIu32, label) * WU_CHAR_NX;
         if (p->area * scale * scale < width * width)
             continue;
         const uint64_t x = p->sum_x * scale / p->area, y = p->sum_y * scale / p->area;
@@ -410,7 +427,8 @@ static wu_rgb plain_colour(const drawing *d, const void *user, uint32_t x, uint3
 }
 
 /* Without frame or title. least: as of lay_out. */
-static tc_status draw_slices(drawing *d, const char *folder, colour_fn colour, uint64_t least, const char *end, tc_err *err)
+static tc_status draw_slices(drawing *d, const char *folder, colour_fn colour, uint64_t least,
+                             const char *end, tc_err *err)
 {
     const montage m = lay_out(d, 0, 0, d->nx, d->ny, least);
     wu_canvas canvas;
@@ -432,14 +450,19 @@ static tc_status draw_labels(drawing *d, const char *folder, tc_err *err)
 }
 
 /* One of the planes: across an axis, at the middle of that, with x or y to the right. */
-static void draw_plane(wu_canvas *canvas, const drawing *d, unsigned across, uint64_t left, uint64_t width, uint64_t height)
+static void draw_plane(wu_canvas *canvas, const drawing *d, unsigned across, uint64_t left,
+                       uint64_t width, uint64_t height)
 {
     const uint32_t nu = across == 0 ? d->ny : d->nx, nv = across == 2 ? d->ny : d->nz;
     for (uint64_t v = 0; v < height; v++)
         for (uint64_t u = 0; u < width; u++) {
             const uint32_t i = (uint32_t)(u * nu / width), j = (uint32_t)(v * nv / height);
-            wu_canvas_set(canvas, left + u, v, colour_across(d, across, across == 0 ? d->nx / 2 : i,
-                          across == 0 ? i : across == 1 ? d->ny / 2 : j, across == 2 ? d->nz / 2 : j));
+            wu_canvas_set(canvas, left + u, v,
+                          colour_across(d, across, across == 0 ? d->nx / 2 : i,
+                                        across == 0   ? i
+                                        : across == 1 ? d->ny / 2
+                                                      : j,
+                                        across == 2 ? d->nz / 2 : j));
         }
 }
 
@@ -447,17 +470,22 @@ static void draw_plane(wu_canvas *canvas, const drawing *d, unsigned across, uin
  * down), across y (x, z), across x (y, z). Voxels are as long as the spacing says. */
 static tc_status draw_planes(drawing *d, const char *folder, tc_err *err)
 {
-    const double *const um = d->file->item_spacing == NULL ? NULL : d->file->item_spacing + 3 * d->item;
+    const double *const um =
+        d->file->item_spacing == NULL ? NULL : d->file->item_spacing + 3 * d->item;
     const double cubes[3] = { 1, 1, 1 };
     const double *const step = um != NULL && um[0] > 0 && um[1] > 0 && um[2] > 0 ? um : cubes;
     const double least = fmin(step[0], fmin(step[1], step[2]));
-    const double z = d->nz * fmin(step[0] / least, MOST_RATIO), y = d->ny * fmin(step[1] / least, MOST_RATIO);
+    const double z = d->nz * fmin(step[0] / least, MOST_RATIO),
+                 y = d->ny * fmin(step[1] / least, MOST_RATIO);
     const double x = d->nx * fmin(step[2] / least, MOST_RATIO);
     const double side = fmax(2 * x + y, fmax(y, z));
-    const double scale = side > MOST_PLANES ? MOST_PLANES / side : (double)wu_enlarged((uint64_t)side, WU_SMALL_SIDE);
-    const uint64_t gap = 4, wx = (uint64_t)ceil(x * scale), wy = (uint64_t)ceil(y * scale), wz = (uint64_t)ceil(z * scale);
+    const double scale = side > MOST_PLANES ? MOST_PLANES / side
+                                            : (double)wu_enlarged((uint64_t)side, WU_SMALL_SIDE);
+    const uint64_t gap = 4, wx = (uint64_t)ceil(x * scale), wy = (uint64_t)ceil(y * scale),
+                   wz = (uint64_t)ceil(z * scale);
     wu_canvas canvas;
-    tc_status status = wu_canvas_init(&canvas, 2 * (wx + gap) + wy, wy > wz ? wy : wz, nothing, d->info->name, err);
+    tc_status status = wu_canvas_init(&canvas, 2 * (wx + gap) + wy, wy > wz ? wy : wz, nothing,
+                                      d->info->name, err);
     if (status == TC_OK) {
         draw_plane(&canvas, d, 2, 0, wx, wy);
         draw_plane(&canvas, d, 1, wx + gap, wx, wz);
@@ -472,7 +500,8 @@ static tc_status draw_planes(drawing *d, const char *folder, tc_err *err)
  * name has a plus sign. */
 static tc_status draw_mask(drawing *d, const char *folder, tc_err *err)
 {
-    tc_status status = d->pixels.nx > 0 ? draw_labels(d, folder, err) : draw_slices(d, folder, plain_colour, 0, ".png", err);
+    tc_status status = d->pixels.nx > 0 ? draw_labels(d, folder, err)
+                                        : draw_slices(d, folder, plain_colour, 0, ".png", err);
     if (status == TC_OK && d->pixels.nx > 0)
         status = draw_slices(d, folder, plain_colour, 0, "+plain.png", err);
     if (status == TC_OK && d->nz > 1)
@@ -480,7 +509,8 @@ static tc_status draw_mask(drawing *d, const char *folder, tc_err *err)
     return status;
 }
 
-/* --- all of them ------------------------------------------------------------------------------------- */
+/* --- all of them
+ * ------------------------------------------------------------------------------------- */
 
 static tc_status draw(drawing *d, const char *folder, tc_err *err)
 {

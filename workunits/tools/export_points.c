@@ -9,11 +9,16 @@
 #include "workunits/tools/export.h"
 #include "workunits/tools/tools.h"
 
-enum { MAX_SLICES = 36, ARM = 3, GAP = 4 };
+enum {
+    MAX_SLICES = 36,
+    ARM = 3,
+    GAP = 4
+};
 
 static const wu_rgb point_colour = { 255, 70, 40 }, around = { 214, 214, 214 };
 
-tc_status wu_points_load(const wu_result_file *file, const wu_table *table, wu_points *p, tc_err *err)
+tc_status wu_points_load(const wu_result_file *file, const wu_table *table, wu_points *p,
+                         tc_err *err)
 {
     const wu_table_array *place = NULL;
     void *data = NULL;
@@ -66,23 +71,28 @@ typedef struct view {
 static void draw_cross(wu_canvas *canvas, const view *v, const wu_pixels *px, double y, double x)
 {
     const int64_t scale = (int64_t)v->scale, nx = px->nx * scale, ny = px->ny * scale;
-    const int64_t cx = (int64_t)floor((x + 0.5) * (double)scale), cy = (int64_t)floor((y + 0.5) * (double)scale);
+    const int64_t cx = (int64_t)floor((x + 0.5) * (double)scale),
+                  cy = (int64_t)floor((y + 0.5) * (double)scale);
     for (int i = -ARM; i <= ARM; i++) {
         if (cx + i >= 0 && cx + i < nx && cy >= 0 && cy < ny)
-            wu_canvas_set(canvas, v->left + (uint64_t)(cx + i), v->top + (uint64_t)cy, point_colour);
+            wu_canvas_set(canvas, v->left + (uint64_t)(cx + i), v->top + (uint64_t)cy,
+                          point_colour);
         if (cy + i >= 0 && cy + i < ny && cx >= 0 && cx < nx)
-            wu_canvas_set(canvas, v->left + (uint64_t)cx, v->top + (uint64_t)(cy + i), point_colour);
+            wu_canvas_set(canvas, v->left + (uint64_t)cx, v->top + (uint64_t)(cy + i),
+                          point_colour);
     }
 }
 
-static void draw_view(wu_canvas *canvas, const view *v, const wu_pixels *px, const wu_points *p, size_t item)
+static void draw_view(wu_canvas *canvas, const view *v, const wu_pixels *px, const wu_points *p,
+                      size_t item)
 {
     const unsigned range = v->hi > v->lo ? v->hi - v->lo : 1;
     for (uint32_t y = 0; y < px->ny; y++)
         for (uint32_t x = 0; x < px->nx; x++) {
-            const uint8_t grey = (uint8_t)((projected(px, x, y, v->z0, v->z1) - v->lo) * 255u / range);
-            wu_canvas_fill(canvas, v->left + x * v->scale, v->top + y * v->scale, v->scale, v->scale,
-                           (wu_rgb){ grey, grey, grey });
+            const uint8_t grey =
+                (uint8_t)((projected(px, x, y, v->z0, v->z1) - v->lo) * 255u / range);
+            wu_canvas_fill(canvas, v->left + x * v->scale, v->top + y * v->scale, v->scale,
+                           v->scale, (wu_rgb){ grey, grey, grey });
         }
     if (v->numbered)
         wu_canvas_number(canvas, v->left, v->top, px->nx * v->scale, px->ny * v->scale, v->z0);
@@ -91,24 +101,27 @@ static void draw_view(wu_canvas *canvas, const view *v, const wu_pixels *px, con
         const double z = p->dims == 3 ? at[0] : 0;
         /* Negated, so that a NaN in a damaged result is left out. */
         if (p->item[i] != (int64_t)item || !(z >= v->first && z < v->last) ||
-            !(at[p->dims - 2] >= -1 && at[p->dims - 2] <= px->ny) || !(at[p->dims - 1] >= -1 && at[p->dims - 1] <= px->nx))
+            !(at[p->dims - 2] >= -1 && at[p->dims - 2] <= px->ny) ||
+            !(at[p->dims - 1] >= -1 && at[p->dims - 1] <= px->nx))
             continue;
         draw_cross(canvas, v, px, at[p->dims - 2], at[p->dims - 1]);
     }
 }
 
-static tc_status write_views(const view *views, size_t n, size_t columns, const wu_pixels *px, const wu_points *p,
-                             size_t item, const char *folder, const char *name, tc_err *err)
+static tc_status write_views(const view *views, size_t n, size_t columns, const wu_pixels *px,
+                             const wu_points *p, size_t item, const char *folder, const char *name,
+                             tc_err *err)
 {
     const uint64_t rows = (n + columns - 1) / columns;
-    const uint64_t scale = wu_enlarged(columns * (px->nx > px->ny ? px->nx : px->ny), WU_SMALL_SIDE);
+    const uint64_t scale =
+        wu_enlarged(columns * (px->nx > px->ny ? px->nx : px->ny), WU_SMALL_SIDE);
     const uint64_t nx = px->nx * scale, ny = px->ny * scale;
     char *const path = wu_path_in(folder, name, ".png");
     wu_canvas canvas;
     if (path == NULL)
         return tc_no_memory(err, name);
-    tc_status status = wu_canvas_init(&canvas, columns * nx + (columns - 1) * GAP, rows * ny + (rows - 1) * GAP,
-                                      around, name, err);
+    tc_status status = wu_canvas_init(&canvas, columns * nx + (columns - 1) * GAP,
+                                      rows * ny + (rows - 1) * GAP, around, name, err);
     for (size_t i = 0; status == TC_OK && i < n; i++) {
         view v = views[i];
         v.scale = scale;
@@ -140,8 +153,8 @@ static void grey_range(const wu_pixels *px, unsigned *lo, unsigned *hi)
 
 /* points_<item>: the picture, or a stack's largest greys through all slices;
  * points_<item>_slices: slices, each with the points nearest to it. */
-static tc_status draw_item(const wu_job *images, const char *table, const wu_points *p, size_t item, const char *folder,
-                           size_t *written, tc_err *err)
+static tc_status draw_item(const wu_job *images, const char *table, const wu_points *p, size_t item,
+                           const char *folder, size_t *written, tc_err *err)
 {
     char name[2 * WU_MAX_NAME];
     wu_pixels px;
@@ -173,8 +186,8 @@ static tc_status draw_item(const wu_job *images, const char *table, const wu_poi
     return status;
 }
 
-tc_status wu_export_points(const wu_result_file *file, const wu_table *table, const wu_job *images, const char *folder,
-                           size_t *written, tc_err *err)
+tc_status wu_export_points(const wu_result_file *file, const wu_table *table, const wu_job *images,
+                           const char *folder, size_t *written, tc_err *err)
 {
     wu_points p;
     tc_status status = wu_points_load(file, table, &p, err);

@@ -20,7 +20,8 @@ static void put_item_titles(const wu_result_file *file, wu_csv *out)
         wu_csv_put(out, "source");
 }
 
-static tc_status write_rows(const wu_result_file *file, const wu_table *table, wu_csv *out, tc_err *err)
+static tc_status write_rows(const wu_result_file *file, const wu_table *table, wu_csv *out,
+                            tc_err *err)
 {
     wu_cursor cursor;
     const wu_array_info *info;
@@ -62,7 +63,7 @@ static tc_status write_table(const wu_result_file *file, const wu_table *table, 
     return wu_csv_close(&out, status, err);
 }
 
-/* --- arrays of more axes as long rows ----------------------------------------------------------- */
+/* --- arrays of more axes as long rows -------------------------------------------------------- */
 
 /* An array of more axes than two has a row for each item and each entry of all other axes but
  * the last, whose entries are the columns. */
@@ -72,8 +73,9 @@ typedef struct long_table {
     const wu_array_info *info;
     size_t index;
     struct keys {
-        const wu_declared *declared;   /* what they are; NULL: the axis has its own words or numbers */
-        int32_t *rows;                 /* [n][n of declared->axes[0]] (owned) */
+        const wu_declared
+            *declared; /* what they are; NULL: the axis has its own words or numbers */
+        int32_t *rows; /* [n][n of declared->axes[0]] (owned) */
     } keys[WU_MAX_AXES];
 } long_table;
 
@@ -84,10 +86,12 @@ static tc_status load_keys(long_table *t, unsigned axis, tc_err *err)
     size_t index = 0, i = 0;
     if (name == NULL)
         return TC_OK;
-    while (i < t->file->n_declared && (t->file->declared[i].role != WU_KEYS || strcmp(t->file->declared[i].name, name) != 0))
+    while (i < t->file->n_declared &&
+           (t->file->declared[i].role != WU_KEYS || strcmp(t->file->declared[i].name, name) != 0))
         i++;
     if (i == t->file->n_declared)
-        return tc_fail(err, TC_BAD_INPUT, "%s: %s: its keys %s are not declared", t->file->path, t->info->name, name);
+        return tc_fail(err, TC_BAD_INPUT, "%s: %s: its keys %s are not declared", t->file->path,
+                       t->info->name, name);
     tc_status status = wu_find_declared(t->file, &t->file->declared[i], NULL, &index, err);
     if (status == TC_OK)
         status = wu_npz_load(t->file->npz, index, &data, err);
@@ -96,12 +100,17 @@ static tc_status load_keys(long_table *t, unsigned axis, tc_err *err)
     return status;
 }
 
-static tc_status open_long(const wu_result_file *file, const wu_declared *d, size_t index, long_table *out, tc_err *err)
+static tc_status open_long(const wu_result_file *file, const wu_declared *d, size_t index,
+                           long_table *out, tc_err *err)
 {
     tc_status status = TC_OK;
-    *out = (long_table){ .file = file, .declared = d, .info = wu_npz_info(file->npz, index), .index = index };
-    if (out->info->shape[0] != file->n_items || d->axes[d->n_axes - 1].words == NULL || out->info->dtype == WU_STR)
-        return tc_fail(err, TC_BAD_INPUT, "%s: %s: does not fit the items, or its columns have no names", file->path,
+    *out = (long_table){
+        .file = file, .declared = d, .info = wu_npz_info(file->npz, index), .index = index
+    };
+    if (out->info->shape[0] != file->n_items || d->axes[d->n_axes - 1].words == NULL ||
+        out->info->dtype == WU_STR)
+        return tc_fail(err, TC_BAD_INPUT,
+                       "%s: %s: does not fit the items, or its columns have no names", file->path,
                        out->info->name);
     for (unsigned i = 0; i < d->n_axes && status == TC_OK; i++)
         status = load_keys(out, i, err);
@@ -185,8 +194,8 @@ static tc_status write_long_rows(const long_table *t, wu_csv *out, tc_err *err)
     return status;
 }
 
-static tc_status write_long(const wu_result_file *file, const wu_declared *d, size_t index, const char *folder,
-                            tc_err *err)
+static tc_status write_long(const wu_result_file *file, const wu_declared *d, size_t index,
+                            const char *folder, tc_err *err)
 {
     long_table table;
     wu_csv out = { 0 };
@@ -203,8 +212,8 @@ static tc_status write_long(const wu_result_file *file, const wu_declared *d, si
     return wu_csv_close(&out, status, err);
 }
 
-tc_status wu_export_tables(const wu_result_file *file, wu_tables *tables, const char *folder, size_t *written,
-                           tc_err *err)
+tc_status wu_export_tables(const wu_result_file *file, wu_tables *tables, const char *folder,
+                           size_t *written, tc_err *err)
 {
     tc_status status = TC_OK;
     for (size_t i = 0; i < tables->n && status == TC_OK; i++, ++*written)

@@ -9,7 +9,9 @@
 #include "workunits/format/new_file.h"
 #include "workunits/tools/export.h"
 
-enum { BIG = 1 << 30 };        /* bytes from which on the file is a BigTIFF */
+enum {
+    BIG = 1 << 30
+}; /* bytes from which on the file is a BigTIFF */
 
 typedef struct tiff_file {
     TIFF *tiff;
@@ -17,11 +19,12 @@ typedef struct tiff_file {
     uint32_t nx, ny, nz;
     unsigned bits;
     bool is_float;
-    double um[3];              /* of a voxel: z, y, x; 0: not known */
-    char message[300];         /* libtiff's */
+    double um[3];      /* of a voxel: z, y, x; 0: not known */
+    char message[300]; /* libtiff's */
 } tiff_file;
 
-static int keep_message(TIFF *tiff, void *user, const char *module, const char *format, va_list args)
+static int keep_message(TIFF *tiff, void *user, const char *module, const char *format,
+                        va_list args)
 {
     tiff_file *const f = user;
     (void)tiff;
@@ -35,12 +38,14 @@ static int keep_message(TIFF *tiff, void *user, const char *module, const char *
 static void set_tags(tiff_file *f, uint32_t z)
 {
     char about[200];
-    size_t n = (size_t)snprintf(about, sizeof about, "ImageJ=1.53t\nimages=%u\nslices=%u\nloop=false\n", f->nz, f->nz);
+    size_t n = (size_t)snprintf(about, sizeof about,
+                                "ImageJ=1.53t\nimages=%u\nslices=%u\nloop=false\n", f->nz, f->nz);
     TIFFSetField(f->tiff, TIFFTAG_IMAGEWIDTH, f->nx);
     TIFFSetField(f->tiff, TIFFTAG_IMAGELENGTH, f->ny);
     TIFFSetField(f->tiff, TIFFTAG_BITSPERSAMPLE, f->bits);
     TIFFSetField(f->tiff, TIFFTAG_SAMPLESPERPIXEL, 1);
-    TIFFSetField(f->tiff, TIFFTAG_SAMPLEFORMAT, f->is_float ? SAMPLEFORMAT_IEEEFP : SAMPLEFORMAT_UINT);
+    TIFFSetField(f->tiff, TIFFTAG_SAMPLEFORMAT,
+                 f->is_float ? SAMPLEFORMAT_IEEEFP : SAMPLEFORMAT_UINT);
     TIFFSetField(f->tiff, TIFFTAG_PHOTOMETRIC, PHOTOMETRIC_MINISBLACK);
     TIFFSetField(f->tiff, TIFFTAG_PLANARCONFIG, PLANARCONFIG_CONTIG);
     TIFFSetField(f->tiff, TIFFTAG_COMPRESSION, COMPRESSION_ADOBE_DEFLATE);
@@ -93,7 +98,8 @@ static void describe(tiff_file *f, const void *data, const wu_item *item)
     f->nz = ndim == 3 ? (uint32_t)f->info->shape[0] : 1;
     f->is_float = f->info->dtype == WU_F32;
     f->bits = f->info->dtype == WU_U8 ? 8 : f->is_float ? 32 : 16;
-    for (size_t i = 0; f->info->dtype == WU_I32 && f->bits == 16 && i < (size_t)f->nx * f->ny * f->nz; i++)
+    for (size_t i = 0;
+         f->info->dtype == WU_I32 && f->bits == 16 && i < (size_t)f->nx * f->ny * f->nz; i++)
         f->bits = ((const int32_t *)data)[i] > 65535 ? 32 : 16;
     if (item != NULL && item->has_spacing)
         memcpy(f->um, item->spacing, sizeof f->um);
@@ -111,11 +117,14 @@ static tc_status write_file(tiff_file *f, const char *path, const void *data, tc
         status = tc_no_memory(err, path);
     if (status == TC_OK) {
         TIFFOpenOptionsSetErrorHandlerExtR(options, keep_message, f);
-        f->tiff = TIFFOpenExt(out.temporary, (uint64_t)f->nx * f->ny * f->nz * (f->bits / 8) > BIG ? "w8" : "w", options);
+        f->tiff = TIFFOpenExt(out.temporary,
+                              (uint64_t)f->nx * f->ny * f->nz * (f->bits / 8) > BIG ? "w8" : "w",
+                              options);
         bool good = f->tiff != NULL && write_pages(f, data, row);
         good = good && TIFFFlush(f->tiff) == 1;
         if (f->tiff != NULL) {
-            TIFFSetMode(f->tiff, good ? O_RDWR : O_RDONLY);     /* nothing more is written of what is half set */
+            TIFFSetMode(f->tiff,
+                        good ? O_RDWR : O_RDONLY); /* nothing more is written of what is half set */
             TIFFClose(f->tiff);
         }
         if (!good || f->message[0] != '\0')
@@ -128,7 +137,8 @@ static tc_status write_file(tiff_file *f, const char *path, const void *data, tc
     return status;
 }
 
-tc_status wu_export_tiff(const wu_result_file *file, const wu_job *images, const char *folder, size_t *written, tc_err *err)
+tc_status wu_export_tiff(const wu_result_file *file, const wu_job *images, const char *folder,
+                         size_t *written, tc_err *err)
 {
     tc_status status = TC_OK;
     for (size_t k = 0; k < file->n_items * file->n_declared && status == TC_OK; k++) {
@@ -144,7 +154,8 @@ tc_status wu_export_tiff(const wu_result_file *file, const wu_job *images, const
         if (status == TC_OK) {
             f.info = wu_npz_info(file->npz, index);
             path = wu_path_in(folder, f.info->name, ".tif");
-            status = path == NULL ? tc_no_memory(err, folder) : wu_npz_load(file->npz, index, &data, err);
+            status = path == NULL ? tc_no_memory(err, folder)
+                                  : wu_npz_load(file->npz, index, &data, err);
         }
         if (status == TC_OK)
             status = wu_export_begin(folder, f.info->name, ".tif", err);

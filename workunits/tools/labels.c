@@ -6,17 +6,20 @@
 #include "workunits/format/job.h"
 #include "workunits/format/result_file.h"
 
-/* --- of a result ------------------------------------------------------------------------ */
+/* --- of a result ----------------------------------------------------------------------------- */
 
 /* The item's label picture: its index among the arrays. */
-static tc_status find_in_result(const wu_result_file *file, const char *item, size_t *index, tc_err *err)
+static tc_status find_in_result(const wu_result_file *file, const char *item, size_t *index,
+                                tc_err *err)
 {
     for (size_t i = 0; i < file->n_declared; i++)
         for (size_t k = 0; file->declared[i].role == WU_LABELS && k < file->n_items; k++)
             if (strcmp(file->item_names[k], item) == 0)
                 return wu_find_declared(file, &file->declared[i], item, index, err);
-    return tc_fail(err, TC_BAD_INPUT, "%s: has no labels of an item \"%s\"; compute it with \"labels\": true, of the "
-                   "same pictures", file->path, item);
+    return tc_fail(err, TC_BAD_INPUT,
+                   "%s: has no labels of an item \"%s\"; compute it with \"labels\": true, of the "
+                   "same pictures",
+                   file->path, item);
 }
 
 static tc_status take_from_result(const wu_result_file *file, wu_source *item, tc_err *err)
@@ -31,9 +34,10 @@ static tc_status take_from_result(const wu_result_file *file, wu_source *item, t
     const uint64_t nz = info->ndim == 3 ? info->shape[0] : 1;
     if (info->dtype != WU_I32 || info->ndim != (item->is_stack ? 3 : 2) || shape[1] != size->nx ||
         shape[0] != size->ny || nz != size->nz)
-        return tc_fail(err, TC_BAD_INPUT, "%s: %s is %llu x %llu of %llu slice(s), but %s is %u x %u of %u", file->path,
-                       info->name, (unsigned long long)shape[1], (unsigned long long)shape[0], (unsigned long long)nz,
-                       item->pages.files[0], size->nx, size->ny, size->nz);
+        return tc_fail(
+            err, TC_BAD_INPUT, "%s: %s is %llu x %llu of %llu slice(s), but %s is %u x %u of %u",
+            file->path, info->name, (unsigned long long)shape[1], (unsigned long long)shape[0],
+            (unsigned long long)nz, item->pages.files[0], size->nx, size->ny, size->nz);
     item->labels_array = (long)index;
     item->labels.info = *size;
     return wu_pages_add(&item->labels, file->path, err);
@@ -45,7 +49,8 @@ static tc_status add_from_result(wu_sources *sources, const char *path, tc_err *
     tc_status st = wu_result_file_open(path, NULL, &file, err);
     for (size_t i = 0; st == TC_OK && i < sources->n; i++)
         if (sources->items[i].fault == NULL)
-            st = wu_source_keep_fault(&sources->items[i], take_from_result(&file, &sources->items[i], err), err);
+            st = wu_source_keep_fault(&sources->items[i],
+                                      take_from_result(&file, &sources->items[i], err), err);
     wu_result_file_close(&file);
     return st;
 }
@@ -55,13 +60,14 @@ static bool is_result(const char *path)
 {
     char magic[4] = "";
     FILE *const file = fopen(path, "rb");
-    const bool zip = file != NULL && fread(magic, 1, 4, file) == 4 && memcmp(magic, "PK\3\4", 4) == 0;
+    const bool zip =
+        file != NULL && fread(magic, 1, 4, file) == 4 && memcmp(magic, "PK\3\4", 4) == 0;
     if (file != NULL)
         fclose(file);
     return zip;
 }
 
-/* --- slices ------------------------------------------------------------------------------ */
+/* --- slices ---------------------------------------------------------------------------------- */
 
 static tc_status open_stream(wu_label_reader *r, tc_err *err)
 {
@@ -69,7 +75,9 @@ static tc_status open_stream(wu_label_reader *r, tc_err *err)
     if (r->result == NULL)
         return tc_no_memory(err, "the labels of an item");
     const tc_status st = wu_result_file_open(r->item->labels.files[0], NULL, r->result, err);
-    return st == TC_OK ? wu_npz_stream_open(r->result->npz, (size_t)r->item->labels_array, &r->stream, err) : st;
+    return st == TC_OK
+               ? wu_npz_stream_open(r->result->npz, (size_t)r->item->labels_array, &r->stream, err)
+               : st;
 }
 
 static tc_status next_of_result(wu_label_reader *r, uint32_t *labels, size_t n, tc_err *err)
@@ -77,7 +85,8 @@ static tc_status next_of_result(wu_label_reader *r, uint32_t *labels, size_t n, 
     tc_status st = r->stream == NULL ? open_stream(r, err) : TC_OK;
     if (st == TC_OK)
         st = wu_npz_stream_read(r->stream, labels, n * sizeof *labels, err);
-    return st == TC_OK && wu_npz_stream_left(r->stream) == 0 ? wu_npz_stream_end(r->stream, err) : st;
+    return st == TC_OK && wu_npz_stream_left(r->stream) == 0 ? wu_npz_stream_end(r->stream, err)
+                                                             : st;
 }
 
 static tc_status next_of_pictures(wu_label_reader *r, uint32_t *labels, size_t n, tc_err *err)
@@ -95,8 +104,9 @@ static tc_status next_of_pictures(wu_label_reader *r, uint32_t *labels, size_t n
     for (size_t i = 0; i < n && info.bits == 16; i++)
         labels[i] = u16[i];
     for (size_t i = 0; i < n && info.bits == 8; i++)
-        labels[i] = info.channels == 1 ? u8[i]
-                  : u8[3 * i] | (uint32_t)u8[3 * i + 1] << 8 | (uint32_t)u8[3 * i + 2] << 16;
+        labels[i] = info.channels == 1
+                        ? u8[i]
+                        : u8[3 * i] | (uint32_t)u8[3 * i + 1] << 8 | (uint32_t)u8[3 * i + 2] << 16;
     return TC_OK;
 }
 
@@ -107,8 +117,11 @@ tc_status wu_labels_next(wu_label_reader *r, uint32_t *labels, tc_err *err)
                                                     : next_of_pictures(r, labels, n, err);
     for (size_t i = 0; st == TC_OK && i < n; i++)
         if (labels[i] > WU_MAX_LABEL)
-            return tc_fail(err, TC_BAD_INPUT, "%s: has a value that is no label: they are whole numbers from 0 to %u; number "
-                           "the objects anew", r->item->labels.files[0], WU_MAX_LABEL);
+            return tc_fail(
+                err, TC_BAD_INPUT,
+                "%s: has a value that is no label: they are whole numbers from 0 to %u; number "
+                "the objects anew",
+                r->item->labels.files[0], WU_MAX_LABEL);
     return st;
 }
 
@@ -123,7 +136,7 @@ void wu_labels_close(wu_label_reader *r)
     *r = (wu_label_reader){ .item = NULL };
 }
 
-/* --- counting ------------------------------------------------------------------------------ */
+/* --- counting -------------------------------------------------------------------------------- */
 
 /* seen: a bit for each label. */
 static void count_slice(wu_source *item, const uint32_t *labels, size_t n, uint64_t *seen)
@@ -145,7 +158,8 @@ static tc_status count_labels(wu_source *item, tc_err *err)
     uint64_t *const seen = calloc(WU_MAX_LABEL / 64 + 1, sizeof *seen);
     uint32_t *const labels = malloc(n * sizeof *labels);
     wu_label_reader reader = { .item = item };
-    tc_status st = seen == NULL || labels == NULL ? tc_no_memory(err, "the labels of an item") : TC_OK;
+    tc_status st =
+        seen == NULL || labels == NULL ? tc_no_memory(err, "the labels of an item") : TC_OK;
     for (uint32_t z = 0; z < item->pages.info.nz && st == TC_OK; z++) {
         st = wu_labels_next(&reader, labels, err);
         if (st == TC_OK)
@@ -159,10 +173,12 @@ static tc_status count_labels(wu_source *item, tc_err *err)
 
 tc_status wu_labels_add(wu_sources *sources, const char *path, bool recursive, tc_err *err)
 {
-    tc_status st = is_result(path) ? add_from_result(sources, path, err)
-                                   : wu_sources_add_beside(sources, path, WU_KIND_LABELS, recursive, err);
+    tc_status st = is_result(path)
+                       ? add_from_result(sources, path, err)
+                       : wu_sources_add_beside(sources, path, WU_KIND_LABELS, recursive, err);
     for (size_t i = 0; i < sources->n && st == TC_OK; i++)
         if (sources->items[i].fault == NULL)
-            st = wu_source_keep_fault(&sources->items[i], count_labels(&sources->items[i], err), err);
+            st = wu_source_keep_fault(&sources->items[i], count_labels(&sources->items[i], err),
+                                      err);
     return st;
 }

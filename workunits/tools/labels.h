@@ -17,7 +17,7 @@ typedef struct wu_label_reader {
     wu_source *item;
     wu_page_reader pages;
     wu_page_buffer page;
-    struct wu_result_file *result;      /* open, or NULL */
+    struct wu_result_file *result; /* open, or NULL */
     struct wu_npz_stream *stream;
 } wu_label_reader;
 

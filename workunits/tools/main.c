@@ -39,15 +39,13 @@ void wu_note(const char *format, ...)
 
 int main(int argc, char **argv)
 {
-    static const tc_verb verbs[] = {
-        { "analyse", wu_analyse, wu_analyse_help },
-        { "pack", wu_pack, wu_pack_help },
-        { "show", wu_show, wu_show_help },
-        { "export", wu_export, wu_export_help },
-        { "report", wu_report_verb, wu_report_help },
-        { "parameters", wu_parameters, wu_parameters_help },
-        { .name = NULL }
-    };
+    static const tc_verb verbs[] = { { "analyse", wu_analyse, wu_analyse_help },
+                                     { "pack", wu_pack, wu_pack_help },
+                                     { "show", wu_show, wu_show_help },
+                                     { "export", wu_export, wu_export_help },
+                                     { "report", wu_report_verb, wu_report_help },
+                                     { "parameters", wu_parameters, wu_parameters_help },
+                                     { .name = NULL } };
     static const tc_program program = { "texcell-wu", help, verbs, wu_libraries, NULL };
 
     return tc_main(&program, argc, argv);

@@ -6,20 +6,25 @@
 
 #include "workunits/tools/tools.h"
 
-/* --- what is given ---------------------------------------------------------------------------- */
+/* --- what is given --------------------------------------------------------------------------- */
 
 typedef struct measured {
-    double um;                 /* micrometres, squared or cubed */
-    int power;                 /* 1, 2 or 3 */
+    double um; /* micrometres, squared or cubed */
+    int power; /* 1, 2 or 3 */
 } measured;
 
 /* "12um", "50 um2", "0.1mm^2" */
 static bool read_measured(const char *text, measured *out)
 {
-    static const struct { const char *name; double um; } units[] = {
+    static const struct {
+        const char *name;
+        double um;
+    } units[] = {
         { "um", 1 }, { "\xc2\xb5m", 1 }, { "\xce\xbcm", 1 }, { "nm", 1e-3 }, { "mm", 1e3 },
     };
-    static const char *const powers[][3] = { { "", "2", "3" }, { "", "^2", "^3" }, { "", "\xc2\xb2", "\xc2\xb3" } };
+    static const char *const powers[][3] = { { "", "2", "3" },
+                                             { "", "^2", "^3" },
+                                             { "", "\xc2\xb2", "\xc2\xb3" } };
     char *at = NULL;
     const double value = strtod(text, &at);
     if (at == text || !isfinite(value))
@@ -42,7 +47,8 @@ static bool read_measured(const char *text, measured *out)
 
 static bool is_measured(const an_param *param, const json_t *value, measured *out)
 {
-    return param->measure != AN_NO_MEASURE && json_is_string(value) && read_measured(json_string_value(value), out);
+    return param->measure != AN_NO_MEASURE && json_is_string(value) &&
+           read_measured(json_string_value(value), out);
 }
 
 bool wu_um_given(const an_param *table, const json_t *parameters)
@@ -50,13 +56,14 @@ bool wu_um_given(const an_param *table, const json_t *parameters)
     measured m;
     for (const an_param *p = table; p->key != NULL; p++) {
         const json_t *const value = json_object_get(parameters, p->key);
-        if (is_measured(p, value, &m) || (p->type == AN_OBJECT && json_is_object(value) && wu_um_given(p->keys, value)))
+        if (is_measured(p, value, &m) ||
+            (p->type == AN_OBJECT && json_is_object(value) && wu_um_given(p->keys, value)))
             return true;
     }
     return false;
 }
 
-/* --- in pixels ---------------------------------------------------------------------------------- */
+/* --- in pixels ------------------------------------------------------------------------------- */
 
 static bool about_equal(double a, double b)
 {
@@ -64,7 +71,8 @@ static bool about_equal(double a, double b)
 }
 
 /* The size of a pixel that all items have: um z, y, x; z 0 of pictures. */
-static tc_status find_size(const wu_sources *sources, const char *given, const wu_source **of, tc_err *err)
+static tc_status find_size(const wu_sources *sources, const char *given, const wu_source **of,
+                           tc_err *err)
 {
     const wu_source *first = NULL;
     for (size_t i = 0; i < sources->n; i++) {
@@ -72,17 +80,24 @@ static tc_status find_size(const wu_sources *sources, const char *given, const w
         if (item->fault != NULL)
             continue;
         if (item->um[2] == 0)
-            return tc_fail(err, TC_BAD_INPUT, "%s: does not say how large a pixel is, which %s needs; give --spacing %sY,X in "
-                           "micrometres, or pixels", item->pages.files[0], given, item->is_stack ? "Z," : "");
+            return tc_fail(
+                err, TC_BAD_INPUT,
+                "%s: does not say how large a pixel is, which %s needs; give --spacing %sY,X in "
+                "micrometres, or pixels",
+                item->pages.files[0], given, item->is_stack ? "Z," : "");
         first = first == NULL ? item : first;
         for (int k = 0; k < 3; k++)
             if (!about_equal(item->um[k], first->um[k]))
-                return tc_fail(err, TC_BAD_INPUT, "%s: a pixel is %g, %g micrometres (y, x), of %s %g, %g: %s cannot be the same "
-                               "number of pixels; pack them apart", item->pages.files[0], item->um[1], item->um[2],
-                               first->pages.files[0], first->um[1], first->um[2], given);
+                return tc_fail(
+                    err, TC_BAD_INPUT,
+                    "%s: a pixel is %g, %g micrometres (y, x), of %s %g, %g: %s cannot be the same "
+                    "number of pixels; pack them apart",
+                    item->pages.files[0], item->um[1], item->um[2], first->pages.files[0],
+                    first->um[1], first->um[2], given);
     }
     *of = first;
-    return first != NULL ? TC_OK : tc_fail(err, TC_BAD_INPUT, "pack: no input is left that can be packed");
+    return first != NULL ? TC_OK
+                         : tc_fail(err, TC_BAD_INPUT, "pack: no input is left that can be packed");
 }
 
 static tc_status pixel_of(const an_param *p, const wu_source *item, double *pixel, tc_err *err)
@@ -90,10 +105,16 @@ static tc_status pixel_of(const an_param *p, const wu_source *item, double *pixe
     const double z = item->is_stack ? item->um[0] : item->um[2], y = item->um[1], x = item->um[2];
     const double finest = fmin(z, fmin(y, x));
     const bool spaced = p->measure == AN_LENGTH_SPACED && item->is_stack;
-    *pixel = p->measure == AN_AREA ? y * x : p->measure == AN_VOLUME ? z * y * x : spaced ? 1 : finest;
-    if ((p->measure == AN_LENGTH || (p->measure == AN_LENGTH_SPACED && !spaced)) && !(about_equal(y, x) && about_equal(z, x)))
-        return tc_fail(err, TC_BAD_INPUT, "%s: a pixel is not as long along all axes (%g, %g, %g micrometres): give %s in pixels",
-                       item->pages.files[0], z, y, x, p->key);
+    *pixel = p->measure == AN_AREA     ? y * x
+             : p->measure == AN_VOLUME ? z * y * x
+             : spaced                  ? 1
+                                       : finest;
+    if ((p->measure == AN_LENGTH || (p->measure == AN_LENGTH_SPACED && !spaced)) &&
+        !(about_equal(y, x) && about_equal(z, x)))
+        return tc_fail(
+            err, TC_BAD_INPUT,
+            "%s: a pixel is not as long along all axes (%g, %g, %g micrometres): give %s in pixels",
+            item->pages.files[0], z, y, x, p->key);
     return TC_OK;
 }
 
@@ -105,16 +126,19 @@ static double rounded(double value)
     return strtod(text, NULL);
 }
 
-static tc_status replace_one(const an_param *p, json_t *parameters, const measured *m, const wu_sources *sources, tc_err *err)
+static tc_status replace_one(const an_param *p, json_t *parameters, const measured *m,
+                             const wu_sources *sources, tc_err *err)
 {
     const int power = p->measure == AN_AREA ? 2 : p->measure == AN_VOLUME ? 3 : 1;
     static const char *const forms[] = { "a length: 12um", "an area: 12um2", "a volume: 12um3" };
     const wu_source *item = NULL;
     double pixel = 1;
     char given[80];
-    snprintf(given, sizeof given, "%s \"%.40s\"", p->key, json_string_value(json_object_get(parameters, p->key)));
+    snprintf(given, sizeof given, "%s \"%.40s\"", p->key,
+             json_string_value(json_object_get(parameters, p->key)));
     if (m->power != power)
-        return tc_fail(err, TC_BAD_INPUT, "pack: parameters: %s: it is %s", given, forms[power - 1]);
+        return tc_fail(err, TC_BAD_INPUT, "pack: parameters: %s: it is %s", given,
+                       forms[power - 1]);
     tc_status status = find_size(sources, given, &item, err);
     if (status == TC_OK)
         status = pixel_of(p, item, &pixel, err);
@@ -123,12 +147,16 @@ static tc_status replace_one(const an_param *p, json_t *parameters, const measur
     const double value = rounded(m->um / pixel);
     const bool whole = p->type == AN_INT && fabs(value) < 1e15;
     wu_note("%s: %g %s", given, whole ? floor(value + 0.5) : value,
-            p->measure == AN_LENGTH_SPACED && item->is_stack ? "in the unit of spacing" : item->is_stack ? "voxels" : "pixels");
+            p->measure == AN_LENGTH_SPACED && item->is_stack ? "in the unit of spacing"
+            : item->is_stack                                 ? "voxels"
+                                                             : "pixels");
     json_t *const number = whole ? json_integer((json_int_t)floor(value + 0.5)) : json_real(value);
-    return json_object_set_new(parameters, p->key, number) == 0 ? TC_OK : tc_no_memory(err, "parameters");
+    return json_object_set_new(parameters, p->key, number) == 0 ? TC_OK
+                                                                : tc_no_memory(err, "parameters");
 }
 
-tc_status wu_um_replace(const an_param *table, json_t *parameters, const wu_sources *sources, tc_err *err)
+tc_status wu_um_replace(const an_param *table, json_t *parameters, const wu_sources *sources,
+                        tc_err *err)
 {
     measured m;
     tc_status status = TC_OK;

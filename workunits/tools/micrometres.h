@@ -9,8 +9,10 @@
 /* Whether a parameter that has a measure is given so. */
 bool wu_um_given(const an_param *table, const json_t *parameters);
 
-/* Puts pixels in their place, and tells so; of integers the nearest. TC_BAD_INPUT where the size of a
- * pixel is not known, not the same in all items, or not along all axes where a length wants that. */
-tc_status wu_um_replace(const an_param *table, json_t *parameters, const wu_sources *sources, tc_err *err);
+/* Puts pixels in their place, and tells so; of integers the nearest. TC_BAD_INPUT where the size of
+ * a pixel is not known, not the same in all items, or not along all axes where a length wants
+ * that. */
+tc_status wu_um_replace(const an_param *table, json_t *parameters, const wu_sources *sources,
+                        tc_err *err);
 
 #endif

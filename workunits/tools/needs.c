@@ -49,7 +49,8 @@ static uint64_t voxels_of(const wu_item *item)
 static uint64_t pixel_bytes(const wu_item *item)
 {
     const uint64_t sample = (uint64_t)item->bits / 8 * item->channels;
-    return voxels_of(item) * (sample + (item->n_masks > 0) + (item->n_labels > 0 ? sizeof(uint32_t) : 0));
+    return voxels_of(item) *
+           (sample + (item->n_masks > 0) + (item->n_labels > 0 ? sizeof(uint32_t) : 0));
 }
 
 static tc_status add_item(const an_analysis *analysis, const void *params, const wu_item *item,
@@ -65,7 +66,8 @@ static tc_status add_item(const an_analysis *analysis, const void *params, const
     out->reading += plan.load_flops;
     out->memory_bytes = larger(out->memory_bytes, plan.memory_bytes);
     out->thread_bytes = larger(out->thread_bytes, plan.thread_bytes);
-    out->most_memory_bytes = larger(out->most_memory_bytes, larger(plan.memory_bytes, plan.most_memory_bytes));
+    out->most_memory_bytes =
+        larger(out->most_memory_bytes, larger(plan.memory_bytes, plan.most_memory_bytes));
     out->state_bytes = larger(out->state_bytes, plan.state_bytes);
     out->pixels += voxels_of(item);
     return add_outputs(analysis, params, item, out, err);
@@ -78,7 +80,8 @@ tc_status wu_needs_find(const wu_job *job, wu_needs *out, tc_err *err)
     uint64_t ahead = 0;
     memset(out, 0, sizeof *out);
     if (analysis == NULL || analysis->plan == NULL)
-        return tc_fail(err, TC_BAD_INPUT, "this program has no analysis %s", wu_quote(job->analysis).text);
+        return tc_fail(err, TC_BAD_INPUT, "this program has no analysis %s",
+                       wu_quote(job->analysis).text);
     tc_status status = an_parse(analysis, job->parameters, "parameters", &params, err);
     for (size_t i = 0; i < job->n_items && status == TC_OK; i++) {
         status = add_item(analysis, params, &job->items[i], out, err);
@@ -93,17 +96,18 @@ tc_status wu_needs_find(const wu_job *job, wu_needs *out, tc_err *err)
     return status;
 }
 
-/* --- on this machine ---------------------------------------------------------------------- */
+/* --- on this machine ------------------------------------------------------------------------- */
 
 /* What was done of an item, and how long it took. */
 typedef struct sample {
-    double before, worked;     /* seconds: reading and preparing it; working on it */
-    double operations;         /* that were done meanwhile */
+    double before, worked; /* seconds: reading and preparing it; working on it */
+    double operations;     /* that were done meanwhile */
 } sample;
 
 static const double try_seconds = 0.33;
 
-static tc_status work_on(const an_analysis *analysis, const an_work *work, void *state, double began, sample *out, tc_err *err)
+static tc_status work_on(const an_analysis *analysis, const an_work *work, void *state,
+                         double began, sample *out, tc_err *err)
 {
     void *worker = NULL;
     uint64_t portions = 0;
@@ -117,18 +121,21 @@ static tc_status work_on(const an_analysis *analysis, const an_work *work, void 
     while (status == TC_MORE && tc_seconds() - start < try_seconds)
         status = analysis->cpu->step(worker, state, &portions, err);
     out->worked = tc_seconds() - start;
-    out->operations = an_spent(analysis, work, portions) * an_weight(&work->plan, 1) - work->plan.load_flops;
+    out->operations =
+        an_spent(analysis, work, portions) * an_weight(&work->plan, 1) - work->plan.load_flops;
     if (worker != NULL)
         analysis->cpu->close(&worker);
     return status == TC_MORE ? TC_OK : status;
 }
 
-static tc_status begin_item(const wu_job *job, size_t index, const an_analysis *analysis, const void *params,
-                            sample *out, tc_err *err)
+static tc_status begin_item(const wu_job *job, size_t index, const an_analysis *analysis,
+                            const void *params, sample *out, tc_err *err)
 {
     const double began = tc_seconds();
     wu_pixels pixels = { .nx = 0 };
-    an_work work = { .params = params, .item = &job->items[index], .pixels = &pixels, .threads = 1 };
+    an_work work = {
+        .params = params, .item = &job->items[index], .pixels = &pixels, .threads = 1
+    };
     tc_status status = wu_item_load(job, index, &pixels, err);
     if (status != TC_OK)
         return status;
@@ -159,9 +166,10 @@ tc_status wu_needs_time(const wu_job *job, const wu_needs *needs, double *second
         status = begin_item(job, least, analysis, params, &s, err);
     an_params_free(analysis, &params);
     if (status == TC_OK && s.operations <= 0)
-        status = tc_fail(err, TC_TRY_LATER, "no portion of an item was done in %.2g s", try_seconds);
+        status =
+            tc_fail(err, TC_TRY_LATER, "no portion of an item was done in %.2g s", try_seconds);
     if (status == TC_OK)
-        *seconds = s.before * ((double)needs->pixels / (double)voxels_of(&job->items[least]))
-                 + s.worked * ((needs->operations - needs->reading) / s.operations);
+        *seconds = s.before * ((double)needs->pixels / (double)voxels_of(&job->items[least])) +
+                   s.worked * ((needs->operations - needs->reading) / s.operations);
     return status;
 }

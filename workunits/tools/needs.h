@@ -11,25 +11,27 @@
 #include "workunits/format/job.h"
 
 typedef struct wu_needs {
-    double operations;         /* all items; one takes as long as a flop of the Whetstone benchmark */
-    double reading;            /* of them: before their first portions */
-    uint64_t memory_bytes;     /* at the peak, that of the largest item and the next one's pixels, without threads */
-    uint64_t thread_bytes;     /* and for each thread */
+    double operations;     /* all items; one takes as long as a flop of the Whetstone benchmark */
+    double reading;        /* of them: before their first portions */
+    uint64_t memory_bytes; /* at the peak, that of the largest item and the next one's pixels,
+                              without threads */
+    uint64_t thread_bytes; /* and for each thread */
     uint64_t most_memory_bytes; /* if it is all noise */
-    uint64_t state_bytes;      /* a checkpoint, that of the largest item */
-    uint64_t pixels;           /* or voxels, all items */
-    uint64_t output_bytes;     /* the result's arrays whose shapes are known before */
-    uint64_t row_bytes;        /* a row of each array whose length is not: a region, a point */
+    uint64_t state_bytes;       /* a checkpoint, that of the largest item */
+    uint64_t pixels;            /* or voxels, all items */
+    uint64_t output_bytes;      /* the result's arrays whose shapes are known before */
+    uint64_t row_bytes;         /* a row of each array whose length is not: a region, a point */
 } wu_needs;
 
 /* Asks the analysis. TC_BAD_INPUT where it is not known here, or where the job
  * does not suit it: the message says why. */
 tc_status wu_needs_find(const wu_job *job, wu_needs *out, tc_err *err);
 
-/* How long one core of this machine takes for all of it, in seconds: its smallest item is begun, for a third
- * of a second, and the rest follows from the operations. Half or twice as long is well possible, where
- * items differ in what is in them or other programs are at work. TC_TRY_LATER: nothing can be said, as the
- * smallest item is too large to be begun for this, or has no end of a portion in that time. */
+/* How long one core of this machine takes for all of it, in seconds: its smallest item is begun,
+ * for a third of a second, and the rest follows from the operations. Half or twice as long is well
+ * possible, where items differ in what is in them or other programs are at work. TC_TRY_LATER:
+ * nothing can be said, as the smallest item is too large to be begun for this, or has no end of a
+ * portion in that time. */
 tc_status wu_needs_time(const wu_job *job, const wu_needs *needs, double *seconds, tc_err *err);
 
 #endif

@@ -10,15 +10,18 @@ typedef struct reading {
     const an_analysis *analysis;
     void *params;
     bool stacks;
-    uint64_t *rows;            /* of each item, in the table that has any number of them */
+    uint64_t *rows; /* of each item, in the table that has any number of them */
     size_t n;
-    wu_npz_stream **streams;   /* [n]; NULL: an array of one item, which no note needs */
+    wu_npz_stream **streams; /* [n]; NULL: an array of one item, which no note needs */
 } reading;
 
 /* How large items were is known where there is a picture of them, and else 0. */
 static wu_item item_of(const reading *r, size_t index)
 {
-    wu_item item = { .name = r->file->item_names[index], .is_stack = r->stacks, .bits = 16, .channels = 1,
+    wu_item item = { .name = r->file->item_names[index],
+                     .is_stack = r->stacks,
+                     .bits = 16,
+                     .channels = 1,
                      .spacing = { 1, 1, 1 } };
     const wu_array_info *const info = wu_first_picture(r->file, index);
     if (info == NULL)
@@ -44,7 +47,8 @@ static tc_status count_rows(reading *r, size_t index, tc_err *err)
     return status;
 }
 
-/* The streams of the arrays that the analysis declares; TC_BAD_INPUT where the file's are others. */
+/* The streams of the arrays that the analysis declares; TC_BAD_INPUT where the file's are
+ * others. */
 static tc_status open_streams(reading *r, const wu_output *arrays, tc_err *err)
 {
     tc_status status = TC_OK;
@@ -60,7 +64,8 @@ static tc_status open_streams(reading *r, const wu_output *arrays, tc_err *err)
         if (want->kind != WU_ROWS)
             continue;
         if (info == NULL || info->dtype != want->info.dtype || info->ndim != want->info.ndim ||
-            memcmp(info->shape + 1, want->info.shape + 1, (info->ndim - 1) * sizeof *info->shape) != 0)
+            memcmp(info->shape + 1, want->info.shape + 1, (info->ndim - 1) * sizeof *info->shape) !=
+                0)
             return tc_fail(err, TC_BAD_INPUT, "%s: another array", want->info.name);
         if (want->declared.role == WU_ITEM)
             status = count_rows(r, (size_t)at, err);
@@ -71,7 +76,8 @@ static tc_status open_streams(reading *r, const wu_output *arrays, tc_err *err)
 }
 
 /* The item's rows of every array; out: wu_output_free. */
-static tc_status read_item(const reading *r, size_t index, const wu_item *item, wu_output *out, tc_err *err)
+static tc_status read_item(const reading *r, size_t index, const wu_item *item, wu_output *out,
+                           tc_err *err)
 {
     tc_status status = r->analysis->expect(r->params, item, out, err);
     for (size_t i = 0; i < r->n && i < out->n && status == TC_OK; i++) {
@@ -85,8 +91,9 @@ static tc_status read_item(const reading *r, size_t index, const wu_item *item, 
         if (!ok || bytes > wu_npz_stream_left(r->streams[i]))
             return tc_fail(err, TC_BAD_INPUT, "%s: has too few rows", array->info.name);
         array->data = malloc((size_t)bytes + 1);
-        status = array->data == NULL ? tc_no_memory(err, array->info.name)
-                                     : wu_npz_stream_read(r->streams[i], array->data, (size_t)bytes, err);
+        status = array->data == NULL
+                     ? tc_no_memory(err, array->info.name)
+                     : wu_npz_stream_read(r->streams[i], array->data, (size_t)bytes, err);
     }
     return status;
 }
@@ -100,8 +107,10 @@ static tc_status open_reading(reading *r, tc_err *err)
     if (r->analysis == NULL || r->analysis->note_result == NULL || r->file->n_items == 0)
         return tc_fail(err, TC_BAD_INPUT, "no analysis that has notes");
     for (size_t i = 0; i < r->file->n_declared; i++)
-        r->stacks = r->stacks || (r->file->declared[i].role == WU_PLACE && r->file->declared[i].axes[0].n == 3);
-    tc_status status = an_parse(r->analysis, json_object_get(json, "parameters"), "parameters", &r->params, err);
+        r->stacks = r->stacks ||
+                    (r->file->declared[i].role == WU_PLACE && r->file->declared[i].axes[0].n == 3);
+    tc_status status =
+        an_parse(r->analysis, json_object_get(json, "parameters"), "parameters", &r->params, err);
     const wu_item first = item_of(r, 0);
     if (status == TC_OK)
         status = r->analysis->expect(r->params, &first, &arrays, err);
@@ -133,7 +142,8 @@ tc_status wu_notes_read(const wu_result_file *file, char ***out, tc_err *err)
         wu_output arrays = { .n = 0 };
         char text[TC_ERR_MAX];
         status = read_item(&r, i, &item, &arrays, err);
-        if (status == TC_OK && r.analysis->note_result(r.params, &item, &arrays, text, sizeof text)) {
+        if (status == TC_OK &&
+            r.analysis->note_result(r.params, &item, &arrays, text, sizeof text)) {
             notes[i] = strdup(text);
             status = notes[i] == NULL ? tc_no_memory(err, "notes") : TC_OK;
         }

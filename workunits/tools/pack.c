@@ -27,8 +27,10 @@ const char wu_pack_help[] =
     "\n"
     "Packs pictures into a work unit. The job is checked before anything is written.\n"
     "\n"
-    "INPUT is a picture (PNG, JPEG, TIFF, NIfTI-1) or a folder of pictures. Each picture becomes an\n"
-    "item, named after its file; a file of several pages is a stack, and one of several times gives\n"
+    "INPUT is a picture (PNG, JPEG, TIFF, NIfTI-1) or a folder of pictures. Each picture becomes "
+    "an\n"
+    "item, named after its file; a file of several pages is a stack, and one of several times "
+    "gives\n"
     "an item for each. With --stack, a folder is one stack, and the pictures in it are its slices\n"
     "(slice2 before slice10), or where their names tell several series one for each; times are\n"
     "slices, too. Where each item came from, as FOLDER/FILE.png, is kept in the work unit.\n"
@@ -38,20 +40,28 @@ const char wu_pack_help[] =
     "  --params FILE.json   parameters from a file: a JSON object\n"
     "  --param KEY=JSON     one parameter; a word that is not JSON is taken as a string:\n"
     "                       --param 'distances=[1,2,3]' --param directions=four\n"
-    "                       The last one given for a KEY counts. Lengths, areas and volumes may be in\n"
+    "                       The last one given for a KEY counts. Lengths, areas and volumes may be "
+    "in\n"
     "                       micrometres where the size of a pixel is known: --param radius=12um\n"
     "                       --param min_area=50um2 --param min_voxels=90um3 (also nm, mm)\n"
     "  --spacing Z,Y,X      size of a voxel in micrometres, for pictures Y,X. Else it is what the\n"
     "                       file says: OME-XML, ImageJ and resolution tags of TIFF, pHYs of PNG\n"
     "                       (but not resolutions of print, as 72 and 300 dpi)\n"
-    "  --scale LO,HI        samples from LO to HI become 0 to 65535, of colours and of 8 bits 0 to 255;\n"
-    "                       what is beyond becomes the nearer of both. Floating-point samples, those of\n"
-    "                       32 bits and RGB of 16 bits need it: without it pack says what range they have\n"
-    "  --channel C          of colours take red, green or blue alone, or grey, (R+G+B)/3; a number takes\n"
+    "  --scale LO,HI        samples from LO to HI become 0 to 65535, of colours and of 8 bits 0 to "
+    "255;\n"
+    "                       what is beyond becomes the nearer of both. Floating-point samples, "
+    "those of\n"
+    "                       32 bits and RGB of 16 bits need it: without it pack says what range "
+    "they have\n"
+    "  --channel C          of colours take red, green or blue alone, or grey, (R+G+B)/3; a number "
+    "takes\n"
     "                       that channel, from 1, of any TIFF or NIfTI with several\n"
-    "  --stain S --stains T of colours take how much there is of a stain, by colour deconvolution:\n"
-    "                       hematoxylin or eosin of he, hematoxylin or dab of hdab, or one of a file\n"
-    "                       {\"NAME\": [R,G,B], ...} of optical densities; 170 a unit of density, 255\n"
+    "  --stain S --stains T of colours take how much there is of a stain, by colour "
+    "deconvolution:\n"
+    "                       hematoxylin or eosin of he, hematoxylin or dab of hdab, or one of a "
+    "file\n"
+    "                       {\"NAME\": [R,G,B], ...} of optical densities; 170 a unit of density, "
+    "255\n"
     "                       at most: what is stained is bright\n"
     "  --mask FILE|FOLDER   which pixels count (those that are not 0): for one input a PNG or\n"
     "                       TIFF; else a folder with a picture of the same name (without\n"
@@ -64,14 +74,17 @@ const char wu_pack_help[] =
     "                       masks are looked for in folders of the same names\n"
     "  --about TEXT         what this work is for, in a sentence or two: volunteers see it\n"
     "  --skip-bad           leave out the inputs that cannot be packed, and list them\n"
-    "  --max-pixels N       inputs of more pixels (of all slices) cannot be packed: for pictures of\n"
+    "  --max-pixels N       inputs of more pixels (of all slices) cannot be packed: for pictures "
+    "of\n"
     "                       strangers, of which a small file may be a very large picture\n"
     "  --split N            several work units of N items each: WU_0001.zip, WU_0002.zip, ...\n"
     "  -o, --output WU.zip  the file to write; an older one is replaced\n"
     "\n"
     "Taken as they are: grey of 8 to 16 bits, RGB of 8 bits, signed samples if none is negative.\n"
-    "Grey of 1, 2, 4 bits is spread over 0..255, palettes become grey or RGB, TIFF's min-is-white is\n"
-    "inverted, transparency is dropped with a note. Stacks are grey: colour slices become (R+G+B)/3.\n"
+    "Grey of 1, 2, 4 bits is spread over 0..255, palettes become grey or RGB, TIFF's min-is-white "
+    "is\n"
+    "inverted, transparency is dropped with a note. Stacks are grey: colour slices become "
+    "(R+G+B)/3.\n"
     "Refused: CMYK, TIFF compressed otherwise than by LZW, deflate, PackBits, JPEG or CCITT, and\n"
     "damaged files.\n"
     "\n"
@@ -79,21 +92,21 @@ const char wu_pack_help[] =
 
 typedef struct pack_options {
     const char *analysis, *about;
-    json_t *parameters;        /* owned */
+    json_t *parameters; /* owned */
     const char *params_file;
-    double spacing[3];         /* z, y, x; x 0: not given, z 0: not of z */
-    double scale[2];           /* what becomes black and white; equal: not given */
+    double spacing[3]; /* z, y, x; x 0: not given, z 0: not of z */
+    double scale[2];   /* what becomes black and white; equal: not given */
     const char *channel, *stain, *stains;
     const char *mask, *labels;
     bool stacks, recursive, skip_bad;
-    uint64_t split;            /* 0: one work unit */
-    uint64_t max_pixels;       /* of an item; 0: as many as a work unit takes */
+    uint64_t split;      /* 0: one work unit */
+    uint64_t max_pixels; /* of an item; 0: as many as a work unit takes */
     const char *output;
     char **inputs;
     size_t n_inputs;
 } pack_options;
 
-/* --- the command line ---------------------------------------------------------------- */
+/* --- the command line ------------------------------------------------------------------------ */
 
 static tc_status take_params(void *to, const char *path, tc_err *err)
 {
@@ -120,7 +133,8 @@ static tc_status take_params(void *to, const char *path, tc_err *err)
 /* A word: letters, digits, '_', '-', '.'; or a measure ("50 um^2"). */
 static bool is_word(const char *text)
 {
-    static const char all[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-. ^\xc2\xb2\xb3\xb5\xce\xbc";
+    static const char all[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-. "
+                              "^\xc2\xb2\xb3\xb5\xce\xbc";
     return text[0] != '\0' && text[strspn(text, all)] == '\0';
 }
 
@@ -132,10 +146,10 @@ static tc_status set_param(pack_options *o, const char *key, size_t key_length, 
     if (json == NULL && is_word(value))
         json = json_string(value);
     if (json == NULL)
-        return tc_fail(err, TC_USAGE, "pack: --param %.*s: \"%s\" is neither JSON nor a word: %s", (int)key_length, key, value, where.text);
+        return tc_fail(err, TC_USAGE, "pack: --param %.*s: \"%s\" is neither JSON nor a word: %s",
+                       (int)key_length, key, value, where.text);
     if (json_object_setn_new(o->parameters, key, key_length, json) != 0)
-        return tc_fail(err, TC_USAGE, "pack: --param %.*s: is not a name", (int)key_length,
-                       key);
+        return tc_fail(err, TC_USAGE, "pack: --param %.*s: is not a name", (int)key_length, key);
     return TC_OK;
 }
 
@@ -158,8 +172,11 @@ static tc_status take_about(void *to, const char *text, tc_err *err)
     const bool good = as_utf8 != NULL && wu_line_ok(text, WU_MAX_ABOUT);
     json_decref(as_utf8);
     *(const char **)to = text;
-    return good ? TC_OK : tc_fail(err, TC_USAGE, "pack: --about: must have 1 to %u bytes of UTF-8, none of them a control "
-                                  "character", WU_MAX_ABOUT);
+    return good ? TC_OK
+                : tc_fail(err, TC_USAGE,
+                          "pack: --about: must have 1 to %u bytes of UTF-8, none of them a control "
+                          "character",
+                          WU_MAX_ABOUT);
 }
 
 static tc_status take_scale(void *to, const char *text, tc_err *err)
@@ -170,8 +187,12 @@ static tc_status take_scale(void *to, const char *text, tc_err *err)
     const bool two = end != text && *end == ',';
     const char *const second = two ? end + 1 : text;
     o->scale[1] = strtod(second, &end);
-    if (!two || end == second || *end != '\0' || !isfinite(o->scale[0]) || !isfinite(o->scale[1] - o->scale[0]) || o->scale[1] <= o->scale[0])
-        return tc_fail(err, TC_USAGE, "pack: --scale %s: must be two numbers LO,HI, LO below HI: what becomes black and white", text);
+    if (!two || end == second || *end != '\0' || !isfinite(o->scale[0]) ||
+        !isfinite(o->scale[1] - o->scale[0]) || o->scale[1] <= o->scale[0])
+        return tc_fail(err, TC_USAGE,
+                       "pack: --scale %s: must be two numbers LO,HI, LO below HI: what becomes "
+                       "black and white",
+                       text);
     return TC_OK;
 }
 
@@ -191,8 +212,11 @@ static tc_status take_spacing(void *to, const char *text, tc_err *err)
         at = end + 1;
     }
     if (!good || n < 2)
-        return tc_fail(err, TC_USAGE, "pack: --spacing %s: must be three positive numbers Z,Y,X in micrometres, for "
-                       "pictures two, Y,X", text);
+        return tc_fail(
+            err, TC_USAGE,
+            "pack: --spacing %s: must be three positive numbers Z,Y,X in micrometres, for "
+            "pictures two, Y,X",
+            text);
     memset(o->spacing, 0, sizeof o->spacing);
     memcpy(o->spacing + 3 - n, all, n * sizeof *all);
     return TC_OK;
@@ -202,11 +226,14 @@ static tc_status fail_no_analysis(tc_err *err)
 {
     char names[200] = "";
     for (const an_analysis *const *a = an_table; *a != NULL; a++)
-        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", names[0] != '\0' ? ", " : "", (*a)->name);
-    return tc_fail(err, TC_USAGE, "pack: --analysis NAME is missing, what is to be computed: %s", names);
+        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s",
+                 names[0] != '\0' ? ", " : "", (*a)->name);
+    return tc_fail(err, TC_USAGE, "pack: --analysis NAME is missing, what is to be computed: %s",
+                   names);
 }
 
-static tc_status parse_options(int argc, char **argv, const wu_pack_into *into, pack_options *o, tc_err *err)
+static tc_status parse_options(int argc, char **argv, const wu_pack_into *into, pack_options *o,
+                               tc_err *err)
 {
     tc_option options[32] = {
         { "analysis", 0, TC_TEXT, .to = &o->analysis },
@@ -230,7 +257,8 @@ static tc_status parse_options(int argc, char **argv, const wu_pack_into *into, 
         { .name = NULL }
     };
     int n_inputs, n = 0;
-    for (const tc_option *more = into != NULL ? into->options : NULL; more != NULL && more->name != NULL; more++) {
+    for (const tc_option *more = into != NULL ? into->options : NULL;
+         more != NULL && more->name != NULL; more++) {
         while (options[n].name != NULL)
             n++;
         options[n] = *more;
@@ -243,7 +271,8 @@ static tc_status parse_options(int argc, char **argv, const wu_pack_into *into, 
     if (o->analysis == NULL)
         return fail_no_analysis(err);
     if (o->output == NULL)
-        return tc_fail(err, TC_USAGE, into != NULL ? "analyse: -o DIR is missing" : "pack: -o WU.zip is missing");
+        return tc_fail(err, TC_USAGE,
+                       into != NULL ? "analyse: -o DIR is missing" : "pack: -o WU.zip is missing");
     if (into != NULL && o->split > 0)
         return tc_fail(err, TC_USAGE, "analyse: packs one work unit; --split is for pack");
     if (o->n_inputs == 0)
@@ -251,18 +280,25 @@ static tc_status parse_options(int argc, char **argv, const wu_pack_into *into, 
     return TC_OK;
 }
 
-/* --- the analysis has its say ----------------------------------------------------------- */
+/* --- the analysis has its say ---------------------------------------------------------------- */
 
 /* The item as a reader of the work unit will see it, members aside. */
 static wu_item describe(const wu_source *source)
 {
     const wu_picture_info *info = &source->pages.info;
     wu_item item = {
-        .name = source->name, .is_stack = source->is_stack, .n_images = info->nz,
+        .name = source->name,
+        .is_stack = source->is_stack,
+        .n_images = info->nz,
         .n_masks = source->mask.n_files > 0 ? info->nz : 0,
-        .n_labels = source->labels.n_files > 0 ? info->nz : 0, .n_objects = source->n_objects,
-        .has_spacing = source->is_stack && source->um[2] > 0, .spacing = { 1, 1, 1 },
-        .nx = info->nx, .ny = info->ny, .nz = info->nz, .bits = info->bits,
+        .n_labels = source->labels.n_files > 0 ? info->nz : 0,
+        .n_objects = source->n_objects,
+        .has_spacing = source->is_stack && source->um[2] > 0,
+        .spacing = { 1, 1, 1 },
+        .nx = info->nx,
+        .ny = info->ny,
+        .nz = info->nz,
+        .bits = info->bits,
         .channels = source->is_stack || source->colour != NULL ? 1 : info->channels,
     };
     if (item.has_spacing)
@@ -279,14 +315,19 @@ static tc_status use_colour(wu_sources *sources, const wu_colour *colour, tc_err
         if (source->fault != NULL)
             continue;
         source->colour = colour->channel > 0 ? NULL : colour;
-        if (colour->is_stain ? source->pages.info.channels == 1 : colour->channel > 0 && !source->pages.info.chosen)
-            status = wu_source_keep_fault(source, tc_fail(err, TC_BAD_INPUT, "%s: is grey, but %s is for colours",
-                                                          source->pages.files[0], colour->shown), err);
+        if (colour->is_stain ? source->pages.info.channels == 1
+                             : colour->channel > 0 && !source->pages.info.chosen)
+            status = wu_source_keep_fault(source,
+                                          tc_fail(err, TC_BAD_INPUT,
+                                                  "%s: is grey, but %s is for colours",
+                                                  source->pages.files[0], colour->shown),
+                                          err);
     }
     return status;
 }
 
-static tc_status check_items(const an_analysis *analysis, const void *params, wu_sources *sources, tc_err *err)
+static tc_status check_items(const an_analysis *analysis, const void *params, wu_sources *sources,
+                             tc_err *err)
 {
     tc_status status = TC_OK;
     const wu_source *first = NULL;
@@ -296,15 +337,17 @@ static tc_status check_items(const an_analysis *analysis, const void *params, wu
         if (source->fault != NULL)
             continue;
         const wu_item item = describe(source);
-        status = wu_source_keep_fault(source, an_check_item(analysis, params, &item, source->pages.files[0], err), err);
+        status = wu_source_keep_fault(
+            source, an_check_item(analysis, params, &item, source->pages.files[0], err), err);
         if (status != TC_OK || source->fault != NULL)
             continue;
         first = first == NULL ? source : first;
         if (analysis->one_kind && item.is_stack != first->is_stack)
-            status = tc_fail(err, TC_BAD_INPUT, "%s: %s takes images or stacks, not both in one job",
-                             source->pages.files[0], analysis->name);
-        if (status == TC_OK && analysis->note != NULL && analysis->note(params, &item, text, sizeof text) &&
-            strcmp(text, last) != 0) {
+            status =
+                tc_fail(err, TC_BAD_INPUT, "%s: %s takes images or stacks, not both in one job",
+                        source->pages.files[0], analysis->name);
+        if (status == TC_OK && analysis->note != NULL &&
+            analysis->note(params, &item, text, sizeof text) && strcmp(text, last) != 0) {
             wu_note("%s: %s", source->pages.files[0], text);
             memcpy(last, text, sizeof last);
         }
@@ -315,7 +358,7 @@ static tc_status check_items(const an_analysis *analysis, const void *params, wu
 typedef struct pixel_check {
     const an_analysis *analysis;
     const void *params;
-    char last[TC_ERR_MAX];     /* note */
+    char last[TC_ERR_MAX]; /* note */
 } pixel_check;
 
 /* What can be said of an item once its pixels were read. */
@@ -329,7 +372,8 @@ static tc_status check_pixels(void *user, wu_source *source, tc_err *err)
     if (c->analysis->check_survey != NULL)
         status = c->analysis->check_survey(c->params, &item, &source->survey, path, err);
     if (status == TC_OK && c->analysis->note_survey != NULL &&
-        c->analysis->note_survey(c->params, &item, &source->survey, text, sizeof text) && strcmp(text, c->last) != 0) {
+        c->analysis->note_survey(c->params, &item, &source->survey, text, sizeof text) &&
+        strcmp(text, c->last) != 0) {
         wu_note("%s: %s", path, text);
         memcpy(c->last, text, sizeof text);
     }
@@ -344,7 +388,8 @@ static size_t count_bad(const wu_sources *sources)
     return bad;
 }
 
-/* Tells of all inputs with a fault: they are left out, or nothing is packed. Of the times of a file the same is told once. */
+/* Tells of all inputs with a fault: they are left out, or nothing is packed. Of the times of a file
+ * the same is told once. */
 static tc_status settle(const pack_options *o, wu_sources *sources, tc_err *err)
 {
     const size_t n = sources->n, bad = count_bad(sources);
@@ -356,24 +401,29 @@ static tc_status settle(const pack_options *o, wu_sources *sources, tc_err *err)
         if (o->skip_bad)
             wu_note("left out: %s", fault);
         else if (bad == 1)
-            return tc_fail(err, TC_BAD_INPUT, "%s%s", fault, n > 1 ? "; --skip-bad leaves it out" : "");
+            return tc_fail(err, TC_BAD_INPUT, "%s%s", fault,
+                           n > 1 ? "; --skip-bad leaves it out" : "");
         else
             fprintf(stderr, "texcell-wu: error: %s\n", fault);
         last = fault;
     }
     if (bad > 0 && !o->skip_bad)
-        return bad == n ? tc_fail(err, TC_BAD_INPUT, "pack: none of %zu inputs can be packed", n)
-             : tc_fail(err, TC_BAD_INPUT, "pack: %zu of %zu inputs cannot be packed; --skip-bad leaves them out", bad, n);
+        return bad == n
+                   ? tc_fail(err, TC_BAD_INPUT, "pack: none of %zu inputs can be packed", n)
+                   : tc_fail(err, TC_BAD_INPUT,
+                             "pack: %zu of %zu inputs cannot be packed; --skip-bad leaves them out",
+                             bad, n);
     wu_sources_leave_out(sources);
-    return sources->n > 0 ? TC_OK : tc_fail(err, TC_BAD_INPUT, "pack: no input is left that can be packed");
+    return sources->n > 0 ? TC_OK
+                          : tc_fail(err, TC_BAD_INPUT, "pack: no input is left that can be packed");
 }
 
-/* --- output -------------------------------------------------------------------------------- */
+/* --- output ---------------------------------------------------------------------------------- */
 
 typedef struct outputs {
-    size_t n, per_unit;        /* files, items in each */
+    size_t n, per_unit; /* files, items in each */
     char **paths;
-    char **temporaries;        /* written so far; NULL once renamed */
+    char **temporaries; /* written so far; NULL once renamed */
 } outputs;
 
 /* "WU.zip" and 3 to "WU_0003.zip". */
@@ -429,8 +479,8 @@ static bool is_input(const char *file, const pack_options *o, const wu_sources *
 {
     bool is = o->params_file != NULL && os_same_file(file, o->params_file);
     for (size_t i = 0; !is && i < sources->n + sources->n_left_out; i++)
-        is = is_one_of(file, &sources->items[i].pages) || is_one_of(file, &sources->items[i].mask) ||
-             is_one_of(file, &sources->items[i].labels);
+        is = is_one_of(file, &sources->items[i].pages) ||
+             is_one_of(file, &sources->items[i].mask) || is_one_of(file, &sources->items[i].labels);
     return is;
 }
 
@@ -443,8 +493,7 @@ static tc_status check_outputs(const outputs *out, const pack_options *o, const 
         if (stat(out->paths[i], &st) != 0)
             continue;
         if (!S_ISREG(st.st_mode))
-            return tc_fail(err, TC_USAGE, "pack: -o %s: is there and is not a file",
-                           out->paths[i]);
+            return tc_fail(err, TC_USAGE, "pack: -o %s: is there and is not a file", out->paths[i]);
         if (is_input(out->paths[i], o, sources))
             return tc_fail(err, TC_USAGE, "pack: -o %s: is one of the inputs", out->paths[i]);
     }
@@ -460,13 +509,15 @@ static tc_status check_written(const char *path, const char *temporary, const wu
     tc_status status = wu_job_read(temporary, &job, &reason);
     if (status != TC_OK && status != TC_BAD_INPUT)
         return tc_fail(err, status, "%s", reason.message);
-    bool same = status == TC_OK && job->n_items == unit->n && strcmp(job->analysis, unit->analysis) == 0
-        && json_equal(job->parameters, unit->parameters);
+    bool same = status == TC_OK && job->n_items == unit->n &&
+                strcmp(job->analysis, unit->analysis) == 0 &&
+                json_equal(job->parameters, unit->parameters);
     for (size_t i = 0; same && i < unit->n; i++) {
         const wu_item *a = &job->items[i];
         const wu_picture_info *b = &unit->items[i].pages.info;
-        same = strcmp(a->name, unit->items[i].name) == 0 && strcmp(a->source, unit->items[i].source) == 0 && a->nx == b->nx && a->ny == b->ny
-            && a->nz == b->nz && a->bits == b->bits && a->n_objects == unit->items[i].n_objects;
+        same = strcmp(a->name, unit->items[i].name) == 0 &&
+               strcmp(a->source, unit->items[i].source) == 0 && a->nx == b->nx && a->ny == b->ny &&
+               a->nz == b->nz && a->bits == b->bits && a->n_objects == unit->items[i].n_objects;
     }
     if (!same)
         status = tc_fail(err, TC_INTERNAL, "%s: does not read back as it was written: %s", path,
@@ -482,7 +533,7 @@ static tc_status write_unit(outputs *out, size_t index, const wu_unit *unit, tc_
     unsigned k = 0;
     if (temporary == NULL)
         return tc_no_memory(err, "the name of a work unit");
-    do      /* a process of the same number may have been killed before, or be on another computer */
+    do /* a process of the same number may have been killed before, or be on another computer */
         snprintf(temporary, size, "%s.%ld-%u.tmp", out->paths[index], (long)getpid(), k++);
     while (access(temporary, F_OK) == 0);
     out->temporaries[index] = temporary;
@@ -508,7 +559,8 @@ static tc_status publish(outputs *out, size_t n_items, tc_err *err)
     return TC_OK;
 }
 
-static tc_status write_all(const pack_options *o, const wu_sources *sources, pixel_check *check, tc_err *err)
+static tc_status write_all(const pack_options *o, const wu_sources *sources, pixel_check *check,
+                           tc_err *err)
 {
     outputs out = { 0 };
     tc_status status = name_outputs(o, sources->n, &out, err);
@@ -518,9 +570,14 @@ static tc_status write_all(const pack_options *o, const wu_sources *sources, pix
         const size_t first = i * out.per_unit;
         const size_t left = sources->n - first;
         const wu_unit unit = {
-            .shown = out.paths[i], .analysis = o->analysis, .about = o->about, .parameters = o->parameters,
-            .items = sources->items + first, .n = left < out.per_unit ? left : out.per_unit,
-            .check = check_pixels, .user = check,
+            .shown = out.paths[i],
+            .analysis = o->analysis,
+            .about = o->about,
+            .parameters = o->parameters,
+            .items = sources->items + first,
+            .n = left < out.per_unit ? left : out.per_unit,
+            .check = check_pixels,
+            .user = check,
         };
         status = write_unit(&out, i, &unit, err);
     }
@@ -531,26 +588,31 @@ static tc_status write_all(const pack_options *o, const wu_sources *sources, pix
 }
 
 /* The folder that -o names, and the work unit in it, to be looked at. */
-static tc_status go_into(wu_pack_into *into, const an_analysis *analysis, pack_options *o, tc_err *err)
+static tc_status go_into(wu_pack_into *into, const an_analysis *analysis, pack_options *o,
+                         tc_err *err)
 {
     for (const an_param *p = analysis->parameters; p->key != NULL; p++)
         if (p->pictured && json_object_get(o->parameters, p->key) == NULL &&
             json_object_set_new(o->parameters, p->key, json_true()) != 0)
             return tc_no_memory(err, "parameters");
     into->folder = o->output;
-    into->place = into->within != NULL ? wu_path_in(into->folder, into->within, "") : strdup(into->folder);
+    into->place =
+        into->within != NULL ? wu_path_in(into->folder, into->within, "") : strdup(into->folder);
     into->unit = into->place == NULL ? NULL : wu_path_in(into->place, "workunit", ".zip");
     o->output = into->unit;
     return into->unit == NULL ? tc_no_memory(err, into->folder) : TC_OK;
 }
 
-static tc_status read_parameters(const an_analysis *analysis, const pack_options *o, void **params, tc_err *err)
+static tc_status read_parameters(const an_analysis *analysis, const pack_options *o, void **params,
+                                 tc_err *err)
 {
     const tc_status status = an_parse(analysis, o->parameters, "pack: parameters", params, err);
     const tc_err own = *err;
-    return status != TC_BAD_INPUT ? status
-         : tc_fail(err, status, "%s; texcell-wu parameters %s says what each is%s", own.message, analysis->name,
-                   analysis->suggest != NULL ? ", and analyse --suggest finds some" : "");
+    return status != TC_BAD_INPUT
+               ? status
+               : tc_fail(err, status, "%s; texcell-wu parameters %s says what each is%s",
+                         own.message, analysis->name,
+                         analysis->suggest != NULL ? ", and analyse --suggest finds some" : "");
 }
 
 static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
@@ -580,9 +642,13 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
     if (status == TC_OK && !measured && !suggested)
         status = read_parameters(analysis, &o, &params, err);
     sources.max_pixels = o.max_pixels;
-    sources.want = (wu_picture_want){ .channel = colour.channel, .scaled = o.scale[1] > o.scale[0], .lo = o.scale[0], .hi = o.scale[1] };
+    sources.want = (wu_picture_want){ .channel = colour.channel,
+                                      .scaled = o.scale[1] > o.scale[0],
+                                      .lo = o.scale[0],
+                                      .hi = o.scale[1] };
     if (status == TC_OK)
-        status = wu_sources_find(o.inputs, o.n_inputs, o.stacks, o.recursive, o.mask, &sources, err);
+        status =
+            wu_sources_find(o.inputs, o.n_inputs, o.stacks, o.recursive, o.mask, &sources, err);
     if (status == TC_OK && o.labels != NULL)
         status = wu_labels_add(&sources, o.labels, o.recursive, err);
     if (status == TC_OK)
@@ -609,7 +675,8 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
     if (status == TC_OK)
         status = write_all(&o, &sources, &check, err);
     /* One file is damaged: which others are? */
-    if (status == TC_BAD_INPUT && !o.skip_bad && count_bad(&sources) == 0 && wu_sources_decode(&sources, check_pixels, &check, &other) == TC_OK &&
+    if (status == TC_BAD_INPUT && !o.skip_bad && count_bad(&sources) == 0 &&
+        wu_sources_decode(&sources, check_pixels, &check, &other) == TC_OK &&
         count_bad(&sources) > 0)
         status = settle(&o, &sources, err);
     wu_sources_free(&sources);

@@ -35,7 +35,8 @@ static size_text say_size(const double um[3])
 {
     size_text s;
     if (um[0] > 0)
-        snprintf(s.text, sizeof s.text, "%.6g, %.6g, %.6g micrometres (z, y, x)", um[0], um[1], um[2]);
+        snprintf(s.text, sizeof s.text, "%.6g, %.6g, %.6g micrometres (z, y, x)", um[0], um[1],
+                 um[2]);
     else
         snprintf(s.text, sizeof s.text, "%.6g, %.6g micrometres (y, x)", um[1], um[2]);
     return s;
@@ -59,16 +60,25 @@ static tc_status choose_size(wu_source *item, const double given[3], tc_err *err
     item->um[2] = none ? file[2] : given[2];
     item->um[0] = !item->is_stack ? 0 : given[0] > 0 ? given[0] : file[0];
     if (item->is_stack && !none && item->um[0] == 0)
-        return tc_fail(err, TC_BAD_INPUT, "%s: is a stack and does not say how far its slices are apart; give "
-                       "--spacing Z,Y,X", item->pages.files[0]);
-    if (item->is_stack && item->um[0] == 0)      /* a stack has all three or none */
+        return tc_fail(err, TC_BAD_INPUT,
+                       "%s: is a stack and does not say how far its slices are apart; give "
+                       "--spacing Z,Y,X",
+                       item->pages.files[0]);
+    if (item->is_stack && item->um[0] == 0) /* a stack has all three or none */
         item->um[1] = item->um[2] = 0;
     return TC_OK;
 }
 
 tc_status wu_use_about(wu_sources *sources, const double given[3], tc_err *err)
 {
-    enum { TIMES, TURNED, OTHER_SIZE, NO_Z, OWN_SIZE, KINDS };
+    enum {
+        TIMES,
+        TURNED,
+        OTHER_SIZE,
+        NO_Z,
+        OWN_SIZE,
+        KINDS
+    };
     tally told[KINDS] = { { NULL, 0 } };
     tc_status status = TC_OK;
     for (size_t i = 0; i < sources->n && status == TC_OK; i++) {
@@ -89,21 +99,28 @@ tc_status wu_use_about(wu_sources *sources, const double given[3], tc_err *err)
     if (status != TC_OK)
         return status;
     char text[400];
-    tell(&told[TIMES], "says that its pages are a series of times; with --stack they are the slices of a stack, without it "
-         "an item each");
-    tell(&told[TURNED], "says (Exif) that it is to be shown turned or mirrored; it is packed as it is stored, and so "
-         "are places counted. If that matters, save it turned");
+    tell(&told[TIMES], "says that its pages are a series of times; with --stack they are the "
+                       "slices of a stack, without it "
+                       "an item each");
+    tell(&told[TURNED], "says (Exif) that it is to be shown turned or mirrored; it is packed as it "
+                        "is stored, and so "
+                        "are places counted. If that matters, save it turned");
     if (told[OTHER_SIZE].n > 0)
         snprintf(text, sizeof text, "says that a %s is %s, but --spacing says %s, which counts",
-                 told[OTHER_SIZE].first->is_stack ? "voxel" : "pixel", say_size(told[OTHER_SIZE].first->pages.about.um).text,
+                 told[OTHER_SIZE].first->is_stack ? "voxel" : "pixel",
+                 say_size(told[OTHER_SIZE].first->pages.about.um).text,
                  say_size(told[OTHER_SIZE].first->um).text);
     tell(&told[OTHER_SIZE], text);
     if (told[NO_Z].n > 0)
-        snprintf(text, sizeof text, "says that a pixel is %s, but not how far slices are apart: voxels count as cubes of 1; "
-                 "give --spacing Z,Y,X", say_size(told[NO_Z].first->pages.about.um).text);
+        snprintf(text, sizeof text,
+                 "says that a pixel is %s, but not how far slices are apart: voxels count as cubes "
+                 "of 1; "
+                 "give --spacing Z,Y,X",
+                 say_size(told[NO_Z].first->pages.about.um).text);
     tell(&told[NO_Z], text);
     if (told[OWN_SIZE].n > 0)
-        snprintf(text, sizeof text, "a voxel is %s, as the file says; --spacing Z,Y,X would say otherwise",
+        snprintf(text, sizeof text,
+                 "a voxel is %s, as the file says; --spacing Z,Y,X would say otherwise",
                  say_size(told[OWN_SIZE].first->um).text);
     tell(&told[OWN_SIZE], text);
     return TC_OK;

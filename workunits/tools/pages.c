@@ -4,7 +4,7 @@
 
 #include "workunits/tools/tools.h"
 
-/* --- what a work unit holds ------------------------------------------------------------- */
+/* --- what a work unit holds ------------------------------------------------------------------ */
 
 /* Grey as the analyses see it: (R+G+B)/3. */
 static unsigned grey_of(const uint8_t *pixel)
@@ -47,13 +47,14 @@ static void survey_greys(const void *data, const wu_picture_info *info, an_surve
     const size_t n = (size_t)info->nx * info->ny;
     for (size_t i = 0; i < n; i++) {
         const unsigned v = info->channels == 3 ? grey_of((const uint8_t *)data + 3 * i)
-                         : info->bits == 16 ? ((const uint16_t *)data)[i] : ((const uint8_t *)data)[i];
+                           : info->bits == 16  ? ((const uint16_t *)data)[i]
+                                               : ((const uint8_t *)data)[i];
         out->lo = v < out->lo ? v : out->lo;
         out->hi = v > out->hi ? v : out->hi;
     }
 }
 
-/* --- reading ------------------------------------------------------------------------------ */
+/* --- reading --------------------------------------------------------------------------------- */
 
 static const wu_pages *pages_of(const wu_page_reader *reader)
 {
@@ -75,8 +76,8 @@ static tc_status open_next_file(wu_page_reader *reader, tc_err *err)
         return status;
     const wu_picture_info *now = wu_picture_get_info(reader->picture);
     const uint32_t expected = pages->n_files == 1 ? pages->info.nz : 1;
-    if (now->nx != pages->info.nx || now->ny != pages->info.ny || now->nz != expected
-        || now->bits != pages->info.bits || now->channels > pages->info.channels)
+    if (now->nx != pages->info.nx || now->ny != pages->info.ny || now->nz != expected ||
+        now->bits != pages->info.bits || now->channels > pages->info.channels)
         return tc_fail(err, TC_BAD_INPUT, "%s: changed while it was being packed", path);
     reader->left = now->nz;
     return TC_OK;
@@ -92,7 +93,8 @@ tc_status wu_page_room(wu_page_buffer *buffer, size_t bytes, const char *what, t
     return buffer->data == NULL ? tc_no_memory(err, what) : TC_OK;
 }
 
-static tc_status decode(wu_page_reader *reader, wu_page_buffer *buffer, wu_picture_info *info, tc_err *err)
+static tc_status decode(wu_page_reader *reader, wu_page_buffer *buffer, wu_picture_info *info,
+                        tc_err *err)
 {
     tc_status status = TC_OK;
     if (reader->picture == NULL)
@@ -115,7 +117,8 @@ static tc_status decode(wu_page_reader *reader, wu_page_buffer *buffer, wu_pictu
     return TC_OK;
 }
 
-tc_status wu_page_next(wu_page_reader *reader, wu_page_buffer *buffer, wu_picture_info *info, tc_err *err)
+tc_status wu_page_next(wu_page_reader *reader, wu_page_buffer *buffer, wu_picture_info *info,
+                       tc_err *err)
 {
     const tc_status status = decode(reader, buffer, info, err);
     if (status != TC_OK || reader->kind == WU_KIND_LABELS)

@@ -10,15 +10,15 @@
 typedef struct wu_page_reader {
     wu_source *item;
     wu_kind kind;
-    bool quiet;               /* no notes */
+    bool quiet; /* no notes */
     size_t next_file;
-    wu_picture *picture;      /* open file, or NULL */
-    uint32_t left;            /* pages not yet read of it */
-    bool became_grey;         /* a colour slice */
+    wu_picture *picture; /* open file, or NULL */
+    uint32_t left;       /* pages not yet read of it */
+    bool became_grey;    /* a colour slice */
 } wu_page_reader;
 
 typedef struct wu_page_buffer {
-    void *data;               /* grown as needed; free() */
+    void *data; /* grown as needed; free() */
     size_t size;
 } wu_page_buffer;
 
@@ -26,9 +26,11 @@ typedef struct wu_page_buffer {
 tc_status wu_page_room(wu_page_buffer *buffer, size_t bytes, const char *what, tc_err *err);
 
 /* Decodes the next page into the buffer and makes it what a work unit holds: colours become
- * what the item's colour says, else colour slices grey, masks 0 and 255; labels are as they are in the file (labels.h). *info tells what it is
- * (nz is 1). Adds it to the item's survey. Notes about a file go to stderr after its last page. */
-tc_status wu_page_next(wu_page_reader *reader, wu_page_buffer *buffer, wu_picture_info *info, tc_err *err);
+ * what the item's colour says, else colour slices grey, masks 0 and 255; labels are as they are in
+ * the file (labels.h). *info tells what it is (nz is 1). Adds it to the item's survey. Notes about
+ * a file go to stderr after its last page. */
+tc_status wu_page_next(wu_page_reader *reader, wu_page_buffer *buffer, wu_picture_info *info,
+                       tc_err *err);
 /* Closes what is open, and tells of colour slices. */
 void wu_page_reader_close(wu_page_reader *reader);
 

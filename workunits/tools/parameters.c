@@ -14,7 +14,7 @@ const char wu_parameters_help[] =
     "\n"
     "  --json   as JSON, with types, bounds and choices; without NAME of all analyses\n";
 
-/* --- for people ------------------------------------------------------------------------ */
+/* --- for people ------------------------------------------------------------------------------ */
 
 /* Words, four columns in, in lines of up to 80. */
 static void print_wrapped(const char *text)
@@ -59,7 +59,7 @@ static void print_keys(const an_param *keys, const char *outer)
     }
 }
 
-/* --- for programs ---------------------------------------------------------------------- */
+/* --- for programs ---------------------------------------------------------------------------- */
 
 /* Sets the key if it has a value. Takes the value; false without memory. */
 static bool set(json_t *object, const char *key, bool has, json_t *value)
@@ -87,24 +87,26 @@ static json_t *describe_choices(const char *const *choices, unsigned bits)
 /* keys: those beside it. */
 static json_t *describe(const an_param *p, const an_param *keys)
 {
-    static const char *const types[] = { "boolean", "integer", "number", "choice", "integers", "words", "object",
-                                         "objects", "preset" };
+    static const char *const types[] = { "boolean", "integer", "number",  "choice", "integers",
+                                         "words",   "object",  "objects", "preset" };
     const bool bounded = p->type == AN_INT || p->type == AN_NUMBER || p->type == AN_INTS;
     const bool has_default = p->initial != NULL && p->initial[0] != '\0';
     json_t *const o = json_object(), *const when = json_object();
-    const bool good =
-        set(o, "key", true, json_string(p->key)) && set(o, "type", true, json_string(types[p->type])) &&
-        set(o, "value", true, json_string(an_value_in_words(p).text)) &&
-        set(o, "minimum", bounded, json_real(p->min)) && set(o, "maximum", bounded, json_real(p->max)) &&
-        set(o, "above_minimum", p->above_min, json_true()) &&
-        set(o, "choices", p->choices != NULL, describe_choices(p->choices, ~0u)) &&
-        set(o, "words", p->words != NULL, describe_choices(p->words, ~0u)) &&
-        set(o, "default", has_default, has_default ? an_json_of(p->initial) : NULL) &&
-        set(o, "needed", p->initial == NULL && p->type != AN_PRESET, json_true()) &&
-        set(when, keys->key, true, describe_choices(keys->choices, p->when)) &&
-        set(o, "only_with", p->when != 0, json_incref(when)) &&
-        set(o, "unit", p->unit != NULL, json_string(p->unit)) && set(o, "help", true, json_string(p->help)) &&
-        set(o, "keys", p->keys != NULL, describe_keys(p->keys));
+    const bool good = set(o, "key", true, json_string(p->key)) &&
+                      set(o, "type", true, json_string(types[p->type])) &&
+                      set(o, "value", true, json_string(an_value_in_words(p).text)) &&
+                      set(o, "minimum", bounded, json_real(p->min)) &&
+                      set(o, "maximum", bounded, json_real(p->max)) &&
+                      set(o, "above_minimum", p->above_min, json_true()) &&
+                      set(o, "choices", p->choices != NULL, describe_choices(p->choices, ~0u)) &&
+                      set(o, "words", p->words != NULL, describe_choices(p->words, ~0u)) &&
+                      set(o, "default", has_default, has_default ? an_json_of(p->initial) : NULL) &&
+                      set(o, "needed", p->initial == NULL && p->type != AN_PRESET, json_true()) &&
+                      set(when, keys->key, true, describe_choices(keys->choices, p->when)) &&
+                      set(o, "only_with", p->when != 0, json_incref(when)) &&
+                      set(o, "unit", p->unit != NULL, json_string(p->unit)) &&
+                      set(o, "help", true, json_string(p->help)) &&
+                      set(o, "keys", p->keys != NULL, describe_keys(p->keys));
 
     json_decref(when);
     if (good)
@@ -132,14 +134,15 @@ static tc_status print_json(const an_analysis *only, tc_err *err)
     bool good = true;
 
     for (size_t i = 0; an_table[i] != NULL && good; i++)
-        good = set(all, an_table[i]->name, only == NULL || only == an_table[i], describe_keys(an_table[i]->parameters));
+        good = set(all, an_table[i]->name, only == NULL || only == an_table[i],
+                   describe_keys(an_table[i]->parameters));
     good = good && json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) == 0;
     json_decref(all);
     putchar('\n');
     return good ? TC_OK : tc_no_memory(err, "the list of parameters");
 }
 
-/* --- the verb -------------------------------------------------------------------------- */
+/* --- the verb -------------------------------------------------------------------------------- */
 
 tc_status wu_find_analysis(const char *name, const an_analysis **out, tc_err *err)
 {
@@ -147,8 +150,11 @@ tc_status wu_find_analysis(const char *name, const an_analysis **out, tc_err *er
 
     *out = an_find(name);
     for (size_t i = 0; an_table[i] != NULL; i++)
-        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i > 0 ? ", " : "", an_table[i]->name);
-    return *out != NULL ? TC_OK : tc_fail(err, TC_USAGE, "there is no analysis \"%.64s\", there are: %s", name, list);
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i > 0 ? ", " : "",
+                 an_table[i]->name);
+    return *out != NULL ? TC_OK
+                        : tc_fail(err, TC_USAGE, "there is no analysis \"%.64s\", there are: %s",
+                                  name, list);
 }
 
 tc_status wu_parameters(int argc, char **argv, tc_err *err)

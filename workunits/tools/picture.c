@@ -9,7 +9,9 @@
 #include "workunits/format/job.h"
 #include "workunits/tools/picture_format.h"
 
-enum { MAGIC_BYTES = 8 };
+enum {
+    MAGIC_BYTES = 8
+};
 
 /* The decoder for a file that begins with these n bytes, or NULL. */
 static const wu_picture_decoder *find_decoder(const unsigned char *magic, size_t n)
@@ -23,11 +25,11 @@ static const wu_picture_decoder *find_decoder(const unsigned char *magic, size_t
         { { 0xff, 0xd8, 0xff }, 3, &wu_picture_jpeg },
         { { 'I', 'I', 42, 0 }, 4, &wu_picture_tiff },
         { { 'M', 'M', 0, 42 }, 4, &wu_picture_tiff },
-        { { 'I', 'I', 43, 0 }, 4, &wu_picture_tiff },   /* BigTIFF */
+        { { 'I', 'I', 43, 0 }, 4, &wu_picture_tiff }, /* BigTIFF */
         { { 'M', 'M', 0, 43 }, 4, &wu_picture_tiff },
-        { { 0x5c, 1, 0, 0 }, 4, &wu_picture_nifti },     /* 348, the bytes of its header */
+        { { 0x5c, 1, 0, 0 }, 4, &wu_picture_nifti }, /* 348, the bytes of its header */
         { { 0, 0, 1, 0x5c }, 4, &wu_picture_nifti },
-        { { 0x1f, 0x8b, 8 }, 3, &wu_picture_nifti },     /* gzip */
+        { { 0x1f, 0x8b, 8 }, 3, &wu_picture_nifti }, /* gzip */
     };
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
         if (n >= table[i].n && memcmp(magic, table[i].bytes, table[i].n) == 0)
@@ -36,29 +38,40 @@ static const wu_picture_decoder *find_decoder(const unsigned char *magic, size_t
 }
 
 /* What other files are that people have: told by their first bytes, with what helps. */
-static tc_status refuse_kind(const wu_picture *picture, const unsigned char *magic, size_t n, tc_err *err)
+static tc_status refuse_kind(const wu_picture *picture, const unsigned char *magic, size_t n,
+                             tc_err *err)
 {
-    static const char convert[] = "save it as PNG or TIFF", fiji[] = "Fiji (File > Import > Bio-Formats) saves it as TIFF";
+    static const char convert[] = "save it as PNG or TIFF",
+                      fiji[] = "Fiji (File > Import > Bio-Formats) saves it as TIFF";
     static const struct {
         const char *bytes;
         size_t n;
         const char *what, *cure;
     } known[] = {
         { "%PDF", 4, "a PDF document", "save its pictures as PNG or TIFF" },
-        { "GIF8", 4, "a GIF picture", convert }, { "BM", 2, "a BMP picture", convert },
-        { "RIFF", 4, "a WebP picture or a film", convert }, { "ZISRAWFI", 8, "a CZI file of Zeiss", fiji },
-        { "\xda\xce\xbe\x0a", 4, "an ND2 file of Nikon", fiji }, { "p\0\0\0", 4, "a LIF file of Leica", fiji },
+        { "GIF8", 4, "a GIF picture", convert },
+        { "BM", 2, "a BMP picture", convert },
+        { "RIFF", 4, "a WebP picture or a film", convert },
+        { "ZISRAWFI", 8, "a CZI file of Zeiss", fiji },
+        { "\xda\xce\xbe\x0a", 4, "an ND2 file of Nikon", fiji },
+        { "p\0\0\0", 4, "a LIF file of Leica", fiji },
         { "\xd0\xcf\x11\xe0", 4, "an Office document, or a file of a microscope (OIB, ZVI)", fiji },
-        { "\x93NUMPY", 6, "an array of NumPy", "save it as TIFF; Cellpose saves masks as PNG and TIFF, too" },
-        { "\x89HDF", 4, "an HDF5 file", fiji }, { "\x5c\2\0\0", 4, "a NIfTI-2 file", "save it as NIfTI-1" },
+        { "\x93NUMPY", 6, "an array of NumPy",
+          "save it as TIFF; Cellpose saves masks as PNG and TIFF, too" },
+        { "\x89HDF", 4, "an HDF5 file", fiji },
+        { "\x5c\2\0\0", 4, "a NIfTI-2 file", "save it as NIfTI-1" },
         { "PK\3\4", 4, "a ZIP archive, or an Office document", "unpack its pictures" },
-        { "<svg", 4, "an SVG drawing", convert }, { "<?xm", 4, "an XML file", convert }, { "\0\0\0\x0cjP  ", 8, "a JPEG 2000 picture", convert },
+        { "<svg", 4, "an SVG drawing", convert },
+        { "<?xm", 4, "an XML file", convert },
+        { "\0\0\0\x0cjP  ", 8, "a JPEG 2000 picture", convert },
     };
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (n >= known[i].n && memcmp(magic, known[i].bytes, known[i].n) == 0)
-            return tc_fail(err, TC_BAD_INPUT, "%s: is %s, not a PNG, JPEG, TIFF or NIfTI picture; %s", picture->path,
+            return tc_fail(err, TC_BAD_INPUT,
+                           "%s: is %s, not a PNG, JPEG, TIFF or NIfTI picture; %s", picture->path,
                            known[i].what, known[i].cure);
-    return tc_fail(err, TC_BAD_INPUT, "%s: is not a PNG, JPEG, TIFF or NIfTI picture", picture->path);
+    return tc_fail(err, TC_BAD_INPUT, "%s: is not a PNG, JPEG, TIFF or NIfTI picture",
+                   picture->path);
 }
 
 /* Looks before it opens: opening a pipe would wait for a writer. */
@@ -69,7 +82,8 @@ static tc_status open_file(wu_picture *picture, tc_err *err)
         return tc_fail(err, TC_BAD_INPUT, "%s: is not a regular file", picture->path);
     picture->file = fopen(picture->path, "rb");
     if (picture->file == NULL)
-        return tc_fail(err, tc_open_fault(errno), "%s: cannot be opened: %s", picture->path, strerror(errno));
+        return tc_fail(err, tc_open_fault(errno), "%s: cannot be opened: %s", picture->path,
+                       strerror(errno));
     return TC_OK;
 }
 
@@ -88,7 +102,8 @@ static tc_status choose_decoder(wu_picture *picture, tc_err *err)
     return TC_OK;
 }
 
-tc_status wu_picture_open(const char *path, const wu_picture_want *want, wu_picture **out, tc_err *err)
+tc_status wu_picture_open(const char *path, const wu_picture_want *want, wu_picture **out,
+                          tc_err *err)
 {
     *out = NULL;
     wu_picture *picture = calloc(1, sizeof *picture);
@@ -105,7 +120,9 @@ tc_status wu_picture_open(const char *path, const wu_picture_want *want, wu_pict
         status = choose_decoder(picture, err);
     if (status == TC_OK) {
         picture->n_pages = 1;
-        picture->about = (wu_picture_about){ .channels = 1, .frames = 1, .slices = 1, .images = 1, .series = 1, .orientation = 1 };
+        picture->about = (wu_picture_about){
+            .channels = 1, .frames = 1, .slices = 1, .images = 1, .series = 1, .orientation = 1
+        };
         status = picture->decoder->open(picture, err);
         wu_about_check(&picture->about);
     }
@@ -167,14 +184,17 @@ static tc_status decode(wu_picture *picture, void *pixels, tc_err *err)
 static void write_note(wu_picture *picture)
 {
     const char *const notes[] = {
-        picture->alpha_dropped ? "partly transparent: the transparency was dropped, the colours under it were kept" : NULL,
+        picture->alpha_dropped
+            ? "partly transparent: the transparency was dropped, the colours under it were kept"
+            : NULL,
         picture->pages_skipped ? "pages marked as thumbnails or masks were left out" : NULL,
         picture->not_numbers ? "samples that are no number (NaN) became 0" : NULL,
     };
     size_t n = 0;
     for (size_t i = 0; i < sizeof notes / sizeof notes[0]; i++)
         if (notes[i] != NULL)
-            n += (size_t)snprintf(picture->note + n, sizeof picture->note - n, "%s%s", n > 0 ? "; " : "", notes[i]);
+            n += (size_t)snprintf(picture->note + n, sizeof picture->note - n, "%s%s",
+                                  n > 0 ? "; " : "", notes[i]);
 }
 
 tc_status wu_picture_next(wu_picture *picture, void *pixels, tc_err *err)
@@ -201,8 +221,9 @@ tc_status wu_picture_set_size(wu_picture *picture, uint64_t width, uint64_t heig
     if (width > WU_MAX_SIDE || height > WU_MAX_SIDE || width * height > WU_MAX_VOXELS)
         return tc_fail(err, TC_BAD_INPUT,
                        "%s: %llu x %llu pixels are too many: a work unit takes sides of up to %u "
-                       "and %llu pixels in all", picture->path, (unsigned long long)width,
-                       (unsigned long long)height, WU_MAX_SIDE, (unsigned long long)WU_MAX_VOXELS);
+                       "and %llu pixels in all",
+                       picture->path, (unsigned long long)width, (unsigned long long)height,
+                       WU_MAX_SIDE, (unsigned long long)WU_MAX_VOXELS);
     picture->info.nx = (uint32_t)width;
     picture->info.ny = (uint32_t)height;
     return TC_OK;

@@ -18,12 +18,12 @@
  *
  * Samples are taken as they are where 8 or 16 bits without a sign hold them: signed ones, too, if
  * none is negative. Floating-point samples, those of 32 and 64 bits, NIfTI's with a slope and
- * RGB of 16 bits need a scale (wu_picture_want). Pages of several channels, by OME, ImageJ or NIfTI, need one
- * to be chosen; pages of several times are a series.
+ * RGB of 16 bits need a scale (wu_picture_want). Pages of several channels, by OME, ImageJ or
+ * NIfTI, need one to be chosen; pages of several times are a series.
  *
- * A mask is what is not 0. A label picture is one whose values are numbers of objects: of 32 bits, too,
- * signed or floating-point where all values are whole and not negative,
- * grey of 1, 2, 4 bits is not spread, and of a palette the indices are taken.
+ * A mask is what is not 0. A label picture is one whose values are numbers of objects: of 32 bits,
+ * too, signed or floating-point where all values are whole and not negative, grey of 1, 2, 4 bits
+ * is not spread, and of a palette the indices are taken.
  *
  * Alpha is dropped; wu_picture_note tells
  * whether any of it was not opaque. Gamma, ICC profiles and orientation tags
@@ -39,34 +39,40 @@
 #include "app/base/status.h"
 
 /* What pages are of an item. */
-typedef enum wu_kind { WU_KIND_IMAGE, WU_KIND_MASK, WU_KIND_LABELS } wu_kind;
+typedef enum wu_kind {
+    WU_KIND_IMAGE,
+    WU_KIND_MASK,
+    WU_KIND_LABELS
+} wu_kind;
 
 /* What a file is to be read as. */
 typedef struct wu_picture_want {
     wu_kind kind;
-    unsigned channel;    /* from 1: that one alone, where there are several; 0: not said */
-    unsigned long time;  /* from 1: the pages of this one, of a series. 0: of the first, or of all if each has one page */
-    bool scaled;         /* lo becomes 0 and hi, which is more, the largest value */
+    unsigned channel;   /* from 1: that one alone, where there are several; 0: not said */
+    unsigned long time; /* from 1: the pages of this one, of a series. 0: of the first, or of all if
+                           each has one page */
+    bool scaled;        /* lo becomes 0 and hi, which is more, the largest value */
     double lo, hi;
 } wu_picture_want;
 
 typedef struct wu_picture_info {
-    uint32_t nx, ny;     /* width and height: 1..WU_MAX_SIDE */
-    uint32_t nz;         /* pages: 1..WU_MAX_SIDE; nx*ny*nz <= WU_MAX_VOXELS */
-    unsigned bits;       /* 8 or 16 per sample; of labels also 32 */
-    unsigned channels;   /* 1 grey, 3 RGB (8 bits only) */
-    bool chosen;         /* it is the channel that is wanted, of several */
+    uint32_t nx, ny;   /* width and height: 1..WU_MAX_SIDE */
+    uint32_t nz;       /* pages: 1..WU_MAX_SIDE; nx*ny*nz <= WU_MAX_VOXELS */
+    unsigned bits;     /* 8 or 16 per sample; of labels also 32 */
+    unsigned channels; /* 1 grey, 3 RGB (8 bits only) */
+    bool chosen;       /* it is the channel that is wanted, of several */
 } wu_picture_info;
 
 /* What the file says of its picture beside the samples. */
 typedef struct wu_picture_about {
-    double um[3];        /* z, y, x of a voxel in micrometres; x 0: nothing is said, z 0: not of z */
-    unsigned long channels, frames, slices, images;    /* 1 where nothing is said; images: all of them */
-    unsigned long series;   /* pictures that OME-XML tells of; 1 where nothing is said */
-    char order[4];       /* of pages: c, t and z, the one that changes first in front */
-    bool irregular;      /* OME-XML lists its pages in another order */
-    unsigned orientation;   /* Exif's: 1 as it is stored, 2 to 8 turned or mirrored */
-    double unit_um;      /* of the resolution, where a text says it; 0: none does */
+    double um[3]; /* z, y, x of a voxel in micrometres; x 0: nothing is said, z 0: not of z */
+    unsigned long channels, frames, slices,
+        images;           /* 1 where nothing is said; images: all of them */
+    unsigned long series; /* pictures that OME-XML tells of; 1 where nothing is said */
+    char order[4];        /* of pages: c, t and z, the one that changes first in front */
+    bool irregular;       /* OME-XML lists its pages in another order */
+    unsigned orientation; /* Exif's: 1 as it is stored, 2 to 8 turned or mirrored */
+    double unit_um;       /* of the resolution, where a text says it; 0: none does */
 } wu_picture_about;
 
 typedef struct wu_picture wu_picture;
@@ -75,7 +81,8 @@ typedef struct wu_picture wu_picture;
  * begin with the path. TC_BAD_INPUT for a file that cannot be opened, is no
  * picture, or has a type that a work unit cannot hold. On success *out is the
  * caller's, to be freed with wu_picture_close. */
-tc_status wu_picture_open(const char *path, const wu_picture_want *want, wu_picture **out, tc_err *err);
+tc_status wu_picture_open(const char *path, const wu_picture_want *want, wu_picture **out,
+                          tc_err *err);
 
 /* Owned by the picture. */
 const wu_picture_info *wu_picture_get_info(const wu_picture *picture);

@@ -1,4 +1,5 @@
-/* What picture files say beside their samples, as far as texts and tags are alike in several formats. */
+/* What picture files say beside their samples, as far as texts and tags are alike in several
+ * formats. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,11 +16,15 @@ static bool is_length(double um)
 /* Micrometres of a unit that ends at one of `ends`; 0: no length, or not known. */
 static double micrometres(const char *unit, const char *ends)
 {
-    static const struct { const char *name; double um; } units[] = {
-        { "micron", 1 }, { "microns", 1 }, { "micrometer", 1 }, { "um", 1 }, { "\xc2\xb5m", 1 }, { "\xce\xbcm", 1 },
-        { "\\u00B5m", 1 }, { "\\u00b5m", 1 }, { "&#181;m", 1 }, { "\xb5m", 1 },
-        { "nm", 1e-3 }, { "nanometer", 1e-3 }, { "pm", 1e-6 }, { "\xc3\x85", 1e-4 },
-        { "mm", 1e3 }, { "millimeter", 1e3 }, { "cm", 1e4 }, { "m", 1e6 }, { "inch", 25400 }, { "in", 25400 },
+    static const struct {
+        const char *name;
+        double um;
+    } units[] = {
+        { "micron", 1 },    { "microns", 1 },     { "micrometer", 1 }, { "um", 1 },
+        { "\xc2\xb5m", 1 }, { "\xce\xbcm", 1 },   { "\\u00B5m", 1 },   { "\\u00b5m", 1 },
+        { "&#181;m", 1 },   { "\xb5m", 1 },       { "nm", 1e-3 },      { "nanometer", 1e-3 },
+        { "pm", 1e-6 },     { "\xc3\x85", 1e-4 }, { "mm", 1e3 },       { "millimeter", 1e3 },
+        { "cm", 1e4 },      { "m", 1e6 },         { "inch", 25400 },   { "in", 25400 },
     };
     const size_t n = strcspn(unit, ends);
     for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
@@ -77,7 +82,8 @@ static void read_order(const char *pixels, wu_picture_about *out)
     size_t n = 0;
     for (; text != NULL && n < 3 && strchr("CTZ", text[n]) != NULL && text[n] != '\0'; n++)
         out->order[n] = (char)(text[n] + ('a' - 'A'));
-    if (n < 3 || out->order[0] == out->order[1] || out->order[1] == out->order[2] || out->order[0] == out->order[2])
+    if (n < 3 || out->order[0] == out->order[1] || out->order[1] == out->order[2] ||
+        out->order[0] == out->order[2])
         memcpy(out->order, "czt", sizeof out->order);
 }
 
@@ -86,7 +92,9 @@ static unsigned long page_of(const char *data, const wu_picture_about *about)
 {
     unsigned long page = 0, stride = 1;
     for (const char *axis = about->order; *axis != '\0'; axis++) {
-        const char *const first = after(data, *axis == 'c' ? " FirstC=\"" : *axis == 't' ? " FirstT=\"" : " FirstZ=\"");
+        const char *const first = after(data, *axis == 'c'   ? " FirstC=\""
+                                              : *axis == 't' ? " FirstT=\""
+                                                             : " FirstZ=\"");
         page += stride * (first == NULL ? 0 : strtoul(first, NULL, 10));
         stride *= *axis == 'c' ? about->channels : *axis == 't' ? about->frames : about->slices;
     }
@@ -96,8 +104,11 @@ static unsigned long page_of(const char *data, const wu_picture_about *about)
 /* What the first Pixels element says, and whether the pages are in its order. */
 static void read_ome(const char *text, wu_picture_about *out)
 {
-    static const struct { const char *size, *unit; } keys[3] = {
-        { " PhysicalSizeZ=\"", " PhysicalSizeZUnit=\"" }, { " PhysicalSizeY=\"", " PhysicalSizeYUnit=\"" },
+    static const struct {
+        const char *size, *unit;
+    } keys[3] = {
+        { " PhysicalSizeZ=\"", " PhysicalSizeZUnit=\"" },
+        { " PhysicalSizeY=\"", " PhysicalSizeYUnit=\"" },
         { " PhysicalSizeX=\"", " PhysicalSizeXUnit=\"" },
     };
     char pixels[2048], data[256];
@@ -111,10 +122,14 @@ static void read_ome(const char *text, wu_picture_about *out)
     read_order(pixels, out);
     for (int i = 0; i < 3; i++) {
         const char *const unit = after(pixels, keys[i].unit);
-        out->um[i] = number_after(pixels, keys[i].size) * (unit == NULL ? 1 : micrometres(unit, "\""));
+        out->um[i] =
+            number_after(pixels, keys[i].size) * (unit == NULL ? 1 : micrometres(unit, "\""));
     }
-    const char *const next = strstr(begin + 1, "<Pixels "), *const end = next != NULL ? next : begin + strlen(begin);
-    for (at = begin; (at = strstr(at + 1, "<TiffData ")) != NULL && at < end; ) {
+    const char *const next = strstr(begin + 1, "<Pixels "), *const end =
+                                                                next != NULL
+                                                                    ? next
+                                                                    : begin + strlen(begin);
+    for (at = begin; (at = strstr(at + 1, "<TiffData ")) != NULL && at < end;) {
         copy_tag(at, data, sizeof data);
         const char *const page = after(data, " IFD=\"");
         if (page != NULL && strtoul(page, NULL, 10) != page_of(data, out))
@@ -135,7 +150,8 @@ void wu_about_description(const char *text, wu_picture_about *out)
 /* Print resolutions that programs write into pictures that have no size: of 1 inch. */
 static bool is_print_resolution(double per_inch)
 {
-    static const double usual[] = { 72, 90, 96, 100, 120, 150, 180, 200, 240, 300, 350, 360, 400, 600, 720, 1200 };
+    static const double usual[] = { 72,  90,  96,  100, 120, 150, 180, 200,
+                                    240, 300, 350, 360, 400, 600, 720, 1200 };
     for (size_t i = 0; i < sizeof usual / sizeof usual[0]; i++)
         if (fabs(per_inch - usual[i]) < 0.002 * usual[i])
             return true;
@@ -185,7 +201,12 @@ static unsigned number_at(const uint8_t *data, size_t bytes, bool big)
 /* A TIFF file in short: a header, and at the offset that it tells entries of 12 bytes. */
 void wu_about_exif(const uint8_t *data, size_t n, wu_picture_about *out)
 {
-    enum { HEAD = 8, ENTRY = 12, ORIENTATION = 0x112, SHORT = 3 };
+    enum {
+        HEAD = 8,
+        ENTRY = 12,
+        ORIENTATION = 0x112,
+        SHORT = 3
+    };
     if (n < HEAD || data[0] != data[1] || (data[0] != 'I' && data[0] != 'M'))
         return;
     const bool big = data[0] == 'M';
@@ -193,7 +214,8 @@ void wu_about_exif(const uint8_t *data, size_t n, wu_picture_about *out)
     if (at > n || n - at < 2)
         return;
     size_t entries = number_at(data + at, 2, big);
-    for (const uint8_t *entry = data + at + 2; entries > 0 && (size_t)(data + n - entry) >= ENTRY; entries--, entry += ENTRY)
+    for (const uint8_t *entry = data + at + 2; entries > 0 && (size_t)(data + n - entry) >= ENTRY;
+         entries--, entry += ENTRY)
         if (number_at(entry, 2, big) == ORIENTATION && number_at(entry + 2, 2, big) == SHORT)
             wu_about_orientation(number_at(entry + 8, 2, big), out);
 }

@@ -12,14 +12,17 @@
 
 /* A progressive file may hold any number of scans, each of which costs a pass
  * over the whole picture; real ones have about ten. */
-enum { MAX_SCANS = 200, EXIF_HEAD = 6 };
+enum {
+    MAX_SCANS = 200,
+    EXIF_HEAD = 6
+};
 
 typedef struct jpeg_state {
     struct jpeg_decompress_struct jpeg;
     struct jpeg_error_mgr errors;
     struct jpeg_progress_mgr progress;
     jmp_buf jump;
-    bool no_memory;              /* is why */
+    bool no_memory; /* is why */
     char message[JMSG_LENGTH_MAX];
     bool created;
 } jpeg_state;
@@ -99,8 +102,8 @@ static tc_status open_jpeg(wu_picture *picture, tc_err *err)
     jpeg_save_markers(&state->jpeg, JPEG_APP0 + 1, 0xffff);
     jpeg_stdio_src(&state->jpeg, picture->file);
     jpeg_read_header(&state->jpeg, TRUE);
-    const tc_status status = wu_picture_set_size(picture, state->jpeg.image_width,
-                                                 state->jpeg.image_height, err);
+    const tc_status status =
+        wu_picture_set_size(picture, state->jpeg.image_width, state->jpeg.image_height, err);
     if (status != TC_OK)
         return status;
     for (jpeg_saved_marker_ptr m = state->jpeg.marker_list; m != NULL; m = m->next)

@@ -1,7 +1,8 @@
 /*
- * NIfTI-1 in one file, .nii or .nii.gz, by zlib alone: the format of medical images, a header of 348
- * bytes and the samples (https://nifti.nimh.nih.gov/nifti-1). x changes fastest, then y, z, time
- * and channel. Which way the axes point is not looked at: rows and slices come as they are stored.
+ * NIfTI-1 in one file, .nii or .nii.gz, by zlib alone: the format of medical images, a header of
+ * 348 bytes and the samples (https://nifti.nimh.nih.gov/nifti-1). x changes fastest, then y, z,
+ * time and channel. Which way the axes point is not looked at: rows and slices come as they are
+ * stored.
  */
 #include <errno.h>
 #include <math.h>
@@ -14,14 +15,20 @@
 
 #include "workunits/tools/picture_format.h"
 
-enum { HEADER = 348, DIMS = 8, GZIP_BUFFER = 1 << 17, MOST_PAGES = 1 << 24, MOST_DEFLATED = 1032 /* bytes, of one */ };
+enum {
+    HEADER = 348,
+    DIMS = 8,
+    GZIP_BUFFER = 1 << 17,
+    MOST_PAGES = 1 << 24,
+    MOST_DEFLATED = 1032 /* bytes, of one */
+};
 
 typedef struct nifti_state {
-    gzFile stream;             /* of compressed ones, else NULL */
-    uint64_t at;               /* where the stream is */
-    uint64_t samples;          /* where the first sample is */
+    gzFile stream;    /* of compressed ones, else NULL */
+    uint64_t at;      /* where the stream is */
+    uint64_t samples; /* where the first sample is */
     uint64_t page_bytes, n_pages;
-    bool swapped;              /* numbers have the other order of bytes than here */
+    bool swapped; /* numbers have the other order of bytes than here */
 } nifti_state;
 
 static tc_status damaged(const wu_picture *picture, const char *what, tc_err *err)
@@ -36,8 +43,9 @@ static tc_status unpacked(const wu_picture *picture, tc_err *err)
     int fault = Z_OK;
     const char *const text = gzerror(s->stream, &fault);
     return fault == Z_MEM_ERROR ? tc_no_memory(err, picture->path)
-         : fault == Z_ERRNO ? tc_fail(err, TC_IO, "%s: cannot read: %s", picture->path, strerror(errno))
-         : damaged(picture, text, err);
+           : fault == Z_ERRNO
+               ? tc_fail(err, TC_IO, "%s: cannot read: %s", picture->path, strerror(errno))
+               : damaged(picture, text, err);
 }
 
 /* --- bytes ----------------------------------------------------------------------------------- */
@@ -67,9 +75,12 @@ static tc_status go_to(wu_picture *picture, uint64_t place, tc_err *err)
     uint8_t skipped[16384];
     tc_status status = TC_OK;
     if (s->stream == NULL)
-        return fseeko(picture->file, (off_t)place, SEEK_SET) == 0 ? TC_OK : damaged(picture, "ends too early", err);
+        return fseeko(picture->file, (off_t)place, SEEK_SET) == 0
+                   ? TC_OK
+                   : damaged(picture, "ends too early", err);
     while (status == TC_OK && s->at < place)
-        status = take(picture, skipped, place - s->at < sizeof skipped ? place - s->at : sizeof skipped, err);
+        status = take(picture, skipped,
+                      place - s->at < sizeof skipped ? place - s->at : sizeof skipped, err);
     return status;
 }
 
@@ -80,7 +91,9 @@ static tc_status check_size(const wu_picture *picture, uint64_t bytes, tc_err *e
     struct stat st;
     if (fstat(fileno(picture->file), &st) != 0)
         return tc_fail(err, TC_BAD_INPUT, "%s: cannot be read: %s", picture->path, strerror(errno));
-    return (uint64_t)st.st_size * (s->stream != NULL ? MOST_DEFLATED : 1) >= bytes ? TC_OK : damaged(picture, "ends too early", err);
+    return (uint64_t)st.st_size * (s->stream != NULL ? MOST_DEFLATED : 1) >= bytes
+               ? TC_OK
+               : damaged(picture, "ends too early", err);
 }
 
 static tc_status open_stream(wu_picture *picture, tc_err *err)
@@ -104,7 +117,7 @@ static tc_status open_stream(wu_picture *picture, tc_err *err)
     return TC_OK;
 }
 
-/* --- the header -------------------------------------------------------------------------------- */
+/* --- the header ------------------------------------------------------------------------------ */
 
 /* n bytes, of a number in the file's order, to that of the host. */
 static void turn(const nifti_state *s, uint8_t *bytes, size_t n)
@@ -147,20 +160,33 @@ static tc_status read_magic(wu_picture *picture, const uint8_t *header, tc_err *
     turn(s, bytes, sizeof bytes);
     memcpy(&size, bytes, sizeof size);
     if (size != HEADER)
-        return tc_fail(err, TC_BAD_INPUT, "%s: is compressed by gzip, but holds no NIfTI-1 picture", picture->path);
+        return tc_fail(err, TC_BAD_INPUT, "%s: is compressed by gzip, but holds no NIfTI-1 picture",
+                       picture->path);
     if (memcmp(header + 344, "ni1", 4) == 0)
-        return tc_fail(err, TC_BAD_INPUT, "%s: is the header of a NIfTI-1 picture in two files; save it as one .nii", picture->path);
-    return memcmp(header + 344, "n+1", 4) == 0 ? TC_OK : damaged(picture, "its header does not say NIfTI-1", err);
+        return tc_fail(err, TC_BAD_INPUT,
+                       "%s: is the header of a NIfTI-1 picture in two files; save it as one .nii",
+                       picture->path);
+    return memcmp(header + 344, "n+1", 4) == 0
+               ? TC_OK
+               : damaged(picture, "its header does not say NIfTI-1", err);
 }
 
 static tc_status read_type(wu_picture *picture, const uint8_t *header, tc_err *err)
 {
-    static const struct { int code; wu_samples samples; } types[] = {
-        { 2, { WU_SAMPLE_UNSIGNED, 8, 1, false, 0, 0 } }, { 256, { WU_SAMPLE_SIGNED, 8, 1, false, 0, 0 } },
-        { 512, { WU_SAMPLE_UNSIGNED, 16, 1, false, 0, 0 } }, { 4, { WU_SAMPLE_SIGNED, 16, 1, false, 0, 0 } },
-        { 768, { WU_SAMPLE_UNSIGNED, 32, 1, false, 0, 0 } }, { 8, { WU_SAMPLE_SIGNED, 32, 1, false, 0, 0 } },
-        { 1280, { WU_SAMPLE_UNSIGNED, 64, 1, false, 0, 0 } }, { 1024, { WU_SAMPLE_SIGNED, 64, 1, false, 0, 0 } },
-        { 16, { WU_SAMPLE_FLOAT, 32, 1, false, 0, 0 } }, { 64, { WU_SAMPLE_FLOAT, 64, 1, false, 0, 0 } },
+    static const struct {
+        int code;
+        wu_samples samples;
+    } types[] = {
+        { 2, { WU_SAMPLE_UNSIGNED, 8, 1, false, 0, 0 } },
+        { 256, { WU_SAMPLE_SIGNED, 8, 1, false, 0, 0 } },
+        { 512, { WU_SAMPLE_UNSIGNED, 16, 1, false, 0, 0 } },
+        { 4, { WU_SAMPLE_SIGNED, 16, 1, false, 0, 0 } },
+        { 768, { WU_SAMPLE_UNSIGNED, 32, 1, false, 0, 0 } },
+        { 8, { WU_SAMPLE_SIGNED, 32, 1, false, 0, 0 } },
+        { 1280, { WU_SAMPLE_UNSIGNED, 64, 1, false, 0, 0 } },
+        { 1024, { WU_SAMPLE_SIGNED, 64, 1, false, 0, 0 } },
+        { 16, { WU_SAMPLE_FLOAT, 32, 1, false, 0, 0 } },
+        { 64, { WU_SAMPLE_FLOAT, 64, 1, false, 0, 0 } },
         { 128, { WU_SAMPLE_UNSIGNED, 8, 3, true, 0, 0 } },
     };
     const nifti_state *const s = picture->state;
@@ -170,7 +196,9 @@ static tc_status read_type(wu_picture *picture, const uint8_t *header, tc_err *e
     while (i < sizeof types / sizeof types[0] && types[i].code != code)
         i++;
     if (i == sizeof types / sizeof types[0])
-        return tc_fail(err, TC_BAD_INPUT, "%s: has samples of NIfTI's type %d; integers, floating-point and RGB of 8 bits are read",
+        return tc_fail(err, TC_BAD_INPUT,
+                       "%s: has samples of NIfTI's type %d; integers, floating-point and RGB of 8 "
+                       "bits are read",
                        picture->path, code);
     picture->samples = types[i].samples;
     if (bits != (int)(picture->samples.bits * picture->samples.channels))
@@ -178,7 +206,8 @@ static tc_status read_type(wu_picture *picture, const uint8_t *header, tc_err *e
     /* A slope of 0 is none, and so is, as some programs write it, NaN. */
     if (isinf(slope) || (isinf(offset) && slope != 0))
         return damaged(picture, "its slope is no number", err);
-    if (slope != 0 && !isnan(slope) && !isnan(offset) && (slope < 1 || slope > 1 || offset < 0 || offset > 0) && !picture->samples.rgb) {
+    if (slope != 0 && !isnan(slope) && !isnan(offset) &&
+        (slope < 1 || slope > 1 || offset < 0 || offset > 0) && !picture->samples.rgb) {
         picture->samples.slope = slope;
         picture->samples.offset = offset;
     }
@@ -199,21 +228,24 @@ static tc_status read_axes(wu_picture *picture, const uint8_t *header, tc_err *e
         dim[i] = (unsigned)size;
     }
     if (dim[6] > 1 || dim[7] > 1)
-        return tc_fail(err, TC_BAD_INPUT, "%s: has more than the axes x, y, z, time and channel", picture->path);
+        return tc_fail(err, TC_BAD_INPUT, "%s: has more than the axes x, y, z, time and channel",
+                       picture->path);
     picture->about.slices = dim[3];
     picture->about.frames = dim[4];
     picture->about.channels = dim[5];
     memcpy(picture->about.order, "ztc", sizeof picture->about.order);
     s->n_pages = picture->n_pages = (uint64_t)dim[3] * dim[4] * dim[5];
     if (s->n_pages > MOST_PAGES)
-        return tc_fail(err, TC_BAD_INPUT, "%s: %llu slices of all times and channels are too many", picture->path,
-                       (unsigned long long)s->n_pages);
+        return tc_fail(err, TC_BAD_INPUT, "%s: %llu slices of all times and channels are too many",
+                       picture->path, (unsigned long long)s->n_pages);
     return wu_picture_set_size(picture, dim[1], dim[2], err);
 }
 
 static void read_size(wu_picture *picture, const uint8_t *header)
 {
-    static const double um[] = { 0, 1e6, 1e3, 1, 0, 0, 0, 0 };      /* of metres, millimetres, micrometres */
+    static const double um[] = {
+        0, 1e6, 1e3, 1, 0, 0, 0, 0
+    }; /* of metres, millimetres, micrometres */
     const nifti_state *const s = picture->state;
     for (size_t i = 0; i < 3; i++)
         picture->about.um[2 - i] = float_at(s, header, 80 + 4 * i) * um[header[123] & 7];
@@ -242,7 +274,8 @@ static tc_status open_nifti(wu_picture *picture, tc_err *err)
     if (!(place >= HEADER + 4 && place <= 1 << 30) || place != floor(place))
         return damaged(picture, "where its samples are", err);
     s->samples = (uint64_t)place;
-    s->page_bytes = (uint64_t)picture->info.nx * picture->info.ny * picture->samples.channels * (picture->samples.bits / 8);
+    s->page_bytes = (uint64_t)picture->info.nx * picture->info.ny * picture->samples.channels *
+                    (picture->samples.bits / 8);
     return check_size(picture, s->samples + s->n_pages * s->page_bytes, err);
 }
 
@@ -266,7 +299,8 @@ static tc_status next_nifti(wu_picture *picture, uint64_t page, void *samples, t
         status = take(picture, samples, s->page_bytes, err);
     for (size_t i = 0; status == TC_OK && s->swapped && bytes > 1 && i < s->page_bytes; i += bytes)
         turn(s, (uint8_t *)samples + i, bytes);
-    return status == TC_OK && s->stream != NULL && page + 1 == s->n_pages ? check_end(picture, err) : status;
+    return status == TC_OK && s->stream != NULL && page + 1 == s->n_pages ? check_end(picture, err)
+                                                                          : status;
 }
 
 static void close_nifti(wu_picture *picture)

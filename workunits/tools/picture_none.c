@@ -6,7 +6,8 @@
 #if !defined HAVE_JPEG || !defined HAVE_TIFF
 static tc_status refuse(wu_picture *picture, tc_err *err)
 {
-    return tc_fail(err, TC_BAD_INPUT, "%s: this build of texcell-wu cannot read %s; convert it to PNG", picture->path,
+    return tc_fail(err, TC_BAD_INPUT,
+                   "%s: this build of texcell-wu cannot read %s; convert it to PNG", picture->path,
                    picture->decoder->name);
 }
 
@@ -21,7 +22,8 @@ const wu_picture_decoder wu_picture_jpeg = { .name = "JPEG", .open = refuse, .cl
 #ifndef HAVE_TIFF
 const wu_picture_decoder wu_picture_tiff = { .name = "TIFF", .open = refuse, .close = nothing };
 
-tc_status wu_export_tiff(const wu_result_file *file, const wu_job *images, const char *folder, size_t *written, tc_err *err)
+tc_status wu_export_tiff(const wu_result_file *file, const wu_job *images, const char *folder,
+                         size_t *written, tc_err *err)
 {
     (void)images;
     (void)folder;

@@ -19,15 +19,22 @@ static uint32_t number_at(const uint8_t *p)
 /* The chunks in front of the picture's data, as far as the file goes: damage is found later. */
 static void read_about(wu_picture *picture)
 {
-    enum { SIGNATURE = 8, HEAD = 8, CRC = 4, PHYS = 9, MOST = 4096 };
+    enum {
+        SIGNATURE = 8,
+        HEAD = 8,
+        CRC = 4,
+        PHYS = 9,
+        MOST = 4096
+    };
     uint8_t head[HEAD], body[MOST];
     bool good = fseek(picture->file, SIGNATURE, SEEK_SET) == 0;
-    while (good && fread(head, 1, HEAD, picture->file) == HEAD && memcmp(head + 4, "IDAT", 4) != 0) {
+    while (good && fread(head, 1, HEAD, picture->file) == HEAD &&
+           memcmp(head + 4, "IDAT", 4) != 0) {
         const uint32_t length = number_at(head);
         const size_t n = length < MOST ? length : MOST;
         good = length <= INT32_MAX && fread(body, 1, n, picture->file) == n &&
                fseek(picture->file, (long)(length - n) + CRC, SEEK_CUR) == 0;
-        if (good && memcmp(head + 4, "pHYs", 4) == 0 && n == PHYS && body[8] == 1)     /* per metre */
+        if (good && memcmp(head + 4, "pHYs", 4) == 0 && n == PHYS && body[8] == 1) /* per metre */
             wu_about_resolution(number_at(body), number_at(body + 4), 1e6, &picture->about);
         if (good && memcmp(head + 4, "eXIf", 4) == 0)
             wu_about_exif(body, n, &picture->about);
@@ -43,7 +50,8 @@ static bool is_of_numbers(const wu_picture *picture)
 static tc_status open_png(wu_picture *picture, tc_err *err)
 {
     wu_png_info info;
-    tc_status status = wu_png_convert_info(read_file, picture->file, picture->path, is_of_numbers(picture), &info, err);
+    tc_status status = wu_png_convert_info(read_file, picture->file, picture->path,
+                                           is_of_numbers(picture), &info, err);
     if (status == TC_OK)
         status = wu_picture_set_size(picture, info.width, info.height, err);
     picture->samples = (wu_samples){ .bits = info.bits, .channels = info.channels, .rgb = true };
@@ -53,12 +61,14 @@ static tc_status open_png(wu_picture *picture, tc_err *err)
 
 static tc_status next_png(wu_picture *picture, uint64_t page, void *samples, tc_err *err)
 {
-    const wu_png_info info = { .width = picture->info.nx, .height = picture->info.ny, .bits = picture->samples.bits,
+    const wu_png_info info = { .width = picture->info.nx,
+                               .height = picture->info.ny,
+                               .bits = picture->samples.bits,
                                .channels = picture->samples.channels };
     (void)page;
     rewind(picture->file);
-    return wu_png_convert(read_file, picture->file, picture->path, is_of_numbers(picture), &info, samples,
-                          &picture->alpha_dropped, err);
+    return wu_png_convert(read_file, picture->file, picture->path, is_of_numbers(picture), &info,
+                          samples, &picture->alpha_dropped, err);
 }
 
 static void close_png(wu_picture *picture)

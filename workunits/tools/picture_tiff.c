@@ -11,40 +11,45 @@
 
 /* The most that libtiff may allocate at once, and the largest tile. */
 #define MAX_BLOCK ((tmsize_t)1 << 30)
-enum { MAX_PAGES = 1 << 20 };
-/* Tiles may be longer and wider than the picture up to here: beyond it a few bytes could ask for minutes of decoding. */
-enum { MAX_TILE_SIDE = 4096 };
+enum {
+    MAX_PAGES = 1 << 20
+};
+/* Tiles may be longer and wider than the picture up to here: beyond it a few bytes could ask for
+ * minutes of decoding. */
+enum {
+    MAX_TILE_SIDE = 4096
+};
 
 /* How the samples of one page lie in the file. */
 typedef struct tiff_layout {
     uint32_t nx, ny;
-    wu_samples out;              /* as they are decoded */
-    unsigned bits;               /* 1, 2, 4, 8 to 16, 32 or 64 in the file */
-    unsigned samples;            /* per pixel, alpha included */
-    bool planar;                 /* one plane after the other */
-    bool inverted;               /* min is white */
-    bool has_alpha;              /* the sample after the colours is alpha */
+    wu_samples out;   /* as they are decoded */
+    unsigned bits;    /* 1, 2, 4, 8 to 16, 32 or 64 in the file */
+    unsigned samples; /* per pixel, alpha included */
+    bool planar;      /* one plane after the other */
+    bool inverted;    /* min is white */
+    bool has_alpha;   /* the sample after the colours is alpha */
     bool palette;
     uint8_t colour[256][3];
 } tiff_layout;
 
 typedef struct tiff_state {
     TIFF *tiff;
-    tiff_layout layout;          /* of the page the file stands at */
-    uint64_t page;               /* its number, thumbnails aside */
-    uint64_t wanted;             /* and of the one that is to be decoded, into pixels */
+    tiff_layout layout; /* of the page the file stands at */
+    uint64_t page;      /* its number, thumbnails aside */
+    uint64_t wanted;    /* and of the one that is to be decoded, into pixels */
     void *pixels;
-    bool decoding;               /* warnings are damage from here on */
+    bool decoding; /* warnings are damage from here on */
     bool damaged;
-    bool no_memory;              /* is why */
-    bool guarded;                /* then, and at damage while it decodes, libtiff is left at once */
+    bool no_memory; /* is why */
+    bool guarded;   /* then, and at damage while it decodes, libtiff is left at once */
     jmp_buf out;
-    uint8_t *block;              /* a row or tile as it is decoded */
+    uint8_t *block; /* a row or tile as it is decoded */
     char message[300];
 } tiff_state;
 
-/* The first message counts: later ones are its consequences. Where it has no memory libtiff 4.5 may go on without, and
- * after damage it goes on with every row that is left. */
+/* The first message counts: later ones are its consequences. Where it has no memory libtiff 4.5 may
+ * go on without, and after damage it goes on with every row that is left. */
 static void keep_message(tiff_state *state, const char *format, va_list args)
 {
     if (!state->damaged) {
@@ -93,17 +98,19 @@ static uint16_t tag16(TIFF *tiff, uint32_t tag, uint16_t fallback)
     return value;
 }
 
-/* --- what tags say beside the pages --------------------------------------------- */
+/* --- what tags say beside the pages ---------------------------------------------------------- */
 
 static tc_status check_about(wu_picture *picture, tc_err *err)
 {
     const tiff_state *state = picture->state;
     wu_picture_about *const about = &picture->about;
     if (about->images > 1 && picture->n_pages == 1 && state->layout.samples == 1)
-        return tc_fail(err, TC_BAD_INPUT, "%s: says that it holds %lu pictures, but lists one "
-                       "(an ImageJ file of over 4 GB); save it as single slices", picture->path,
-                       about->images);
-    if (about->channels % state->layout.out.channels == 0)      /* the samples of a pixel count as channels */
+        return tc_fail(err, TC_BAD_INPUT,
+                       "%s: says that it holds %lu pictures, but lists one "
+                       "(an ImageJ file of over 4 GB); save it as single slices",
+                       picture->path, about->images);
+    if (about->channels % state->layout.out.channels ==
+        0) /* the samples of a pixel count as channels */
         about->channels /= state->layout.out.channels;
     return TC_OK;
 }
@@ -117,19 +124,26 @@ static tc_status read_about(wu_picture *picture, tc_err *err)
     const uint16_t unit = tag16(state->tiff, TIFFTAG_RESOLUTIONUNIT, RESUNIT_INCH);
     if (TIFFGetField(state->tiff, TIFFTAG_IMAGEDESCRIPTION, &text) == 1 && text != NULL)
         wu_about_description(text, &picture->about);
-    if (TIFFGetField(state->tiff, TIFFTAG_XRESOLUTION, &x) == 1 && TIFFGetField(state->tiff, TIFFTAG_YRESOLUTION, &y) == 1)
-        wu_about_resolution((double)x, (double)y, unit == RESUNIT_INCH ? 25400 : unit == RESUNIT_CENTIMETER ? 1e4 : 0,
+    if (TIFFGetField(state->tiff, TIFFTAG_XRESOLUTION, &x) == 1 &&
+        TIFFGetField(state->tiff, TIFFTAG_YRESOLUTION, &y) == 1)
+        wu_about_resolution((double)x, (double)y,
+                            unit == RESUNIT_INCH         ? 25400
+                            : unit == RESUNIT_CENTIMETER ? 1e4
+                                                         : 0,
                             &picture->about);
-    wu_about_orientation(tag16(state->tiff, TIFFTAG_ORIENTATION, ORIENTATION_TOPLEFT), &picture->about);
+    wu_about_orientation(tag16(state->tiff, TIFFTAG_ORIENTATION, ORIENTATION_TOPLEFT),
+                         &picture->about);
     return check_about(picture, err);
 }
 
-/* --- the layout of a page ------------------------------------------------------- */
+/* --- the layout of a page -------------------------------------------------------------------- */
 
 static tc_status refuse(const wu_picture *picture, const char *what, tc_err *err)
 {
-    return tc_fail(err, TC_BAD_INPUT, "%s: is a TIFF %s, which a work unit cannot hold; "
-                   "save it as grey or RGB of 8 or 16 bits", picture->path, what);
+    return tc_fail(err, TC_BAD_INPUT,
+                   "%s: is a TIFF %s, which a work unit cannot hold; "
+                   "save it as grey or RGB of 8 or 16 bits",
+                   picture->path, what);
 }
 
 /* The file's next n bytes as a number. */
@@ -147,21 +161,26 @@ static bool read_next(const wu_picture *picture, size_t n, uint64_t *value)
 
 static bool read_number(const wu_picture *picture, uint64_t offset, size_t n, uint64_t *value)
 {
-    return offset <= INT64_MAX && fseeko(picture->file, (off_t)offset, SEEK_SET) == 0 && read_next(picture, n, value);
+    return offset <= INT64_MAX && fseeko(picture->file, (off_t)offset, SEEK_SET) == 0 &&
+           read_next(picture, n, value);
 }
 
-/* A picture whose palette is missing libtiff takes for a grey one, and says nothing: what the directory itself says. */
+/* A picture whose palette is missing libtiff takes for a grey one, and says nothing: what the
+ * directory itself says. */
 static bool lacks_palette(const wu_picture *picture, uint16_t photometric)
 {
     const tiff_state *state = picture->state;
     const size_t wide = TIFFIsBigTIFF(state->tiff) ? 8 : 4;
     uint64_t entries, tag, type, count, value, rest;
-    if (photometric == PHOTOMETRIC_PALETTE || !read_number(picture, TIFFCurrentDirOffset(state->tiff), wide == 8 ? 8 : 2, &entries))
+    if (photometric == PHOTOMETRIC_PALETTE ||
+        !read_number(picture, TIFFCurrentDirOffset(state->tiff), wide == 8 ? 8 : 2, &entries))
         return false;
     for (; entries > 0; entries--) {
-        if (!read_next(picture, 2, &tag) || !read_next(picture, 2, &type) || !read_next(picture, wide, &count))
+        if (!read_next(picture, 2, &tag) || !read_next(picture, 2, &type) ||
+            !read_next(picture, wide, &count))
             return false;
-        const size_t own = (size_t)TIFFDataWidth((TIFFDataType)type), size = own == 0 || own > wide ? wide : own;
+        const size_t own = (size_t)TIFFDataWidth((TIFFDataType)type),
+                     size = own == 0 || own > wide ? wide : own;
         if (!read_next(picture, size, &value) || !read_next(picture, wide - size, &rest))
             return false;
         if (tag == TIFFTAG_PHOTOMETRIC)
@@ -220,8 +239,7 @@ static tc_status read_colours(const wu_picture *picture, tiff_layout *layout, tc
     case PHOTOMETRIC_MINISWHITE:
         layout->inverted = !labels && layout->out.type == WU_SAMPLE_UNSIGNED && layout->bits <= 16;
         break;
-    case PHOTOMETRIC_MINISBLACK:
-        break;
+    case PHOTOMETRIC_MINISBLACK: break;
     case PHOTOMETRIC_YCBCR:
         if (tag16(tiff, TIFFTAG_COMPRESSION, COMPRESSION_NONE) != COMPRESSION_JPEG)
             return refuse(picture, "with YCbCr colours", err);
@@ -237,14 +255,14 @@ static tc_status read_colours(const wu_picture *picture, tiff_layout *layout, tc
         if (layout->bits > 8)
             return refuse(picture, "with a palette of 16 bits", err);
         break;
-    default:
-        return refuse(picture, "with colours other than grey, RGB or a palette", err);
+    default: return refuse(picture, "with colours other than grey, RGB or a palette", err);
     }
-    if (layout->samples == file_channels + 1 && n_extra == 1
-        && (extra[0] != EXTRASAMPLE_UNSPECIFIED || file_channels == 3))
+    if (layout->samples == file_channels + 1 && n_extra == 1 &&
+        (extra[0] != EXTRASAMPLE_UNSPECIFIED || file_channels == 3))
         layout->has_alpha = true;
     layout->out.channels = layout->samples - layout->has_alpha;
-    return photometric == PHOTOMETRIC_PALETTE && !labels ? read_palette(picture, layout, err) : TC_OK;
+    return photometric == PHOTOMETRIC_PALETTE && !labels ? read_palette(picture, layout, err)
+                                                         : TC_OK;
 }
 
 /* libtiff has many more codecs, some little used and less tested; pictures may be strangers'. */
@@ -263,13 +281,13 @@ static tc_status check_codec(const wu_picture *picture, tc_err *err)
     case COMPRESSION_CCITTRLE:
     case COMPRESSION_CCITTRLEW:
     case COMPRESSION_CCITTFAX3:
-    case COMPRESSION_CCITTFAX4:
-        return TC_OK;
+    case COMPRESSION_CCITTFAX4: return TC_OK;
     }
     known = TIFFFindCODEC(codec);
-    return tc_fail(err, TC_BAD_INPUT, "%s: is a TIFF compressed by %s (%u); save it without compression, or by LZW, "
-                   "deflate, PackBits, JPEG or CCITT", picture->path, known != NULL ? known->name : "something unknown",
-                   codec);
+    return tc_fail(err, TC_BAD_INPUT,
+                   "%s: is a TIFF compressed by %s (%u); save it without compression, or by LZW, "
+                   "deflate, PackBits, JPEG or CCITT",
+                   picture->path, known != NULL ? known->name : "something unknown", codec);
 }
 
 /* Samples of up to 16 bits become 8 or 16; the others are taken as they are. */
@@ -284,15 +302,17 @@ static tc_status read_type(const wu_picture *picture, tiff_layout *layout, tc_er
     case SAMPLEFORMAT_VOID:
         layout->out.type = WU_SAMPLE_UNSIGNED;
         return bits == 1 || bits == 2 || bits == 4 || (bits >= 8 && bits <= 16) || whole
-             ? TC_OK : refuse(picture, "of an unusual number of bits a sample", err);
+                   ? TC_OK
+                   : refuse(picture, "of an unusual number of bits a sample", err);
     case SAMPLEFORMAT_INT:
         layout->out.type = WU_SAMPLE_SIGNED;
         return whole ? TC_OK : refuse(picture, "of an unusual number of bits a sample", err);
     case SAMPLEFORMAT_IEEEFP:
         layout->out.type = WU_SAMPLE_FLOAT;
-        return bits == 32 || bits == 64 ? TC_OK : refuse(picture, "of floating-point samples of unusual size", err);
-    default:
-        return refuse(picture, "of complex samples", err);
+        return bits == 32 || bits == 64
+                   ? TC_OK
+                   : refuse(picture, "of floating-point samples of unusual size", err);
+    default: return refuse(picture, "of complex samples", err);
     }
 }
 
@@ -318,13 +338,13 @@ static tc_status read_layout(wu_picture *picture, tiff_layout *layout, tc_err *e
         return refuse(picture, "with volumes as pages", err);
     if (layout->samples == 0)
         return tc_fail(err, TC_BAD_INPUT, "%s: damaged TIFF: no samples", picture->path);
-    layout->planar = layout->samples > 1
-        && tag16(tiff, TIFFTAG_PLANARCONFIG, PLANARCONFIG_CONTIG) == PLANARCONFIG_SEPARATE;
+    layout->planar = layout->samples > 1 && tag16(tiff, TIFFTAG_PLANARCONFIG,
+                                                  PLANARCONFIG_CONTIG) == PLANARCONFIG_SEPARATE;
     status = read_type(picture, layout, err);
     return status == TC_OK ? read_colours(picture, layout, err) : status;
 }
 
-/* --- pages ------------------------------------------------------------------------ */
+/* --- pages ----------------------------------------------------------------------------------- */
 
 static bool is_secondary(TIFF *tiff)
 {
@@ -341,9 +361,12 @@ static tc_status check_next_pointer(const wu_picture *picture, tc_err *err)
     uint64_t entries = 0, pointer = 0;
     const uint64_t at = TIFFCurrentDirOffset(state->tiff);
     const bool big = TIFFIsBigTIFF(state->tiff) != 0;
-    const bool good = read_number(picture, at, big ? 8 : 2, &entries) && entries < 65536
-        && read_number(picture, at + (big ? 8 + 20 * entries : 2 + 12 * entries), big ? 8 : 4, &pointer);
-    return good ? TC_OK : tc_fail(err, TC_BAD_INPUT, "%s: damaged TIFF: ends in its directory", picture->path);
+    const bool good = read_number(picture, at, big ? 8 : 2, &entries) && entries < 65536 &&
+                      read_number(picture, at + (big ? 8 + 20 * entries : 2 + 12 * entries),
+                                  big ? 8 : 4, &pointer);
+    return good ? TC_OK
+                : tc_fail(err, TC_BAD_INPUT, "%s: damaged TIFF: ends in its directory",
+                          picture->path);
 }
 
 /* Moves on to the next page that is no thumbnail; *found tells whether. */
@@ -365,8 +388,8 @@ static tc_status next_directory(wu_picture *picture, bool *found, tc_err *err)
 
 static bool is_alike(const tiff_layout *a, const tiff_layout *b)
 {
-    return a->nx == b->nx && a->ny == b->ny && a->out.type == b->out.type && a->out.bits == b->out.bits
-        && a->out.channels == b->out.channels;
+    return a->nx == b->nx && a->ny == b->ny && a->out.type == b->out.type &&
+           a->out.bits == b->out.bits && a->out.channels == b->out.channels;
 }
 
 /* Looks at every page, counts them, and goes back to the first. */
@@ -394,7 +417,8 @@ static tc_status scan_pages(wu_picture *picture, tc_err *err)
             return tc_fail(err, TC_BAD_INPUT, "%s: page %llu differs from page 1 in size or type",
                            picture->path, (unsigned long long)pages + 1);
         if (++pages > MAX_PAGES)
-            return tc_fail(err, TC_BAD_INPUT, "%s: %d and more pages are too many", picture->path, MAX_PAGES);
+            return tc_fail(err, TC_BAD_INPUT, "%s: %d and more pages are too many", picture->path,
+                           MAX_PAGES);
         status = next_directory(picture, &found, err);
     }
     if (status != TC_OK)
@@ -408,7 +432,8 @@ static tc_status scan_pages(wu_picture *picture, tc_err *err)
 }
 
 /* body, which is left where libtiff has no memory. */
-static tc_status guarded(wu_picture *picture, tc_status (*body)(wu_picture *, tc_err *), tc_err *err)
+static tc_status guarded(wu_picture *picture, tc_status (*body)(wu_picture *, tc_err *),
+                         tc_err *err)
 {
     tiff_state *const state = picture->state;
     tc_status status;
@@ -444,7 +469,8 @@ static tc_status open_tiff(wu_picture *picture, tc_err *err)
     TIFFOpenOptionsSetWarningHandlerExtR(options, on_warning, state);
     TIFFOpenOptionsSetMaxSingleMemAlloc(options, MAX_BLOCK);
     errno = 0;
-    /* "m": not mapped, so that a file cut short meanwhile is an error and not a signal. "h": its header alone. */
+    /* "m": not mapped, so that a file cut short meanwhile is an error and not a signal. "h": its
+     * header alone. */
     state->tiff = TIFFOpenExt(picture->path, "rmh", options);
     TIFFOpenOptionsFree(options);
     if (state->tiff == NULL || state->damaged)
@@ -452,7 +478,7 @@ static tc_status open_tiff(wu_picture *picture, tc_err *err)
     return guarded(picture, open_pages, err);
 }
 
-/* --- samples ---------------------------------------------------------------------- */
+/* --- samples --------------------------------------------------------------------------------- */
 
 /* Sample number i of a row as the file packs it: of up to 16 bits. */
 static unsigned get_sample(const uint8_t *row, unsigned bits, size_t i)
@@ -471,7 +497,8 @@ static unsigned get_sample(const uint8_t *row, unsigned bits, size_t i)
 }
 
 /* One sample of up to 16 bits into the page; `pixel` counts from the page's first pixel. */
-static void put_sample(wu_picture *picture, void *page, size_t pixel, unsigned sample, unsigned value)
+static void put_sample(wu_picture *picture, void *page, size_t pixel, unsigned sample,
+                       unsigned value)
 {
     const tiff_state *state = picture->state;
     const tiff_layout *layout = &state->layout;
@@ -488,17 +515,20 @@ static void put_sample(wu_picture *picture, void *page, size_t pixel, unsigned s
         if (layout->bits > 8)
             ((uint16_t *)page)[pixel * channels + sample] = (uint16_t)value;
         else
-            ((uint8_t *)page)[pixel * channels + sample] = (uint8_t)(picture->want.kind == WU_KIND_LABELS ? value : value * (255 / max));
+            ((uint8_t *)page)[pixel * channels + sample] =
+                (uint8_t)(picture->want.kind == WU_KIND_LABELS ? value : value * (255 / max));
     }
 }
 
 /* One of 32 or 64 bits; what is no colour is left out. */
-static void put_wide(const wu_picture *picture, void *page, size_t pixel, unsigned sample, const uint8_t *row, size_t i)
+static void put_wide(const wu_picture *picture, void *page, size_t pixel, unsigned sample,
+                     const uint8_t *row, size_t i)
 {
     const tiff_state *state = picture->state;
     const size_t bytes = state->layout.bits / 8;
     if (sample < state->layout.out.channels)
-        memcpy((uint8_t *)page + (pixel * state->layout.out.channels + sample) * bytes, row + i * bytes, bytes);
+        memcpy((uint8_t *)page + (pixel * state->layout.out.channels + sample) * bytes,
+               row + i * bytes, bytes);
 }
 
 /* n pixels of a decoded row, which holds all samples of a pixel, or of planar
@@ -514,10 +544,12 @@ static void put_row(wu_picture *picture, void *page, size_t pixel, const uint8_t
             if (layout->bits > 16)
                 put_wide(picture, page, pixel + i, sample + s, row, i * step + s);
             else
-                put_sample(picture, page, pixel + i, sample + s, get_sample(row, layout->bits, i * step + s));
+                put_sample(picture, page, pixel + i, sample + s,
+                           get_sample(row, layout->bits, i * step + s));
 }
 
-static tc_status read_strips(wu_picture *picture, unsigned plane, void *page, uint8_t *row, tc_err *err)
+static tc_status read_strips(wu_picture *picture, unsigned plane, void *page, uint8_t *row,
+                             tc_err *err)
 {
     tiff_state *state = picture->state;
     const wu_picture_info *info = &picture->info;
@@ -542,14 +574,15 @@ static void put_tile(wu_picture *picture, void *page, const uint8_t *tile, uint3
         put_row(picture, page, (size_t)(y0 + y) * info->nx + x0, tile + y * row_bytes, nx, plane);
 }
 
-static tc_status read_tiles(wu_picture *picture, unsigned plane, void *page, uint8_t *tile, uint32_t tile_nx,
-                            uint32_t tile_ny, tc_err *err)
+static tc_status read_tiles(wu_picture *picture, unsigned plane, void *page, uint8_t *tile,
+                            uint32_t tile_nx, uint32_t tile_ny, tc_err *err)
 {
     tiff_state *state = picture->state;
     const wu_picture_info *info = &picture->info;
     for (uint64_t y = 0; y < info->ny; y += tile_ny) {
         for (uint64_t x = 0; x < info->nx; x += tile_nx) {
-            if (TIFFReadTile(state->tiff, tile, (uint32_t)x, (uint32_t)y, 0, (uint16_t)plane) < 0 || state->damaged)
+            if (TIFFReadTile(state->tiff, tile, (uint32_t)x, (uint32_t)y, 0, (uint16_t)plane) < 0 ||
+                state->damaged)
                 return fail_tiff(picture, err);
             put_tile(picture, page, tile, (uint32_t)x, (uint32_t)y, tile_nx, tile_ny, plane);
         }
@@ -557,13 +590,14 @@ static tc_status read_tiles(wu_picture *picture, unsigned plane, void *page, uin
     return TC_OK;
 }
 
-/* Whether a plane of a planar file is to be read: not where another channel is wanted. What is no channel is alpha. */
+/* Whether a plane of a planar file is to be read: not where another channel is wanted. What is no
+ * channel is alpha. */
 static bool is_wanted(const wu_picture *picture, unsigned plane)
 {
     const tiff_state *state = picture->state;
     const unsigned channels = picture->samples.channels;
-    return !state->layout.planar || state->layout.palette || picture->info.channels == channels || plane >= channels ||
-           plane == picture->want.channel - 1;
+    return !state->layout.planar || state->layout.palette || picture->info.channels == channels ||
+           plane >= channels || plane == picture->want.channel - 1;
 }
 
 /* Decodes the page the file stands at. What libtiff calls the size of a row
@@ -577,17 +611,21 @@ static tc_status read_page(wu_picture *picture, tc_err *err)
         TIFFGetField(state->tiff, TIFFTAG_TILEWIDTH, &tile_nx);
         TIFFGetField(state->tiff, TIFFTAG_TILELENGTH, &tile_ny);
         row_nx = tile_nx;
-        if ((tile_nx > picture->info.nx && tile_nx > MAX_TILE_SIDE) || (tile_ny > picture->info.ny && tile_ny > MAX_TILE_SIDE))
-            return tc_fail(err, TC_BAD_INPUT, "%s: damaged TIFF: a picture of %u x %u pixels in tiles of %u x %u", picture->path,
-                           picture->info.nx, picture->info.ny, tile_nx, tile_ny);
+        if ((tile_nx > picture->info.nx && tile_nx > MAX_TILE_SIDE) ||
+            (tile_ny > picture->info.ny && tile_ny > MAX_TILE_SIDE))
+            return tc_fail(err, TC_BAD_INPUT,
+                           "%s: damaged TIFF: a picture of %u x %u pixels in tiles of %u x %u",
+                           picture->path, picture->info.nx, picture->info.ny, tile_nx, tile_ny);
     }
     const uint64_t samples = state->layout.planar ? 1 : state->layout.samples;
     const uint64_t row_bytes = (row_nx * samples * state->layout.bits + 7) / 8;
-    const uint64_t has_row = tiled ? TIFFTileRowSize64(state->tiff) : TIFFScanlineSize64(state->tiff);
+    const uint64_t has_row =
+        tiled ? TIFFTileRowSize64(state->tiff) : TIFFScanlineSize64(state->tiff);
     const uint64_t has = tiled ? TIFFTileSize64(state->tiff) : has_row;
-    if (row_nx == 0 || tile_ny == 0 || has_row < row_bytes || has / tile_ny < has_row
-        || has > (uint64_t)MAX_BLOCK)
-        return tc_fail(err, TC_BAD_INPUT, "%s: damaged TIFF: odd size of rows or tiles", picture->path);
+    if (row_nx == 0 || tile_ny == 0 || has_row < row_bytes || has / tile_ny < has_row ||
+        has > (uint64_t)MAX_BLOCK)
+        return tc_fail(err, TC_BAD_INPUT, "%s: damaged TIFF: odd size of rows or tiles",
+                       picture->path);
 
     free(state->block);
     state->block = malloc((size_t)has);
@@ -597,7 +635,8 @@ static tc_status read_page(wu_picture *picture, tc_err *err)
     tc_status status = TC_OK;
     for (unsigned plane = 0; status == TC_OK && plane < planes; plane++)
         if (is_wanted(picture, plane))
-            status = tiled ? read_tiles(picture, plane, state->pixels, state->block, tile_nx, tile_ny, err)
+            status = tiled ? read_tiles(picture, plane, state->pixels, state->block, tile_nx,
+                                        tile_ny, err)
                            : read_strips(picture, plane, state->pixels, state->block, err);
     return status;
 }
@@ -605,7 +644,9 @@ static tc_status read_page(wu_picture *picture, tc_err *err)
 static tc_status go_to_page(wu_picture *picture, tc_err *err)
 {
     tiff_state *state = picture->state;
-    const tiff_layout seen = { .nx = picture->info.nx, .ny = picture->info.ny, .out = picture->samples };
+    const tiff_layout seen = { .nx = picture->info.nx,
+                               .ny = picture->info.ny,
+                               .out = picture->samples };
     tc_status status = TC_OK;
     for (; status == TC_OK && state->page < state->wanted; state->page++) {
         bool found = false;

@@ -7,7 +7,7 @@
 #include "workunits/format/job.h"
 #include "workunits/tools/picture_format.h"
 
-/* --- pages ---------------------------------------------------------------------------------- */
+/* --- pages ----------------------------------------------------------------------------------- */
 
 /* How many pages lie between one and the next along an axis: 'c', 't' or 'z'. */
 static uint64_t stride_of(const wu_picture_about *about, char axis)
@@ -21,16 +21,24 @@ static uint64_t stride_of(const wu_picture_about *about, char axis)
 static tc_status check_axes(const wu_picture *picture, tc_err *err)
 {
     const wu_picture_about *const about = &picture->about;
-    const uint64_t n = picture->n_pages, channels = about->channels, frames = about->frames, slices = about->slices;
-    const bool fits = channels <= n && frames <= n && slices <= n && channels * frames <= n && channels * frames * slices == n;
+    const uint64_t n = picture->n_pages, channels = about->channels, frames = about->frames,
+                   slices = about->slices;
+    const bool fits = channels <= n && frames <= n && slices <= n && channels * frames <= n &&
+                      channels * frames * slices == n;
     if (!fits && about->series > 1)
-        return tc_fail(err, TC_BAD_INPUT, "%s: holds %lu pictures (series of OME); save each to a file of its own", picture->path,
-                       about->series);
+        return tc_fail(err, TC_BAD_INPUT,
+                       "%s: holds %lu pictures (series of OME); save each to a file of its own",
+                       picture->path, about->series);
     if (!fits)
-        return tc_fail(err, TC_BAD_INPUT, "%s: says that it holds %lu channels of %lu times of %lu slices, but has %llu pages; save "
-                       "it anew, as one file", picture->path, about->channels, about->frames, about->slices, (unsigned long long)n);
+        return tc_fail(err, TC_BAD_INPUT,
+                       "%s: says that it holds %lu channels of %lu times of %lu slices, but has "
+                       "%llu pages; save "
+                       "it anew, as one file",
+                       picture->path, about->channels, about->frames, about->slices,
+                       (unsigned long long)n);
     if (about->irregular)
-        return tc_fail(err, TC_BAD_INPUT, "%s: lists its pages in an order of its own; save it anew", picture->path);
+        return tc_fail(err, TC_BAD_INPUT,
+                       "%s: lists its pages in an order of its own; save it anew", picture->path);
     return TC_OK;
 }
 
@@ -43,10 +51,12 @@ static tc_status choose_of_axes(wu_picture *picture, tc_err *err)
     if (status != TC_OK)
         return status;
     if (about->channels > 1 && want->channel == 0)
-        return tc_fail(err, TC_BAD_INPUT, "%s: holds %lu channels as pages; --channel N takes one of them", picture->path,
-                       about->channels);
+        return tc_fail(err, TC_BAD_INPUT,
+                       "%s: holds %lu channels as pages; --channel N takes one of them",
+                       picture->path, about->channels);
     if (about->channels > 1 && want->channel > about->channels)
-        return tc_fail(err, TC_BAD_INPUT, "%s: has %lu channels; %u is none of them", picture->path, about->channels, want->channel);
+        return tc_fail(err, TC_BAD_INPUT, "%s: has %lu channels; %u is none of them", picture->path,
+                       about->channels, want->channel);
     if (want->time > about->frames)
         return tc_fail(err, TC_BAD_INPUT, "%s: changed while it was being packed", picture->path);
     const bool times = want->time == 0 && about->slices <= 1;
@@ -66,14 +76,16 @@ static tc_status choose_pages(wu_picture *picture, tc_err *err)
     if (about->channels > 1 || about->frames > 1 || about->series > 1)
         status = choose_of_axes(picture, err);
     const uint64_t n = picture->n_pages;
-    if (status == TC_OK && (n > WU_MAX_SIDE || (uint64_t)picture->info.nx * picture->info.ny * n > WU_MAX_VOXELS))
-        return tc_fail(err, TC_BAD_INPUT, "%s: %llu pages of %u x %u pixels are too many for a work unit", picture->path,
-                       (unsigned long long)n, picture->info.nx, picture->info.ny);
+    if (status == TC_OK &&
+        (n > WU_MAX_SIDE || (uint64_t)picture->info.nx * picture->info.ny * n > WU_MAX_VOXELS))
+        return tc_fail(err, TC_BAD_INPUT,
+                       "%s: %llu pages of %u x %u pixels are too many for a work unit",
+                       picture->path, (unsigned long long)n, picture->info.nx, picture->info.ny);
     picture->info.nz = (uint32_t)n;
     return status;
 }
 
-/* --- samples -------------------------------------------------------------------------------- */
+/* --- samples --------------------------------------------------------------------------------- */
 
 static bool is_deep_colour(const wu_picture *picture)
 {
@@ -96,14 +108,15 @@ static tc_status choose_bits(wu_picture *picture, tc_err *err)
     case WU_KIND_LABELS:
         info->bits = whole && s->bits <= 32 ? s->bits : 32;
         if (is_deep_colour(picture))
-            return tc_fail(err, TC_BAD_INPUT, "%s: is RGB of %u bits; label pictures are grey, or RGB of 8 bits", picture->path, s->bits);
+            return tc_fail(err, TC_BAD_INPUT,
+                           "%s: is RGB of %u bits; label pictures are grey, or RGB of 8 bits",
+                           picture->path, s->bits);
         return TC_OK;
-    case WU_KIND_MASK:
-        info->bits = whole && s->bits <= 16 ? s->bits : 8;
-        return TC_OK;
+    case WU_KIND_MASK: info->bits = whole && s->bits <= 16 ? s->bits : 8; return TC_OK;
     default:
         info->bits = s->bits == 8 || (picture->want.scaled && info->channels == 3) ? 8 : 16;
-        return picture->want.scaled || fits(picture) ? TC_OK : wu_picture_refuse_unscaled(picture, err);
+        return picture->want.scaled || fits(picture) ? TC_OK
+                                                     : wu_picture_refuse_unscaled(picture, err);
     }
 }
 
@@ -117,15 +130,18 @@ tc_status wu_picture_settle(wu_picture *picture, tc_err *err)
     picture->info.channels = s->channels;
     if (channel > 0 && s->channels > 1 && !picture->info.chosen) {
         if (channel > s->channels)
-            return tc_fail(err, TC_BAD_INPUT, "%s: has %u channels; %u is none of them", picture->path, s->channels, channel);
+            return tc_fail(err, TC_BAD_INPUT, "%s: has %u channels; %u is none of them",
+                           picture->path, s->channels, channel);
         picture->info.channels = 1;
         picture->info.chosen = true;
     }
     if (picture->info.channels > 1 && !(s->rgb && s->channels == 3))
-        return tc_fail(err, TC_BAD_INPUT, "%s: has %u samples a pixel; --channel N takes one of them", picture->path, s->channels);
+        return tc_fail(err, TC_BAD_INPUT,
+                       "%s: has %u samples a pixel; --channel N takes one of them", picture->path,
+                       s->channels);
     if ((uint64_t)picture->info.nx * picture->info.ny * s->channels > 4 * WU_MAX_VOXELS)
-        return tc_fail(err, TC_BAD_INPUT, "%s: %u x %u pixels of %u samples are too many", picture->path, picture->info.nx,
-                       picture->info.ny, s->channels);
+        return tc_fail(err, TC_BAD_INPUT, "%s: %u x %u pixels of %u samples are too many",
+                       picture->path, picture->info.nx, picture->info.ny, s->channels);
     return choose_bits(picture, err);
 }
 
@@ -133,12 +149,14 @@ bool wu_picture_is_plain(const wu_picture *picture)
 {
     const wu_samples *const s = &picture->samples;
     return s->type == WU_SAMPLE_UNSIGNED && s->slope == 0 && s->bits == picture->info.bits &&
-           s->channels == picture->info.channels && !(picture->want.scaled && picture->want.kind == WU_KIND_IMAGE);
+           s->channels == picture->info.channels &&
+           !(picture->want.scaled && picture->want.kind == WU_KIND_IMAGE);
 }
 
 size_t wu_picture_raw_bytes(const wu_picture *picture)
 {
-    return (size_t)picture->info.nx * picture->info.ny * picture->samples.channels * (picture->samples.bits / 8);
+    return (size_t)picture->info.nx * picture->info.ny * picture->samples.channels *
+           (picture->samples.bits / 8);
 }
 
 /* Number i of the samples as it lies in memory. */
@@ -146,9 +164,16 @@ static double sample_at(const wu_samples *s, const void *raw, size_t i)
 {
     const uint8_t *const at = (const uint8_t *)raw + i * (s->bits / 8);
     union {
-        uint8_t u8; uint16_t u16; uint32_t u32; uint64_t u64;
-        int8_t i8; int16_t i16; int32_t i32; int64_t i64;
-        float f32; double f64;
+        uint8_t u8;
+        uint16_t u16;
+        uint32_t u32;
+        uint64_t u64;
+        int8_t i8;
+        int16_t i16;
+        int32_t i32;
+        int64_t i64;
+        float f32;
+        double f64;
     } v;
     memcpy(&v, at, s->bits / 8);
     if (s->type == WU_SAMPLE_FLOAT)
@@ -168,7 +193,8 @@ static size_t wanted_samples(const wu_picture *picture)
 static double value_at(const wu_picture *picture, const void *raw, size_t i)
 {
     const wu_samples *const s = &picture->samples;
-    const unsigned keep = picture->info.channels, from = keep < s->channels ? picture->want.channel - 1 : 0;
+    const unsigned keep = picture->info.channels,
+                   from = keep < s->channels ? picture->want.channel - 1 : 0;
     const double sample = sample_at(s, raw, i / keep * s->channels + i % keep + from);
     return s->slope != 0 ? s->slope * sample + s->offset : sample;
 }
@@ -181,7 +207,8 @@ static uint32_t wanted(wu_picture *picture, double value)
     if (want->kind == WU_KIND_MASK)
         return value < 0 || value > 0 ? 255 : 0;
     if (want->kind == WU_KIND_LABELS)
-        return value >= 0 && value <= WU_MAX_LABEL && value == floor(value) ? (uint32_t)value : UINT32_MAX;
+        return value >= 0 && value <= WU_MAX_LABEL && value == floor(value) ? (uint32_t)value
+                                                                            : UINT32_MAX;
     if (isnan(value)) {
         picture->not_numbers = true;
         return 0;
@@ -207,8 +234,11 @@ static tc_status refuse_negative(const wu_picture *picture, const void *raw, tc_
 {
     double lo = DBL_MAX, hi = -DBL_MAX;
     widen(picture, raw, &lo, &hi);
-    return tc_fail(err, TC_BAD_INPUT, "%s: has values from %g to %g%s, and a work unit none below 0; --scale LO,HI says which values "
-                   "become black and white", picture->path, lo, hi, picture->info.nz > 1 ? " in a slice" : "");
+    return tc_fail(err, TC_BAD_INPUT,
+                   "%s: has values from %g to %g%s, and a work unit none below 0; --scale LO,HI "
+                   "says which values "
+                   "become black and white",
+                   picture->path, lo, hi, picture->info.nz > 1 ? " in a slice" : "");
 }
 
 tc_status wu_picture_convert(wu_picture *picture, const void *raw, void *pixels, tc_err *err)
@@ -230,13 +260,16 @@ tc_status wu_picture_convert(wu_picture *picture, const void *raw, void *pixels,
     return TC_OK;
 }
 
-/* --- the error that helps ---------------------------------------------------------------------- */
+/* --- the error that helps -------------------------------------------------------------------- */
 
 /* "floating-point samples" */
 static const char *say_samples(const wu_samples *s)
 {
-    return s->slope != 0 ? "samples with a slope" : s->type == WU_SAMPLE_FLOAT ? "floating-point samples"
-         : s->bits <= 16 ? "RGB of 16 bits" : s->bits == 32 ? "samples of 32 bits" : "samples of 64 bits";
+    return s->slope != 0                ? "samples with a slope"
+           : s->type == WU_SAMPLE_FLOAT ? "floating-point samples"
+           : s->bits <= 16              ? "RGB of 16 bits"
+           : s->bits == 32              ? "samples of 32 bits"
+                                        : "samples of 64 bits";
 }
 
 tc_status wu_picture_refuse_unscaled(wu_picture *picture, tc_err *err)
@@ -246,7 +279,8 @@ tc_status wu_picture_refuse_unscaled(wu_picture *picture, tc_err *err)
     void *const raw = malloc(wu_picture_raw_bytes(picture));
     tc_status status = raw == NULL ? tc_no_memory(err, picture->path) : TC_OK;
     for (uint32_t z = 0; status == TC_OK && z < picture->info.nz; z++) {
-        status = picture->decoder->next(picture, picture->first_page + z * picture->page_step, raw, err);
+        status =
+            picture->decoder->next(picture, picture->first_page + z * picture->page_step, raw, err);
         if (status == TC_OK)
             widen(picture, raw, &lo, &hi);
         picture->pages_read++;
@@ -255,7 +289,11 @@ tc_status wu_picture_refuse_unscaled(wu_picture *picture, tc_err *err)
     if (status != TC_OK)
         return status;
     if (lo > hi)
-        return tc_fail(err, TC_BAD_INPUT, "%s: has no sample that is a finite number", picture->path);
-    return tc_fail(err, TC_BAD_INPUT, "%s: has %s, from %g to %g; --scale LO,HI says which values become black and white%s",
-                   picture->path, say_samples(s), lo, hi, is_deep_colour(picture) ? ", --channel N takes one channel as it is" : "");
+        return tc_fail(err, TC_BAD_INPUT, "%s: has no sample that is a finite number",
+                       picture->path);
+    return tc_fail(
+        err, TC_BAD_INPUT,
+        "%s: has %s, from %g to %g; --scale LO,HI says which values become black and white%s",
+        picture->path, say_samples(s), lo, hi,
+        is_deep_colour(picture) ? ", --channel N takes one channel as it is" : "");
 }

@@ -33,12 +33,10 @@ typedef struct report_options {
 
 static tc_status parse_options(int argc, char **argv, report_options *o, tc_err *err)
 {
-    const tc_option options[] = {
-        { "output", 'o', TC_TEXT, .to = &o->output },
-        { "images", 0, TC_TEXT, .to = &o->images },
-        { "items", 0, TC_COUNT, .to = &o->items, .most = 10000 },
-        { .name = NULL }
-    };
+    const tc_option options[] = { { "output", 'o', TC_TEXT, .to = &o->output },
+                                  { "images", 0, TC_TEXT, .to = &o->images },
+                                  { "items", 0, TC_COUNT, .to = &o->items, .most = 10000 },
+                                  { .name = NULL } };
     int n_files;
     const tc_status status = tc_read_options(argc, argv, options, &n_files, err);
     if (status != TC_OK)
@@ -51,7 +49,7 @@ static tc_status parse_options(int argc, char **argv, report_options *o, tc_err 
     return TC_OK;
 }
 
-/* --- the parts of a page -------------------------------------------------------------------- */
+/* --- the parts of a page --------------------------------------------------------------------- */
 
 static const char *text_of(const wu_report *r, const char *key)
 {
@@ -61,12 +59,17 @@ static const char *text_of(const wu_report *r, const char *key)
 
 static void put_switches(wu_page *page)
 {
-    static const char *const layers[][2] = { { "outlines", "outlines" }, { "points", "points" }, { "numbers", "numbers" },
-                                             { "scale", "scale bars" }, { "own", "pictures" } };
+    static const char *const layers[][2] = { { "outlines", "outlines" },
+                                             { "points", "points" },
+                                             { "numbers", "numbers" },
+                                             { "scale", "scale bars" },
+                                             { "own", "pictures" } };
     wu_page_put(page, "<nav class=switches>");
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
-        wu_page_put(page, "<label><input type=checkbox checked data-layer=%s> %s</label> ", layers[i][0], layers[i][1]);
-    wu_page_put(page, "<label>brighter <input type=range data-brightness min=0 max=4 step=0.25 value=0></label></nav>\n");
+        wu_page_put(page, "<label><input type=checkbox checked data-layer=%s> %s</label> ",
+                    layers[i][0], layers[i][1]);
+    wu_page_put(page, "<label>brighter <input type=range data-brightness min=0 max=4 step=0.25 "
+                      "value=0></label></nav>\n");
 }
 
 /* What lies over the pictures. */
@@ -74,10 +77,13 @@ static void put_legend(const wu_report *r)
 {
     bool over = false;
     for (size_t i = 0; i < r->file->n_declared; i++)
-        over = over || r->file->declared[i].role == WU_LABELS || r->file->declared[i].role == WU_MASK || r->file->declared[i].role == WU_PLACE;
+        over = over || r->file->declared[i].role == WU_LABELS ||
+               r->file->declared[i].role == WU_MASK || r->file->declared[i].role == WU_PLACE;
     if (over)
-        wu_page_put(r->page, "<p class=note>Over each picture lies what was found: outlines, whose colours only tell neighbours apart, or "
-                             "points. Numbers are those of the tables. A click on an outline or point shows its row, and the reverse.</p>\n");
+        wu_page_put(r->page, "<p class=note>Over each picture lies what was found: outlines, whose "
+                             "colours only tell neighbours apart, or "
+                             "points. Numbers are those of the tables. A click on an outline or "
+                             "point shows its row, and the reverse.</p>\n");
 }
 
 /* How many there are of what was found. */
@@ -90,7 +96,8 @@ static void put_headline(const wu_report *r)
             wu_page_text(r->page, r->tables->tables[i].name);
             wu_page_put(r->page, "</span>");
         }
-    wu_page_put(r->page, "<span><strong>%zu</strong> item%s</span></p>\n", r->file->n_items, r->file->n_items == 1 ? "" : "s");
+    wu_page_put(r->page, "<span><strong>%zu</strong> item%s</span></p>\n", r->file->n_items,
+                r->file->n_items == 1 ? "" : "s");
 }
 
 static void put_note(const wu_report *r, size_t item)
@@ -105,7 +112,9 @@ static void put_note(const wu_report *r, size_t item)
 /* Which of several items have notes: the first few, and how many more. */
 static void put_notes(const wu_report *r)
 {
-    enum { MOST = 10 };
+    enum {
+        MOST = 10
+    };
     size_t n = 0;
     for (size_t i = 0; r->file->n_items > 1 && i < r->file->n_items; i++) {
         if (r->notes[i] == NULL || n++ >= MOST)
@@ -139,10 +148,11 @@ static void put_item_head(wu_report *r, size_t item)
     if (head != NULL)
         wu_page_put(page, " of %u bits%s", head->bits, head->channels == 3 ? ", colour" : "");
     if (head != NULL && head->has_spacing)
-        wu_page_put(page, ", %.6g &#215; %.6g &#215; %.6g &#181;m (z, y, x)", head->spacing[0], head->spacing[1],
-                    head->spacing[2]);
+        wu_page_put(page, ", %.6g &#215; %.6g &#215; %.6g &#181;m (z, y, x)", head->spacing[0],
+                    head->spacing[1], head->spacing[2]);
     if (head != NULL && head->has_pixel)
-        wu_page_put(page, ", a pixel of %.6g &#215; %.6g &#181;m (y, x)", head->pixel[0], head->pixel[1]);
+        wu_page_put(page, ", a pixel of %.6g &#215; %.6g &#181;m (y, x)", head->pixel[0],
+                    head->pixel[1]);
     wu_page_put(page, "</p>\n");
 }
 
@@ -154,8 +164,8 @@ static tc_status put_items(wu_report *r, tc_err *err)
     put_switches(page);
     put_legend(r);
     if (r->n_items < r->file->n_items)
-        wu_page_put(page, "<p class=note>The first %zu of %zu items; --items N shows more.</p>\n", r->n_items,
-                    r->file->n_items);
+        wu_page_put(page, "<p class=note>The first %zu of %zu items; --items N shows more.</p>\n",
+                    r->n_items, r->file->n_items);
     for (size_t i = 0; status == TC_OK && i < r->n_items; i++) {
         put_item_head(r, i);
         put_note(r, i);
@@ -166,7 +176,8 @@ static tc_status put_items(wu_report *r, tc_err *err)
 }
 
 /* A row for each parameter that was run, those within an object too. where: "init.", or "". */
-static tc_status put_rows(wu_page *page, const an_param *table, const json_t *values, const char *where, tc_err *err)
+static tc_status put_rows(wu_page *page, const an_param *table, const json_t *values,
+                          const char *where, tc_err *err)
 {
     tc_status status = TC_OK;
     for (const an_param *p = table; p->key != NULL && status == TC_OK; p++) {
@@ -179,13 +190,15 @@ static tc_status put_rows(wu_page *page, const an_param *table, const json_t *va
             status = put_rows(page, p->keys, value, within, err);
             continue;
         }
-        char *const text = json_is_string(value) ? strdup(json_string_value(value))
-                         : json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(6));
+        char *const text = json_is_string(value)
+                               ? strdup(json_string_value(value))
+                               : json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(6));
         if (text == NULL)
             return tc_no_memory(err, page->path);
         wu_page_put(page, "<tr><td>%s%s</td><td>", where, p->key);
         wu_page_text(page, text);
-        wu_page_put(page, "</td><td>%s</td><td class=help>", p->unit != NULL && !json_is_null(value) ? p->unit : "");
+        wu_page_put(page, "</td><td>%s</td><td class=help>",
+                    p->unit != NULL && !json_is_null(value) ? p->unit : "");
         wu_page_text(page, p->help);
         wu_page_put(page, "</td></tr>\n");
         free(text);
@@ -203,12 +216,16 @@ static tc_status put_parameters(wu_report *r, const an_analysis *analysis, tc_er
     tc_status status = TC_OK;
     wu_page_put(page, "<section>\n<h2>Parameters as run</h2>\n");
     if (analysis != NULL) {
-        wu_page_put(page, "<div class=scroll><table class=parameters><thead><tr><th>parameter</th><th>value</th><th>unit</th>"
-                          "<th>what it is</th></tr></thead><tbody>\n");
+        wu_page_put(page,
+                    "<div class=scroll><table "
+                    "class=parameters><thead><tr><th>parameter</th><th>value</th><th>unit</th>"
+                    "<th>what it is</th></tr></thead><tbody>\n");
         status = put_rows(page, analysis->parameters, parameters, "", err);
         wu_page_put(page, "</tbody></table></div>\n");
     }
-    wu_page_put(page, "<details><summary>As a file, which gives the same again: texcell-wu pack --analysis ");
+    wu_page_put(
+        page,
+        "<details><summary>As a file, which gives the same again: texcell-wu pack --analysis ");
     wu_page_text(page, text_of(r, "analysis"));
     wu_page_put(page, " --params FILE.json</summary>\n<pre>");
     wu_page_text(page, text);
@@ -219,7 +236,8 @@ static tc_status put_parameters(wu_report *r, const an_analysis *analysis, tc_er
     }
     wu_page_put(page, "texcell %s, ", VERSION);
     wu_page_text(page, text_of(r, "analysis"));
-    wu_page_put(page, ". The same pictures and parameters give the same numbers, to the last bit, on every computer.</p>\n"
+    wu_page_put(page, ". The same pictures and parameters give the same numbers, to the last bit, "
+                      "on every computer.</p>\n"
                       "</section>\n");
     free(text);
     return status;
@@ -262,7 +280,7 @@ static tc_status put_page(wu_report *r, tc_err *err)
     return status;
 }
 
-/* --- all of it -------------------------------------------------------------------------------- */
+/* --- all of it ------------------------------------------------------------------------------- */
 
 static tc_status load_points(wu_report *r, tc_err *err)
 {
@@ -276,7 +294,8 @@ static tc_status load_points(wu_report *r, tc_err *err)
 }
 
 /* Opens a result, and its work unit unless that is NULL. close_report also after a failure. */
-static tc_status open_report(wu_report *r, const char *result, const char *images, uint64_t items, tc_err *err)
+static tc_status open_report(wu_report *r, const char *result, const char *images, uint64_t items,
+                             tc_err *err)
 {
     wu_result_file *const file = calloc(1, sizeof *file);
     wu_tables *const tables = calloc(1, sizeof *tables);
@@ -310,8 +329,8 @@ static void close_report(wu_report *r)
     free(r->file);
 }
 
-tc_status wu_report_write(const char *result, const char *images, const char *output, uint64_t items,
-                          const an_suggestion *suggestion, tc_err *err)
+tc_status wu_report_write(const char *result, const char *images, const char *output,
+                          uint64_t items, const an_suggestion *suggestion, tc_err *err)
 {
     wu_report r;
     wu_page page;
@@ -331,7 +350,8 @@ tc_status wu_report_write(const char *result, const char *images, const char *ou
 /* --- several of them ------------------------------------------------------------------------- */
 
 /* The rows of all variants of the tables that have one for each item. */
-static tc_status put_sweep_tables(const wu_variant *variants, wu_report *reports, size_t n, tc_err *err)
+static tc_status put_sweep_tables(const wu_variant *variants, wu_report *reports, size_t n,
+                                  tc_err *err)
 {
     const wu_tables *const tables = reports[0].tables;
     wu_page *const page = reports[0].page;
@@ -343,7 +363,8 @@ static tc_status put_sweep_tables(const wu_variant *variants, wu_report *reports
         wu_report_head(&reports[0], &tables->tables[t], true);
         wu_page_put(page, "<tbody>\n");
         for (size_t k = 0; status == TC_OK && k < n; k++)
-            status = wu_report_rows(&reports[k], &reports[k].tables->tables[t], variants[k].name, err);
+            status =
+                wu_report_rows(&reports[k], &reports[k].tables->tables[t], variants[k].name, err);
         wu_page_put(page, "</tbody></table></div>\n</section>\n");
     }
     return status;
@@ -354,7 +375,9 @@ static tc_status put_sweep(const wu_variant *variants, wu_report *reports, size_
     wu_page *const page = reports[0].page;
     wu_page_put(page, "<header><h1>");
     wu_page_text(page, text_of(&reports[0], "analysis"));
-    wu_page_put(page, "</h1>\n<p>%zu variants of its parameters, on the same pictures</p></header>\n<main>\n", n);
+    wu_page_put(
+        page,
+        "</h1>\n<p>%zu variants of its parameters, on the same pictures</p></header>\n<main>\n", n);
     tc_status status = put_sweep_tables(variants, reports, n, err);
     wu_page_put(page, "<h2>Pictures</h2>\n");
     put_switches(page);
@@ -371,8 +394,10 @@ static tc_status put_sweep(const wu_variant *variants, wu_report *reports, size_
         }
         wu_page_put(page, "</div>\n</section>\n");
     }
-    wu_page_put(page, "<section>\n<h2>The same again</h2>\n<p class=note>Each variant's work unit and result lie in a folder of "
-                      "their own beside this page. To go on with one, give texcell-wu analyse its --param.</p>\n<pre>");
+    wu_page_put(page, "<section>\n<h2>The same again</h2>\n<p class=note>Each variant's work unit "
+                      "and result lie in a folder of "
+                      "their own beside this page. To go on with one, give texcell-wu analyse its "
+                      "--param.</p>\n<pre>");
     for (size_t k = 0; k < n; k++) {
         wu_page_text(page, variants[k].unit);
         wu_page_put(page, "\n");
@@ -387,7 +412,8 @@ tc_status wu_report_sweep(const wu_variant *variants, size_t n, const char *outp
     wu_page page = { .file = NULL };
     tc_status status = reports == NULL ? tc_no_memory(err, output) : TC_OK;
     for (size_t k = 0; status == TC_OK && k < n; k++) {
-        status = open_report(&reports[k], variants[k].result, variants[k].unit, WU_REPORT_ITEMS, err);
+        status =
+            open_report(&reports[k], variants[k].result, variants[k].unit, WU_REPORT_ITEMS, err);
         reports[k].page = &page;
         reports[k].n_variants = n;
     }

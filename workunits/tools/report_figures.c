@@ -10,34 +10,35 @@
 #include "workunits/tools/report.h"
 
 enum {
-    MAX_PANELS = 9,            /* slices of a stack */
-    LEAST_SIDE = 160, MOST_SIDE = 1200,    /* pixels of a picture on the page */
-    MAX_NUMBERS = 400,         /* of regions in a figure; where there are more nobody reads them */
-    COLOURS = 6,               /* of outlines: classes of page.css */
-    COLOUR_STOPS = 9           /* of a colour bar */
+    MAX_PANELS = 9, /* slices of a stack */
+    LEAST_SIDE = 160,
+    MOST_SIDE = 1200,  /* pixels of a picture on the page */
+    MAX_NUMBERS = 400, /* of regions in a figure; where there are more nobody reads them */
+    COLOURS = 6,       /* of outlines: classes of page.css */
+    COLOUR_STOPS = 9   /* of a colour bar */
 };
 
 /* A figure: a slice, or what is largest along z (a projection). */
 typedef struct panel {
     uint32_t z;
     bool projected;
-    uint16_t *samples;         /* [sy][sx][channels] of the shrunken picture, owned; NULL: there is none */
+    uint16_t *samples; /* [sy][sx][channels] of the shrunken picture, owned; NULL: there is none */
 } panel;
 
 /* An item, shrunken: pixel (x, y) of the page is `step` x `step` of its own. */
 typedef struct shown {
     wu_report *r;
     size_t item;
-    const wu_item *head;       /* in the work unit, or NULL */
+    const wu_item *head; /* in the work unit, or NULL */
     uint32_t nx, ny, nz, step, sx, sy;
     unsigned channels;
-    unsigned lo, hi;           /* what becomes black and white */
-    uint8_t *bytes;            /* [sy][sx][3]: room for a picture that is written */
+    unsigned lo, hi; /* what becomes black and white */
+    uint8_t *bytes;  /* [sy][sx][3]: room for a picture that is written */
     size_t n_panels;
     panel panels[MAX_PANELS + 1];
 } shown;
 
-/* --- what there is to show ----------------------------------------------------------------- */
+/* --- what there is to show ------------------------------------------------------------------- */
 
 static bool has_points(const wu_report *r)
 {
@@ -54,13 +55,15 @@ static void choose_panels(shown *s)
     if (s->nz > 1 && has_points(s->r))
         s->panels[s->n_panels++].projected = true;
     for (uint32_t i = 0; i < n; i++)
-        s->panels[s->n_panels++].z = n == s->nz ? i : (uint32_t)((2 * (uint64_t)i + 1) * s->nz / (2 * (uint64_t)n));
+        s->panels[s->n_panels++].z =
+            n == s->nz ? i : (uint32_t)((2 * (uint64_t)i + 1) * s->nz / (2 * (uint64_t)n));
 }
 
 /* As large as all pictures together leave room for. */
 static void choose_step(shown *s)
 {
-    const double room = (double)WU_REPORT_BYTES / (double)(s->r->n_items * s->r->n_variants * s->n_panels * s->channels);
+    const double room = (double)WU_REPORT_BYTES /
+                        (double)(s->r->n_items * s->r->n_variants * s->n_panels * s->channels);
     const double side = fmin(fmax(sqrt(room), LEAST_SIDE), MOST_SIDE);
     const uint32_t longer = s->nx > s->ny ? s->nx : s->ny;
     s->step = (uint32_t)ceil(longer / side);
@@ -72,7 +75,11 @@ static void choose_step(shown *s)
 static tc_status begin(wu_report *r, size_t item, shown *s, tc_err *err)
 {
     const wu_array_info *const info = wu_first_picture(r->file, item);
-    *s = (shown){ .r = r, .item = item, .head = r->images != NULL ? &r->images->items[item] : NULL, .channels = 1, .hi = 255 };
+    *s = (shown){ .r = r,
+                  .item = item,
+                  .head = r->images != NULL ? &r->images->items[item] : NULL,
+                  .channels = 1,
+                  .hi = 255 };
     if (s->head != NULL) {
         s->nx = s->head->nx;
         s->ny = s->head->ny;
@@ -100,8 +107,10 @@ static tc_status load_declared(const shown *s, const wu_declared *d, void **data
     if (status != TC_OK)
         return status;
     const wu_array_info *const info = wu_npz_info(file->npz, index);
-    if (info->shape[info->ndim - 1] != s->nx || info->shape[info->ndim - 2] != s->ny || (info->ndim == 3 ? info->shape[0] : 1) != s->nz)
-        return tc_fail(err, TC_BAD_INPUT, "%s: %s: has another size than the item", file->path, info->name);
+    if (info->shape[info->ndim - 1] != s->nx || info->shape[info->ndim - 2] != s->ny ||
+        (info->ndim == 3 ? info->shape[0] : 1) != s->nz)
+        return tc_fail(err, TC_BAD_INPUT, "%s: %s: has another size than the item", file->path,
+                       info->name);
     return wu_npz_load(file->npz, index, data, err);
 }
 
@@ -115,11 +124,12 @@ static void end(shown *s)
 /* The voxel that stands for a pixel of the page where values cannot be averaged: the middle one. */
 static size_t voxel_of(const shown *s, size_t at, uint32_t z)
 {
-    const uint32_t x = (uint32_t)(at % s->sx) * s->step + s->step / 2, y = (uint32_t)(at / s->sx) * s->step + s->step / 2;
+    const uint32_t x = (uint32_t)(at % s->sx) * s->step + s->step / 2,
+                   y = (uint32_t)(at / s->sx) * s->step + s->step / 2;
     return ((size_t)z * s->ny + (y < s->ny ? y : s->ny - 1)) * s->nx + (x < s->nx ? x : s->nx - 1);
 }
 
-/* --- the item's own picture --------------------------------------------------------------- */
+/* --- the item's own picture ------------------------------------------------------------------ */
 
 static unsigned sample_at(const shown *s, const void *samples, size_t at)
 {
@@ -134,7 +144,8 @@ static tc_status shrink(const shown *s, const void *samples, panel *p, tc_err *e
     if (p->samples == NULL)
         return tc_no_memory(err, s->r->page->path);
     for (size_t i = 0; i < (size_t)s->sx * s->sy * c; i++) {
-        const uint32_t x0 = (uint32_t)(i / c % s->sx) * s->step, y0 = (uint32_t)(i / c / s->sx) * s->step;
+        const uint32_t x0 = (uint32_t)(i / c % s->sx) * s->step,
+                       y0 = (uint32_t)(i / c / s->sx) * s->step;
         uint64_t sum = 0, n = 0;
         for (uint32_t y = y0; y < y0 + s->step && y < s->ny; y++)
             for (uint32_t x = x0; x < x0 + s->step && x < s->nx; x++, n++)
@@ -174,8 +185,8 @@ static tc_status load_panels(shown *s, tc_err *err)
     return status;
 }
 
-/* Greys of 16 bits are shown from the least to what one in 200 is above, and so are those of 8 bits in a picture that is
- * dark; it is told. */
+/* Greys of 16 bits are shown from the least to what one in 200 is above, and so are those of 8 bits
+ * in a picture that is dark; it is told. */
 static tc_status choose_greys(shown *s, tc_err *err)
 {
     const size_t n = (size_t)s->sx * s->sy * s->channels;
@@ -195,13 +206,15 @@ static tc_status choose_greys(shown *s, tc_err *err)
         return TC_OK;
     s->lo = lo;
     s->hi = hi;
-    wu_page_put(s->r->page, "<p class=note>Greys are shown from %u (black) to %u (white).</p>\n", lo, hi);
+    wu_page_put(s->r->page, "<p class=note>Greys are shown from %u (black) to %u (white).</p>\n",
+                lo, hi);
     return TC_OK;
 }
 
 static uint8_t byte_of(const shown *s, unsigned sample)
 {
-    const unsigned above = sample < s->lo ? 0 : (sample - s->lo) * 255 / (s->hi > s->lo ? s->hi - s->lo : 1);
+    const unsigned above =
+        sample < s->lo ? 0 : (sample - s->lo) * 255 / (s->hi > s->lo ? s->hi - s->lo : 1);
     return (uint8_t)(above < 255 ? above : 255);
 }
 
@@ -220,8 +233,10 @@ static uint8_t grey_of(const shown *s, const panel *p, size_t at)
 static tc_status put_image(shown *s, const char *layer, unsigned channels, tc_err *err)
 {
     wu_page *const page = s->r->page;
-    wu_page_put(page, "<image class=%s width=\"%u\" height=\"%u\" href=\"", layer, s->sx * s->step, s->sy * s->step);
-    const tc_status status = wu_page_picture(page, page->path, s->sx, s->sy, channels, s->bytes, err);
+    wu_page_put(page, "<image class=%s width=\"%u\" height=\"%u\" href=\"", layer, s->sx * s->step,
+                s->sy * s->step);
+    const tc_status status =
+        wu_page_picture(page, page->path, s->sx, s->sy, channels, s->bytes, err);
     wu_page_put(page, "\"/>");
     return status;
 }
@@ -233,12 +248,12 @@ static tc_status put_picture(shown *s, const panel *p, tc_err *err)
     return p->samples != NULL ? put_image(s, "own", s->channels, err) : TC_OK;
 }
 
-/* --- outlines ------------------------------------------------------------------------------- */
+/* --- outlines -------------------------------------------------------------------------------- */
 
 /* An outline on its way to the page. */
 typedef struct pen {
     const shown *s;
-    int64_t x, y;              /* where it is, in the item's pixels; x < 0: nowhere yet */
+    int64_t x, y; /* where it is, in the item's pixels; x < 0: nowhere yet */
 } pen;
 
 /* In the item's pixels. */
@@ -273,8 +288,13 @@ static void put_outline(const shown *s, const wu_label_grid *g, size_t at)
 /* Each region's number in its middle. */
 static tc_status put_numbers(const shown *s, const wu_label_grid *g, tc_err *err)
 {
-    enum { ROOM = 4 * MAX_NUMBERS };       /* an open hash table of them */
-    struct { uint32_t label; uint64_t x, y, n; } *const found = calloc(ROOM, sizeof *found);
+    enum {
+        ROOM = 4 * MAX_NUMBERS
+    }; /* an open hash table of them */
+    struct {
+        uint32_t label;
+        uint64_t x, y, n;
+    } *const found = calloc(ROOM, sizeof *found);
     size_t different = 0;
     if (found == NULL)
         return tc_no_memory(err, s->r->page->path);
@@ -293,8 +313,8 @@ static tc_status put_numbers(const shown *s, const wu_label_grid *g, tc_err *err
     for (size_t i = 0; i < ROOM && different <= MAX_NUMBERS; i++)
         if (found[i].n > 0)
             wu_page_put(s->r->page, "<text x=\"%" PRIu64 "\" y=\"%" PRIu64 "\">%" PRIu32 "</text>",
-                        found[i].x * s->step / found[i].n + s->step / 2, found[i].y * s->step / found[i].n + s->step / 2,
-                        found[i].label);
+                        found[i].x * s->step / found[i].n + s->step / 2,
+                        found[i].y * s->step / found[i].n + s->step / 2, found[i].label);
     wu_page_put(s->r->page, "</g>");
     free(found);
     return TC_OK;
@@ -310,9 +330,9 @@ static size_t table_named(const wu_report *r, const char *name)
 
 /* A picture that outlines come from. */
 typedef struct layer {
-    bool labels;               /* data are uint32, and their numbers rows of the table; else uint8: a mask */
+    bool labels; /* data are uint32, and their numbers rows of the table; else uint8: a mask */
     size_t table;
-    void *data;                /* of all slices; owned */
+    void *data; /* of all slices; owned */
 } layer;
 
 /* The outlines of a panel's regions, or of its mask, as many as there is room for. */
@@ -323,14 +343,18 @@ static tc_status put_outlines(shown *s, const layer *l, uint32_t z, tc_err *err)
     uint32_t *const label = malloc(n * sizeof *label);
     const wu_label_grid g = { s->sx, s->sy, label, calloc(n, sizeof *g.seen) };
     tc_status status = label == NULL || g.seen == NULL ? tc_no_memory(err, page->path) : TC_OK;
-    const long start = ftell(page->file), room = (long)(WU_REPORT_BYTES / 2 / (s->r->n_items * s->r->n_variants * s->n_panels));
+    const long start = ftell(page->file),
+               room =
+                   (long)(WU_REPORT_BYTES / 2 / (s->r->n_items * s->r->n_variants * s->n_panels));
     size_t i = 0;
     for (size_t k = 0; status == TC_OK && k < n; k++) {
         const size_t at = voxel_of(s, k, z);
-        label[k] = l->labels ? ((const uint32_t *)l->data)[at] : ((const uint8_t *)l->data)[at] != 0;
+        label[k] =
+            l->labels ? ((const uint32_t *)l->data)[at] : ((const uint8_t *)l->data)[at] != 0;
     }
     if (status == TC_OK) {
-        wu_page_put(page, "<g class=\"outlines %s\" data-t=%zu>", l->labels ? "many" : "one", l->table);
+        wu_page_put(page, "<g class=\"outlines %s\" data-t=%zu>", l->labels ? "many" : "one",
+                    l->table);
         for (; i < n && ftell(page->file) - start < room; i++)
             if (wu_outline_begins(&g, (int64_t)(i % s->sx), (int64_t)(i / s->sx)))
                 put_outline(s, &g, i);
@@ -339,14 +363,14 @@ static tc_status put_outlines(shown *s, const layer *l, uint32_t z, tc_err *err)
     if (status == TC_OK && l->labels)
         status = put_numbers(s, &g, err);
     if (status == TC_OK && i < n)
-        wu_page_put(page, "<text class=cut x=\"%u\" y=\"%u\">no room for the outlines below</text>", s->nx / 50,
-                    (unsigned)(i / s->sx) * s->step);
+        wu_page_put(page, "<text class=cut x=\"%u\" y=\"%u\">no room for the outlines below</text>",
+                    s->nx / 50, (unsigned)(i / s->sx) * s->step);
     free(label);
     free(g.seen);
     return status;
 }
 
-/* --- points, scale -------------------------------------------------------------------------- */
+/* --- points, scale --------------------------------------------------------------------------- */
 
 /* Points of the item; in a slice those that are nearest to it. */
 static void put_points(const shown *s, const panel *p)
@@ -360,10 +384,12 @@ static void put_points(const shown *s, const panel *p)
         for (uint64_t i = 0; i < points->n; i++) {
             const double *const at = points->at + i * points->dims;
             const double y = at[points->dims - 2], x = at[points->dims - 1];
-            if (points->item[i] != (int64_t)s->item || !(y >= -1 && y <= s->ny && x >= -1 && x <= s->nx) ||
+            if (points->item[i] != (int64_t)s->item ||
+                !(y >= -1 && y <= s->ny && x >= -1 && x <= s->nx) ||
                 (!p->projected && points->dims == 3 && !(fabs(at[0] - p->z) <= 0.5)))
                 continue;
-            wu_page_put(s->r->page, "<path data-k=%" PRIu64 " d=\"M%.1f %.1fh0\"/>", i + 1, x + 0.5, y + 0.5);
+            wu_page_put(s->r->page, "<path data-k=%" PRIu64 " d=\"M%.1f %.1fh0\"/>", i + 1, x + 0.5,
+                        y + 0.5);
         }
         wu_page_put(s->r->page, "</g>");
     }
@@ -374,21 +400,24 @@ static void put_scale(const shown *s)
 {
     if (s->head == NULL || (!s->head->has_spacing && !s->head->has_pixel))
         return;
-    const double um = s->head->has_pixel ? s->head->pixel[1] : s->head->spacing[2], most = um * s->nx / 4, ten = pow(10, floor(log10(most)));
+    const double um = s->head->has_pixel ? s->head->pixel[1] : s->head->spacing[2],
+                 most = um * s->nx / 4, ten = pow(10, floor(log10(most)));
     const double length = most >= 5 * ten ? 5 * ten : most >= 2 * ten ? 2 * ten : ten;
     const double left = s->nx * 0.03, top = s->ny * 0.95;
-    wu_page_put(s->r->page, "<g class=scale><rect x=\"%.1f\" y=\"%.1f\" width=\"%.2f\" height=\"%.1f\"/>"
-                             "<text x=\"%.1f\" y=\"%.1f\">%g &#181;m</text></g>",
+    wu_page_put(s->r->page,
+                "<g class=scale><rect x=\"%.1f\" y=\"%.1f\" width=\"%.2f\" height=\"%.1f\"/>"
+                "<text x=\"%.1f\" y=\"%.1f\">%g &#181;m</text></g>",
                 left, top, length / um, s->ny * 0.012, left, top - s->ny * 0.015, length);
 }
 
-/* --- figures ---------------------------------------------------------------------------------- */
+/* --- figures --------------------------------------------------------------------------------- */
 
 static void begin_figure(const shown *s, const char *title)
 {
     const uint32_t longer = s->nx > s->ny ? s->nx : s->ny;
-    wu_page_put(s->r->page, "<figure><svg viewBox=\"0 0 %u %u\" font-size=\"%g\" role=img aria-label=\"", s->nx, s->ny,
-                fmax(longer / 32.0, 1));
+    wu_page_put(s->r->page,
+                "<figure><svg viewBox=\"0 0 %u %u\" font-size=\"%g\" role=img aria-label=\"", s->nx,
+                s->ny, fmax(longer / 32.0, 1));
     wu_page_text(s->r->page, title);
     wu_page_put(s->r->page, "\">");
 }
@@ -407,7 +436,8 @@ static void end_figure(const shown *s, const panel *p, const char *title)
     wu_page_put(s->r->page, "</figure>\n");
 }
 
-/* The layers of the item that are outlines: those of the result, and the labels that the work unit has. */
+/* The layers of the item that are outlines: those of the result, and the labels that the work unit
+ * has. */
 typedef struct layers {
     size_t n;
     layer *all;
@@ -441,7 +471,7 @@ static tc_status load_layers(const shown *s, layers *l, tc_err *err)
 {
     const wu_result_file *const file = s->r->file;
     tc_status status = TC_OK;
-    *l = (layers){ 0, calloc(file->n_declared + 1, sizeof *l->all) };      /* the work unit's own, too */
+    *l = (layers){ 0, calloc(file->n_declared + 1, sizeof *l->all) }; /* the work unit's own, too */
     if (l->all == NULL)
         return tc_no_memory(err, s->r->page->path);
     for (size_t i = 0; status == TC_OK && i < file->n_declared; i++) {
@@ -480,11 +510,13 @@ static tc_status put_panels(shown *s, tc_err *err)
     return status;
 }
 
-/* --- maps ------------------------------------------------------------------------------------- */
+/* --- maps ------------------------------------------------------------------------------------ */
 
 static void put_bar(wu_page *page, double least, double most)
 {
-    wu_page_put(page, "<div class=bar><span>%.4g</span><i style=\"background:linear-gradient(to right", least);
+    wu_page_put(page,
+                "<div class=bar><span>%.4g</span><i style=\"background:linear-gradient(to right",
+                least);
     for (int i = 0; i < COLOUR_STOPS; i++) {
         const wu_rgb c = wu_colour_map(most > least ? i / (COLOUR_STOPS - 1.0) : 0.5);
         wu_page_put(page, ",#%02x%02x%02x", c.r, c.g, c.b);
@@ -498,8 +530,9 @@ static void colour(shown *s, const panel *p, const float *values, double least, 
     for (size_t i = 0; i < (size_t)s->sx * s->sy; i++) {
         const double value = (double)values[voxel_of(s, i, p->z)];
         const uint8_t grey = grey_of(s, p, i);
-        const wu_rgb c = !isfinite(value) ? (wu_rgb){ grey, grey, grey }
-                                          : wu_colour_map(most > least ? (value - least) / (most - least) : 0.5);
+        const wu_rgb c = !isfinite(value)
+                             ? (wu_rgb){ grey, grey, grey }
+                             : wu_colour_map(most > least ? (value - least) / (most - least) : 0.5);
         s->bytes[3 * i] = c.r;
         s->bytes[3 * i + 1] = c.g;
         s->bytes[3 * i + 2] = c.b;

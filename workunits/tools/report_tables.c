@@ -7,8 +7,10 @@
 #include "workunits/tools/report.h"
 
 enum {
-    MAX_ROWS = 1000, MAX_COLUMNS = 40, /* on the page; the CSV files have all */
-    MAX_HISTOGRAMS = 24, LEAST_ROWS = 8    /* fewer are read faster than a histogram */
+    MAX_ROWS = 1000,
+    MAX_COLUMNS = 40, /* on the page; the CSV files have all */
+    MAX_HISTOGRAMS = 24,
+    LEAST_ROWS = 8 /* fewer are read faster than a histogram */
 };
 
 static size_t shown_columns(const wu_table *table)
@@ -37,7 +39,8 @@ static bool is_coordinate(const wu_declared *d, size_t element)
 static bool has_um(const wu_table *table, const wu_column *column)
 {
     for (size_t c = 0; c < table->n_columns; c++)
-        if (table->columns[c].in_um && table->columns[c].array == column->array && table->columns[c].element == column->element)
+        if (table->columns[c].in_um && table->columns[c].array == column->array &&
+            table->columns[c].element == column->element)
             return true;
     return false;
 }
@@ -49,8 +52,8 @@ static size_t choose_histograms(const wu_table *table, size_t chosen[MAX_HISTOGR
     for (size_t c = 0; c < table->n_columns && n < MAX_HISTOGRAMS; c++) {
         const wu_column *const column = &table->columns[c];
         const wu_declared *const d = declared_of(table, c);
-        if (d->role == WU_VALUE && table->arrays[column->array].info->dtype != WU_BOOL && !is_coordinate(d, column->element) &&
-            (column->in_um || !has_um(table, column)))
+        if (d->role == WU_VALUE && table->arrays[column->array].info->dtype != WU_BOOL &&
+            !is_coordinate(d, column->element) && (column->in_um || !has_um(table, column)))
             chosen[n++] = c;
     }
     return n;
@@ -60,8 +63,8 @@ static size_t choose_histograms(const wu_table *table, size_t chosen[MAX_HISTOGR
 
 /* Goes through the table once: for the range of each column, or, binned, for how its values
  * are spread over the range. */
-static tc_status look_through(const wu_report *r, const wu_table *table, const size_t *chosen, size_t n, wu_spread *spreads,
-                              bool binned, tc_err *err)
+static tc_status look_through(const wu_report *r, const wu_table *table, const size_t *chosen,
+                              size_t n, wu_spread *spreads, bool binned, tc_err *err)
 {
     wu_cursor cursor;
     bool more = true;
@@ -85,8 +88,12 @@ static void put_unit(wu_page *page, const char *unit)
 {
     char out[64] = "";
     for (size_t n = 0; *unit != '\0' && n + 4 < sizeof out; n = strlen(out)) {
-        const bool micro = strncmp(unit, "um", 2) == 0, power = unit[0] == '^' && (unit[1] == '2' || unit[1] == '3');
-        snprintf(out + n, sizeof out - n, "%s", micro ? "\xc2\xb5m" : power ? unit[1] == '2' ? "\xc2\xb2" : "\xc2\xb3" : (const char[]){ unit[0], '\0' });
+        const bool micro = strncmp(unit, "um", 2) == 0,
+                   power = unit[0] == '^' && (unit[1] == '2' || unit[1] == '3');
+        snprintf(out + n, sizeof out - n, "%s",
+                 micro   ? "\xc2\xb5m"
+                 : power ? unit[1] == '2' ? "\xc2\xb2" : "\xc2\xb3"
+                         : (const char[]){ unit[0], '\0' });
         unit += micro || power ? 2 : 1;
     }
     wu_page_put(page, " <small>");
@@ -122,7 +129,8 @@ static tc_status put_histograms(wu_report *r, const wu_table *table, tc_err *err
     size_t chosen[MAX_HISTOGRAMS];
     const size_t n = choose_histograms(table, chosen);
     wu_spread *const spreads = calloc(MAX_HISTOGRAMS, sizeof *spreads);
-    tc_status status = spreads == NULL ? tc_no_memory(err, r->page->path) : look_through(r, table, chosen, n, spreads, false, err);
+    tc_status status = spreads == NULL ? tc_no_memory(err, r->page->path)
+                                       : look_through(r, table, chosen, n, spreads, false, err);
     if (status == TC_OK)
         status = look_through(r, table, chosen, n, spreads, true, err);
     wu_page_put(r->page, "<div class=hists>\n");
@@ -134,11 +142,12 @@ static tc_status put_histograms(wu_report *r, const wu_table *table, tc_err *err
     return status;
 }
 
-/* --- rows ------------------------------------------------------------------------------------- */
+/* --- rows ------------------------------------------------------------------------------------ */
 
 void wu_report_head(wu_report *r, const wu_table *table, bool variants)
 {
-    wu_page_put(r->page, variants ? "<thead><tr><th>variant</th><th>item</th>" : "<thead><tr><th>item</th>");
+    wu_page_put(r->page,
+                variants ? "<thead><tr><th>variant</th><th>item</th>" : "<thead><tr><th>item</th>");
     if (r->file->item_sources != NULL)
         wu_page_put(r->page, "<th>source</th>");
     for (size_t c = 0; c < shown_columns(table); c++) {
@@ -226,16 +235,21 @@ tc_status wu_report_table(wu_report *r, const wu_table *table, tc_err *err)
     tc_status status = TC_OK;
     wu_page_put(page, "<section class=table>\n<h2>");
     wu_page_text(page, table->name);
-    wu_page_put(page, " <small>%" PRIu64 " row%s</small></h2>\n", table->rows, table->rows == 1 ? "" : "s");
+    wu_page_put(page, " <small>%" PRIu64 " row%s</small></h2>\n", table->rows,
+                table->rows == 1 ? "" : "s");
     if (table->rows >= LEAST_ROWS)
         status = put_histograms(r, table, err);
     if (table->rows > MAX_ROWS || table->n_columns > MAX_COLUMNS) {
-        wu_page_put(page, "<p class=note>%d rows and %d columns at most are shown here; texcell-wu export writes all "
-                          "%zu columns of all rows as ", MAX_ROWS, MAX_COLUMNS, table->n_columns);
+        wu_page_put(page,
+                    "<p class=note>%d rows and %d columns at most are shown here; texcell-wu "
+                    "export writes all "
+                    "%zu columns of all rows as ",
+                    MAX_ROWS, MAX_COLUMNS, table->n_columns);
         wu_page_text(page, table->name);
         wu_page_put(page, ".csv.</p>\n");
     }
-    wu_page_put(page, "<div class=scroll><table data-t=%zu>\n", (size_t)(table - r->tables->tables));
+    wu_page_put(page, "<div class=scroll><table data-t=%zu>\n",
+                (size_t)(table - r->tables->tables));
     wu_report_head(r, table, false);
     wu_page_put(page, "<tbody>\n");
     if (status == TC_OK)

@@ -24,14 +24,21 @@ const char wu_show_help[] =
     "parameters as run, arrays with shape and type, and the first values of each table.\n"
     "\n"
     "  --all    every item and every value, not only the first\n"
-    "  --needs  only what work units need, each as a line of JSON: operations; bytes of memory and\n"
+    "  --needs  only what work units need, each as a line of JSON: operations; bytes of memory "
+    "and\n"
     "           of a checkpoint (the largest item's); pixels; bytes of the result's arrays, and\n"
     "           of a row (a region, a point) where the number of rows is not known before\n";
 
 /* Lines and columns of a list that --all would show whole. */
-enum { SOME_ITEMS = 20, SOME_ROWS = 12, SOME_COLUMNS = 4, NAME_WIDTH = 24, NUMBER_WIDTH = 12 };
+enum {
+    SOME_ITEMS = 20,
+    SOME_ROWS = 12,
+    SOME_COLUMNS = 4,
+    NAME_WIDTH = 24,
+    NUMBER_WIDTH = 12
+};
 
-/* --- parameters --------------------------------------------------------------------------- */
+/* --- parameters ------------------------------------------------------------------------------ */
 
 static tc_status print_parameters(const json_t *parameters, tc_err *err)
 {
@@ -40,7 +47,8 @@ static tc_status print_parameters(const json_t *parameters, tc_err *err)
         puts("    none: all defaults");
     for (void *at = json_object_iter((json_t *)(uintptr_t)parameters); at != NULL;
          at = json_object_iter_next((json_t *)(uintptr_t)parameters, at)) {
-        char *value = json_dumps(json_object_iter_value(at), JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
+        char *value =
+            json_dumps(json_object_iter_value(at), JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
         if (value == NULL)
             return tc_no_memory(err, "parameters");
         fputs("    ", stdout);
@@ -63,14 +71,16 @@ static void print_about(const char *about)
     putchar('\n');
 }
 
-/* --- work units --------------------------------------------------------------------------- */
+/* --- work units ------------------------------------------------------------------------------ */
 
 static void print_item(const wu_item *item, int width)
 {
     char size[64], type[32];
-    snprintf(size, sizeof size, item->is_stack ? "%u x %u x %u" : "%u x %u", item->nx, item->ny, item->nz);
+    snprintf(size, sizeof size, item->is_stack ? "%u x %u x %u" : "%u x %u", item->nx, item->ny,
+             item->nz);
     snprintf(type, sizeof type, "%s %u bit", item->channels == 3 ? "RGB" : "grey", item->bits);
-    printf("    %-*s  %-6s %-20s %s", width, item->name, item->is_stack ? "stack" : "image", size, type);
+    printf("    %-*s  %-6s %-20s %s", width, item->name, item->is_stack ? "stack" : "image", size,
+           type);
     if (item->n_masks > 0)
         printf(", mask");
     if (item->n_labels > 0)
@@ -94,12 +104,13 @@ static void print_notes(const wu_job *job)
     char text[TC_ERR_MAX], last[TC_ERR_MAX] = "";
     void *params = NULL;
     tc_err err;
-    if (analysis == NULL || analysis->note == NULL || an_parse(analysis, job->parameters, "parameters", &params, &err) != TC_OK)
+    if (analysis == NULL || analysis->note == NULL ||
+        an_parse(analysis, job->parameters, "parameters", &params, &err) != TC_OK)
         return;
     for (size_t i = 0; i < job->n_items; i++) {
         const wu_item *const item = &job->items[i];
-        if (analysis->check_item(params, item, item->name, &err) != TC_OK || !analysis->note(params, item, text, sizeof text) ||
-            strcmp(text, last) == 0)
+        if (analysis->check_item(params, item, item->name, &err) != TC_OK ||
+            !analysis->note(params, item, text, sizeof text) || strcmp(text, last) == 0)
             continue;
         printf("%-10s %s: %s\n", last[0] == '\0' ? "notes" : "", item->name, text);
         memcpy(last, text, sizeof last);
@@ -110,14 +121,22 @@ static void print_notes(const wu_job *job)
 /* "12 minutes", of what is known to a factor of two. */
 static void print_time(double seconds)
 {
-    static const struct { double from, unit; const char *name; } units[] = {
-        { 2 * 86400.0, 86400, "days" }, { 2 * 3600.0, 3600, "hours" }, { 120, 60, "minutes" }, { 0, 1, "seconds" },
+    static const struct {
+        double from, unit;
+        const char *name;
+    } units[] = {
+        { 2 * 86400.0, 86400, "days" },
+        { 2 * 3600.0, 3600, "hours" },
+        { 120, 60, "minutes" },
+        { 0, 1, "seconds" },
     };
     size_t i = 0;
     while (seconds < units[i].from)
         i++;
-    printf("           about %.2g %s on one core of this machine, which began an item to measure it: half or twice as "
-           "long is possible\n", seconds / units[i].unit, units[i].name);
+    printf("           about %.2g %s on one core of this machine, which began an item to measure "
+           "it: half or twice as "
+           "long is possible\n",
+           seconds / units[i].unit, units[i].name);
 }
 
 /* What create_work is to be told; nothing where the analysis cannot say. */
@@ -130,8 +149,9 @@ static void print_needs(const wu_job *job)
         tc_put_plain(reason.message, stdout);
         putchar('\n');
     } else {
-        printf("needs      %.3g operations (rsc_fpops_est), %" PRIu64 " bytes of memory and %" PRIu64
-               " for each thread (rsc_memory_bound)\n", needs.operations, needs.memory_bytes, needs.thread_bytes);
+        printf("needs      %.3g operations (rsc_fpops_est), %" PRIu64
+               " bytes of memory and %" PRIu64 " for each thread (rsc_memory_bound)\n",
+               needs.operations, needs.memory_bytes, needs.thread_bytes);
         double seconds = 0;
         if (wu_needs_time(job, &needs, &seconds, &reason) == TC_OK)
             print_time(seconds);
@@ -152,10 +172,12 @@ static tc_status show_needs(const char *path, tc_err *err)
         tc_fail(err, status, "%s: %s", path, reason.message);
     else
         printf("{\"items\": %zu, \"operations\": %.6g, \"memory_bytes\": %" PRIu64
-               ", \"thread_bytes\": %" PRIu64 ", \"most_memory_bytes\": %" PRIu64 ", \"state_bytes\": %" PRIu64
-               ", \"pixels\": %" PRIu64 ", \"output_bytes\": %" PRIu64
-               ", \"row_bytes\": %" PRIu64 "}\n", job->n_items, needs.operations, needs.memory_bytes,
-               needs.thread_bytes, needs.most_memory_bytes, needs.state_bytes, needs.pixels, needs.output_bytes, needs.row_bytes);
+               ", \"thread_bytes\": %" PRIu64 ", \"most_memory_bytes\": %" PRIu64
+               ", \"state_bytes\": %" PRIu64 ", \"pixels\": %" PRIu64 ", \"output_bytes\": %" PRIu64
+               ", \"row_bytes\": %" PRIu64 "}\n",
+               job->n_items, needs.operations, needs.memory_bytes, needs.thread_bytes,
+               needs.most_memory_bytes, needs.state_bytes, needs.pixels, needs.output_bytes,
+               needs.row_bytes);
     wu_job_destroy(&job);
     return status;
 }
@@ -181,7 +203,8 @@ static tc_status show_work_unit(const char *path, bool all, tc_err *err)
         const size_t n = all || job->n_items <= SOME_ITEMS ? job->n_items : SOME_ITEMS;
         int width = 0;
         for (size_t i = 0; i < n; i++)
-            width = (int)strlen(job->items[i].name) > width ? (int)strlen(job->items[i].name) : width;
+            width =
+                (int)strlen(job->items[i].name) > width ? (int)strlen(job->items[i].name) : width;
         printf("items      %zu\n", job->n_items);
         for (size_t i = 0; i < n; i++)
             print_item(&job->items[i], width);
@@ -193,7 +216,7 @@ static tc_status show_work_unit(const char *path, bool all, tc_err *err)
     return status;
 }
 
-/* --- results ------------------------------------------------------------------------------ */
+/* --- results --------------------------------------------------------------------------------- */
 
 static void print_array(const wu_array_info *info, int width)
 {
@@ -266,14 +289,16 @@ static void print_line(const wu_table *table, wu_cursor *cursor, bool all)
         if (cursor != NULL)
             cell_text(cursor, c, all, text);
         fputs(c == 0 ? "    " : "  ", stdout);
-        print_padded(cursor == NULL ? title : text,
-                     c == table->n_columns ? 0 : strlen(title) > least ? strlen(title) : least);
+        print_padded(cursor == NULL ? title : text, c == table->n_columns   ? 0
+                                                    : strlen(title) > least ? strlen(title)
+                                                                            : least);
     }
     putchar('\n');
 }
 
 /* A row for each row of the table. */
-static tc_status print_rows(const wu_result_file *file, const wu_table *table, bool all, tc_err *err)
+static tc_status print_rows(const wu_result_file *file, const wu_table *table, bool all,
+                            tc_err *err)
 {
     const uint64_t limit = all ? UINT64_MAX : SOME_ROWS;
     wu_cursor cursor;
@@ -305,10 +330,12 @@ static size_t title_width(const wu_table *table, size_t n_columns)
 
 /* Wide tables lie on their side: a line for each column, as many items beside
  * each other as fit. */
-static tc_status print_columns(const wu_result_file *file, const wu_table *table, bool all, tc_err *err)
+static tc_status print_columns(const wu_result_file *file, const wu_table *table, bool all,
+                               tc_err *err)
 {
     const size_t n_rows = table->rows < SOME_COLUMNS ? (size_t)table->rows : SOME_COLUMNS;
-    const size_t n_columns = table->n_columns + 1, n_lines = all || n_columns < SOME_ROWS ? n_columns : SOME_ROWS;
+    const size_t n_columns = table->n_columns + 1,
+                 n_lines = all || n_columns < SOME_ROWS ? n_columns : SOME_ROWS;
     const size_t width = title_width(table, n_lines);
     wu_cursor cursors[SOME_COLUMNS] = { { 0 } };
     tc_status status = TC_OK;
@@ -333,7 +360,8 @@ static tc_status print_columns(const wu_result_file *file, const wu_table *table
     for (size_t r = 0; r < n_rows; r++)
         wu_cursor_close(&cursors[r]);
     if (status == TC_OK && (n_lines < n_columns || n_rows < table->rows))
-        printf("    ... %" PRIu64 " rows of %zu columns in all (--all, or export)\n", table->rows, n_columns);
+        printf("    ... %" PRIu64 " rows of %zu columns in all (--all, or export)\n", table->rows,
+               n_columns);
     return status;
 }
 
@@ -343,7 +371,8 @@ static tc_status print_tables(const wu_result_file *file, bool all, tc_err *err)
     tc_status status = wu_tables_find(file, &tables, err);
     for (size_t i = 0; i < tables.n && status == TC_OK; i++) {
         const wu_table *table = &tables.tables[i];
-        printf("%-10s %" PRIu64 " rows of %zu columns\n", table->name, table->rows, table->n_columns + 1);
+        printf("%-10s %" PRIu64 " rows of %zu columns\n", table->name, table->rows,
+               table->n_columns + 1);
         if (table->n_columns + 1 > SOME_ROWS && !(all && table->rows > SOME_COLUMNS))
             status = print_columns(file, table, all, err);
         else
@@ -421,14 +450,14 @@ static tc_status show_result(const char *path, bool all, tc_err *err)
     return status;
 }
 
-/* --- the verb ------------------------------------------------------------------------------- */
+/* --- the verb -------------------------------------------------------------------------------- */
 
 tc_status wu_show(int argc, char **argv, tc_err *err)
 {
     bool all = false, needs = false;
-    const tc_option options[] = {
-        { "all", 0, TC_FLAG, .to = &all }, { "needs", 0, TC_FLAG, .to = &needs }, { .name = NULL }
-    };
+    const tc_option options[] = { { "all", 0, TC_FLAG, .to = &all },
+                                  { "needs", 0, TC_FLAG, .to = &needs },
+                                  { .name = NULL } };
     int n_files;
     tc_status status = tc_read_options(argc, argv, options, &n_files, err);
     if (status == TC_OK && n_files != 1 && !(needs && n_files > 1))
@@ -451,6 +480,8 @@ tc_status wu_show(int argc, char **argv, tc_err *err)
         return show_work_unit(path, all, err);
     if (is_result)
         return show_result(path, all, err);
-    return tc_fail(err, TC_BAD_INPUT, "%s: is neither a work unit (no job.json) nor a result (no "
-                   "result.json)", path);
+    return tc_fail(err, TC_BAD_INPUT,
+                   "%s: is neither a work unit (no job.json) nor a result (no "
+                   "result.json)",
+                   path);
 }

@@ -13,7 +13,7 @@
 #include "workunits/format/job.h"
 #include "workunits/tools/tools.h"
 
-/* --- names ------------------------------------------------------------------------ */
+/* --- names ----------------------------------------------------------------------------------- */
 
 int wu_natural_compare(const char *a, const char *b)
 {
@@ -39,7 +39,7 @@ int wu_natural_compare(const char *a, const char *b)
     }
     if (*p != *q)
         return *p == '\0' ? -1 : 1;
-    return strcmp(a, b);    /* 01 and 1 are the same number, but not the same file */
+    return strcmp(a, b); /* 01 and 1 are the same number, but not the same file */
 }
 
 static int compare_names(const void *a, const void *b)
@@ -50,7 +50,9 @@ static int compare_names(const void *a, const void *b)
 /* Whether a folder's entry is a picture, by the end of its name. */
 static bool is_picture_name(const char *name)
 {
-    static const char *const ends[] = { ".png", ".jpg", ".jpeg", ".tif", ".tiff", ".nii", ".nii.gz" };
+    static const char *const ends[] = {
+        ".png", ".jpg", ".jpeg", ".tif", ".tiff", ".nii", ".nii.gz"
+    };
     const size_t n = strlen(name);
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
         const size_t m = strlen(ends[i]);
@@ -60,8 +62,8 @@ static bool is_picture_name(const char *name)
     return false;
 }
 
-/* Where the extension of a file's name begins: behind its last part's first character at the earliest, and its
- * end if it has none. */
+/* Where the extension of a file's name begins: behind its last part's first character at the
+ * earliest, and its end if it has none. */
 static size_t extension_of(const char *path, size_t begin, size_t end)
 {
     static const char packed[] = ".nii.gz";
@@ -139,7 +141,9 @@ static char *make_name(const char *name, json_t *taken)
     return strdup(unique);
 }
 
-enum { SOME_NAMES = 5 };       /* told one by one */
+enum {
+    SOME_NAMES = 5
+}; /* told one by one */
 
 /* Names the items whose files' names can be theirs; with `others` those that are left, and
  * tells of them. */
@@ -149,9 +153,11 @@ static tc_status name_some(wu_sources *all, json_t *taken, bool others, tc_err *
     for (size_t i = 0; i < all->n; i++) {
         wu_source *const item = &all->items[i];
         char name[WU_MAX_NAME + 1];
-        char *const base = item->name != NULL ? NULL : item->called != NULL ? strdup(item->called)
-                         : base_name(item->path, item->is_folder);
-        const bool own = base != NULL && clean_name(base, name) && json_object_get(taken, name) == NULL;
+        char *const base = item->name != NULL     ? NULL
+                           : item->called != NULL ? strdup(item->called)
+                                                  : base_name(item->path, item->is_folder);
+        const bool own =
+            base != NULL && clean_name(base, name) && json_object_get(taken, name) == NULL;
         const bool named = item->name != NULL, wanted = own || others;
         const bool starved = !named && base == NULL;
         if (!named && !starved && wanted)
@@ -163,7 +169,8 @@ static tc_status name_some(wu_sources *all, json_t *taken, bool others, tc_err *
             wu_note("%s: as an item it is called %s", item->path, item->name);
     }
     if (changed > SOME_NAMES)
-        wu_note("%zu more items are not called as their files are; texcell-wu show has the files", changed - SOME_NAMES);
+        wu_note("%zu more items are not called as their files are; texcell-wu show has the files",
+                changed - SOME_NAMES);
     return TC_OK;
 }
 
@@ -172,7 +179,8 @@ static tc_status name_some(wu_sources *all, json_t *taken, bool others, tc_err *
 static tc_status name_items(wu_sources *all, tc_err *err)
 {
     json_t *const taken = json_object();
-    tc_status status = taken == NULL ? tc_no_memory(err, "the list of names") : name_some(all, taken, false, err);
+    tc_status status =
+        taken == NULL ? tc_no_memory(err, "the list of names") : name_some(all, taken, false, err);
     if (status == TC_OK)
         status = name_some(all, taken, true, err);
     json_decref(taken);
@@ -210,7 +218,9 @@ static tc_status name_sources(wu_sources *all, tc_err *err)
     size_t common = 0;
     for (size_t i = 0; i < all->n; i++) {
         char *const path = all->items[i].source = plain_path(all->items[i].path);
-        const char *const first = all->items[0].source, *const slash = path == NULL ? NULL : strrchr(path, '/');
+        const char *const first = all->items[0].source, *const slash = path == NULL
+                                                                           ? NULL
+                                                                           : strrchr(path, '/');
         if (path == NULL)
             return tc_no_memory(err, "the source of an item");
         common = i == 0 ? (slash == NULL ? 0 : (size_t)(slash + 1 - path)) : common;
@@ -218,19 +228,20 @@ static tc_status name_sources(wu_sources *all, tc_err *err)
             for (common--; common > 0 && first[common - 1] != '/'; common--)
                 ;
     }
-    if (common > 0)     /* that folder's own name stays */
+    if (common > 0) /* that folder's own name stays */
         for (common--; common > 0 && all->items[0].source[common - 1] != '/'; common--)
             ;
     for (size_t i = 0; i < all->n; i++) {
         char *const path = all->items[i].source;
-        const size_t n = strlen(path), from = n - common > WU_MAX_SOURCE ? n - WU_MAX_SOURCE : common;
+        const size_t n = strlen(path),
+                     from = n - common > WU_MAX_SOURCE ? n - WU_MAX_SOURCE : common;
         memmove(path, path + from, n - from + 1);
-        tc_plain(path);          /* what is too long may be cut within a character */
+        tc_plain(path); /* what is too long may be cut within a character */
     }
     return TC_OK;
 }
 
-/* --- lists of files ----------------------------------------------------------------- */
+/* --- lists of files -------------------------------------------------------------------------- */
 
 static void free_files(char **files, size_t n)
 {
@@ -267,7 +278,9 @@ static tc_status add_file(wu_pages *pages, char *path, tc_err *err)
 
 wu_pages *wu_pages_of(wu_source *item, wu_kind kind)
 {
-    return kind == WU_KIND_IMAGE ? &item->pages : kind == WU_KIND_MASK ? &item->mask : &item->labels;
+    return kind == WU_KIND_IMAGE  ? &item->pages
+           : kind == WU_KIND_MASK ? &item->mask
+                                  : &item->labels;
 }
 
 tc_status wu_pages_add(wu_pages *pages, const char *path, tc_err *err)
@@ -311,7 +324,8 @@ static int list_entry(void *user, const char *name, bool may_be_folder)
     wu_pages *list = &l->out->others;
     if (is_picture_name(name))
         list = &l->out->pictures;
-    else if (may_be_folder && path != NULL && os_kind_of_link(path) == OS_FOLDER)     /* links may lead around */
+    else if (may_be_folder && path != NULL &&
+             os_kind_of_link(path) == OS_FOLDER) /* links may lead around */
         list = &l->out->folders;
     l->status = add_file(list, path, l->err);
     return l->status != TC_OK;
@@ -323,7 +337,8 @@ static tc_status list_entries(const char *folder, listing *out, tc_err *err)
     lister l = { .folder = folder, .out = out, .err = err, .status = TC_OK };
     *out = (listing){ .pictures = { 0 } };
     if (os_list(folder, list_entry, &l) < 0)
-        return tc_fail(err, tc_open_fault(errno), "%s: cannot be opened: %s", folder, strerror(errno));
+        return tc_fail(err, tc_open_fault(errno), "%s: cannot be opened: %s", folder,
+                       strerror(errno));
     tc_status status = l.status;
     wu_pages *const lists[] = { &out->pictures, &out->folders, &out->others };
     for (size_t i = 0; status == TC_OK && i < 3; i++)
@@ -335,19 +350,22 @@ static tc_status list_entries(const char *folder, listing *out, tc_err *err)
 /* Names what is in a folder and does not become an item. */
 static void note_left_out(const char *folder, const listing *in, bool recursive)
 {
-    const size_t n_folders = recursive ? 0 : in->folders.n_files, n = in->others.n_files + n_folders;
+    const size_t n_folders = recursive ? 0 : in->folders.n_files,
+                 n = in->others.n_files + n_folders;
     char text[400] = "";
     size_t told = 0;
     for (size_t i = 0, at = 0; i < n && told == i && at + 100 < sizeof text; i++) {
-        const char *const path = i < n_folders ? in->folders.files[i] : in->others.files[i - n_folders];
-        at += (size_t)snprintf(text + at, sizeof text - at, "%s%.80s%s", i > 0 ? ", " : "", os_last_part(path),
-                               i < n_folders ? "/" : "");
+        const char *const path =
+            i < n_folders ? in->folders.files[i] : in->others.files[i - n_folders];
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s%.80s%s", i > 0 ? ", " : "",
+                               os_last_part(path), i < n_folders ? "/" : "");
         told++;
     }
     if (n > 0 && told < n)
         snprintf(text + strlen(text), sizeof text - strlen(text), " and %zu more", n - told);
     if (n > 0)
-        wu_note("%s: left out: %s%s", folder, text, n_folders > 0 ? " (--recursive takes the pictures in folders)" : "");
+        wu_note("%s: left out: %s%s", folder, text,
+                n_folders > 0 ? " (--recursive takes the pictures in folders)" : "");
 }
 
 /* The pictures in a folder, in which there must be one, as pages->files. */
@@ -356,7 +374,8 @@ static tc_status list_folder(const char *folder, wu_pages *pages, tc_err *err)
     listing in;
     tc_status status = list_entries(folder, &in, err);
     if (status == TC_OK && in.pictures.n_files == 0)
-        status = tc_fail(err, TC_BAD_INPUT, "%s: no .png, .jpg, .tif or .nii files in this folder", folder);
+        status = tc_fail(err, TC_BAD_INPUT, "%s: no .png, .jpg, .tif or .nii files in this folder",
+                         folder);
     if (status == TC_OK) {
         pages->files = in.pictures.files;
         pages->n_files = in.pictures.n_files;
@@ -366,7 +385,7 @@ static tc_status list_folder(const char *folder, wu_pages *pages, tc_err *err)
     return status;
 }
 
-/* --- what the headers say -------------------------------------------------------------- */
+/* --- what the headers say -------------------------------------------------------------------- */
 
 static const char *word_for(wu_kind kind)
 {
@@ -390,31 +409,39 @@ static tc_status inspect(wu_pages *pages, bool slices, bool exact, tc_err *err)
         wu_picture_close(&picture);
         wu_picture_info *all = &pages->info;
         if (exact && lossy)
-            return tc_fail(err, TC_BAD_INPUT, "%s: a %s cannot be a JPEG, which changes values; "
-                           "use PNG or TIFF", path, word_for(pages->want.kind));
+            return tc_fail(err, TC_BAD_INPUT,
+                           "%s: a %s cannot be a JPEG, which changes values; "
+                           "use PNG or TIFF",
+                           path, word_for(pages->want.kind));
         if (slices && page.nz != 1)
-            return tc_fail(err, TC_BAD_INPUT, "%s: has %u pages; each slice of a stack must be a "
-                           "file of one", path, page.nz);
+            return tc_fail(err, TC_BAD_INPUT,
+                           "%s: has %u pages; each slice of a stack must be a "
+                           "file of one",
+                           path, page.nz);
         if (i == 0) {
             *all = page;
             continue;
         }
         if (page.nx != all->nx || page.ny != all->ny || page.bits != all->bits)
-            return tc_fail(err, TC_BAD_INPUT, "%s: is %u x %u of %u bits, but %s is %u x %u of %u; "
-                           "the slices of a stack must agree", path, page.nx, page.ny, page.bits,
-                           pages->files[0], all->nx, all->ny, all->bits);
+            return tc_fail(err, TC_BAD_INPUT,
+                           "%s: is %u x %u of %u bits, but %s is %u x %u of %u; "
+                           "the slices of a stack must agree",
+                           path, page.nx, page.ny, page.bits, pages->files[0], all->nx, all->ny,
+                           all->bits);
         if (page.channels > all->channels)
             all->channels = page.channels;
         all->chosen = all->chosen || page.chosen;
         all->nz = (uint32_t)(i + 1);
         if (all->nz > WU_MAX_SIDE || (uint64_t)all->nx * all->ny * all->nz > WU_MAX_VOXELS)
-            return tc_fail(err, TC_BAD_INPUT, "%s: %u and more slices of %u x %u pixels are too many "
-                           "for a work unit", path, all->nz, all->nx, all->ny);
+            return tc_fail(err, TC_BAD_INPUT,
+                           "%s: %u and more slices of %u x %u pixels are too many "
+                           "for a work unit",
+                           path, all->nz, all->nx, all->ny);
     }
     return TC_OK;
 }
 
-/* --- items -------------------------------------------------------------------------------- */
+/* --- items ----------------------------------------------------------------------------------- */
 
 tc_status wu_source_keep_fault(wu_source *item, tc_status status, tc_err *err)
 {
@@ -431,8 +458,9 @@ static tc_status inspect_item(const wu_sources *all, wu_source *item, bool slice
     tc_status status = inspect(&item->pages, slices, false, err);
     const uint64_t pixels = (uint64_t)info->nx * info->ny * info->nz;
     if (status == TC_OK && all->max_pixels > 0 && pixels > all->max_pixels)
-        status = tc_fail(err, TC_BAD_INPUT, "%s: has %llu pixels, more than --max-pixels %llu", item->path,
-                         (unsigned long long)pixels, (unsigned long long)all->max_pixels);
+        status =
+            tc_fail(err, TC_BAD_INPUT, "%s: has %llu pixels, more than --max-pixels %llu",
+                    item->path, (unsigned long long)pixels, (unsigned long long)all->max_pixels);
     return wu_source_keep_fault(item, status, err);
 }
 
@@ -442,11 +470,16 @@ typedef struct finder {
 } finder;
 
 /* A new item, made of the file or folder `path`. key: its name within the input; taken over. */
-static tc_status add_item(finder *f, const char *path, char *key, bool folder, wu_source **item, tc_err *err)
+static tc_status add_item(finder *f, const char *path, char *key, bool folder, wu_source **item,
+                          tc_err *err)
 {
     wu_sources *out = f->out;
-    wu_source new = { .base = key, .path = strdup(path), .is_folder = folder, .is_stack = folder,
-                      .labels_array = -1, .pages.want = f->out->want };
+    wu_source new = { .base = key,
+                      .path = strdup(path),
+                      .is_folder = folder,
+                      .is_stack = folder,
+                      .labels_array = -1,
+                      .pages.want = f->out->want };
     tc_status status = new.base == NULL || new.path == NULL ? tc_no_memory(err, "an item") : TC_OK;
     if (status == TC_OK && out->n >= WU_MAX_ITEMS)
         status = tc_fail(err, TC_BAD_INPUT, "%s: more than %u items", path, WU_MAX_ITEMS);
@@ -533,8 +566,10 @@ static tc_status add_picture(finder *f, const char *path, char *key, bool from_f
         return split_times(f, err);
     item->is_stack = item->pages.info.nz > 1;
     if (f->stacks && !item->is_stack && !from_folder)
-        return tc_fail(err, TC_USAGE, "pack: %s is one picture; with --stack give the folder that "
-                       "holds the slices", path);
+        return tc_fail(err, TC_USAGE,
+                       "pack: %s is one picture; with --stack give the folder that "
+                       "holds the slices",
+                       path);
     return TC_OK;
 }
 
@@ -547,7 +582,8 @@ static char *named_folder(const char *path)
     return dots ? os_full_path(path) : strdup(path);
 }
 
-static tc_status add_stack_item(finder *f, const char *folder, char *key, wu_source **item, tc_err *err)
+static tc_status add_stack_item(finder *f, const char *folder, char *key, wu_source **item,
+                                tc_err *err)
 {
     char *const named = named_folder(folder);
     if (named == NULL) {
@@ -560,7 +596,8 @@ static tc_status add_stack_item(finder *f, const char *folder, char *key, wu_sou
 }
 
 /* The pictures become the slices of a new item. */
-static tc_status add_stack(finder *f, const char *folder, char *key, wu_pages *pictures, tc_err *err)
+static tc_status add_stack(finder *f, const char *folder, char *key, wu_pages *pictures,
+                           tc_err *err)
 {
     wu_source *item = NULL;
     const tc_status status = add_stack_item(f, folder, key, &item, err);
@@ -582,13 +619,15 @@ static char *make_key(const char *input, const char *path, bool folder)
         from++;
     if (from >= n)
         return base_name(path, folder);
-    return tc_text_of(path + from, (folder ? n : extension_of(path, (size_t)(os_last_part(path) - path), n)) - from);
+    return tc_text_of(path + from,
+                      (folder ? n : extension_of(path, (size_t)(os_last_part(path) - path), n)) -
+                          from);
 }
 
-/* --- slices of several stacks in a folder ------------------------------------------------- */
+/* --- slices of several stacks in a folder ---------------------------------------------------- */
 
-/* The number in a slice's name that counts slices: the one behind a z of its own ("a_z01_c2"), else the
- * last. n 0: there is none. */
+/* The number in a slice's name that counts slices: the one behind a z of its own ("a_z01_c2"), else
+ * the last. n 0: there is none. */
 static void find_number(const char *name, size_t length, size_t *at, size_t *n)
 {
     *at = *n = 0;
@@ -597,7 +636,8 @@ static void find_number(const char *name, size_t length, size_t *at, size_t *n)
             continue;
         *at = i;
         *n = strspn(name + i, "0123456789");
-        if (i > 0 && (name[i - 1] == 'z' || name[i - 1] == 'Z') && (i == 1 || !isalnum((unsigned char)name[i - 2])))
+        if (i > 0 && (name[i - 1] == 'z' || name[i - 1] == 'Z') &&
+            (i == 1 || !isalnum((unsigned char)name[i - 2])))
             return;
     }
 }
@@ -622,7 +662,8 @@ static void name_series(char *series)
 {
     char *const star = strchr(series, '*');
     size_t keep = star == NULL ? strlen(series) : (size_t)(star - series);
-    if (keep > 0 && (series[keep - 1] == 'z' || series[keep - 1] == 'Z') && (keep == 1 || !isalnum((unsigned char)series[keep - 2])))
+    if (keep > 0 && (series[keep - 1] == 'z' || series[keep - 1] == 'Z') &&
+        (keep == 1 || !isalnum((unsigned char)series[keep - 2])))
         keep--;
     while (keep > 0 && strchr("_-. ", series[keep - 1]) != NULL)
         keep--;
@@ -637,7 +678,8 @@ static json_t *sort_series(const wu_pages *pictures)
     for (size_t i = 0; all != NULL && i < pictures->n_files; i++) {
         char *const series = series_of(pictures->files[i]);
         json_t *list = series == NULL ? NULL : json_object_get(all, series);
-        if (series != NULL && list == NULL && (list = json_array()) != NULL && json_object_set_new_nocheck(all, series, list) != 0)
+        if (series != NULL && list == NULL && (list = json_array()) != NULL &&
+            json_object_set_new_nocheck(all, series, list) != 0)
             list = NULL;
         free(series);
         if (list == NULL || json_array_append_new(list, json_integer((json_int_t)i)) != 0) {
@@ -654,13 +696,12 @@ static bool are_several(json_t *all)
     const char *name;
     json_t *list;
     bool several = json_object_size(all) > 1;
-    json_object_foreach(all, name, list)
-        several = several && json_array_size(list) > 1;
+    json_object_foreach(all, name, list) several = several && json_array_size(list) > 1;
     return several;
 }
 
-static tc_status add_series(finder *f, const char *input, const char *folder, const char *name, const json_t *list,
-                            wu_pages *pictures, tc_err *err)
+static tc_status add_series(finder *f, const char *input, const char *folder, const char *name,
+                            const json_t *list, wu_pages *pictures, tc_err *err)
 {
     wu_pages slices = { 0 };
     wu_source *item = NULL;
@@ -668,9 +709,8 @@ static tc_status add_series(finder *f, const char *input, const char *folder, co
     size_t i;
     char *const path = join_path(folder, name), *const called = strdup(name);
     tc_status status = path == NULL || called == NULL ? tc_no_memory(err, folder) : TC_OK;
-    json_array_foreach(list, i, index)
-        if (status == TC_OK)
-            status = wu_pages_add(&slices, pictures->files[json_integer_value(index)], err);
+    json_array_foreach(list, i, index) if (status == TC_OK) status =
+        wu_pages_add(&slices, pictures->files[json_integer_value(index)], err);
     if (status == TC_OK) {
         name_series(called);
         char *const key = make_key(input, path, true);
@@ -692,20 +732,23 @@ static tc_status add_series(finder *f, const char *input, const char *folder, co
 }
 
 /* A stack of the pictures of a folder, or one of each series. */
-static tc_status add_stacks(finder *f, const char *input, const char *folder, wu_pages *pictures, tc_err *err)
+static tc_status add_stacks(finder *f, const char *input, const char *folder, wu_pages *pictures,
+                            tc_err *err)
 {
     json_t *const all = sort_series(pictures), *list;
     const char *name;
     tc_status status = all == NULL ? tc_no_memory(err, folder) : TC_OK;
     const bool several = status == TC_OK && are_several(all);
     if (several) {
-        wu_note("%s: the pictures are of %zu stacks, told apart by their names", folder, json_object_size(all));
-        json_object_foreach(all, name, list)
-            if (status == TC_OK)
-                status = add_series(f, input, folder, name, list, pictures, err);
+        wu_note("%s: the pictures are of %zu stacks, told apart by their names", folder,
+                json_object_size(all));
+        json_object_foreach(all, name, list) if (status == TC_OK) status =
+            add_series(f, input, folder, name, list, pictures, err);
     }
     json_decref(all);
-    return several || status != TC_OK ? status : add_stack(f, folder, make_key(input, folder, true), pictures, err);
+    return several || status != TC_OK
+               ? status
+               : add_stack(f, folder, make_key(input, folder, true), pictures, err);
 }
 
 /* The pictures of a folder within the input, and of the folders in it; or a stack of each. */
@@ -718,7 +761,8 @@ static tc_status add_folder(finder *f, const char *input, const char *folder, tc
     if (status == TC_OK && f->stacks && in.pictures.n_files > 0)
         status = add_stacks(f, input, folder, &in.pictures, err);
     for (size_t i = 0; !f->stacks && i < in.pictures.n_files && status == TC_OK; i++)
-        status = add_picture(f, in.pictures.files[i], make_key(input, in.pictures.files[i], false), true, err);
+        status = add_picture(f, in.pictures.files[i], make_key(input, in.pictures.files[i], false),
+                             true, err);
     for (size_t i = 0; f->recursive && i < in.folders.n_files && status == TC_OK; i++)
         status = add_folder(f, input, in.folders.files[i], err);
     free_listing(&in);
@@ -735,8 +779,9 @@ static tc_status add_input(finder *f, const char *input, tc_err *err)
         return add_picture(f, input, base_name(input, false), false, err);
     tc_status status = add_folder(f, input, input, err);
     if (status == TC_OK && f->out->n == before)
-        status = tc_fail(err, TC_BAD_INPUT, "%s: no .png, .jpg, .tif or .nii files in this folder%s", input,
-                         f->recursive ? " and those in it" : "");
+        status =
+            tc_fail(err, TC_BAD_INPUT, "%s: no .png, .jpg, .tif or .nii files in this folder%s",
+                    input, f->recursive ? " and those in it" : "");
     if (status != TC_BAD_INPUT || !f->stacks)
         return status;
     /* One stack of several: the fault is the item's. */
@@ -746,13 +791,13 @@ static tc_status add_input(finder *f, const char *input, tc_err *err)
     return added == TC_OK ? wu_source_keep_fault(item, status, err) : status;
 }
 
-/* --- masks and labels ----------------------------------------------------------------------- */
+/* --- masks and labels ------------------------------------------------------------------------ */
 
 typedef struct mask_folder {
     const char *path;
     wu_kind kind;
-    wu_pages files;           /* the pictures in it; may be none */
-    json_t *by_key;           /* make_key to index into files; -1: several have it */
+    wu_pages files; /* the pictures in it; may be none */
+    json_t *by_key; /* make_key to index into files; -1: several have it */
 } mask_folder;
 
 /* Adds the pictures of a folder within that of the masks. */
@@ -764,7 +809,8 @@ static tc_status add_mask_files(mask_folder *masks, const char *folder, bool rec
         char *const key = make_key(masks->path, in.pictures.files[i], false);
         const bool again = key != NULL && json_object_get(masks->by_key, key) != NULL;
         /* Names of files need not be UTF-8, so nothing checks for that here. */
-        if (key == NULL || json_object_set_new_nocheck(masks->by_key, key,
+        if (key == NULL || json_object_set_new_nocheck(
+                               masks->by_key, key,
                                json_integer(again ? -1 : (json_int_t)masks->files.n_files)) != 0)
             status = tc_no_memory(err, "the list of masks");
         free(key);
@@ -793,17 +839,19 @@ static tc_status find_mask(const mask_folder *masks, wu_source *item, bool only_
     if (item->is_stack && is_folder(sub) == 1) {
         status = list_folder(sub, pages, err);
     } else if (found != NULL && at < 0) {
-        status = tc_fail(err, TC_BAD_INPUT, "%s: two %ss are called %s", masks->path, word_for(masks->kind),
-                         item->base);
+        status = tc_fail(err, TC_BAD_INPUT, "%s: two %ss are called %s", masks->path,
+                         word_for(masks->kind), item->base);
     } else if (found != NULL) {
         *slices = false;
         status = wu_pages_add(pages, masks->files.files[at], err);
     } else if (item->is_stack && only_item) {
         status = list_folder(masks->path, pages, err);
     } else {
-        status = tc_fail(err, TC_BAD_INPUT, "%s: no %s for %s: a picture%s called %s was looked "
-                         "for", masks->path, word_for(masks->kind), item->name, item->is_stack ? " or folder" : "",
-                         item->base);
+        status = tc_fail(err, TC_BAD_INPUT,
+                         "%s: no %s for %s: a picture%s called %s was looked "
+                         "for",
+                         masks->path, word_for(masks->kind), item->name,
+                         item->is_stack ? " or folder" : "", item->base);
     }
     free(sub);
     return status;
@@ -818,8 +866,10 @@ static tc_status check_beside(wu_source *item, wu_kind kind, bool slices, tc_err
         return status;
     const wu_picture_info *a = &pages->info, *b = &item->pages.info;
     if (a->nx != b->nx || a->ny != b->ny || a->nz != b->nz)
-        return tc_fail(err, TC_BAD_INPUT, "%s: the %s is %u x %u of %u page(s), but %s is %u x %u "
-                       "of %u", pages->files[0], word_for(kind), a->nx, a->ny, a->nz, item->pages.files[0],
+        return tc_fail(err, TC_BAD_INPUT,
+                       "%s: the %s is %u x %u of %u page(s), but %s is %u x %u "
+                       "of %u",
+                       pages->files[0], word_for(kind), a->nx, a->ny, a->nz, item->pages.files[0],
                        b->nx, b->ny, b->nz);
     return TC_OK;
 }
@@ -834,8 +884,10 @@ static tc_status check_bases(const wu_sources *all, wu_kind kind, tc_err *err)
         if (all->items[i].fault != NULL)
             continue;
         if (json_object_get(seen, base) != NULL)
-            status = tc_fail(err, TC_BAD_INPUT, "%s: another input is called %s too, so their %ss "
-                             "cannot be told apart", all->items[i].pages.files[0], base, word_for(kind));
+            status = tc_fail(err, TC_BAD_INPUT,
+                             "%s: another input is called %s too, so their %ss "
+                             "cannot be told apart",
+                             all->items[i].pages.files[0], base, word_for(kind));
         else if (json_object_set_new_nocheck(seen, base, json_true()) != 0)
             status = tc_no_memory(err, "the list of names");
     }
@@ -843,22 +895,26 @@ static tc_status check_bases(const wu_sources *all, wu_kind kind, tc_err *err)
     return status;
 }
 
-tc_status wu_sources_add_beside(wu_sources *all, const char *mask, wu_kind kind, bool recursive, tc_err *err)
+tc_status wu_sources_add_beside(wu_sources *all, const char *mask, wu_kind kind, bool recursive,
+                                tc_err *err)
 {
     const int folder = is_folder(mask);
     if (folder < 0)
         return tc_fail(err, TC_BAD_INPUT, "%s: %s", mask, strerror(errno));
     if (folder == 0) {
         if (all->n != 1)
-            return tc_fail(err, TC_USAGE, "pack: one %s file for %zu items; give a folder of "
-                           "%ss", word_for(kind), all->n, word_for(kind));
+            return tc_fail(err, TC_USAGE,
+                           "pack: one %s file for %zu items; give a folder of "
+                           "%ss",
+                           word_for(kind), all->n, word_for(kind));
         if (all->items[0].fault != NULL)
             return TC_OK;
         const tc_status status = wu_pages_add(wu_pages_of(&all->items[0], kind), mask, err);
         return status == TC_OK ? check_beside(&all->items[0], kind, false, err) : status;
     }
     mask_folder masks = { .path = mask, .kind = kind, .by_key = json_object() };
-    tc_status status = masks.by_key == NULL ? tc_no_memory(err, "the list of masks") : check_bases(all, kind, err);
+    tc_status status =
+        masks.by_key == NULL ? tc_no_memory(err, "the list of masks") : check_bases(all, kind, err);
     if (status == TC_OK)
         status = add_mask_files(&masks, mask, recursive, err);
     for (size_t i = 0; i < all->n && status == TC_OK; i++) {
@@ -876,8 +932,8 @@ tc_status wu_sources_add_beside(wu_sources *all, const char *mask, wu_kind kind,
     return status;
 }
 
-tc_status wu_sources_find(char **inputs, size_t n_inputs, bool stacks, bool recursive, const char *mask,
-                          wu_sources *out, tc_err *err)
+tc_status wu_sources_find(char **inputs, size_t n_inputs, bool stacks, bool recursive,
+                          const char *mask, wu_sources *out, tc_err *err)
 {
     *out = (wu_sources){ .max_pixels = out->max_pixels, .want = out->want };
     finder f = { out, stacks, recursive };

@@ -8,18 +8,29 @@
 #include "workunits/tools/pages.h"
 #include "workunits/tools/tools.h"
 
-/* --- pictures to look at ----------------------------------------------------------------------- */
+/* --- pictures to look at --------------------------------------------------------------------- */
 
-enum { MOST_SIDE = 512 };      /* of what is looked at: the middle of larger pictures */
+enum {
+    MOST_SIDE = 512
+}; /* of what is looked at: the middle of larger pictures */
 
 /* The middle of a page as greys. */
-static tc_status take_middle(const void *page, const wu_picture_info *info, wu_item *item, wu_pixels *out, tc_err *err)
+static tc_status take_middle(const void *page, const wu_picture_info *info, wu_item *item,
+                             wu_pixels *out, tc_err *err)
 {
-    const uint32_t nx = info->nx < MOST_SIDE ? info->nx : MOST_SIDE, ny = info->ny < MOST_SIDE ? info->ny : MOST_SIDE;
+    const uint32_t nx = info->nx < MOST_SIDE ? info->nx : MOST_SIDE,
+                   ny = info->ny < MOST_SIDE ? info->ny : MOST_SIDE;
     const uint32_t x0 = (info->nx - nx) / 2, y0 = (info->ny - ny) / 2;
     const size_t n = (size_t)nx * ny;
     *out = (wu_pixels){ .nx = nx, .ny = ny, .nz = 1, .bits = info->bits };
-    *item = (wu_item){ .name = item->name, .nx = nx, .ny = ny, .nz = 1, .n_images = 1, .bits = info->bits, .channels = 1, .spacing = { 1, 1, 1 } };
+    *item = (wu_item){ .name = item->name,
+                       .nx = nx,
+                       .ny = ny,
+                       .nz = 1,
+                       .n_images = 1,
+                       .bits = info->bits,
+                       .channels = 1,
+                       .spacing = { 1, 1, 1 } };
     if (info->bits == 16)
         out->u16 = malloc(n * sizeof *out->u16);
     else
@@ -32,7 +43,10 @@ static tc_status take_middle(const void *page, const wu_picture_info *info, wu_i
         if (info->bits == 16)
             out->u16[i] = ((const uint16_t *)page)[at];
         else
-            out->u8[i] = info->channels == 3 ? (uint8_t)((bytes[3 * at] + bytes[3 * at + 1] + bytes[3 * at + 2]) / 3) : bytes[at];
+            out->u8[i] =
+                info->channels == 3
+                    ? (uint8_t)((bytes[3 * at] + bytes[3 * at + 1] + bytes[3 * at + 2]) / 3)
+                    : bytes[at];
     }
     return TC_OK;
 }
@@ -73,7 +87,7 @@ static tc_status choose_pictures(wu_sources *sources, an_pictures *out, tc_err *
     return status;
 }
 
-/* --- what they suggest --------------------------------------------------------------------------- */
+/* --- what they suggest ----------------------------------------------------------------------- */
 
 /* "--param radius=15 --param polarity=dark", as pack takes it. */
 static tc_status tell(const an_suggestion *s, tc_err *err)
@@ -81,27 +95,34 @@ static tc_status tell(const an_suggestion *s, tc_err *err)
     char words[500] = "";
     const char *key;
     json_t *value;
-    json_object_foreach(s->parameters, key, value) {
+    json_object_foreach(s->parameters, key, value)
+    {
         const size_t n = strlen(words);
-        char *const text = json_is_string(value) ? strdup(json_string_value(value))
-                         : json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(6) | JSON_COMPACT);
+        char *const text =
+            json_is_string(value)
+                ? strdup(json_string_value(value))
+                : json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(6) | JSON_COMPACT);
         if (text == NULL)
             return tc_no_memory(err, "a suggestion");
         snprintf(words + n, sizeof words - n, " --param %s=%s", key, text);
         free(text);
     }
-    wu_note("suggested by the pictures:%s", words[0] != '\0' ? words : " nothing that was not given");
+    wu_note("suggested by the pictures:%s",
+            words[0] != '\0' ? words : " nothing that was not given");
     return TC_OK;
 }
 
-tc_status wu_suggest(const an_analysis *analysis, wu_sources *sources, json_t *parameters, an_suggestion *out, tc_err *err)
+tc_status wu_suggest(const an_analysis *analysis, wu_sources *sources, json_t *parameters,
+                     an_suggestion *out, tc_err *err)
 {
     an_pictures pictures = { .n = 0 };
     *out = (an_suggestion){ .parameters = json_object() };
     if (out->parameters == NULL)
         return tc_no_memory(err, "a suggestion");
     if (analysis->suggest == NULL)
-        return tc_fail(err, TC_USAGE, "analyse: --suggest: pictures suggest nothing to %s; cellcount and voting have suggestions",
+        return tc_fail(err, TC_USAGE,
+                       "analyse: --suggest: pictures suggest nothing to %s; cellcount and voting "
+                       "have suggestions",
                        analysis->name);
     tc_status status = choose_pictures(sources, &pictures, err);
     if (status == TC_OK)
@@ -117,9 +138,13 @@ tc_status wu_suggest(const an_analysis *analysis, wu_sources *sources, json_t *p
     return status;
 }
 
-/* --- on the page ------------------------------------------------------------------------------------ */
+/* --- on the page
+ * ------------------------------------------------------------------------------------ */
 
-enum { WIDTH = 320, HEIGHT = 120 };
+enum {
+    WIDTH = 320,
+    HEIGHT = 120
+};
 
 static void put_curve(wu_page *page, const an_curve *c)
 {
@@ -129,19 +154,27 @@ static void put_curve(wu_page *page, const an_curve *c)
         most = c->y[i] > most ? c->y[i] : most;
     wu_page_put(page, "<figure class=curve><figcaption>");
     wu_page_text(page, c->title);
-    wu_page_put(page, "</figcaption><svg viewBox=\"0 0 %d %d\" preserveAspectRatio=none role=img aria-label=curve>", WIDTH, HEIGHT);
+    wu_page_put(page,
+                "</figcaption><svg viewBox=\"0 0 %d %d\" preserveAspectRatio=none role=img "
+                "aria-label=curve>",
+                WIDTH, HEIGHT);
     if (!c->bars)
         wu_page_put(page, "<path class=line d=\"M");
     for (size_t i = 0; i < c->n; i++) {
-        const double x = (c->x[i] - first) / wide * WIDTH, y = most > 0 ? c->y[i] / most * (HEIGHT - 4) : 0, bar = (double)WIDTH / (double)c->n;
+        const double x = (c->x[i] - first) / wide * WIDTH,
+                     y = most > 0 ? c->y[i] / most * (HEIGHT - 4) : 0,
+                     bar = (double)WIDTH / (double)c->n;
         if (c->bars)
-            wu_page_put(page, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"/>", (double)i * bar, HEIGHT - y, bar * 0.9, y);
+            wu_page_put(page, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"/>",
+                        (double)i * bar, HEIGHT - y, bar * 0.9, y);
         else
             wu_page_put(page, "%s%.1f %.1f", i > 0 ? "L" : "", x, HEIGHT - y);
     }
     if (!c->bars)
         wu_page_put(page, "\"/>");
-    wu_page_put(page, "<path class=mark d=\"M%.1f 0v%d\"/></svg><div class=ends><span>%.4g</span><span>%s</span><span>%.4g</span></div></figure>\n",
+    wu_page_put(page,
+                "<path class=mark d=\"M%.1f 0v%d\"/></svg><div "
+                "class=ends><span>%.4g</span><span>%s</span><span>%.4g</span></div></figure>\n",
                 (c->mark - first) / wide * WIDTH, HEIGHT, first, c->x_name, last);
 }
 
@@ -156,7 +189,8 @@ tc_status wu_suggest_put(const an_suggestion *s, wu_page *page, tc_err *err)
         wu_page_put(page, "</p>\n<p><strong>Warning:</strong> ");
         wu_page_text(page, s->doubt);
     }
-    wu_page_put(page, "</p>\n<p class=note>A start, not a truth: look at what was found below, and try values around these with "
+    wu_page_put(page, "</p>\n<p class=note>A start, not a truth: look at what was found below, and "
+                      "try values around these with "
                       "--sweep. What was given on the command line was left as it is.</p>\n<pre>");
     wu_page_text(page, text);
     wu_page_put(page, "</pre>\n<div class=curves>\n");

@@ -29,13 +29,14 @@ void wu_note(const char *format, ...);
 
 /* For a verb that packs, and goes on with the work unit. */
 typedef struct wu_pack_into {
-    const tc_option *options;  /* beside pack's own */
-    bool only_read;            /* the command line, and nothing is done */
-    const char *within;        /* a folder in what -o names; NULL: that itself */
-    const char *folder;        /* set: what -o named, which is there now */
-    char *place;               /* set: where the work unit is: folder, or the one within; free */
-    char *unit;                /* set: the work unit, such that its result can be looked at; free */
-    struct an_suggestion *suggestion;  /* NULL: none is wanted. Set: an_suggestion_free, also after a failure */
+    const tc_option *options; /* beside pack's own */
+    bool only_read;           /* the command line, and nothing is done */
+    const char *within;       /* a folder in what -o names; NULL: that itself */
+    const char *folder;       /* set: what -o named, which is there now */
+    char *place;              /* set: where the work unit is: folder, or the one within; free */
+    char *unit;               /* set: the work unit, such that its result can be looked at; free */
+    struct an_suggestion
+        *suggestion; /* NULL: none is wanted. Set: an_suggestion_free, also after a failure */
 } wu_pack_into;
 tc_status wu_pack_folder(int argc, char **argv, wu_pack_into *into, tc_err *err);
 

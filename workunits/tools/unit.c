@@ -16,11 +16,13 @@
 #include "workunits/tools/labels.h"
 #include "workunits/tools/tools.h"
 
-enum { MAX_MEMBER = 256,       /* bytes of a member's name; an item's has up to 128 */
-       DEFLATE_LEVEL = 9,      /* of job.json */
-       MAX_THREADS = 16 };
+enum {
+    MAX_MEMBER = 256,  /* bytes of a member's name; an item's has up to 128 */
+    DEFLATE_LEVEL = 9, /* of job.json */
+    MAX_THREADS = 16
+};
 
-/* --- members ------------------------------------------------------------------------- */
+/* --- members --------------------------------------------------------------------------------- */
 
 /* How many rows of a page go into a member: all, or of a large picture a strip. */
 static uint32_t rows_of_member(const wu_source *item)
@@ -40,20 +42,22 @@ static uint32_t count_members(const wu_source *item)
     return item->is_stack ? item->pages.info.nz : (item->pages.info.ny + rows - 1) / rows;
 }
 
-/* Member i of the item; its number has four digits or, with more than 10,000, five, so that any order of names
- * is that of z or of the strips. */
+/* Member i of the item; its number has four digits or, with more than 10,000, five, so that any
+ * order of names is that of z or of the strips. */
 static void member_name(char out[MAX_MEMBER], const wu_source *item, wu_kind kind, uint32_t i)
 {
-    static const char *const folders[][2] = { { "images", "stacks" }, { "masks", "stack_masks" },
+    static const char *const folders[][2] = { { "images", "stacks" },
+                                              { "masks", "stack_masks" },
                                               { "labels", "stack_labels" } };
     const uint32_t n = count_members(item);
     if (item->is_stack || n > 1)
-        snprintf(out, MAX_MEMBER, "%s/%s/%0*u.png", folders[kind][item->is_stack], item->name, n > 10000 ? 5 : 4, i);
+        snprintf(out, MAX_MEMBER, "%s/%s/%0*u.png", folders[kind][item->is_stack], item->name,
+                 n > 10000 ? 5 : 4, i);
     else
         snprintf(out, MAX_MEMBER, "%s/%s.png", folders[kind][0], item->name);
 }
 
-/* --- job.json ------------------------------------------------------------------------ */
+/* --- job.json -------------------------------------------------------------------------------- */
 
 /* A member's name, or of slices or strips the list of all of them. NULL: no memory. */
 static json_t *members_json(const wu_source *item, wu_kind kind)
@@ -111,8 +115,8 @@ static json_t *job_json(const wu_unit *unit)
         }
     }
     return json_pack("{s:s, s:i, s:s, s:s*, s:O, s:o}", "format", WU_FORMAT_NAME, "version",
-                     WU_FORMAT_VERSION, "analysis", unit->analysis, "about", unit->about, "parameters",
-                     unit->parameters, "items", items);
+                     WU_FORMAT_VERSION, "analysis", unit->analysis, "about", unit->about,
+                     "parameters", unit->parameters, "items", items);
 }
 
 /* The fewest digits that give every number of the job back exactly: 0.29 is
@@ -134,7 +138,7 @@ static size_t real_precision(const wu_unit *unit)
     return precision;
 }
 
-/* --- pages ------------------------------------------------------------------------------- */
+/* --- pages ----------------------------------------------------------------------------------- */
 
 /* A member to be: some rows of a page that waits. */
 typedef struct strip {
@@ -155,11 +159,11 @@ typedef struct unit_writer {
     const wu_unit *unit;
     wu_zip_writer *zip;
     an_pool *pool;
-    wu_page_buffer *pages;     /* [most_pages], of which n_pages wait, with so many bytes */
+    wu_page_buffer *pages; /* [most_pages], of which n_pages wait, with so many bytes */
     size_t most_pages, n_pages, bytes;
-    strip *strips;             /* of these pages, in the order in which they are written */
+    strip *strips; /* of these pages, in the order in which they are written */
     size_t n_strips, room;
-    encoded *encoded;          /* [most_encoded] of strips from `at` on */
+    encoded *encoded; /* [most_encoded] of strips from `at` on */
     size_t most_encoded, at;
     tc_err *err;
 } unit_writer;
@@ -189,7 +193,7 @@ static void encode(void *user, unsigned thread, size_t part)
     (void)thread;
     e->n = 0;
     e->status = wu_png_write(keep_bytes, e, w->unit->shown, &s->png, s->pixels, &e->err);
-    if (e->status == TC_IO)    /* keep_bytes */
+    if (e->status == TC_IO) /* keep_bytes */
         e->status = tc_no_memory(&e->err, w->unit->shown);
 }
 
@@ -208,13 +212,14 @@ static tc_status write_batch(unit_writer *w)
 {
     tc_status status = TC_OK;
     for (w->at = 0; status == TC_OK && w->at < w->n_strips;) {
-        const size_t left = w->n_strips - w->at, n = left < w->most_encoded ? left : w->most_encoded;
+        const size_t left = w->n_strips - w->at,
+                     n = left < w->most_encoded ? left : w->most_encoded;
         an_pool_run(w->pool, encode, w, n);
         for (size_t i = 0; status == TC_OK && i < n; i++)
             status = write_encoded(w, &w->strips[w->at + i], &w->encoded[i]);
         w->at += n;
     }
-    for (size_t i = 0; i < w->n_pages; i++) {    /* all that are kept have WU_BATCH_BYTES at most */
+    for (size_t i = 0; i < w->n_pages; i++) { /* all that are kept have WU_BATCH_BYTES at most */
         wu_page_buffer *const page = &w->pages[i];
         if (page->size > WU_BATCH_BYTES / w->most_pages) {
             free(page->data);
@@ -226,7 +231,8 @@ static tc_status write_batch(unit_writer *w)
 }
 
 /* Takes the page that was read into pages[n_pages]: page z, with these samples. */
-static tc_status add_page(unit_writer *w, const wu_source *item, wu_kind kind, uint32_t z, const wu_png_info *page)
+static tc_status add_page(unit_writer *w, const wu_source *item, wu_kind kind, uint32_t z,
+                          const wu_png_info *page)
 {
     const uint32_t rows = rows_of_member(item), strips = (page->height + rows - 1) / rows;
     const size_t row = (size_t)page->width * page->channels * (page->bits / 8);
@@ -276,7 +282,8 @@ static wu_png_info narrow_labels(const wu_source *item, uint32_t *labels, size_t
         for (unsigned k = 0; k < size && size != 2; k++)
             bytes[size * i + k] = (uint8_t)(label >> 8 * k);
     }
-    return (wu_png_info){ item->pages.info.nx, item->pages.info.ny, size == 2 ? 16 : 8, size == 3 ? 3 : 1 };
+    return (wu_png_info){ item->pages.info.nx, item->pages.info.ny, size == 2 ? 16 : 8,
+                          size == 3 ? 3 : 1 };
 }
 
 static tc_status write_labels(unit_writer *w, wu_source *item)
@@ -298,21 +305,25 @@ static tc_status write_labels(unit_writer *w, wu_source *item)
     return status;
 }
 
-/* --- the archive ---------------------------------------------------------------------- */
+/* --- the archive ----------------------------------------------------------------------------- */
 
 static tc_status write_job(unit_writer *w)
 {
     json_t *json = job_json(w->unit);
-    char *text = json == NULL ? NULL
-        : wu_json_text(json, JSON_INDENT(2) | JSON_REAL_PRECISION(real_precision(w->unit)));
+    char *text =
+        json == NULL
+            ? NULL
+            : wu_json_text(json, JSON_INDENT(2) | JSON_REAL_PRECISION(real_precision(w->unit)));
     json_decref(json);
     if (text == NULL)
         return tc_no_memory(w->err, "job.json");
     const size_t n = strlen(text);
     tc_status status = TC_OK;
     if (n >= WU_MAX_JSON)
-        status = tc_fail(w->err, TC_BAD_INPUT, "%s: job.json would have %zu bytes, %llu are the "
-                         "limit; use --split", w->unit->shown, n + 1, (unsigned long long)WU_MAX_JSON);
+        status = tc_fail(w->err, TC_BAD_INPUT,
+                         "%s: job.json would have %zu bytes, %llu are the "
+                         "limit; use --split",
+                         w->unit->shown, n + 1, (unsigned long long)WU_MAX_JSON);
     if (status == TC_OK)
         status = wu_zip_begin(w->zip, "job.json", true, n + 1, w->err);
     if (status == TC_OK)
@@ -341,7 +352,8 @@ static tc_status write_members(unit_writer *w)
 
 static tc_status make_threads(unit_writer *w)
 {
-    const unsigned processors = os_processors(), threads = processors < MAX_THREADS ? processors : MAX_THREADS;
+    const unsigned processors = os_processors(),
+                   threads = processors < MAX_THREADS ? processors : MAX_THREADS;
     w->most_pages = w->most_encoded = (size_t)4 * threads;
     w->pages = calloc(w->most_pages, sizeof *w->pages);
     w->encoded = calloc(w->most_encoded, sizeof *w->encoded);

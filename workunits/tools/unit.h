@@ -9,13 +9,13 @@
 #include "workunits/tools/pages.h"
 
 typedef struct wu_unit {
-    const char *shown;         /* the path in messages */
+    const char *shown; /* the path in messages */
     const char *analysis;
-    const char *about;         /* NULL: nothing is said */
-    json_t *parameters;        /* an object, as given (not owned) */
-    wu_source *items;          /* n of them (not owned) */
+    const char *about;  /* NULL: nothing is said */
+    json_t *parameters; /* an object, as given (not owned) */
+    wu_source *items;   /* n of them (not owned) */
     size_t n;
-    wu_item_check *check;      /* called with `user` when an item was written */
+    wu_item_check *check; /* called with `user` when an item was written */
     void *user;
 } wu_unit;
 
@@ -27,8 +27,8 @@ typedef struct wu_unit {
  * and its masks and labels (PNG, stored). The same input gives the same bytes. Colour
  * slices of a stack become grey; masks become 0 and 255. Creates `path`, which
  * must not exist, and leaves it to the caller to remove it after an error. The
- * file is on the disk (fsync) when TC_OK is returned. Pages, and strips of large pictures, are compressed in
- * all threads; memory: pages of WU_BATCH_BYTES, but one at least. */
+ * file is on the disk (fsync) when TC_OK is returned. Pages, and strips of large pictures, are
+ * compressed in all threads; memory: pages of WU_BATCH_BYTES, but one at least. */
 tc_status wu_unit_write(const char *path, const wu_unit *unit, tc_err *err);
 
 #endif

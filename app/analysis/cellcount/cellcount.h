@@ -2,11 +2,10 @@
  * cellcount: counts the connected components of a thresholded picture, fills
  * their holes, separates touching cells, and measures them.
  *
- * The state is the head, the number of regions, Otsu's threshold, one plane of int32 [ny][nx], at the
- * end the label of every pixel, 0 for none, and a table of the regions. On the way
- * there is one place where an interrupted item can go on, with the plane holding the
- * squared distances of a split; everything before it takes seconds for the largest
- * picture, and is done again.
+ * The state is the head, the number of regions, Otsu's threshold, one plane of int32 [ny][nx], at
+ * the end the label of every pixel, 0 for none, and a table of the regions. On the way there is one
+ * place where an interrupted item can go on, with the plane holding the squared distances of a
+ * split; everything before it takes seconds for the largest picture, and is done again.
  */
 #ifndef AN_CELLCOUNT_H
 #define AN_CELLCOUNT_H
@@ -18,66 +17,75 @@
 #include "app/analysis/common/otsu.h"
 #include "app/base/pool.h"
 
-/* What a threshold may be that is no number, what the background is, and how cells are separated. */
-enum { CC_OTSU = 1, CC_LOCAL, CC_MEAN = 0, CC_OPENING, CC_LINES, CC_DISTANCE = 1, CC_INTENSITY };
+/* What a threshold may be that is no number, what the background is, and how cells are
+ * separated. */
+enum {
+    CC_OTSU = 1,
+    CC_LOCAL,
+    CC_MEAN = 0,
+    CC_OPENING,
+    CC_LINES,
+    CC_DISTANCE = 1,
+    CC_INTENSITY
+};
 /* Of the filter before the threshold: the least sigma. */
 #define CC_LEAST_SIGMA 0.3
 
 typedef struct cc_params {
     an_params_head head;
-    int32_t threshold;         /* 0..65535, unless: */
-    int32_t threshold_word;    /* CC_OTSU, CC_LOCAL */
-    int32_t window, offset;    /* local: the side of the square, grey values */
-    double smooth;             /* sigma in pixels; 0: none */
-    bool background;           /* is taken off: */
-    int32_t ground;            /* CC_MEAN, CC_OPENING, CC_LINES */
-    bool ratio;                /* by ratio; else by difference */
-    int32_t radius;            /* of the disc; half the square of the mean */
-    bool bright;               /* cells are v >= T; else v < T */
-    bool eight_connected;      /* connectivity 8; else 4 */
+    int32_t threshold;      /* 0..65535, unless: */
+    int32_t threshold_word; /* CC_OTSU, CC_LOCAL */
+    int32_t window, offset; /* local: the side of the square, grey values */
+    double smooth;          /* sigma in pixels; 0: none */
+    bool background;        /* is taken off: */
+    int32_t ground;         /* CC_MEAN, CC_OPENING, CC_LINES */
+    bool ratio;             /* by ratio; else by difference */
+    int32_t radius;         /* of the disc; half the square of the mean */
+    bool bright;            /* cells are v >= T; else v < T */
+    bool eight_connected;   /* connectivity 8; else 4 */
     bool fill_holes;
     bool exclude_border;
-    int32_t split;             /* 0, CC_DISTANCE, CC_INTENSITY */
-    int32_t h;                 /* intensity: the least dynamics of a cell, in grey values */
+    int32_t split; /* 0, CC_DISTANCE, CC_INTENSITY */
+    int32_t h;     /* intensity: the least dynamics of a cell, in grey values */
     bool labels;
-    int64_t min_area, max_area;    /* kept: min_area <= area <= max_area */
+    int64_t min_area, max_area; /* kept: min_area <= area <= max_area */
 } cc_params;
 
 /* The phases of an item, in order; those that do not apply have no parts. */
 typedef enum cc_phase {
-    CC_SMOOTH,         /* the Gaussian filter */
-    CC_EXTREME,        /* the least, of dark cells the greatest, within a disc */
-    CC_GROUND,         /* the background goes */
-    CC_LOCALLY,        /* and the mean that a local threshold refers to */
-    CC_HISTOGRAM,      /* for Otsu */
-    CC_MASK,           /* pixels to bits */
-    CC_HOLES,          /* components of the background, by bands */
+    CC_SMOOTH,    /* the Gaussian filter */
+    CC_EXTREME,   /* the least, of dark cells the greatest, within a disc */
+    CC_GROUND,    /* the background goes */
+    CC_LOCALLY,   /* and the mean that a local threshold refers to */
+    CC_HISTOGRAM, /* for Otsu */
+    CC_MASK,      /* pixels to bits */
+    CC_HOLES,     /* components of the background, by bands */
     CC_HOLE_SEAMS,
-    CC_FILL,           /* what is not connected with the border becomes cell */
-    CC_BANDS,          /* components of the cells, by bands */
+    CC_FILL,  /* what is not connected with the border becomes cell */
+    CC_BANDS, /* components of the cells, by bands */
     CC_SEAMS,
-    CC_BYTES,          /* split: bits to bytes, for the distance transform */
+    CC_BYTES, /* split: bits to bytes, for the distance transform */
     CC_DISTANCE_X,
     CC_DISTANCE_Y,
-    CC_HEIGHTS,        /* split by intensity: of grey values, where there are cells */
-    CC_ASCEND,         /* each pixel points to its highest neighbour */
-    CC_EDGES,          /* split by intensity: from the borders of plateaus inwards */
-    CC_FLAT,           /* plateaus that are maxima become trees, */
-    CC_FLAT_JOIN,      /* each one */
-    CC_MAXIMA,         /* and then to the regional maximum it leads to */
-    CC_SADDLES,        /* the highest between each two maxima; then maxima are joined */
+    CC_HEIGHTS,   /* split by intensity: of grey values, where there are cells */
+    CC_ASCEND,    /* each pixel points to its highest neighbour */
+    CC_EDGES,     /* split by intensity: from the borders of plateaus inwards */
+    CC_FLAT,      /* plateaus that are maxima become trees, */
+    CC_FLAT_JOIN, /* each one */
+    CC_MAXIMA,    /* and then to the regional maximum it leads to */
+    CC_SADDLES,   /* the highest between each two maxima; then maxima are joined */
     CC_CLEAR,
-    CC_FIRST,          /* the first pixel of each part */
-    CC_ROOTS,          /* points to it from everywhere */
-    CC_PARTS,          /* the parts get ids, as components have them */
-    CC_IDS,            /* and so do their pixels */
-    CC_STRIPS,         /* joins what a device labelled strip by strip */
-    CC_COUNT,          /* of components in each band */
+    CC_FIRST,  /* the first pixel of each part */
+    CC_ROOTS,  /* points to it from everywhere */
+    CC_PARTS,  /* the parts get ids, as components have them */
+    CC_IDS,    /* and so do their pixels */
+    CC_STRIPS, /* joins what a device labelled strip by strip */
+    CC_COUNT,  /* of components in each band */
     CC_NUMBER,
-    CC_AREAS,          /* only if there is something to leave out */
+    CC_AREAS, /* only if there is something to leave out */
     CC_RENUMBER,
     CC_PAINT,
-    CC_MEASURE,        /* if the table has room; else it is done when all is finished */
+    CC_MEASURE, /* if the table has room; else it is done when all is finished */
     CC_PHASES
 } cc_phase;
 
@@ -88,14 +96,14 @@ typedef enum cc_phase {
 typedef struct cc_region {
     uint64_t sum_y, sum_x, sum_grey;
     uint32_t area;
-    uint16_t y0, x0, y1, x1;   /* half-open; a side has at most 65535 */
-    uint32_t zero;             /* no undefined bytes in a state */
+    uint16_t y0, x0, y1, x1; /* half-open; a side has at most 65535 */
+    uint32_t zero;           /* no undefined bytes in a state */
 } cc_region;
 
 typedef struct cc_state {
     an_state_head head;
-    uint32_t regions;          /* when all is done */
-    uint32_t threshold;        /* Otsu's, once it is known; 0 for one that was given */
+    uint32_t regions;   /* when all is done */
+    uint32_t threshold; /* Otsu's, once it is known; 0 for one that was given */
     int32_t plane[];
 } cc_state;
 
@@ -121,19 +129,20 @@ uint32_t cc_bands(uint32_t nx, uint32_t ny);
 extern const an_param cc_parameters[];
 tc_status cc_derive_params(void *params, const char *where, tc_err *err);
 
-/* The threshold, if it is not Otsu's; of a local one, for what is left of grey values of so many bits
- * without the mean, which is the middle of them. */
+/* The threshold, if it is not Otsu's; of a local one, for what is left of grey values of so many
+ * bits without the mean, which is the middle of them. */
 uint32_t cc_threshold(const cc_params *p, unsigned bits);
 static inline uint32_t cc_middle(unsigned bits)
 {
     return (uint32_t)1 << (bits - 1);
 }
 
-/* prepare.c: what is done to grey values before the threshold, step by step, from one plane to another.
- * Zeroed means none; begin, for each step that there is cc_prepare_step and all pieces of all rows, end. */
+/* prepare.c: what is done to grey values before the threshold, step by step, from one plane to
+ * another. Zeroed means none; begin, for each step that there is cc_prepare_step and all pieces of
+ * all rows, end. */
 typedef struct cc_prepare {
     const cc_params *params;
-    const wu_pixels *now;      /* what is there: the item's pixels, or one of: */
+    const wu_pixels *now; /* what is there: the item's pixels, or one of: */
     wu_pixels planes[3];
     /* its own */
     const wu_pixels *from;
@@ -145,26 +154,33 @@ bool cc_prepares(const cc_params *p);
 bool cc_has_step(const cc_params *p, cc_phase step);
 /* Bytes that a thread needs. */
 size_t cc_prepare_scratch(const cc_params *p, uint32_t nx);
-tc_status cc_prepare_begin(cc_prepare *p, const cc_params *params, const wu_pixels *pixels, tc_err *err);
+tc_status cc_prepare_begin(cc_prepare *p, const cc_params *params, const wu_pixels *pixels,
+                           tc_err *err);
 void cc_prepare_step(cc_prepare *p, cc_phase step);
 /* Of so many rows: pieces of which none takes long. */
 size_t cc_prepare_pieces(const cc_params *p, cc_phase step, uint32_t nx, uint32_t rows);
-void cc_prepare_piece(const cc_prepare *p, uint32_t y0, uint32_t rows, size_t number, void *scratch);
-/* Of a disc's row, dy from its middle: half its width, and from bit 16 on the power of the greatest power of two that is no
- * wider than the row. */
+void cc_prepare_piece(const cc_prepare *p, uint32_t y0, uint32_t rows, size_t number,
+                      void *scratch);
+/* Of a disc's row, dy from its middle: half its width, and from bit 16 on the power of the greatest
+ * power of two that is no wider than the row. */
 uint32_t cc_disc_row(int64_t radius, int64_t dy);
 /* All of it, on one thread. */
-tc_status cc_prepare_all(cc_prepare *p, const cc_params *params, const wu_pixels *pixels, tc_err *err);
+tc_status cc_prepare_all(cc_prepare *p, const cc_params *params, const wu_pixels *pixels,
+                         tc_err *err);
 void cc_prepare_end(cc_prepare *p);
 
 tc_status cc_check_state(const an_work *work, const void *state, tc_err *err);
-tc_status cc_finish(const an_work *work, size_t item_index, const void *state, wu_output *out, tc_err *err);
-bool cc_note_result(const void *params, const wu_item *item, const wu_output *out, char *text, size_t size);
+tc_status cc_finish(const an_work *work, size_t item_index, const void *state, wu_output *out,
+                    tc_err *err);
+bool cc_note_result(const void *params, const wu_item *item, const wu_output *out, char *text,
+                    size_t size);
 /* cellcount_check.c */
 tc_status cc_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);
-tc_status cc_check_result(const void *params, const wu_item *item, const wu_output *out, tc_err *err);
+tc_status cc_check_result(const void *params, const wu_item *item, const wu_output *out,
+                          tc_err *err);
 /* pixels.c */
-tc_status cc_suggest(const struct an_pictures *pictures, const json_t *given, struct an_suggestion *out, tc_err *err);
+tc_status cc_suggest(const struct an_pictures *pictures, const json_t *given,
+                     struct an_suggestion *out, tc_err *err);
 double cc_pixels_share(const an_work *work);
 tc_status cc_check_pixels(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err);
 
@@ -174,12 +190,12 @@ typedef struct cc_measure {
     const wu_pixels *pixels;
     const tc_poll *poll;
     uint32_t nx, ny;
-    size_t rows;               /* of the table: 1 + regions */
-    cc_region *regions;        /* [rows], by label */
+    size_t rows;        /* of the table: 1 + regions */
+    cc_region *regions; /* [rows], by label */
     /* its own */
-    unsigned tables;           /* as many as threads, or 1: then not two bands at a time */
-    cc_region *others;         /* [tables - 1][rows] */
-    uint32_t *sums;            /* [tables][nx + 1]: of a row's grey values before each pixel */
+    unsigned tables;   /* as many as threads, or 1: then not two bands at a time */
+    cc_region *others; /* [tables - 1][rows] */
+    uint32_t *sums;    /* [tables][nx + 1]: of a row's grey values before each pixel */
 } cc_measure;
 tc_status cc_measure_begin(cc_measure *m, unsigned threads, tc_err *err);
 void cc_measure_band(const cc_measure *m, unsigned thread, size_t band);
@@ -189,8 +205,8 @@ void cc_measure_drop(cc_measure *m);
 
 /* The regions of a final state, by label: its table, or measured now. *owned: to be
  * freed, NULL for the table. */
-tc_status cc_regions(const an_work *work, const cc_state *state, const cc_region **regions, cc_region **owned,
-                     tc_err *err);
+tc_status cc_regions(const an_work *work, const cc_state *state, const cc_region **regions,
+                     cc_region **owned, tc_err *err);
 
 /* Whether a maximum is a cell of its own beside a higher one; a ws_map's rule. */
 bool cc_apart_by_intensity(const void *params, uint32_t maximum, uint32_t saddle);
@@ -201,14 +217,15 @@ bool cc_kept(const cc_params *p, int64_t area, bool border);
 
 extern const an_backend cc_cpu;
 
-/* --- for a device's backend, which leaves some phases to a worker of cc_cpu ------ */
+/* --- for a device's backend, which leaves some phases to a worker of cc_cpu ------------------ */
 
 /* The phase that comes next. */
 cc_phase cc_host_phase(const void *worker);
 /* Works until phase `until` comes next: TC_OK (and where all is done), or TC_MORE. */
-tc_status cc_host_step(void *worker, cc_state *state, cc_phase until, uint64_t *portions_done, tc_err *err);
-/* The plane for the grey values that the threshold is for, where the device prepares them: CC_HISTOGRAM comes next
- * then. */
+tc_status cc_host_step(void *worker, cc_state *state, cc_phase until, uint64_t *portions_done,
+                       tc_err *err);
+/* The plane for the grey values that the threshold is for, where the device prepares them:
+ * CC_HISTOGRAM comes next then. */
 wu_pixels *cc_host_prepared(void *worker);
 /* The mask after CC_FILL: [ny][lab_stride(nx)]. */
 const uint64_t *cc_host_bits(const void *worker);

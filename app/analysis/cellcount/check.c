@@ -5,7 +5,7 @@
 #include "app/analysis/cellcount/core.h"
 #include "app/analysis/check.h"
 
-/* --- the table ------------------------------------------------------------------------ */
+/* --- the table ------------------------------------------------------------------------------- */
 
 /* The columns of one row. */
 typedef struct row {
@@ -21,8 +21,12 @@ static row row_of(const wu_output *out, size_t i)
 
     return (row){ .label = ((const int64_t *)wu_output_data(out, "region_label"))[i],
                   .area = ((const int64_t *)wu_output_data(out, "region_area"))[i],
-                  .y0 = bbox[0], .x0 = bbox[1], .y1 = bbox[2], .x1 = bbox[3],
-                  .cy = centroid[0], .cx = centroid[1],
+                  .y0 = bbox[0],
+                  .x0 = bbox[1],
+                  .y1 = bbox[2],
+                  .x1 = bbox[3],
+                  .cy = centroid[0],
+                  .cx = centroid[1],
                   .mean = ((const double *)wu_output_data(out, "region_mean"))[i],
                   .border = ((const uint8_t *)wu_output_data(out, "region_border"))[i] != 0 };
 }
@@ -31,7 +35,8 @@ static const char *bbox_fault(const cc_params *p, const wu_item *item, const row
 {
     int64_t h, w, least;
 
-    if (r->y0 < 0 || r->x0 < 0 || r->y1 > item->ny || r->x1 > item->nx || r->y0 >= r->y1 || r->x0 >= r->x1)
+    if (r->y0 < 0 || r->x0 < 0 || r->y1 > item->ny || r->x1 > item->nx || r->y0 >= r->y1 ||
+        r->x0 >= r->x1)
         return "region_bbox: not a box within the picture";
     h = r->y1 - r->y0;
     w = r->x1 - r->x0;
@@ -47,23 +52,28 @@ static bool centroid_fits(double centroid, int64_t area, int64_t lo, int64_t hi)
 {
     int64_t sum;
 
-    return centroid >= (double)lo && centroid <= (double)(hi - 1) && an_is_quotient(centroid, area, &sum);
+    return centroid >= (double)lo && centroid <= (double)(hi - 1) &&
+           an_is_quotient(centroid, area, &sum);
 }
 
-static const char *mean_fault(const cc_params *p, const wu_item *item, int64_t threshold, const row *r)
+static const char *mean_fault(const cc_params *p, const wu_item *item, int64_t threshold,
+                              const row *r)
 {
     const double most = item->bits == 8 ? 255 : 65535;
+    bool outside;
     int64_t sum;
 
     if (!(r->mean >= 0 && r->mean <= most) || !an_is_quotient(r->mean, r->area, &sum))
         return "region_mean: not a mean of so many grey values";
     /* Of grey values that were prepared the threshold is for others than the mean is of. */
-    if (!p->fill_holes && !cc_prepares(p) && (p->bright ? r->mean < (double)threshold : r->mean > (double)(threshold - 1)))
+    outside = p->bright ? r->mean<(double)threshold : r->mean>(double)(threshold - 1);
+    if (!p->fill_holes && !cc_prepares(p) && outside)
         return "region_mean: on the wrong side of the threshold";
     return NULL;
 }
 
-static const char *row_fault(const cc_params *p, const wu_item *item, int64_t threshold, size_t i, const row *r)
+static const char *row_fault(const cc_params *p, const wu_item *item, int64_t threshold, size_t i,
+                             const row *r)
 {
     const char *fault;
 
@@ -74,17 +84,19 @@ static const char *row_fault(const cc_params *p, const wu_item *item, int64_t th
     fault = bbox_fault(p, item, r);
     if (fault != NULL)
         return fault;
-    if (!centroid_fits(r->cy, r->area, r->y0, r->y1) || !centroid_fits(r->cx, r->area, r->x0, r->x1))
+    if (!centroid_fits(r->cy, r->area, r->y0, r->y1) ||
+        !centroid_fits(r->cx, r->area, r->x0, r->x1))
         return "region_centroid: not a centre of so many pixels in region_bbox";
-    if (r->border != cc_at_border((uint32_t)r->x0, (uint32_t)r->y0, (uint32_t)r->x1, (uint32_t)r->y1, item->nx,
-                                  item->ny))
+    if (r->border != cc_at_border((uint32_t)r->x0, (uint32_t)r->y0, (uint32_t)r->x1,
+                                  (uint32_t)r->y1, item->nx, item->ny))
         return "region_border: does not go with region_bbox";
     if (r->border && p->exclude_border)
         return "region_border: regions at the border are excluded";
     return mean_fault(p, item, threshold, r);
 }
 
-static tc_status check_table(const cc_params *p, const wu_item *item, const wu_output *out, tc_err *err)
+static tc_status check_table(const cc_params *p, const wu_item *item, const wu_output *out,
+                             tc_err *err)
 {
     const size_t n = (size_t)wu_output_find(out, "region_item")->info.shape[0];
     const int64_t threshold = *(const int64_t *)wu_output_data(out, "threshold");
@@ -93,7 +105,8 @@ static tc_status check_table(const cc_params *p, const wu_item *item, const wu_o
 
     if (p->threshold_word == CC_OTSU ? threshold < 1 || threshold >= 1 << item->bits
                                      : threshold != (int64_t)cc_threshold(p, item->bits))
-        return tc_fail(err, TC_BAD_INPUT, "threshold: is %lld, which it cannot be", (long long)threshold);
+        return tc_fail(err, TC_BAD_INPUT, "threshold: is %lld, which it cannot be",
+                       (long long)threshold);
     if (*(const int64_t *)wu_output_data(out, "count") != (int64_t)n)
         return tc_fail(err, TC_BAD_INPUT, "count: is %lld, but there are %zu regions",
                        (long long)*(const int64_t *)wu_output_data(out, "count"), n);
@@ -114,7 +127,7 @@ static tc_status check_table(const cc_params *p, const wu_item *item, const wu_o
     return TC_OK;
 }
 
-/* --- the label image ------------------------------------------------------------------- */
+/* --- the label image ------------------------------------------------------------------------- */
 
 /* What the pixels of a label are together. */
 typedef struct extent {
@@ -140,48 +153,53 @@ static void measure(const int32_t *plane, uint32_t nx, uint32_t ny, extent *exte
 
 static bool same_region(const extent *e, const row *r)
 {
-    return e->area == r->area && e->y0 == r->y0 && e->x0 == r->x0 && e->y1 == r->y1 && e->x1 == r->x1 &&
-           (double)e->sum_y / (double)e->area == r->cy && (double)e->sum_x / (double)e->area == r->cx;
+    return e->area == r->area && e->y0 == r->y0 && e->x0 == r->x0 && e->y1 == r->y1 &&
+           e->x1 == r->x1 && (double)e->sum_y / (double)e->area == r->cy &&
+           (double)e->sum_x / (double)e->area == r->cx;
 }
 
 /* Labels are 0 to n, and each appears for the first time after the one before it. */
-static tc_status check_label_order(const int32_t *plane, size_t pixels, int32_t n, const char *name, tc_err *err)
+static tc_status check_label_order(const int32_t *plane, size_t pixels, int32_t n, const char *name,
+                                   tc_err *err)
 {
     int32_t seen = 0;
 
     for (size_t i = 0; i < pixels; i++) {
         if (plane[i] < 0 || plane[i] > n)
-            return tc_fail(err, TC_BAD_INPUT, "%s: pixel %zu has label %ld, of %ld regions", name, i, (long)plane[i],
-                           (long)n);
+            return tc_fail(err, TC_BAD_INPUT, "%s: pixel %zu has label %ld, of %ld regions", name,
+                           i, (long)plane[i], (long)n);
         if (plane[i] > seen + 1)
-            return tc_fail(err, TC_BAD_INPUT, "%s: label %ld comes before label %ld", name, (long)plane[i],
-                           (long)seen + 1);
+            return tc_fail(err, TC_BAD_INPUT, "%s: label %ld comes before label %ld", name,
+                           (long)plane[i], (long)seen + 1);
         seen = plane[i] > seen ? plane[i] : seen;
     }
     return TC_OK;
 }
 
 /* Without a split two regions never touch. */
-static tc_status check_apart(const cc_params *p, const int32_t *plane, uint32_t nx, uint32_t ny, const char *name,
-                             tc_err *err)
+static tc_status check_apart(const cc_params *p, const int32_t *plane, uint32_t nx, uint32_t ny,
+                             const char *name, tc_err *err)
 {
     for (uint32_t y = 0; y < ny; y++)
         for (uint32_t x = 0; x < nx; x++) {
             const size_t i = (size_t)y * nx + x;
             const int32_t here = plane[i];
-            const int32_t others[4] = { x > 0 ? plane[i - 1] : 0, y > 0 ? plane[i - nx] : 0,
-                                        p->eight_connected && x > 0 && y > 0 ? plane[i - nx - 1] : 0,
-                                        p->eight_connected && x + 1 < nx && y > 0 ? plane[i - nx + 1] : 0 };
+            const int32_t others[4] = {
+                x > 0 ? plane[i - 1] : 0, y > 0 ? plane[i - nx] : 0,
+                p->eight_connected && x > 0 && y > 0 ? plane[i - nx - 1] : 0,
+                p->eight_connected && x + 1 < nx && y > 0 ? plane[i - nx + 1] : 0
+            };
 
             for (int k = 0; here != 0 && k < 4; k++)
                 if (others[k] != 0 && others[k] != here)
-                    return tc_fail(err, TC_BAD_INPUT, "%s: regions %ld and %ld touch", name, (long)others[k],
-                                   (long)here);
+                    return tc_fail(err, TC_BAD_INPUT, "%s: regions %ld and %ld touch", name,
+                                   (long)others[k], (long)here);
         }
     return TC_OK;
 }
 
-static tc_status check_labels(const cc_params *p, const wu_item *item, const wu_output *out, tc_err *err)
+static tc_status check_labels(const cc_params *p, const wu_item *item, const wu_output *out,
+                              tc_err *err)
 {
     const wu_out_array *const labels = &out->arrays[out->n - 1];
     const int32_t *const plane = labels->data;
@@ -190,7 +208,8 @@ static tc_status check_labels(const cc_params *p, const wu_item *item, const wu_
     tc_status st = extents == NULL ? tc_no_memory(err, "the regions") : TC_OK;
 
     if (st == TC_OK)
-        st = check_label_order(plane, (size_t)item->nx * item->ny, (int32_t)n, labels->info.name, err);
+        st = check_label_order(plane, (size_t)item->nx * item->ny, (int32_t)n, labels->info.name,
+                               err);
     if (st == TC_OK && !p->split)
         st = check_apart(p, plane, item->nx, item->ny, labels->info.name, err);
     if (st == TC_OK)
@@ -199,14 +218,15 @@ static tc_status check_labels(const cc_params *p, const wu_item *item, const wu_
         const row r = row_of(out, i);
 
         if (!same_region(&extents[i + 1], &r))
-            st = tc_fail(err, TC_BAD_INPUT, "region %zu: area, box or centroid is not that of %s", i + 1,
-                         labels->info.name);
+            st = tc_fail(err, TC_BAD_INPUT, "region %zu: area, box or centroid is not that of %s",
+                         i + 1, labels->info.name);
     }
     free(extents);
     return st;
 }
 
-tc_status cc_check_result(const void *params, const wu_item *item, const wu_output *out, tc_err *err)
+tc_status cc_check_result(const void *params, const wu_item *item, const wu_output *out,
+                          tc_err *err)
 {
     const cc_params *const p = params;
     tc_status st = check_table(p, item, out, err);

@@ -17,7 +17,7 @@ TC_INLINE int cc_at_border(tc_u32 x0, tc_u32 y0, tc_u32 x1, tc_u32 y1, tc_u32 nx
     return x0 == 0 || y0 == 0 || x1 == nx || y1 == ny;
 }
 
-/* --- grey values ---------------------------------------------------------------- */
+/* --- grey values ----------------------------------------------------------------------------- */
 
 /* What value v becomes on a ground: by difference or ratio, around `middle`, from 0 to `most`. */
 TC_INLINE tc_u32 cc_levelled(tc_u32 v, tc_u32 ground, tc_u32 middle, int ratio, tc_u32 most)
@@ -30,8 +30,9 @@ TC_INLINE tc_u32 cc_levelled(tc_u32 v, tc_u32 ground, tc_u32 middle, int ratio, 
     return v + middle < ground ? 0 : v + middle - ground < most ? v + middle - ground : most;
 }
 
-/* What n values in a row add up to if each is taken for that of the line that fits them best, u / 2 from their middle, is
- * their sum and this. moment: the sum of the values times twice how far they are from the middle. */
+/* What n values in a row add up to if each is taken for that of the line that fits them best, u / 2
+ * from their middle, is their sum and this. moment: the sum of the values times twice how far they
+ * are from the middle. */
 TC_INLINE tc_i64 cc_rise(tc_i64 moment, tc_i64 u, tc_i64 n)
 {
     const tc_i64 by = n > 1 ? n * n - 1 : 1, rise = 3 * u * moment + by / 2;
@@ -47,7 +48,7 @@ TC_INLINE tc_u32 cc_ground(tc_i64 sum, tc_i64 n, tc_u32 most)
     return sum < 0 ? 0 : mean < most ? (tc_u32)mean : most;
 }
 
-/* --- split ---------------------------------------------------------------------- */
+/* --- split ----------------------------------------------------------------------------------- */
 
 /* Whether a maximum of squared height `maximum` is a cell of its own beside a
  * higher one, with a saddle of squared height `saddle` <= maximum between them: it must rise by

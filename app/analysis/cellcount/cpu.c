@@ -6,7 +6,7 @@
 #include "app/analysis/cellcount/cpu.h"
 #include "app/base/os.h"
 
-/* --- the phases ------------------------------------------------------------------- */
+/* --- the phases ------------------------------------------------------------------------------ */
 
 static const cc_work *const phases[CC_PHASES] = {
     [CC_SMOOTH] = &cc_preparing,
@@ -32,7 +32,7 @@ static const cc_work *const phases[CC_PHASES] = {
     [CC_SADDLES] = &cc_way,
     [CC_CLEAR] = &cc_clear,
     [CC_FIRST] = &cc_first,
-    [CC_ROOTS] = &cc_ids,     /* plane[maximum] is the first pixel of its part */
+    [CC_ROOTS] = &cc_ids, /* plane[maximum] is the first pixel of its part */
     [CC_PARTS] = &cc_parts,
     [CC_IDS] = &cc_ids,
     [CC_STRIPS] = &cc_strips,
@@ -68,45 +68,36 @@ static size_t phase_parts(const cc_worker *w, cc_phase phase)
     case CC_EXTREME:
     case CC_GROUND:
     case CC_LOCALLY:
-        return cc_has_step(p, phase) ? w->bands * cc_prepare_pieces(p, phase, w->nx, cc_band_rows(w->nx)) : 0;
-    case CC_HISTOGRAM:
-        return p->threshold_word == CC_OTSU ? w->bands : 0;
+        return cc_has_step(p, phase)
+                   ? w->bands * cc_prepare_pieces(p, phase, w->nx, cc_band_rows(w->nx))
+                   : 0;
+    case CC_HISTOGRAM: return p->threshold_word == CC_OTSU ? w->bands : 0;
     case CC_HOLES:
     case CC_HOLE_SEAMS:
-    case CC_FILL:
-        return p->fill_holes ? w->bands : 0;
+    case CC_FILL: return p->fill_holes ? w->bands : 0;
     case CC_BANDS:
-    case CC_SEAMS:
-        return p->split ? 0 : w->bands;
+    case CC_SEAMS: return p->split ? 0 : w->bands;
     case CC_DISTANCE_X:
     case CC_DISTANCE_Y:
         return p->split == CC_DISTANCE ? edt_parts(&w->edt, phase - CC_DISTANCE_X) : 0;
-    case CC_BYTES:
-        return p->split == CC_DISTANCE ? w->bands : 0;
+    case CC_BYTES: return p->split == CC_DISTANCE ? w->bands : 0;
     case CC_HEIGHTS:
     case CC_EDGES:
     case CC_FLAT:
-    case CC_FLAT_JOIN:
-        return p->split == CC_INTENSITY ? w->bands : 0;
+    case CC_FLAT_JOIN: return p->split == CC_INTENSITY ? w->bands : 0;
     case CC_ASCEND:
     case CC_MAXIMA:
     case CC_SADDLES:
     case CC_CLEAR:
     case CC_FIRST:
-    case CC_ROOTS:
-        return p->split ? w->bands : 0;
+    case CC_ROOTS: return p->split ? w->bands : 0;
     case CC_PARTS:
-    case CC_IDS:
-        return w->up != NULL ? w->bands : 0;
-    case CC_STRIPS:
-        return w->strip_rows > 0 ? (w->ny - 1) / w->strip_rows : 0;
+    case CC_IDS: return w->up != NULL ? w->bands : 0;
+    case CC_STRIPS: return w->strip_rows > 0 ? (w->ny - 1) / w->strip_rows : 0;
     case CC_AREAS:
-    case CC_RENUMBER:
-        return w->areas != NULL ? w->bands : 0;
-    case CC_MEASURE:
-        return w->measure.sums != NULL ? w->bands : 0;
-    default:
-        return w->bands;
+    case CC_RENUMBER: return w->areas != NULL ? w->bands : 0;
+    case CC_MEASURE: return w->measure.sums != NULL ? w->bands : 0;
+    default: return w->bands;
     }
 }
 
@@ -130,7 +121,7 @@ static tc_status go_on(cc_worker *w, cc_state *state, tc_err *err)
     if (w->phase == CC_KEPT && w->params->split)
         head->portions_done = (uint64_t)CC_KEPT * w->bands;
     else if (w->phase == CC_CLEAR)
-        head->portions_done = 0;       /* the distances go */
+        head->portions_done = 0; /* the distances go */
     if (w->phase == CC_PHASES) {
         state->regions = (uint32_t)w->regions;
         head->portions_done = w->work->plan.portions;
@@ -145,7 +136,8 @@ static void run_part(void *user, unsigned thread, size_t part)
     phases[w->phase]->part(w, w->done + part, &w->scratch[thread]);
 }
 
-tc_status cc_host_step(void *worker, cc_state *state, cc_phase until, uint64_t *portions_done, tc_err *err)
+tc_status cc_host_step(void *worker, cc_state *state, cc_phase until, uint64_t *portions_done,
+                       tc_err *err)
 {
     cc_worker *const w = worker;
     an_state_head *const head = &state->head;
@@ -240,8 +232,8 @@ static bool make_scratch(cc_worker *w)
         s->prepare = malloc(cc_prepares(w->params) ? cc_prepare_scratch(w->params, w->nx) : 1);
         s->distance = malloc(w->params->split == CC_DISTANCE ? edt_scratch_bytes(&w->edt) : 1);
         s->histogram = calloc(grey_values, sizeof *s->histogram);
-        if (s->edges == NULL || s->row == NULL || s->label == NULL || s->distance == NULL || s->histogram == NULL ||
-            s->prepare == NULL)
+        if (s->edges == NULL || s->row == NULL || s->label == NULL || s->distance == NULL ||
+            s->histogram == NULL || s->prepare == NULL)
             return false;
     }
     return true;
@@ -260,8 +252,8 @@ static bool make_planes(cc_worker *w)
         w->up = os_zeroed(n * sizeof *w->up);
     }
     w->edt.mask = w->bytes;
-    return w->picture.bits != NULL && w->picture.ids != NULL && w->end != NULL && w->first != NULL &&
-           (!w->params->split || (w->bytes != NULL && w->up != NULL));
+    return w->picture.bits != NULL && w->picture.ids != NULL && w->end != NULL &&
+           w->first != NULL && (!w->params->split || (w->bytes != NULL && w->up != NULL));
 }
 
 /* An item that was left after the distance transform: the mask is where the
@@ -298,12 +290,17 @@ static tc_status cpu_open(const an_work *work, const void *state_at, void **work
     w->ny = work->item->ny;
     w->bands = cc_bands(w->nx, w->ny);
     w->threshold = cc_threshold(w->params, work->pixels->bits);
-    w->picture = (lab_picture){ .nx = w->nx, .ny = w->ny, .stride = lab_stride(w->nx),
+    w->picture = (lab_picture){ .nx = w->nx,
+                                .ny = w->ny,
+                                .stride = lab_stride(w->nx),
                                 .eight_connected = w->params->eight_connected };
     w->edt = (edt_job){ .nx = w->nx, .ny = w->ny, .nz = 1, .sides = EDT_INSIDE };
-    w->map = (ws_map){ .shape = { (int32_t)w->nx, (int32_t)w->ny, 1, w->params->eight_connected, 0 },
-                       .plateaus = w->params->split == CC_INTENSITY, .rule = w->params,
-                       .apart = w->params->split == CC_INTENSITY ? cc_apart_by_intensity : apart_by_distance };
+    w->map =
+        (ws_map){ .shape = { (int32_t)w->nx, (int32_t)w->ny, 1, w->params->eight_connected, 0 },
+                  .plateaus = w->params->split == CC_INTENSITY,
+                  .rule = w->params,
+                  .apart = w->params->split == CC_INTENSITY ? cc_apart_by_intensity
+                                                            : apart_by_distance };
     st = an_pool_create(work->threads, &w->pool, err);
     if (st == TC_OK && (!make_planes(w) || !make_scratch(w)))
         st = tc_no_memory(err, "cellcount");
@@ -318,7 +315,7 @@ static tc_status cpu_open(const an_work *work, const void *state_at, void **work
     return st;
 }
 
-/* --- with a device ---------------------------------------------------------------- */
+/* --- with a device --------------------------------------------------------------------------- */
 
 cc_phase cc_host_phase(const void *worker)
 {
@@ -373,9 +370,5 @@ tc_status cc_host_resume(void *worker, cc_phase next, uint32_t strip_rows, tc_er
 }
 
 const an_backend cc_cpu = {
-    .name = "cpu",
-    .open = cpu_open,
-    .step = cpu_step,
-    .sync = an_always_synced,
-    .close = cpu_close
+    .name = "cpu", .open = cpu_open, .step = cpu_step, .sync = an_always_synced, .close = cpu_close
 };

@@ -11,17 +11,19 @@
 #include "app/analysis/common/watershed.h"
 
 /* How much more than it should a function may write into a row of labels. */
-enum { CC_PAD = 8 };
+enum {
+    CC_PAD = 8
+};
 
 /* What a thread has for itself. */
 typedef struct cc_scratch {
-    uint32_t *edges;           /* [nx + 2]: runs of a row */
-    int32_t *row;              /* [nx + CC_PAD]: its labels */
-    unsigned char *label;      /* lab_scratch_bytes */
-    unsigned char *distance;   /* edt_scratch_bytes */
+    uint32_t *edges;         /* [nx + 2]: runs of a row */
+    int32_t *row;            /* [nx + CC_PAD]: its labels */
+    unsigned char *label;    /* lab_scratch_bytes */
+    unsigned char *distance; /* edt_scratch_bytes */
     uint64_t *histogram;
-    void *prepare;             /* cc_prepare_scratch */
-    ws_list *found;            /* split: the worker's, of this thread */
+    void *prepare;  /* cc_prepare_scratch */
+    ws_list *found; /* split: the worker's, of this thread */
     bool no_memory;
 } cc_scratch;
 
@@ -30,27 +32,27 @@ typedef struct cc_worker {
     const cc_params *params;
     uint32_t nx, ny, bands;
     an_pool *pool;
-    cc_scratch *scratch;       /* [threads] */
-    lab_picture picture;       /* of the cells; starts: the state's plane */
-    int32_t *plane;            /* the state's */
-    uint8_t *bytes;            /* split: the mask */
-    int32_t *up;               /* split: where each pixel leads, -1 on the background; then its id */
+    cc_scratch *scratch; /* [threads] */
+    lab_picture picture; /* of the cells; starts: the state's plane */
+    int32_t *plane;      /* the state's */
+    uint8_t *bytes;      /* split: the mask */
+    int32_t *up;         /* split: where each pixel leads, -1 on the background; then its id */
     edt_job edt;
-    ws_map map;                /* split: of the plane, to `up` */
-    ws_list *found;            /* split: [threads], what they find */
+    ws_map map;     /* split: of the plane, to `up` */
+    ws_list *found; /* split: [threads], what they find */
     uint32_t threshold;
-    int32_t outside;           /* root of the background that touches the border; -1: none does */
-    int32_t *end;              /* [bands]: of the ids that each band took */
-    int32_t *first;            /* [bands + 1]: regions before each band */
-    uint32_t *areas;           /* [regions]: area, BORDER where it touches the border; then new labels */
+    int32_t outside; /* root of the background that touches the border; -1: none does */
+    int32_t *end;    /* [bands]: of the ids that each band took */
+    int32_t *first;  /* [bands + 1]: regions before each band */
+    uint32_t *areas; /* [regions]: area, BORDER where it touches the border; then new labels */
     uint64_t regions;
-    cc_region *table;          /* the state's */
+    cc_region *table; /* the state's */
     cc_measure measure;
-    uint32_t strip_rows;       /* of a device; 0: there were no strips */
+    uint32_t strip_rows; /* of a device; 0: there were no strips */
     /* where the work is */
-    cc_prepare prepare;        /* prepare.now: what the threshold is for */
+    cc_prepare prepare; /* prepare.now: what the threshold is for */
     cc_phase phase;
-    size_t done;               /* parts of the phase */
+    size_t done; /* parts of the phase */
 } cc_worker;
 
 /* Rows [*y0, *y1) of a band. */
@@ -64,7 +66,7 @@ static inline void cc_band_range(const cc_worker *w, size_t band, uint32_t *y0, 
 
 /* A phase: its parts, and what comes after the last of them (may be NULL). */
 typedef struct cc_work {
-    void (*part)(cc_worker *w, size_t part, cc_scratch *s);    /* s: w->scratch[thread] */
+    void (*part)(cc_worker *w, size_t part, cc_scratch *s); /* s: w->scratch[thread] */
     tc_status (*end)(cc_worker *w, tc_err *err);
 } cc_work;
 
@@ -73,8 +75,8 @@ extern const cc_work cc_preparing;
 /* cellcount_mask.c: from pixels to bits */
 extern const cc_work cc_histogram, cc_mask, cc_holes, cc_hole_seams, cc_fill;
 /* cellcount_label.c: from bits, or the parts of a split, to labels */
-extern const cc_work cc_components, cc_seams, cc_parts, cc_ids, cc_strips, cc_count, cc_number, cc_areas,
-    cc_renumber, cc_paint, cc_measuring;
+extern const cc_work cc_components, cc_seams, cc_parts, cc_ids, cc_strips, cc_count, cc_number,
+    cc_areas, cc_renumber, cc_paint, cc_measuring;
 /* cellcount_split.c: from bits to parts */
 extern const cc_work cc_bytes, cc_distance_x, cc_distance_y, cc_heights, cc_way, cc_clear, cc_first;
 

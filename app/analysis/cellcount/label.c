@@ -9,7 +9,7 @@
 /* In an area, which is at most 2^30. */
 #define BORDER ((uint32_t)1 << 31)
 
-/* --- components ------------------------------------------------------------------- */
+/* --- components ------------------------------------------------------------------------------ */
 
 static void label_band(cc_worker *w, size_t band, cc_scratch *s)
 {
@@ -27,7 +27,7 @@ static void label_seam(cc_worker *w, size_t band, cc_scratch *s)
     lab_seam(&w->picture, y0, s->label);
 }
 
-/* --- from ids to labels ----------------------------------------------------------- */
+/* --- from ids to labels ---------------------------------------------------------------------- */
 
 /*
  * A segment is a stretch of a row that has one id: a run of the mask, whose id
@@ -38,8 +38,8 @@ static void label_seam(cc_worker *w, size_t band, cc_scratch *s)
 typedef struct seg {
     const uint32_t *edges;
     size_t runs, k;
-    size_t base;               /* index of the row's first pixel */
-    uint32_t a, b;             /* [a, b); empty: there are no more */
+    size_t base;   /* index of the row's first pixel */
+    uint32_t a, b; /* [a, b); empty: there are no more */
 } seg;
 
 /* With a split: the end of the part that begins at a. */
@@ -203,7 +203,8 @@ static tc_status end_areas(cc_worker *w, tc_err *err)
 
     for (size_t i = 0, end; st == TC_OK && i < n; st = tc_ask(w->work->poll, err))
         for (end = tc_block_end(i, n); i < end; i++) {
-            const bool kept = cc_kept(w->params, w->areas[i] & ~BORDER, (w->areas[i] & BORDER) != 0);
+            const bool kept =
+                cc_kept(w->params, w->areas[i] & ~BORDER, (w->areas[i] & BORDER) != 0);
 
             w->areas[i] = kept ? ++label : 0;
         }
@@ -261,8 +262,13 @@ static tc_status end_painting(cc_worker *w, tc_err *err)
 
     if (rows > cc_table_rows(w->nx, w->ny))
         return TC_OK;
-    w->measure = (cc_measure){ .plane = w->plane, .pixels = w->work->pixels, .poll = w->work->poll, .nx = w->nx, .ny = w->ny,
-                               .rows = rows, .regions = w->table };
+    w->measure = (cc_measure){ .plane = w->plane,
+                               .pixels = w->work->pixels,
+                               .poll = w->work->poll,
+                               .nx = w->nx,
+                               .ny = w->ny,
+                               .rows = rows,
+                               .regions = w->table };
     return cc_measure_begin(&w->measure, w->work->threads, err);
 }
 

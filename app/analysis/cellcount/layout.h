@@ -17,14 +17,22 @@
 /* The greatest radius of a background; rows that a work-group takes of what lies within discs. */
 #define CC_MOST_RADIUS 255
 #define CC_DISC_ROWS 16
-/* Of the Gaussian filter: bits of all weights together (AN_GAUSS_BITS), and of a grey value behind the
- * point. */
+/* Of the Gaussian filter: bits of all weights together (AN_GAUSS_BITS), and of a grey value behind
+ * the point. */
 #define CC_WEIGHT_BITS 16
 #define CC_GREY_BITS 8
 
 /* A row of the table of regions; sums are 64 bits, the low half first. */
 enum {
-    CC_SUM_Y = 0, CC_SUM_X = 2, CC_SUM_GREY = 4, CC_AREA = 6, CC_Y0, CC_X0, CC_Y1, CC_X1, CC_COLUMNS
+    CC_SUM_Y = 0,
+    CC_SUM_X = 2,
+    CC_SUM_GREY = 4,
+    CC_AREA = 6,
+    CC_Y0,
+    CC_X0,
+    CC_Y1,
+    CC_X1,
+    CC_COLUMNS
 };
 
 #endif

@@ -5,7 +5,7 @@
 #include "app/analysis/cellcount/core.h"
 #include "app/analysis/cellcount/cpu.h"
 
-/* --- pixels to bits ------------------------------------------------------------- */
+/* --- pixels to bits -------------------------------------------------------------------------- */
 
 static void histogram_band(cc_worker *w, size_t band, cc_scratch *s)
 {
@@ -48,7 +48,7 @@ static void mask_band(cc_worker *w, size_t band, cc_scratch *s)
     }
 }
 
-/* --- holes ---------------------------------------------------------------------- */
+/* --- holes ----------------------------------------------------------------------------------- */
 
 /* The background has the other connectivity: 4 where cells have 8, and the reverse. */
 static lab_picture background(const cc_worker *w)

@@ -36,8 +36,8 @@ static void sum_row(const wu_pixels *px, size_t at, uint32_t n, uint32_t *sums)
 }
 
 /* The run that ends before x. Returns x. */
-static inline uint32_t end_run(const int32_t *row, uint32_t y, uint32_t a, uint32_t x, const uint32_t *sums,
-                               cc_region *table)
+static inline uint32_t end_run(const int32_t *row, uint32_t y, uint32_t a, uint32_t x,
+                               const uint32_t *sums, cc_region *table)
 {
     /* The background's is table[0]: to count it costs less than to tell it apart. */
     add_run(&table[row[a]], y, a, x, sums[x] - sums[a]);
@@ -99,7 +99,9 @@ static tc_status clear(const cc_measure *m, cc_region *table, size_t rows, tc_er
 tc_status cc_measure_begin(cc_measure *m, unsigned threads, tc_err *err)
 {
     /* A table for each thread, unless they would be larger than the plane. */
-    m->tables = threads * m->rows * sizeof *m->regions <= (size_t)m->nx * m->ny * sizeof *m->plane ? threads : 1;
+    m->tables = threads * m->rows * sizeof *m->regions <= (size_t)m->nx * m->ny * sizeof *m->plane
+                    ? threads
+                    : 1;
     m->others = os_zeroed(((m->tables - 1) * m->rows + 1) * sizeof *m->others);
     m->sums = malloc(m->tables * ((size_t)m->nx + 1) * sizeof *m->sums);
     tc_status st = m->others == NULL || m->sums == NULL ? tc_no_memory(err, "the regions") : TC_OK;

@@ -8,14 +8,17 @@
 #include "app/analysis/check.h"
 #include "app/base/os.h"
 
-/* --- the arrays ------------------------------------------------------------------- */
+/* --- the arrays ------------------------------------------------------------------------------ */
 
-static tc_status fill_table(const an_work *work, size_t item_index, const cc_region *regions, size_t n, wu_output *out,
-                            tc_err *err)
+static tc_status fill_table(const an_work *work, size_t item_index, const cc_region *regions,
+                            size_t n, wu_output *out, tc_err *err)
 {
-    int64_t *const item = wu_output_data(out, "region_item"), *const label = wu_output_data(out, "region_label");
-    int64_t *const area = wu_output_data(out, "region_area"), *const bbox = wu_output_data(out, "region_bbox");
-    double *const centroid = wu_output_data(out, "region_centroid"), *const mean = wu_output_data(out, "region_mean");
+    int64_t *const item = wu_output_data(out, "region_item"), *const label = wu_output_data(
+                                                                  out, "region_label");
+    int64_t *const area = wu_output_data(out, "region_area"), *const bbox = wu_output_data(
+                                                                  out, "region_bbox");
+    double *const centroid = wu_output_data(out, "region_centroid"), *const mean = wu_output_data(
+                                                                         out, "region_mean");
     uint8_t *const border = wu_output_data(out, "region_border");
     tc_status st = TC_OK;
 
@@ -44,11 +47,15 @@ static void measure_band(void *user, unsigned thread, size_t band)
     cc_measure_band(user, thread, band);
 }
 
-tc_status cc_regions(const an_work *work, const cc_state *state, const cc_region **regions, cc_region **owned,
-                     tc_err *err)
+tc_status cc_regions(const an_work *work, const cc_state *state, const cc_region **regions,
+                     cc_region **owned, tc_err *err)
 {
     const uint32_t nx = work->item->nx, ny = work->item->ny;
-    cc_measure m = { .plane = state->plane, .pixels = work->pixels, .poll = work->poll, .nx = nx, .ny = ny,
+    cc_measure m = { .plane = state->plane,
+                     .pixels = work->pixels,
+                     .poll = work->poll,
+                     .nx = nx,
+                     .ny = ny,
                      .rows = (size_t)state->regions + 1 };
     an_pool *pool = NULL;
     tc_status st;
@@ -58,7 +65,8 @@ tc_status cc_regions(const an_work *work, const cc_state *state, const cc_region
     if (m.rows <= cc_table_rows(nx, ny))
         return TC_OK;
     m.regions = os_zeroed(m.rows * sizeof *m.regions);
-    st = m.regions == NULL ? tc_no_memory(err, "the regions") : cc_measure_begin(&m, work->threads, err);
+    st = m.regions == NULL ? tc_no_memory(err, "the regions")
+                           : cc_measure_begin(&m, work->threads, err);
     if (st == TC_OK)
         st = an_pool_create(m.tables, &pool, err);
     if (st == TC_OK)
@@ -103,8 +111,10 @@ tc_status cc_check_state(const an_work *work, const void *state_at, tc_err *err)
     const uint32_t nx = work->item->nx, ny = work->item->ny;
     const uint64_t done = state->head.portions_done;
     /* Of a picture of one grey value it is 1. */
-    const bool known = p->threshold_word == CC_OTSU ? state->threshold >= 1 && state->threshold < (uint32_t)1 << work->item->bits
-                               : state->threshold == 0;
+    const bool known = p->threshold_word == CC_OTSU
+                           ? state->threshold >= 1 && state->threshold < (uint32_t)1
+                                                                             << work->item->bits
+                           : state->threshold == 0;
 
     if (done == 0)
         return TC_OK;
@@ -112,8 +122,10 @@ tc_status cc_check_state(const an_work *work, const void *state_at, tc_err *err)
         return are_at_most(work, state, state->regions, err);
     /* Squared distances to the background, or heights, which the split goes on from. */
     if (known && p->split && done == (uint64_t)CC_KEPT * cc_bands(nx, ny))
-        return are_at_most(work, state, p->split == CC_INTENSITY ? (uint64_t)1 << work->item->bits
-                                                                  : (uint64_t)nx * nx + (uint64_t)ny * ny, err);
+        return are_at_most(work, state,
+                           p->split == CC_INTENSITY ? (uint64_t)1 << work->item->bits
+                                                    : (uint64_t)nx * nx + (uint64_t)ny * ny,
+                           err);
     return damaged(err);
 }
 
@@ -128,8 +140,10 @@ tc_status cc_expect(const void *params, const wu_item *item, wu_output *out, tc_
         { "region_item", WU_I64, WU_ITEM, .table = "regions" },
         { "region_label", WU_I64, WU_KEY, "regions", .title = "label" },
         { "region_area", WU_I64, WU_VALUE, "regions", "area", .unit = "pixel^2" },
-        { "region_bbox", WU_I64, WU_VALUE, "regions", "bbox", "pixel", .n_axes = 1, .axes = { box } },
-        { "region_centroid", WU_F64, WU_VALUE, "regions", "centroid", "pixel", .n_axes = 1, .axes = { place } },
+        { "region_bbox", WU_I64, WU_VALUE, "regions", "bbox", "pixel", .n_axes = 1,
+          .axes = { box } },
+        { "region_centroid", WU_F64, WU_VALUE, "regions", "centroid", "pixel", .n_axes = 1,
+          .axes = { place } },
         { "region_mean", WU_F64, WU_VALUE, "regions", .title = "mean" },
         { "region_border", WU_BOOL, WU_VALUE, "regions", .title = "border" },
         { "labels_{item}", WU_I32, WU_LABELS, "regions", .title = "regions" },
@@ -139,7 +153,8 @@ tc_status cc_expect(const void *params, const wu_item *item, wu_output *out, tc_
     return wu_output_declare(out, arrays, sizeof arrays / sizeof arrays[0] - !p->labels, item, err);
 }
 
-tc_status cc_finish(const an_work *work, size_t item_index, const void *state_at, wu_output *out, tc_err *err)
+tc_status cc_finish(const an_work *work, size_t item_index, const void *state_at, wu_output *out,
+                    tc_err *err)
 {
     const cc_params *const p = work->params;
     const cc_state *const state = state_at;
@@ -156,32 +171,45 @@ tc_status cc_finish(const an_work *work, size_t item_index, const void *state_at
         st = wu_output_allocate(out, n, err);
     if (st == TC_OK) {
         *(int64_t *)wu_output_data(out, "count") = (int64_t)n;
-        *(int64_t *)wu_output_data(out, "threshold") = p->threshold_word == CC_OTSU
-            ? (int64_t)state->threshold : (int64_t)cc_threshold(p, work->item->bits);
+        *(int64_t *)wu_output_data(out, "threshold") =
+            p->threshold_word == CC_OTSU ? (int64_t)state->threshold
+                                         : (int64_t)cc_threshold(p, work->item->bits);
         st = fill_table(work, item_index, regions, n, out, err);
     }
     free(owned);
     return st;
 }
 
-bool cc_note_result(const void *params, const wu_item *item, const wu_output *out, char *text, size_t size)
+bool cc_note_result(const void *params, const wu_item *item, const wu_output *out, char *text,
+                    size_t size)
 {
-    enum { SPECK = 9 };        /* pixels: 3 by 3 */
+    enum {
+        SPECK = 9
+    }; /* pixels: 3 by 3 */
     const cc_params *const p = params;
-    const int64_t *const area = wu_output_data(out, "region_area"), *const bbox = wu_output_data(out, "region_bbox");
+    const int64_t *const area = wu_output_data(out, "region_area"), *const bbox = wu_output_data(
+                                                                        out, "region_bbox");
     const uint64_t n = wu_output_find(out, "region_area")->info.shape[0];
 
     /* A stranger's numbers: their products may be no int64. */
     if (n == 0)
-        snprintf(text, size, "no cells: no region is on the side of the threshold that parameters.polarity says and "
-                 "within min_area, max_area and exclude_border");
+        snprintf(
+            text, size,
+            "no cells: no region is on the side of the threshold that parameters.polarity says and "
+            "within min_area, max_area and exclude_border");
     else if (n == 1 && (item->nx > 0 ? area[0] == (int64_t)item->nx * item->ny
-                                     : bbox[0] == 0 && bbox[1] == 0 && (double)area[0] == (double)bbox[2] * (double)bbox[3]))
-        snprintf(text, size, "one region is the whole picture: parameters.threshold or polarity takes background "
-                 "for cells");
+                                     : bbox[0] == 0 && bbox[1] == 0 &&
+                                           (double)area[0] == (double)bbox[2] * (double)bbox[3]))
+        snprintf(
+            text, size,
+            "one region is the whole picture: parameters.threshold or polarity takes background "
+            "for cells");
     else if (an_mostly_below(out, "region_area", SPECK))
-        snprintf(text, size, "most of the %llu regions have fewer than %d pixels, as noise has: raise parameters.min_area (%lld) or "
-                 "smooth (%g)", (unsigned long long)n, SPECK, (long long)p->min_area, p->smooth);
+        snprintf(text, size,
+                 "most of the %llu regions have fewer than %d pixels, as noise has: raise "
+                 "parameters.min_area (%lld) or "
+                 "smooth (%g)",
+                 (unsigned long long)n, SPECK, (long long)p->min_area, p->smooth);
     else
         return false;
     return true;

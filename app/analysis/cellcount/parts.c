@@ -9,7 +9,7 @@ typedef struct patch {
     const an_follow *f;
     const an_component *c;
     uint32_t nx, ny;
-    uint32_t *height;          /* in the end, of a maximum, its part's index */
+    uint32_t *height; /* in the end, of a maximum, its part's index */
     int32_t *up, *first;
     ws_list found;
 } patch;
@@ -25,8 +25,12 @@ static size_t place_of(const patch *a, size_t k)
 static tc_status walk(patch *a, const cc_params *p, const tc_poll *poll, tc_err *err)
 {
     const uint32_t top = ((uint32_t)1 << a->f->px->bits) - 1;
-    const ws_map map = { .shape = { (int32_t)a->nx, (int32_t)a->ny, 1, p->eight_connected, 0 }, .plateaus = true, .height = a->height,
-                         .up = a->up, .apart = cc_apart_by_intensity, .rule = p };
+    const ws_map map = { .shape = { (int32_t)a->nx, (int32_t)a->ny, 1, p->eight_connected, 0 },
+                         .plateaus = true,
+                         .height = a->height,
+                         .up = a->up,
+                         .apart = cc_apart_by_intensity,
+                         .rule = p };
     tc_status st = TC_OK;
 
     for (size_t k = 0; k < a->c->pixels; k++) {
@@ -38,7 +42,8 @@ static tc_status walk(patch *a, const cc_params *p, const tc_poll *poll, tc_err 
         a->first[i] = INT32_MAX;
     for (int part = WS_ASCEND; st == TC_OK && part <= WS_SADDLES; part++) {
         ws_rows(&map, (ws_part)part, 0, a->ny, &a->found);
-        st = a->found.no_memory ? tc_no_memory(err, "a region") : ws_end(&map, (ws_part)part, &a->found, 1, poll, err);
+        st = a->found.no_memory ? tc_no_memory(err, "a region")
+                                : ws_end(&map, (ws_part)part, &a->found, 1, poll, err);
     }
     if (st == TC_OK)
         ws_first(&map, 0, a->ny, a->first, NULL, NULL);
@@ -75,13 +80,14 @@ static tc_status measure(patch *a, cc_region **parts, size_t *n, tc_err *err)
     for (size_t k = 0; k < a->c->pixels; k++) {
         const size_t i = a->f->queue[k];
 
-        extend(&(*parts)[a->height[a->up[place_of(a, k)]]], (uint16_t)(i / nx), (uint16_t)(i % nx), wu_grey(a->f->px, i));
+        extend(&(*parts)[a->height[a->up[place_of(a, k)]]], (uint16_t)(i / nx), (uint16_t)(i % nx),
+               wu_grey(a->f->px, i));
     }
     return TC_OK;
 }
 
-tc_status cc_parts_of(const cc_params *p, const an_follow *f, const an_component *c, const tc_poll *poll, cc_region **parts, size_t *n,
-                      tc_err *err)
+tc_status cc_parts_of(const cc_params *p, const an_follow *f, const an_component *c,
+                      const tc_poll *poll, cc_region **parts, size_t *n, tc_err *err)
 {
     patch a = { .f = f, .c = c, .nx = c->hi[2] - c->lo[2], .ny = c->hi[1] - c->lo[1] };
     const size_t box = (size_t)a.nx * a.ny;
@@ -91,7 +97,8 @@ tc_status cc_parts_of(const cc_params *p, const an_follow *f, const an_component
     a.up = malloc(box * sizeof *a.up);
     a.first = malloc(box * sizeof *a.first);
     *parts = NULL;
-    st = a.height == NULL || a.up == NULL || a.first == NULL ? tc_no_memory(err, "a region") : walk(&a, p, poll, err);
+    st = a.height == NULL || a.up == NULL || a.first == NULL ? tc_no_memory(err, "a region")
+                                                             : walk(&a, p, poll, err);
     if (st == TC_OK)
         st = measure(&a, parts, n, err);
     ws_list_drop(&a.found);

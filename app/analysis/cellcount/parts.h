@@ -1,12 +1,13 @@
-/* What a split by intensity makes of a component that was just followed, whose pixels are the first of the queue: nothing
- * that is not of it counts. *parts, of the caller: sums and boxes in the pixels that were followed. */
+/* What a split by intensity makes of a component that was just followed, whose pixels are the first
+ * of the queue: nothing that is not of it counts. *parts, of the caller: sums and boxes in the
+ * pixels that were followed. */
 #ifndef AN_CELLCOUNT_PARTS_H
 #define AN_CELLCOUNT_PARTS_H
 
 #include "app/analysis/cellcount/cellcount.h"
 #include "app/analysis/common/follow.h"
 
-tc_status cc_parts_of(const cc_params *p, const an_follow *f, const an_component *c, const tc_poll *poll, cc_region **parts, size_t *n,
-                      tc_err *err);
+tc_status cc_parts_of(const cc_params *p, const an_follow *f, const an_component *c,
+                      const tc_poll *poll, cc_region **parts, size_t *n, tc_err *err);
 
 #endif

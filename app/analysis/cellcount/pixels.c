@@ -1,8 +1,8 @@
 /*
  * cellcount: whether an item's pixels can have given these arrays: by the number of pixels on
  * the cells' side of the threshold, and by some regions, chosen by chance. Where grey values are
- * prepared before the threshold, which may be nearly all of the work, the same is done on some tiles,
- * with as much around them as their values hang on.
+ * prepared before the threshold, which may be nearly all of the work, the same is done on some
+ * tiles, with as much around them as their values hang on.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,14 +14,29 @@
 #include "app/analysis/common/watershed_core.h"
 #include "app/base/random.h"
 
-enum { LOOKS = 32, LABELS = 256 };
+enum {
+    LOOKS = 32,
+    LABELS = 256
+};
 /* Of a split by intensity without labels so many regions must be known. */
-enum { LEAST_KNOWN = 8 };
-/* Tiles: their side at least, and at most for the sake of a region's box; how many; and of so many pixels one is
- * prepared, if there are enough. */
-enum { LEAST_TILE = 48, MOST_BOX = 128, TRIES = 16, LEAST_TILES = 3, MOST_TILES = 16, TILE_SHARE = 80 };
+enum {
+    LEAST_KNOWN = 8
+};
+/* Tiles: their side at least, and at most for the sake of a region's box; how many; and of so many
+ * pixels one is prepared, if there are enough. */
+enum {
+    LEAST_TILE = 48,
+    MOST_BOX = 128,
+    TRIES = 16,
+    LEAST_TILES = 3,
+    MOST_TILES = 16,
+    TILE_SHARE = 80
+};
 /* Of the rows for Otsu's threshold one in so many, but so many pixels. */
-enum { ROW_SHARE = 48, LEAST_PIXELS = 4096 };
+enum {
+    ROW_SHARE = 48,
+    LEAST_PIXELS = 4096
+};
 /* The claimed threshold divides those so well, compared with the best one. */
 static const double AS_GOOD = 0.9;
 
@@ -30,26 +45,29 @@ typedef struct table {
     size_t n;
     const int64_t *area, *bbox;
     const double *mean, *centroid;
-    const int32_t *labels;     /* of the whole picture; NULL: the result has none */
-    bool prepared;             /* means are not of the grey values that are looked at */
+    const int32_t *labels; /* of the whole picture; NULL: the result has none */
+    bool prepared;         /* means are not of the grey values that are looked at */
 } table;
 
 static table table_of(const cc_params *p, const wu_output *out)
 {
     return (table){ .n = (size_t)wu_output_find(out, "region_item")->info.shape[0],
-                    .prepared = cc_prepares(p), .area = wu_output_data(out, "region_area"), .bbox = wu_output_data(out, "region_bbox"),
-                    .mean = wu_output_data(out, "region_mean"), .centroid = wu_output_data(out, "region_centroid"),
+                    .prepared = cc_prepares(p),
+                    .area = wu_output_data(out, "region_area"),
+                    .bbox = wu_output_data(out, "region_bbox"),
+                    .mean = wu_output_data(out, "region_mean"),
+                    .centroid = wu_output_data(out, "region_centroid"),
                     .labels = p->labels ? out->arrays[out->n - 1].data : NULL };
 }
 
-/* A part of the picture: f's pixels are those from (y, x) on, and `core` is what is known of it for sure. Of the
- * table are the rows whose boxes lie in the core. */
+/* A part of the picture: f's pixels are those from (y, x) on, and `core` is what is known of it for
+ * sure. Of the table are the rows whose boxes lie in the core. */
 typedef struct part {
     an_follow f;
-    uint32_t y, x, nx;         /* nx: of the whole picture */
-    uint32_t y0, x0, y1, x1;   /* the core, within the part */
-    size_t *rows, n_rows;      /* owned; of a part that is all, NULL */
-    size_t known;              /* regions that are as the table says */
+    uint32_t y, x, nx;       /* nx: of the whole picture */
+    uint32_t y0, x0, y1, x1; /* the core, within the part */
+    size_t *rows, n_rows;    /* owned; of a part that is all, NULL */
+    size_t known;            /* regions that are as the table says */
 } part;
 
 /* A pixel of the core chosen by chance. */
@@ -66,7 +84,7 @@ static size_t in_picture(const part *q, size_t i)
     return (q->y + i / q->f.px->nx) * q->nx + q->x + i % q->f.px->nx;
 }
 
-/* --- the threshold ------------------------------------------------------------------- */
+/* --- the threshold --------------------------------------------------------------------------- */
 
 /* How many pixels are on the cells' side. */
 static uint64_t count_cells(const cc_params *p, const wu_pixels *px, uint32_t threshold)
@@ -75,7 +93,8 @@ static uint64_t count_cells(const cc_params *p, const wu_pixels *px, uint32_t th
     uint64_t below = 0;
 
     for (size_t i = 0; i < n; i += 64)
-        below += (unsigned)__builtin_popcountll(an_bits_below(px, i, n - i < 64 ? (unsigned)(n - i) : 64, threshold));
+        below += (unsigned)__builtin_popcountll(
+            an_bits_below(px, i, n - i < 64 ? (unsigned)(n - i) : 64, threshold));
     return p->bright ? n - below : below;
 }
 
@@ -87,27 +106,35 @@ static tc_status check_totals(const cc_params *p, uint64_t cells, const table *t
     for (size_t i = 0; i < t->n; i++)
         pixels += (uint64_t)t->area[i];
     if ((!p->fill_holes && pixels > cells) || (!cc_filters(p) && pixels < cells))
-        return tc_fail(err, TC_BAD_INPUT, "region_area: %llu pixels, but the picture has %llu on the cells' side of the "
-                       "threshold", (unsigned long long)pixels, (unsigned long long)cells);
+        return tc_fail(
+            err, TC_BAD_INPUT,
+            "region_area: %llu pixels, but the picture has %llu on the cells' side of the "
+            "threshold",
+            (unsigned long long)pixels, (unsigned long long)cells);
     return TC_OK;
 }
 
-/* --- labels ---------------------------------------------------------------------------- */
+/* --- labels ---------------------------------------------------------------------------------- */
 
 /* Some pixels, chosen by chance: what has a label is cell, and what is cell has one. */
-static tc_status check_labels(const cc_params *p, const part *q, const table *t, uint64_t *random, tc_err *err)
+static tc_status check_labels(const cc_params *p, const part *q, const table *t, uint64_t *random,
+                              tc_err *err)
 {
     for (int k = 0; k < LABELS; k++) {
         const size_t i = pixel_of(q, random), there = in_picture(q, i);
         const bool cell = an_follow_takes(&q->f, i);
 
-        if ((t->labels[there] != 0 && !cell && !p->fill_holes) || (t->labels[there] == 0 && cell && !cc_filters(p)))
-            return tc_fail(err, TC_BAD_INPUT, "labels: pixel %zu is on the %s side of the threshold", there, cell ? "cells'" : "other");
+        if ((t->labels[there] != 0 && !cell && !p->fill_holes) ||
+            (t->labels[there] == 0 && cell && !cc_filters(p)))
+            return tc_fail(err, TC_BAD_INPUT,
+                           "labels: pixel %zu is on the %s side of the threshold", there,
+                           cell ? "cells'" : "other");
     }
     return TC_OK;
 }
 
-/* Where a pixel of a cell leads, of a split by intensity, if it has a higher neighbour; else itself. */
+/* Where a pixel of a cell leads, of a split by intensity, if it has a higher neighbour; else
+ * itself. */
 static size_t uphill(const an_follow *f, size_t i)
 {
     const wu_pixels *const px = f->px;
@@ -120,7 +147,8 @@ static size_t uphill(const an_follow *f, size_t i)
         const size_t there = (size_t)((y + dy) * nx + x + dx);
         int64_t v;
 
-        if (!ws_is_step(dx, dy, 0, f->corners) || x + dx < 0 || x + dx >= nx || y + dy < 0 || y + dy >= ny)
+        if (!ws_is_step(dx, dy, 0, f->corners) || x + dx < 0 || x + dx >= nx || y + dy < 0 ||
+            y + dy >= ny)
             continue;
         v = wu_grey(px, there);
         if (f->above ? v > most : v < most) {
@@ -131,7 +159,8 @@ static size_t uphill(const an_follow *f, size_t i)
     return best;
 }
 
-/* Some pixels, every other one where labels change: a pixel is of the region of the one that it leads to. */
+/* Some pixels, every other one where labels change: a pixel is of the region of the one that it
+ * leads to. */
 static tc_status check_ways(const part *q, const table *t, uint64_t *random, tc_err *err)
 {
     const size_t nx = q->f.px->nx, inner = q->x1 - q->x0;
@@ -151,12 +180,13 @@ static tc_status check_ways(const part *q, const table *t, uint64_t *random, tc_
         }
         label = t->labels[in_picture(q, i)];
         if (an_follow_takes(&q->f, i) && t->labels[in_picture(q, uphill(&q->f, i))] != label)
-            return tc_fail(err, TC_BAD_INPUT, "labels: pixel %zu leads to another region", in_picture(q, i));
+            return tc_fail(err, TC_BAD_INPUT, "labels: pixel %zu leads to another region",
+                           in_picture(q, i));
     }
     return TC_OK;
 }
 
-/* --- regions ----------------------------------------------------------------------------- */
+/* --- regions --------------------------------------------------------------------------------- */
 
 /* A row of the table: its box, half-open. */
 typedef struct region {
@@ -170,7 +200,8 @@ static region region_of(const part *q, const table *t, size_t index)
     const size_t row = q->rows != NULL ? q->rows[index] : index;
     const int64_t *const b = t->bbox + 4 * row;
 
-    return (region){ row, (uint32_t)b[0] - q->y, (uint32_t)b[1] - q->x, (uint32_t)b[2] - q->y, (uint32_t)b[3] - q->x };
+    return (region){ row, (uint32_t)b[0] - q->y, (uint32_t)b[1] - q->x, (uint32_t)b[2] - q->y,
+                     (uint32_t)b[3] - q->x };
 }
 
 /* Whether the outline crosses a side of a box: of n pixels along a row (step 1) or a column
@@ -178,7 +209,8 @@ static region region_of(const part *q, const table *t, size_t index)
 static bool crosses(const an_follow *f, size_t at, size_t step, uint32_t n, ptrdiff_t out)
 {
     for (uint32_t i = 0; i < n; i++, at += step)
-        if (an_follow_takes(f, at) && (out == 0 || !an_follow_takes(f, (size_t)((ptrdiff_t)at + out))))
+        if (an_follow_takes(f, at) &&
+            (out == 0 || !an_follow_takes(f, (size_t)((ptrdiff_t)at + out))))
             return true;
     return false;
 }
@@ -197,9 +229,11 @@ static bool reaches_sides(const an_follow *f, const region *r)
 
 static bool is_component(const part *q, const table *t, const region *r, const an_component *c)
 {
-    const double n = (double)c->pixels, sum_y = (double)(c->sum[1] + c->pixels * q->y), sum_x = (double)(c->sum[2] + c->pixels * q->x);
+    const double n = (double)c->pixels, sum_y = (double)(c->sum[1] + c->pixels * q->y),
+                 sum_x = (double)(c->sum[2] + c->pixels * q->x);
 
-    return c->whole && t->area[r->row] == (int64_t)c->pixels && (t->prepared || t->mean[r->row] == (double)c->grey / n) &&
+    return c->whole && t->area[r->row] == (int64_t)c->pixels &&
+           (t->prepared || t->mean[r->row] == (double)c->grey / n) &&
            t->centroid[2 * r->row] == sum_y / n && t->centroid[2 * r->row + 1] == sum_x / n &&
            c->lo[1] == r->y0 && c->lo[2] == r->x0 && c->hi[1] == r->y1 && c->hi[2] == r->x1;
 }
@@ -223,7 +257,8 @@ static bool is_there(part *q, const table *t, const region *r)
 
 /* Some regions, chosen by chance. Components are followed, where they are not too large. Where
  * a split cuts them, boxes have sides without an outline, but not many. */
-static tc_status check_regions(const cc_params *p, part *q, const table *t, uint64_t *random, tc_err *err)
+static tc_status check_regions(const cc_params *p, part *q, const table *t, uint64_t *random,
+                               tc_err *err)
 {
     size_t left = q->f.room;
     int crossed = 0;
@@ -235,12 +270,14 @@ static tc_status check_regions(const cc_params *p, part *q, const table *t, uint
 
         crossed += reaches;
         if (!reaches && !p->split)
-            return tc_fail(err, TC_BAD_INPUT, "region %zu: no outline reaches the sides of region_bbox", r.row + 1);
+            return tc_fail(err, TC_BAD_INPUT,
+                           "region %zu: no outline reaches the sides of region_bbox", r.row + 1);
         if (p->split || p->fill_holes || area >= left)
             continue;
         left -= area;
         if (!is_there(q, t, &r))
-            return tc_fail(err, TC_BAD_INPUT, "region %zu: the picture has no such region", r.row + 1);
+            return tc_fail(err, TC_BAD_INPUT, "region %zu: the picture has no such region",
+                           r.row + 1);
         q->known++;
     }
     if (q->n_rows > 0 && 2 * crossed < LOOKS && p->split != CC_INTENSITY)
@@ -249,7 +286,8 @@ static tc_status check_regions(const cc_params *p, part *q, const table *t, uint
 }
 
 /* Some components, chosen by chance: what lies in the core and is large enough is in the table. */
-static tc_status check_components(const cc_params *p, part *q, const table *t, uint32_t ny, uint64_t *random, tc_err *err)
+static tc_status check_components(const cc_params *p, part *q, const table *t, uint32_t ny,
+                                  uint64_t *random, tc_err *err)
 {
     for (int k = 0; k < LOOKS && !p->split && !p->fill_holes; k++) {
         const size_t i = pixel_of(q, random);
@@ -260,19 +298,21 @@ static tc_status check_components(const cc_params *p, part *q, const table *t, u
             an_follow_component(&q->f, i, &c);
         if (!c.whole || c.lo[1] < q->y0 || c.lo[2] < q->x0 || c.hi[1] > q->y1 || c.hi[2] > q->x1)
             continue;
-        border = c.lo[1] + q->y == 0 || c.lo[2] + q->x == 0 || c.hi[1] + q->y == ny || c.hi[2] + q->x == q->nx;
+        border = c.lo[1] + q->y == 0 || c.lo[2] + q->x == 0 || c.hi[1] + q->y == ny ||
+                 c.hi[2] + q->x == q->nx;
         for (size_t row = 0; row < q->n_rows && !there; row++) {
             const region r = region_of(q, t, row);
 
             there = is_component(q, t, &r, &c);
         }
         if (!there && cc_kept(p, (int64_t)c.pixels, border))
-            return tc_fail(err, TC_BAD_INPUT, "regions: that of pixel %zu is missing", in_picture(q, i));
+            return tc_fail(err, TC_BAD_INPUT, "regions: that of pixel %zu is missing",
+                           in_picture(q, i));
     }
     return TC_OK;
 }
 
-/* --- a split by intensity ---------------------------------------------------------------- */
+/* --- a split by intensity -------------------------------------------------------------------- */
 
 /* The row of the table that a component's part is; n_rows: there is none. */
 static size_t row_of_part(const part *q, const table *t, const cc_region *c)
@@ -306,11 +346,12 @@ static size_t row_of_part(const part *q, const table *t, const cc_region *c)
 /* A row of the part that is looked for in components, and pixels that may be followed yet. */
 typedef struct sought {
     size_t row, left;
-    bool found, unknown;       /* unknown: a component reaches out of the core, or is too large */
+    bool found, unknown; /* unknown: a component reaches out of the core, or is too large */
 } sought;
 
 /* The component of pixel i, if that is known and small: its parts are in the table. */
-static tc_status check_component(const an_work *work, part *q, const table *t, size_t i, sought *s, tc_err *err)
+static tc_status check_component(const an_work *work, part *q, const table *t, size_t i, sought *s,
+                                 tc_err *err)
 {
     const cc_params *const p = work->params;
     an_component c;
@@ -319,20 +360,23 @@ static tc_status check_component(const an_work *work, part *q, const table *t, s
     tc_status st = TC_OK;
 
     an_follow_component(&q->f, i, &c);
-    s->unknown = !c.whole || c.pixels > s->left || c.lo[1] < q->y0 || c.lo[2] < q->x0 || c.hi[1] > q->y1 || c.hi[2] > q->x1 ||
+    s->unknown = !c.whole || c.pixels > s->left || c.lo[1] < q->y0 || c.lo[2] < q->x0 ||
+                 c.hi[1] > q->y1 || c.hi[2] > q->x1 ||
                  (uint64_t)(c.hi[1] - c.lo[1]) * (c.hi[2] - c.lo[2]) > 16 * c.pixels + 256;
     s->left -= c.pixels < s->left ? (size_t)c.pixels : s->left;
     if (!s->unknown)
         st = cc_parts_of(p, &q->f, &c, work->poll, &parts, &n, err);
     for (size_t k = 0; st == TC_OK && k < n; k++) {
         const cc_region *const r = &parts[k];
-        const bool border = cc_at_border(q->x + r->x0, q->y + r->y0, q->x + r->x1, q->y + r->y1, work->item->nx, work->item->ny);
+        const bool border = cc_at_border(q->x + r->x0, q->y + r->y0, q->x + r->x1, q->y + r->y1,
+                                         work->item->nx, work->item->ny);
         const size_t found = row_of_part(q, t, r);
 
         s->found = s->found || (found < q->n_rows && found == s->row);
         q->known += found < q->n_rows;
         if (found == q->n_rows && cc_kept(p, r->area, border))
-            st = tc_fail(err, TC_BAD_INPUT, "regions: one of those around pixel %zu is missing", in_picture(q, i));
+            st = tc_fail(err, TC_BAD_INPUT, "regions: one of those around pixel %zu is missing",
+                         in_picture(q, i));
     }
     free(parts);
     return st;
@@ -353,8 +397,10 @@ static tc_status check_row(const an_work *work, part *q, const table *t, sought 
     return st;
 }
 
-/* Some components, of pixels and of rows that are chosen by chance: their parts are computed, and in the table. */
-static tc_status check_parts(const an_work *work, part *q, const table *t, uint64_t *random, tc_err *err)
+/* Some components, of pixels and of rows that are chosen by chance: their parts are computed, and
+ * in the table. */
+static tc_status check_parts(const an_work *work, part *q, const table *t, uint64_t *random,
+                             tc_err *err)
 {
     size_t left = 4 * q->f.room;
     tc_status st = TC_OK;
@@ -362,7 +408,8 @@ static tc_status check_parts(const an_work *work, part *q, const table *t, uint6
     for (int k = 0; st == TC_OK && left > 0 && k < LOOKS; k++) {
         const bool of_row = k % 2 == 0 && q->n_rows > 0;
         const size_t i = pixel_of(q, random);
-        sought s = { .row = of_row ? (size_t)tc_random_below(q->n_rows, random) : q->n_rows, .left = left };
+        sought s = { .row = of_row ? (size_t)tc_random_below(q->n_rows, random) : q->n_rows,
+                     .left = left };
 
         if (of_row)
             st = check_row(work, q, t, &s, err);
@@ -375,7 +422,8 @@ static tc_status check_parts(const an_work *work, part *q, const table *t, uint6
 
 /* Whether cells are more frequent in the boxes than in the picture: at some pixels of each of
  * some regions. */
-static tc_status check_boxes(const part *q, uint64_t cells, const table *t, uint64_t *random, tc_err *err)
+static tc_status check_boxes(const part *q, uint64_t cells, const table *t, uint64_t *random,
+                             tc_err *err)
 {
     const double all = (double)cells / ((double)q->f.px->nx * q->f.px->ny);
     double found = 0;
@@ -388,26 +436,32 @@ static tc_status check_boxes(const part *q, uint64_t cells, const table *t, uint
         found += an_follow_takes(&q->f, (size_t)y * q->f.px->nx + x) ? 1.0 / LABELS : 0;
     }
     if (t->n > 0 && found < all + 0.08)
-        return tc_fail(err, TC_NO_MATCH, "cells are %.0f%% of the boxes and %.0f%% of the picture", 100 * found, 100 * all);
+        return tc_fail(err, TC_NO_MATCH, "cells are %.0f%% of the boxes and %.0f%% of the picture",
+                       100 * found, 100 * all);
     return TC_OK;
 }
 
-/* What a blank picture gives, or nearly: no region, or a single one, too large to be followed or the whole picture. */
+/* What a blank picture gives, or nearly: no region, or a single one, too large to be followed or
+ * the whole picture. */
 static bool says_nothing(uint64_t cells, const table *t, size_t known, uint64_t pixels)
 {
     return t->n == 0 ? cells > 0
-        : t->n == 1 && ((known == 0 && t->labels == NULL) || ((uint64_t)t->area[0] == pixels && cells < pixels));
+                     : t->n == 1 && ((known == 0 && t->labels == NULL) ||
+                                     ((uint64_t)t->area[0] == pixels && cells < pixels));
 }
 
 /* Without labels nothing else tells of a split by intensity. */
 static tc_status judge_known(const cc_params *p, size_t known, tc_err *err)
 {
-    return p->split != CC_INTENSITY || p->labels || known >= LEAST_KNOWN ? TC_OK
-        : tc_fail(err, TC_NO_MATCH, "of a split by intensity without labels %zu regions are known", known);
+    return p->split != CC_INTENSITY || p->labels || known >= LEAST_KNOWN
+               ? TC_OK
+               : tc_fail(err, TC_NO_MATCH,
+                         "of a split by intensity without labels %zu regions are known", known);
 }
 
 /* What is looked at of a part, whichever it is. */
-static tc_status check_part(const an_work *work, part *q, const table *t, uint64_t *random, tc_err *err)
+static tc_status check_part(const an_work *work, part *q, const table *t, uint64_t *random,
+                            tc_err *err)
 {
     const cc_params *const p = work->params;
     const size_t n = (size_t)q->f.px->nx * q->f.px->ny;
@@ -422,7 +476,7 @@ static tc_status check_part(const an_work *work, part *q, const table *t, uint64
     return st == TC_OK ? check_regions(p, q, t, random, err) : st;
 }
 
-/* --- Otsu ---------------------------------------------------------------------------------- */
+/* --- Otsu ------------------------------------------------------------------------------------ */
 
 /* How well values below and from t on are divided, and how well the best t does that. */
 static double divides(const uint64_t *histogram, uint32_t size, uint32_t threshold, double *best)
@@ -453,8 +507,12 @@ static tc_status judge_otsu(const uint64_t *histogram, uint32_t size, uint32_t c
     double best;
     const double here = divides(histogram, size, claimed, &best);
 
-    return here >= AS_GOOD * best ? TC_OK : tc_fail(err, TC_NO_MATCH, "threshold: %lu divides the grey values %.2f times as well as "
-                                                    "another", (unsigned long)claimed, here / best);
+    return here >= AS_GOOD * best
+               ? TC_OK
+               : tc_fail(err, TC_NO_MATCH,
+                         "threshold: %lu divides the grey values %.2f times as well as "
+                         "another",
+                         (unsigned long)claimed, here / best);
 }
 
 /* The claimed threshold, by some rows. */
@@ -477,15 +535,22 @@ static tc_status check_otsu(const wu_pixels *px, uint32_t claimed, uint64_t *ran
     return st;
 }
 
-/* --- the whole picture ------------------------------------------------------------------------ */
+/* --- the whole picture ----------------------------------------------------------------------- */
 
-static tc_status check_whole(const an_work *work, const table *t, uint32_t threshold, uint64_t *random, tc_err *err)
+static tc_status check_whole(const an_work *work, const table *t, uint32_t threshold,
+                             uint64_t *random, tc_err *err)
 {
     const cc_params *const p = work->params;
     const wu_pixels *const px = work->pixels;
     const uint64_t cells = count_cells(p, px, threshold);
-    part q = { .f = { .px = px, .threshold = threshold, .above = p->bright, .corners = p->eight_connected },
-               .nx = px->nx, .y1 = px->ny, .x1 = px->nx, .n_rows = t->n };
+    part q = { .f = { .px = px,
+                      .threshold = threshold,
+                      .above = p->bright,
+                      .corners = p->eight_connected },
+               .nx = px->nx,
+               .y1 = px->ny,
+               .x1 = px->nx,
+               .n_rows = t->n };
     tc_status st = p->threshold_word == CC_OTSU ? check_otsu(px, threshold, random, err) : TC_OK;
 
     if (st == TC_OK)
@@ -502,7 +567,7 @@ static tc_status check_whole(const an_work *work, const table *t, uint32_t thres
     return st;
 }
 
-/* --- tiles ------------------------------------------------------------------------------------- */
+/* --- tiles ----------------------------------------------------------------------------------- */
 
 /* How far around a pixel what it becomes hangs on, and the side of a tile without that. */
 static uint32_t margin_of(const cc_params *p)
@@ -522,16 +587,17 @@ static uint32_t side_of(const cc_params *p)
 
 static size_t count_tiles(const cc_params *p, const wu_item *item)
 {
-    const double side = side_of(p) + 2.0 * margin_of(p), wanted = (double)item->nx * item->ny / (TILE_SHARE * side * side);
+    const double side = side_of(p) + 2.0 * margin_of(p),
+                 wanted = (double)item->nx * item->ny / (TILE_SHARE * side * side);
 
     return wanted < LEAST_TILES ? LEAST_TILES : wanted > MOST_TILES ? MOST_TILES : (size_t)wanted;
 }
 
 /* What was found in all tiles. */
 typedef struct found {
-    uint64_t pixels, cells, claimed, both;     /* claimed: with a label, or without labels in a box */
+    uint64_t pixels, cells, claimed, both; /* claimed: with a label, or without labels in a box */
     size_t known;
-    uint64_t *histogram;       /* Otsu's; else NULL */
+    uint64_t *histogram; /* Otsu's; else NULL */
 } found;
 
 /* A stretch of an axis of `length`: the core, half-open, and how far it is known. */
@@ -542,15 +608,19 @@ typedef struct stretch {
 /* Of n pixels around lo to hi, or of more for all of these. */
 static stretch stretch_of(uint32_t length, uint32_t n, uint32_t lo, uint32_t hi, uint32_t margin)
 {
-    const uint32_t wanted = hi - lo > n ? hi - lo : n, core = wanted < length ? wanted : length, middle = lo + (hi - lo) / 2;
-    const uint32_t least = middle > core / 2 ? middle - core / 2 : 0, first = least < length - core ? least : length - core;
+    const uint32_t wanted = hi - lo > n ? hi - lo : n, core = wanted < length ? wanted : length,
+                   middle = lo + (hi - lo) / 2;
+    const uint32_t least = middle > core / 2 ? middle - core / 2 : 0,
+                   first = least < length - core ? least : length - core;
 
     return (stretch){ first, first + core, first > margin ? first - margin : 0,
                       length - first - core > margin ? first + core + margin : length };
 }
 
-/* Where the next tile is to be: a region of the table, if one that is not large is found, or a pixel. */
-static void choose_place(const wu_pixels *px, const table *t, bool of_region, uint64_t *random, uint32_t place[4])
+/* Where the next tile is to be: a region of the table, if one that is not large is found, or a
+ * pixel. */
+static void choose_place(const wu_pixels *px, const table *t, bool of_region, uint64_t *random,
+                         uint32_t place[4])
 {
     place[0] = (uint32_t)tc_random_below(px->ny, random);
     place[1] = (uint32_t)tc_random_below(px->nx, random);
@@ -593,7 +663,8 @@ static tc_status take_rows(part *q, const table *t, tc_err *err)
     for (size_t row = 0; row < t->n; row++) {
         const int64_t *const b = t->bbox + 4 * row;
 
-        if (b[0] >= q->y + q->y0 && b[2] <= q->y + q->y1 && b[1] >= q->x + q->x0 && b[3] <= q->x + q->x1)
+        if (b[0] >= q->y + q->y0 && b[2] <= q->y + q->y1 && b[1] >= q->x + q->x0 &&
+            b[3] <= q->x + q->x1)
             q->rows[q->n_rows++] = row;
     }
     return TC_OK;
@@ -604,8 +675,10 @@ static void mark_boxes(const part *q, const table *t, uint8_t *marks)
 {
     for (size_t row = 0; row < t->n; row++) {
         const int64_t *const b = t->bbox + 4 * row;
-        const int64_t y0 = b[0] > q->y + q->y0 ? b[0] - q->y : q->y0, y1 = b[2] < q->y + q->y1 ? b[2] - q->y : q->y1;
-        const int64_t x0 = b[1] > q->x + q->x0 ? b[1] - q->x : q->x0, x1 = b[3] < q->x + q->x1 ? b[3] - q->x : q->x1;
+        const int64_t y0 = b[0] > q->y + q->y0 ? b[0] - q->y : q->y0,
+                      y1 = b[2] < q->y + q->y1 ? b[2] - q->y : q->y1;
+        const int64_t x0 = b[1] > q->x + q->x0 ? b[1] - q->x : q->x0,
+                      x1 = b[3] < q->x + q->x1 ? b[3] - q->x : q->x1;
 
         for (int64_t y = y0; y < y1 && x0 < x1; y++)
             memset(marks + y * q->f.px->nx + x0, 1, (size_t)(x1 - x0));
@@ -624,7 +697,8 @@ static tc_status count_core(const part *q, const table *t, found *all, tc_err *e
     for (uint32_t y = q->y0; y < q->y1; y++)
         for (uint32_t x = q->x0; x < q->x1; x++) {
             const size_t i = (size_t)y * px->nx + x;
-            const bool cell = an_follow_takes(&q->f, i), claimed = marks != NULL ? marks[i] != 0 : t->labels[in_picture(q, i)] != 0;
+            const bool cell = an_follow_takes(&q->f, i),
+                       claimed = marks != NULL ? marks[i] != 0 : t->labels[in_picture(q, i)] != 0;
 
             all->pixels++;
             all->cells += cell;
@@ -638,8 +712,8 @@ static tc_status count_core(const part *q, const table *t, found *all, tc_err *e
 }
 
 /* Around a region, or anywhere. */
-static tc_status check_tile(const an_work *work, const table *t, uint32_t threshold, bool of_region, uint64_t *random, found *all,
-                            tc_err *err)
+static tc_status check_tile(const an_work *work, const table *t, uint32_t threshold, bool of_region,
+                            uint64_t *random, found *all, tc_err *err)
 {
     const cc_params *const p = work->params;
     const wu_pixels *const px = work->pixels;
@@ -648,7 +722,8 @@ static tc_status check_tile(const an_work *work, const table *t, uint32_t thresh
     stretch y, x;
     cc_prepare prepare = { .now = NULL };
     wu_pixels tile = { .nz = 1, .bits = px->bits };
-    part q = { .f = { .threshold = threshold, .above = p->bright, .corners = p->eight_connected }, .nx = px->nx };
+    part q = { .f = { .threshold = threshold, .above = p->bright, .corners = p->eight_connected },
+               .nx = px->nx };
     tc_status st;
 
     choose_place(px, t, of_region, random, place);
@@ -680,21 +755,30 @@ static tc_status check_tile(const an_work *work, const table *t, uint32_t thresh
 static tc_status judge_tiles(const found *all, bool boxes, tc_err *err)
 {
     const uint64_t other = all->pixels - all->claimed;
-    const bool missed = 2 * all->both < all->cells, invented = !boxes && 2 * all->both < all->claimed;
-    const bool blind = boxes && other > 0 && all->claimed > 0 && all->both * other <= (all->cells - all->both) * all->claimed;
+    const bool missed = 2 * all->both < all->cells,
+               invented = !boxes && 2 * all->both < all->claimed;
+    const bool blind = boxes && other > 0 && all->claimed > 0 &&
+                       all->both * other <= (all->cells - all->both) * all->claimed;
 
-    return !missed && !invented && !blind ? TC_OK
-        : tc_fail(err, TC_NO_MATCH, "of %llu pixels of cells the result has %llu among %llu of %llu", (unsigned long long)all->cells,
-                  (unsigned long long)all->both, (unsigned long long)all->claimed, (unsigned long long)all->pixels);
+    return !missed && !invented && !blind
+               ? TC_OK
+               : tc_fail(err, TC_NO_MATCH,
+                         "of %llu pixels of cells the result has %llu among %llu of %llu",
+                         (unsigned long long)all->cells, (unsigned long long)all->both,
+                         (unsigned long long)all->claimed, (unsigned long long)all->pixels);
 }
 
-static tc_status check_tiles(const an_work *work, const table *t, uint32_t threshold, uint64_t *random, tc_err *err)
+static tc_status check_tiles(const an_work *work, const table *t, uint32_t threshold,
+                             uint64_t *random, tc_err *err)
 {
     const cc_params *const p = work->params;
     const wu_pixels *const px = work->pixels;
     const uint32_t size = (uint32_t)1 << px->bits;
-    found all = { .histogram = p->threshold_word == CC_OTSU ? calloc(size, sizeof *all.histogram) : NULL };
-    tc_status st = p->threshold_word == CC_OTSU && all.histogram == NULL ? tc_no_memory(err, "the grey values") : TC_OK;
+    found all = { .histogram =
+                      p->threshold_word == CC_OTSU ? calloc(size, sizeof *all.histogram) : NULL };
+    tc_status st = p->threshold_word == CC_OTSU && all.histogram == NULL
+                       ? tc_no_memory(err, "the grey values")
+                       : TC_OK;
 
     for (size_t k = 0; st == TC_OK && k < count_tiles(p, work->item); k++)
         st = check_tile(work, t, threshold, k % 2 == 0 && t->n > 0, random, &all, err);
@@ -710,25 +794,29 @@ static tc_status check_tiles(const an_work *work, const table *t, uint32_t thres
     return st;
 }
 
-/* --- all of it --------------------------------------------------------------------------------- */
+/* --- all of it ------------------------------------------------------------------------------- */
 
 tc_status cc_check_pixels(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err)
 {
     const cc_params *const p = work->params;
     const table t = table_of(p, out);
     const int64_t claimed = *(const int64_t *)wu_output_data(out, "threshold");
-    const uint32_t threshold = p->threshold_word == CC_OTSU ? (uint32_t)claimed : cc_threshold(p, work->pixels->bits);
+    const uint32_t threshold =
+        p->threshold_word == CC_OTSU ? (uint32_t)claimed : cc_threshold(p, work->pixels->bits);
 
     if (claimed != threshold)
-        return tc_fail(err, TC_BAD_INPUT, "threshold: is %lld, not %lu", (long long)claimed, (unsigned long)threshold);
-    return cc_prepares(p) ? check_tiles(work, &t, threshold, random, err) : check_whole(work, &t, threshold, random, err);
+        return tc_fail(err, TC_BAD_INPUT, "threshold: is %lld, not %lu", (long long)claimed,
+                       (unsigned long)threshold);
+    return cc_prepares(p) ? check_tiles(work, &t, threshold, random, err)
+                          : check_whole(work, &t, threshold, random, err);
 }
 
 double cc_pixels_share(const an_work *work)
 {
     const cc_params *const p = work->params;
     const wu_item *const item = work->item;
-    const double side = side_of(p) + 2.0 * margin_of(p), tiles = (double)count_tiles(p, item) * side * side / ((double)item->nx * item->ny);
+    const double side = side_of(p) + 2.0 * margin_of(p),
+                 tiles = (double)count_tiles(p, item) * side * side / ((double)item->nx * item->ny);
     const double doubts = p->split ? 0.8 : 0.35;
 
     return doubts + (!cc_prepares(p) ? 0.018 : tiles < 1 ? tiles : 1);

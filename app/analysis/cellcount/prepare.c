@@ -1,8 +1,8 @@
 /*
  * cellcount on the CPU: what is done to grey values before the threshold. A Gaussian filter; the
- * light of the background taken off, a mean of the surroundings, lines through them or what an opening (of dark
- * cells a closing) by a disc leaves; the mean that a local threshold refers to taken off. All of
- * it in integers, from one plane of the picture's depth to another.
+ * light of the background taken off, a mean of the surroundings, lines through them or what an
+ * opening (of dark cells a closing) by a disc leaves; the mean that a local threshold refers to
+ * taken off. All of it in integers, from one plane of the picture's depth to another.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,14 +13,17 @@
 
 /* Of a piece: those of a filter that takes many values for each have so many columns at most, and
  * those where the greatest values within a disc are found so many rows. */
-enum { TILE_ROWS = 64, TILE_COLUMNS = 512 };
+enum {
+    TILE_ROWS = 64,
+    TILE_COLUMNS = 512
+};
 
 /* Columns [x0, x1) of rows [y0, y1). */
 typedef struct piece {
     int64_t x0, x1, y0, y1;
 } piece;
 
-/* --- rows --------------------------------------------------------------------------- */
+/* --- rows ------------------------------------------------------------------------------------ */
 
 static void read_values(const wu_pixels *px, size_t at, size_t n, uint16_t *out)
 {
@@ -45,14 +48,15 @@ static uint32_t greatest(const wu_pixels *px)
     return px->bits == 8 ? UINT8_MAX : UINT16_MAX;
 }
 
-/* --- smooth --------------------------------------------------------------------------- */
+/* --- smooth ---------------------------------------------------------------------------------- */
 
 static size_t piece_columns(size_t nx)
 {
     return nx < TILE_COLUMNS ? nx : TILE_COLUMNS;
 }
 
-/* uint32_t of scratch memory: a row of a piece with its margins, twice, the rows of a blur, and sums. */
+/* uint32_t of scratch memory: a row of a piece with its margins, twice, the rows of a blur, and
+ * sums. */
 static size_t smooth_scratch(uint32_t nx, int radius)
 {
     const size_t taps = 2 * (size_t)radius + 1, n = piece_columns(nx);
@@ -61,11 +65,12 @@ static size_t smooth_scratch(uint32_t nx, int radius)
 }
 
 /* Row y of the piece along x into `out`, in 2^-8. line: with its margins. */
-static void smooth_x(const cc_prepare *p, const wu_pixels *in, const piece *at, int64_t y, uint32_t *line,
-                     uint16_t *values, uint32_t *out)
+static void smooth_x(const cc_prepare *p, const wu_pixels *in, const piece *at, int64_t y,
+                     uint32_t *line, uint16_t *values, uint32_t *out)
 {
     const int64_t nx = in->nx, radius = p->gauss.radius;
-    const int64_t lo = at->x0 > radius ? at->x0 - radius : 0, hi = at->x1 + radius < nx ? at->x1 + radius : nx;
+    const int64_t lo = at->x0 > radius ? at->x0 - radius : 0,
+                  hi = at->x1 + radius < nx ? at->x1 + radius : nx;
     const uint32_t *lines[2 * AN_GAUSS_MAX_RADIUS + 1];
 
     read_values(in, (size_t)(y * nx + lo), (size_t)(hi - lo), values);
@@ -73,16 +78,18 @@ static void smooth_x(const cc_prepare *p, const wu_pixels *in, const piece *at, 
         line[x - at->x0 + radius] = values[(x < lo ? lo : x < hi ? x : hi - 1) - lo];
     for (int64_t k = 0; k <= 2 * radius; k++)
         lines[k] = line + k;
-    an_gauss_blur(p->gauss.weight, p->gauss.radius, lines, (size_t)(at->x1 - at->x0), AN_GAUSS_BITS - CC_GREY_BITS,
-                  in->bits == 16, out);
+    an_gauss_blur(p->gauss.weight, p->gauss.radius, lines, (size_t)(at->x1 - at->x0),
+                  AN_GAUSS_BITS - CC_GREY_BITS, in->bits == 16, out);
 }
 
-static void smooth_piece(const cc_prepare *p, const wu_pixels *in, const wu_pixels *to, const piece *at, void *scratch)
+static void smooth_piece(const cc_prepare *p, const wu_pixels *in, const wu_pixels *to,
+                         const piece *at, void *scratch)
 {
     const int64_t h = p->gauss.radius, taps = 2 * h + 1, ny = in->ny;
     const size_t n = (size_t)(at->x1 - at->x0);
     uint16_t *const values = scratch;
-    uint32_t *const line = (uint32_t *)scratch + n + (size_t)taps, *const ring = line + n + (size_t)taps;
+    uint32_t *const line = (uint32_t *)scratch + n + (size_t)taps, *const ring =
+                                                                       line + n + (size_t)taps;
     uint32_t *const out = ring + (size_t)taps * n;
     const uint32_t *lines[2 * AN_GAUSS_MAX_RADIUS + 1];
 
@@ -95,24 +102,27 @@ static void smooth_piece(const cc_prepare *p, const wu_pixels *in, const wu_pixe
             continue;
         for (int64_t j = done - h; j <= done + h; j++)
             lines[j - done + h] = ring + (size_t)((j < 0 ? 0 : j < ny ? j : ny - 1) % taps) * n;
-        an_gauss_blur(p->gauss.weight, p->gauss.radius, lines, n, AN_GAUSS_BITS, in->bits == 16, out);
+        an_gauss_blur(p->gauss.weight, p->gauss.radius, lines, n, AN_GAUSS_BITS, in->bits == 16,
+                      out);
         for (size_t x = 0; x < n; x++)
             values[x] = (uint16_t)((out[x] + (1 << (CC_GREY_BITS - 1))) >> CC_GREY_BITS);
         write_values(to, (size_t)(done * in->nx + at->x0), n, values);
     }
 }
 
-/* --- the mean of the surroundings ---------------------------------------------------- */
+/* --- the mean of the surroundings ------------------------------------------------------------ */
 
-/* The pixels around one of a row or a column: 2 radius + 1 of them, as far as they are within the picture. */
+/* The pixels around one of a row or a column: 2 radius + 1 of them, as far as they are within the
+ * picture. */
 typedef struct around {
     int64_t first, n;
-    int64_t u;                 /* twice how far the pixel is from their middle */
+    int64_t u; /* twice how far the pixel is from their middle */
 } around;
 
 static around around_of(int64_t at, int64_t radius, int64_t length)
 {
-    const int64_t first = at > radius ? at - radius : 0, end = at + radius < length ? at + radius + 1 : length;
+    const int64_t first = at > radius ? at - radius : 0,
+                  end = at + radius < length ? at + radius + 1 : length;
 
     return (around){ first, end - first, 2 * at - first - end + 1 };
 }
@@ -120,12 +130,13 @@ static around around_of(int64_t at, int64_t radius, int64_t length)
 /* As it is for `at`, of what adds up to `sum` from there, and to `moment` times how far along. */
 static int64_t risen(const around *a, int64_t sum, int64_t moment)
 {
-    return a->u == 0 ? sum : sum + cc_rise(2 * moment - (2 * a->first + a->n - 1) * sum, a->u, a->n);
+    return a->u == 0 ? sum
+                     : sum + cc_rise(2 * moment - (2 * a->first + a->n - 1) * sum, a->u, a->n);
 }
 
 /* What a thread has for each column. */
 typedef struct column_sums {
-    int64_t *moments;          /* sums of values times their row; of lines alone */
+    int64_t *moments; /* sums of values times their row; of lines alone */
     int32_t *sums, *fitted;
     uint16_t *values, *other;
     bool lines;
@@ -168,10 +179,10 @@ static const int32_t *columns_at(const column_sums *c, const around *rows, size_
     return c->fitted;
 }
 
-/* Rows without the mean, or what the lines through them say, of the squares of 2 radius + 1 pixels around, as far as
- * they are within the picture. */
-static void mean_rows(const wu_pixels *in, const wu_pixels *to, int64_t radius, bool lines, uint32_t middle,
-                      bool ratio, int64_t y0, int64_t y1, void *scratch)
+/* Rows without the mean, or what the lines through them say, of the squares of 2 radius + 1 pixels
+ * around, as far as they are within the picture. */
+static void mean_rows(const wu_pixels *in, const wu_pixels *to, int64_t radius, bool lines,
+                      uint32_t middle, bool ratio, int64_t y0, int64_t y1, void *scratch)
 {
     const int64_t nx = in->nx;
     const column_sums c = columns_of(scratch, in->nx, lines);
@@ -192,12 +203,14 @@ static void mean_rows(const wu_pixels *in, const wu_pixels *to, int64_t radius, 
         }
         for (int64_t x = 0; x < nx; x++) {
             const around here = around_of(x, radius, nx);
-            const int64_t enters = x + radius < nx ? column[x + radius] : 0, leaves = x >= radius ? column[x - radius] : 0;
+            const int64_t enters = x + radius < nx ? column[x + radius] : 0,
+                          leaves = x >= radius ? column[x - radius] : 0;
             uint32_t ground;
 
             sum += enters;
             moment += (x + radius) * enters;
-            ground = cc_ground(lines ? risen(&here, sum, moment) : sum, rows.n * here.n, greatest(in));
+            ground =
+                cc_ground(lines ? risen(&here, sum, moment) : sum, rows.n * here.n, greatest(in));
             c.values[x] = (uint16_t)cc_levelled(c.values[x], ground, middle, ratio, greatest(in));
             sum -= leaves;
             moment -= (x - radius) * leaves;
@@ -207,7 +220,7 @@ static void mean_rows(const wu_pixels *in, const wu_pixels *to, int64_t radius, 
     }
 }
 
-/* --- the greatest within a disc ------------------------------------------------------ */
+/* --- the greatest within a disc -------------------------------------------------------------- */
 
 /* Half the width of a disc's row. */
 static int64_t half_width(int64_t radius, int64_t dy)
@@ -240,7 +253,8 @@ static size_t disc_scratch(uint32_t nx, int64_t radius)
 {
     const size_t columns = piece_columns(nx) + 2 * (size_t)radius;
 
-    return ((TILE_ROWS + 2 * (size_t)radius) * (size_t)powers(radius) + 1) * columns * sizeof(uint16_t);
+    return ((TILE_ROWS + 2 * (size_t)radius) * (size_t)powers(radius) + 1) * columns *
+           sizeof(uint16_t);
 }
 
 /* A piece, and what lies around it, as far as the disc reaches. */
@@ -248,14 +262,16 @@ typedef struct tile {
     const wu_pixels *in;
     piece at;
     int64_t radius;
-    size_t columns;            /* of it and the margins */
-    uint16_t flip;             /* least instead of greatest: values are flipped */
-    uint16_t *maxima;          /* [rows][powers][columns]: of 2^power pixels from each on */
+    size_t columns;   /* of it and the margins */
+    uint16_t flip;    /* least instead of greatest: values are flipped */
+    uint16_t *maxima; /* [rows][powers][columns]: of 2^power pixels from each on */
 } tile;
 
 static uint16_t *maxima_of(const tile *t, int64_t y, int power)
 {
-    return t->maxima + ((size_t)(y - t->at.y0 + t->radius) * (size_t)powers(t->radius) + (size_t)power) * t->columns;
+    return t->maxima +
+           ((size_t)(y - t->at.y0 + t->radius) * (size_t)powers(t->radius) + (size_t)power) *
+               t->columns;
 }
 
 /* Values beyond the picture are 0, and count for nothing. */
@@ -303,14 +319,19 @@ static void disc_row(const tile *t, int64_t y, uint16_t *out)
     }
 }
 
-/* Each value becomes the greatest (dark cells: least) around it; with `from` what is left of those there. */
-static void disc_piece(const cc_prepare *p, const wu_pixels *in, const wu_pixels *from, const wu_pixels *to, bool least,
-                       const piece *at, void *scratch)
+/* Each value becomes the greatest (dark cells: least) around it; with `from` what is left of those
+ * there. */
+static void disc_piece(const cc_prepare *p, const wu_pixels *in, const wu_pixels *from,
+                       const wu_pixels *to, bool least, const piece *at, void *scratch)
 {
     const cc_params *const q = p->params;
     const uint32_t middle = q->bright ? q->ratio ? cc_middle(in->bits) : 0 : greatest(in);
-    const tile t = { .in = in, .at = *at, .radius = q->radius, .columns = (size_t)(at->x1 - at->x0) + 2 * (size_t)q->radius,
-                     .flip = least ? (uint16_t)greatest(in) : 0, .maxima = scratch };
+    const tile t = { .in = in,
+                     .at = *at,
+                     .radius = q->radius,
+                     .columns = (size_t)(at->x1 - at->x0) + 2 * (size_t)q->radius,
+                     .flip = least ? (uint16_t)greatest(in) : 0,
+                     .maxima = scratch };
     const size_t n = (size_t)(at->x1 - at->x0);
     uint16_t *const out = maxima_of(&t, at->y1 + t.radius, 0);
 
@@ -332,7 +353,7 @@ static void disc_piece(const cc_prepare *p, const wu_pixels *in, const wu_pixels
     }
 }
 
-/* --- the steps ------------------------------------------------------------------------ */
+/* --- the steps ------------------------------------------------------------------------------- */
 
 bool cc_prepares(const cc_params *p)
 {
@@ -342,21 +363,19 @@ bool cc_prepares(const cc_params *p)
 bool cc_has_step(const cc_params *p, cc_phase step)
 {
     switch (step) {
-    case CC_SMOOTH:
-        return p->smooth > 0;
-    case CC_EXTREME:
-        return p->background && p->ground == CC_OPENING;
-    case CC_GROUND:
-        return p->background;
-    default:
-        return p->threshold_word == CC_LOCAL;
+    case CC_SMOOTH: return p->smooth > 0;
+    case CC_EXTREME: return p->background && p->ground == CC_OPENING;
+    case CC_GROUND: return p->background;
+    default: return p->threshold_word == CC_LOCAL;
     }
 }
 
 size_t cc_prepare_scratch(const cc_params *p, uint32_t nx)
 {
-    const size_t smooth = p->smooth > 0 ? smooth_scratch(nx, an_gauss_make(p->smooth).radius) * sizeof(uint32_t) : 0;
-    const size_t mean = columns_scratch(nx), disc = p->ground == CC_OPENING ? disc_scratch(nx, p->radius) : 0;
+    const size_t smooth =
+        p->smooth > 0 ? smooth_scratch(nx, an_gauss_make(p->smooth).radius) * sizeof(uint32_t) : 0;
+    const size_t mean = columns_scratch(nx),
+                 disc = p->ground == CC_OPENING ? disc_scratch(nx, p->radius) : 0;
 
     return smooth > mean ? smooth > disc ? smooth : disc : mean > disc ? mean : disc;
 }
@@ -397,27 +416,24 @@ void cc_prepare_piece(const cc_prepare *p, uint32_t y0, uint32_t rows, size_t nu
     const piece size = piece_size(q, p->step, in->nx, rows);
     const int64_t in_row = (in->nx + size.x1 - 1) / size.x1;
     const int64_t end = (int64_t)y0 + rows < in->ny ? (int64_t)y0 + rows : in->ny;
-    piece at = { .x0 = (int64_t)number % in_row * size.x1, .y0 = y0 + (int64_t)number / in_row * size.y1 };
+    piece at = { .x0 = (int64_t)number % in_row * size.x1,
+                 .y0 = y0 + (int64_t)number / in_row * size.y1 };
 
     at.x1 = at.x0 + size.x1 < in->nx ? at.x0 + size.x1 : in->nx;
     at.y1 = at.y0 + size.y1 < end ? at.y0 + size.y1 : end;
     if (at.y0 >= at.y1)
-        return;                /* the last band has fewer rows */
+        return; /* the last band has fewer rows */
     switch (p->step) {
-    case CC_SMOOTH:
-        smooth_piece(p, p->from, p->now, &at, scratch);
-        break;
-    case CC_EXTREME:
-        disc_piece(p, p->now, NULL, &p->planes[2], q->bright, &at, scratch);
-        break;
+    case CC_SMOOTH: smooth_piece(p, p->from, p->now, &at, scratch); break;
+    case CC_EXTREME: disc_piece(p, p->now, NULL, &p->planes[2], q->bright, &at, scratch); break;
     case CC_GROUND:
         if (q->ground == CC_OPENING)
             disc_piece(p, &p->planes[2], p->from, p->now, !q->bright, &at, scratch);
         else
-            mean_rows(p->from, p->now, q->radius, q->ground == CC_LINES, middle, q->ratio, at.y0, at.y1, scratch);
+            mean_rows(p->from, p->now, q->radius, q->ground == CC_LINES, middle, q->ratio, at.y0,
+                      at.y1, scratch);
         break;
-    default:
-        mean_rows(p->from, p->now, q->window / 2, false, middle, false, at.y0, at.y1, scratch);
+    default: mean_rows(p->from, p->now, q->window / 2, false, middle, false, at.y0, at.y1, scratch);
     }
 }
 
@@ -433,9 +449,11 @@ static bool make_plane(const wu_pixels *like, wu_pixels *out)
     return out->u8 != NULL || out->u16 != NULL;
 }
 
-tc_status cc_prepare_begin(cc_prepare *p, const cc_params *params, const wu_pixels *pixels, tc_err *err)
+tc_status cc_prepare_begin(cc_prepare *p, const cc_params *params, const wu_pixels *pixels,
+                           tc_err *err)
 {
-    const int steps = (params->smooth > 0) + params->background + (params->threshold_word == CC_LOCAL);
+    const int steps =
+        (params->smooth > 0) + params->background + (params->threshold_word == CC_LOCAL);
     bool good = true;
 
     *p = (cc_prepare){ .params = params, .now = pixels };
@@ -447,7 +465,8 @@ tc_status cc_prepare_begin(cc_prepare *p, const cc_params *params, const wu_pixe
     return good ? TC_OK : tc_no_memory(err, "the grey values");
 }
 
-tc_status cc_prepare_all(cc_prepare *p, const cc_params *params, const wu_pixels *pixels, tc_err *err)
+tc_status cc_prepare_all(cc_prepare *p, const cc_params *params, const wu_pixels *pixels,
+                         tc_err *err)
 {
     void *const scratch = malloc(cc_prepare_scratch(params, pixels->nx));
     tc_status st = cc_prepare_begin(p, params, pixels, err);
@@ -473,14 +492,15 @@ void cc_prepare_end(cc_prepare *p)
     *p = (cc_prepare){ .now = NULL };
 }
 
-/* --- the phases ----------------------------------------------------------------------- */
+/* --- the phases ------------------------------------------------------------------------------ */
 
 static void prepare_part(cc_worker *w, size_t part, cc_scratch *s)
 {
     const uint32_t rows = cc_band_rows(w->nx);
     const size_t pieces = cc_prepare_pieces(w->params, w->phase, w->nx, rows);
 
-    cc_prepare_piece(&w->prepare, (uint32_t)(part / pieces) * rows, rows, part % pieces, s->prepare);
+    cc_prepare_piece(&w->prepare, (uint32_t)(part / pieces) * rows, rows, part % pieces,
+                     s->prepare);
 }
 
 const cc_work cc_preparing = { prepare_part, NULL };

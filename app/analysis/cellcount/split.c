@@ -8,7 +8,7 @@
 #include "app/analysis/cellcount/core.h"
 #include "app/analysis/cellcount/cpu.h"
 
-/* --- the phases ------------------------------------------------------------------------ */
+/* --- the phases ------------------------------------------------------------------------------ */
 
 static void bytes_band(cc_worker *w, size_t band, cc_scratch *s)
 {

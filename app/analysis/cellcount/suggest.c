@@ -1,9 +1,10 @@
 /*
- * cellcount: holes filled and touching cells separated. A cell's area is taken for that area such that half
- * of what is cell belongs to larger regions (specks, of which there may be many, hardly count in it);
- * min_area is a third of it. Cells are dark or bright, whichever makes this area smaller: cells are apart,
- * and what is between them hangs together. Where this area differs much from picture to picture, they are
- * not of one kind: then the smallest counts, so that no picture loses its cells, and a doubt is told.
+ * cellcount: holes filled and touching cells separated. A cell's area is taken for that area such
+ * that half of what is cell belongs to larger regions (specks, of which there may be many, hardly
+ * count in it); min_area is a third of it. Cells are dark or bright, whichever makes this area
+ * smaller: cells are apart, and what is between them hangs together. Where this area differs much
+ * from picture to picture, they are not of one kind: then the smallest counts, so that no picture
+ * loses its cells, and a doubt is told.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +12,13 @@
 #include "app/analysis/cellcount/cellcount.h"
 #include "app/analysis/suggest.h"
 
-enum { BINS = 64, MOST_RATIO = 4 };
+enum {
+    BINS = 64,
+    MOST_RATIO = 4
+};
 
-static tc_status add_greys(an_suggestion *out, const an_pictures *pictures, size_t i, int64_t threshold, tc_err *err)
+static tc_status add_greys(an_suggestion *out, const an_pictures *pictures, size_t i,
+                           int64_t threshold, tc_err *err)
 {
     const wu_pixels *const p = &pictures->pixels[i];
     const size_t n = (size_t)p->nx * p->ny;
@@ -33,7 +38,8 @@ static tc_status add_greys(an_suggestion *out, const an_pictures *pictures, size
         curve->y[(size_t)((wu_grey(p, k) - lo) / width)]++;
     curve->bars = true;
     curve->mark = (double)threshold;
-    snprintf(curve->title, sizeof curve->title, "%.100s: greys, and the threshold %lld", pictures->items[i].name, (long long)threshold);
+    snprintf(curve->title, sizeof curve->title, "%.100s: greys, and the threshold %lld",
+             pictures->items[i].name, (long long)threshold);
     return TC_OK;
 }
 
@@ -54,10 +60,10 @@ static int64_t round_off(int64_t value)
 
 /* Regions of all pictures with one polarity, and their thresholds. */
 typedef struct trial {
-    int64_t *area;             /* ascending; owned */
+    int64_t *area; /* ascending; owned */
     size_t n;
-    int64_t typical;           /* area; INT64_MAX: there are no regions */
-    int64_t of_picture[AN_MAX_PICTURES];    /* likewise */
+    int64_t typical;                     /* area; INT64_MAX: there are no regions */
+    int64_t of_picture[AN_MAX_PICTURES]; /* likewise */
     int64_t threshold[AN_MAX_PICTURES];
 } trial;
 
@@ -83,14 +89,19 @@ static void heed_differences(an_suggestion *out, const an_pictures *pictures, tr
     for (size_t i = 0; i < pictures->n; i++) {
         const int64_t area = t->of_picture[i];
         least = area < t->of_picture[least] ? i : least;
-        most = area != INT64_MAX && (t->of_picture[most] == INT64_MAX || area > t->of_picture[most]) ? i : most;
+        most = area != INT64_MAX && (t->of_picture[most] == INT64_MAX || area > t->of_picture[most])
+                   ? i
+                   : most;
     }
     if (t->of_picture[most] / MOST_RATIO <= t->of_picture[least])
         return;
     t->typical = t->of_picture[least];
-    snprintf(out->doubt, sizeof out->doubt, "pictures that differ: cells of about %lld pixels in %.60s, of %lld in %.60s; min_area "
-             "goes by the smaller ones. Analyse pictures of one kind at a time", (long long)t->of_picture[least],
-             pictures->items[least].name, (long long)t->of_picture[most], pictures->items[most].name);
+    snprintf(
+        out->doubt, sizeof out->doubt,
+        "pictures that differ: cells of about %lld pixels in %.60s, of %lld in %.60s; min_area "
+        "goes by the smaller ones. Analyse pictures of one kind at a time",
+        (long long)t->of_picture[least], pictures->items[least].name,
+        (long long)t->of_picture[most], pictures->items[most].name);
 }
 
 static tc_status add_area(an_suggestion *out, const json_t *given, const trial *t, tc_err *err)
@@ -106,10 +117,16 @@ static tc_status add_area(an_suggestion *out, const json_t *given, const trial *
         curve->y[(double)t->area[i] < most ? (size_t)((double)t->area[i] / width) : BINS - 1]++;
     curve->bars = true;
     curve->mark = (double)least;
-    snprintf(curve->title, sizeof curve->title, "Areas of all regions (the last bar: and larger), and min_area %lld", (long long)least);
-    snprintf(out->why, sizeof out->why, "min_area %lld: a third of a cell's area, about %lld pixels here (half of what is cell "
-             "%s).", (long long)least, (long long)t->typical,
-             out->doubt[0] == '\0' ? "is in larger regions" : "is in larger regions, in the picture with the smallest cells");
+    snprintf(curve->title, sizeof curve->title,
+             "Areas of all regions (the last bar: and larger), and min_area %lld",
+             (long long)least);
+    snprintf(
+        out->why, sizeof out->why,
+        "min_area %lld: a third of a cell's area, about %lld pixels here (half of what is cell "
+        "%s).",
+        (long long)least, (long long)t->typical,
+        out->doubt[0] == '\0' ? "is in larger regions"
+                              : "is in larger regions, in the picture with the smallest cells");
     return an_suggest(out, given, "min_area", json_integer(least), err);
 }
 
@@ -127,7 +144,8 @@ static tc_status append_areas(const wu_output *found, trial *t, tc_err *err)
 }
 
 /* All pictures with one polarity. */
-static tc_status try_polarity(const an_pictures *pictures, json_t *parameters, const char *polarity, trial *t, tc_err *err)
+static tc_status try_polarity(const an_pictures *pictures, json_t *parameters, const char *polarity,
+                              trial *t, tc_err *err)
 {
     tc_status status = TC_OK;
     if (json_object_set_new(parameters, "polarity", json_string(polarity)) != 0)
@@ -139,7 +157,8 @@ static tc_status try_polarity(const an_pictures *pictures, json_t *parameters, c
             const size_t before = t->n;
             t->threshold[i] = *(const int64_t *)wu_output_data(&found, "threshold");
             status = append_areas(&found, t, err);
-            t->of_picture[i] = status == TC_OK ? find_typical(t->area + before, t->n - before) : INT64_MAX;
+            t->of_picture[i] =
+                status == TC_OK ? find_typical(t->area + before, t->n - before) : INT64_MAX;
         }
         wu_output_free(&found);
     }
@@ -147,7 +166,8 @@ static tc_status try_polarity(const an_pictures *pictures, json_t *parameters, c
     return status;
 }
 
-tc_status cc_suggest(const an_pictures *pictures, const json_t *given, an_suggestion *out, tc_err *err)
+tc_status cc_suggest(const an_pictures *pictures, const json_t *given, an_suggestion *out,
+                     tc_err *err)
 {
     static const char *const polarities[] = { "dark", "bright" };
     const char *const only = json_string_value(json_object_get(given, "polarity"));

@@ -41,8 +41,8 @@ static inline uint64_t an_bits_below64(const uint8_t *pixels, uint32_t threshold
 #ifdef __SSE2__
     const __m128i most = _mm_set1_epi8((char)(threshold - 1));
 
-    return an_bits_at_most16(pixels, most) | an_bits_at_most16(pixels + 16, most) << 16
-         | an_bits_at_most16(pixels + 32, most) << 32 | an_bits_at_most16(pixels + 48, most) << 48;
+    return an_bits_at_most16(pixels, most) | an_bits_at_most16(pixels + 16, most) << 16 |
+           an_bits_at_most16(pixels + 32, most) << 32 | an_bits_at_most16(pixels + 48, most) << 48;
 #else
     const uint8_t t = (uint8_t)threshold;
     uint8_t flags[64];

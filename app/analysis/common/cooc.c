@@ -2,13 +2,31 @@
 
 #include <string.h>
 
-const char *const cooc_names[COOC_FEATURES + 1] = {
-    "asm", "contrast", "correlation", "variance", "idm", "sum_average", "sum_variance", "sum_entropy", "entropy",
-    "difference_variance", "difference_entropy", "imc1", "imc2",
-    "joint_maximum", "joint_average", "difference_average", "inverse_difference", "inverse_difference_normalised",
-    "inverse_difference_moment_normalised", "inverse_variance", "autocorrelation", "cluster_tendency", "cluster_shade",
-    "cluster_prominence", NULL
-};
+const char *const cooc_names[COOC_FEATURES + 1] = { "asm",
+                                                    "contrast",
+                                                    "correlation",
+                                                    "variance",
+                                                    "idm",
+                                                    "sum_average",
+                                                    "sum_variance",
+                                                    "sum_entropy",
+                                                    "entropy",
+                                                    "difference_variance",
+                                                    "difference_entropy",
+                                                    "imc1",
+                                                    "imc2",
+                                                    "joint_maximum",
+                                                    "joint_average",
+                                                    "difference_average",
+                                                    "inverse_difference",
+                                                    "inverse_difference_normalised",
+                                                    "inverse_difference_moment_normalised",
+                                                    "inverse_variance",
+                                                    "autocorrelation",
+                                                    "cluster_tendency",
+                                                    "cluster_shade",
+                                                    "cluster_prominence",
+                                                    NULL };
 
 void cooc_clear(cooc_sums *m, unsigned levels)
 {
@@ -28,7 +46,8 @@ static tc_u128 logs_of(const tc_logs *logs, const uint32_t *h, unsigned bins)
     return sum;
 }
 
-static void weigh(const cooc_sums *m, const cooc_totals *t, unsigned levels, uint32_t wanted, cooc_weights *w)
+static void weigh(const cooc_sums *m, const cooc_totals *t, unsigned levels, uint32_t wanted,
+                  cooc_weights *w)
 {
     const uint32_t of_sums = 1u << COOC_CLUSTER_SHADE | 1u << COOC_CLUSTER_PROMINENCE;
     const double mean = cooc_mean(t);
@@ -41,9 +60,12 @@ static void weigh(const cooc_sums *m, const cooc_totals *t, unsigned levels, uin
             cooc_sum(w, k, m->sum[k], mean);
 }
 
-void cooc_features(const cooc_sums *m, const tc_logs *logs, unsigned levels, uint32_t wanted, double out[COOC_FEATURES])
+void cooc_features(const cooc_sums *m, const tc_logs *logs, unsigned levels, uint32_t wanted,
+                   double out[COOC_FEATURES])
 {
-    cooc_totals t = { .pairs = m->pairs, .most = m->most, .squares = m->squares, .cells = m->k_log_k };
+    cooc_totals t = {
+        .pairs = m->pairs, .most = m->most, .squares = m->squares, .cells = m->k_log_k
+    };
     cooc_weights w = { 0 };
 
     for (uint64_t k = 0; k < 2 * levels - 1; k++) {

@@ -12,19 +12,21 @@
 #include "app/analysis/common/cooc_core.h"
 #include "app/analysis/common/real.h"
 
-extern const char *const cooc_names[COOC_FEATURES + 1];    /* ended by NULL */
+extern const char *const cooc_names[COOC_FEATURES + 1]; /* ended by NULL */
 
-enum { COOC_MAX_LEVELS = 256 };
+enum {
+    COOC_MAX_LEVELS = 256
+};
 
 /* What is known of a matrix. Counts are of unordered pairs, fewer than 2^30. */
 typedef struct cooc_sums {
-    uint64_t pairs;                                /* n */
-    uint64_t most;                                 /* the largest entry of C */
-    uint64_t squares;                              /* the sum of C^2 */
-    tc_u128 k_log_k;                               /* the sum of C log2 C, in 2^-80 */
-    uint32_t marginal[COOC_MAX_LEVELS];            /* ends of pairs by level: adds up to 2n */
-    uint32_t sum[2 * COOC_MAX_LEVELS];             /* pairs by a + b */
-    uint32_t difference[COOC_MAX_LEVELS];          /* by |a - b| */
+    uint64_t pairs;                       /* n */
+    uint64_t most;                        /* the largest entry of C */
+    uint64_t squares;                     /* the sum of C^2 */
+    tc_u128 k_log_k;                      /* the sum of C log2 C, in 2^-80 */
+    uint32_t marginal[COOC_MAX_LEVELS];   /* ends of pairs by level: adds up to 2n */
+    uint32_t sum[2 * COOC_MAX_LEVELS];    /* pairs by a + b */
+    uint32_t difference[COOC_MAX_LEVELS]; /* by |a - b| */
 } cooc_sums;
 
 /* Makes it that of no pair, as far as so many levels go. */
@@ -39,8 +41,8 @@ static inline void cooc_entries(cooc_sums *m, const tc_logs *logs, uint64_t entr
         m->k_log_k += n * tc_k_log2_k(logs, entry);
 }
 
-/* Adds k pairs of levels a <= b: all there are of these two. Off the diagonal two entries of C hold k, on it one holds
- * 2k. */
+/* Adds k pairs of levels a <= b: all there are of these two. Off the diagonal two entries of C hold
+ * k, on it one holds 2k. */
 static inline void cooc_add(cooc_sums *m, const tc_logs *logs, uint32_t a, uint32_t b, uint32_t k)
 {
     cooc_entries(m, logs, (uint64_t)k << (a == b), a == b ? 1 : 2);
@@ -51,8 +53,9 @@ static inline void cooc_add(cooc_sums *m, const tc_logs *logs, uint32_t a, uint3
     m->difference[b - a] += k;
 }
 
-/* Features 0 to COOC_FEATURES - 1 into out: those of the set `wanted`; what is put for others says nothing. There must be
- * a pair. logs NULL: without those that need logarithms. */
-void cooc_features(const cooc_sums *m, const tc_logs *logs, unsigned levels, uint32_t wanted, double out[COOC_FEATURES]);
+/* Features 0 to COOC_FEATURES - 1 into out: those of the set `wanted`; what is put for others says
+ * nothing. There must be a pair. logs NULL: without those that need logarithms. */
+void cooc_features(const cooc_sums *m, const tc_logs *logs, unsigned levels, uint32_t wanted,
+                   double out[COOC_FEATURES]);
 
 #endif

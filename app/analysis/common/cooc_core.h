@@ -1,6 +1,6 @@
 /*
- * From what is known of a co-occurrence matrix to its features: compiled as C and as OpenCL C. cooc.h says what
- * they are.
+ * From what is known of a co-occurrence matrix to its features: compiled as C and as OpenCL C.
+ * cooc.h says what they are.
  */
 #ifndef AN_COOC_CORE_H
 #define AN_COOC_CORE_H
@@ -8,12 +8,31 @@
 #include "app/analysis/common/real_core.h"
 
 enum {
-    COOC_ASM, COOC_CONTRAST, COOC_CORRELATION, COOC_VARIANCE, COOC_IDM, COOC_SUM_AVERAGE, COOC_SUM_VARIANCE,
-    COOC_SUM_ENTROPY, COOC_ENTROPY, COOC_DIFFERENCE_VARIANCE, COOC_DIFFERENCE_ENTROPY, COOC_IMC1, COOC_IMC2,
+    COOC_ASM,
+    COOC_CONTRAST,
+    COOC_CORRELATION,
+    COOC_VARIANCE,
+    COOC_IDM,
+    COOC_SUM_AVERAGE,
+    COOC_SUM_VARIANCE,
+    COOC_SUM_ENTROPY,
+    COOC_ENTROPY,
+    COOC_DIFFERENCE_VARIANCE,
+    COOC_DIFFERENCE_ENTROPY,
+    COOC_IMC1,
+    COOC_IMC2,
     COOC_HARALICK,
-    COOC_JOINT_MAXIMUM = COOC_HARALICK, COOC_JOINT_AVERAGE, COOC_DIFFERENCE_AVERAGE, COOC_INVERSE_DIFFERENCE,
-    COOC_INVERSE_DIFFERENCE_NORMALISED, COOC_INVERSE_DIFFERENCE_MOMENT_NORMALISED, COOC_INVERSE_VARIANCE,
-    COOC_AUTOCORRELATION, COOC_CLUSTER_TENDENCY, COOC_CLUSTER_SHADE, COOC_CLUSTER_PROMINENCE,
+    COOC_JOINT_MAXIMUM = COOC_HARALICK,
+    COOC_JOINT_AVERAGE,
+    COOC_DIFFERENCE_AVERAGE,
+    COOC_INVERSE_DIFFERENCE,
+    COOC_INVERSE_DIFFERENCE_NORMALISED,
+    COOC_INVERSE_DIFFERENCE_MOMENT_NORMALISED,
+    COOC_INVERSE_VARIANCE,
+    COOC_AUTOCORRELATION,
+    COOC_CLUSTER_TENDENCY,
+    COOC_CLUSTER_SHADE,
+    COOC_CLUSTER_PROMINENCE,
     COOC_FEATURES
 };
 
@@ -27,25 +46,28 @@ typedef tc_i64 cooc_wide;
 typedef __int128 cooc_wide;
 #endif
 
-/* Exact sums over the pairs (a, b) of a matrix C, whose 2n entries are those of n unordered pairs. */
+/* Exact sums over the pairs (a, b) of a matrix C, whose 2n entries are those of n unordered
+ * pairs. */
 typedef struct cooc_totals {
-    tc_u64 pairs;              /* n */
-    tc_u64 most;               /* the largest entry of C */
-    tc_u64 squares;            /* the sum of C^2 */
-    tc_u64 s1, s2, d1, d2;     /* of a + b and its square, of |a - b| and its square */
-    /* Of k log2 k, in 2^-80, over the entries of C, its marginal, and the histograms of a + b and |a - b|. */
+    tc_u64 pairs;          /* n */
+    tc_u64 most;           /* the largest entry of C */
+    tc_u64 squares;        /* the sum of C^2 */
+    tc_u64 s1, s2, d1, d2; /* of a + b and its square, of |a - b| and its square */
+    /* Of k log2 k, in 2^-80, over the entries of C, its marginal, and the histograms of a + b and
+     * |a - b|. */
     tc_u128 cells, marginal, sums, differences;
 } cooc_totals;
 
-/* Sums over a histogram, of which the features that stand below are quotients by n: in double precision, so in the
- * order of the bins, of which empty ones add nothing. */
+/* Sums over a histogram, of which the features that stand below are quotients by n: in double
+ * precision, so in the order of the bins, of which empty ones add nothing. */
 typedef struct cooc_weights {
-    double id, idn, idm, idmn, iv;     /* over |a - b| */
-    double shade, prominence;          /* over a + b */
+    double id, idn, idm, idmn, iv; /* over |a - b| */
+    double shade, prominence;      /* over a + b */
 } cooc_weights;
 
 /* What a bin of the histogram of |a - b| adds, to those of the features that are wanted. */
-TC_INLINE void cooc_difference(cooc_weights *w, tc_u32 bin, double count, tc_u32 levels, tc_u32 wanted)
+TC_INLINE void cooc_difference(cooc_weights *w, tc_u32 bin, double count, tc_u32 levels,
+                               tc_u32 wanted)
 {
     const double d = bin, share = d / levels;
 
@@ -79,8 +101,9 @@ TC_INLINE double cooc_mean(const cooc_totals *t)
 /* Features without logarithms; n > 0. */
 TC_INLINE void cooc_plain_features(const cooc_totals *t, const cooc_weights *w, double *out)
 {
-    const cooc_wide n = (cooc_wide)t->pairs, s1 = (cooc_wide)t->s1, s2 = (cooc_wide)t->s2, d1 = (cooc_wide)t->d1,
-                    d2 = (cooc_wide)t->d2, variance = n * (s2 + d2) - s1 * s1;      /* 4 n^2 times that of the marginal */
+    const cooc_wide n = (cooc_wide)t->pairs, s1 = (cooc_wide)t->s1, s2 = (cooc_wide)t->s2,
+                    d1 = (cooc_wide)t->d1, d2 = (cooc_wide)t->d2,
+                    variance = n * (s2 + d2) - s1 * s1; /* 4 n^2 times that of the marginal */
     const double pairs = (double)t->pairs, squared = pairs * pairs;
 
     out[COOC_ASM] = (double)t->squares / (4 * squared);
@@ -107,17 +130,20 @@ TC_INLINE void cooc_plain_features(const cooc_totals *t, const cooc_weights *w, 
 TC_INLINE void cooc_entropies(const cooc_totals *t, tc_u128 log_2n, tc_u128 log_n, double *out)
 {
     const double pairs = (double)t->pairs, total = (double)(2 * t->pairs);
-    const tc_u128 y = tc_wide_sub(log_2n, t->marginal);                             /* 2n HX */
-    tc_u128 x = tc_wide_sub(tc_wide_sub(tc_wide_add(log_2n, t->cells), t->marginal), t->marginal);   /* 2n (2 HX - HXY) */
+    const tc_u128 y = tc_wide_sub(log_2n, t->marginal); /* 2n HX */
+    tc_u128 x = tc_wide_sub(tc_wide_sub(tc_wide_add(log_2n, t->cells), t->marginal),
+                            t->marginal); /* 2n (2 HX - HXY) */
 
     /* No more than what logarithms are rounded by: there is no information. */
     if (TC_HIGH(x) >> 63 != 0 || (TC_HIGH(x) == 0 && TC_LOW(x) < (2 * t->pairs) << 10))
         x = tc_wide(0, 0);
     out[COOC_ENTROPY] = tc_wide_double(tc_wide_sub(log_2n, t->cells)) * 0x1p-80 / total;
     out[COOC_SUM_ENTROPY] = tc_wide_double(tc_wide_sub(log_n, t->sums)) * 0x1p-80 / pairs;
-    out[COOC_DIFFERENCE_ENTROPY] = tc_wide_double(tc_wide_sub(log_n, t->differences)) * 0x1p-80 / pairs;
-    out[COOC_IMC1] = (TC_HIGH(y) | TC_LOW(y)) == 0 || (TC_HIGH(x) | TC_LOW(x)) == 0 ? 0 :
-                     -(tc_wide_double(x) / tc_wide_double(y));
+    out[COOC_DIFFERENCE_ENTROPY] =
+        tc_wide_double(tc_wide_sub(log_n, t->differences)) * 0x1p-80 / pairs;
+    out[COOC_IMC1] = (TC_HIGH(y) | TC_LOW(y)) == 0 || (TC_HIGH(x) | TC_LOW(x)) == 0
+                         ? 0
+                         : -(tc_wide_double(x) / tc_wide_double(y));
     out[COOC_IMC2] = tc_sqrt(tc_one_minus_exp(2 * (tc_wide_double(x) * 0x1p-80 / total)));
 }
 

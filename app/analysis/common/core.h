@@ -36,7 +36,7 @@ typedef uint32_t tc_u32;
 typedef uint64_t tc_u64;
 typedef int32_t tc_i32;
 typedef int64_t tc_i64;
-typedef size_t tc_index;    /* of an array: as wide as is fastest */
+typedef size_t tc_index; /* of an array: as wide as is fastest */
 #define TC_GLOBAL
 #define TC_CONSTANT
 #define TC_INLINE static inline
@@ -54,7 +54,8 @@ TC_INLINE tc_u64 tc_mulhi(tc_u64 a, tc_u64 b)
 
 #endif
 
-/* A divisor, and its reciprocal in 63 + shift fractional bits, rounded up; 2^(shift-1) < den <= 2^shift. */
+/* A divisor, and its reciprocal in 63 + shift fractional bits, rounded up; 2^(shift-1) < den <=
+ * 2^shift. */
 typedef struct tc_divisor {
     tc_u64 rec;
     tc_u32 den, shift;
@@ -83,8 +84,8 @@ TC_INLINE tc_u64 tc_div_round(tc_u64 num, tc_divisor d)
     return tc_div(num + (d.den >> 1), d);
 }
 
-/* num * 2^32 / den to the nearest integer, halves up. num < 2^63, den < 2^31, and the result must fit 64
- * bits. */
+/* num * 2^32 / den to the nearest integer, halves up. num < 2^63, den < 2^31, and the result must
+ * fit 64 bits. */
 TC_INLINE tc_u64 tc_div_q32(tc_u64 num, tc_divisor d)
 {
     tc_u64 whole = 0;

@@ -4,15 +4,19 @@
 #include <string.h>
 
 /* Columns are taken this many at a time, so that whole cache lines are read. */
-enum { COLUMNS = 16 };
+enum {
+    COLUMNS = 16
+};
 /* Pixels of a part of the first pass, at least. */
-enum { ROWS_PIXELS = 1 << 16 };
+enum {
+    ROWS_PIXELS = 1 << 16
+};
 
 /* What a part has for itself: COLUMNS lines turned upright, and an envelope. */
 typedef struct scratch {
-    uint32_t *line;        /* [COLUMNS][length] */
-    uint8_t *side;         /* [COLUMNS][length] */
-    edt_parabola *kept;    /* [length + 2] */
+    uint32_t *line;     /* [COLUMNS][length] */
+    uint8_t *side;      /* [COLUMNS][length] */
+    edt_parabola *kept; /* [length + 2] */
 } scratch;
 
 static size_t longest(const edt_job *job)
@@ -58,7 +62,7 @@ size_t edt_parts(const edt_job *job, unsigned pass)
     return blocks * (pass == 1 ? job->nz : job->ny);
 }
 
-/* --- along x -------------------------------------------------------------------- */
+/* --- along x --------------------------------------------------------------------------------- */
 
 static void first_pass_row(const uint8_t *mask, uint32_t n, edt_sides sides, uint32_t *out)
 {
@@ -84,7 +88,7 @@ static void first_pass(const edt_job *job, size_t part)
         first_pass_row(job->mask + y * job->nx, job->nx, job->sides, job->out + y * job->nx);
 }
 
-/* --- along y and z -------------------------------------------------------------- */
+/* --- along y and z --------------------------------------------------------------------------- */
 
 /* The run [a,b) of a line of n pixels, in place. */
 static void later_pass_run(uint32_t *d2, uint32_t a, uint32_t b, uint32_t n, const edt_line *line)
@@ -108,7 +112,8 @@ static void later_pass_run(uint32_t *d2, uint32_t a, uint32_t b, uint32_t n, con
     }
 }
 
-static void later_pass_line(uint32_t *d2, const uint8_t *side, uint32_t n, edt_sides sides, const edt_line *line)
+static void later_pass_line(uint32_t *d2, const uint8_t *side, uint32_t n, edt_sides sides,
+                            const edt_line *line)
 {
     for (uint32_t a = 0, b; a < n; a = b) {
         for (b = a + 1; b < n && side[b] == side[a]; b++)
@@ -153,12 +158,12 @@ void edt_part(const edt_job *job, unsigned pass, size_t part, void *memory)
         later_pass_block(job, part / blocks * job->nx + x, width, plane, job->nz, &s);
 }
 
-/* --- all of it ------------------------------------------------------------------ */
+/* --- all of it ------------------------------------------------------------------------------- */
 
 typedef struct run {
     const edt_job *job;
     unsigned pass;
-    unsigned char *scratch;    /* [threads][size] */
+    unsigned char *scratch; /* [threads][size] */
     size_t size;
 } run;
 

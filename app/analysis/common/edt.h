@@ -15,16 +15,16 @@
 #include "app/base/pool.h"
 
 typedef enum edt_sides {
-    EDT_INSIDE,      /* pixels of the mask: distance to the nearest pixel not of it; others 0 */
-    EDT_BOTH         /* every pixel: distance to the nearest pixel of the other side */
+    EDT_INSIDE, /* pixels of the mask: distance to the nearest pixel not of it; others 0 */
+    EDT_BOTH    /* every pixel: distance to the nearest pixel of the other side */
 } edt_sides;
 
 /* One transform. Each side is at most 65535; x is fastest, then y, then z. */
 typedef struct edt_job {
     uint32_t nx, ny, nz;
-    const uint8_t *mask;   /* [nz][ny][nx], zero or not */
+    const uint8_t *mask; /* [nz][ny][nx], zero or not */
     edt_sides sides;
-    uint32_t *out;         /* [nz][ny][nx]: min(d^2, EDT_FAR) */
+    uint32_t *out; /* [nz][ny][nx]: min(d^2, EDT_FAR) */
 } edt_job;
 
 /* Passes of the job, 2 or 3, and the parts of a pass. */

@@ -39,7 +39,7 @@ static inline void edt_keep(const edt_line *line, const edt_envelope *e, tc_u32 
 static inline edt_parabola edt_kept(const edt_line *line, const edt_envelope *e, tc_u32 k);
 #else
 typedef struct edt_line {
-    edt_parabola *kept;        /* [length + 2] */
+    edt_parabola *kept; /* [length + 2] */
 } edt_line;
 #define edt_keep(line, e, k, p) ((line)->kept[k] = (p))
 #define edt_kept(line, e, k) ((line)->kept[k])

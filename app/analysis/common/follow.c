@@ -75,10 +75,9 @@ static bool visit(an_follow *f, const uint32_t at[3], int dz, int dy, int dx, si
 
 void an_follow_component(an_follow *f, size_t pixel, an_component *out)
 {
-    static const int steps[10][3] = {
-        { 0, -1, 0 }, { 0, 1, 0 }, { 0, 0, -1 }, { 0, 0, 1 }, { -1, 0, 0 }, { 1, 0, 0 },
-        { 0, -1, -1 }, { 0, -1, 1 }, { 0, 1, -1 }, { 0, 1, 1 }
-    };
+    static const int steps[10][3] = { { 0, -1, 0 }, { 0, 1, 0 }, { 0, 0, -1 },  { 0, 0, 1 },
+                                      { -1, 0, 0 }, { 1, 0, 0 }, { 0, -1, -1 }, { 0, -1, 1 },
+                                      { 0, 1, -1 }, { 0, 1, 1 } };
     const size_t slice = (size_t)f->px->nx * f->px->ny;
     size_t end = 1;
 

@@ -8,21 +8,21 @@
 #include "workunits/format/job.h"
 
 typedef struct an_component {
-    uint64_t pixels, grey;     /* sum of greys */
-    uint64_t sum[3];           /* of coordinates: z, y, x */
-    uint32_t lo[3], hi[3];     /* half-open */
-    bool whole;                /* it was followed to its end */
+    uint64_t pixels, grey; /* sum of greys */
+    uint64_t sum[3];       /* of coordinates: z, y, x */
+    uint32_t lo[3], hi[3]; /* half-open */
+    bool whole;            /* it was followed to its end */
 } an_component;
 
 typedef struct an_follow {
     const wu_pixels *px;
-    uint32_t threshold;        /* what belongs together is below it ... */
-    bool above;                /* ... or not below it */
-    bool corners;              /* pixels of a slice that share but a corner are neighbours */
-    bool through;              /* and voxels of two slices that share a side */
+    uint32_t threshold; /* what belongs together is below it ... */
+    bool above;         /* ... or not below it */
+    bool corners;       /* pixels of a slice that share but a corner are neighbours */
+    bool through;       /* and voxels of two slices that share a side */
     /* its own, from an_follow_begin to an_follow_end */
     size_t *queue, room;
-    uint8_t *seen;             /* a bit for each pixel */
+    uint8_t *seen; /* a bit for each pixel */
 } an_follow;
 
 /* Memory: 8 bytes for each of the `room` pixels that a component is followed for, and a bit

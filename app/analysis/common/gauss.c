@@ -40,7 +40,9 @@ an_gauss an_gauss_make(double sigma)
 }
 
 /* Values of a block, for which compilers make vectors. */
-enum { LANES = 64 };
+enum {
+    LANES = 64
+};
 
 /* Values of a line from `at` on. */
 static inline const uint32_t *values_at(const uint32_t *line, size_t at)
@@ -51,27 +53,29 @@ static inline const uint32_t *values_at(const uint32_t *line, size_t at)
 }
 
 /* Sums of `m` values from `at` on, in a type that holds them. */
-#define SUM_BLOCK(type)                                                         \
-    do {                                                                        \
-        const uint32_t *const middle = values_at(lines[radius], at);            \
-        type sums[LANES];                                                       \
-                                                                                \
-        for (size_t i = 0; i < m; i++)                                          \
-            sums[i] = ((type)1 << (shift - 1)) + (type)weight[0] * middle[i];   \
-        for (int k = 1; k <= radius; k++) {                                     \
-            const uint32_t *const before = values_at(lines[radius - k], at);    \
-            const uint32_t *const after = values_at(lines[radius + k], at);     \
-                                                                                \
-            for (size_t i = 0; i < m; i++)                                      \
-                sums[i] += (type)weight[k] * (before[i] + after[i]);            \
-        }                                                                       \
-        for (size_t i = 0; i < m; i++)                                          \
-            out[at + i] = (uint32_t)(sums[i] >> shift);                         \
+#define SUM_BLOCK(type)                                                       \
+    do {                                                                      \
+        const uint32_t *const middle = values_at(lines[radius], at);          \
+        type sums[LANES];                                                     \
+                                                                              \
+        for (size_t i = 0; i < m; i++)                                        \
+            sums[i] = ((type)1 << (shift - 1)) + (type)weight[0] * middle[i]; \
+        for (int k = 1; k <= radius; k++) {                                   \
+            const uint32_t *const before = values_at(lines[radius - k], at);  \
+            const uint32_t *const after = values_at(lines[radius + k], at);   \
+                                                                              \
+            for (size_t i = 0; i < m; i++)                                    \
+                sums[i] += (type)weight[k] * (before[i] + after[i]);          \
+        }                                                                     \
+        for (size_t i = 0; i < m; i++)                                        \
+            out[at + i] = (uint32_t)(sums[i] >> shift);                       \
     } while (0)
 
 /* Inlined for `m` to be a constant: GCC then makes vectors at -O2, too. */
-static inline __attribute__((always_inline)) void blur_block(const uint32_t *weight, int radius, const uint32_t *const *lines,
-                                                             size_t at, size_t m, unsigned shift, bool wide, uint32_t *out)
+static inline __attribute__((always_inline)) void blur_block(const uint32_t *weight, int radius,
+                                                             const uint32_t *const *lines,
+                                                             size_t at, size_t m, unsigned shift,
+                                                             bool wide, uint32_t *out)
 {
     if (wide)
         SUM_BLOCK(uint64_t);
@@ -79,8 +83,8 @@ static inline __attribute__((always_inline)) void blur_block(const uint32_t *wei
         SUM_BLOCK(uint32_t);
 }
 
-void an_gauss_blur(const uint32_t *weight, int radius, const uint32_t *const *lines, size_t n, unsigned shift, bool wide,
-                   uint32_t *out)
+void an_gauss_blur(const uint32_t *weight, int radius, const uint32_t *const *lines, size_t n,
+                   unsigned shift, bool wide, uint32_t *out)
 {
     size_t at = 0;
 

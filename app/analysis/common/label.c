@@ -6,7 +6,7 @@ size_t lab_edges(const uint64_t *words, uint32_t nx, bool zeros, uint32_t *edges
 {
     const uint64_t flip = zeros ? ~(uint64_t)0 : 0;
     const size_t stride = lab_stride(nx);
-    uint64_t before = 0;       /* the last pixel of the word before */
+    uint64_t before = 0; /* the last pixel of the word before */
     size_t n = 0;
 
     for (size_t i = 0; i < stride; i++) {
@@ -38,7 +38,9 @@ typedef struct line {
     size_t runs;
 } line;
 
-enum { LINES = 2 };
+enum {
+    LINES = 2
+};
 
 /* Each line has room for a row. */
 size_t lab_scratch_bytes(const lab_picture *p)
@@ -59,8 +61,8 @@ static void lay_out(const lab_picture *p, void *scratch, line lines[LINES])
 /* Gives ids to the runs of a row, which are in `now`: those of the runs they
  * touch above, else new ones, from `next` on. Returns the next free id. reach: 1 where
  * corners count. */
-static int32_t join_above(const lab_picture *p, size_t row, line *now, const line *above, uint32_t reach,
-                          int32_t next)
+static int32_t join_above(const lab_picture *p, size_t row, line *now, const line *above,
+                          uint32_t reach, int32_t next)
 {
     int32_t *const ids = p->ids;
     size_t j = 0;
@@ -74,7 +76,8 @@ static int32_t join_above(const lab_picture *p, size_t row, line *now, const lin
         if (j < above->runs && above->edges[2 * j] < b + reach) {
             root = uf_find(ids, above->id[j]);
             /* The last run that touches this one may touch the next as well. */
-            while (above->edges[2 * j + 1] < b && j + 1 < above->runs && above->edges[2 * j + 2] < b + reach) {
+            while (above->edges[2 * j + 1] < b && j + 1 < above->runs &&
+                   above->edges[2 * j + 2] < b + reach) {
                 const int32_t other = uf_find(ids, above->id[++j]);
 
                 if (other != root)

@@ -19,16 +19,18 @@
 
 typedef struct lab_picture {
     uint32_t nx, ny;
-    size_t stride;         /* 64-bit words of a row: lab_stride(nx) */
-    uint64_t *bits;        /* [ny][stride], pixel x is bit x % 64 of word x / 64; the rest 0 */
-    bool zeros;            /* the components of the zeros, not of the ones */
-    bool eight_connected;  /* pixels that touch at a corner are connected */
-    int32_t *starts;       /* [ny][nx]: ids; only the first pixels of runs are touched */
-    int32_t *ids;          /* the union-find; room for lab_ids(nx, ny) */
+    size_t stride;        /* 64-bit words of a row: lab_stride(nx) */
+    uint64_t *bits;       /* [ny][stride], pixel x is bit x % 64 of word x / 64; the rest 0 */
+    bool zeros;           /* the components of the zeros, not of the ones */
+    bool eight_connected; /* pixels that touch at a corner are connected */
+    int32_t *starts;      /* [ny][nx]: ids; only the first pixels of runs are touched */
+    int32_t *ids;         /* the union-find; room for lab_ids(nx, ny) */
 } lab_picture;
 
 /* Sides are at most 65535. */
-enum { LAB_MAX_STRIDE = 1024 };
+enum {
+    LAB_MAX_STRIDE = 1024
+};
 
 static inline size_t lab_stride(uint32_t nx)
 {

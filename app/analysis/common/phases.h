@@ -16,8 +16,10 @@ static inline double an_phases_sum(const double *costs, size_t phases)
     return all;
 }
 
-/* The share of the phases' costs that has been spent when so many portions are done, per_phase to each. */
-static inline double an_phases_spent(const double *costs, size_t phases, uint64_t per_phase, uint64_t portions_done)
+/* The share of the phases' costs that has been spent when so many portions are done, per_phase to
+ * each. */
+static inline double an_phases_spent(const double *costs, size_t phases, uint64_t per_phase,
+                                     uint64_t portions_done)
 {
     double spent = 0;
 

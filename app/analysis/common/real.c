@@ -41,16 +41,17 @@ double tc_cbrt(double x)
     if (x == 0)
         return 0;
     memcpy(&bits, &x, sizeof bits);
-    bits = bits / 3 + 0x2a9f7893782da1ceu;     /* 2/3 of the exponent's bias, centred */
+    bits = bits / 3 + 0x2a9f7893782da1ceu; /* 2/3 of the exponent's bias, centred */
     memcpy(&root, &bits, sizeof root);
     for (int i = 0; i < 5; i++)
         root = (2 * root + x / (root * root)) / 3;
     return root;
 }
 
-/* --- logarithms of counts --------------------------------------------------------------- */
+/* --- logarithms of counts -------------------------------------------------------------------- */
 
-/* Logarithms are computed for primes and summed for products, of which the smallest factor is kept in the table. */
+/* Logarithms are computed for primes and summed for products, of which the smallest factor is kept
+ * in the table. */
 tc_status tc_logs_init(tc_logs *logs, uint64_t most, tc_err *err)
 {
     const size_t n = most < TC_LOGS ? (size_t)most + 1 : TC_LOGS;

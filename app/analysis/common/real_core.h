@@ -1,6 +1,7 @@
 /*
- * Integers of 128 bits, logarithms in fixed point and an exponential: compiled as C and as OpenCL C, where the
- * device has double precision. Contraction is off in both, so that each operation is IEEE 754's.
+ * Integers of 128 bits, logarithms in fixed point and an exponential: compiled as C and as OpenCL
+ * C, where the device has double precision. Contraction is off in both, so that each operation is
+ * IEEE 754's.
  */
 #ifndef AN_REAL_CORE_H
 #define AN_REAL_CORE_H
@@ -38,12 +39,14 @@ TC_INLINE tc_u128 tc_wide_sub(tc_u128 a, tc_u128 b)
     return tc_wide(a.hi - b.hi - (a.lo < b.lo ? 1 : 0), a.lo - b.lo);
 }
 
-/* The nearest double of a number in two's complement, ties to even: what is behind the upper 64 bits can but break a tie. */
+/* The nearest double of a number in two's complement, ties to even: what is behind the upper 64
+ * bits can but break a tie. */
 TC_INLINE double tc_wide_double(tc_u128 a)
 {
     const bool negative = (a.hi >> 63) != 0;
     const tc_u128 size = negative ? tc_wide_sub(tc_wide(0, 0), a) : a;
-    const tc_u32 shift = size.hi != 0 ? tc_clz64(size.hi) : 64 + tc_clz64(size.lo);     /* 128: it is 0 */
+    const tc_u32 shift =
+        size.hi != 0 ? tc_clz64(size.hi) : 64 + tc_clz64(size.lo); /* 128: it is 0 */
     tc_u64 upper = size.hi, rest = size.lo;
     double value;
 
@@ -103,32 +106,35 @@ TC_INLINE tc_u128 tc_mul_q127(tc_u128 a, tc_u128 b)
     tc_u128 low = tc_wide(0, tc_mulhi(a0, b0)), high = tc_wide(tc_mulhi(a1, b1), a1 * b1);
 
     low = tc_wide_add(tc_wide_add(low, tc_wide(0, a1 * b0)), tc_wide(0, a0 * b1));
-    high = tc_wide_add(tc_wide_add(high, tc_wide(0, tc_mulhi(a1, b0))), tc_wide(0, tc_mulhi(a0, b1)));
+    high =
+        tc_wide_add(tc_wide_add(high, tc_wide(0, tc_mulhi(a1, b0))), tc_wide(0, tc_mulhi(a0, b1)));
     high = tc_wide_add(high, tc_wide(0, TC_HIGH(low)));
     return tc_wide(TC_HIGH(high) << 1 | TC_LOW(high) >> 63, TC_LOW(high) << 1 | TC_LOW(low) >> 63);
 }
 
-/* log2(k) in 2^-80, k > 0, within 2^-79. Bit by bit: squaring the mantissa doubles its logarithm. A rounding error of
- * 2^-127 in step i enters with weight 2^-i. */
+/* log2(k) in 2^-80, k > 0, within 2^-79. Bit by bit: squaring the mantissa doubles its logarithm. A
+ * rounding error of 2^-127 in step i enters with weight 2^-i. */
 TC_INLINE tc_u128 tc_log2_q80(tc_u64 k)
 {
     const int shift = tc_clz64(k);
-    tc_u128 m = tc_wide(k << shift, 0);    /* in [2^127, 2^128): 1.0 is 2^127 */
+    tc_u128 m = tc_wide(k << shift, 0); /* in [2^127, 2^128): 1.0 is 2^127 */
     tc_u128 result = tc_wide(0, 63 - (tc_u64)shift);
 
     for (int i = 0; i < 80; i++) {
         /* m^2 is in [1, 4): halve the factor first, so that it fits. */
-        const tc_u128 square = tc_mul_q127(m, tc_wide(TC_HIGH(m) >> 1, TC_HIGH(m) << 63 | TC_LOW(m) >> 1));
+        const tc_u128 square =
+            tc_mul_q127(m, tc_wide(TC_HIGH(m) >> 1, TC_HIGH(m) << 63 | TC_LOW(m) >> 1));
         const tc_u64 bit = TC_HIGH(square) >> 63;
 
         result = tc_wide(TC_HIGH(result) << 1 | TC_LOW(result) >> 63, TC_LOW(result) << 1 | bit);
-        m = bit != 0 ? square : tc_wide(TC_HIGH(square) << 1 | TC_LOW(square) >> 63, TC_LOW(square) << 1);
+        m = bit != 0 ? square
+                     : tc_wide(TC_HIGH(square) << 1 | TC_LOW(square) >> 63, TC_LOW(square) << 1);
     }
     return result;
 }
 
-/* 1 - exp(-x) for 0 <= x <= 64: the series below 1/16, u = 1 - exp(-s); then 1 - exp(-2s) = u (2 - u) as often as x was
- * halved. */
+/* 1 - exp(-x) for 0 <= x <= 64: the series below 1/16, u = 1 - exp(-s); then 1 - exp(-2s) = u (2 -
+ * u) as often as x was halved. */
 TC_INLINE double tc_one_minus_exp(double x)
 {
     double sum = 0;

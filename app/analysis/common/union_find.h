@@ -21,8 +21,9 @@
 #define UF_LINK(parent) (parent)
 typedef volatile __global tc_i32 *uf_nodes;
 
-/* A link that others may change. Where all work-items read the same root an atomic function makes a queue of them; with
- * NVIDIA's compiler (which defines this) a volatile read is an atomic one, relaxed, as the memory model of PTX says. */
+/* A link that others may change. Where all work-items read the same root an atomic function makes a
+ * queue of them; with NVIDIA's compiler (which defines this) a volatile read is an atomic one,
+ * relaxed, as the memory model of PTX says. */
 TC_INLINE tc_i32 uf_load(uf_nodes at)
 {
 #ifdef __NV_CL_C_VERSION
@@ -53,7 +54,7 @@ TC_INLINE int32_t uf_find(int32_t *nodes, int32_t i)
     while (parent != i) {
         const int32_t next = ~nodes[parent];
 
-        nodes[i] = ~next;      /* halves the path */
+        nodes[i] = ~next; /* halves the path */
         i = parent;
         parent = next;
     }

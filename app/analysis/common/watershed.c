@@ -8,7 +8,10 @@
 #include "app/base/os.h"
 #include "app/base/sort.h"
 
-enum { MOST_STEPS = 26, RECENT_BITS = 12 };
+enum {
+    MOST_STEPS = 26,
+    RECENT_BITS = 12
+};
 
 void ws_list_drop(ws_list *list)
 {
@@ -18,13 +21,13 @@ void ws_list_drop(ws_list *list)
     memset(list, 0, sizeof *list);
 }
 
-/* --- neighbours ------------------------------------------------------------------- */
+/* --- neighbours ------------------------------------------------------------------------------ */
 
 /* The ways to a pixel's neighbours, in the order of the raster. */
 typedef struct steps {
-    int n, before;             /* before: how many lead back in the raster */
+    int n, before; /* before: how many lead back in the raster */
     int8_t dx[MOST_STEPS], dy[MOST_STEPS], dz[MOST_STEPS];
-    ptrdiff_t by[MOST_STEPS];  /* in indices */
+    ptrdiff_t by[MOST_STEPS]; /* in indices */
 } steps;
 
 static steps steps_of(const ws_shape *s)
@@ -53,7 +56,8 @@ static place place_of(const ws_shape *s, size_t i)
 {
     const size_t row = i / (size_t)s->nx;
 
-    return (place){ (int32_t)(i % (size_t)s->nx), (int32_t)(row % (size_t)s->ny), (int32_t)(row / (size_t)s->ny) };
+    return (place){ (int32_t)(i % (size_t)s->nx), (int32_t)(row % (size_t)s->ny),
+                    (int32_t)(row / (size_t)s->ny) };
 }
 
 /* Whether step k from there leads to a pixel. */
@@ -68,7 +72,7 @@ static bool is_inner_row(const ws_shape *s, place at)
     return at.y > 0 && at.y + 1 < s->ny && (!s->depth || (at.z > 0 && at.z + 1 < s->nz));
 }
 
-/* --- uphill ----------------------------------------------------------------------- */
+/* --- uphill ---------------------------------------------------------------------------------- */
 
 /* Where a pixel all of whose neighbours are there leads: ws_highest. */
 static inline size_t highest_around(const uint32_t *height, size_t i, const steps *w, bool plateaus)
@@ -110,18 +114,20 @@ static void ascend_rows(const ws_map *m, size_t row0, size_t row1)
                 m->up[i] = WS_GROUND;
                 continue;
             }
-            to = inner && x > 0 && x + 1 < nx ? highest_around(m->height, i, &w, m->plateaus)
-               : (size_t)ws_highest(m->height, s, (int32_t)x, at.y, at.z, m->plateaus);
+            to = inner && x > 0 && x + 1 < nx
+                     ? highest_around(m->height, i, &w, m->plateaus)
+                     : (size_t)ws_highest(m->height, s, (int32_t)x, at.y, at.z, m->plateaus);
             m->up[i] = m->plateaus && to == i ? WS_UNKNOWN : (int32_t)to;
         }
     }
 }
 
-/* --- plateaus --------------------------------------------------------------------- */
+/* --- plateaus -------------------------------------------------------------------------------- */
 
 static void add_pixel(ws_list *list, size_t i)
 {
-    int32_t *const pixels = tc_array_grow(list->pixels, list->n_pixels, &list->pixel_room, sizeof *pixels);
+    int32_t *const pixels =
+        tc_array_grow(list->pixels, list->n_pixels, &list->pixel_room, sizeof *pixels);
 
     if (pixels == NULL) {
         list->no_memory = true;
@@ -147,7 +153,8 @@ static void edge_rows(const ws_map *m, size_t row0, size_t row1, ws_list *list)
             const size_t there = (size_t)((ptrdiff_t)i + w.by[k]);
 
             /* Others become pending meanwhile, which are negative as well. */
-            if (leads(s, &w, at, k) && m->height[there] == m->height[i] && uf_load(&m->up[there]) >= 0) {
+            if (leads(s, &w, at, k) && m->height[there] == m->height[i] &&
+                uf_load(&m->up[there]) >= 0) {
                 uf_store(&m->up[i], WS_PENDING((int32_t)there));
                 add_pixel(list, i);
                 break;
@@ -157,10 +164,12 @@ static void edge_rows(const ws_map *m, size_t row0, size_t row1, ws_list *list)
 }
 
 /* One step further in: from the pixels of `from`, whose way is known, to those of `to`. */
-static tc_status step_in(const ws_map *m, const steps *w, const ws_list *from, ws_list *to, const tc_poll *poll,
-                         tc_err *err)
+static tc_status step_in(const ws_map *m, const steps *w, const ws_list *from, ws_list *to,
+                         const tc_poll *poll, tc_err *err)
 {
-    enum { BLOCK = 1 << 16 };
+    enum {
+        BLOCK = 1 << 16
+    };
     tc_status st = TC_OK;
 
     for (size_t n = 0; st == TC_OK && n < from->n_pixels; n++) {
@@ -170,7 +179,8 @@ static tc_status step_in(const ws_map *m, const steps *w, const ws_list *from, w
         for (int k = 0; k < w->n; k++) {
             const ptrdiff_t there = i + w->by[k];
 
-            if (!leads(&m->shape, w, at, k) || m->height[there] != m->height[i] || m->up[there] >= WS_PENDING(i))
+            if (!leads(&m->shape, w, at, k) || m->height[there] != m->height[i] ||
+                m->up[there] >= WS_PENDING(i))
                 continue;
             if (m->up[there] == WS_UNKNOWN)
                 add_pixel(to, (size_t)there);
@@ -192,7 +202,8 @@ static tc_status settle(const ws_map *m, const ws_list *list, const tc_poll *pol
     return st;
 }
 
-static tc_status walk_plateaus(const ws_map *m, ws_list *lists, size_t n_lists, const tc_poll *poll, tc_err *err)
+static tc_status walk_plateaus(const ws_map *m, ws_list *lists, size_t n_lists, const tc_poll *poll,
+                               tc_err *err)
 {
     const steps w = steps_of(&m->shape);
     ws_list now = { .n = 0 }, next = { .n = 0 };
@@ -254,7 +265,7 @@ static void flat_join_rows(const ws_map *m, size_t row0, size_t row1)
     }
 }
 
-/* --- maxima ----------------------------------------------------------------------- */
+/* --- maxima ---------------------------------------------------------------------------------- */
 
 /* Where a pixel leads: a link of a plateau's tree is negative. */
 static inline int32_t next_of(int32_t *up, int32_t i)
@@ -289,18 +300,20 @@ static void top_rows(const ws_map *m, size_t row0, size_t row1)
             follow(m->up, (int32_t)i);
 }
 
-/* --- saddles ---------------------------------------------------------------------- */
+/* --- saddles --------------------------------------------------------------------------------- */
 
 /* Adds one between the maxima a and b, or raises the one that there is, if it is found at once. */
 static void add_saddle(ws_list *list, int32_t a, int32_t b, uint32_t height)
 {
     const int32_t lo = a < b ? a : b, hi = a < b ? b : a;
-    const uint32_t hash = ((uint32_t)lo * 2654435769u ^ (uint32_t)hi * 2246822519u) >> (32 - RECENT_BITS);
+    const uint32_t hash =
+        ((uint32_t)lo * 2654435769u ^ (uint32_t)hi * 2246822519u) >> (32 - RECENT_BITS);
     const uint32_t at = list->recent[hash];
     ws_saddle *grown;
 
     if (at < list->n && list->saddles[at].a == lo && list->saddles[at].b == hi) {
-        list->saddles[at].height = height > list->saddles[at].height ? height : list->saddles[at].height;
+        list->saddles[at].height =
+            height > list->saddles[at].height ? height : list->saddles[at].height;
         return;
     }
     grown = tc_array_grow(list->saddles, list->n, &list->room, sizeof *grown);
@@ -336,7 +349,8 @@ static void keep_highest(ws_list *p, size_t from)
     size_t kept = from;
 
     for (size_t i = from; i < p->n; i++)
-        if (kept == from || p->saddles[i].a != p->saddles[kept - 1].a || p->saddles[i].b != p->saddles[kept - 1].b)
+        if (kept == from || p->saddles[i].a != p->saddles[kept - 1].a ||
+            p->saddles[i].b != p->saddles[kept - 1].b)
             p->saddles[kept++] = p->saddles[i];
     p->n = kept;
 }
@@ -368,7 +382,8 @@ static void saddles_of_row(const ws_map *m, const steps *w, size_t row, ws_list 
             if (!whole && !leads(s, w, at, k))
                 continue;
             if (m->up[there] != here && m->up[there] >= 0) {
-                const uint32_t saddle = m->height[i] < m->height[there] ? m->height[i] : m->height[there];
+                const uint32_t saddle =
+                    m->height[i] < m->height[there] ? m->height[i] : m->height[there];
 
                 if (!parts(m, here, m->up[there], saddle))
                     add_saddle(list, here, m->up[there], saddle);
@@ -397,7 +412,8 @@ static void saddle_rows(const ws_map *m, size_t row0, size_t row1, ws_list *list
 }
 
 /* The saddles of all lists, which are emptied. */
-static tc_status gather(ws_list *lists, size_t n_lists, ws_list *all, const tc_poll *poll, tc_err *err)
+static tc_status gather(ws_list *lists, size_t n_lists, ws_list *all, const tc_poll *poll,
+                        tc_err *err)
 {
     tc_status st = TC_OK;
     size_t n = 0;
@@ -448,7 +464,8 @@ static tc_status join_maxima(const ws_map *m, const ws_list *all, const tc_poll 
     return st;
 }
 
-static tc_status join_hills(const ws_map *m, ws_list *lists, size_t n_lists, const tc_poll *poll, tc_err *err)
+static tc_status join_hills(const ws_map *m, ws_list *lists, size_t n_lists, const tc_poll *poll,
+                            tc_err *err)
 {
     ws_list all = { .n = 0 };
     tc_status st = gather(lists, n_lists, &all, poll, err);
@@ -462,10 +479,10 @@ static tc_status join_hills(const ws_map *m, ws_list *lists, size_t n_lists, con
     return st;
 }
 
-/* --- hills ------------------------------------------------------------------------ */
+/* --- hills ----------------------------------------------------------------------------------- */
 
-void ws_first(const ws_map *m, size_t row0, size_t row1, int32_t *first, bool (*counts)(const void *user, size_t i),
-              const void *user)
+void ws_first(const ws_map *m, size_t row0, size_t row1, int32_t *first,
+              bool (*counts)(const void *user, size_t i), const void *user)
 {
     const size_t nx = (size_t)m->shape.nx;
 
@@ -478,13 +495,13 @@ void ws_first(const ws_map *m, size_t row0, size_t row1, int32_t *first, bool (*
         was = uf_load(at);
         if ((int32_t)i >= was || (counts != NULL && !counts(user, i)))
             continue;
-        while ((int32_t)i < was &&
-               !__atomic_compare_exchange_n(at, &was, (int32_t)i, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        while ((int32_t)i < was && !__atomic_compare_exchange_n(at, &was, (int32_t)i, false,
+                                                                __ATOMIC_RELAXED, __ATOMIC_RELAXED))
             ;
     }
 }
 
-/* --- part by part --------------------------------------------------------------------- */
+/* --- part by part ---------------------------------------------------------------------------- */
 
 void ws_rows(const ws_map *m, ws_part part, size_t row0, size_t row1, ws_list *list)
 {
@@ -498,9 +515,10 @@ void ws_rows(const ws_map *m, ws_part part, size_t row0, size_t row1, ws_list *l
     }
 }
 
-tc_status ws_end(const ws_map *m, ws_part part, ws_list *lists, size_t n_lists, const tc_poll *poll, tc_err *err)
+tc_status ws_end(const ws_map *m, ws_part part, ws_list *lists, size_t n_lists, const tc_poll *poll,
+                 tc_err *err)
 {
-    return part == WS_EDGES ? walk_plateaus(m, lists, n_lists, poll, err)
-         : part == WS_SADDLES ? join_hills(m, lists, n_lists, poll, err)
-                              : TC_OK;
+    return part == WS_EDGES     ? walk_plateaus(m, lists, n_lists, poll, err)
+           : part == WS_SADDLES ? join_hills(m, lists, n_lists, poll, err)
+                                : TC_OK;
 }

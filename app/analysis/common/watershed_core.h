@@ -35,8 +35,8 @@ TC_INLINE int ws_is_within(const ws_shape *s, tc_i32 x, tc_i32 y, tc_i32 z)
 /* The highest of a pixel and its neighbours; of equal ones the first in the raster, or
  * with `plateaus` the pixel itself, and else the first. `height` may begin with a later slice
  * than the first, z counting from there. */
-TC_INLINE tc_i32 ws_highest(TC_GLOBAL const tc_u32 *height, const ws_shape *s, tc_i32 x, tc_i32 y, tc_i32 z,
-                            int plateaus)
+TC_INLINE tc_i32 ws_highest(TC_GLOBAL const tc_u32 *height, const ws_shape *s, tc_i32 x, tc_i32 y,
+                            tc_i32 z, int plateaus)
 {
     const tc_i32 here = (z * s->ny + y) * s->nx + x;
     tc_i32 best = here;

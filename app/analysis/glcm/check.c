@@ -10,11 +10,11 @@
 #include "app/analysis/check.h"
 #include "app/analysis/glcm/glcm.h"
 
-/* --- where there are pairs ------------------------------------------------------------ */
+/* --- where there are pairs ------------------------------------------------------------------- */
 
 typedef struct place {
     const glcm_params *p;
-    int64_t nx, ny, cx, cy;    /* of the picture; centre of a disc */
+    int64_t nx, ny, cx, cy;             /* of the picture; centre of a disc */
     int width[2 * GLCM_MAX_RADIUS + 1]; /* of the window: |x| <= width[y + radius] */
 } place;
 
@@ -26,11 +26,15 @@ static int64_t root(int64_t v)
 
 static void place_init(place *g, const glcm_params *p, const wu_item *item)
 {
-    *g = (place){ .p = p, .nx = item->nx, .ny = item->ny, .cx = p->roi_centred ? item->nx / 2 : p->roi_cx,
+    *g = (place){ .p = p,
+                  .nx = item->nx,
+                  .ny = item->ny,
+                  .cx = p->roi_centred ? item->nx / 2 : p->roi_cx,
                   .cy = p->roi_centred ? item->ny / 2 : p->roi_cy };
     for (int y = -p->radius; y <= p->radius; y++)
-        g->width[y + p->radius] = p->window == GLCM_SQUARE ? p->radius
-                                                           : (int)root((int64_t)p->radius * p->radius - (int64_t)y * y);
+        g->width[y + p->radius] = p->window == GLCM_SQUARE
+                                      ? p->radius
+                                      : (int)root((int64_t)p->radius * p->radius - (int64_t)y * y);
 }
 
 static int64_t larger(int64_t a, int64_t b)
@@ -87,7 +91,8 @@ static int64_t clamp(int64_t v, int64_t lo, int64_t hi)
 static bool has_centre(const place *g, const glcm_offset *o, int64_t x, int64_t y)
 {
     const int64_t x0 = larger(0, -x - smaller(0, o->dx)), y0 = larger(0, -y);
-    const int64_t x1 = g->nx - 1 - larger(0, x + larger(0, o->dx)), y1 = g->ny - 1 - larger(0, y + o->dy);
+    const int64_t x1 = g->nx - 1 - larger(0, x + larger(0, o->dx)),
+                  y1 = g->ny - 1 - larger(0, y + o->dy);
 
     return x0 <= x1 && y0 <= y1 && in_roi(g, clamp(g->cx, x0, x1), clamp(g->cy, y0, y1));
 }
@@ -129,7 +134,7 @@ static bool offset_fits(const place *g, const glcm_offset *o)
     return false;
 }
 
-/* --- one feature ------------------------------------------------------------------------ */
+/* --- one feature ----------------------------------------------------------------------------- */
 
 /* What every value of the features can be with so many grey levels: Haralick's
  * formulas, logarithms to base 2, of a matrix of at most `pairs` pairs. */
@@ -142,22 +147,45 @@ static bounds bounds_of(const place *g, double levels)
     const double span = levels - 1, side = 2 * g->p->radius + 1;
     const double pairs = g->p->window == GLCM_WHOLE_ROI ? (double)(g->nx * g->ny) : side * side;
     const double cells = fmin(levels * levels, 2 * pairs);
-    const double shade = 8 * span * span * span * sqrt(3) / 18;     /* of a sum that spans 2 (levels - 1) */
+    const double shade =
+        8 * span * span * span * sqrt(3) / 18; /* of a sum that spans 2 (levels - 1) */
 
     return (bounds){
-        .lo = { [GLCM_ASM] = 1 / cells, [GLCM_CORRELATION] = -1, [GLCM_IDM] = 1 / (1 + span * span),
-                [GLCM_SUM_AVERAGE] = 2, [GLCM_IMC1] = -1, [COOC_JOINT_MAXIMUM] = 1 / cells, [COOC_JOINT_AVERAGE] = 1,
-                [COOC_INVERSE_DIFFERENCE] = 1 / (1 + span), [COOC_INVERSE_DIFFERENCE_NORMALISED] = 1 / (1 + span / levels),
-                [COOC_INVERSE_DIFFERENCE_MOMENT_NORMALISED] = 0.5, [COOC_AUTOCORRELATION] = 1, [COOC_CLUSTER_SHADE] = -shade },
-        .hi = { [GLCM_ASM] = 1, [GLCM_CONTRAST] = span * span, [GLCM_CORRELATION] = 1,
-                [GLCM_VARIANCE] = span * span / 4, [GLCM_IDM] = 1, [GLCM_SUM_AVERAGE] = 2 * levels,
-                [GLCM_SUM_VARIANCE] = span * span, [GLCM_SUM_ENTROPY] = log2(fmin(2 * levels - 1, pairs)),
-                [GLCM_ENTROPY] = log2(cells), [GLCM_DIFFERENCE_VARIANCE] = span * span / 4,
-                [GLCM_DIFFERENCE_ENTROPY] = log2(fmin(levels, pairs)), [GLCM_IMC2] = 1, [COOC_JOINT_MAXIMUM] = 1,
-                [COOC_JOINT_AVERAGE] = levels, [COOC_DIFFERENCE_AVERAGE] = span, [COOC_INVERSE_DIFFERENCE] = 1,
-                [COOC_INVERSE_DIFFERENCE_NORMALISED] = 1, [COOC_INVERSE_DIFFERENCE_MOMENT_NORMALISED] = 1,
-                [COOC_INVERSE_VARIANCE] = 1, [COOC_AUTOCORRELATION] = levels * levels, [COOC_CLUSTER_TENDENCY] = span * span,
-                [COOC_CLUSTER_SHADE] = shade, [COOC_CLUSTER_PROMINENCE] = 4 * span * span * span * span / 3 },
+        .lo = { [GLCM_ASM] = 1 / cells,
+                [GLCM_CORRELATION] = -1,
+                [GLCM_IDM] = 1 / (1 + span * span),
+                [GLCM_SUM_AVERAGE] = 2,
+                [GLCM_IMC1] = -1,
+                [COOC_JOINT_MAXIMUM] = 1 / cells,
+                [COOC_JOINT_AVERAGE] = 1,
+                [COOC_INVERSE_DIFFERENCE] = 1 / (1 + span),
+                [COOC_INVERSE_DIFFERENCE_NORMALISED] = 1 / (1 + span / levels),
+                [COOC_INVERSE_DIFFERENCE_MOMENT_NORMALISED] = 0.5,
+                [COOC_AUTOCORRELATION] = 1,
+                [COOC_CLUSTER_SHADE] = -shade },
+        .hi = { [GLCM_ASM] = 1,
+                [GLCM_CONTRAST] = span * span,
+                [GLCM_CORRELATION] = 1,
+                [GLCM_VARIANCE] = span * span / 4,
+                [GLCM_IDM] = 1,
+                [GLCM_SUM_AVERAGE] = 2 * levels,
+                [GLCM_SUM_VARIANCE] = span * span,
+                [GLCM_SUM_ENTROPY] = log2(fmin(2 * levels - 1, pairs)),
+                [GLCM_ENTROPY] = log2(cells),
+                [GLCM_DIFFERENCE_VARIANCE] = span * span / 4,
+                [GLCM_DIFFERENCE_ENTROPY] = log2(fmin(levels, pairs)),
+                [GLCM_IMC2] = 1,
+                [COOC_JOINT_MAXIMUM] = 1,
+                [COOC_JOINT_AVERAGE] = levels,
+                [COOC_DIFFERENCE_AVERAGE] = span,
+                [COOC_INVERSE_DIFFERENCE] = 1,
+                [COOC_INVERSE_DIFFERENCE_NORMALISED] = 1,
+                [COOC_INVERSE_DIFFERENCE_MOMENT_NORMALISED] = 1,
+                [COOC_INVERSE_VARIANCE] = 1,
+                [COOC_AUTOCORRELATION] = levels * levels,
+                [COOC_CLUSTER_TENDENCY] = span * span,
+                [COOC_CLUSTER_SHADE] = shade,
+                [COOC_CLUSTER_PROMINENCE] = 4 * span * span * span * span / 3 },
     };
 }
 
@@ -177,7 +205,8 @@ static const char *fault_of(const double v[GLCM_STATISTICS], double lo, double h
         return "minimum or maximum is not a multiple of 2^-32";
     if (!(v[GLCM_MIN] >= lo - slack && v[GLCM_MAX] <= hi + slack))
         return "outside the feature's bounds";
-    if (!(v[GLCM_MIN] <= v[GLCM_MAX] && v[GLCM_MEAN] >= v[GLCM_MIN] - slack && v[GLCM_MEAN] <= v[GLCM_MAX] + slack))
+    if (!(v[GLCM_MIN] <= v[GLCM_MAX] && v[GLCM_MEAN] >= v[GLCM_MIN] - slack &&
+          v[GLCM_MEAN] <= v[GLCM_MAX] + slack))
         return "the mean is not between minimum and maximum";
     if (!(v[GLCM_SPREAD] >= 0 && v[GLCM_SPREAD] <= v[GLCM_MAX] - v[GLCM_MIN] + slack))
         return "the range is not between 0 and maximum - minimum";
@@ -200,31 +229,36 @@ static const char *relation_fault(const double m[COOC_FEATURES], double levels)
         return "sum_variance is not 4 variance - contrast";
     if (m[GLCM_DIFFERENCE_VARIANCE] > m[GLCM_CONTRAST] + slack)
         return "difference_variance is above contrast";
-    if (m[GLCM_SUM_ENTROPY] > m[GLCM_ENTROPY] + slack || m[GLCM_DIFFERENCE_ENTROPY] > m[GLCM_ENTROPY] + slack)
+    if (m[GLCM_SUM_ENTROPY] > m[GLCM_ENTROPY] + slack ||
+        m[GLCM_DIFFERENCE_ENTROPY] > m[GLCM_ENTROPY] + slack)
         return "entropy is below that of sums or differences";
     if (m[GLCM_IDM] < 1 / (1 + m[GLCM_CONTRAST]) - slack)
         return "idm is below 1 / (1 + contrast)";
     if (m[GLCM_ASM] < exp2(-m[GLCM_ENTROPY]) - slack)
         return "asm is below 2^-entropy";
-    if (m[GLCM_ASM] > m[COOC_JOINT_MAXIMUM] + slack || m[COOC_JOINT_MAXIMUM] * m[COOC_JOINT_MAXIMUM] > m[GLCM_ASM] + slack)
+    if (m[GLCM_ASM] > m[COOC_JOINT_MAXIMUM] + slack ||
+        m[COOC_JOINT_MAXIMUM] * m[COOC_JOINT_MAXIMUM] > m[GLCM_ASM] + slack)
         return "asm is not between joint_maximum and its square";
     if (fabs(m[COOC_JOINT_AVERAGE] * 2 - m[GLCM_SUM_AVERAGE]) > slack)
         return "joint_average is not half of sum_average";
     if (fabs(m[COOC_CLUSTER_TENDENCY] - m[GLCM_SUM_VARIANCE]) > slack)
         return "cluster_tendency is not sum_variance";
     if (m[COOC_DIFFERENCE_AVERAGE] > m[GLCM_CONTRAST] + slack ||
-        m[COOC_DIFFERENCE_AVERAGE] * m[COOC_DIFFERENCE_AVERAGE] + m[GLCM_DIFFERENCE_VARIANCE] > m[GLCM_CONTRAST] + slack)
+        m[COOC_DIFFERENCE_AVERAGE] * m[COOC_DIFFERENCE_AVERAGE] + m[GLCM_DIFFERENCE_VARIANCE] >
+            m[GLCM_CONTRAST] + slack)
         return "difference_average does not go with contrast";
     if (m[GLCM_IDM] > m[COOC_INVERSE_DIFFERENCE] + slack ||
         m[COOC_INVERSE_DIFFERENCE] > m[COOC_INVERSE_DIFFERENCE_NORMALISED] + slack ||
-        m[COOC_INVERSE_DIFFERENCE_NORMALISED] > m[COOC_INVERSE_DIFFERENCE_MOMENT_NORMALISED] + slack)
+        m[COOC_INVERSE_DIFFERENCE_NORMALISED] >
+            m[COOC_INVERSE_DIFFERENCE_MOMENT_NORMALISED] + slack)
         return "inverse differences contradict each other";
     if (m[COOC_INVERSE_VARIANCE] > m[COOC_DIFFERENCE_AVERAGE] + slack)
         return "inverse_variance is above difference_average";
     if (m[GLCM_SUM_VARIANCE] + m[GLCM_SUM_AVERAGE] * m[GLCM_SUM_AVERAGE] - m[GLCM_CONTRAST] >
         4 * m[COOC_AUTOCORRELATION] + slack * levels)
         return "autocorrelation is below what sums say";
-    if (m[GLCM_SUM_VARIANCE] * m[GLCM_SUM_VARIANCE] > m[COOC_CLUSTER_PROMINENCE] * (1 + 1e-9) + 1e-3)
+    if (m[GLCM_SUM_VARIANCE] * m[GLCM_SUM_VARIANCE] >
+        m[COOC_CLUSTER_PROMINENCE] * (1 + 1e-9) + 1e-3)
         return "cluster_prominence is below the square of sum_variance";
     return NULL;
 }
@@ -240,7 +274,7 @@ static size_t offset_values(const glcm_params *p)
     return (size_t)p->n_features * GLCM_MOMENTS;
 }
 
-/* --- features and those of the offsets ------------------------------------------------------ */
+/* --- features and those of the offsets ------------------------------------------------------- */
 
 static bool same_bits(const void *a, const void *b, size_t bytes)
 {
@@ -264,7 +298,8 @@ static int all_nan(const double *v, size_t n)
 
 /* Why the statistics of the features at one number of levels, five each,
  * cannot be; *feature is the one at fault. */
-static const char *features_fault(const glcm_params *p, const double *row, const bounds *b, double levels, int *feature)
+static const char *features_fault(const glcm_params *p, const double *row, const bounds *b,
+                                  double levels, int *feature)
 {
     double means[COOC_FEATURES];
     const char *fault;
@@ -313,12 +348,14 @@ static tc_status check_features(const place *g, const double *row, tc_err *err)
             int f = -1;
 
             if (nans != !fits[d])
-                fault = fits[d] ? "NaN, where windows have pairs" : "not NaN, where no window has a pair";
+                fault = fits[d] ? "NaN, where windows have pairs"
+                                : "not NaN, where no window has a pair";
             else if (fits[d])
                 fault = features_fault(p, row, &b, p->levels[level], &f);
             if (fault != NULL)
-                return tc_fail(err, TC_BAD_INPUT, "features: glcm_L%u_d%02u%s%s: %s", p->levels[level],
-                               p->distances[d], f < 0 ? "" : "_", f < 0 ? "" : cooc_names[f], fault);
+                return tc_fail(err, TC_BAD_INPUT, "features: glcm_L%u_d%02u%s%s: %s",
+                               p->levels[level], p->distances[d], f < 0 ? "" : "_",
+                               f < 0 ? "" : cooc_names[f], fault);
         }
     }
     return TC_OK;
@@ -355,20 +392,22 @@ static tc_status check_offsets(const place *g, const double *row, tc_err *err)
 
             as_statistics(p, row, five);
             if (nans != !fits)
-                fault = fits ? "NaN, where windows have pairs" : "not NaN, where no window has a pair";
+                fault =
+                    fits ? "NaN, where windows have pairs" : "not NaN, where no window has a pair";
             else if (fits)
                 fault = features_fault(p, five, &b, p->levels[level], &f);
             if (fault != NULL)
-                return tc_fail(err, TC_BAD_INPUT, "offset_features: L%u offset (%d,%d)%s%s: %s", p->levels[level],
-                               p->offsets[o].dx, p->offsets[o].dy, f < 0 ? "" : " ",
-                               f < 0 ? "" : cooc_names[f], fault);
+                return tc_fail(err, TC_BAD_INPUT, "offset_features: L%u offset (%d,%d)%s%s: %s",
+                               p->levels[level], p->offsets[o].dx, p->offsets[o].dy,
+                               f < 0 ? "" : " ", f < 0 ? "" : cooc_names[f], fault);
         }
     }
     return TC_OK;
 }
 
 /* features follow from offset_features, to the bit. */
-static tc_status check_summaries(const glcm_params *p, const double *features, const double *offsets, tc_err *err)
+static tc_status check_summaries(const glcm_params *p, const double *features,
+                                 const double *offsets, tc_err *err)
 {
     const size_t stride = offset_values(p);
 
@@ -383,13 +422,14 @@ static tc_status check_summaries(const glcm_params *p, const double *features, c
                         glcm_summary_add(&summary, offsets + o * stride + f * GLCM_MOMENTS);
                 glcm_summary_end(&summary, five);
                 if (!same_bits(five, features, sizeof five))
-                    return tc_fail(err, TC_BAD_INPUT, "features: glcm_L%u_d%02u_%s: not what offset_features gives",
+                    return tc_fail(err, TC_BAD_INPUT,
+                                   "features: glcm_L%u_d%02u_%s: not what offset_features gives",
                                    p->levels[level], p->distances[d], p->feature_names[f]);
             }
     return TC_OK;
 }
 
-/* --- maps ------------------------------------------------------------------------------------- */
+/* --- maps ------------------------------------------------------------------------------------ */
 
 typedef struct map_sums {
     double sum, min, max;
@@ -397,7 +437,8 @@ typedef struct map_sums {
 } map_sums;
 
 /* One slice: NaN where the window has no pair, within [lo, hi] elsewhere. */
-static const char *slice_fault(const place *g, const glcm_offset *o, const float *v, const double bound[2], map_sums *s)
+static const char *slice_fault(const place *g, const glcm_offset *o, const float *v,
+                               const double bound[2], map_sums *s)
 {
     const float nan = NAN;
 
@@ -439,15 +480,17 @@ static const char *moments_fault(const map_sums *s, const double moments[GLCM_MO
     return NULL;
 }
 
-static tc_status check_map(const place *g, const wu_item *item, const glcm_map *map, const wu_out_array *array,
-                           const wu_output *out, tc_err *err)
+static tc_status check_map(const place *g, const wu_item *item, const glcm_map *map,
+                           const wu_out_array *array, const wu_output *out, tc_err *err)
 {
     const glcm_params *const p = g->p;
     const glcm_offset *const o = &p->offsets[map->offset];
     const size_t plane = (size_t)item->nx * item->ny;
-    const size_t at = (size_t)__builtin_popcount(p->features & ((1u << map->feature) - 1));    /* among the features */
+    const size_t at = (size_t)__builtin_popcount(
+        p->features & ((1u << map->feature) - 1)); /* among the features */
     const double *const features = (const double *)wu_output_data(out, "features") +
-        (map->level * p->n_distances + o->distance) * feature_values(p) + at * GLCM_STATISTICS;
+                                   (map->level * p->n_distances + o->distance) * feature_values(p) +
+                                   at * GLCM_STATISTICS;
     const double bound[2] = { features[GLCM_MIN], features[GLCM_MAX] };
     map_sums sums = { .n = 0 };
     const char *fault = NULL;
@@ -455,16 +498,19 @@ static tc_status check_map(const place *g, const wu_item *item, const glcm_map *
     for (uint32_t z = 0; fault == NULL && z < item->nz; z++)
         fault = slice_fault(g, o, (const float *)array->data + z * plane, bound, &sums);
     if (fault == NULL && p->per_offset)
-        fault = moments_fault(&sums, (const double *)wu_output_data(out, "offset_features") +
-                              (map->level * p->n_offsets + map->offset) * offset_values(p) + at * GLCM_MOMENTS);
+        fault =
+            moments_fault(&sums, (const double *)wu_output_data(out, "offset_features") +
+                                     (map->level * p->n_offsets + map->offset) * offset_values(p) +
+                                     at * GLCM_MOMENTS);
     if (fault != NULL)
         return tc_fail(err, TC_BAD_INPUT, "%s: %s", array->info.name, fault);
     return TC_OK;
 }
 
-/* --- all ----------------------------------------------------------------------------------------- */
+/* --- all ------------------------------------------------------------------------------------- */
 
-tc_status glcm_check_result(const void *params, const wu_item *item, const wu_output *out, tc_err *err)
+tc_status glcm_check_result(const void *params, const wu_item *item, const wu_output *out,
+                            tc_err *err)
 {
     const glcm_params *const p = params;
     const double *const features = wu_output_data(out, "features");

@@ -32,9 +32,19 @@
 #include "app/analysis/common/core.h"
 
 enum {
-    GLCM_ASM, GLCM_CONTRAST, GLCM_CORRELATION, GLCM_VARIANCE, GLCM_IDM,
-    GLCM_SUM_AVERAGE, GLCM_SUM_VARIANCE, GLCM_SUM_ENTROPY, GLCM_ENTROPY,
-    GLCM_DIFFERENCE_VARIANCE, GLCM_DIFFERENCE_ENTROPY, GLCM_IMC1, GLCM_IMC2,
+    GLCM_ASM,
+    GLCM_CONTRAST,
+    GLCM_CORRELATION,
+    GLCM_VARIANCE,
+    GLCM_IDM,
+    GLCM_SUM_AVERAGE,
+    GLCM_SUM_VARIANCE,
+    GLCM_SUM_ENTROPY,
+    GLCM_ENTROPY,
+    GLCM_DIFFERENCE_VARIANCE,
+    GLCM_DIFFERENCE_ENTROPY,
+    GLCM_IMC1,
+    GLCM_IMC2,
     GLCM_FEATURES
 };
 
@@ -53,15 +63,15 @@ typedef tc_u64 glcm_pair64 __attribute__((vector_size(16)));
  * moves several; the bounds hold for n < 2^14 (a square
  * window of radius 63 has at most 127*126 pairs) and 256 levels. */
 typedef struct glcm_sums {
-    tc_u64 sum;    /* s1 (24 bits), ss above */
+    tc_u64 sum; /* s1 (24 bits), ss above */
     /* fxy: sum of f over the cells of C, in 2^-60 modulo 2^64;
      * e2: sum of C^2, halved (30 bits), fxy in 2^-12 above */
     glcm_pair64 cell;
-    tc_u64 fs;     /* sum of f over the histogram of a+b, in 2^-fbits */
+    tc_u64 fs; /* sum of f over the histogram of a+b, in 2^-fbits */
     /* fx: sum of f over the marginal (2n values), in 2^-60 modulo 2^64;
      * fx12: and in 2^-12 */
     glcm_pair64 marginal;
-    tc_u64 fd;     /* sum of f over the histogram of |a-b|, in 2^-fbits */
+    tc_u64 fd; /* sum of f over the histogram of |a-b|, in 2^-fbits */
     /* dif: d1 (24 bits), d2 above; idm: sum of 1/(1+(a-b)^2) in 2^-36 */
     glcm_pair64 difference;
 } glcm_sums;
@@ -77,13 +87,13 @@ typedef struct glcm_sums {
 /* What a pair with this a+b adds to `sum`, and with this |a-b| to dif. */
 #define GLCM_PACK(k) ((tc_u64)(k) | (tc_u64)((tc_u32)(k) * (tc_u32)(k)) << GLCM_PACK_SHIFT)
 
-/* --- a window that slides --------------------------------------------------------- */
+/* --- a window that slides -------------------------------------------------------------------- */
 
-/* Its histograms on a CPU, whose counts are below 2^15; devices have theirs in opencl/kernels/glcm.cl. They
- * are changed one by one, and those that stand for entries of 16 bytes kept doubled:
- * a CPU multiplies an index by 8 while it adds the address of the table. */
+/* Its histograms on a CPU, whose counts are below 2^15; devices have theirs in
+ * opencl/kernels/glcm.cl. They are changed one by one, and those that stand for entries of 16 bytes
+ * kept doubled: a CPU multiplies an index by 8 while it adds the address of the table. */
 #ifndef __OPENCL_VERSION__
-#define GLCM_DOUBLED 2     /* a pair, in the counts of the marginal and of cells */
+#define GLCM_DOUBLED 2 /* a pair, in the counts of the marginal and of cells */
 typedef struct glcm_bins {
     tc_u16 marginal[256], difference[256], sum[512], cell[256 * 257 / 2];
     /* what a pair has of the others: tables beside the bins take no address of their own */
@@ -94,7 +104,7 @@ typedef struct glcm_bins {
 /* What the sums change by when a bin's count goes from k to k+1, by k. */
 typedef struct glcm_steps {
     const glcm_pair64 *cell, *marginal;
-    const tc_u64 *other;        /* fs, fd */
+    const tc_u64 *other; /* fs, fd */
 } glcm_steps;
 
 #define GLCM_STEP(of, by) of = sign > 0 ? (of) + (by) : (of) - (by)
@@ -104,20 +114,22 @@ TC_INLINE glcm_pair64 glcm_entry(const glcm_pair64 *table, tc_index doubled)
     return *(const glcm_pair64 *)(const void *)((const tc_u64 *)(const void *)table + doubled);
 }
 
-/* Changes the count of a bin; lower: of what it was and is. After the empty assembly, which costs nothing, a compiler
- * does not know the bin for the one it has read: it then changes it in memory by one instruction, and spends none on
- * its address. (A function that is given the bins has their address made.) */
-#define GLCM_CHANGE(bins, at, unit, lower)                                              \
-    do {                                                                                \
-        (lower) = sign > 0 ? (bins)[at] : (tc_index)(bins)[at] - (unit);                \
-        __asm__("" : "+r"(at));                                                         \
-        (bins)[at] = (tc_u16)(sign > 0 ? (bins)[at] + (unit) : (bins)[at] - (unit));    \
+/* Changes the count of a bin; lower: of what it was and is. After the empty assembly, which costs
+ * nothing, a compiler does not know the bin for the one it has read: it then changes it in memory
+ * by one instruction, and spends none on its address. (A function that is given the bins has their
+ * address made.) */
+#define GLCM_CHANGE(bins, at, unit, lower)                                           \
+    do {                                                                             \
+        (lower) = sign > 0 ? (bins)[at] : (tc_index)(bins)[at] - (unit);             \
+        __asm__("" : "+r"(at));                                                      \
+        (bins)[at] = (tc_u16)(sign > 0 ? (bins)[at] + (unit) : (bins)[at] - (unit)); \
     } while (0)
 
 /* A pair of levels a <= b, in this cell, enters the window (sign 1) or leaves it (-1).
- * of_b: what b changes of s->marginal, for the caller to add; two sums take an instruction each, and one of both three. */
-TC_INLINE void glcm_pair_moves(glcm_bins *h, tc_index a, tc_index b, tc_index cell, const glcm_steps *t, glcm_sums *s,
-                               glcm_pair64 *of_b, const int sign)
+ * of_b: what b changes of s->marginal, for the caller to add; two sums take an instruction each,
+ * and one of both three. */
+TC_INLINE void glcm_pair_moves(glcm_bins *h, tc_index a, tc_index b, tc_index cell,
+                               const glcm_steps *t, glcm_sums *s, glcm_pair64 *of_b, const int sign)
 {
     tc_index k, bin = a + b;
 
@@ -138,11 +150,11 @@ TC_INLINE void glcm_pair_moves(glcm_bins *h, tc_index a, tc_index b, tc_index ce
 #undef GLCM_STEP
 #endif
 
-/* --- features --------------------------------------------------------------------- */
+/* --- features -------------------------------------------------------------------------------- */
 
 /* Divisors that depend on n alone. */
 typedef struct glcm_divisors {
-    tc_divisor n, n2, n4;    /* n, n^2, 4 n^2 */
+    tc_divisor n, n2, n4; /* n, n^2, 4 n^2 */
 } glcm_divisors;
 
 #define GLCM_EXP_A 257
@@ -157,9 +169,9 @@ TC_INLINE tc_u64 glcm_exp_neg(tc_u64 t, TC_GLOBAL const tc_u64 *table)
     const tc_u64 a = table[t >> 54];
     const tc_u64 b = table[GLCM_EXP_A + ((t >> 46) & 255)];
     const tc_u64 c = table[GLCM_EXP_A + GLCM_EXP_B + ((t >> 38) & 255)];
-    const tc_u64 r = (t & (((tc_u64)1 << 38) - 1)) << 5;    /* 2^-63, < 2^43 */
+    const tc_u64 r = (t & (((tc_u64)1 << 38) - 1)) << 5; /* 2^-63, < 2^43 */
     const tc_u64 one = (tc_u64)1 << 63;
-    const tc_u64 rest = one - r + tc_mulhi(r, r);           /* 1 - r + r^2/2 */
+    const tc_u64 rest = one - r + tc_mulhi(r, r); /* 1 - r + r^2/2 */
     /* A factor of exactly 1 is 2^63, which cannot be shifted left. */
     tc_u64 product = a == one ? b : tc_mulhi(a << 1, b);
 
@@ -168,8 +180,8 @@ TC_INLINE tc_u64 glcm_exp_neg(tc_u64 t, TC_GLOBAL const tc_u64 *table)
 }
 
 /* A sum in 2^-fbits from what is kept of it: modulo 2^64 in 2^-60, and in 2^-12
- * within 2^15 of those (tables are rounded: on a CPU for each of less than 2^14 cells, on a device for each of less than
- * 2^15 ordered pairs). */
+ * within 2^15 of those (tables are rounded: on a CPU for each of less than 2^14 cells, on a device
+ * for each of less than 2^15 ordered pairs). */
 TC_INLINE tc_u64 glcm_join(tc_u64 fine, tc_u64 coarse, int fbits)
 {
     const tc_u64 multiple = (coarse - (fine >> (GLCM_F_BITS - GLCM_COARSE_BITS)) + (1 << 15)) >> 16;
@@ -193,15 +205,15 @@ TC_INLINE void glcm_features(const glcm_sums *w, tc_u32 n, glcm_divisors d,
     const tc_u64 d2 = dif >> GLCM_PACK_SHIFT;
     /* 4 n^2 times the variance of the marginal */
     const tc_u64 var = n * (ss + d2) - s1 * s1;
-    const tc_u64 cov = 2 * (tc_u64)n * d2;   /* var - cov: 4 n^2 covariance */
-    const int k = fbits - 32;                /* to round 2^-fbits to 2^-32 */
+    const tc_u64 cov = 2 * (tc_u64)n * d2; /* var - cov: 4 n^2 covariance */
+    const int k = fbits - 32;              /* to round 2^-fbits to 2^-32 */
     const tc_u64 fn = f[n], f2n = f[2 * (tc_u64)n];
     const tc_u64 rounding = (tc_u64)n << (k - 1);
     const tc_u64 fxy = glcm_join(fxy60, e2 >> GLCM_E2_BITS, fbits);
     const tc_u64 fx = glcm_join(fx60, fx12, fbits);
-    const tc_u64 y = f2n - fx;                          /* 2n HX */
-    tc_i64 x = (tc_i64)(f2n - 2 * fx + fxy);            /* 2n (2 HX - HXY) */
-    tc_u64 t;                                           /* 2 (HXY2 - HXY) in 2^-58 */
+    const tc_u64 y = f2n - fx;               /* 2n HX */
+    tc_i64 x = (tc_i64)(f2n - 2 * fx + fxy); /* 2n (2 HX - HXY) */
+    tc_u64 t;                                /* 2 (HXY2 - HXY) in 2^-58 */
 
     if (x >= (tc_i64)4 << fbits) {
         t = tc_div_round((tc_u64)x, d.n) << (58 - fbits);
@@ -221,8 +233,8 @@ TC_INLINE void glcm_features(const glcm_sums *w, tc_u32 n, glcm_divisors d,
     else
         feature[GLCM_CORRELATION] = -(tc_i64)tc_ratio_q32(cov - var, var);
     feature[GLCM_VARIANCE] = (tc_i64)tc_div_q32(var, d.n4);
-    feature[GLCM_IDM] = (tc_i64)tc_div((idm + ((tc_u64)n << (GLCM_IDM_BITS - 33)))
-                                       >> (GLCM_IDM_BITS - 32), d.n);
+    feature[GLCM_IDM] =
+        (tc_i64)tc_div((idm + ((tc_u64)n << (GLCM_IDM_BITS - 33))) >> (GLCM_IDM_BITS - 32), d.n);
     feature[GLCM_SUM_AVERAGE] = (tc_i64)(tc_div_round(s1 << 32, d.n) + ((tc_u64)2 << 32));
     feature[GLCM_SUM_VARIANCE] = (tc_i64)tc_div_q32(var - n * d2, d.n2);
     feature[GLCM_SUM_ENTROPY] = (tc_i64)tc_div((fn - w->fs + rounding) >> k, d.n);
@@ -231,7 +243,8 @@ TC_INLINE void glcm_features(const glcm_sums *w, tc_u32 n, glcm_divisors d,
     feature[GLCM_DIFFERENCE_ENTROPY] = (tc_i64)tc_div((fn - w->fd + rounding) >> k, d.n);
     feature[GLCM_IMC1] = y == 0 ? 0 : -(tc_i64)tc_ratio_q32((tc_u64)x, y);
     /* 1 - exp(-t) in 2^-64, and its root in 2^-32 */
-    feature[GLCM_IMC2] = (tc_i64)tc_sqrt_round((((tc_u64)1 << 63) - glcm_exp_neg(t, exp_table)) << 1);
+    feature[GLCM_IMC2] =
+        (tc_i64)tc_sqrt_round((((tc_u64)1 << 63) - glcm_exp_neg(t, exp_table)) << 1);
 }
 
 /* A feature as maps hold it. */
@@ -240,7 +253,7 @@ TC_INLINE float glcm_as_float(tc_i64 feature)
     return (float)feature * (1.0f / 4294967296.0f);
 }
 
-/* --- statistics ------------------------------------------------------------------- */
+/* --- statistics ------------------------------------------------------------------------------ */
 
 /* Exact statistics of one feature (in 2^-32) over windows; 128-bit sums as two
  * little-endian halves, two's complement. */
@@ -265,7 +278,9 @@ TC_INLINE void glcm_moments_merge(glcm_moments *m, const glcm_moments *other)
 TC_INLINE void glcm_moments_add(glcm_moments *m, tc_i64 v)
 {
     const tc_u64 size = TC_ABS(v);
-    const glcm_moments one = { v, v, (tc_u64)v, v < 0 ? ~(tc_u64)0 : 0, size * size, tc_mulhi(size, size) };
+    const glcm_moments one = { v,           v,
+                               (tc_u64)v,   v < 0 ? ~(tc_u64)0 : 0,
+                               size * size, tc_mulhi(size, size) };
 
     glcm_moments_merge(m, &one);
 }

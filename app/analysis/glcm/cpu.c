@@ -11,8 +11,12 @@
 #include "app/base/os.h"
 #include "app/base/pool.h"
 
-/* Pixels of a ROI that a thread counts by itself, and of a band of a larger one; portions of a step. */
-enum { LARGE_ROI = 1 << 20, MOST_PORTIONS = 4096 };
+/* Pixels of a ROI that a thread counts by itself, and of a band of a larger one; portions of a
+ * step. */
+enum {
+    LARGE_ROI = 1 << 20,
+    MOST_PORTIONS = 4096
+};
 
 /* --- histograms of one window ---------------------------------------------------
  *
@@ -20,7 +24,9 @@ enum { LARGE_ROI = 1 << 20, MOST_PORTIONS = 4096 };
  * it, so that one table indexed by the count serves both. A pair that is missing
  * (an end outside the picture) counts as one of level 0 with level 0, which
  * without_missing puts right. */
-enum { MAX_L = GLCM_MAX_LEVELS };
+enum {
+    MAX_L = GLCM_MAX_LEVELS
+};
 
 /* A pair of levels a <= b, kept for its base pixel. */
 typedef struct pair_code {
@@ -31,16 +37,16 @@ typedef struct pair_code {
 typedef struct sliding {
     glcm_bins bins;
     glcm_sums s;
-    unsigned char apart[64];       /* from the next thread's: no line of the cache is shared */
+    unsigned char apart[64]; /* from the next thread's: no line of the cache is shared */
 } sliding;
 
-/* --- the worker ------------------------------------------------------------------- */
+/* --- the worker ------------------------------------------------------------------------------ */
 
 typedef struct scratch {
     sliding *window;
-    pair_code *pairs;        /* pair codes of the band */
+    pair_code *pairs; /* pair codes of the band */
     size_t pairs_size;
-    uint64_t *counts;        /* whole-ROI matrix */
+    uint64_t *counts; /* whole-ROI matrix */
     tc_status status;
 } scratch;
 
@@ -50,23 +56,23 @@ typedef struct cpu_worker {
     glcm_geometry g;
     glcm_tables tables;
     an_pool *pool;
-    scratch *scratch;        /* [threads] */
+    scratch *scratch; /* [threads] */
     /* planes of the current slice, in both orientations */
-    uint32_t slice;          /* UINT32_MAX: none yet */
-    uint8_t *grey[2];        /* [n_levels][pixels] */
-    uint8_t *roi[2];         /* [pixels] */
-    uint8_t *quantiser;      /* grey values to levels */
-    uint32_t loading;        /* the slice whose planes are being made */
+    uint32_t slice;     /* UINT32_MAX: none yet */
+    uint8_t *grey[2];   /* [n_levels][pixels] */
+    uint8_t *roi[2];    /* [pixels] */
+    uint8_t *quantiser; /* grey values to levels */
+    uint32_t loading;   /* the slice whose planes are being made */
     /* the current step */
     uint64_t first;
-    glcm_portion whole;      /* of a large ROI */
-    glcm_stat *results;      /* [MOST_PORTIONS], or fewer */
-    glcm_more *more;         /* the same, with more features */
+    glcm_portion whole; /* of a large ROI */
+    glcm_stat *results; /* [MOST_PORTIONS], or fewer */
+    glcm_more *more;    /* the same, with more features */
     size_t results_size;
-    unsigned char *maps;     /* planes in the state */
+    unsigned char *maps; /* planes in the state */
 } cpu_worker;
 
-/* --- sliding ------------------------------------------------------------------------ */
+/* --- sliding --------------------------------------------------------------------------------- */
 
 /* One move of the window by a pixel: `n` pairs leave, `n` enter, at these
  * distances (in codes) from the code of the window's centre before the move. */
@@ -151,7 +157,9 @@ static void moves_of(const glcm_lens *lens, ptrdiff_t stride, move *right, move 
  * leaves and one below the bottom enters. */
 static void move_down(const glcm_lens *lens, ptrdiff_t stride, move *down)
 {
-    enum { R = GLCM_MAX_RADIUS };
+    enum {
+        R = GLCM_MAX_RADIUS
+    };
     int top[2 * R + 1], bottom[2 * R + 1];
 
     for (int x = 0; x <= 2 * R; x++) {
@@ -174,14 +182,14 @@ static void move_down(const glcm_lens *lens, ptrdiff_t stride, move *down)
     }
 }
 
-/* --- pair codes of a band ----------------------------------------------------------- */
+/* --- pair codes of a band -------------------------------------------------------------------- */
 
 /* A rectangle of base pixels and their pair codes. */
 typedef struct code_plane {
     pair_code *codes;
     int64_t x0, y0, x1, y1;
     ptrdiff_t stride;
-    glcm_tile there;         /* base pixels with both ends in the picture */
+    glcm_tile there; /* base pixels with both ends in the picture */
 } code_plane;
 
 static void fill_codes(const code_plane *c, int64_t nx, const glcm_lens *lens, const uint8_t *grey)
@@ -202,7 +210,8 @@ static void fill_codes(const code_plane *c, int64_t nx, const glcm_lens *lens, c
             for (; x < end; x++) {
                 const uint32_t a = p[x] < q[x] ? p[x] : q[x], b = p[x] < q[x] ? q[x] : p[x];
 
-                row[x - c->x0] = (pair_code){ (uint16_t)(b * (b + 1) / 2 + a), (uint8_t)a, (uint8_t)b };
+                row[x - c->x0] =
+                    (pair_code){ (uint16_t)(b * (b + 1) / 2 + a), (uint8_t)a, (uint8_t)b };
             }
         }
         for (; x < c->x1; x++)
@@ -214,7 +223,9 @@ static void fill_codes(const code_plane *c, int64_t nx, const glcm_lens *lens, c
  *
  * Features of some windows are kept, and then each is gone through by itself: its sums stay in
  * registers. A feature is below 2^49, so the sum of as many fits 64 bits. */
-enum { KEPT_WINDOWS = 64 };
+enum {
+    KEPT_WINDOWS = 64
+};
 
 typedef struct kept {
     uint32_t windows;
@@ -232,8 +243,9 @@ static void flush_kept(kept *k, glcm_stat *stat)
         int64_t sum = 0, min = INT64_MAX, max = INT64_MIN;
         unsigned __int128 square = 0;
 
-        for (const int64_t *p = &k->feature[0][i], *const end = p + (size_t)k->windows * GLCM_FEATURES; p != end;
-             p += GLCM_FEATURES) {
+        for (const int64_t *p = &k->feature[0][i], *const end =
+                                                       p + (size_t)k->windows * GLCM_FEATURES;
+             p != end; p += GLCM_FEATURES) {
             const int64_t v = *p;
 
             sum += v;
@@ -241,14 +253,18 @@ static void flush_kept(kept *k, glcm_stat *stat)
             max = v > max ? v : max;
             square += (unsigned __int128)((__int128)v * v);
         }
-        s.feature[i] = (glcm_moments){ min, max, (uint64_t)sum, sum < 0 ? UINT64_MAX : 0,
-                                       (uint64_t)square, (uint64_t)(square >> 64) };
+        s.feature[i] = (glcm_moments){ min,
+                                       max,
+                                       (uint64_t)sum,
+                                       sum < 0 ? UINT64_MAX : 0,
+                                       (uint64_t)square,
+                                       (uint64_t)(square >> 64) };
     }
     glcm_stat_merge(stat, &s);
     k->windows = 0;
 }
 
-/* --- one portion ------------------------------------------------------------------------- */
+/* --- one portion ----------------------------------------------------------------------------- */
 
 typedef struct portion_work {
     const cpu_worker *worker;
@@ -257,7 +273,7 @@ typedef struct portion_work {
     const uint8_t *roi;
     glcm_lens lens;
     glcm_tile tile;
-    glcm_tile inside;        /* windows that miss no pair */
+    glcm_tile inside; /* windows that miss no pair */
     code_plane plane;
     move right, left, down;
     sliding *window;
@@ -266,9 +282,9 @@ typedef struct portion_work {
     const pair_code *centre; /* and its code */
     kept kept;               /* not yet in stat */
     glcm_stat *stat;
-    glcm_more *more;         /* NULL: none are wanted */
+    glcm_more *more; /* NULL: none are wanted */
     bool has_maps;
-    float *maps[COOC_FEATURES];   /* by feature, or NULL */
+    float *maps[COOC_FEATURES]; /* by feature, or NULL */
 } portion_work;
 
 static void move_by(portion_work *u, const move *m, ptrdiff_t codes)
@@ -283,8 +299,8 @@ static void go_to(portion_work *u, int64_t x, int64_t y)
     const code_plane *const p = &u->plane;
     const int64_t across = x > u->x ? x - u->x : u->x - x, down = y - u->y;
 
-    if (!u->started || (across + down > 1
-                        && 2 * (across * u->right.n + down * u->down.n) > u->lens.pairs + u->levels * u->levels / 64)) {
+    if (!u->started || (across + down > 1 && 2 * (across * u->right.n + down * u->down.n) >
+                                                 u->lens.pairs + u->levels * u->levels / 64)) {
         u->centre = p->codes + (y - p->y0) * p->stride + (x - p->x0);
         start_window(u->window, &u->worker->tables, u->levels, u->centre, &u->lens, p->stride);
         u->started = true;
@@ -322,12 +338,13 @@ static void without_missing(const portion_work *u, uint32_t missing, glcm_sums *
     const glcm_bins *const h = &u->window->bins;
     const glcm_tables *const t = &u->worker->tables;
     const uint64_t *const f = t->f;
-    const uint32_t zeros = h->marginal[0] / GLCM_DOUBLED, entry = 2 * (h->cell[0] / GLCM_DOUBLED - t->diagonal);
+    const uint32_t zeros = h->marginal[0] / GLCM_DOUBLED,
+                   entry = 2 * (h->cell[0] / GLCM_DOUBLED - t->diagonal);
     const uint32_t rest = entry - 2 * missing;
 
     s->cell -= (glcm_pair64){ t->f60[entry] - t->f60[rest],
-                              ((uint64_t)entry * entry - (uint64_t)rest * rest) / 2
-                              + ((t->f12[entry] - t->f12[rest]) << GLCM_E2_BITS) };
+                              ((uint64_t)entry * entry - (uint64_t)rest * rest) / 2 +
+                                  ((t->f12[entry] - t->f12[rest]) << GLCM_E2_BITS) };
     s->fs -= f[h->sum[0]] - f[h->sum[0] - missing];
     s->fd -= f[h->difference[0]] - f[h->difference[0] - missing];
     s->marginal -= (glcm_pair64){ t->f60[zeros] - t->f60[zeros - 2 * missing],
@@ -369,7 +386,9 @@ static void take_more(const portion_work *u, uint32_t n, uint32_t missing)
 
     sums.pairs = n;
     sums.squares = 0;
-    sums.most = (u->worker->params->features >> COOC_JOINT_MAXIMUM & 1) != 0 ? largest_entry(u, missing) : 0;
+    sums.most = (u->worker->params->features >> COOC_JOINT_MAXIMUM & 1) != 0
+                    ? largest_entry(u, missing)
+                    : 0;
     for (unsigned k = 0; k < 2 * levels - 1; k++)
         sums.sum[k] = h->sum[k];
     for (unsigned k = 0; k < levels; k++)
@@ -387,7 +406,8 @@ static void take_more(const portion_work *u, uint32_t n, uint32_t missing)
 static void take_features(portion_work *u)
 {
     const glcm_tables *const t = &u->worker->tables;
-    const bool inside = u->x >= u->inside.x0 && u->x < u->inside.x1 && u->y >= u->inside.y0 && u->y < u->inside.y1;
+    const bool inside =
+        u->x >= u->inside.x0 && u->x < u->inside.x1 && u->y >= u->inside.y0 && u->y < u->inside.y1;
     const uint32_t missing = inside ? 0 : missing_pairs(u), n = u->lens.pairs - missing;
     const glcm_sums *sums = &u->window->s;
     int64_t *const feature = u->kept.feature[u->kept.windows];
@@ -444,9 +464,11 @@ static bool make_plane(portion_work *u, scratch *s)
         lo = l->lo[i] < lo ? l->lo[i] : lo;
         hi = l->hi[i] > hi ? l->hi[i] : hi;
     }
-    *b = (glcm_tile){ l->dx < 0 ? -l->dx : 0, l->dy < 0 ? -l->dy : 0, (int64_t)u->view->nx - (l->dx > 0 ? l->dx : 0),
+    *b = (glcm_tile){ l->dx < 0 ? -l->dx : 0, l->dy < 0 ? -l->dy : 0,
+                      (int64_t)u->view->nx - (l->dx > 0 ? l->dx : 0),
                       (int64_t)u->view->ny - (l->dy > 0 ? l->dy : 0) };
-    u->inside = (glcm_tile){ b->x0 - lo, b->y0 - l->row[0], b->x1 - hi, b->y1 - l->row[l->rows - 1] };
+    u->inside =
+        (glcm_tile){ b->x0 - lo, b->y0 - l->row[0], b->x1 - hi, b->y1 - l->row[l->rows - 1] };
     u->plane.x0 = u->tile.x0 + lo - 1;
     u->plane.x1 = u->tile.x1 + hi + 1;
     u->plane.y0 = u->tile.y0 + l->row[0];
@@ -478,10 +500,13 @@ static void find_maps(portion_work *u, const glcm_portion *portion)
 }
 
 /* Windows of one (offset, levels, slice, tile) into *stat. */
-static tc_status slide_portion(const cpu_worker *w, const glcm_portion *portion, scratch *s, glcm_stat *stat,
-                               glcm_more *more)
+static tc_status slide_portion(const cpu_worker *w, const glcm_portion *portion, scratch *s,
+                               glcm_stat *stat, glcm_more *more)
 {
-    portion_work u = { .worker = w, .levels = w->params->levels[portion->level], .window = s->window, .stat = stat,
+    portion_work u = { .worker = w,
+                       .levels = w->params->levels[portion->level],
+                       .window = s->window,
+                       .stat = stat,
                        .more = more };
     int turn;
 
@@ -494,7 +519,8 @@ static tc_status slide_portion(const cpu_worker *w, const glcm_portion *portion,
     u.tile = glcm_tile_at(&w->g, u.view, portion->tile);
     if (!make_plane(&u, s))
         return TC_NO_MEMORY;
-    fill_codes(&u.plane, u.view->nx, &u.lens, w->grey[turn] + portion->level * (size_t)w->g.nx * w->g.ny);
+    fill_codes(&u.plane, u.view->nx, &u.lens,
+               w->grey[turn] + portion->level * (size_t)w->g.nx * w->g.ny);
     moves_of(&u.lens, u.plane.stride, &u.right, &u.left);
     move_down(&u.lens, u.plane.stride, &u.down);
     find_maps(&u, portion);
@@ -506,7 +532,8 @@ static tc_status slide_portion(const cpu_worker *w, const glcm_portion *portion,
 }
 
 /* Adds pairs whose first ends are in rows [y0, y1) to the matrix of the ROI. */
-static void count_rows(const cpu_worker *w, const glcm_portion *portion, int64_t y0, int64_t y1, uint64_t *counts)
+static void count_rows(const cpu_worker *w, const glcm_portion *portion, int64_t y0, int64_t y1,
+                       uint64_t *counts)
 {
     const glcm_offset *const o = &w->params->offsets[portion->offset];
     const unsigned levels = w->params->levels[portion->level];
@@ -528,17 +555,20 @@ static void count_rows(const cpu_worker *w, const glcm_portion *portion, int64_t
 
 static void clear_counts(const cpu_worker *w, const glcm_portion *portion, scratch *s)
 {
-    memset(s->counts, 0, (size_t)w->params->levels[portion->level] * w->params->levels[portion->level] * sizeof *s->counts);
+    memset(s->counts, 0,
+           (size_t)w->params->levels[portion->level] * w->params->levels[portion->level] *
+               sizeof *s->counts);
 }
 
-static void take_matrix(const cpu_worker *w, const glcm_portion *portion, const scratch *s, glcm_stat *stat,
-                        glcm_more *more)
+static void take_matrix(const cpu_worker *w, const glcm_portion *portion, const scratch *s,
+                        glcm_stat *stat, glcm_more *more)
 {
     glcm_matrix_take(s->counts, w->params->levels[portion->level], &w->tables, stat, more);
 }
 
 /* The one matrix of the ROI. */
-static tc_status whole_portion(const cpu_worker *w, const glcm_portion *portion, scratch *s, glcm_stat *stat, glcm_more *more)
+static tc_status whole_portion(const cpu_worker *w, const glcm_portion *portion, scratch *s,
+                               glcm_stat *stat, glcm_more *more)
 {
     clear_counts(w, portion, s);
     count_rows(w, portion, 0, w->g.ny, s->counts);
@@ -556,7 +586,8 @@ static void count_band(void *user, unsigned thread, size_t band)
     const cpu_worker *const w = user;
     const int64_t rows = LARGE_ROI / w->g.nx + 1;
 
-    count_rows(w, &w->whole, (int64_t)band * rows, ((int64_t)band + 1) * rows, w->scratch[thread].counts);
+    count_rows(w, &w->whole, (int64_t)band * rows, ((int64_t)band + 1) * rows,
+               w->scratch[thread].counts);
 }
 
 /* That of a large ROI, by all threads together, each with a matrix of its own. */
@@ -571,7 +602,8 @@ static tc_status large_portion(cpu_worker *w, glcm_stat *stat, tc_err *err)
         glcm_more_clear(&w->more[0]);
     for (unsigned t = 0; t < w->work->threads; t++)
         clear_counts(w, &w->whole, &w->scratch[t]);
-    st = an_pool_run_polled(w->pool, count_band, w, (w->g.ny + rows - 1) / rows, w->work->poll, err);
+    st =
+        an_pool_run_polled(w->pool, count_band, w, (w->g.ny + rows - 1) / rows, w->work->poll, err);
     for (unsigned t = 1; t < w->work->threads; t++)
         for (size_t i = 0; i < (size_t)levels * levels; i++)
             w->scratch[0].counts[i] += w->scratch[t].counts[i];
@@ -591,15 +623,18 @@ static void run_portion(void *user, unsigned thread, size_t part)
     glcm_stat_clear(&w->results[part]);
     if (more != NULL)
         glcm_more_clear(more);
-    st = w->params->window == GLCM_WHOLE_ROI ? whole_portion(w, &portion, s, &w->results[part], more)
-                                             : slide_portion(w, &portion, s, &w->results[part], more);
+    st = w->params->window == GLCM_WHOLE_ROI
+             ? whole_portion(w, &portion, s, &w->results[part], more)
+             : slide_portion(w, &portion, s, &w->results[part], more);
     if (st != TC_OK)
         s->status = st;
 }
 
-/* --- planes of a slice ------------------------------------------------------------------ */
+/* --- planes of a slice ----------------------------------------------------------------------- */
 
-enum { TILE = 64 };
+enum {
+    TILE = 64
+};
 
 /* TILE rows of a plane into the columns of the transposed one. */
 static void transpose_rows(const uint8_t *in, size_t nx, size_t ny, size_t y0, uint8_t *out)
@@ -613,13 +648,15 @@ static void transpose_rows(const uint8_t *in, size_t nx, size_t ny, size_t y0, u
 static void load_rows(void *user, unsigned thread, size_t part)
 {
     const cpu_worker *const w = user;
-    const size_t nx = w->g.nx, ny = w->g.ny, plane = nx * ny, values = (size_t)1 << w->work->pixels->bits;
+    const size_t nx = w->g.nx, ny = w->g.ny, plane = nx * ny,
+                 values = (size_t)1 << w->work->pixels->bits;
     const uint32_t y0 = (uint32_t)part * TILE, y1 = ny - y0 < TILE ? (uint32_t)ny : y0 + TILE;
 
     (void)thread;
     for (size_t i = 0; i < w->params->n_levels; i++) {
         for (uint32_t y = y0; y < y1; y++)
-            glcm_quantise_row(w->work->pixels, w->loading, y, w->quantiser + i * values, w->grey[0] + i * plane + y * nx);
+            glcm_quantise_row(w->work->pixels, w->loading, y, w->quantiser + i * values,
+                              w->grey[0] + i * plane + y * nx);
         transpose_rows(w->grey[0] + i * plane, nx, ny, y0, w->grey[1] + i * plane);
     }
     for (uint32_t y = y0; y < y1; y++)
@@ -641,7 +678,7 @@ static tc_status load_slice(cpu_worker *w, uint32_t slice, tc_err *err)
     return st;
 }
 
-/* --- the backend ------------------------------------------------------------------------------ */
+/* --- the backend ----------------------------------------------------------------------------- */
 
 static void cpu_close(void **worker)
 {
@@ -680,7 +717,8 @@ static tc_status make_planes(cpu_worker *w, tc_err *err)
         w->grey[i] = os_zeroed(plane * w->params->n_levels);
         w->roi[i] = os_zeroed(plane);
     }
-    if (w->quantiser == NULL || w->grey[0] == NULL || w->grey[1] == NULL || w->roi[0] == NULL || w->roi[1] == NULL)
+    if (w->quantiser == NULL || w->grey[0] == NULL || w->grey[1] == NULL || w->roi[0] == NULL ||
+        w->roi[1] == NULL)
         return tc_no_memory(err, "glcm");
     /* A few rows of a picture go all over the transposed ones. */
     st = tc_clear(w->grey[1], plane * w->params->n_levels, w->work->poll, err);
@@ -784,11 +822,14 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc
             return tc_no_memory(err, "glcm");
     for (uint64_t i = 0; i < n; i++) {
         glcm_portion_at(&w->g, done + i, &portion);
-        glcm_stat_merge(&glcm_state_stats(state)[portion.level * w->params->n_offsets + portion.offset],
-                        &w->results[i]);
+        glcm_stat_merge(
+            &glcm_state_stats(state)[portion.level * w->params->n_offsets + portion.offset],
+            &w->results[i]);
         if (w->more != NULL)
-            glcm_more_merge(&glcm_state_more(w->params, state)[portion.level * w->params->n_offsets + portion.offset],
-                            &w->more[i]);
+            glcm_more_merge(
+                &glcm_state_more(w->params,
+                                 state)[portion.level * w->params->n_offsets + portion.offset],
+                &w->more[i]);
     }
     head->portions_done = done + n;
     *portions_done = head->portions_done;
@@ -797,9 +838,5 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc
 
 /* The state is always up to date. */
 const an_backend glcm_cpu = {
-    .name = "cpu",
-    .open = cpu_open,
-    .step = cpu_step,
-    .sync = an_always_synced,
-    .close = cpu_close
+    .name = "cpu", .open = cpu_open, .step = cpu_step, .sync = an_always_synced, .close = cpu_close
 };

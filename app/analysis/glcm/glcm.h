@@ -12,30 +12,43 @@
 #include "app/analysis/glcm/more_core.h"
 
 enum {
-    GLCM_MAX_LEVELS = 256,      /* grey levels */
-    GLCM_MAX_LEVEL_COUNT = 16,  /* entries of "levels" */
-    GLCM_MAX_RADIUS = 63,       /* of a sliding window */
+    GLCM_MAX_LEVELS = 256,     /* grey levels */
+    GLCM_MAX_LEVEL_COUNT = 16, /* entries of "levels" */
+    GLCM_MAX_RADIUS = 63,      /* of a sliding window */
     GLCM_MAX_DISTANCE = 255,
     GLCM_MAX_MAPS = 256,
     GLCM_MAX_OFFSETS = 65536
 };
 
-typedef enum glcm_range { GLCM_RANGE_FIXED, GLCM_RANGE_TYPE, GLCM_RANGE_IMAGE, GLCM_RANGE_NULL } glcm_range;
-typedef enum glcm_window { GLCM_DISC, GLCM_SQUARE, GLCM_WHOLE_ROI } glcm_window;
-typedef enum glcm_roi { GLCM_ROI_ALL, GLCM_ROI_DISC, GLCM_ROI_MASK } glcm_roi;
+typedef enum glcm_range {
+    GLCM_RANGE_FIXED,
+    GLCM_RANGE_TYPE,
+    GLCM_RANGE_IMAGE,
+    GLCM_RANGE_NULL
+} glcm_range;
+typedef enum glcm_window {
+    GLCM_DISC,
+    GLCM_SQUARE,
+    GLCM_WHOLE_ROI
+} glcm_window;
+typedef enum glcm_roi {
+    GLCM_ROI_ALL,
+    GLCM_ROI_DISC,
+    GLCM_ROI_MASK
+} glcm_roi;
 
 typedef struct glcm_offset {
-    int dx, dy;                 /* dy > 0, or dy = 0 and dx > 0 */
-    unsigned distance;          /* index into distances */
+    int dx, dy;        /* dy > 0, or dy = 0 and dx > 0 */
+    unsigned distance; /* index into distances */
 } glcm_offset;
 
 typedef struct glcm_map {
     unsigned feature;
     int levels;
-    int vector[2];              /* dx, dy */
+    int vector[2]; /* dx, dy */
     /* derived: */
-    size_t level;               /* index into levels */
-    size_t offset;              /* index into offsets */
+    size_t level;  /* index into levels */
+    size_t offset; /* index into offsets */
 } glcm_map;
 
 typedef struct glcm_params {
@@ -43,30 +56,30 @@ typedef struct glcm_params {
     size_t n_levels;
     unsigned levels[GLCM_MAX_LEVEL_COUNT];
     glcm_range range;
-    unsigned range_ends[2];     /* lo, hi of GLCM_RANGE_FIXED */
+    unsigned range_ends[2]; /* lo, hi of GLCM_RANGE_FIXED */
     glcm_window window;
     int radius;
     size_t n_distances;
     unsigned distances[GLCM_MAX_DISTANCE];
-    bool four;                  /* directions "four" */
+    bool four; /* directions "four" */
     glcm_roi roi;
-    bool roi_centred;           /* disc at (width/2, height/2), rounded down */
+    bool roi_centred; /* disc at (width/2, height/2), rounded down */
     int64_t roi_cx, roi_cy, roi_r;
     bool per_offset;
-    uint32_t features;          /* bit i: feature i of cooc.h, whose first 13 are those of core.h */
-    int32_t feature_set;        /* 1 haralick, 2 ibsi, 0 a list */
+    uint32_t features;   /* bit i: feature i of cooc.h, whose first 13 are those of core.h */
+    int32_t feature_set; /* 1 haralick, 2 ibsi, 0 a list */
     size_t n_maps;
     glcm_map maps[GLCM_MAX_MAPS];
     /* derived */
     unsigned n_features;
-    unsigned feature[COOC_FEATURES];            /* [n_features]: their numbers */
+    unsigned feature[COOC_FEATURES]; /* [n_features]: their numbers */
     const char *feature_names[COOC_FEATURES + 1];
-    bool more;                  /* some of them are not of the 13 */
-    size_t n_offsets;           /* sorted by distance, dy, dx */
+    bool more;        /* some of them are not of the 13 */
+    size_t n_offsets; /* sorted by distance, dy, dx */
     glcm_offset *offsets;
 } glcm_params;
 
-/* --- state ------------------------------------------------------------------ */
+/* --- state ----------------------------------------------------------------------------------- */
 
 /* Of one (levels, offset): the windows seen and their 13 features. */
 typedef struct glcm_stat {
@@ -74,8 +87,8 @@ typedef struct glcm_stat {
     glcm_moments feature[GLCM_FEATURES];
 } glcm_stat;
 
-/* The features beyond the 13: computed from a window's histograms where one of them is wanted, and in
- * units of 2^-glcm_fraction_bits. */
+/* The features beyond the 13: computed from a window's histograms where one of them is wanted, and
+ * in units of 2^-glcm_fraction_bits. */
 typedef struct glcm_more {
     glcm_moments feature[GLCM_MORE];
 } glcm_more;
@@ -86,14 +99,15 @@ void glcm_more_clear(glcm_more *more);
 void glcm_more_add(glcm_more *more, const int64_t feature[GLCM_MORE]);
 void glcm_more_merge(glcm_more *more, const glcm_more *other);
 
-/* The state is: an_state_head, glcm_stat[n_levels][n_offsets], with more features glcm_more of the same
- * shape, and one float plane [nz][ny][nx] for each map. */
+/* The state is: an_state_head, glcm_stat[n_levels][n_offsets], with more features glcm_more of the
+ * same shape, and one float plane [nz][ny][nx] for each map. */
 static inline glcm_stat *glcm_state_stats(void *state)
 {
     return (glcm_stat *)(void *)((unsigned char *)state + sizeof(an_state_head));
 }
-size_t glcm_state_more_at(const glcm_params *params);   /* byte offset of the statistics of more features */
-size_t glcm_state_maps_at(const glcm_params *params);   /* byte offset of the planes */
+size_t glcm_state_more_at(
+    const glcm_params *params); /* byte offset of the statistics of more features */
+size_t glcm_state_maps_at(const glcm_params *params); /* byte offset of the planes */
 static inline glcm_more *glcm_state_more(const glcm_params *params, void *state)
 {
     return (glcm_more *)(void *)((unsigned char *)state + glcm_state_more_at(params));
@@ -109,22 +123,22 @@ void glcm_stat_add(glcm_stat *stat, const int64_t feature[GLCM_FEATURES]);
 /* stat += other */
 void glcm_stat_merge(glcm_stat *stat, const glcm_stat *other);
 
-/* --- geometry: what of the work depends on the item alone ------------------- */
+/* --- geometry: what of the work depends on the item alone ------------------------------------ */
 
 /* A window slides along rows of a picture, or along its columns: those are the
  * rows of the transposed picture. Offsets take the direction in which fewer
  * pairs enter and leave. */
 typedef struct glcm_view {
-    uint32_t nx, ny;            /* of the picture in this orientation */
-    int64_t x0, y0, x1, y1;     /* bounding box of the ROI (a mask: all), half-open */
+    uint32_t nx, ny;        /* of the picture in this orientation */
+    int64_t x0, y0, x1, y1; /* bounding box of the ROI (a mask: all), half-open */
 } glcm_view;
 
 /* The pairs of one offset inside a window: base pixel p = c + (x, y) for
  * x in [lo[i], hi[i]], y = row[i]; the other end is p + (dx, dy). */
 typedef struct glcm_lens {
-    int dx, dy;                 /* in the orientation of the view */
+    int dx, dy; /* in the orientation of the view */
     bool transposed;
-    int rows;                   /* 0: no pair fits in the window */
+    int rows; /* 0: no pair fits in the window */
     int row[2 * GLCM_MAX_RADIUS + 1];
     int lo[2 * GLCM_MAX_RADIUS + 1], hi[2 * GLCM_MAX_RADIUS + 1];
     uint32_t pairs;
@@ -140,19 +154,19 @@ typedef struct glcm_portion {
 typedef struct glcm_geometry {
     const glcm_params *params;
     uint32_t nx, ny, nz;
-    unsigned lo, hi;            /* grey range that is quantised */
-    int64_t cx, cy;             /* centre of a disc */
-    glcm_view view[2];          /* as it is; transposed */
-    const uint8_t *slice_mask;  /* the item's mask [nz][ny][nx], or NULL */
-    uint32_t bands, strips;     /* of rows, and of a band: tiles */
+    unsigned lo, hi;           /* grey range that is quantised */
+    int64_t cx, cy;            /* centre of a disc */
+    glcm_view view[2];         /* as it is; transposed */
+    const uint8_t *slice_mask; /* the item's mask [nz][ny][nx], or NULL */
+    uint32_t bands, strips;    /* of rows, and of a band: tiles */
     uint64_t portions;
-    uint32_t max_pairs;         /* bound on the pairs of a window */
-    int fbits;                  /* fraction bits of the tables of k log2 k */
+    uint32_t max_pairs; /* bound on the pairs of a window */
+    int fbits;          /* fraction bits of the tables of k log2 k */
 } glcm_geometry;
 
 /* What needs no pixels: all but the mask and the grey range. */
-tc_status glcm_geometry_plan(const glcm_params *params, const wu_item *item,
-                             glcm_geometry *g, tc_err *err);
+tc_status glcm_geometry_plan(const glcm_params *params, const wu_item *item, glcm_geometry *g,
+                             tc_err *err);
 /* The whole geometry. It borrows from the work and needs no freeing. */
 tc_status glcm_geometry_init(const an_work *work, glcm_geometry *g, tc_err *err);
 void glcm_portion_at(const glcm_geometry *g, uint64_t index, glcm_portion *portion);
@@ -168,21 +182,22 @@ glcm_tile glcm_tile_at(const glcm_geometry *g, const glcm_view *view, uint32_t t
  * [n_levels][2^bits], the caller's; NULL without memory. */
 uint8_t *glcm_quantiser(const glcm_geometry *g, unsigned bits);
 /* Row y of a slice in the grey levels of a row of the quantiser. */
-void glcm_quantise_row(const wu_pixels *px, uint32_t slice, uint32_t y, const uint8_t *levels, uint8_t *out);
+void glcm_quantise_row(const wu_pixels *px, uint32_t slice, uint32_t y, const uint8_t *levels,
+                       uint8_t *out);
 /* Row y of the ROI: 1 where a window is centred. */
 void glcm_roi_row(const glcm_geometry *g, uint32_t slice, uint32_t y, uint8_t *out);
 
-/* --- tables ------------------------------------------------------------------- */
+/* --- tables ---------------------------------------------------------------------------------- */
 
 typedef struct glcm_tables {
     int fbits;
     uint32_t max_pairs;
-    uint64_t *f;                /* [2*max_pairs+1]: k*log2(k) in 2^-fbits */
-    uint64_t *f60;              /* the same in 2^-60, modulo 2^64 */
-    uint64_t *f12;              /* the same in 2^-12 */
-    glcm_divisors *divisors;    /* [max_pairs+1]; entry 0 unused */
-    uint64_t *exp_table;        /* [GLCM_EXP_SIZE] */
-    uint64_t idm[GLCM_MAX_LEVELS];  /* 1/(1+k^2) in 2^-36 */
+    uint64_t *f;                   /* [2*max_pairs+1]: k*log2(k) in 2^-fbits */
+    uint64_t *f60;                 /* the same in 2^-60, modulo 2^64 */
+    uint64_t *f12;                 /* the same in 2^-12 */
+    glcm_divisors *divisors;       /* [max_pairs+1]; entry 0 unused */
+    uint64_t *exp_table;           /* [GLCM_EXP_SIZE] */
+    uint64_t idm[GLCM_MAX_LEVELS]; /* 1/(1+k^2) in 2^-36 */
     /* What a histogram's bin changes in the sums when its count goes from k to
      * k+1. A cell's entry stands at k off the diagonal, at diagonal + k on it. */
     uint32_t diagonal, cells;
@@ -200,26 +215,38 @@ void glcm_tables_free(glcm_tables *t);
 bool glcm_matrix_features(const uint64_t *counts, unsigned levels, const glcm_tables *t,
                           int64_t feature[GLCM_FEATURES]);
 /* Adds them, as one window's, and those beyond the 13, where more is not NULL. */
-void glcm_matrix_take(const uint64_t *counts, unsigned levels, const glcm_tables *t, glcm_stat *stat, glcm_more *more);
+void glcm_matrix_take(const uint64_t *counts, unsigned levels, const glcm_tables *t,
+                      glcm_stat *stat, glcm_more *more);
 
 /* params.c */
 extern const an_param glcm_parameters[];
 tc_status glcm_derive_params(void *params, const char *where, tc_err *err);
 void glcm_clear_params(void *params);
 
-tc_status glcm_finish(const an_work *work, size_t item_index, const void *state,
-                      wu_output *out, tc_err *err);
-bool glcm_note_survey(const void *params, const wu_item *item, const an_survey *survey, char *text, size_t size);
-bool glcm_note_result(const void *params, const wu_item *item, const wu_output *out, char *text, size_t size);
+tc_status glcm_finish(const an_work *work, size_t item_index, const void *state, wu_output *out,
+                      tc_err *err);
+bool glcm_note_survey(const void *params, const wu_item *item, const an_survey *survey, char *text,
+                      size_t size);
+bool glcm_note_result(const void *params, const wu_item *item, const wu_output *out, char *text,
+                      size_t size);
 tc_status glcm_constants(const void *params, wu_output *out, tc_err *err);
 
-/* --- output ------------------------------------------------------------------- */
+/* --- output ---------------------------------------------------------------------------------- */
 
 /* Of a feature over the windows of one offset: mean, variance, minimum, maximum;
  * all NaN where no window has a pair. Of a feature over the offsets of a
  * distance: */
-enum { GLCM_MOMENTS = 4 };
-enum { GLCM_MEAN, GLCM_SPREAD, GLCM_SD, GLCM_MIN, GLCM_MAX, GLCM_STATISTICS };
+enum {
+    GLCM_MOMENTS = 4
+};
+enum {
+    GLCM_MEAN,
+    GLCM_SPREAD,
+    GLCM_SD,
+    GLCM_MIN,
+    GLCM_MAX,
+    GLCM_STATISTICS
+};
 
 /* From the one to the other; a new one is all zero. */
 typedef struct glcm_summary {
@@ -231,10 +258,12 @@ void glcm_summary_end(const glcm_summary *s, double out[GLCM_STATISTICS]);
 
 /* glcm_check.c */
 tc_status glcm_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);
-tc_status glcm_check_result(const void *params, const wu_item *item, const wu_output *out, tc_err *err);
+tc_status glcm_check_result(const void *params, const wu_item *item, const wu_output *out,
+                            tc_err *err);
 /* pixels.c */
 double glcm_pixels_share(const an_work *work);
-tc_status glcm_check_pixels(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err);
+tc_status glcm_check_pixels(const an_work *work, const wu_output *out, uint64_t *random,
+                            tc_err *err);
 
 extern const an_backend glcm_cpu;
 

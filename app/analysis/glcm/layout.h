@@ -34,19 +34,19 @@
 
 /* One portion of a batch: one (offset, levels) over one band of one slice. */
 typedef struct glcm_work {
-    tc_i64 plane;            /* of the pixel of window (0,0) in the grey planes */
-    tc_i64 roi;              /* of window (0,0) in the ROI planes */
-    tc_i64 words;            /* where its words begin */
-    tc_i32 stride;           /* from a column to the next, in both */
-    tc_i32 partner;          /* from a base pixel to the other end of its pair */
-    tc_i32 columns, rows;    /* of windows */
-    tc_i32 first_move, moves;    /* in the table of moves */
+    tc_i64 plane;             /* of the pixel of window (0,0) in the grey planes */
+    tc_i64 roi;               /* of window (0,0) in the ROI planes */
+    tc_i64 words;             /* where its words begin */
+    tc_i32 stride;            /* from a column to the next, in both */
+    tc_i32 partner;           /* from a base pixel to the other end of its pair */
+    tc_i32 columns, rows;     /* of windows */
+    tc_i32 first_move, moves; /* in the table of moves */
     tc_u32 levels;
-    tc_i32 partial;          /* its first group's statistics */
-    tc_i32 transposed;       /* maps: window (x,y) is pixel (y,x) */
-    tc_i32 interior;         /* no pair of any window has an end outside the picture */
-    tc_i32 map_x0, map_y0;   /* maps: pixel of window (0,0) */
-    tc_i32 map[GLCM_ALL];    /* maps: plane of each feature, or -1 */
+    tc_i32 partial;        /* its first group's statistics */
+    tc_i32 transposed;     /* maps: window (x,y) is pixel (y,x) */
+    tc_i32 interior;       /* no pair of any window has an end outside the picture */
+    tc_i32 map_x0, map_y0; /* maps: pixel of window (0,0) */
+    tc_i32 map[GLCM_ALL];  /* maps: plane of each feature, or -1 */
 } glcm_work;
 
 /* A row of the lens of pairs, as distances in a plane from the centre: the pair

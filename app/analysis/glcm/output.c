@@ -1,4 +1,5 @@
-/* glcm: which arrays a result has, and from sums to statistics: what both backends share after the windows. */
+/* glcm: which arrays a result has, and from sums to statistics: what both backends share after the
+ * windows. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +39,7 @@ void glcm_more_merge(glcm_more *more, const glcm_more *other)
         glcm_moments_merge(&more->feature[i], &other->feature[i]);
 }
 
-/* --- features beyond the 13 ----------------------------------------------------- */
+/* --- features beyond the 13 ------------------------------------------------------------------ */
 
 void glcm_more_features(const cooc_sums *sums, unsigned levels, int64_t feature[GLCM_MORE])
 {
@@ -54,7 +55,8 @@ void glcm_more_add(glcm_more *more, const int64_t feature[GLCM_MORE])
         glcm_moments_add(&more->feature[i], feature[i]);
 }
 
-void glcm_matrix_take(const uint64_t *counts, unsigned levels, const glcm_tables *t, glcm_stat *stat, glcm_more *more)
+void glcm_matrix_take(const uint64_t *counts, unsigned levels, const glcm_tables *t,
+                      glcm_stat *stat, glcm_more *more)
 {
     int64_t feature[GLCM_FEATURES], others[GLCM_MORE];
     cooc_sums sums;
@@ -67,12 +69,13 @@ void glcm_matrix_take(const uint64_t *counts, unsigned levels, const glcm_tables
     cooc_clear(&sums, levels);
     for (unsigned a = 0; a < levels; a++)
         for (unsigned b = a; b < levels; b++)
-            cooc_add(&sums, NULL, a, b, (uint32_t)(counts[(size_t)a * levels + b] / (a == b ? 2 : 1)));
+            cooc_add(&sums, NULL, a, b,
+                     (uint32_t)(counts[(size_t)a * levels + b] / (a == b ? 2 : 1)));
     glcm_more_features(&sums, levels, others);
     glcm_more_add(more, others);
 }
 
-/* --- statistics --------------------------------------------------------------------- */
+/* --- statistics ------------------------------------------------------------------------------ */
 
 /* Mean and population variance of n > 0 values in 2^-32. The variance is taken
  * about an integer near the mean, where nothing cancels: with e = sum - n c,
@@ -82,8 +85,8 @@ static void moments(const glcm_moments *m, uint64_t n, double *mean, double *var
     const i128 sum = (i128)join(m->sum_lo, m->sum_hi);
     const i128 c = sum / (i128)n;
     const i128 e = sum - c * (i128)n;
-    const u128 centred = join(m->square_lo, m->square_hi) - 2 * (u128)c * (u128)sum
-                       + (u128)n * (u128)c * (u128)c;
+    const u128 centred =
+        join(m->square_lo, m->square_hi) - 2 * (u128)c * (u128)sum + (u128)n * (u128)c * (u128)c;
     const double count = (double)n;
     const double rest = (double)e;
 
@@ -97,7 +100,7 @@ static void moments(const glcm_moments *m, uint64_t n, double *mean, double *var
 typedef struct statistics {
     const glcm_params *p;
     const glcm_stat *stats;
-    const glcm_more *more;     /* NULL: there are none */
+    const glcm_more *more; /* NULL: there are none */
 } statistics;
 
 static statistics statistics_of(const glcm_params *p, const void *state)
@@ -108,12 +111,15 @@ static statistics statistics_of(const glcm_params *p, const void *state)
 }
 
 /* Mean, variance, minimum and maximum over the windows of one offset. */
-static void over_windows(const statistics *s, size_t entry, unsigned feature, double out[GLCM_MOMENTS])
+static void over_windows(const statistics *s, size_t entry, unsigned feature,
+                         double out[GLCM_MOMENTS])
 {
     const bool own = feature < GLCM_FEATURES;
-    const glcm_moments *const m = own ? &s->stats[entry].feature[feature] : &s->more[entry].feature[feature - GLCM_FEATURES];
-    const int less = own ? 0 : 32 - glcm_fraction_bits(feature, s->p->levels[entry / s->p->n_offsets]);
-    const double unit = (double)((int64_t)1 << less);      /* of 2^-32 */
+    const glcm_moments *const m =
+        own ? &s->stats[entry].feature[feature] : &s->more[entry].feature[feature - GLCM_FEATURES];
+    const int less =
+        own ? 0 : 32 - glcm_fraction_bits(feature, s->p->levels[entry / s->p->n_offsets]);
+    const double unit = (double)((int64_t)1 << less); /* of 2^-32 */
 
     for (int i = 0; i < GLCM_MOMENTS; i++)
         out[i] = NAN;
@@ -188,36 +194,48 @@ static void fill_offset_features(const statistics *s, double *row)
 /* A column for each levels, distance, feature and statistic: glcm_L64_d03_contrast_mean. */
 static wu_declared features_of(const glcm_params *p)
 {
-    return (wu_declared){
-        "features", WU_F64, WU_VALUE, "features", "glcm", .n_axes = 4,
-        .axes = { { "levels", (uint32_t)p->n_levels, .numbers = p->levels, .prefix = "L" },
-                  { "distance", (uint32_t)p->n_distances, .numbers = p->distances, .prefix = "d", .digits = 2 },
-                  { "feature", p->n_features, .words = p->feature_names },
-                  { "statistic", GLCM_STATISTICS, .words = statistic_names } }
-    };
+    return (wu_declared){ "features",
+                          WU_F64,
+                          WU_VALUE,
+                          "features",
+                          "glcm",
+                          .n_axes = 4,
+                          .axes = { { "levels", (uint32_t)p->n_levels, .numbers = p->levels,
+                                      .prefix = "L" },
+                                    { "distance", (uint32_t)p->n_distances, .numbers = p->distances,
+                                      .prefix = "d", .digits = 2 },
+                                    { "feature", p->n_features, .words = p->feature_names },
+                                    { "statistic", GLCM_STATISTICS, .words = statistic_names } } };
 }
 
 static wu_declared offset_features_of(const glcm_params *p)
 {
-    return (wu_declared){
-        "offset_features", WU_F64, WU_VALUE, "offset_features", .deep = true, .n_axes = 4,
-        .axes = { { "levels", (uint32_t)p->n_levels, .numbers = p->levels, .prefix = "L" },
-                  { "offset", (uint32_t)p->n_offsets, .array = "offsets" },
-                  { "feature", p->n_features, .words = p->feature_names },
-                  { .n = GLCM_MOMENTS, .words = moment_names } }
-    };
+    return (wu_declared){ "offset_features",
+                          WU_F64,
+                          WU_VALUE,
+                          "offset_features",
+                          .deep = true,
+                          .n_axes = 4,
+                          .axes = { { "levels", (uint32_t)p->n_levels, .numbers = p->levels,
+                                      .prefix = "L" },
+                                    { "offset", (uint32_t)p->n_offsets, .array = "offsets" },
+                                    { "feature", p->n_features, .words = p->feature_names },
+                                    { .n = GLCM_MOMENTS, .words = moment_names } } };
 }
 
-static tc_status declare_map(const glcm_params *p, const glcm_map *map, const wu_item *item, wu_output *out,
-                             tc_err *err)
+static tc_status declare_map(const glcm_params *p, const glcm_map *map, const wu_item *item,
+                             wu_output *out, tc_err *err)
 {
     const char *const feature = cooc_names[map->feature];
     const unsigned levels = p->levels[map->level];
     char name[128], title[128];
 
-    snprintf(name, sizeof name, "map_{item}_%s_L%u_%d_%d", feature, levels, map->vector[0], map->vector[1]);
-    snprintf(title, sizeof title, "%s, %u levels, offset (%d,%d)", feature, levels, map->vector[0], map->vector[1]);
-    return wu_output_declare(out, &(wu_declared){ name, WU_F32, WU_MAP, .title = title }, 1, item, err);
+    snprintf(name, sizeof name, "map_{item}_%s_L%u_%d_%d", feature, levels, map->vector[0],
+             map->vector[1]);
+    snprintf(title, sizeof title, "%s, %u levels, offset (%d,%d)", feature, levels, map->vector[0],
+             map->vector[1]);
+    return wu_output_declare(out, &(wu_declared){ name, WU_F32, WU_MAP, .title = title }, 1, item,
+                             err);
 }
 
 tc_status glcm_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err)
@@ -231,7 +249,8 @@ tc_status glcm_expect(const void *params, const wu_item *item, wu_output *out, t
     return st;
 }
 
-tc_status glcm_finish(const an_work *work, size_t item_index, const void *state, wu_output *out, tc_err *err)
+tc_status glcm_finish(const an_work *work, size_t item_index, const void *state, wu_output *out,
+                      tc_err *err)
 {
     const glcm_params *const p = work->params;
     const wu_item *const item = work->item;
@@ -257,7 +276,8 @@ tc_status glcm_finish(const an_work *work, size_t item_index, const void *state,
  * level, whatever the number of levels. */
 /* With range "type": greys that fill less than an eighth of the range, where pictures of 8 bits
  * would be as good as black and white. */
-bool glcm_note_survey(const void *params, const wu_item *item, const an_survey *survey, char *text, size_t size)
+bool glcm_note_survey(const void *params, const wu_item *item, const an_survey *survey, char *text,
+                      size_t size)
 {
     const glcm_params *const p = params;
     const uint32_t greys = (uint32_t)1 << item->bits;
@@ -265,15 +285,21 @@ bool glcm_note_survey(const void *params, const wu_item *item, const an_survey *
 
     for (size_t i = 0; i < p->n_levels; i++)
         most = p->levels[i] > most ? p->levels[i] : most;
-    const uint32_t used = (uint32_t)((uint64_t)survey->hi * most / greys - (uint64_t)survey->lo * most / greys) + 1;
-    if (p->range != GLCM_RANGE_TYPE || survey->lo >= survey->hi || (survey->hi - survey->lo + 1) * 8 >= greys)
+    const uint32_t used =
+        (uint32_t)((uint64_t)survey->hi * most / greys - (uint64_t)survey->lo * most / greys) + 1;
+    if (p->range != GLCM_RANGE_TYPE || survey->lo >= survey->hi ||
+        (survey->hi - survey->lo + 1) * 8 >= greys)
         return false;
-    snprintf(text, size, "its greys are %u to %u of %u bits, and give %u of %u levels: give parameters.range the greys "
-             "that the pictures have, [lo,hi] or \"image\"", survey->lo, survey->hi, item->bits, used, most);
+    snprintf(text, size,
+             "its greys are %u to %u of %u bits, and give %u of %u levels: give parameters.range "
+             "the greys "
+             "that the pictures have, [lo,hi] or \"image\"",
+             survey->lo, survey->hi, item->bits, used, most);
     return true;
 }
 
-bool glcm_note_result(const void *params, const wu_item *item, const wu_output *out, char *text, size_t size)
+bool glcm_note_result(const void *params, const wu_item *item, const wu_output *out, char *text,
+                      size_t size)
 {
     const glcm_params *const p = params;
     const double *feature = wu_output_data(out, "features");
@@ -284,7 +310,8 @@ bool glcm_note_result(const void *params, const wu_item *item, const wu_output *
     (void)item;
     if ((p->features & wanted) != wanted)
         return false;
-    for (size_t i = 0; i < p->n_levels * p->n_distances; i++, feature += (size_t)p->n_features * GLCM_STATISTICS) {
+    for (size_t i = 0; i < p->n_levels * p->n_distances;
+         i++, feature += (size_t)p->n_features * GLCM_STATISTICS) {
         const double *const sum = feature + average * GLCM_STATISTICS;
 
         if (isnan(feature[GLCM_MIN]))
@@ -294,7 +321,8 @@ bool glcm_note_result(const void *params, const wu_item *item, const wu_output *
             return false;
     }
     if (any)
-        snprintf(text, size, "all pixels are of one level, and the features say nothing: give parameters.range "
+        snprintf(text, size,
+                 "all pixels are of one level, and the features say nothing: give parameters.range "
                  "the greys that the pictures have, [lo,hi] or \"image\"");
     return any;
 }
@@ -303,7 +331,7 @@ tc_status glcm_constants(const void *params, wu_output *out, tc_err *err)
 {
     static const char *const columns[] = { "dx", "dy", "distance" };
     const glcm_params *const p = params;
-    const uint32_t width = p->more ? 64 : 48;  /* of the longest name there may be */
+    const uint32_t width = p->more ? 64 : 48; /* of the longest name there may be */
     const wu_declared features = features_of(p);
     const uint64_t n = wu_declared_elements(&features);
     const wu_declared arrays[] = {
@@ -334,7 +362,7 @@ tc_status glcm_constants(const void *params, wu_output *out, tc_err *err)
     return TC_OK;
 }
 
-/* --- one matrix of many pairs ------------------------------------------------- */
+/* --- one matrix of many pairs ---------------------------------------------------------------- */
 
 /* Rounds a*2^32/b to the nearest. a*2^32 must fit. */
 static int64_t quotient(i128 a, i128 b)
@@ -366,7 +394,8 @@ static int64_t rounded_entropy(i128 sum, i128 total)
 
 /* 2n times the mutual information of the two ends of a pair, in 2^-80. A cell
  * that is exactly the product of its marginals adds exactly nothing. */
-static i128 information_sum(const uint64_t *counts, unsigned levels, const uint64_t *marginal, uint64_t total)
+static i128 information_sum(const uint64_t *counts, unsigned levels, const uint64_t *marginal,
+                            uint64_t total)
 {
     const i128 log_total = (i128)tc_log2_q80(total);
     i128 logs[GLCM_MAX_LEVELS], sum = 0;
@@ -384,8 +413,8 @@ static i128 information_sum(const uint64_t *counts, unsigned levels, const uint6
 }
 
 typedef struct matrix_sums {
-    uint64_t total;                         /* ordered pairs, 2n */
-    i128 e2, s1, s2, d1, d2, idm;           /* over ordered pairs; s2 of a^2+b^2 */
+    uint64_t total;               /* ordered pairs, 2n */
+    i128 e2, s1, s2, d1, d2, idm; /* over ordered pairs; s2 of a^2+b^2 */
     uint64_t marginal[GLCM_MAX_LEVELS];
     uint64_t sum[2 * GLCM_MAX_LEVELS], difference[GLCM_MAX_LEVELS];
 } matrix_sums;
@@ -420,7 +449,7 @@ bool glcm_matrix_features(const uint64_t *counts, unsigned levels, const glcm_ta
                 add_cell(&m, t, a, b, counts[(size_t)a * levels + b]);
     if (m.total == 0)
         return false;
-    n2 = m.total;                           /* N = 2n */
+    n2 = m.total; /* N = 2n */
     /* sums over ordered pairs are twice those over pairs: N s2/2 - (s1/2)^2
      * over N^2 is the variance of the marginal; times 4 to stay in integers. */
     variance = 2 * n2 * m.s2 - m.s1 * m.s1;
@@ -428,19 +457,22 @@ bool glcm_matrix_features(const uint64_t *counts, unsigned levels, const glcm_ta
     hx = entropy_sum(m.marginal, levels, m.total);
     feature[GLCM_ASM] = quotient(m.e2, n2 * n2);
     feature[GLCM_CONTRAST] = quotient(m.d2, n2);
-    feature[GLCM_CORRELATION] = variance == 0 ? (int64_t)1 << 32
-                              : quotient(variance - 2 * n2 * m.d2, variance);
+    feature[GLCM_CORRELATION] =
+        variance == 0 ? (int64_t)1 << 32 : quotient(variance - 2 * n2 * m.d2, variance);
     feature[GLCM_VARIANCE] = quotient(variance, 4 * n2 * n2);
     feature[GLCM_IDM] = quotient(m.idm, n2 << GLCM_IDM_BITS);
     feature[GLCM_SUM_AVERAGE] = quotient(m.s1, n2) + ((int64_t)2 << 32);
     feature[GLCM_SUM_VARIANCE] = quotient(variance - n2 * m.d2, n2 * n2);
-    feature[GLCM_SUM_ENTROPY] = rounded_entropy(entropy_sum(m.sum, (size_t)2 * levels, m.total), n2);
-    feature[GLCM_ENTROPY] = rounded_entropy(entropy_sum(counts, (size_t)levels * levels, m.total), n2);
+    feature[GLCM_SUM_ENTROPY] =
+        rounded_entropy(entropy_sum(m.sum, (size_t)2 * levels, m.total), n2);
+    feature[GLCM_ENTROPY] =
+        rounded_entropy(entropy_sum(counts, (size_t)levels * levels, m.total), n2);
     feature[GLCM_DIFFERENCE_VARIANCE] = quotient(n2 * m.d2 - m.d1 * m.d1, n2 * n2);
-    feature[GLCM_DIFFERENCE_ENTROPY] = rounded_entropy(entropy_sum(m.difference, levels, m.total), n2);
+    feature[GLCM_DIFFERENCE_ENTROPY] =
+        rounded_entropy(entropy_sum(m.difference, levels, m.total), n2);
     feature[GLCM_IMC1] = hx == 0 ? 0 : -quotient(x >> 32, hx >> 32);
-    t58 = (uint64_t)((2 * x / n2) >> 22);   /* 2 (HXY2 - HXY), for the table */
-    feature[GLCM_IMC2] = (int64_t)tc_sqrt_round((((uint64_t)1 << 63)
-                                                 - glcm_exp_neg(t58, t->exp_table)) << 1);
+    t58 = (uint64_t)((2 * x / n2) >> 22); /* 2 (HXY2 - HXY), for the table */
+    feature[GLCM_IMC2] =
+        (int64_t)tc_sqrt_round((((uint64_t)1 << 63) - glcm_exp_neg(t58, t->exp_table)) << 1);
     return true;
 }

@@ -5,7 +5,8 @@
 #include <string.h>
 
 _Static_assert((int)COOC_HARALICK == (int)GLCM_FEATURES && (int)COOC_IMC2 == (int)GLCM_IMC2 &&
-               (int)COOC_ASM == (int)GLCM_ASM, "cooc.h begins with the features of core.h");
+                   (int)COOC_ASM == (int)GLCM_ASM,
+               "cooc.h begins with the features of core.h");
 
 #define FIELD(field) AN_FIELD(glcm_params, field)
 #define MAP_FIELD(field) AN_FIELD(glcm_map, field)
@@ -22,59 +23,75 @@ static const an_param window_keys[] = {
     { "shape", AN_CHOICE, FIELD(window), .choices = shapes, .initial = "disc",
       .help = "disc, square: slides over the ROI; roi: one matrix per offset over the whole ROI." },
     { "radius", AN_INT, FIELD(radius), .min = 1, .max = GLCM_MAX_RADIUS, .initial = "16",
-      .when = 1u << GLCM_DISC | 1u << GLCM_SQUARE, .unit = "pixels",
-      .measure = AN_LENGTH, .help = "Of the disc; of the square half the side, rounded down." },
+      .when = 1u << GLCM_DISC | 1u << GLCM_SQUARE, .unit = "pixels", .measure = AN_LENGTH,
+      .help = "Of the disc; of the square half the side, rounded down." },
     { .key = NULL }
 };
 
 static const an_param roi_keys[] = {
     { "type", AN_CHOICE, FIELD(roi), .choices = rois,
-      .help = "all: every pixel; disc: those within r of its centre; mask: where the item's mask is not 0." },
-    { "r", AN_INT, FIELD(roi_r), .min = 0, .max = WU_MAX_SIDE, .when = 1u << GLCM_ROI_DISC, .unit = "pixels",
-      .measure = AN_LENGTH, .help = "Radius of the disc." },
-    { "cx", AN_INT, FIELD(roi_cx), .min = 0, .max = WU_MAX_SIDE, .initial = "", .when = 1u << GLCM_ROI_DISC,
-      .unit = "pixels", .help = "Column of its centre; without: width/2, rounded down." },
-    { "cy", AN_INT, FIELD(roi_cy), .min = 0, .max = WU_MAX_SIDE, .initial = "", .when = 1u << GLCM_ROI_DISC,
-      .unit = "pixels", .help = "Its row; without: height/2, rounded down." },
+      .help = "all: every pixel; disc: those within r of its centre; mask: where the item's mask "
+              "is not 0." },
+    { "r", AN_INT, FIELD(roi_r), .min = 0, .max = WU_MAX_SIDE, .when = 1u << GLCM_ROI_DISC,
+      .unit = "pixels", .measure = AN_LENGTH, .help = "Radius of the disc." },
+    { "cx", AN_INT, FIELD(roi_cx), .min = 0, .max = WU_MAX_SIDE, .initial = "",
+      .when = 1u << GLCM_ROI_DISC, .unit = "pixels",
+      .help = "Column of its centre; without: width/2, rounded down." },
+    { "cy", AN_INT, FIELD(roi_cy), .min = 0, .max = WU_MAX_SIDE, .initial = "",
+      .when = 1u << GLCM_ROI_DISC, .unit = "pixels",
+      .help = "Its row; without: height/2, rounded down." },
     { .key = NULL }
 };
 
 static const an_param map_keys[] = {
-    { "feature", AN_CHOICE, MAP_FIELD(feature), .choices = cooc_names, .help = "One of the features." },
-    { "levels", AN_INT, MAP_FIELD(levels), .min = 2, .max = GLCM_MAX_LEVELS, .help = "One of the list of levels." },
-    { "offset", AN_INTS, MAP_FIELD(vector), .min = -GLCM_MAX_DISTANCE, .max = GLCM_MAX_DISTANCE, .unit = "pixels",
-      .help = "[dx,dy], one of the offsets of the distances and directions." },
+    { "feature", AN_CHOICE, MAP_FIELD(feature), .choices = cooc_names,
+      .help = "One of the features." },
+    { "levels", AN_INT, MAP_FIELD(levels), .min = 2, .max = GLCM_MAX_LEVELS,
+      .help = "One of the list of levels." },
+    { "offset", AN_INTS, MAP_FIELD(vector), .min = -GLCM_MAX_DISTANCE, .max = GLCM_MAX_DISTANCE,
+      .unit = "pixels", .help = "[dx,dy], one of the offsets of the distances and directions." },
     { .key = NULL }
 };
 
 const an_param glcm_parameters[] = {
     { "preset", AN_PRESET, .choices = presets, .presets = preset_values,
-      .help = "hcc: as Help Conquer Cancer computed it, the defaults with a disc of radius 84 as ROI. A key beside it "
+      .help = "hcc: as Help Conquer Cancer computed it, the defaults with a disc of radius 84 as "
+              "ROI. A key beside it "
               "overrides what it says." },
     { "levels", AN_INTS, FIELD(levels), .count = FIELD(n_levels), .min = 2, .max = GLCM_MAX_LEVELS,
       .initial = "[16,32,64]", .help = "Numbers of grey levels; each is computed." },
-    { "range", AN_INTS, FIELD(range_ends), .min = 0, .max = 65535, .choices = ranges, .word = FIELD(range),
-      .initial = "type", .unit = "grey values",
-      .help = "[lo,hi], lo <= hi: what is spread over the levels; type: all values of the item's depth, and so null; image: from "
+    { "range", AN_INTS, FIELD(range_ends), .min = 0, .max = 65535, .choices = ranges,
+      .word = FIELD(range), .initial = "type", .unit = "grey values",
+      .help = "[lo,hi], lo <= hi: what is spread over the levels; type: all values of the item's "
+              "depth, and so null; image: from "
               "the item's least to its greatest, in all slices, whatever the ROI." },
-    { "window", AN_OBJECT, .keys = window_keys, .initial = "{}", .help = "What one matrix covers." },
-    { "distances", AN_INTS, FIELD(distances), .count = FIELD(n_distances), .min = 1, .max = GLCM_MAX_DISTANCE,
-      .initial = "[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25]", .unit = "pixels",
-      .help = "How far apart the two pixels of a pair are; all distances together have at most 65,536 offsets." },
+    { "window", AN_OBJECT, .keys = window_keys, .initial = "{}",
+      .help = "What one matrix covers." },
+    { "distances", AN_INTS, FIELD(distances), .count = FIELD(n_distances), .min = 1,
+      .max = GLCM_MAX_DISTANCE,
+      .initial = "[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25]",
+      .unit = "pixels",
+      .help = "How far apart the two pixels of a pair are; all distances together have at most "
+              "65,536 offsets." },
     { "directions", AN_CHOICE, FIELD(four), .choices = directions, .initial = "all",
-      .help = "all: every offset whose length rounds to the distance d, one of each two opposite ones; four: (d,0), (d,d), (0,d), (-d,d)." },
+      .help = "all: every offset whose length rounds to the distance d, one of each two opposite "
+              "ones; four: (d,0), (d,d), (0,d), (-d,d)." },
     { "roi", AN_OBJECT, .keys = roi_keys, .initial = "{\"type\":\"all\"}",
       .help = "Region of interest: which pixels have a window." },
-    { "per_offset", AN_BOOL, FIELD(per_offset), .initial = "false", .help = "Whether offset_features is returned." },
-    { "features", AN_WORDS, FIELD(features), .words = cooc_names, .choices = feature_sets, .word = FIELD(feature_set),
-      .initial = "haralick", .help = "Which are returned. haralick: the first 13; ibsi: all. With one beyond the 13 an item is "
-      "the CPU's." },
-    { "maps", AN_OBJECTS, FIELD(maps), .count = FIELD(n_maps), .stride = sizeof(glcm_map), .keys = map_keys,
-      .initial = "[]", .help = "Pictures of a feature to return; not with the window roi." },
+    { "per_offset", AN_BOOL, FIELD(per_offset), .initial = "false",
+      .help = "Whether offset_features is returned." },
+    { "features", AN_WORDS, FIELD(features), .words = cooc_names, .choices = feature_sets,
+      .word = FIELD(feature_set), .initial = "haralick",
+      .help = "Which are returned. haralick: the first 13; ibsi: all. With one beyond the 13 an "
+              "item is "
+              "the CPU's." },
+    { "maps", AN_OBJECTS, FIELD(maps), .count = FIELD(n_maps), .stride = sizeof(glcm_map),
+      .keys = map_keys, .initial = "[]",
+      .help = "Pictures of a feature to return; not with the window roi." },
     { .key = NULL }
 };
 
-/* --- offsets ------------------------------------------------------------------- */
+/* --- offsets --------------------------------------------------------------------------------- */
 
 /* Adds the offsets of one distance, ordered by (dy, dx). All directions: every
  * integer offset in the half plane whose length rounds to d. */
@@ -112,8 +129,8 @@ static tc_status make_offsets(glcm_params *p, const char *where, tc_err *err)
     for (unsigned i = 0; i < p->n_distances; i++)
         n += offsets_of(p, i, NULL);
     if (n > GLCM_MAX_OFFSETS)
-        return tc_fail(err, TC_BAD_INPUT, "%s.distances: give %zu offsets, %d are allowed",
-                       where, n, GLCM_MAX_OFFSETS);
+        return tc_fail(err, TC_BAD_INPUT, "%s.distances: give %zu offsets, %d are allowed", where,
+                       n, GLCM_MAX_OFFSETS);
     p->offsets = calloc(n, sizeof *p->offsets);
     if (p->offsets == NULL)
         return tc_no_memory(err, "the offsets");
@@ -122,26 +139,28 @@ static tc_status make_offsets(glcm_params *p, const char *where, tc_err *err)
     return TC_OK;
 }
 
-/* --- what follows from the parameters --------------------------------------------- */
+/* --- what follows from the parameters -------------------------------------------------------- */
 
 static tc_status find_map(glcm_params *p, size_t index, const char *where, tc_err *err)
 {
     glcm_map *const map = &p->maps[index];
 
     if ((p->features >> map->feature & 1) == 0)
-        return tc_fail(err, TC_BAD_INPUT, "%s.maps[%zu].feature: %s is not one of the features", where, index,
-                       cooc_names[map->feature]);
+        return tc_fail(err, TC_BAD_INPUT, "%s.maps[%zu].feature: %s is not one of the features",
+                       where, index, cooc_names[map->feature]);
     while (map->level < p->n_levels && (int)p->levels[map->level] != map->levels)
         map->level++;
     if (map->level == p->n_levels)
-        return tc_fail(err, TC_BAD_INPUT, "%s.maps[%zu].levels: %d is not in the list of levels", where, index,
-                       map->levels);
+        return tc_fail(err, TC_BAD_INPUT, "%s.maps[%zu].levels: %d is not in the list of levels",
+                       where, index, map->levels);
     while (map->offset < p->n_offsets && (p->offsets[map->offset].dx != map->vector[0] ||
-                                                p->offsets[map->offset].dy != map->vector[1]))
+                                          p->offsets[map->offset].dy != map->vector[1]))
         map->offset++;
     if (map->offset == p->n_offsets)
-        return tc_fail(err, TC_BAD_INPUT, "%s.maps[%zu].offset: is not one of the offsets of these distances and "
-                       "directions (dy > 0, or dy = 0 and dx > 0)", where, index);
+        return tc_fail(err, TC_BAD_INPUT,
+                       "%s.maps[%zu].offset: is not one of the offsets of these distances and "
+                       "directions (dy > 0, or dy = 0 and dx > 0)",
+                       where, index);
     for (size_t i = 0; i < index; i++)
         if (memcmp(&p->maps[i], map, sizeof *map) == 0)
             return tc_fail(err, TC_BAD_INPUT, "%s.maps[%zu]: stands twice", where, index);
@@ -156,8 +175,8 @@ tc_status glcm_derive_params(void *params, const char *where, tc_err *err)
     tc_status st;
 
     if (p->range == GLCM_RANGE_FIXED && p->range_ends[0] > p->range_ends[1])
-        return tc_fail(err, TC_BAD_INPUT, "%s.range: [lo,hi] must have lo <= hi, not [%u,%u]", where,
-                       p->range_ends[0], p->range_ends[1]);
+        return tc_fail(err, TC_BAD_INPUT, "%s.range: [lo,hi] must have lo <= hi, not [%u,%u]",
+                       where, p->range_ends[0], p->range_ends[1]);
     if (p->range == GLCM_RANGE_NULL) {
         p->range = GLCM_RANGE_TYPE;
         if (json_object_set_new(p->head.as_run, "range", json_string(ranges[0])) != 0)

@@ -11,19 +11,23 @@
 
 /* About a hundredth of the work: a window alone takes some 30 times as long as one of many side
  * by side, and there are 13 features and half a dozen statistics to make little things of. */
-enum { LEAST_WINDOWS = 64, SHARE = 2048, TIMES_AS_LONG = 30 };
+enum {
+    LEAST_WINDOWS = 64,
+    SHARE = 2048,
+    TIMES_AS_LONG = 30
+};
 
 /* The job with one number of levels and one distance. */
 typedef struct sample {
-    size_t level, distance;    /* indices */
-    glcm_params params;        /* offsets: owned */
-    wu_pixels pixels;          /* the item's, with the sample as its mask (owned) */
-    uint64_t windows;          /* in the sample */
-    bool is_all;               /* there are no others */
+    size_t level, distance; /* indices */
+    glcm_params params;     /* offsets: owned */
+    wu_pixels pixels;       /* the item's, with the sample as its mask (owned) */
+    uint64_t windows;       /* in the sample */
+    bool is_all;            /* there are no others */
 } sample;
 
-static tc_status take_levels_and_distance(const glcm_params *p, const glcm_geometry *g, uint64_t *random, sample *s,
-                                          tc_err *err)
+static tc_status take_levels_and_distance(const glcm_params *p, const glcm_geometry *g,
+                                          uint64_t *random, sample *s, tc_err *err)
 {
     glcm_offset *const offsets = malloc(p->n_offsets * sizeof *offsets);
 
@@ -49,7 +53,8 @@ static tc_status take_levels_and_distance(const glcm_params *p, const glcm_geome
 
 /* A mask of as many windows as are to be computed: of n in the ROI one by chance out of each
  * run of them. roi: [voxels], becomes the mask. */
-static void take_windows(const glcm_params *p, uint8_t *roi, size_t voxels, uint64_t n, uint64_t *random, sample *s)
+static void take_windows(const glcm_params *p, uint8_t *roi, size_t voxels, uint64_t n,
+                         uint64_t *random, sample *s)
 {
     const uint64_t wanted = n / SHARE * p->n_levels * p->n_distances + LEAST_WINDOWS;
     uint64_t taken = 0, seen = 0, next = 0, run_end = 0;
@@ -99,13 +104,16 @@ static tc_status choose(const an_work *work, uint64_t *random, sample *s, tc_err
 /* The statistics of the sample's windows, as a result has them. */
 static tc_status compute(const an_work *work, const sample *s, wu_output *out, tc_err *err)
 {
-    an_work part = { .params = &s->params, .item = work->item, .pixels = &s->pixels, .threads = work->threads };
+    an_work part = {
+        .params = &s->params, .item = work->item, .pixels = &s->pixels, .threads = work->threads
+    };
     void *state = NULL;
     tc_status st = an_glcm.plan(&s->params, work->item, &part.plan, err);
 
     if (st == TC_OK) {
         state = calloc(1, part.plan.state_bytes);
-        st = state == NULL ? tc_no_memory(err, "glcm") : an_work_run(&an_glcm, &glcm_cpu, &part, state, 0, err);
+        st = state == NULL ? tc_no_memory(err, "glcm")
+                           : an_work_run(&an_glcm, &glcm_cpu, &part, state, 0, err);
     }
     if (st == TC_OK)
         st = glcm_finish(&part, 0, state, out, err);
@@ -115,8 +123,8 @@ static tc_status compute(const an_work *work, const sample *s, wu_output *out, t
 
 /* What is wrong with the five statistics of a feature, given those of n of its windows. The
  * mean of n windows of variance sd^2 is hardly ever further off than 6 sd / sqrt(n). */
-static const char *fault_of(const double claimed[GLCM_STATISTICS], const double found[GLCM_STATISTICS], double n,
-                            tc_status *st)
+static const char *fault_of(const double claimed[GLCM_STATISTICS],
+                            const double found[GLCM_STATISTICS], double n, tc_status *st)
 {
     const double range = claimed[GLCM_MAX] - claimed[GLCM_MIN];
 
@@ -126,7 +134,8 @@ static const char *fault_of(const double claimed[GLCM_STATISTICS], const double 
     if (!(found[GLCM_MIN] >= claimed[GLCM_MIN] && found[GLCM_MAX] <= claimed[GLCM_MAX]))
         return "a window that was computed again is outside minimum and maximum";
     *st = TC_NO_MATCH;
-    if (fabs(found[GLCM_MEAN] - claimed[GLCM_MEAN]) > 6 * claimed[GLCM_SD] / sqrt(n) + 12 * range / n + 1e-9)
+    if (fabs(found[GLCM_MEAN] - claimed[GLCM_MEAN]) >
+        6 * claimed[GLCM_SD] / sqrt(n) + 12 * range / n + 1e-9)
         return "windows that were computed again have another mean";
     return NULL;
 }
@@ -136,9 +145,11 @@ static bool same_bits(const void *a, const void *b, size_t bytes)
     return memcmp(a, b, bytes) == 0;
 }
 
-static tc_status compare(const glcm_params *p, const sample *s, const double *claimed, const double *found, tc_err *err)
+static tc_status compare(const glcm_params *p, const sample *s, const double *claimed,
+                         const double *found, tc_err *err)
 {
-    for (size_t f = 0; f < p->n_features; f++, claimed += GLCM_STATISTICS, found += GLCM_STATISTICS) {
+    for (size_t f = 0; f < p->n_features;
+         f++, claimed += GLCM_STATISTICS, found += GLCM_STATISTICS) {
         tc_status st = TC_BAD_INPUT;
         const char *fault = NULL;
 
@@ -153,7 +164,8 @@ static tc_status compare(const glcm_params *p, const sample *s, const double *cl
     return TC_OK;
 }
 
-tc_status glcm_check_pixels(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err)
+tc_status glcm_check_pixels(const an_work *work, const wu_output *out, uint64_t *random,
+                            tc_err *err)
 {
     const glcm_params *const p = work->params;
     sample s = { .level = 0 };
@@ -163,8 +175,9 @@ tc_status glcm_check_pixels(const an_work *work, const wu_output *out, uint64_t 
     if (st == TC_OK)
         st = compute(work, &s, &found, err);
     if (st == TC_OK)
-        st = compare(p, &s, (const double *)wu_output_data(out, "features") +
-                     (s.level * p->n_distances + s.distance) * p->n_features * GLCM_STATISTICS,
+        st = compare(p, &s,
+                     (const double *)wu_output_data(out, "features") +
+                         (s.level * p->n_distances + s.distance) * p->n_features * GLCM_STATISTICS,
                      wu_output_data(&found, "features"), err);
     wu_output_free(&found);
     if (s.pixels.mask != work->pixels->mask)
@@ -177,7 +190,8 @@ double glcm_pixels_share(const an_work *work)
 {
     const glcm_params *const p = work->params;
     const wu_item *const item = work->item;
-    const double n = (double)item->nx * item->ny * item->nz, parts = (double)(p->n_levels * p->n_distances);
+    const double n = (double)item->nx * item->ny * item->nz,
+                 parts = (double)(p->n_levels * p->n_distances);
     const double looked = TIMES_AS_LONG * (1.0 / SHARE + LEAST_WINDOWS / (n * parts));
 
     return p->window == GLCM_WHOLE_ROI || looked * parts > 1 ? 1 / parts : looked;

@@ -5,8 +5,9 @@
 #include "app/analysis/glcm/glcm.h"
 #include "app/analysis/selftest.h"
 
-/* Windows of one portion at the most, and the work of it, of which one thread does some 5 in a nanosecond; the
- * fewest rows of a band: preparing a band costs as much as some 33 rows of it, whatever its height. */
+/* Windows of one portion at the most, and the work of it, of which one thread does some 5 in a
+ * nanosecond; the fewest rows of a band: preparing a band costs as much as some 33 rows of it,
+ * whatever its height. */
 #define PORTION_WINDOWS ((int64_t)1 << 17)
 #define PORTION_FLOPS ((double)(1 << 28))
 #define BAND_ROWS 16
@@ -66,11 +67,12 @@ static uint32_t bit_length(uint64_t v)
 
 static glcm_view transposed(const glcm_view *v)
 {
-    return (glcm_view){ .nx = v->ny, .ny = v->nx, .x0 = v->y0, .y0 = v->x0, .x1 = v->y1, .y1 = v->x1 };
+    return (
+        glcm_view){ .nx = v->ny, .ny = v->nx, .x0 = v->y0, .y0 = v->x0, .x1 = v->y1, .y1 = v->x1 };
 }
 
-/* For the matrix of a window: by what enters and leaves it from one window to the next. Of the features beyond
- * the 13 some go over all cells. */
+/* For the matrix of a window: by what enters and leaves it from one window to the next. Of the
+ * features beyond the 13 some go over all cells. */
 static double window_flops(const glcm_params *p, double levels)
 {
     const double r = p->radius;
@@ -78,7 +80,8 @@ static double window_flops(const glcm_params *p, double levels)
     return 380 + 80 * r + 0.54 * r * r + (p->more ? 660 + 38 * levels + 1.5 * levels * levels : 0);
 }
 
-/* Windows of a portion: those of the level that takes longest are not to take longer than a step may. */
+/* Windows of a portion: those of the level that takes longest are not to take longer than a step
+ * may. */
 static int64_t portion_windows(const glcm_params *p)
 {
     int64_t windows = PORTION_WINDOWS;
@@ -91,7 +94,8 @@ static int64_t portion_windows(const glcm_params *p)
     return windows;
 }
 
-tc_status glcm_geometry_plan(const glcm_params *p, const wu_item *item, glcm_geometry *g, tc_err *err)
+tc_status glcm_geometry_plan(const glcm_params *p, const wu_item *item, glcm_geometry *g,
+                             tc_err *err)
 {
     glcm_view *const v = &g->view[0];
     const int64_t most = portion_windows(p);
@@ -113,7 +117,8 @@ tc_status glcm_geometry_plan(const glcm_params *p, const wu_item *item, glcm_geo
         v->x1 = g->cx + p->roi_r + 1 < v->x1 ? g->cx + p->roi_r + 1 : v->x1;
         v->y1 = g->cy + p->roi_r + 1 < v->y1 ? g->cy + p->roi_r + 1 : v->y1;
         if (v->x0 >= v->x1 || v->y0 >= v->y1)
-            return tc_fail(err, TC_BAD_INPUT, "the disc of parameters.roi lies outside the picture");
+            return tc_fail(err, TC_BAD_INPUT,
+                           "the disc of parameters.roi lies outside the picture");
     }
     g->view[1] = transposed(v);
     side = v->x1 - v->x0 < v->y1 - v->y0 ? v->x1 - v->x0 : v->y1 - v->y0;
@@ -166,8 +171,7 @@ tc_status glcm_geometry_init(const an_work *work, glcm_geometry *g, tc_err *err)
     if (st != TC_OK)
         return st;
     g->slice_mask = p->roi == GLCM_ROI_MASK ? px->mask : NULL;
-    if (g->slice_mask != NULL &&
-        memchr(g->slice_mask, 1, (size_t)px->nx * px->ny * px->nz) == NULL)
+    if (g->slice_mask != NULL && memchr(g->slice_mask, 1, (size_t)px->nx * px->ny * px->nz) == NULL)
         return tc_fail(err, TC_BAD_INPUT, "the mask has no pixel inside");
     g->lo = p->range_ends[0];
     g->hi = p->range_ends[1];
@@ -192,12 +196,13 @@ void glcm_portion_at(const glcm_geometry *g, uint64_t index, glcm_portion *porti
 
 glcm_tile glcm_tile_at(const glcm_geometry *g, const glcm_view *v, uint32_t tile)
 {
-    const int64_t rows = v->y1 - v->y0, columns = v->x1 - v->x0, band = tile / g->strips, strip = tile % g->strips;
+    const int64_t rows = v->y1 - v->y0, columns = v->x1 - v->x0, band = tile / g->strips,
+                  strip = tile % g->strips;
 
-    return (glcm_tile){
-        .x0 = v->x0 + columns * strip / g->strips, .x1 = v->x0 + columns * (strip + 1) / g->strips,
-        .y0 = v->y0 + rows * band / g->bands, .y1 = v->y0 + rows * (band + 1) / g->bands
-    };
+    return (glcm_tile){ .x0 = v->x0 + columns * strip / g->strips,
+                        .x1 = v->x0 + columns * (strip + 1) / g->strips,
+                        .y0 = v->y0 + rows * band / g->bands,
+                        .y1 = v->y0 + rows * (band + 1) / g->bands };
 }
 
 uint8_t *glcm_quantiser(const glcm_geometry *g, unsigned bits)
@@ -217,7 +222,8 @@ uint8_t *glcm_quantiser(const glcm_geometry *g, unsigned bits)
     return table;
 }
 
-void glcm_quantise_row(const wu_pixels *px, uint32_t slice, uint32_t y, const uint8_t *levels, uint8_t *out)
+void glcm_quantise_row(const wu_pixels *px, uint32_t slice, uint32_t y, const uint8_t *levels,
+                       uint8_t *out)
 {
     const size_t at = ((size_t)slice * px->ny + y) * px->nx;
 
@@ -242,7 +248,7 @@ void glcm_roi_row(const glcm_geometry *g, uint32_t slice, uint32_t y, uint8_t *o
             out[x] = (x - g->cx) * (x - g->cx) <= rest;
 }
 
-/* --- the analysis ------------------------------------------------------------------ */
+/* --- the analysis ---------------------------------------------------------------------------- */
 
 static tc_status check_item(const void *params, const wu_item *item, const char *where, tc_err *err)
 {
@@ -250,13 +256,17 @@ static tc_status check_item(const void *params, const wu_item *item, const char 
     glcm_geometry g;
 
     if (p->roi == GLCM_ROI_MASK && item->n_masks == 0)
-        return tc_fail(err, TC_BAD_INPUT, "%s: has no mask, but the parameters' roi is a mask", where);
+        return tc_fail(err, TC_BAD_INPUT, "%s: has no mask, but the parameters' roi is a mask",
+                       where);
     if (p->roi != GLCM_ROI_MASK && item->n_masks > 0)
-        return tc_fail(err, TC_BAD_INPUT, "%s: has a mask, but the parameters' roi is not "
-                       "{\"type\":\"mask\"}", where);
+        return tc_fail(err, TC_BAD_INPUT,
+                       "%s: has a mask, but the parameters' roi is not "
+                       "{\"type\":\"mask\"}",
+                       where);
     /* A disc that lies outside the picture is found here. */
     if (glcm_geometry_plan(p, item, &g, NULL) != TC_OK)
-        return tc_fail(err, TC_BAD_INPUT, "%s: the region of interest lies outside the picture", where);
+        return tc_fail(err, TC_BAD_INPUT, "%s: the region of interest lies outside the picture",
+                       where);
     return TC_OK;
 }
 
@@ -270,7 +280,8 @@ size_t glcm_state_maps_at(const glcm_params *p)
     return glcm_state_more_at(p) + (p->more ? p->n_levels * p->n_offsets * sizeof(glcm_more) : 0);
 }
 
-/* A matrix; or the pairs' codes of a tile with the reach of a window (glcm/cpu.c), and its histograms. */
+/* A matrix; or the pairs' codes of a tile with the reach of a window (glcm/cpu.c), and its
+ * histograms. */
 static uint64_t thread_bytes(const glcm_params *p, const glcm_geometry *g)
 {
     const uint64_t margin = 2 * (uint64_t)p->radius + 4;
@@ -280,7 +291,8 @@ static uint64_t thread_bytes(const glcm_params *p, const glcm_geometry *g)
         return (uint64_t)GLCM_MAX_LEVELS * GLCM_MAX_LEVELS * sizeof(uint64_t) + PLAN_THREAD;
     for (int turn = 0; turn < 2; turn++) {
         const glcm_view *const v = &g->view[turn];
-        const uint64_t columns = (uint64_t)(v->x1 - v->x0) / g->strips + 1, rows = (uint64_t)(v->y1 - v->y0) / g->bands + 1;
+        const uint64_t columns = (uint64_t)(v->x1 - v->x0) / g->strips + 1,
+                       rows = (uint64_t)(v->y1 - v->y0) / g->bands + 1;
         const uint64_t pixels = (columns + margin) * (rows + margin);
 
         most = pixels > most ? pixels : most;
@@ -288,8 +300,8 @@ static uint64_t thread_bytes(const glcm_params *p, const glcm_geometry *g)
     return most * 4 + ((uint64_t)128 << 10) + PLAN_THREAD;
 }
 
-/* For the matrix of a whole picture: by its pixels, and by the cells that are not 0. Of real pictures these are nearly
- * all where there are few levels, and a fifth of 256 x 256. */
+/* For the matrix of a whole picture: by its pixels, and by the cells that are not 0. Of real
+ * pictures these are nearly all where there are few levels, and a fifth of 256 x 256. */
 static double picture_flops(double pixels, double levels)
 {
     const double cells = levels * levels / (1 + levels * levels / (128 * 128));
@@ -311,8 +323,8 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     windows = (double)(g.view[0].x1 - g.view[0].x0) * (double)(g.view[0].y1 - g.view[0].y0);
     out->portions = g.portions;
     out->state_bytes = glcm_state_maps_at(p) + p->n_maps * voxels * sizeof(float);
-    out->memory_bytes = voxels * (item->bits / 8 + (item->n_masks > 0)) + 2 * out->state_bytes
-                      + plane * (2 * p->n_levels + 2) + ((uint64_t)9 << 20);
+    out->memory_bytes = voxels * (item->bits / 8 + (item->n_masks > 0)) + 2 * out->state_bytes +
+                        plane * (2 * p->n_levels + 2) + ((uint64_t)9 << 20);
     out->thread_bytes = thread_bytes(p, &g);
     out->load_flops = an_reading_flops(item) + 10 * (double)voxels;
     out->finish_flops = 0;
@@ -320,8 +332,9 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     out->write_flops = 15.0 * (1 + (double)p->n_maps) * (double)plane;
     out->byte_flops = 60;
     for (size_t i = 0; i < p->n_levels; i++)
-        portions += (double)item->nz * (double)p->n_offsets
-                    * (p->window == GLCM_WHOLE_ROI ? picture_flops(windows, p->levels[i]) : windows * window_flops(p, p->levels[i]));
+        portions += (double)item->nz * (double)p->n_offsets *
+                    (p->window == GLCM_WHOLE_ROI ? picture_flops(windows, p->levels[i])
+                                                 : windows * window_flops(p, p->levels[i]));
     an_plan_flops(out, item, portions);
     return TC_OK;
 }
@@ -366,13 +379,18 @@ static tc_status init(const an_work *work, void *state, tc_err *err)
  * histograms fit local memory and levels whose do not. The last asks for double precision. */
 static const an_selftest selftests[] = {
     { "{\"levels\":[16,64],\"window\":{\"shape\":\"disc\",\"radius\":5},\"distances\":[1,4],"
-      "\"maps\":[{\"feature\":\"imc2\",\"levels\":64,\"offset\":[1,0]}]}", 40, 31, 1, 8, false, 0x7236e44f },
+      "\"maps\":[{\"feature\":\"imc2\",\"levels\":64,\"offset\":[1,0]}]}",
+      40, 31, 1, 8, false, 0x7236e44f },
     { "{\"levels\":[256],\"window\":{\"shape\":\"square\",\"radius\":3},\"distances\":[2],"
-      "\"directions\":\"four\",\"range\":\"image\",\"roi\":{\"type\":\"mask\"}}", 23, 29, 2, 16, true, 0x9cfe3c4e },
+      "\"directions\":\"four\",\"range\":\"image\",\"roi\":{\"type\":\"mask\"}}",
+      23, 29, 2, 16, true, 0x9cfe3c4e },
     { "{\"levels\":[8],\"window\":{\"shape\":\"roi\"},\"distances\":[1,2],"
-      "\"roi\":{\"type\":\"disc\",\"r\":20}}", 50, 45, 1, 8, false, 0x5e56039e },
-    { "{\"levels\":[12,200],\"window\":{\"shape\":\"disc\",\"radius\":4},\"distances\":[1,3],\"features\":\"ibsi\","
-      "\"maps\":[{\"feature\":\"cluster_shade\",\"levels\":200,\"offset\":[1,0]}]}", 33, 37, 1, 16, false, 0x1f6b24c6 },
+      "\"roi\":{\"type\":\"disc\",\"r\":20}}",
+      50, 45, 1, 8, false, 0x5e56039e },
+    { "{\"levels\":[12,200],\"window\":{\"shape\":\"disc\",\"radius\":4},\"distances\":[1,3],"
+      "\"features\":\"ibsi\","
+      "\"maps\":[{\"feature\":\"cluster_shade\",\"levels\":200,\"offset\":[1,0]}]}",
+      33, 37, 1, 16, false, 0x1f6b24c6 },
     { .parameters = NULL }
 };
 
@@ -389,28 +407,29 @@ static uint8_t found(const an_work *work, const void *state, size_t voxel)
     return v > 0 ? (uint8_t)(1 + 254 * v / (1 + v)) : 0;
 }
 
-const an_analysis an_glcm = {
-    .name = "glcm",
-    .summary = "Haralick texture in a sliding neighbourhood (13 features of the grey-level co-occurrence matrix)",
-    .cite = "R. M. Haralick, K. Shanmugam, I. Dinstein, Textural features for image classification, IEEE "
-            "Transactions on Systems, Man and Cybernetics 3 (1973) 610-621.",
-    .params_bytes = sizeof(glcm_params),
-    .parameters = glcm_parameters,
-    .derive_params = glcm_derive_params,
-    .clear_params = glcm_clear_params,
-    .check_item = check_item,
-    .plan = plan,
-    .init = init,
-    .finish = glcm_finish,
-    .found = found,
-    .found_amounts = true,
-    .note_survey = glcm_note_survey,
-    .note_result = glcm_note_result,
-    .constants = glcm_constants,
-    .expect = glcm_expect,
-    .check_result = glcm_check_result,
-    .check_pixels = glcm_check_pixels,
-    .pixels_share = glcm_pixels_share,
-    .cpu = &glcm_cpu,
-    .selftests = selftests
-};
+const an_analysis an_glcm = { .name = "glcm",
+                              .summary = "Haralick texture in a sliding neighbourhood (13 features "
+                                         "of the grey-level co-occurrence matrix)",
+                              .cite =
+                                  "R. M. Haralick, K. Shanmugam, I. Dinstein, Textural features "
+                                  "for image classification, IEEE "
+                                  "Transactions on Systems, Man and Cybernetics 3 (1973) 610-621.",
+                              .params_bytes = sizeof(glcm_params),
+                              .parameters = glcm_parameters,
+                              .derive_params = glcm_derive_params,
+                              .clear_params = glcm_clear_params,
+                              .check_item = check_item,
+                              .plan = plan,
+                              .init = init,
+                              .finish = glcm_finish,
+                              .found = found,
+                              .found_amounts = true,
+                              .note_survey = glcm_note_survey,
+                              .note_result = glcm_note_result,
+                              .constants = glcm_constants,
+                              .expect = glcm_expect,
+                              .check_result = glcm_check_result,
+                              .check_pixels = glcm_check_pixels,
+                              .pixels_share = glcm_pixels_share,
+                              .cpu = &glcm_cpu,
+                              .selftests = selftests };

@@ -14,7 +14,7 @@ typedef unsigned __int128 u128;
  * products. */
 static tc_status additive_logs(uint32_t n, uint64_t *lg, tc_err *err)
 {
-    uint32_t *const factor = calloc((size_t)n + 1, sizeof *factor);   /* smallest prime factor */
+    uint32_t *const factor = calloc((size_t)n + 1, sizeof *factor); /* smallest prime factor */
 
     if (factor == NULL)
         return tc_no_memory(err, "the tables of logarithms");
@@ -75,10 +75,12 @@ static tc_status make_steps(glcm_tables *t, tc_err *err)
     for (size_t k = 0; k < n; k++) {
         /* Off the diagonal two cells hold k: e2 = sum C^2/2 changes by 2k+1.
          * On it one cell holds 2k: by 4k+2. */
-        t->cell_step[k] = (glcm_pair64){ 2 * (t->f60[k + 1] - t->f60[k]),
-                                         (2 * k + 1) | 2 * (t->f12[k + 1] - t->f12[k]) << GLCM_E2_BITS };
-        t->cell_step[t->diagonal + k] = (glcm_pair64){ t->f60[2 * k + 2] - t->f60[2 * k],
-                                         (4 * k + 2) | (t->f12[2 * k + 2] - t->f12[2 * k]) << GLCM_E2_BITS };
+        t->cell_step[k] =
+            (glcm_pair64){ 2 * (t->f60[k + 1] - t->f60[k]),
+                           (2 * k + 1) | 2 * (t->f12[k + 1] - t->f12[k]) << GLCM_E2_BITS };
+        t->cell_step[t->diagonal + k] =
+            (glcm_pair64){ t->f60[2 * k + 2] - t->f60[2 * k],
+                           (4 * k + 2) | (t->f12[2 * k + 2] - t->f12[2 * k]) << GLCM_E2_BITS };
     }
     return TC_OK;
 }
@@ -96,7 +98,8 @@ tc_status glcm_tables_init(int fbits, uint32_t max_pairs, glcm_tables *t, tc_err
     t->f12 = calloc((size_t)n + 1, sizeof *t->f12);
     t->divisors = calloc((size_t)max_pairs + 1, sizeof *t->divisors);
     t->exp_table = calloc(GLCM_EXP_SIZE, sizeof *t->exp_table);
-    if (t->f == NULL || t->f60 == NULL || t->f12 == NULL || t->divisors == NULL || t->exp_table == NULL) {
+    if (t->f == NULL || t->f60 == NULL || t->f12 == NULL || t->divisors == NULL ||
+        t->exp_table == NULL) {
         st = tc_no_memory(err, "the tables");
         goto fail;
     }
@@ -111,7 +114,8 @@ tc_status glcm_tables_init(int fbits, uint32_t max_pairs, glcm_tables *t, tc_err
         t->f12[k] = (uint64_t)(exact >> 48);
     }
     for (uint32_t k = 1; k <= max_pairs; k++)
-        t->divisors[k] = (glcm_divisors){ tc_divisor_of(k), tc_divisor_of(k * k), tc_divisor_of(4 * k * k) };
+        t->divisors[k] =
+            (glcm_divisors){ tc_divisor_of(k), tc_divisor_of(k * k), tc_divisor_of(4 * k * k) };
     exp_table(1 << 4, GLCM_EXP_A, t->exp_table);
     exp_table(1 << 12, GLCM_EXP_B, t->exp_table + GLCM_EXP_A);
     exp_table(1 << 20, GLCM_EXP_B, t->exp_table + GLCM_EXP_A + GLCM_EXP_B);

@@ -15,17 +15,18 @@ static tc_status check_mask(const wu_out_array *mask, int64_t inside, tc_err *er
 
     for (uint64_t i = 0; i < voxels; i++) {
         if (v[i] > 1)
-            return tc_fail(err, TC_BAD_INPUT, "%s: voxel %llu is %u, neither 0 nor 1", mask->info.name,
-                           (unsigned long long)i, v[i]);
+            return tc_fail(err, TC_BAD_INPUT, "%s: voxel %llu is %u, neither 0 nor 1",
+                           mask->info.name, (unsigned long long)i, v[i]);
         ones += v[i];
     }
     if (ones != inside)
-        return tc_fail(err, TC_BAD_INPUT, "inside_voxels: is %lld, but %s has %lld", (long long)inside,
-                       mask->info.name, (long long)ones);
+        return tc_fail(err, TC_BAD_INPUT, "inside_voxels: is %lld, but %s has %lld",
+                       (long long)inside, mask->info.name, (long long)ones);
     return TC_OK;
 }
 
-tc_status ls_check_result(const void *params, const wu_item *item, const wu_output *out, tc_err *err)
+tc_status ls_check_result(const void *params, const wu_item *item, const wu_output *out,
+                          tc_err *err)
 {
     const ls_params *const p = params;
     const int64_t inside = *(const int64_t *)wu_output_data(out, "inside_voxels");
@@ -38,16 +39,17 @@ tc_status ls_check_result(const void *params, const wu_item *item, const wu_outp
         return st;
     /* Not ==: it would take -0 for 0, and other programs print them differently. */
     if (measure != ls_measure(item, inside) || signbit(measure))
-        return tc_fail(err, TC_BAD_INPUT, "measure: is %.17g, but that of inside_voxels is %.17g", measure,
-                       ls_measure(item, inside));
+        return tc_fail(err, TC_BAD_INPUT, "measure: is %.17g, but that of inside_voxels is %.17g",
+                       measure, ls_measure(item, inside));
     if (iterations < 0 || iterations > p->iterations)
-        return tc_fail(err, TC_BAD_INPUT, "iterations_run: %lld is not from 0 to %lld", (long long)iterations,
-                       (long long)p->iterations);
+        return tc_fail(err, TC_BAD_INPUT, "iterations_run: %lld is not from 0 to %lld",
+                       (long long)iterations, (long long)p->iterations);
     if (converged && (p->stop_after == 0 || iterations < p->stop_after))
-        return tc_fail(err, TC_BAD_INPUT, "converged: not after %lld iterations with stop_after %lld",
+        return tc_fail(err, TC_BAD_INPUT,
+                       "converged: not after %lld iterations with stop_after %lld",
                        (long long)iterations, (long long)p->stop_after);
     if (!converged && iterations != p->iterations)
-        return tc_fail(err, TC_BAD_INPUT, "iterations_run: %lld of %lld, but not converged", (long long)iterations,
-                       (long long)p->iterations);
+        return tc_fail(err, TC_BAD_INPUT, "iterations_run: %lld of %lld, but not converged",
+                       (long long)iterations, (long long)p->iterations);
     return TC_OK;
 }

@@ -29,8 +29,8 @@
 #define LS_NEAR_ZU 64u
 
 /* Whether block (x, y, z) of bx*by*bz is worked on. */
-TC_INLINE tc_u32 ls_active(TC_GLOBAL const tc_u8 *near, tc_u32 x, tc_u32 y, tc_u32 z,
-                           tc_u32 bx, tc_u32 by, tc_u32 bz)
+TC_INLINE tc_u32 ls_active(TC_GLOBAL const tc_u8 *near, tc_u32 x, tc_u32 y, tc_u32 z, tc_u32 bx,
+                           tc_u32 by, tc_u32 bz)
 {
     const tc_u64 row = bx, plane = (tc_u64)bx * by;
     TC_GLOBAL const tc_u8 *const b = near + (z * plane + y * row + x);
@@ -55,12 +55,12 @@ TC_INLINE tc_u32 ls_active(TC_GLOBAL const tc_u8 *near, tc_u32 x, tc_u32 y, tc_u
  * inside the picture is (lx, ly, lz). */
 TC_INLINE tc_u32 ls_near_bits(tc_u32 x, tc_u32 y, tc_u32 z, tc_u32 lx, tc_u32 ly, tc_u32 lz)
 {
-    return LS_NEAR_ANY | (x == 0 ? LS_NEAR_XL : 0u) | (x == lx ? LS_NEAR_XU : 0u)
-         | (y == 0 ? LS_NEAR_YL : 0u) | (y == ly ? LS_NEAR_YU : 0u)
-         | (z == 0 ? LS_NEAR_ZL : 0u) | (z == lz ? LS_NEAR_ZU : 0u);
+    return LS_NEAR_ANY | (x == 0 ? LS_NEAR_XL : 0u) | (x == lx ? LS_NEAR_XU : 0u) |
+           (y == 0 ? LS_NEAR_YL : 0u) | (y == ly ? LS_NEAR_YU : 0u) | (z == 0 ? LS_NEAR_ZL : 0u) |
+           (z == lz ? LS_NEAR_ZU : 0u);
 }
 
-/* --- time ---------------------------------------------------------------------------- */
+/* --- time ------------------------------------------------------------------------------------ */
 
 /* The time step that moves nothing by more than half a pixel and is not above the
  * bound; 0 where hardly anything moves. most: the largest |F |grad phi||. */

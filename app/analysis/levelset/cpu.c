@@ -14,23 +14,28 @@
 #include "app/base/os.h"
 
 enum {
-    STRIP_ROWS = 32,            /* of a part's box, where there are slices */
+    STRIP_ROWS = 32, /* of a part's box, where there are slices */
     PART_VOXELS = 1 << 18,
-    MOST_RUNS = 64              /* runs of blocks in a part */
+    MOST_RUNS = 64 /* runs of blocks in a part */
 };
 
 typedef enum phase {
-    PHASE_NONE,                 /* between portions */
-    PHASE_SIDES, PHASE_EDT_X, PHASE_EDT_Y, PHASE_EDT_Z, PHASE_DISTANCE,
-    PHASE_STEP, PHASE_APPLY,
+    PHASE_NONE, /* between portions */
+    PHASE_SIDES,
+    PHASE_EDT_X,
+    PHASE_EDT_Y,
+    PHASE_EDT_Z,
+    PHASE_DISTANCE,
+    PHASE_STEP,
+    PHASE_APPLY,
     PHASE_NEAR
 } phase;
 
 typedef struct scratch {
-    float *rows;                /* of ls_simd.step */
+    float *rows; /* of ls_simd.step */
     void *edt;
     ls_found found;
-    unsigned seen;              /* sides: 1 outside, 2 inside */
+    unsigned seen; /* sides: 1 outside, 2 inside */
 } scratch;
 
 typedef struct cpu_worker {
@@ -42,20 +47,20 @@ typedef struct cpu_worker {
     ls_force force;
     unsigned char *state;
     ls_head head;
-    float *phi;                 /* where phi is now: in the state, or `other` */
-    float *other;               /* the memory that phi is not in: next phi, U, squared distances */
-    float *own;                 /* what the worker owns of the two */
-    uint8_t *sides;             /* mask of a re-initialisation */
+    float *phi;     /* where phi is now: in the state, or `other` */
+    float *other;   /* the memory that phi is not in: next phi, U, squared distances */
+    float *own;     /* what the worker owns of the two */
+    uint8_t *sides; /* mask of a re-initialisation */
     edt_job edt;
     phase phase;
-    size_t next, parts;         /* of the phase */
+    size_t next, parts; /* of the phase */
     float dt;
-    ls_found found;             /* of the phase, all threads */
-    ls_box *runs;               /* band: active blocks, joined along x, in voxels */
+    ls_found found; /* of the phase, all threads */
+    ls_box *runs;   /* band: active blocks, joined along x, in voxels */
     size_t n_runs;
-    size_t part_runs;           /* in a part: fewer where they can be long */
-    bool all_blocks;            /* PHASE_NEAR looks at every block */
-    scratch *scratch;           /* [threads] */
+    size_t part_runs; /* in a part: fewer where they can be long */
+    bool all_blocks;  /* PHASE_NEAR looks at every block */
+    scratch *scratch; /* [threads] */
 } cpu_worker;
 
 static size_t quotient_up(size_t a, size_t b)
@@ -68,7 +73,7 @@ static size_t smaller(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* --- boxes ---------------------------------------------------------------------- */
+/* --- boxes ----------------------------------------------------------------------------------- */
 
 static uint32_t strip_rows(const ls_size *s)
 {
@@ -104,11 +109,12 @@ static ls_box dense_box(const ls_size *s, size_t part)
 /* Blocks x0 <= x < x1 of a row of blocks. */
 static ls_box run_of_blocks(const ls_size *s, uint32_t x0, uint32_t x1, uint32_t y, uint32_t z)
 {
-    return (ls_box){
-        .x0 = x0 * LS_BX, .x1 = (uint32_t)smaller((size_t)x1 * LS_BX, s->nx),
-        .y0 = y * LS_BY, .y1 = (uint32_t)smaller((size_t)(y + 1) * LS_BY, s->ny),
-        .z0 = z * LS_BZ, .z1 = (uint32_t)smaller((size_t)(z + 1) * LS_BZ, s->nz)
-    };
+    return (ls_box){ .x0 = x0 * LS_BX,
+                     .x1 = (uint32_t)smaller((size_t)x1 * LS_BX, s->nx),
+                     .y0 = y * LS_BY,
+                     .y1 = (uint32_t)smaller((size_t)(y + 1) * LS_BY, s->ny),
+                     .z0 = z * LS_BZ,
+                     .z1 = (uint32_t)smaller((size_t)(z + 1) * LS_BZ, s->nz) };
 }
 
 /* The list of active blocks, from their bits. */
@@ -141,21 +147,26 @@ static uint8_t near_of_block(const cpu_worker *w, uint32_t bx, uint32_t by, uint
 
             for (uint32_t x = b.x0; x < b.x1; x++)
                 if (__builtin_fabsf(row[x]) < band)
-                    bits |= ls_near_bits(x - b.x0, y - b.y0, z - b.z0,
-                                         b.x1 - b.x0 - 1, b.y1 - b.y0 - 1, b.z1 - b.z0 - 1);
+                    bits |= ls_near_bits(x - b.x0, y - b.y0, z - b.z0, b.x1 - b.x0 - 1,
+                                         b.y1 - b.y0 - 1, b.z1 - b.z0 - 1);
         }
     return (uint8_t)bits;
 }
 
-/* --- parts of the phases ----------------------------------------------------------- */
+/* --- parts of the phases --------------------------------------------------------------------- */
 
 static void step_box(cpu_worker *w, scratch *s, const ls_box *box)
 {
-    const ls_fields f = {
-        .nx = w->size.nx, .ny = w->size.ny, .nz = w->size.nz,
-        .phi = w->phi, .data = w->force.data, .stop = w->force.stop, .beta = 1.0f - (float)w->p->alpha,
-        .move = !w->p->cfl && w->p->band == 0, .dt = w->dt, .out = w->other
-    };
+    const ls_fields f = { .nx = w->size.nx,
+                          .ny = w->size.ny,
+                          .nz = w->size.nz,
+                          .phi = w->phi,
+                          .data = w->force.data,
+                          .stop = w->force.stop,
+                          .beta = 1.0f - (float)w->p->alpha,
+                          .move = !w->p->cfl && w->p->band == 0,
+                          .dt = w->dt,
+                          .out = w->other };
 
     ls_simd_fit(w->simd, box->x1 - box->x0)->step(&f, box, s->rows, &s->found);
 }
@@ -224,17 +235,11 @@ static void run_part(void *user, unsigned thread, size_t part)
 
     part += w->next;
     switch (w->phase) {
-    case PHASE_SIDES:
-        run_sides(w, s, part);
-        break;
+    case PHASE_SIDES: run_sides(w, s, part); break;
     case PHASE_EDT_X:
     case PHASE_EDT_Y:
-    case PHASE_EDT_Z:
-        edt_part(&w->edt, w->phase - PHASE_EDT_X, part, s->edt);
-        break;
-    case PHASE_DISTANCE:
-        run_distance(w, part);
-        break;
+    case PHASE_EDT_Z: edt_part(&w->edt, w->phase - PHASE_EDT_X, part, s->edt); break;
+    case PHASE_DISTANCE: run_distance(w, part); break;
     case PHASE_STEP:
     case PHASE_APPLY:
         if (band) {
@@ -246,18 +251,16 @@ static void run_part(void *user, unsigned thread, size_t part)
         } else {
             const size_t at = part * PART_VOXELS;
 
-            w->simd->apply(w->phi + at, w->other + at, smaller(PART_VOXELS, w->size.voxels - at), w->dt, &s->found);
+            w->simd->apply(w->phi + at, w->other + at, smaller(PART_VOXELS, w->size.voxels - at),
+                           w->dt, &s->found);
         }
         break;
-    case PHASE_NEAR:
-        run_near(w, part);
-        break;
-    case PHASE_NONE:
-        break;
+    case PHASE_NEAR: run_near(w, part); break;
+    case PHASE_NONE: break;
     }
 }
 
-/* --- from phase to phase -------------------------------------------------------------- */
+/* --- from phase to phase --------------------------------------------------------------------- */
 
 static size_t parts_of(const cpu_worker *w, phase p)
 {
@@ -266,20 +269,14 @@ static size_t parts_of(const cpu_worker *w, phase p)
 
     switch (p) {
     case PHASE_SIDES:
-    case PHASE_DISTANCE:
-        return chunks;
+    case PHASE_DISTANCE: return chunks;
     case PHASE_EDT_X:
     case PHASE_EDT_Y:
-    case PHASE_EDT_Z:
-        return edt_parts(&w->edt, p - PHASE_EDT_X);
-    case PHASE_STEP:
-        return band ? quotient_up(w->n_runs, w->part_runs) : dense_parts(&w->size);
-    case PHASE_APPLY:
-        return band ? quotient_up(w->n_runs, w->part_runs) : chunks;
-    case PHASE_NEAR:
-        return (size_t)w->size.by * w->size.bz;
-    default:
-        return 0;
+    case PHASE_EDT_Z: return edt_parts(&w->edt, p - PHASE_EDT_X);
+    case PHASE_STEP: return band ? quotient_up(w->n_runs, w->part_runs) : dense_parts(&w->size);
+    case PHASE_APPLY: return band ? quotient_up(w->n_runs, w->part_runs) : chunks;
+    case PHASE_NEAR: return (size_t)w->size.by * w->size.bz;
+    default: return 0;
     }
 }
 
@@ -358,18 +355,10 @@ static tc_status end_phase(cpu_worker *w, tc_err *err)
         else
             phi_is_done(w, true);
         break;
-    case PHASE_EDT_X:
-        enter(w, PHASE_EDT_Y);
-        break;
-    case PHASE_EDT_Y:
-        enter(w, w->size.nz > 1 ? PHASE_EDT_Z : PHASE_DISTANCE);
-        break;
-    case PHASE_EDT_Z:
-        enter(w, PHASE_DISTANCE);
-        break;
-    case PHASE_DISTANCE:
-        phi_is_done(w, true);
-        break;
+    case PHASE_EDT_X: enter(w, PHASE_EDT_Y); break;
+    case PHASE_EDT_Y: enter(w, w->size.nz > 1 ? PHASE_EDT_Z : PHASE_DISTANCE); break;
+    case PHASE_EDT_Z: enter(w, PHASE_DISTANCE); break;
+    case PHASE_DISTANCE: phi_is_done(w, true); break;
     case PHASE_STEP:
         if (w->p->cfl || w->p->band > 0) {
             if (w->p->cfl)
@@ -380,14 +369,12 @@ static tc_status end_phase(cpu_worker *w, tc_err *err)
         w->phi = w->other;
         w->other = phi;
         return end_iteration(w, err);
-    case PHASE_APPLY:
-        return end_iteration(w, err);
+    case PHASE_APPLY: return end_iteration(w, err);
     case PHASE_NEAR:
         list_runs(w);
         end_portion(w);
         break;
-    case PHASE_NONE:
-        break;
+    case PHASE_NONE: break;
     }
     return TC_OK;
 }
@@ -399,11 +386,13 @@ static tc_status advance(cpu_worker *w, tc_err *err)
 
     if (left == 1)
         run_part(w, 0, 0);
-    w->next += left <= 1 ? left : an_pool_run_until(w->pool, run_part, w, left, tc_seconds() + AN_STEP_SECONDS);
+    w->next += left <= 1
+                   ? left
+                   : an_pool_run_until(w->pool, run_part, w, left, tc_seconds() + AN_STEP_SECONDS);
     return w->next == w->parts ? end_phase(w, err) : TC_OK;
 }
 
-/* --- the backend ------------------------------------------------------------------------- */
+/* --- the backend ----------------------------------------------------------------------------- */
 
 static void cpu_close(void **worker)
 {
@@ -478,12 +467,15 @@ static tc_status cpu_open(const an_work *work, const void *state, void **worker,
     w->size = ls_size_of(work->item);
     w->simd = ls_simd_best();
     memcpy(&w->head, state, sizeof w->head);
-    w->part_runs = smaller(4 * (size_t)PART_VOXELS / ((size_t)w->size.nx * LS_BY * (w->size.nz > 1 ? LS_BZ : 1)) + 1, MOST_RUNS);
+    w->part_runs = smaller(
+        4 * (size_t)PART_VOXELS / ((size_t)w->size.nx * LS_BY * (w->size.nz > 1 ? LS_BZ : 1)) + 1,
+        MOST_RUNS);
     st = ls_force_make(work, &w->force, err);
     if (st == TC_OK)
         st = an_pool_create(work->threads, &w->pool, err);
     if (st == TC_OK) {
-        w->edt = (edt_job){ .nx = w->size.nx, .ny = w->size.ny, .nz = w->size.nz, .sides = EDT_BOTH };
+        w->edt =
+            (edt_job){ .nx = w->size.nx, .ny = w->size.ny, .nz = w->size.nz, .sides = EDT_BOTH };
         if (!make_fields(w) || !make_scratch(w))
             st = tc_no_memory(err, "levelset");
         w->edt.mask = w->sides;
@@ -569,9 +561,5 @@ static tc_status cpu_sync(void *worker, void *state, tc_err *err)
 }
 
 const an_backend ls_cpu = {
-    .name = "cpu",
-    .open = cpu_open,
-    .step = cpu_step,
-    .sync = cpu_sync,
-    .close = cpu_close
+    .name = "cpu", .open = cpu_open, .step = cpu_step, .sync = cpu_sync, .close = cpu_close
 };

@@ -10,7 +10,9 @@
 
 /* Grey values are kept in 2^-8. */
 #define GREY_ONE 256u
-enum { ROW_VOXELS = 1 << 16 };
+enum {
+    ROW_VOXELS = 1 << 16
+};
 
 typedef struct field_rows {
     const ls_params *p;
@@ -18,11 +20,11 @@ typedef struct field_rows {
     const tc_poll *poll;
     an_pool *pool;
     an_gauss blur;
-    unsigned axis;              /* of the blur */
+    unsigned axis; /* of the blur */
     uint32_t *from, *to;
     ls_force *force;
     size_t rows_per_part;
-    uint32_t *lines;            /* [threads][line_room]: a row with margins of a radius */
+    uint32_t *lines; /* [threads][line_room]: a row with margins of a radius */
     size_t line_room;
     void (*row)(const struct field_rows *w, uint32_t y, uint32_t z, unsigned thread);
 } field_rows;
@@ -59,10 +61,12 @@ static void blur_row(const field_rows *w, uint32_t y, uint32_t z, unsigned threa
     for (int64_t x = -h; w->axis == 0 && x < (int64_t)px->nx + h; x++)
         line[x + h] = row[inside(x, px->nx)];
     for (int64_t k = -h; k <= h; k++)
-        lines[k + h] = w->axis == 0   ? line + h + k
-                       : w->axis == 1 ? w->from + row_at(w, (uint32_t)inside((int64_t)y + k, px->ny), z)
-                                      : w->from + row_at(w, y, (uint32_t)inside((int64_t)z + k, px->nz));
-    an_gauss_blur(w->blur.weight, w->blur.radius, lines, px->nx, AN_GAUSS_BITS, true, w->to + row_at(w, y, z));
+        lines[k + h] = w->axis == 0 ? line + h + k
+                       : w->axis == 1
+                           ? w->from + row_at(w, (uint32_t)inside((int64_t)y + k, px->ny), z)
+                           : w->from + row_at(w, y, (uint32_t)inside((int64_t)z + k, px->nz));
+    an_gauss_blur(w->blur.weight, w->blur.radius, lines, px->nx, AN_GAUSS_BITS, true,
+                  w->to + row_at(w, y, z));
 }
 
 static float grey(const field_rows *w, uint32_t x, uint32_t y, uint32_t z)
@@ -83,15 +87,18 @@ static float slope(const field_rows *w, uint32_t x, uint32_t y, uint32_t z, unsi
 
 static void force_row(const field_rows *w, uint32_t y, uint32_t z, unsigned thread)
 {
-    const float target = (float)w->p->target, epsilon = (float)w->p->epsilon, minus_alpha = -(float)w->p->alpha;
+    const float target = (float)w->p->target, epsilon = (float)w->p->epsilon,
+                minus_alpha = -(float)w->p->alpha;
     const float weight = (float)w->p->edge_stop;
     const size_t at = row_at(w, y, z);
 
     (void)thread;
     for (uint32_t x = 0; x < w->px->nx; x++) {
-        w->force->data[at + x] = minus_alpha * (epsilon - __builtin_fabsf(grey(w, x, y, z) - target));
+        w->force->data[at + x] =
+            minus_alpha * (epsilon - __builtin_fabsf(grey(w, x, y, z) - target));
         if (w->force->stop != NULL) {
-            const float gx = slope(w, x, y, z, 0), gy = slope(w, x, y, z, 1), gz = slope(w, x, y, z, 2);
+            const float gx = slope(w, x, y, z, 0), gy = slope(w, x, y, z, 1),
+                        gz = slope(w, x, y, z, 2);
 
             w->force->stop[at + x] = 1.0f / (1.0f + weight * ((gx * gx + gy * gy) + gz * gz));
         }
@@ -111,7 +118,8 @@ static tc_status all_rows(field_rows *w, tc_err *err)
 {
     const size_t rows = (size_t)w->px->ny * w->px->nz;
 
-    return an_pool_run_polled(w->pool, run_rows, w, (rows + w->rows_per_part - 1) / w->rows_per_part, w->poll, err);
+    return an_pool_run_polled(w->pool, run_rows, w,
+                              (rows + w->rows_per_part - 1) / w->rows_per_part, w->poll, err);
 }
 
 /* From one field to the other and back, axis by axis; w->to has it then, w->from is
@@ -136,7 +144,12 @@ tc_status ls_force_make(const an_work *work, ls_force *force, tc_err *err)
     const ls_params *const p = work->params;
     const wu_pixels *const px = work->pixels;
     const size_t n = (size_t)px->nx * px->ny * px->nz, bytes = n * sizeof(float) + LS_PAD_BYTES;
-    field_rows w = { .p = p, .px = px, .poll = work->poll, .force = force, .rows_per_part = ROW_VOXELS / px->nx + 1, .row = load_row };
+    field_rows w = { .p = p,
+                     .px = px,
+                     .poll = work->poll,
+                     .force = force,
+                     .rows_per_part = ROW_VOXELS / px->nx + 1,
+                     .row = load_row };
     tc_status st = TC_OK;
 
     w.blur = an_gauss_make(p->smooth > 0 ? p->smooth : 1);
@@ -146,7 +159,8 @@ tc_status ls_force_make(const an_work *work, ls_force *force, tc_err *err)
     w.to = os_zeroed(bytes);
     force->data = NULL;
     force->stop = p->edge_stop > 0 ? os_zeroed(bytes) : NULL;
-    if (w.lines == NULL || w.from == NULL || w.to == NULL || (p->edge_stop > 0 && force->stop == NULL)) {
+    if (w.lines == NULL || w.from == NULL || w.to == NULL ||
+        (p->edge_stop > 0 && force->stop == NULL)) {
         st = tc_no_memory(err, "levelset");
         goto end;
     }

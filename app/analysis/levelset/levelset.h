@@ -16,28 +16,32 @@
 
 enum {
     LS_MAX_ITERATIONS = 10000000,
-    LS_MIN_BAND = 3,            /* the list of blocks is renewed often enough for that */
+    LS_MIN_BAND = 3, /* the list of blocks is renewed often enough for that */
     LS_MAX_BAND = 1000,
     LS_MAX_SMOOTH = AN_GAUSS_MAX_SIGMA
 };
 
-typedef enum ls_init_kind { LS_INIT_BOX, LS_INIT_BALL, LS_INIT_MASK } ls_init_kind;
+typedef enum ls_init_kind {
+    LS_INIT_BOX,
+    LS_INIT_BALL,
+    LS_INIT_MASK
+} ls_init_kind;
 
 typedef struct ls_params {
     an_params_head head;
     double target, epsilon, alpha;
     int64_t iterations;
     bool cfl;
-    double dt;                  /* unless cfl: then ls_bound */
-    int64_t reinit_every;       /* 0: never */
-    int64_t band;               /* 0: dense */
-    double smooth;              /* 0: off */
-    double edge_stop;           /* 0: off */
-    int64_t stop_after;         /* 0: never */
+    double dt;            /* unless cfl: then ls_bound */
+    int64_t reinit_every; /* 0: never */
+    int64_t band;         /* 0: dense */
+    double smooth;        /* 0: off */
+    double edge_stop;     /* 0: off */
+    int64_t stop_after;   /* 0: never */
     ls_init_kind init;
-    bool init_has_z;            /* box: z0, z1; ball: cz */
-    int64_t box[6];             /* x0 x1 y0 y1 z0 z1 */
-    double centre[3], r;        /* x y z */
+    bool init_has_z;     /* box: z0, z1; ball: cz */
+    int64_t box[6];      /* x0 x1 y0 y1 z0 z1 */
+    double centre[3], r; /* x y z */
 } ls_params;
 
 /* --- portions ---------------------------------------------------------------------
@@ -58,15 +62,18 @@ bool ls_is_reinit(const ls_params *p, uint64_t portion);
  * read together with phi); with a band the bits of all blocks. */
 typedef struct ls_head {
     an_state_head head;
-    uint64_t last_change;       /* last iteration in which a voxel changed sides */
+    uint64_t last_change; /* last iteration in which a voxel changed sides */
 } ls_head;
-enum { LS_PHI_AT = 64, LS_PAD_BYTES = 128 };
+enum {
+    LS_PHI_AT = 64,
+    LS_PAD_BYTES = 128
+};
 
 /* Sizes of an item. */
 typedef struct ls_size {
     uint32_t nx, ny, nz;
     size_t voxels;
-    uint32_t bx, by, bz;        /* blocks */
+    uint32_t bx, by, bz; /* blocks */
     size_t blocks;
 } ls_size;
 ls_size ls_size_of(const wu_item *item);
@@ -101,12 +108,12 @@ bool ls_starts_inside(const ls_params *p, const wu_pixels *px, uint32_t x, uint3
 /* The error for a phi that is not finite after an iteration. */
 tc_status ls_not_finite(uint64_t iteration, tc_err *err);
 
-/* --- preparation ---------------------------------------------------------------- */
+/* --- preparation ----------------------------------------------------------------------------- */
 
 /* The fields that phi moves in, [nz][ny][nx] and LS_PAD_BYTES more. */
 typedef struct ls_force {
-    float *data;                /* -alpha D */
-    float *stop;                /* factor of F at edges; NULL without edge_stop */
+    float *data; /* -alpha D */
+    float *stop; /* factor of F at edges; NULL without edge_stop */
 } ls_force;
 /* From the pixels. *force: ls_force_free. */
 tc_status ls_force_make(const an_work *work, ls_force *force, tc_err *err);
@@ -117,11 +124,14 @@ extern const an_param ls_parameters[];
 tc_status ls_derive_params(void *params, const char *where, tc_err *err);
 
 tc_status ls_check_state(const an_work *work, const void *state, tc_err *err);
-tc_status ls_finish(const an_work *work, size_t item_index, const void *state, wu_output *out, tc_err *err);
-bool ls_note_result(const void *params, const wu_item *item, const wu_output *out, char *text, size_t size);
+tc_status ls_finish(const an_work *work, size_t item_index, const void *state, wu_output *out,
+                    tc_err *err);
+bool ls_note_result(const void *params, const wu_item *item, const wu_output *out, char *text,
+                    size_t size);
 /* levelset_check.c */
 tc_status ls_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);
-tc_status ls_check_result(const void *params, const wu_item *item, const wu_output *out, tc_err *err);
+tc_status ls_check_result(const void *params, const wu_item *item, const wu_output *out,
+                          tc_err *err);
 /* pixels.c */
 double ls_pixels_share(const an_work *work);
 tc_status ls_check_pixels(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err);

@@ -5,14 +5,16 @@
 
 double ls_measure(const wu_item *item, int64_t inside)
 {
-    return (double)inside * (item->is_stack ? item->spacing[0] * item->spacing[1] * item->spacing[2] : 1.0);
+    return (double)inside *
+           (item->is_stack ? item->spacing[0] * item->spacing[1] * item->spacing[2] : 1.0);
 }
 
 tc_status ls_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err)
 {
     static const wu_declared arrays[] = {
         { "inside_voxels", WU_I64, WU_VALUE, "items", "inside_voxels", .unit = "voxel" },
-        { "measure", WU_F64, WU_VALUE, "items", .title = "measure" },     /* voxels, or um^3 of a stack */
+        { "measure", WU_F64, WU_VALUE, "items",
+          .title = "measure" }, /* voxels, or um^3 of a stack */
         { "iterations_run", WU_I64, WU_VALUE, "items", .title = "iterations_run" },
         { "converged", WU_BOOL, WU_VALUE, "items", .title = "converged" },
         { "mask_{item}", WU_U8, WU_MASK, .title = "inside" },
@@ -33,12 +35,14 @@ tc_status ls_check_state(const an_work *work, const void *state, tc_err *err)
 
         for (end = tc_block_end(i, voxels); i < end; i++)
             finite = finite && __builtin_isfinite(phi[i]);
-        st = finite ? tc_ask(work->poll, err) : tc_fail(err, TC_BAD_INPUT, "the level set is damaged");
+        st = finite ? tc_ask(work->poll, err)
+                    : tc_fail(err, TC_BAD_INPUT, "the level set is damaged");
     }
     return st;
 }
 
-tc_status ls_finish(const an_work *work, size_t item_index, const void *state, wu_output *out, tc_err *err)
+tc_status ls_finish(const an_work *work, size_t item_index, const void *state, wu_output *out,
+                    tc_err *err)
 {
     const ls_params *const p = work->params;
     const wu_item *const item = work->item;
@@ -64,12 +68,14 @@ tc_status ls_finish(const an_work *work, size_t item_index, const void *state, w
         return st;
     *(int64_t *)wu_output_data(out, "inside_voxels") = inside;
     *(double *)wu_output_data(out, "measure") = ls_measure(item, inside);
-    *(int64_t *)wu_output_data(out, "iterations_run") = (int64_t)ls_iterations_at(p, head->head.portions_done);
+    *(int64_t *)wu_output_data(out, "iterations_run") =
+        (int64_t)ls_iterations_at(p, head->head.portions_done);
     *(uint8_t *)wu_output_data(out, "converged") = ls_has_converged(p, head);
     return TC_OK;
 }
 
-bool ls_note_result(const void *params, const wu_item *item, const wu_output *out, char *text, size_t size)
+bool ls_note_result(const void *params, const wu_item *item, const wu_output *out, char *text,
+                    size_t size)
 {
     const int64_t inside = *(const int64_t *)wu_output_data(out, "inside_voxels");
     const bool fills = inside == (int64_t)item->nx * item->ny * item->nz;
@@ -78,10 +84,14 @@ bool ls_note_result(const void *params, const wu_item *item, const wu_output *ou
     if (inside != 0 && !fills)
         return false;
     if (fills)
-        snprintf(text, size, "the level set fills everything: parameters.epsilon takes all greys for those of the "
-                 "target; make it smaller, or target another");
+        snprintf(
+            text, size,
+            "the level set fills everything: parameters.epsilon takes all greys for those of the "
+            "target; make it smaller, or target another");
     else
-        snprintf(text, size, "the level set has vanished: give parameters.target the grey of what is looked for, or "
-                 "make epsilon or alpha greater");
+        snprintf(
+            text, size,
+            "the level set has vanished: give parameters.target the grey of what is looked for, or "
+            "make epsilon or alpha greater");
     return true;
 }

@@ -3,51 +3,78 @@
 
 #define FIELD(field) AN_FIELD(ls_params, field)
 
-static const char *const cfl[] = { "cfl", NULL }, *const dense[] = { "0", NULL };
+static const char *const cfl[] = { "cfl", NULL };
+static const char *const dense[] = { "0", NULL };
 static const char *const starts[] = { "box", "ball", "mask", NULL };
 
 /* A side of a box, and a coordinate of a ball's centre. A picture has no z. */
 #define SIDE(name, i, default, text) \
-    { name, AN_INT, FIELD(box[i]), .min = 0, .max = WU_MAX_SIDE, .initial = (default), .when = 1u << LS_INIT_BOX, \
-      .unit = "pixels", .help = (text) }
+    { name,                          \
+      AN_INT,                        \
+      FIELD(box[i]),                 \
+      .min = 0,                      \
+      .max = WU_MAX_SIDE,            \
+      .initial = (default),          \
+      .when = 1u << LS_INIT_BOX,     \
+      .unit = "pixels",              \
+      .help = (text) }
 #define CENTRE(name, i, default, text) \
-    { name, AN_NUMBER, FIELD(centre[i]), .min = -(double)WU_MAX_SIDE, .max = 2.0 * WU_MAX_SIDE, .initial = (default), \
-      .when = 1u << LS_INIT_BALL, .unit = "pixels", .help = (text) }
+    { name,                            \
+      AN_NUMBER,                       \
+      FIELD(centre[i]),                \
+      .min = -(double)WU_MAX_SIDE,     \
+      .max = 2.0 * WU_MAX_SIDE,        \
+      .initial = (default),            \
+      .when = 1u << LS_INIT_BALL,      \
+      .unit = "pixels",                \
+      .help = (text) }
 
 static const an_param init_keys[] = {
     { "type", AN_CHOICE, FIELD(init), .choices = starts,
-      .help = "box: half-open, within the picture; ball: the voxels whose centre is not farther than r; mask: that of "
+      .help = "box: half-open, within the picture; ball: the voxels whose centre is not farther "
+              "than r; mask: that of "
               "each item." },
-    SIDE("x0", 0, NULL, "First column of the box."), SIDE("x1", 1, NULL, "Column after its last."),
-    SIDE("y0", 2, NULL, "First row."), SIDE("y1", 3, NULL, "Row after its last."),
-    SIDE("z0", 4, "", "First slice; for stacks, and for them only."), SIDE("z1", 5, "", "Slice after its last."),
-    CENTRE("cx", 0, NULL, "Column of the ball's centre."), CENTRE("cy", 1, NULL, "Row of it."),
+    SIDE("x0", 0, NULL, "First column of the box."),
+    SIDE("x1", 1, NULL, "Column after its last."),
+    SIDE("y0", 2, NULL, "First row."),
+    SIDE("y1", 3, NULL, "Row after its last."),
+    SIDE("z0", 4, "", "First slice; for stacks, and for them only."),
+    SIDE("z1", 5, "", "Slice after its last."),
+    CENTRE("cx", 0, NULL, "Column of the ball's centre."),
+    CENTRE("cy", 1, NULL, "Row of it."),
     CENTRE("cz", 2, "", "Its slice; for stacks, and for them only."),
-    { "r", AN_NUMBER, FIELD(r), .min = 0, .max = 2.0 * WU_MAX_SIDE, .when = 1u << LS_INIT_BALL, .unit = "pixels",
-      .measure = AN_LENGTH, .help = "Radius of the ball." },
+    { "r", AN_NUMBER, FIELD(r), .min = 0, .max = 2.0 * WU_MAX_SIDE, .when = 1u << LS_INIT_BALL,
+      .unit = "pixels", .measure = AN_LENGTH, .help = "Radius of the ball." },
     { .key = NULL }
 };
 
 const an_param ls_parameters[] = {
-    { "target", AN_NUMBER, FIELD(target), .min = 0, .max = 65535, .unit = "grey values", .help = "T, which is sought." },
-    { "epsilon", AN_NUMBER, FIELD(epsilon), .min = 0, .above_min = true, .max = 65535, .unit = "grey values",
+    { "target", AN_NUMBER, FIELD(target), .min = 0, .max = 65535, .unit = "grey values",
+      .help = "T, which is sought." },
+    { "epsilon", AN_NUMBER, FIELD(epsilon), .min = 0, .above_min = true, .max = 65535,
+      .unit = "grey values",
       .help = "Its tolerance: the interface grows where |value - T| < epsilon." },
     { "alpha", AN_NUMBER, FIELD(alpha), .min = 0, .max = 1, .initial = "0.003",
       .help = "Weight of the grey values; 1 - alpha is that of the curvature." },
-    { "iterations", AN_INT, FIELD(iterations), .min = 0, .max = LS_MAX_ITERATIONS, .initial = "1000",
-      .help = "The most there will be." },
-    { "dt", AN_NUMBER, FIELD(dt), .min = 0, .above_min = true, .max = 1000, .choices = cfl, .word = FIELD(cfl),
-      .initial = "cfl",
-      .help = "Time step; cfl: half a pixel for the fastest part, but no more than curvature bears." },
-    { "reinit_every", AN_INT, FIELD(reinit_every), .min = 0, .max = LS_MAX_ITERATIONS, .initial = "50",
-      .unit = "iterations", .help = "After so many phi becomes a distance again; 0: never." },
-    { "band", AN_INT, FIELD(band), .min = LS_MIN_BAND, .max = LS_MAX_BAND, .choices = dense, .initial = "0",
-      .unit = "pixels", .measure = AN_LENGTH, .help = "Only blocks within so many pixels of the interface are computed; 0: all." },
-    { "smooth", AN_NUMBER, FIELD(smooth), .min = 0, .max = LS_MAX_SMOOTH, .initial = "0.0", .unit = "pixels",
-      .measure = AN_LENGTH, .help = "Sigma of the Gaussian filter before; 0: none." },
+    { "iterations", AN_INT, FIELD(iterations), .min = 0, .max = LS_MAX_ITERATIONS,
+      .initial = "1000", .help = "The most there will be." },
+    { "dt", AN_NUMBER, FIELD(dt), .min = 0, .above_min = true, .max = 1000, .choices = cfl,
+      .word = FIELD(cfl), .initial = "cfl",
+      .help =
+          "Time step; cfl: half a pixel for the fastest part, but no more than curvature bears." },
+    { "reinit_every", AN_INT, FIELD(reinit_every), .min = 0, .max = LS_MAX_ITERATIONS,
+      .initial = "50", .unit = "iterations",
+      .help = "After so many phi becomes a distance again; 0: never." },
+    { "band", AN_INT, FIELD(band), .min = LS_MIN_BAND, .max = LS_MAX_BAND, .choices = dense,
+      .initial = "0", .unit = "pixels", .measure = AN_LENGTH,
+      .help = "Only blocks within so many pixels of the interface are computed; 0: all." },
+    { "smooth", AN_NUMBER, FIELD(smooth), .min = 0, .max = LS_MAX_SMOOTH, .initial = "0.0",
+      .unit = "pixels", .measure = AN_LENGTH,
+      .help = "Sigma of the Gaussian filter before; 0: none." },
     { "edge_stop", AN_NUMBER, FIELD(edge_stop), .min = 0, .max = 1e6, .initial = "0.0",
       .help = "w: the speed is divided by 1 + w |gradient|^2; 0: off." },
-    { "stop_after", AN_INT, FIELD(stop_after), .min = 0, .max = LS_MAX_ITERATIONS, .initial = "0", .unit = "iterations",
+    { "stop_after", AN_INT, FIELD(stop_after), .min = 0, .max = LS_MAX_ITERATIONS, .initial = "0",
+      .unit = "iterations",
       .help = "Ends it after so many in which no voxel changed sides; 0: never." },
     { "init", AN_OBJECT, .keys = init_keys,
       .help = "The start, with a voxel inside and one outside." },
@@ -68,6 +95,7 @@ tc_status ls_derive_params(void *params, const char *where, tc_err *err)
     p->box[5] = z1 ? p->box[5] : 1;
     for (size_t i = 0; i < 3; i++)
         if (p->box[2 * i + 1] <= p->box[2 * i])
-            return tc_fail(err, TC_BAD_INPUT, "%s.init: %c1 must be above %c0", where, "xyz"[i], "xyz"[i]);
+            return tc_fail(err, TC_BAD_INPUT, "%s.init: %c1 must be above %c0", where, "xyz"[i],
+                           "xyz"[i]);
     return TC_OK;
 }

@@ -3,10 +3,10 @@
  * only be told by letting it go again: here on pixels f times as wide, of which there are f^2 or
  * f^3 times fewer, and with fewer steps.
  *
- * Such a pixel divides phi by f and leaves its gradient; curvature is multiplied by f. So in the time of
- * the fine pixels d phi / dt = (-alpha D / f + (1 - alpha) kappa / f^2) |grad phi|. How long the fine steps
- * are ("cfl") is known about; so the claimed mask must be where the interface is at one of the times that
- * may be the last one.
+ * Such a pixel divides phi by f and leaves its gradient; curvature is multiplied by f. So in the
+ * time of the fine pixels d phi / dt = (-alpha D / f + (1 - alpha) kappa / f^2) |grad phi|. How
+ * long the fine steps are ("cfl") is known about; so the claimed mask must be where the interface
+ * is at one of the times that may be the last one.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -16,43 +16,62 @@
 #include "app/analysis/levelset/rows.h"
 #include "app/base/os.h"
 
-/* f of pictures and of stacks. Where these are too coarse to tell, pictures are looked at with that of stacks, and
- * stacks with FINER. */
-enum { PICTURE = 5, STACK = 3, FINER = 2, LEAST_INSIDE = 24, LEAST_SIDE = 12 };
+/* f of pictures and of stacks. Where these are too coarse to tell, pictures are looked at with that
+ * of stacks, and stacks with FINER. */
+enum {
+    PICTURE = 5,
+    STACK = 3,
+    FINER = 2,
+    LEAST_INSIDE = 24,
+    LEAST_SIDE = 12
+};
 /* Of a band: its boxes, in coarse pixels, and how much farther its blocks reach, in fine ones. */
-enum { BOX_X = 8, BOX_Y = 4, BOX_Z = 2, BEYOND = 4 };
-/* The last time is after so much of the iterations, as many as there can be by the picture's most extreme
- * grey value. In a band phi gets steep at the rim, which makes steps shorter by up to ten times. */
+enum {
+    BOX_X = 8,
+    BOX_Y = 4,
+    BOX_Z = 2,
+    BEYOND = 4
+};
+/* The last time is after so much of the iterations, as many as there can be by the picture's most
+ * extreme grey value. In a band phi gets steep at the rim, which makes steps shorter by up to ten
+ * times. */
 static const double FROM = 0.75, FROM_BAND = 0.1;
 /* The masks are compared so often from then on. */
-enum { TIMES = 30 };
+enum {
+    TIMES = 30
+};
 /* Twice the pixels that both masks have, divided by those of each: interfaces that followed the
  * same pixels are hardly ever below it; and so much more than a blank picture's. */
 static const double ALIKE = 0.85, MORE_ALIKE = 0.01;
 /* So few operations are done again at once: some hundredths of a second. */
 static const double FEW = 6e7;
-/* Of honest results one to two in ten are in doubt and computed again, and three are looked at twice. */
+/* Of honest results one to two in ten are in doubt and computed again, and three are looked at
+ * twice. */
 static const double DOUBTS = 0.2;
 /* Classes of distances from the start, and their width. */
-enum { CLASSES = 4096, MIDDLE = CLASSES / 2, PER_PIXEL = 8 };
+enum {
+    CLASSES = 4096,
+    MIDDLE = CLASSES / 2,
+    PER_PIXEL = 8
+};
 
 typedef struct coarse {
     uint32_t f;
-    const ls_params *p;        /* of the fine evolution */
+    const ls_params *p; /* of the fine evolution */
     wu_item item;
-    wu_pixels pixels;          /* greys in 16 bits; owned */
-    uint8_t *claimed;          /* the result's mask; owned */
-    double scale;              /* of greys */
-    double most;               /* the largest alpha |D| of a fine pixel */
-    uint64_t started, inside;  /* pixels of the start and of the claimed mask */
-    float bound;               /* of the fine time step, by curvature */
+    wu_pixels pixels;         /* greys in 16 bits; owned */
+    uint8_t *claimed;         /* the result's mask; owned */
+    double scale;             /* of greys */
+    double most;              /* the largest alpha |D| of a fine pixel */
+    uint64_t started, inside; /* pixels of the start and of the claimed mask */
+    float bound;              /* of the fine time step, by curvature */
     /* The evolution; all owned. */
     ls_size size;
     ls_force force;
     float *phi, *motion, *scratch;
     uint8_t *sides;
     an_pool *pool;
-    ls_box *boxes;             /* what moves */
+    ls_box *boxes; /* what moves */
     size_t n_boxes;
 } coarse;
 
@@ -61,7 +80,7 @@ static uint32_t least(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* --- coarse pixels ------------------------------------------------------------------------------ */
+/* --- coarse pixels --------------------------------------------------------------------------- */
 
 /* What a coarse pixel holds. */
 typedef struct block {
@@ -69,7 +88,8 @@ typedef struct block {
     uint32_t low, high, pixels, claimed;
 } block;
 
-static block block_of(const wu_pixels *px, const uint8_t *mask, uint32_t f, uint32_t z0, uint32_t y0, uint32_t x0)
+static block block_of(const wu_pixels *px, const uint8_t *mask, uint32_t f, uint32_t z0,
+                      uint32_t y0, uint32_t x0)
 {
     block b = { .low = UINT32_MAX };
 
@@ -105,8 +125,9 @@ static void shrink(const an_work *work, const uint8_t *mask, coarse *c)
             for (uint32_t x = 0; x < px->nx; x += f, i++) {
                 const block b = block_of(px, mask, f, z, y, x);
                 const double low = force_of(c->p, b.low), high = force_of(c->p, b.high);
-                const bool start = ls_starts_inside(c->p, px, least(x + half, px->nx - 1), least(y + half, px->ny - 1),
-                                                    least(z + half, px->nz - 1));
+                const bool start =
+                    ls_starts_inside(c->p, px, least(x + half, px->nx - 1),
+                                     least(y + half, px->ny - 1), least(z + half, px->nz - 1));
 
                 c->pixels.u16[i] = (uint16_t)(c->scale * (double)b.grey / b.pixels + 0.5);
                 c->claimed[i] = 2 * b.claimed >= b.pixels;
@@ -145,7 +166,8 @@ static tc_status make_force(coarse *c, tc_err *err)
     return ls_force_make(&work, &c->force, err);
 }
 
-static tc_status make_coarse(const an_work *work, const uint8_t *mask, uint32_t f, coarse *c, tc_err *err)
+static tc_status make_coarse(const an_work *work, const uint8_t *mask, uint32_t f, coarse *c,
+                             tc_err *err)
 {
     const wu_item *const item = work->item;
     const ls_size fine = ls_size_of(item);
@@ -163,11 +185,11 @@ static tc_status make_coarse(const an_work *work, const uint8_t *mask, uint32_t 
     c->sides = malloc(c->size.voxels);
     c->phi = os_zeroed(c->size.voxels * sizeof *c->phi + LS_PAD_BYTES);
     c->motion = os_zeroed(c->size.voxels * sizeof *c->motion + LS_PAD_BYTES);
-    c->boxes = malloc(((size_t)c->size.nx / BOX_X + 1) * (c->size.ny / BOX_Y + 1) * (c->size.nz / BOX_Z + 1) *
-                      sizeof *c->boxes);
+    c->boxes = malloc(((size_t)c->size.nx / BOX_X + 1) * (c->size.ny / BOX_Y + 1) *
+                      (c->size.nz / BOX_Z + 1) * sizeof *c->boxes);
     c->scratch = os_aligned(ls_scratch_floats(c->size.nx, c->size.ny) * sizeof *c->scratch);
-    if (c->pixels.u16 == NULL || c->claimed == NULL || c->sides == NULL || c->phi == NULL || c->motion == NULL ||
-        c->scratch == NULL || c->boxes == NULL)
+    if (c->pixels.u16 == NULL || c->claimed == NULL || c->sides == NULL || c->phi == NULL ||
+        c->motion == NULL || c->scratch == NULL || c->boxes == NULL)
         return tc_no_memory(err, "levelset");
     st = an_pool_create(1, &c->pool, err);
     if (st == TC_OK)
@@ -175,12 +197,16 @@ static tc_status make_coarse(const an_work *work, const uint8_t *mask, uint32_t 
     return st;
 }
 
-/* --- the evolution ---------------------------------------------------------------------------- */
+/* --- the evolution --------------------------------------------------------------------------- */
 
 /* phi becomes a distance, where there is an interface. */
 static tc_status make_distance(coarse *c, tc_err *err)
 {
-    const edt_job edt = { .nx = c->size.nx, .ny = c->size.ny, .nz = c->size.nz, .mask = c->sides, .sides = EDT_BOTH,
+    const edt_job edt = { .nx = c->size.nx,
+                          .ny = c->size.ny,
+                          .nz = c->size.nz,
+                          .mask = c->sides,
+                          .sides = EDT_BOTH,
                           .out = (uint32_t *)(void *)c->motion };
     size_t inside = 0;
     tc_status st;
@@ -221,7 +247,8 @@ static void list_boxes(coarse *c)
     for (uint32_t z = 0; c->p->band > 0 && z < s->nz; z += BOX_Z)
         for (uint32_t y = 0; y < s->ny; y += BOX_Y)
             for (uint32_t x = 0; x < s->nx; x += BOX_X) {
-                const ls_box b = { x, least(x + BOX_X, s->nx), y, least(y + BOX_Y, s->ny), z, least(z + BOX_Z, s->nz) };
+                const ls_box b = { x, least(x + BOX_X, s->nx), y, least(y + BOX_Y, s->ny),
+                                   z, least(z + BOX_Z, s->nz) };
                 ls_box *const last = c->n_boxes > 0 ? &c->boxes[c->n_boxes - 1] : NULL;
 
                 if (!is_near(c, &b))
@@ -237,13 +264,20 @@ static void list_boxes(coarse *c)
 static float find_motion(coarse *c)
 {
     const ls_simd *const simd = ls_simd_best();
-    const ls_fields f = { .nx = c->size.nx, .ny = c->size.ny, .nz = c->size.nz, .phi = c->phi, .data = c->force.data,
-                          .stop = c->force.stop, .beta = (float)((1 - c->p->alpha) / (c->f * c->f)), .out = c->motion };
+    const ls_fields f = { .nx = c->size.nx,
+                          .ny = c->size.ny,
+                          .nz = c->size.nz,
+                          .phi = c->phi,
+                          .data = c->force.data,
+                          .stop = c->force.stop,
+                          .beta = (float)((1 - c->p->alpha) / (c->f * c->f)),
+                          .out = c->motion };
     ls_found found = { 0 };
 
     list_boxes(c);
     for (size_t i = 0; i < c->n_boxes; i++)
-        ls_simd_fit(simd, c->boxes[i].x1 - c->boxes[i].x0)->step(&f, &c->boxes[i], c->scratch, &found);
+        ls_simd_fit(simd, c->boxes[i].x1 - c->boxes[i].x0)
+            ->step(&f, &c->boxes[i], c->scratch, &found);
     return found.most;
 }
 
@@ -259,12 +293,14 @@ static void move(coarse *c, float dt)
             for (uint32_t y = b->y0; y < b->y1; y++) {
                 const size_t at = ((size_t)z * c->size.ny + y) * c->size.nx + b->x0;
 
-                ls_simd_fit(simd, b->x1 - b->x0)->apply(c->phi + at, c->motion + at, b->x1 - b->x0, dt, &found);
+                ls_simd_fit(simd, b->x1 - b->x0)
+                    ->apply(c->phi + at, c->motion + at, b->x1 - b->x0, dt, &found);
             }
     }
 }
 
-/* --- masks ---------------------------------------------------------------------------------------- */
+/* --- masks
+ * ---------------------------------------------------------------------------------------- */
 
 static double dice(uint64_t both, uint64_t a, uint64_t b)
 {
@@ -290,8 +326,8 @@ typedef struct ring {
     uint32_t all, claimed;
 } ring;
 
-/* How alike the claimed mask and the start are when that has grown or shrunk as much as is best: what
- * a blank picture gives. phi: the distance from the start. */
+/* How alike the claimed mask and the start are when that has grown or shrunk as much as is best:
+ * what a blank picture gives. phi: the distance from the start. */
 static tc_status blankness(const coarse *c, double *alike, tc_err *err)
 {
     ring *const rings = calloc(CLASSES, sizeof *rings);
@@ -316,7 +352,8 @@ static tc_status blankness(const coarse *c, double *alike, tc_err *err)
     return TC_OK;
 }
 
-/* --- all of it -------------------------------------------------------------------------------------- */
+/* --- all of it
+ * -------------------------------------------------------------------------------------- */
 
 /* How alike the masks are at best at a time that may be the last one. */
 static tc_status evolve(coarse *c, int64_t iterations, double *alike, tc_err *err)
@@ -367,9 +404,12 @@ static tc_status look(coarse *c, int64_t iterations, tc_err *err)
     /* Curvature alone treats all pictures as blank. */
     if (c->p->alpha == 0 && c->p->edge_stop == 0)
         blank = 0;
-    return st != TC_OK || (alike >= ALIKE && alike >= fmin(blank + MORE_ALIKE, 1)) ? st
-        : tc_fail(err, TC_NO_MATCH, "the mask is not where the interface goes (likeness %.2f, to a blank picture's %.2f)",
-                  alike, blank);
+    return st != TC_OK || (alike >= ALIKE && alike >= fmin(blank + MORE_ALIKE, 1))
+               ? st
+               : tc_fail(err, TC_NO_MATCH,
+                         "the mask is not where the interface goes (likeness %.2f, to a blank "
+                         "picture's %.2f)",
+                         alike, blank);
 }
 
 static tc_status look_at(const an_work *work, const wu_output *out, uint32_t f, tc_err *err)
@@ -406,5 +446,8 @@ double ls_pixels_share(const an_work *work)
 {
     const ls_params *const p = work->params;
 
-    return work->plan.flops < FEW ? 1 : DOUBTS + (p->band > 0 ? 0.046 : work->item->nz > 1 ? 0.024 : 0.02);
+    return work->plan.flops < FEW ? 1
+                                  : DOUBTS + (p->band > 0          ? 0.046
+                                              : work->item->nz > 1 ? 0.024
+                                                                   : 0.02);
 }

@@ -13,12 +13,10 @@ bool ls_starts_inside(const ls_params *p, const wu_pixels *px, uint32_t x, uint3
 
     switch (p->init) {
     case LS_INIT_BOX:
-        return x >= p->box[0] && x < p->box[1] && y >= p->box[2] && y < p->box[3]
-            && z >= p->box[4] && z < p->box[5];
-    case LS_INIT_BALL:
-        return dx * dx + dy * dy + dz * dz <= p->r * p->r;
-    default:
-        return px->mask[((size_t)z * px->ny + y) * px->nx + x] != 0;
+        return x >= p->box[0] && x < p->box[1] && y >= p->box[2] && y < p->box[3] &&
+               z >= p->box[4] && z < p->box[5];
+    case LS_INIT_BALL: return dx * dx + dy * dy + dz * dz <= p->r * p->r;
+    default: return px->mask[((size_t)z * px->ny + y) * px->nx + x] != 0;
     }
 }
 
@@ -26,35 +24,43 @@ bool ls_starts_inside(const ls_params *p, const wu_pixels *px, uint32_t x, uint3
 static const char *start_fault(uint64_t inside, uint64_t voxels)
 {
     return inside == 0 ? "parameters.init: there is no voxel inside to start from"
-         : inside == voxels ? "parameters.init: fills the whole picture, there is no interface; make it smaller" : NULL;
+           : inside == voxels
+               ? "parameters.init: fills the whole picture, there is no interface; make it smaller"
+               : NULL;
 }
 
 /* Whether a box or ball holds no voxel, or all. It is convex: all if the corners are in it, and
  * none if the voxel nearest to its middle is not. */
-static tc_status check_start(const ls_params *p, const wu_item *item, const char *where, tc_err *err)
+static tc_status check_start(const ls_params *p, const wu_item *item, const char *where,
+                             tc_err *err)
 {
     const uint32_t last[3] = { item->nx - 1, item->ny - 1, item->nz - 1 };
     uint32_t near[3] = { 0, 0, 0 };
     bool all = true;
 
     for (unsigned i = 0; i < 8; i++)
-        all = all && ls_starts_inside(p, NULL, i & 1 ? last[0] : 0, i & 2 ? last[1] : 0, i & 4 ? last[2] : 0);
+        all = all && ls_starts_inside(p, NULL, i & 1 ? last[0] : 0, i & 2 ? last[1] : 0,
+                                      i & 4 ? last[2] : 0);
     if (all)
         return tc_fail(err, TC_BAD_INPUT, "%s: %s", where, start_fault(1, 1));
     for (size_t i = 0; i < 3; i++)
-        near[i] = !(p->centre[i] > 0) ? 0 : p->centre[i] >= last[i] ? last[i] : (uint32_t)(p->centre[i] + 0.5);
+        near[i] = !(p->centre[i] > 0)       ? 0
+                  : p->centre[i] >= last[i] ? last[i]
+                                            : (uint32_t)(p->centre[i] + 0.5);
     if (p->init == LS_INIT_BALL && !ls_starts_inside(p, NULL, near[0], near[1], near[2]))
         return tc_fail(err, TC_BAD_INPUT, "%s: %s", where, start_fault(0, 1));
     return TC_OK;
 }
 
-static tc_status check_survey(const void *params, const wu_item *item, const an_survey *survey, const char *where,
-                              tc_err *err)
+static tc_status check_survey(const void *params, const wu_item *item, const an_survey *survey,
+                              const char *where, tc_err *err)
 {
     const ls_params *const p = params;
     const char *const fault = start_fault(survey->inside, (uint64_t)item->nx * item->ny * item->nz);
 
-    return p->init != LS_INIT_MASK || fault == NULL ? TC_OK : tc_fail(err, TC_BAD_INPUT, "%s: %s", where, fault);
+    return p->init != LS_INIT_MASK || fault == NULL
+               ? TC_OK
+               : tc_fail(err, TC_BAD_INPUT, "%s: %s", where, fault);
 }
 
 static tc_status check_item(const void *params, const wu_item *item, const char *where, tc_err *err)
@@ -62,20 +68,25 @@ static tc_status check_item(const void *params, const wu_item *item, const char 
     const ls_params *const p = params;
 
     if (p->init == LS_INIT_MASK && item->n_masks == 0)
-        return tc_fail(err, TC_BAD_INPUT, "%s: has no mask, but the parameters' init is a mask", where);
+        return tc_fail(err, TC_BAD_INPUT, "%s: has no mask, but the parameters' init is a mask",
+                       where);
     if (p->init != LS_INIT_MASK && item->n_masks > 0)
-        return tc_fail(err, TC_BAD_INPUT, "%s: has a mask, but the parameters' init is not "
-                       "{\"type\":\"mask\"}", where);
+        return tc_fail(err, TC_BAD_INPUT,
+                       "%s: has a mask, but the parameters' init is not "
+                       "{\"type\":\"mask\"}",
+                       where);
     if (p->init != LS_INIT_MASK && p->init_has_z != item->is_stack)
         return tc_fail(err, TC_BAD_INPUT, "%s: parameters.init %s", where,
                        item->is_stack ? "says nothing of z, but this is a stack"
                                       : "speaks of z, but this is a single picture");
-    if (p->init == LS_INIT_BOX && (p->box[1] > item->nx || p->box[3] > item->ny || p->box[5] > item->nz))
-        return tc_fail(err, TC_BAD_INPUT, "%s: the box of parameters.init reaches beyond the picture", where);
+    if (p->init == LS_INIT_BOX &&
+        (p->box[1] > item->nx || p->box[3] > item->ny || p->box[5] > item->nz))
+        return tc_fail(err, TC_BAD_INPUT,
+                       "%s: the box of parameters.init reaches beyond the picture", where);
     return p->init == LS_INIT_MASK ? TC_OK : check_start(p, item, where, err);
 }
 
-/* --- portions, plan ------------------------------------------------------------------- */
+/* --- portions, plan -------------------------------------------------------------------------- */
 
 uint64_t ls_portions(const ls_params *p)
 {
@@ -93,8 +104,8 @@ uint64_t ls_iterations_at(const ls_params *p, uint64_t portions)
 
 uint64_t ls_portions_after(const ls_params *p, uint64_t iteration)
 {
-    return 1 + iteration
-         + (p->reinit_every > 0 && iteration > 0 ? (iteration - 1) / (uint64_t)p->reinit_every : 0);
+    return 1 + iteration +
+           (p->reinit_every > 0 && iteration > 0 ? (iteration - 1) / (uint64_t)p->reinit_every : 0);
 }
 
 bool ls_is_reinit(const ls_params *p, uint64_t portion)
@@ -104,8 +115,8 @@ bool ls_is_reinit(const ls_params *p, uint64_t portion)
 
 bool ls_has_converged(const ls_params *p, const ls_head *head)
 {
-    return p->stop_after > 0 &&
-           ls_iterations_at(p, head->head.portions_done) >= head->last_change + (uint64_t)p->stop_after;
+    return p->stop_after > 0 && ls_iterations_at(p, head->head.portions_done) >=
+                                    head->last_change + (uint64_t)p->stop_after;
 }
 
 bool ls_has_ended(const ls_params *p, const ls_head *head)
@@ -130,15 +141,19 @@ static bool note(const void *params, const wu_item *item, char *text, size_t siz
 
     if (p->cfl || p->dt <= bound)
         return false;
-    snprintf(text, size, "parameters.dt %g is above %.3g, where curvature makes the interface rough instead of "
-             "smooth: dt \"cfl\" keeps below", p->dt, bound);
+    snprintf(text, size,
+             "parameters.dt %g is above %.3g, where curvature makes the interface rough instead of "
+             "smooth: dt \"cfl\" keeps below",
+             p->dt, bound);
     return true;
 }
 
 tc_status ls_not_finite(uint64_t iteration, tc_err *err)
 {
-    return tc_fail(err, TC_BAD_INPUT, "the level set is no longer finite after iteration %llu: "
-                   "parameters.dt is too large", (unsigned long long)iteration);
+    return tc_fail(err, TC_BAD_INPUT,
+                   "the level set is no longer finite after iteration %llu: "
+                   "parameters.dt is too large",
+                   (unsigned long long)iteration);
 }
 
 ls_size ls_size_of(const wu_item *item)
@@ -161,22 +176,28 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
 
     (void)err;
     out->portions = ls_portions(p);
-    out->state_bytes = LS_PHI_AT + s.voxels * sizeof(float) + LS_PAD_BYTES + (p->band > 0 ? s.blocks : 0);
+    out->state_bytes =
+        LS_PHI_AT + s.voxels * sizeof(float) + LS_PAD_BYTES + (p->band > 0 ? s.blocks : 0);
     /* Pixels, mask; state, twice after a checkpoint; force, and what is worked in. */
-    out->memory_bytes = voxels * (item->bits / 8 + 1 + (item->n_masks > 0)) + 2 * (uint64_t)out->state_bytes
-                      + voxels * sizeof(float) * (p->edge_stop > 0 ? 3 : 2) + s.blocks * 32
-                      + ((uint64_t)16 << 20);
-    out->thread_bytes = ls_thread_bytes(&s) + (s.nx + 2 * (uint64_t)AN_GAUSS_MAX_RADIUS) * sizeof(uint32_t) + PLAN_THREAD;
+    out->memory_bytes =
+        voxels * (item->bits / 8 + 1 + (item->n_masks > 0)) + 2 * (uint64_t)out->state_bytes +
+        voxels * sizeof(float) * (p->edge_stop > 0 ? 3 : 2) + s.blocks * 32 + ((uint64_t)16 << 20);
+    out->thread_bytes = ls_thread_bytes(&s) +
+                        (s.nx + 2 * (uint64_t)AN_GAUSS_MAX_RADIUS) * sizeof(uint32_t) + PLAN_THREAD;
     out->load_flops = an_reading_flops(item) + (s.nz > 1 ? 130 : 60) * (double)voxels;
     out->finish_flops = 10 * (double)voxels;
     out->pack_flops = 20 * (double)voxels;
     out->write_flops = (double)voxels;
     out->byte_flops = 35;
-    an_plan_flops(out, item, (s.nz > 1 ? p->band > 0 ? 14 : 20 : p->band > 0 ? 4 : 12) * (double)voxels * (double)out->portions);
+    an_plan_flops(out, item,
+                  (s.nz > 1      ? p->band > 0 ? 14 : 20
+                   : p->band > 0 ? 4
+                                 : 12) *
+                      (double)voxels * (double)out->portions);
     return TC_OK;
 }
 
-/* --- the start ----------------------------------------------------------------------- */
+/* --- the start ------------------------------------------------------------------------------- */
 
 static tc_status init(const an_work *work, void *state, tc_err *err)
 {
@@ -206,11 +227,16 @@ static tc_status init(const an_work *work, void *state, tc_err *err)
  * of depth; sides that are no multiple of anything. */
 static const an_selftest selftests[] = {
     { "{\"target\":180,\"epsilon\":60,\"alpha\":0.02,\"iterations\":40,\"reinit_every\":15,"
-      "\"init\":{\"type\":\"box\",\"x0\":10,\"y0\":8,\"x1\":30,\"y1\":29}}", 67, 45, 1, 8, false, 0x735858d1 },
-    { "{\"target\":46000,\"epsilon\":15000,\"alpha\":0.0001,\"iterations\":23,\"reinit_every\":10,\"dt\":0.2,"
-      "\"smooth\":1.2,\"edge_stop\":0.000001,\"init\":{\"type\":\"mask\"}}", 35, 21, 19, 16, true, 0xfca18f2c },
-    { "{\"target\":180,\"epsilon\":60,\"alpha\":0.01,\"iterations\":30,\"reinit_every\":11,\"band\":4,\"stop_after\":9,"
-      "\"init\":{\"type\":\"ball\",\"cx\":20,\"cy\":18,\"cz\":9,\"r\":7.5}}", 41, 37, 22, 8, false, 0x848e8e63 },
+      "\"init\":{\"type\":\"box\",\"x0\":10,\"y0\":8,\"x1\":30,\"y1\":29}}",
+      67, 45, 1, 8, false, 0x735858d1 },
+    { "{\"target\":46000,\"epsilon\":15000,\"alpha\":0.0001,\"iterations\":23,\"reinit_every\":10,"
+      "\"dt\":0.2,"
+      "\"smooth\":1.2,\"edge_stop\":0.000001,\"init\":{\"type\":\"mask\"}}",
+      35, 21, 19, 16, true, 0xfca18f2c },
+    { "{\"target\":180,\"epsilon\":60,\"alpha\":0.01,\"iterations\":30,\"reinit_every\":11,"
+      "\"band\":4,\"stop_after\":9,"
+      "\"init\":{\"type\":\"ball\",\"cx\":20,\"cy\":18,\"cz\":9,\"r\":7.5}}",
+      41, 37, 22, 8, false, 0x848e8e63 },
     { .parameters = NULL }
 };
 
@@ -223,8 +249,10 @@ static uint8_t found(const an_work *work, const void *state, size_t voxel)
 const an_analysis an_levelset = {
     .name = "levelset",
     .summary = "segmentation by an evolving interface, in 2D and 3D (level set)",
-    .cite = "A. E. Lefohn, J. M. Kniss, C. D. Hansen, R. T. Whitaker, A streaming narrow-band algorithm: "
-            "interactive computation and visualization of level sets, IEEE Transactions on Visualization and "
+    .cite = "A. E. Lefohn, J. M. Kniss, C. D. Hansen, R. T. Whitaker, A streaming narrow-band "
+            "algorithm: "
+            "interactive computation and visualization of level sets, IEEE Transactions on "
+            "Visualization and "
             "Computer Graphics 10 (2004) 422-433.",
     .params_bytes = sizeof(ls_params),
     .parameters = ls_parameters,

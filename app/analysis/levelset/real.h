@@ -27,7 +27,8 @@ LS_INLINE LS_REAL LS_NAME(ls_face)(LS_REAL d, LS_REAL c, LS_REAL e)
 }
 
 /* Half the divergence of the normals on the six faces. */
-LS_INLINE LS_REAL LS_NAME(ls_curvature)(LS_REAL xu, LS_REAL xl, LS_REAL yu, LS_REAL yl, LS_REAL zu, LS_REAL zl)
+LS_INLINE LS_REAL LS_NAME(ls_curvature)(LS_REAL xu, LS_REAL xl, LS_REAL yu, LS_REAL yl, LS_REAL zu,
+                                        LS_REAL zl)
 {
     return LS_C(0.5f) * (((xu - xl) + (yu - yl)) + (zu - zl));
 }

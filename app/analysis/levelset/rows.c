@@ -8,7 +8,7 @@
 #include <immintrin.h>
 #endif
 
-/* --- rows and scratch memory --------------------------------------------------- */
+/* --- rows and scratch memory ----------------------------------------------------------------- */
 
 /* A row and its neighbours, from the first voxel of a box on. A neighbour
  * outside the picture is the row itself, so that one-sided differences are 0
@@ -32,21 +32,25 @@ static inline rows rows_at(const ls_fields *f, uint32_t x, uint32_t y, uint32_t 
     const float *const p = f->phi + at;
     const bool y_inner = y > 0 && y + 1 < f->ny, z_inner = z > 0 && z + 1 < f->nz;
 
-    return (rows){
-        .p = p,
-        .yu = y + 1 < f->ny ? p + row : p, .yl = y > 0 ? p - row : p,
-        .zu = z + 1 < f->nz ? p + plane : p, .zl = z > 0 ? p - plane : p,
-        .cyu = y_inner ? p + row : p, .cyl = y_inner ? p - row : p,
-        .czu = z_inner ? p + plane : p, .czl = z_inner ? p - plane : p,
-        .data = f->data + at, .stop = f->stop != NULL ? f->stop + at : NULL, .out = f->out + at
-    };
+    return (rows){ .p = p,
+                   .yu = y + 1 < f->ny ? p + row : p,
+                   .yl = y > 0 ? p - row : p,
+                   .zu = z + 1 < f->nz ? p + plane : p,
+                   .zl = z > 0 ? p - plane : p,
+                   .cyu = y_inner ? p + row : p,
+                   .cyl = y_inner ? p - row : p,
+                   .czu = z_inner ? p + plane : p,
+                   .czl = z_inner ? p - plane : p,
+                   .data = f->data + at,
+                   .stop = f->stop != NULL ? f->stop + at : NULL,
+                   .out = f->out + at };
 }
 
 typedef struct buffers {
-    float *fx, *dx;             /* faces of a row along x, and their differences */
-    float *yl, *yu;             /* faces below and above a row along y */
-    float *zl, *zu;             /* [rows] faces below and above a plane along z */
-    float *cx[2];               /* [rows + 2] differences along x, of a plane and the next */
+    float *fx, *dx; /* faces of a row along x, and their differences */
+    float *yl, *yu; /* faces below and above a row along y */
+    float *zl, *zu; /* [rows] faces below and above a plane along z */
+    float *cx[2];   /* [rows + 2] differences along x, of a plane and the next */
 } buffers;
 
 static inline size_t scratch_pitch(uint32_t w)
@@ -64,11 +68,13 @@ static inline buffers cut_scratch(float *s, uint32_t w, uint32_t h)
     const size_t pitch = scratch_pitch(w);
     float *const planes = s + 4 * pitch, *const central = planes + 2 * pitch * h;
 
-    return (buffers){
-        .fx = s, .dx = s + pitch, .yl = s + 2 * pitch, .yu = s + 3 * pitch,
-        .zl = planes, .zu = planes + pitch * h,
-        .cx = { central, central + pitch * ((size_t)h + 2) }
-    };
+    return (buffers){ .fx = s,
+                      .dx = s + pitch,
+                      .yl = s + 2 * pitch,
+                      .yu = s + 3 * pitch,
+                      .zl = planes,
+                      .zu = planes + pitch * h,
+                      .cx = { central, central + pitch * ((size_t)h + 2) } };
 }
 
 static inline void swap(float **a, float **b)
@@ -79,7 +85,7 @@ static inline void swap(float **a, float **b)
     *b = t;
 }
 
-/* --- one voxel at a time --------------------------------------------------------- */
+/* --- one voxel at a time --------------------------------------------------------------------- */
 
 #define LS_INLINE static inline LS_TARGET
 #define LS_TARGET
@@ -101,7 +107,7 @@ static inline void swap(float **a, float **b)
 
 static const ls_simd scalar = { "scalar", 1, NULL, scalar_step_box, scalar_apply };
 
-/* --- vectors ------------------------------------------------------------------------ */
+/* --- vectors --------------------------------------------------------------------------------- */
 
 #if defined __x86_64__
 
@@ -117,7 +123,8 @@ typedef int32_t int4 __attribute__((vector_size(16)));
 #define LS_STORE(p, v) _mm_storeu_ps(p, v)
 #define LS_SQRT(a) _mm_sqrt_ps(a)
 #define LS_POS(a) _mm_max_ps(a, _mm_setzero_ps())
-#define LS_SIGN(a) _mm_or_ps(LS_C(1.0f), _mm_andnot_ps(_mm_cmpgt_ps(a, _mm_setzero_ps()), LS_C(-0.0f)))
+#define LS_SIGN(a) \
+    _mm_or_ps(LS_C(1.0f), _mm_andnot_ps(_mm_cmpgt_ps(a, _mm_setzero_ps()), LS_C(-0.0f)))
 #define LS_ABS(a) _mm_andnot_ps(LS_C(-0.0f), a)
 #define LS_MAX(m, a) _mm_max_ps(a, m)
 #define LS_BELOW0(a) ((int4)_mm_cmplt_ps(a, _mm_setzero_ps()))
@@ -136,7 +143,9 @@ typedef int32_t int8 __attribute__((vector_size(32)));
 #define LS_STORE(p, v) _mm256_storeu_ps(p, v)
 #define LS_SQRT(a) _mm256_sqrt_ps(a)
 #define LS_POS(a) _mm256_max_ps(a, _mm256_setzero_ps())
-#define LS_SIGN(a) _mm256_or_ps(LS_C(1.0f), _mm256_andnot_ps(_mm256_cmp_ps(a, _mm256_setzero_ps(), _CMP_GT_OQ), LS_C(-0.0f)))
+#define LS_SIGN(a)           \
+    _mm256_or_ps(LS_C(1.0f), \
+                 _mm256_andnot_ps(_mm256_cmp_ps(a, _mm256_setzero_ps(), _CMP_GT_OQ), LS_C(-0.0f)))
 #define LS_ABS(a) _mm256_andnot_ps(LS_C(-0.0f), a)
 #define LS_MAX(m, a) _mm256_max_ps(a, m)
 #define LS_BELOW0(a) ((int8)_mm256_cmp_ps(a, _mm256_setzero_ps(), _CMP_LT_OQ))
@@ -155,10 +164,13 @@ typedef int32_t int16 __attribute__((vector_size(64)));
 #define LS_STORE(p, v) _mm512_storeu_ps(p, v)
 #define LS_SQRT(a) _mm512_sqrt_ps(a)
 #define LS_POS(a) _mm512_max_ps(a, _mm512_setzero_ps())
-#define LS_SIGN(a) _mm512_mask_mov_ps(LS_C(-1.0f), _mm512_cmp_ps_mask(a, _mm512_setzero_ps(), _CMP_GT_OQ), LS_C(1.0f))
+#define LS_SIGN(a)                                                                          \
+    _mm512_mask_mov_ps(LS_C(-1.0f), _mm512_cmp_ps_mask(a, _mm512_setzero_ps(), _CMP_GT_OQ), \
+                       LS_C(1.0f))
 #define LS_ABS(a) _mm512_abs_ps(a)
 #define LS_MAX(m, a) _mm512_max_ps(a, m)
-#define LS_BELOW0(a) ((int16)_mm512_maskz_set1_epi32(_mm512_cmp_ps_mask(a, _mm512_setzero_ps(), _CMP_LT_OQ), -1))
+#define LS_BELOW0(a) \
+    ((int16)_mm512_maskz_set1_epi32(_mm512_cmp_ps_mask(a, _mm512_setzero_ps(), _CMP_LT_OQ), -1))
 #define LS_LANE(v, i) ((v)[i])
 #include "app/analysis/levelset/rows_body.h"
 

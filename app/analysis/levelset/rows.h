@@ -10,7 +10,9 @@
 #include <stdint.h>
 
 /* Floats that may be read beyond the last of phi and of scratch memory. */
-enum { LS_PAD = 32 };
+enum {
+    LS_PAD = 32
+};
 
 /* Half-open. */
 typedef struct ls_box {
@@ -20,20 +22,20 @@ typedef struct ls_box {
 /* What a step reads and writes: fields [nz][ny][nx]. */
 typedef struct ls_fields {
     uint32_t nx, ny, nz;
-    const float *phi;           /* and LS_PAD more */
-    const float *data;          /* -alpha D */
-    const float *stop;          /* factor of F, or NULL */
-    float beta;                 /* 1 - alpha */
-    bool move;                  /* out = phi + dt U; else out = U, U = F |grad phi| */
+    const float *phi;  /* and LS_PAD more */
+    const float *data; /* -alpha D */
+    const float *stop; /* factor of F, or NULL */
+    float beta;        /* 1 - alpha */
+    bool move;         /* out = phi + dt U; else out = U, U = F |grad phi| */
     float dt;
     float *out;
 } ls_fields;
 
 /* What was met on the way; starts as zeros. Merging is order-free. */
 typedef struct ls_found {
-    float most;                 /* of |U|, numbers only (without `move`) */
-    bool bad;                   /* a phi that is not finite (with move) */
-    bool changed;               /* a phi that changed sides (with move) */
+    float most;   /* of |U|, numbers only (without `move`) */
+    bool bad;     /* a phi that is not finite (with move) */
+    bool changed; /* a phi that changed sides (with move) */
 } ls_found;
 
 typedef struct ls_simd {
@@ -46,7 +48,7 @@ typedef struct ls_simd {
     void (*apply)(float *phi, const float *u, size_t n, float dt, ls_found *found);
 } ls_simd;
 
-size_t ls_scratch_floats(uint32_t nx, uint32_t ny);    /* of a box of nx * ny * any */
+size_t ls_scratch_floats(uint32_t nx, uint32_t ny); /* of a box of nx * ny * any */
 
 /* The widest that this processor has; narrower ones hang on it. */
 const ls_simd *ls_simd_best(void);

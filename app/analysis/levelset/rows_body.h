@@ -19,7 +19,8 @@ static LS_TARGET void LS_NAME(gather)(LS_REAL most, LS_REAL bad, LS_INT changed,
 }
 
 /* cx[i] = next minus previous voxel along x, of w voxels of a row from x0 on. */
-static LS_TARGET void LS_NAME(central_row)(const float *row, uint32_t x0, uint32_t w, uint32_t nx, float *cx)
+static LS_TARGET void LS_NAME(central_row)(const float *row, uint32_t x0, uint32_t w, uint32_t nx,
+                                           float *cx)
 {
     uint32_t i = x0 == 0 ? 1 : 0;
 
@@ -33,7 +34,8 @@ static LS_TARGET void LS_NAME(central_row)(const float *row, uint32_t x0, uint32
 
 /* The faces above a row along x; fx[i] and dx[i] (the difference) are those
  * below voxel x0 + i, i = 0..w. */
-static LS_TARGET void LS_NAME(x_faces)(const rows *r, uint32_t x0, uint32_t w, uint32_t nx, float *fx, float *dx)
+static LS_TARGET void LS_NAME(x_faces)(const rows *r, uint32_t x0, uint32_t w, uint32_t nx,
+                                       float *fx, float *dx)
 {
     const uint32_t end = x0 + w == nx ? w : w + 1;
     uint32_t i = x0 == 0 ? 1 : 0;
@@ -57,18 +59,20 @@ static LS_TARGET void LS_NAME(x_faces)(const rows *r, uint32_t x0, uint32_t w, u
 
 /* The faces between two rows a (lower) and b along y or z. ca, cb: their
  * differences along x; au - al and bu - bl: along the third axis. */
-static LS_TARGET void LS_NAME(row_faces)(const float *a, const float *b, const float *ca, const float *cb,
-                                         const float *au, const float *al, const float *bu, const float *bl,
-                                         uint32_t w, float *out)
+static LS_TARGET void LS_NAME(row_faces)(const float *a, const float *b, const float *ca,
+                                         const float *cb, const float *au, const float *al,
+                                         const float *bu, const float *bl, uint32_t w, float *out)
 {
     for (uint32_t i = 0; i < w; i += LANES)
-        LS_STORE(out + i, LS_NAME(ls_face)(LS_LOAD(b + i) - LS_LOAD(a + i), LS_LOAD(ca + i) + LS_LOAD(cb + i),
+        LS_STORE(out + i, LS_NAME(ls_face)(LS_LOAD(b + i) - LS_LOAD(a + i),
+                                           LS_LOAD(ca + i) + LS_LOAD(cb + i),
                                            LS_NAME(ls_across)(LS_LOAD(au + i), LS_LOAD(al + i),
                                                               LS_LOAD(bu + i), LS_LOAD(bl + i))));
 }
 
 /* cx of the rows y0-1 .. y1 of a plane, as far as the picture has them. */
-static LS_TARGET void LS_NAME(central_plane)(const ls_fields *f, const ls_box *b, int64_t z, float *cx)
+static LS_TARGET void LS_NAME(central_plane)(const ls_fields *f, const ls_box *b, int64_t z,
+                                             float *cx)
 {
     const uint32_t w = b->x1 - b->x0;
 
@@ -76,31 +80,33 @@ static LS_TARGET void LS_NAME(central_plane)(const ls_fields *f, const ls_box *b
         return;
     for (int64_t y = (int64_t)b->y0 - 1; y <= b->y1; y++)
         if (y >= 0 && y < f->ny)
-            LS_NAME(central_row)(f->phi + index_of(f, b->x0, (uint32_t)y, (uint32_t)z), b->x0, w, f->nx,
-                                 cx + (size_t)(y - b->y0 + 1) * scratch_pitch(w));
+            LS_NAME(central_row)(f->phi + index_of(f, b->x0, (uint32_t)y, (uint32_t)z), b->x0, w,
+                                 f->nx, cx + (size_t)(y - b->y0 + 1) * scratch_pitch(w));
 }
 
 /* The speed from the faces, and the motion: voxels [i, w) of the row. Returns
  * where it stopped. */
-static LS_TARGET uint32_t LS_NAME(move_row)(const ls_fields *f, const rows *r, const float *fx, const float *dx,
-                                            const float *yl, const float *yu, const float *zl, const float *zu,
-                                            uint32_t i, uint32_t w, ls_found *found)
+static LS_TARGET uint32_t LS_NAME(move_row)(const ls_fields *f, const rows *r, const float *fx,
+                                            const float *dx, const float *yl, const float *yu,
+                                            const float *zl, const float *zu, uint32_t i,
+                                            uint32_t w, ls_found *found)
 {
     LS_REAL most = LS_C(0.0f), bad = LS_C(0.0f);
     LS_INT changed = { 0 };
 
     while (i + LANES <= w) {
         const LS_REAL p = LS_LOAD(r->p + i);
-        const LS_REAL kappa = LS_NAME(ls_curvature)(LS_LOAD(fx + i + 1), LS_LOAD(fx + i), LS_LOAD(yu + i),
-                                                    LS_LOAD(yl + i), LS_LOAD(zu + i), LS_LOAD(zl + i));
+        const LS_REAL kappa =
+            LS_NAME(ls_curvature)(LS_LOAD(fx + i + 1), LS_LOAD(fx + i), LS_LOAD(yu + i),
+                                  LS_LOAD(yl + i), LS_LOAD(zu + i), LS_LOAD(zl + i));
         LS_REAL speed = LS_NAME(ls_speed)(LS_LOAD(r->data + i), LS_C(f->beta), kappa);
         LS_REAL u;
 
         if (r->stop != NULL)
             speed = speed * LS_LOAD(r->stop + i);
-        u = LS_NAME(ls_motion)(speed, LS_LOAD(dx + i + 1), LS_LOAD(dx + i),
-                               LS_LOAD(r->yu + i) - p, p - LS_LOAD(r->yl + i),
-                               LS_LOAD(r->zu + i) - p, p - LS_LOAD(r->zl + i));
+        u = LS_NAME(ls_motion)(speed, LS_LOAD(dx + i + 1), LS_LOAD(dx + i), LS_LOAD(r->yu + i) - p,
+                               p - LS_LOAD(r->yl + i), LS_LOAD(r->zu + i) - p,
+                               p - LS_LOAD(r->zl + i));
         if (f->move) {
             const LS_REAL next = LS_NAME(ls_moved)(p, LS_C(f->dt), u);
 
@@ -119,7 +125,8 @@ static LS_TARGET uint32_t LS_NAME(move_row)(const ls_fields *f, const rows *r, c
 }
 
 /* Everything of one plane of the box but the faces along z. */
-static LS_TARGET void LS_NAME(plane)(const ls_fields *f, const ls_box *b, uint32_t z, buffers *m, ls_found *found)
+static LS_TARGET void LS_NAME(plane)(const ls_fields *f, const ls_box *b, uint32_t z, buffers *m,
+                                     ls_found *found)
 {
     const uint32_t w = b->x1 - b->x0;
     const size_t pitch = scratch_pitch(w);
@@ -131,10 +138,11 @@ static LS_TARGET void LS_NAME(plane)(const ls_fields *f, const ls_box *b, uint32
         if (y < 0 || y + 1 >= f->ny) {
             memset(m->yu, 0, w * sizeof(float));
         } else {
-            const rows lo = rows_at(f, b->x0, (uint32_t)y, z), hi = rows_at(f, b->x0, (uint32_t)y + 1, z);
+            const rows lo = rows_at(f, b->x0, (uint32_t)y, z),
+                       hi = rows_at(f, b->x0, (uint32_t)y + 1, z);
 
-            LS_NAME(row_faces)(lo.p, hi.p, m->cx[0] + at, m->cx[0] + at + pitch,
-                               lo.czu, lo.czl, hi.czu, hi.czl, w, m->yu);
+            LS_NAME(row_faces)(lo.p, hi.p, m->cx[0] + at, m->cx[0] + at + pitch, lo.czu, lo.czl,
+                               hi.czu, hi.czl, w, m->yu);
         }
         if (y >= b->y0) {
             const rows r = rows_at(f, b->x0, (uint32_t)y, z);
@@ -150,7 +158,8 @@ static LS_TARGET void LS_NAME(plane)(const ls_fields *f, const ls_box *b, uint32
     }
 }
 
-static LS_TARGET void LS_NAME(step_box)(const ls_fields *f, const ls_box *b, float *scratch, ls_found *found)
+static LS_TARGET void LS_NAME(step_box)(const ls_fields *f, const ls_box *b, float *scratch,
+                                        ls_found *found)
 {
     const uint32_t w = b->x1 - b->x0, h = b->y1 - b->y0;
     const size_t pitch = scratch_pitch(w);
@@ -170,8 +179,8 @@ static LS_TARGET void LS_NAME(step_box)(const ls_fields *f, const ls_box *b, flo
             }
             lo = rows_at(f, b->x0, y, (uint32_t)z);
             hi = rows_at(f, b->x0, y, (uint32_t)z + 1);
-            LS_NAME(row_faces)(lo.p, hi.p, m.cx[0] + at + pitch, m.cx[1] + at + pitch,
-                               lo.cyu, lo.cyl, hi.cyu, hi.cyl, w, m.zu + at);
+            LS_NAME(row_faces)(lo.p, hi.p, m.cx[0] + at + pitch, m.cx[1] + at + pitch, lo.cyu,
+                               lo.cyl, hi.cyu, hi.cyl, w, m.zu + at);
         }
         if (z >= b->z0)
             LS_NAME(plane)(f, b, (uint32_t)z, &m, found);
@@ -180,7 +189,8 @@ static LS_TARGET void LS_NAME(step_box)(const ls_fields *f, const ls_box *b, flo
     }
 }
 
-static LS_TARGET void LS_NAME(apply)(float *phi, const float *u, size_t n, float dt, ls_found *found)
+static LS_TARGET void LS_NAME(apply)(float *phi, const float *u, size_t n, float dt,
+                                     ls_found *found)
 {
     LS_REAL bad = LS_C(0.0f);
     LS_INT changed = { 0 };

@@ -16,9 +16,9 @@ typedef struct row {
     size_t i;
     int dims;
     bool has_shape;
-    int64_t area;              /* pixels, voxels; 0 without shape */
-    int64_t size[3];           /* sides of the box; of the item without shape */
-    int64_t lo[3];             /* the box's first pixel */
+    int64_t area;    /* pixels, voxels; 0 without shape */
+    int64_t size[3]; /* sides of the box; of the item without shape */
+    int64_t lo[3];   /* the box's first pixel */
 } row;
 
 static int64_t whole(const row *r, const char *name)
@@ -52,12 +52,14 @@ static bool within(double v, double lo, double hi)
     return at_most(lo, v) && at_most(v, hi);
 }
 
-/* --- shape ----------------------------------------------------------------------------------------- */
+/* --- shape
+ * ----------------------------------------------------------------------------------------- */
 
 static const char *box_fault(row *r)
 {
     const int64_t size[3] = { r->item->nz, r->item->ny, r->item->nx };
-    const int64_t *const box = (const int64_t *)wu_output_data(r->out, "object_bbox") + r->i * 2 * (size_t)r->dims;
+    const int64_t *const box =
+        (const int64_t *)wu_output_data(r->out, "object_bbox") + r->i * 2 * (size_t)r->dims;
     const double *const centroid = reals(r, "object_centroid", (size_t)r->dims);
     int64_t pixels = 1, sum;
     bool border = false;
@@ -73,7 +75,8 @@ static const char *box_fault(row *r)
         border = border || box[k] == 0 || box[r->dims + k] == size[axis];
     }
     if (r->area < (pixels > 1 ? 2 : 1) || r->area > pixels)
-        return r->dims == 3 ? "object_voxels: does not go with object_bbox" : "object_area: does not go with object_bbox";
+        return r->dims == 3 ? "object_voxels: does not go with object_bbox"
+                            : "object_area: does not go with object_bbox";
     for (int k = 0; k < r->dims; k++)
         if (!(centroid[k] >= (double)box[k] && centroid[k] <= (double)box[r->dims + k] - 1) ||
             !an_is_quotient(centroid[k], r->area, &sum))
@@ -87,8 +90,8 @@ static const char *box_fault(row *r)
     return NULL;
 }
 
-/* The sum of variances along the axes: at least that of the pixels at the box's ends, at most that of
- * pixels at its ends alone. */
+/* The sum of variances along the axes: at least that of the pixels at the box's ends, at most that
+ * of pixels at its ends alone. */
 static bool trace_fits(const row *r, double trace, const double spacing[3])
 {
     double least = 0, most = 0;
@@ -102,12 +105,13 @@ static bool trace_fits(const row *r, double trace, const double spacing[3])
     return within(trace, least, most);
 }
 
-/* Whether it is a sum of 1s, roots of 2 and halves of both, as many together as there are pixels. */
+/* Whether it is a sum of 1s, roots of 2 and halves of both, as many together as there are
+ * pixels. */
 static bool is_perimeter(double p, int64_t area)
 {
     if (!(p >= 0) || p > sqrt(2) * (double)area + 1e-6)
         return false;
-    for (int64_t roots = 0; roots <= 2 * area; roots++) {      /* halves */
+    for (int64_t roots = 0; roots <= 2 * area; roots++) { /* halves */
         const double rest = 2 * p - (double)roots * sqrt(2), ones = floor(rest + 0.5);
 
         if (rest < -1e-6)
@@ -121,10 +125,13 @@ static bool is_perimeter(double p, int64_t area)
 static const char *ellipse_fault(const row *r)
 {
     static const double pixel[3] = { 1, 1, 1 };
-    const double major = real(r, "object_axis_major_length"), minor = real(r, "object_axis_minor_length"),
-                 eccentricity = real(r, "object_eccentricity"), orientation = real(r, "object_orientation");
+    const double major = real(r, "object_axis_major_length"),
+                 minor = real(r, "object_axis_minor_length"),
+                 eccentricity = real(r, "object_eccentricity"),
+                 orientation = real(r, "object_orientation");
 
-    if (!(minor >= 0) || !(major >= minor) || !trace_fits(r, (major * major + minor * minor) / 16, pixel))
+    if (!(minor >= 0) || !(major >= minor) ||
+        !trace_fits(r, (major * major + minor * minor) / 16, pixel))
         return "object_axis_major_length, object_axis_minor_length: of no object in object_bbox";
     if (!(eccentricity >= 0 && eccentricity <= 1) ||
         !about(eccentricity * eccentricity, major == 0 ? 0 : 1 - minor / major * (minor / major)))
@@ -149,7 +156,8 @@ static const char *hull_fault(const row *r)
         return "object_holes: more than there is room for";
     if (euler < 1 - holes || euler > r->area - holes)
         return "object_euler_number: does not go with object_holes";
-    if (!(feret >= longest && at_most(feret, sqrt((double)(r->size[1] * r->size[1] + r->size[2] * r->size[2])))) ||
+    if (!(feret >= longest &&
+          at_most(feret, sqrt((double)(r->size[1] * r->size[1] + r->size[2] * r->size[2])))) ||
         sqrt(floor(square + 0.5)) / 2 != feret)
         return "object_feret_diameter_max: of no object in object_bbox";
     return NULL;
@@ -157,7 +165,8 @@ static const char *hull_fault(const row *r)
 
 static const char *flat_fault(const row *r)
 {
-    const double perimeter = real(r, "object_perimeter"), area = (double)r->area, form = real(r, "object_form_factor");
+    const double perimeter = real(r, "object_perimeter"), area = (double)r->area,
+                 form = real(r, "object_form_factor");
     const char *fault;
 
     if (!is_perimeter(perimeter, r->area))
@@ -193,7 +202,8 @@ static const char *deep_fault(const row *r, const double window_area[256])
     return NULL;
 }
 
-/* --- intensity ------------------------------------------------------------------------------------- */
+/* --- intensity
+ * ------------------------------------------------------------------------------------- */
 
 static const char *order_fault(const row *r, double lo, double hi)
 {
@@ -207,19 +217,25 @@ static const char *order_fault(const row *r, double lo, double hi)
         if (fabs(order[k] * 100 - floor(order[k] * 100 + 0.5)) > 1e-6)
             return "object_intensity_percentile: not between two grey values by hundredths";
     }
-    return 2 * median == floor(2 * median) ? NULL : "object_intensity_median: neither a grey value nor between two";
+    return 2 * median == floor(2 * median)
+               ? NULL
+               : "object_intensity_median: neither a grey value nor between two";
 }
 
-/* What the moments of any values from lo to hi keep to. n: how many there are, 0 where that is not known. */
+/* What the moments of any values from lo to hi keep to. n: how many there are, 0 where that is not
+ * known. */
 static const char *moments_fault(const row *r, double lo, double hi, double n)
 {
     const double mean = real(r, "object_intensity_mean"), std = real(r, "object_intensity_std"),
-                 skewness = real(r, "object_intensity_skewness"), kurtosis = real(r, "object_intensity_kurtosis"),
+                 skewness = real(r, "object_intensity_skewness"),
+                 kurtosis = real(r, "object_intensity_kurtosis"),
                  entropy = real(r, "object_intensity_entropy");
 
     if (lo == hi)
-        return std == 0 && skewness == 0 && kurtosis == 0 && entropy == 0 ? NULL :
-               "object_intensity_std: there is one grey value alone, and yet it, skewness, kurtosis or entropy is not 0";
+        return std == 0 && skewness == 0 && kurtosis == 0 && entropy == 0
+                   ? NULL
+                   : "object_intensity_std: there is one grey value alone, and yet it, skewness, "
+                     "kurtosis or entropy is not 0";
     if (!(std > 0) || !at_most(std * std, (hi - mean) * (mean - lo)) ||
         (n > 0 && !at_most((hi - lo) * (hi - lo) / (2 * n), std * std)))
         return "object_intensity_std: of no values with these mean, minimum and maximum";
@@ -269,7 +285,8 @@ static const char *intensity_fault(const row *r)
     return fault == NULL ? weighted_fault(r, sum) : fault;
 }
 
-/* --- texture ---------------------------------------------------------------------------------------- */
+/* --- texture
+ * ---------------------------------------------------------------------------------------- */
 
 /* Greatest values; the least are 0, -1 (correlation, imc1) and, of averages of levels, 1 and 2. */
 static void bounds_of(int feature, double levels, double *lo, double *hi)
@@ -280,18 +297,36 @@ static void bounds_of(int feature, double levels, double *lo, double *hi)
     *hi = 1;
     switch (feature) {
     case COOC_CORRELATION: *lo = -1; break;
-    case COOC_IMC1: *lo = -1; *hi = 0; break;
-    case COOC_CONTRAST: case COOC_SUM_VARIANCE: case COOC_CLUSTER_TENDENCY: *hi = span * span; break;
-    case COOC_VARIANCE: case COOC_DIFFERENCE_VARIANCE: *hi = span * span / 4; break;
-    case COOC_SUM_AVERAGE: *lo = 2; *hi = 2 * levels; break;
-    case COOC_JOINT_AVERAGE: *lo = 1; *hi = levels; break;
+    case COOC_IMC1:
+        *lo = -1;
+        *hi = 0;
+        break;
+    case COOC_CONTRAST:
+    case COOC_SUM_VARIANCE:
+    case COOC_CLUSTER_TENDENCY: *hi = span * span; break;
+    case COOC_VARIANCE:
+    case COOC_DIFFERENCE_VARIANCE: *hi = span * span / 4; break;
+    case COOC_SUM_AVERAGE:
+        *lo = 2;
+        *hi = 2 * levels;
+        break;
+    case COOC_JOINT_AVERAGE:
+        *lo = 1;
+        *hi = levels;
+        break;
     case COOC_DIFFERENCE_AVERAGE: *hi = span; break;
-    case COOC_AUTOCORRELATION: *lo = 1; *hi = levels * levels; break;
+    case COOC_AUTOCORRELATION:
+        *lo = 1;
+        *hi = levels * levels;
+        break;
     case COOC_SUM_ENTROPY: *hi = log2(2 * levels - 1); break;
     case COOC_ENTROPY: *hi = 2 * log2(levels); break;
     case COOC_DIFFERENCE_ENTROPY: *hi = log2(levels); break;
     /* Third and fourth central moments of a sum that spans 2 (levels - 1). */
-    case COOC_CLUSTER_SHADE: *hi = 8 * span * span * span * sqrt(3) / 18; *lo = -*hi; break;
+    case COOC_CLUSTER_SHADE:
+        *hi = 8 * span * span * span * sqrt(3) / 18;
+        *lo = -*hi;
+        break;
     case COOC_CLUSTER_PROMINENCE: *hi = 16 * span * span * span * span / 12; break;
     default: break;
     }
@@ -300,13 +335,15 @@ static void bounds_of(int feature, double levels, double *lo, double *hi)
 /* Of which feature is at most which, in every matrix and so on average. */
 static const struct {
     int less, more;
-} orders[] = {
-    { COOC_ASM, COOC_JOINT_MAXIMUM }, { COOC_SUM_ENTROPY, COOC_ENTROPY }, { COOC_DIFFERENCE_ENTROPY, COOC_ENTROPY },
-    { COOC_DIFFERENCE_VARIANCE, COOC_CONTRAST }, { COOC_DIFFERENCE_AVERAGE, COOC_CONTRAST },
-    { COOC_IDM, COOC_INVERSE_DIFFERENCE }, { COOC_INVERSE_DIFFERENCE, COOC_INVERSE_DIFFERENCE_NORMALISED },
-    { COOC_INVERSE_DIFFERENCE_NORMALISED, COOC_INVERSE_DIFFERENCE_MOMENT_NORMALISED },
-    { COOC_INVERSE_VARIANCE, COOC_DIFFERENCE_AVERAGE }
-};
+} orders[] = { { COOC_ASM, COOC_JOINT_MAXIMUM },
+               { COOC_SUM_ENTROPY, COOC_ENTROPY },
+               { COOC_DIFFERENCE_ENTROPY, COOC_ENTROPY },
+               { COOC_DIFFERENCE_VARIANCE, COOC_CONTRAST },
+               { COOC_DIFFERENCE_AVERAGE, COOC_CONTRAST },
+               { COOC_IDM, COOC_INVERSE_DIFFERENCE },
+               { COOC_INVERSE_DIFFERENCE, COOC_INVERSE_DIFFERENCE_NORMALISED },
+               { COOC_INVERSE_DIFFERENCE_NORMALISED, COOC_INVERSE_DIFFERENCE_MOMENT_NORMALISED },
+               { COOC_INVERSE_VARIANCE, COOC_DIFFERENCE_AVERAGE } };
 
 /* f: all features, NaN for those that are not there. */
 static const char *relations_fault(const double *f)
@@ -319,13 +356,18 @@ static const char *relations_fault(const double *f)
     if (!isnan(f[COOC_SUM_VARIANCE] + f[COOC_CONTRAST] + f[COOC_VARIANCE]) &&
         !about(4 * f[COOC_VARIANCE], f[COOC_SUM_VARIANCE] + f[COOC_CONTRAST]))
         return "object_glcm: variance, sum_variance and contrast do not go together";
-    if (!isnan(f[COOC_SUM_VARIANCE] + f[COOC_CLUSTER_TENDENCY]) && f[COOC_SUM_VARIANCE] != f[COOC_CLUSTER_TENDENCY])
+    if (!isnan(f[COOC_SUM_VARIANCE] + f[COOC_CLUSTER_TENDENCY]) &&
+        f[COOC_SUM_VARIANCE] != f[COOC_CLUSTER_TENDENCY])
         return "object_glcm: cluster_tendency is not sum_variance";
-    if (!isnan(f[COOC_SUM_AVERAGE] + f[COOC_JOINT_AVERAGE]) && !about(f[COOC_SUM_AVERAGE], 2 * f[COOC_JOINT_AVERAGE]))
+    if (!isnan(f[COOC_SUM_AVERAGE] + f[COOC_JOINT_AVERAGE]) &&
+        !about(f[COOC_SUM_AVERAGE], 2 * f[COOC_JOINT_AVERAGE]))
         return "object_glcm: joint_average is not half of sum_average";
     /* The mean of squares is no less than the square of the mean. */
-    if (f[COOC_DIFFERENCE_AVERAGE] * f[COOC_DIFFERENCE_AVERAGE] + f[COOC_DIFFERENCE_VARIANCE] > f[COOC_CONTRAST] &&
-        !at_most(f[COOC_DIFFERENCE_AVERAGE] * f[COOC_DIFFERENCE_AVERAGE] + f[COOC_DIFFERENCE_VARIANCE], f[COOC_CONTRAST]))
+    if (f[COOC_DIFFERENCE_AVERAGE] * f[COOC_DIFFERENCE_AVERAGE] + f[COOC_DIFFERENCE_VARIANCE] >
+            f[COOC_CONTRAST] &&
+        !at_most(f[COOC_DIFFERENCE_AVERAGE] * f[COOC_DIFFERENCE_AVERAGE] +
+                     f[COOC_DIFFERENCE_VARIANCE],
+                 f[COOC_CONTRAST]))
         return "object_glcm: contrast is less than difference_average and difference_variance say";
     if (f[COOC_SUM_VARIANCE] + squared - f[COOC_CONTRAST] > 4 * f[COOC_AUTOCORRELATION] &&
         !at_most(f[COOC_SUM_VARIANCE] + squared - f[COOC_CONTRAST], 4 * f[COOC_AUTOCORRELATION]))
@@ -352,7 +394,7 @@ static const char *distance_fault(const row *r, const double *found, int distanc
         if ((p->features >> i & 1) == 0)
             continue;
         f[i] = found[k++];
-        none += isnan(f[i]) != 0;      /* 1 on one system is 256 on another */
+        none += isnan(f[i]) != 0; /* 1 on one system is 256 on another */
         bounds_of(i, p->levels, &lo, &hi);
         if (!isnan(f[i]) && !within(f[i], lo, hi))
             return "object_glcm: a feature is beyond its bounds";
@@ -375,7 +417,8 @@ static const char *texture_fault(const row *r)
     return fault;
 }
 
-/* --- the table --------------------------------------------------------------------------------------- */
+/* --- the table
+ * --------------------------------------------------------------------------------------- */
 
 static const char *row_fault(row *r, const double window_area[256])
 {
@@ -395,7 +438,8 @@ static const char *row_fault(row *r, const double window_area[256])
     return fault;
 }
 
-tc_status obj_check_result(const void *params, const wu_item *item, const wu_output *out, tc_err *err)
+tc_status obj_check_result(const void *params, const wu_item *item, const wu_output *out,
+                           tc_err *err)
 {
     const obj_params *const p = params;
     const int64_t *const label = wu_output_data(out, "object_label");
@@ -406,13 +450,19 @@ tc_status obj_check_result(const void *params, const wu_item *item, const wu_out
     obj_window_areas(item->spacing, window_area);
     if (*(const int64_t *)wu_output_data(out, "objects") != (int64_t)n)
         return tc_fail(err, TC_BAD_INPUT, "objects: is %lld, but there are %llu rows",
-                       (long long)*(const int64_t *)wu_output_data(out, "objects"), (unsigned long long)n);
+                       (long long)*(const int64_t *)wu_output_data(out, "objects"),
+                       (unsigned long long)n);
     if (n > item->n_objects || (n < item->n_objects && !p->exclude_border))
         return tc_fail(err, TC_BAD_INPUT, "objects: %llu of the item's %u", (unsigned long long)n,
                        (unsigned)item->n_objects);
     for (size_t i = 0; i < n; i++) {
-        row r = { .params = p, .item = item, .out = out, .i = i, .dims = item->is_stack ? 3 : 2,
-                  .has_shape = (p->families & OBJ_SHAPE) != 0, .size = { item->nz, item->ny, item->nx } };
+        row r = { .params = p,
+                  .item = item,
+                  .out = out,
+                  .i = i,
+                  .dims = item->is_stack ? 3 : 2,
+                  .has_shape = (p->families & OBJ_SHAPE) != 0,
+                  .size = { item->nz, item->ny, item->nx } };
         const char *fault = NULL;
 
         if (label[i] < 1 || label[i] > (int64_t)WU_MAX_LABEL || (i > 0 && label[i] <= label[i - 1]))
@@ -424,7 +474,8 @@ tc_status obj_check_result(const void *params, const wu_item *item, const wu_out
         /* In the loop, as a perimeter is looked into for as long as its object has pixels. */
         pixels += (uint64_t)r.area;
         if (pixels > (uint64_t)item->nx * item->ny * item->nz)
-            return tc_fail(err, TC_BAD_INPUT, "object_%s: more than the picture has", item->is_stack ? "voxels" : "area");
+            return tc_fail(err, TC_BAD_INPUT, "object_%s: more than the picture has",
+                           item->is_stack ? "voxels" : "area");
     }
     return TC_OK;
 }

@@ -10,9 +10,12 @@
 #include "app/analysis/objects/objects.h"
 #include "app/base/pool.h"
 
-enum { LARGE = 1 << 18,        /* pixels of an object that all threads share */
-       MOST_SMALL = 1 << 16,   /* objects of a step */
-       PART_PIXELS = 1 << 16, PART_RUNS = 64 };
+enum {
+    LARGE = 1 << 18,      /* pixels of an object that all threads share */
+    MOST_SMALL = 1 << 16, /* objects of a step */
+    PART_PIXELS = 1 << 16,
+    PART_RUNS = 64
+};
 
 /* What a thread has for itself. */
 typedef struct scratch {
@@ -23,13 +26,18 @@ typedef struct scratch {
 } scratch;
 
 /* What a large object goes through: its parts in parallel, then what joins them. */
-typedef enum large_pass { MEASURE, OUTLINE, QUANTISE, PAIRS } large_pass;
+typedef enum large_pass {
+    MEASURE,
+    OUTLINE,
+    QUANTISE,
+    PAIRS
+} large_pass;
 
 typedef struct large_object {
     bool begun;
     large_pass pass;
     size_t direction;
-    uint64_t run;              /* the pass is done up to here */
+    uint64_t run; /* the pass is done up to here */
     obj_texture texture;
 } large_object;
 
@@ -40,13 +48,13 @@ typedef struct cpu_worker {
     obj_index index;
     bool indexed;
     an_pool *pool;
-    scratch *scratch;          /* [threads] */
-    obj_outline *outlines;     /* [threads]: of pictures, with shape */
+    scratch *scratch;      /* [threads] */
+    obj_outline *outlines; /* [threads]: of pictures, with shape */
     void *state;
-    uint64_t object;           /* of a step's small ones: the first */
-    uint64_t portion;          /* of the object at hand that is next */
+    uint64_t object;  /* of a step's small ones: the first */
+    uint64_t portion; /* of the object at hand that is next */
     large_object large;
-    uint64_t first_run, run_step;    /* of the parts at hand */
+    uint64_t first_run, run_step; /* of the parts at hand */
 } cpu_worker;
 
 static bool has_outline(const cpu_worker *w)
@@ -65,7 +73,7 @@ static const obj_run *runs_of(const cpu_worker *w, uint64_t object, size_t *n)
     return w->index.runs + w->index.start[object];
 }
 
-/* --- an object's columns ---------------------------------------------------------------------- */
+/* --- an object's columns --------------------------------------------------------------------- */
 
 /* All but the texture, from what was summed, which is cleared. */
 static void put_measures(const cpu_worker *w, uint64_t object, scratch *s, obj_outline *outline)
@@ -93,7 +101,8 @@ static obj_step step_of(const cpu_worker *w, size_t distance, size_t direction)
 }
 
 /* A direction's pairs are complete; with "merge" those of all directions are features once. */
-static void end_direction(const cpu_worker *w, size_t direction, obj_pairs *pairs, obj_texture *texture)
+static void end_direction(const cpu_worker *w, size_t direction, obj_pairs *pairs,
+                          obj_texture *texture)
 {
     cooc_sums sums;
 
@@ -157,7 +166,7 @@ static void small_object(void *user, unsigned thread, size_t part)
     }
 }
 
-/* --- a large object ---------------------------------------------------------------------------- */
+/* --- a large object -------------------------------------------------------------------------- */
 
 static void large_part(void *user, unsigned thread, size_t part)
 {
@@ -178,7 +187,8 @@ static void large_part(void *user, unsigned thread, size_t part)
         obj_quantise(&w->o, runs, few, row->lo, row->hi, &levels);
     } else {
         obj_pairs_begin(&w->o, &s->pairs, w->index.area[w->object]);
-        obj_pairs_add(&levels, all, n, first, few, step_of(w, (size_t)w->portion - 1, w->large.direction), &s->pairs);
+        obj_pairs_add(&levels, all, n, first, few,
+                      step_of(w, (size_t)w->portion - 1, w->large.direction), &s->pairs);
     }
 }
 
@@ -244,7 +254,7 @@ static bool large_step(cpu_worker *w)
     left = (n - g->run + w->run_step - 1) / w->run_step;
     if (g->pass != OUTLINE)
         parts = an_pool_run_until(w->pool, large_part, w, left, end);
-    else                                        /* in order */
+    else /* in order */
         do
             large_part(w, 0, parts++);
         while (parts < left && tc_seconds() < end);
@@ -258,7 +268,7 @@ static bool large_step(cpu_worker *w)
     return w->portion == obj_portions(w->params);
 }
 
-/* --- the worker ------------------------------------------------------------------------------- */
+/* --- the worker ------------------------------------------------------------------------------ */
 
 static void cpu_close(void **worker)
 {
@@ -295,7 +305,8 @@ static tc_status open_scratch(cpu_worker *w, tc_err *err)
     w->scratch = calloc(w->work->threads, sizeof *w->scratch);
     w->outlines = outline ? calloc(w->work->threads, sizeof *w->outlines) : NULL;
     w->o.quantised = texture ? calloc((size_t)item->nx * item->ny * item->nz, 1) : NULL;
-    if (w->scratch == NULL || (outline && w->outlines == NULL) || (texture && w->o.quantised == NULL))
+    if (w->scratch == NULL || (outline && w->outlines == NULL) ||
+        (texture && w->o.quantised == NULL))
         return tc_no_memory(err, "objects");
     for (unsigned t = 0; st == TC_OK && t < w->work->threads; t++) {
         scratch *const s = &w->scratch[t];
@@ -322,8 +333,11 @@ static tc_status cpu_open(const an_work *work, const void *state, void **worker,
         return tc_no_memory(err, "objects");
     w->work = work;
     w->params = work->params;
-    w->o = (obj_item){ .params = work->params, .item = work->item, .pixels = work->pixels,
-                       .dims = work->item->is_stack ? 3 : 2, .row_bytes = obj_row_bytes(work->params, work->item),
+    w->o = (obj_item){ .params = work->params,
+                       .item = work->item,
+                       .pixels = work->pixels,
+                       .dims = work->item->is_stack ? 3 : 2,
+                       .row_bytes = obj_row_bytes(work->params, work->item),
                        .texture_at = obj_texture_at(work->params, work->item) };
     w->object = done == 0 ? 0 : (done - 1) / obj_portions(w->params);
     w->portion = done == 0 ? 0 : (done - 1) % obj_portions(w->params);
@@ -363,7 +377,9 @@ static uint64_t largest_count(const cpu_worker *w)
 {
     const uint64_t pixels = w->index.largest;
 
-    return (w->params->families & OBJ_TEXTURE) == 0 ? pixels : 2 * pixels * (w->params->merge ? obj_n_directions(&w->o) : 1);
+    return (w->params->families & OBJ_TEXTURE) == 0
+               ? pixels
+               : 2 * pixels * (w->params->merge ? obj_n_directions(&w->o) : 1);
 }
 
 static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc_err *err)
@@ -379,7 +395,8 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc
             st = tc_logs_init(&w->o.logs, largest_count(w), err);
         w->indexed = st == TC_OK;
     } else if (small > 0) {
-        w->object += an_pool_run_until(w->pool, small_object, w, small, tc_seconds() + AN_STEP_SECONDS);
+        w->object +=
+            an_pool_run_until(w->pool, small_object, w, small, tc_seconds() + AN_STEP_SECONDS);
     } else if (w->object < w->index.n && large_step(w)) {
         w->large.begun = false;
         w->portion = 0;
@@ -388,10 +405,12 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc
     return st == TC_OK || st == TC_MORE ? answer(w, portions_done) : st;
 }
 
-tc_status obj_host_give_index(void *worker, size_t n, const uint32_t *label, const uint32_t *area, const uint32_t *start,
-                              const obj_run *runs, tc_err *err)
+tc_status obj_host_give_index(void *worker, size_t n, const uint32_t *label, const uint32_t *area,
+                              const uint32_t *start, const obj_run *runs, tc_err *err)
 {
-    enum { LOGS = 256 };             /* most counts of small objects are below it */
+    enum {
+        LOGS = 256
+    }; /* most counts of small objects are below it */
     cpu_worker *const w = worker;
     const tc_status st = tc_logs_init(&w->o.logs, LOGS, err);
 
@@ -399,7 +418,8 @@ tc_status obj_host_give_index(void *worker, size_t n, const uint32_t *label, con
     return st == TC_OK ? obj_index_give(&w->index, &w->o, n, label, area, start, runs, err) : st;
 }
 
-/* --- for a device's backend ----------------------------------------------------------------------- */
+/* --- for a device's backend
+ * ----------------------------------------------------------------------- */
 
 uint64_t obj_host_small(const void *worker, uint32_t large, uint64_t most, uint64_t pixels)
 {
@@ -437,9 +457,5 @@ tc_status obj_host_done(void *worker, uint64_t n, uint64_t *portions_done)
 }
 
 const an_backend obj_cpu = {
-    .name = "cpu",
-    .open = cpu_open,
-    .step = cpu_step,
-    .sync = an_always_synced,
-    .close = cpu_close
+    .name = "cpu", .open = cpu_open, .step = cpu_step, .sync = an_always_synced, .close = cpu_close
 };

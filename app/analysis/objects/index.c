@@ -1,8 +1,8 @@
 /*
  * objects: which objects there are, and the runs of each. One pass over the labels counts
- * runs and pixels of each label; a second puts the runs where they belong, or, where runs are long, one
- * over a list of them. Threads look for runs, each in a part of the rows; what they find is taken in the
- * order of the parts.
+ * runs and pixels of each label; a second puts the runs where they belong, or, where runs are long,
+ * one over a list of them. Threads look for runs, each in a part of the rows; what they find is
+ * taken in the order of the parts.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,15 +10,17 @@
 #include "app/analysis/objects/objects.h"
 #include "app/base/pool.h"
 
-enum { PARTS = 1,              /* for each thread */
-       PART_PIXELS = 1 << 16,          /* of a part; no row has more */
-       LABELS = 1 << 21,               /* in a step */
-       LONG = 16 };                    /* pixels that a run has at least, on an average, in a picture whose runs are kept */
+enum {
+    PARTS = 1,             /* for each thread */
+    PART_PIXELS = 1 << 16, /* of a part; no row has more */
+    LABELS = 1 << 21,      /* in a step */
+    LONG = 16
+}; /* pixels that a run has at least, on an average, in a picture whose runs are kept */
 static const double STEP_SECONDS = 0.05;
 
 typedef struct index_step {
     obj_index *ix;
-    uint64_t first, n;         /* rows of all slices */
+    uint64_t first, n; /* rows of all slices */
 } index_step;
 
 uint64_t obj_index_thread_bytes(void)
@@ -26,8 +28,10 @@ uint64_t obj_index_thread_bytes(void)
     return PARTS * (PART_PIXELS * sizeof(obj_run) + sizeof(uint32_t)) + 2 * sizeof(uint32_t);
 }
 
-/* The runs of a row, and how many. Of most pictures most is background: two pixels are looked at at once. */
-static uint32_t find_runs(const uint32_t *labels, uint32_t nx, uint64_t z, uint64_t y, obj_run *found)
+/* The runs of a row, and how many. Of most pictures most is background: two pixels are looked at at
+ * once. */
+static uint32_t find_runs(const uint32_t *labels, uint32_t nx, uint64_t z, uint64_t y,
+                          obj_run *found)
 {
     uint32_t n = 0;
 
@@ -65,7 +69,8 @@ static void index_part(void *user, unsigned thread, size_t part)
     const index_step *const s = user;
     obj_index *const ix = s->ix;
     const wu_pixels *const px = ix->o->pixels;
-    const uint64_t from = s->first + part * ix->rows, end = s->first + s->n, to = end - from < ix->rows ? end : from + ix->rows;
+    const uint64_t from = s->first + part * ix->rows, end = s->first + s->n,
+                   to = end - from < ix->rows ? end : from + ix->rows;
     obj_run *const found = ix->found + part * PART_PIXELS;
     uint32_t n = 0;
 
@@ -83,7 +88,8 @@ static void place_runs(obj_index *ix, const obj_run *runs, size_t n)
     const wu_pixels *const px = ix->o->pixels;
 
     for (size_t i = 0; i < n; i++)
-        ix->runs[ix->next[obj_labels(px, OBJ_RUN_Z(runs[i]), OBJ_RUN_Y(runs[i]))[OBJ_RUN_X0(runs[i])]]++] = runs[i];
+        ix->runs[ix->next[obj_labels(px, OBJ_RUN_Z(runs[i]),
+                                     OBJ_RUN_Y(runs[i]))[OBJ_RUN_X0(runs[i])]]++] = runs[i];
 }
 
 static void count_runs(obj_index *ix, const obj_run *runs, size_t n)
@@ -91,7 +97,8 @@ static void count_runs(obj_index *ix, const obj_run *runs, size_t n)
     const wu_pixels *const px = ix->o->pixels;
 
     for (size_t i = 0; i < n; i++) {
-        const uint32_t label = obj_labels(px, OBJ_RUN_Z(runs[i]), OBJ_RUN_Y(runs[i]))[OBJ_RUN_X0(runs[i])];
+        const uint32_t label =
+            obj_labels(px, OBJ_RUN_Z(runs[i]), OBJ_RUN_Y(runs[i]))[OBJ_RUN_X0(runs[i])];
 
         ix->next[label]++;
         ix->pixels[label] += OBJ_RUN_X1(runs[i]) - OBJ_RUN_X0(runs[i]) + 1;
@@ -118,8 +125,9 @@ static tc_status begin(obj_index *ix, obj_item *o, unsigned threads, tc_err *err
     ix->n_found = malloc(parts * sizeof *ix->n_found);
     ix->most_kept = (size_t)o->pixels->nz * o->pixels->ny * o->pixels->nx / LONG;
     ix->kept = malloc((ix->most_kept + 1) * sizeof *ix->kept);
-    if (ix->next == NULL || ix->pixels == NULL || ix->label == NULL || ix->area == NULL || ix->start == NULL ||
-        ix->ends == NULL || ix->found == NULL || ix->n_found == NULL || ix->kept == NULL)
+    if (ix->next == NULL || ix->pixels == NULL || ix->label == NULL || ix->area == NULL ||
+        ix->start == NULL || ix->ends == NULL || ix->found == NULL || ix->n_found == NULL ||
+        ix->kept == NULL)
         return tc_no_memory(err, "the objects");
     for (size_t t = 0; t < threads; t++) {
         ix->ends[2 * t] = 65535;
@@ -128,10 +136,12 @@ static tc_status begin(obj_index *ix, obj_item *o, unsigned threads, tc_err *err
     return TC_OK;
 }
 
-/* All is counted: objects in the order of their labels, and where their runs go. Some labels; TC_MORE: call again. */
+/* All is counted: objects in the order of their labels, and where their runs go. Some labels;
+ * TC_MORE: call again. */
 static tc_status place(obj_index *ix, obj_item *o, unsigned threads, tc_err *err)
 {
-    const uint32_t last = o->pixels->largest_label, end = last - ix->labels_done < LABELS ? last : ix->labels_done + LABELS;
+    const uint32_t last = o->pixels->largest_label,
+                   end = last - ix->labels_done < LABELS ? last : ix->labels_done + LABELS;
 
     for (uint32_t label = ix->labels_done + 1; label <= end; label++) {
         const uint32_t count = ix->next[label], n = ix->n_placed;
@@ -187,22 +197,29 @@ static void index_rows(obj_index *ix, uint64_t rows, an_pool *pool, unsigned thr
     ix->rows_done += s.n;
 }
 
-tc_status obj_index_give(obj_index *ix, obj_item *o, size_t n, const uint32_t *label, const uint32_t *area,
-                         const uint32_t *start, const obj_run *runs, tc_err *err)
+tc_status obj_index_give(obj_index *ix, obj_item *o, size_t n, const uint32_t *label,
+                         const uint32_t *area, const uint32_t *start, const obj_run *runs,
+                         tc_err *err)
 {
     const wu_pixels *const px = o->pixels;
     const size_t words = n + 1, runs_bytes = ((size_t)start[n] + 1) * sizeof *runs;
     uint32_t ends[2] = { 65535, 0 };
 
-    *ix = (obj_index){ .o = o, .n = (uint32_t)n, .pass = 2, .label = calloc(words, sizeof *label),
-                       .area = calloc(words, sizeof *area), .start = calloc(words, sizeof *start), .runs = malloc(runs_bytes) };
+    *ix = (obj_index){ .o = o,
+                       .n = (uint32_t)n,
+                       .pass = 2,
+                       .label = calloc(words, sizeof *label),
+                       .area = calloc(words, sizeof *area),
+                       .start = calloc(words, sizeof *start),
+                       .runs = malloc(runs_bytes) };
     if (ix->label == NULL || ix->area == NULL || ix->start == NULL || ix->runs == NULL)
         return tc_no_memory(err, "the objects");
     memcpy(ix->label, label, n * sizeof *label);
     memcpy(ix->area, area, n * sizeof *area);
     memcpy(ix->start, start, words * sizeof *start);
     memcpy(ix->runs, runs, (size_t)start[n] * sizeof *runs);
-    for (size_t row = 0; o->params->range == OBJ_RANGE_IMAGE && row < (size_t)px->ny * px->nz; row++)
+    for (size_t row = 0; o->params->range == OBJ_RANGE_IMAGE && row < (size_t)px->ny * px->nz;
+         row++)
         grey_ends(px, row * px->nx, ends);
     o->lo = ends[0];
     o->hi = ends[1];

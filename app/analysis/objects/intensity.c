@@ -24,7 +24,8 @@ void obj_grey_free(obj_grey_sums *g)
     *g = (obj_grey_sums){ .fine = NULL };
 }
 
-/* Where only the least and the greatest value will be asked for, those of a run are all that it has to count. */
+/* Where only the least and the greatest value will be asked for, those of a run are all that it has
+ * to count. */
 static void add_ends(const obj_item *o, const obj_run *runs, size_t n, obj_grey_sums *g)
 {
     const wu_pixels *const px = o->pixels;
@@ -144,8 +145,8 @@ static double percentile(const obj_grey_sums *g, uint64_t n, unsigned percent)
 
 /* Powers of the values less c, and the entropy, over a histogram. */
 typedef struct grey_powers {
-    int64_t first;             /* sum of v - c */
-    i128 power[3];             /* of its square, cube, fourth power */
+    int64_t first; /* sum of v - c */
+    i128 power[3]; /* of its square, cube, fourth power */
     u128 k_log_k;
 } grey_powers;
 

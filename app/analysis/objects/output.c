@@ -9,37 +9,62 @@
 #define BOX2 { .n = 4, .words = (const char *const[]){ "y0", "x0", "y1", "x1" } }
 #define BOX3 { .n = 6, .words = (const char *const[]){ "z0", "y0", "x0", "z1", "y1", "x1" } }
 #define LENGTHS { .n = 3, .words = (const char *const[]){ "major", "middle", "minor" } }
-#define PERCENTS { "percentile", OBJ_PERCENTILES, .numbers = obj_percentiles, .prefix = "p", .digits = 2 }
+#define PERCENTS \
+    { "percentile", OBJ_PERCENTILES, .numbers = obj_percentiles, .prefix = "p", .digits = 2 }
 
-#define COLUMN(title_, type_, unit_) { "object_" title_, type_, WU_VALUE, "objects", title_, .unit = (unit_) }
+#define COLUMN(title_, type_, unit_) \
+    { "object_" title_, type_, WU_VALUE, "objects", title_, .unit = (unit_) }
 #define REAL(title_, unit_) COLUMN(title_, WU_F64, unit_)
 #define INTEGER(title_, unit_) COLUMN(title_, WU_I64, unit_)
-#define SEVERAL(title_, type_, unit_, axis_) \
-    { "object_" title_, type_, WU_VALUE, "objects", title_, .unit = (unit_), .n_axes = 1, .axes = { axis_ } }
+#define SEVERAL(title_, type_, unit_, axis_)                                                \
+    {                                                                                       \
+        "object_" title_, type_, WU_VALUE, "objects", title_, .unit = (unit_), .n_axes = 1, \
+            .axes = {                                                                       \
+                axis_                                                                       \
+            }                                                                               \
+    }
 #define LENGTH(list) (sizeof(list) / sizeof(list)[0])
 
 /* The columns of the families, in the order in which their words are put. */
-static const wu_declared shape2[] = {
-    INTEGER("area", "pixel^2"), SEVERAL("bbox", WU_I64, "pixel", BOX2), SEVERAL("centroid", WU_F64, "pixel", PLACE2),
-    COLUMN("border", WU_BOOL, NULL), REAL("perimeter", "pixel"), REAL("axis_major_length", "pixel"),
-    REAL("axis_minor_length", "pixel"), REAL("eccentricity", NULL), REAL("orientation", "rad"),
-    REAL("equivalent_diameter_area", "pixel"), INTEGER("area_convex", "pixel^2"), REAL("solidity", NULL),
-    REAL("extent", NULL), INTEGER("euler_number", NULL), INTEGER("holes", NULL), REAL("feret_diameter_max", "pixel"),
-    REAL("form_factor", NULL)
-}, shape3[] = {
-    INTEGER("voxels", "voxel"), SEVERAL("bbox", WU_I64, "voxel", BOX3), SEVERAL("centroid", WU_F64, "voxel", PLACE3),
-    COLUMN("border", WU_BOOL, NULL), REAL("volume_um3", "um^3"), SEVERAL("axis_length", WU_F64, "um", LENGTHS),
-    REAL("surface", "um^2"), REAL("sphericity", NULL), REAL("extent", NULL), INTEGER("euler_number", NULL)
-}, intensity[] = {
-    INTEGER("intensity_min", NULL), INTEGER("intensity_max", NULL), REAL("intensity_mean", NULL),
-    REAL("intensity_std", NULL), REAL("intensity_median", NULL), SEVERAL("intensity_percentile", WU_F64, NULL, PERCENTS),
-    REAL("intensity_skewness", NULL), REAL("intensity_kurtosis", NULL), REAL("intensity_entropy", "bit"),
-    INTEGER("intensity_integrated", NULL)
-}, weighted2[] = {
-    SEVERAL("centroid_weighted", WU_F64, "pixel", PLACE2)
-}, weighted3[] = {
-    SEVERAL("centroid_weighted", WU_F64, "voxel", PLACE3)
-};
+static const wu_declared shape2[] = { INTEGER("area", "pixel^2"),
+                                      SEVERAL("bbox", WU_I64, "pixel", BOX2),
+                                      SEVERAL("centroid", WU_F64, "pixel", PLACE2),
+                                      COLUMN("border", WU_BOOL, NULL),
+                                      REAL("perimeter", "pixel"),
+                                      REAL("axis_major_length", "pixel"),
+                                      REAL("axis_minor_length", "pixel"),
+                                      REAL("eccentricity", NULL),
+                                      REAL("orientation", "rad"),
+                                      REAL("equivalent_diameter_area", "pixel"),
+                                      INTEGER("area_convex", "pixel^2"),
+                                      REAL("solidity", NULL),
+                                      REAL("extent", NULL),
+                                      INTEGER("euler_number", NULL),
+                                      INTEGER("holes", NULL),
+                                      REAL("feret_diameter_max", "pixel"),
+                                      REAL("form_factor", NULL) },
+                         shape3[] = { INTEGER("voxels", "voxel"),
+                                      SEVERAL("bbox", WU_I64, "voxel", BOX3),
+                                      SEVERAL("centroid", WU_F64, "voxel", PLACE3),
+                                      COLUMN("border", WU_BOOL, NULL),
+                                      REAL("volume_um3", "um^3"),
+                                      SEVERAL("axis_length", WU_F64, "um", LENGTHS),
+                                      REAL("surface", "um^2"),
+                                      REAL("sphericity", NULL),
+                                      REAL("extent", NULL),
+                                      INTEGER("euler_number", NULL) },
+                         intensity[] = { INTEGER("intensity_min", NULL),
+                                         INTEGER("intensity_max", NULL),
+                                         REAL("intensity_mean", NULL),
+                                         REAL("intensity_std", NULL),
+                                         REAL("intensity_median", NULL),
+                                         SEVERAL("intensity_percentile", WU_F64, NULL, PERCENTS),
+                                         REAL("intensity_skewness", NULL),
+                                         REAL("intensity_kurtosis", NULL),
+                                         REAL("intensity_entropy", "bit"),
+                                         INTEGER("intensity_integrated", NULL) },
+                         weighted2[] = { SEVERAL("centroid_weighted", WU_F64, "pixel", PLACE2) },
+                         weighted3[] = { SEVERAL("centroid_weighted", WU_F64, "voxel", PLACE3) };
 
 static size_t words_of(const wu_declared *columns, size_t n)
 {
@@ -55,7 +80,8 @@ size_t obj_texture_at(const obj_params *p, const wu_item *item)
     size_t words = 0;
 
     if ((p->families & OBJ_SHAPE) != 0)
-        words += item->is_stack ? words_of(shape3, LENGTH(shape3)) : words_of(shape2, LENGTH(shape2));
+        words +=
+            item->is_stack ? words_of(shape3, LENGTH(shape3)) : words_of(shape2, LENGTH(shape2));
     if ((p->families & OBJ_INTENSITY) != 0)
         words += words_of(intensity, LENGTH(intensity)) + (item->is_stack ? 3 : 2);
     return words;
@@ -63,16 +89,23 @@ size_t obj_texture_at(const obj_params *p, const wu_item *item)
 
 size_t obj_words(const obj_params *p, const wu_item *item)
 {
-    return obj_texture_at(p, item) + ((p->families & OBJ_TEXTURE) != 0 ? p->n_distances * p->n_features : 0);
+    return obj_texture_at(p, item) +
+           ((p->families & OBJ_TEXTURE) != 0 ? p->n_distances * p->n_features : 0);
 }
 
-static tc_status declare_texture(const obj_params *p, const wu_item *item, wu_output *out, tc_err *err)
+static tc_status declare_texture(const obj_params *p, const wu_item *item, wu_output *out,
+                                 tc_err *err)
 {
-    const wu_declared glcm = {
-        "object_glcm", WU_F64, WU_VALUE, "objects", "glcm", .n_axes = 2,
-        .axes = { { "distance", (uint32_t)p->n_distances, .numbers = p->distance_numbers, .prefix = "d", .digits = 2 },
-                  { "feature", p->n_features, .words = p->feature_names } }
-    };
+    const wu_declared glcm = { "object_glcm",
+                               WU_F64,
+                               WU_VALUE,
+                               "objects",
+                               "glcm",
+                               .n_axes = 2,
+                               .axes = {
+                                   { "distance", (uint32_t)p->n_distances,
+                                     .numbers = p->distance_numbers, .prefix = "d", .digits = 2 },
+                                   { "feature", p->n_features, .words = p->feature_names } } };
 
     return wu_output_declare(out, &glcm, 1, item, err);
 }
@@ -100,17 +133,22 @@ tc_status obj_expect(const void *params, const wu_item *item, wu_output *out, tc
 }
 
 /* Rows are taken in blocks, all columns of each: they lie far apart in the state. */
-enum { BLOCK = 4096 };
+enum {
+    BLOCK = 4096
+};
 
-/* One array's columns of the rows from `first` up to `end` that are kept, from its row `at` on. word: of a row, the array's first. */
-static void fill(const an_work *work, const void *state, const wu_out_array *array, size_t word, size_t first, size_t end, size_t at)
+/* One array's columns of the rows from `first` up to `end` that are kept, from its row `at` on.
+ * word: of a row, the array's first. */
+static void fill(const an_work *work, const void *state, const wu_out_array *array, size_t word,
+                 size_t first, size_t end, size_t at)
 {
     const obj_params *const p = work->params;
-    const size_t n = (size_t)wu_declared_elements(&array->declared), row_bytes = obj_row_bytes(p, work->item);
+    const size_t n = (size_t)wu_declared_elements(&array->declared),
+                 row_bytes = obj_row_bytes(p, work->item);
     uint64_t *to = array->data;
     uint8_t *flag = array->data;
 
-    if (array->data == NULL)       /* no row is kept */
+    if (array->data == NULL) /* no row is kept */
         return;
     to += array->info.dtype == WU_BOOL ? 0 : at * n;
     flag += at;
@@ -138,11 +176,12 @@ static uint64_t count_kept(const an_work *work, const void *state, size_t first,
 }
 
 /* All columns of a block, from row `at` on; how many rows there are then. */
-static size_t fill_block(const an_work *work, size_t item_index, const void *state, const wu_output *out, size_t first, size_t end,
-                         size_t at)
+static size_t fill_block(const an_work *work, size_t item_index, const void *state,
+                         const wu_output *out, size_t first, size_t end, size_t at)
 {
     const size_t row_bytes = obj_row_bytes(work->params, work->item);
-    int64_t *const item = wu_output_data(out, "object_item"), *const label = wu_output_data(out, "object_label");
+    int64_t *const item = wu_output_data(out, "object_item"), *const label = wu_output_data(
+                                                                  out, "object_label");
 
     for (size_t i = 3, word = 0; i < out->n; i++) {
         fill(work, state, &out->arrays[i], word, first, end, at);
@@ -159,7 +198,8 @@ static size_t fill_block(const an_work *work, size_t item_index, const void *sta
     return at;
 }
 
-tc_status obj_finish(const an_work *work, size_t item_index, const void *state, wu_output *out, tc_err *err)
+tc_status obj_finish(const an_work *work, size_t item_index, const void *state, wu_output *out,
+                     tc_err *err)
 {
     const size_t n = work->item->n_objects;
     tc_status st = obj_expect(work->params, work->item, out, err);
@@ -195,7 +235,8 @@ tc_status obj_check_state(const an_work *work, const void *state, tc_err *err)
     for (size_t i = 0; st == TC_OK && i < work->item->n_objects; i++) {
         const obj_row *const row = obj_row_of_const(state, row_bytes, i);
 
-        if (i < reached ? row->label <= label || row->label > WU_MAX_LABEL || row->border > 1 || row->lo > row->hi || row->hi >> work->item->bits != 0
+        if (i < reached ? row->label <= label || row->label > WU_MAX_LABEL || row->border > 1 ||
+                              row->lo > row->hi || row->hi >> work->item->bits != 0
                         : row->label != 0)
             return tc_fail(err, TC_BAD_INPUT, "the objects are damaged");
         label = row->label;
@@ -205,7 +246,8 @@ tc_status obj_check_state(const an_work *work, const void *state, tc_err *err)
     return st;
 }
 
-bool obj_note_result(const void *params, const wu_item *item, const wu_output *out, char *text, size_t size)
+bool obj_note_result(const void *params, const wu_item *item, const wu_output *out, char *text,
+                     size_t size)
 {
     const obj_params *const p = params;
 
@@ -214,7 +256,7 @@ bool obj_note_result(const void *params, const wu_item *item, const wu_output *o
     if (item->n_objects == 0)
         snprintf(text, size, "no objects: all its labels are 0");
     else
-        snprintf(text, size, "no objects are left: all touch the border%s", p->exclude_border ?
-                 ", and parameters.exclude_border leaves them out" : "");
+        snprintf(text, size, "no objects are left: all touch the border%s",
+                 p->exclude_border ? ", and parameters.exclude_border leaves them out" : "");
     return true;
 }

@@ -9,18 +9,21 @@ static const char *const aggregates[] = { "average", "merge", NULL };
 static const char *const feature_sets[] = { "haralick", "ibsi", NULL };
 
 const an_param obj_parameters[] = {
-    { "families", AN_WORDS, FIELD(families), .words = families, .initial = "[\"shape\",\"intensity\",\"texture\"]",
-      .help = "What is measured." },
+    { "families", AN_WORDS, FIELD(families), .words = families,
+      .initial = "[\"shape\",\"intensity\",\"texture\"]", .help = "What is measured." },
     { "levels", AN_INT, FIELD(levels), .min = 2, .max = COOC_MAX_LEVELS, .initial = "32",
       .help = "Number of grey levels of the texture." },
-    { "range", AN_INTS, FIELD(range_ends), .min = 0, .max = 65535, .choices = ranges, .word = FIELD(range),
-      .initial = "object", .unit = "grey values",
-      .help = "What is spread over the levels: [lo,hi], lo <= hi; object: from each object's least value to its greatest; "
+    { "range", AN_INTS, FIELD(range_ends), .min = 0, .max = 65535, .choices = ranges,
+      .word = FIELD(range), .initial = "object", .unit = "grey values",
+      .help = "What is spread over the levels: [lo,hi], lo <= hi; object: from each object's least "
+              "value to its greatest; "
               "image: of all pixels; type: all values of the item's depth." },
-    { "distances", AN_INTS, FIELD(distances), .count = FIELD(n_distances), .min = 1, .max = OBJ_MAX_DISTANCE,
-      .initial = "[1]", .unit = "pixels", .help = "How far apart the two pixels of a pair are, along each axis of its direction." },
+    { "distances", AN_INTS, FIELD(distances), .count = FIELD(n_distances), .min = 1,
+      .max = OBJ_MAX_DISTANCE, .initial = "[1]", .unit = "pixels",
+      .help = "How far apart the two pixels of a pair are, along each axis of its direction." },
     { "aggregate", AN_CHOICE, FIELD(merge), .choices = aggregates, .initial = "average",
-      .help = "average: features are averaged over the directions; merge: the directions' matrices are added first." },
+      .help = "average: features are averaged over the directions; merge: the directions' matrices "
+              "are added first." },
     { "texture_features", AN_WORDS, FIELD(features), .words = cooc_names, .choices = feature_sets,
       .word = FIELD(feature_set), .initial = "haralick",
       .help = "Which features: haralick: the first 13; ibsi: all." },
@@ -34,8 +37,8 @@ tc_status obj_derive_params(void *params, const char *where, tc_err *err)
     obj_params *const p = params;
 
     if (p->range == OBJ_RANGE_FIXED && p->range_ends[0] > p->range_ends[1])
-        return tc_fail(err, TC_BAD_INPUT, "%s.range: %d is more than %d", where, (int)p->range_ends[0],
-                       (int)p->range_ends[1]);
+        return tc_fail(err, TC_BAD_INPUT, "%s.range: %d is more than %d", where,
+                       (int)p->range_ends[0], (int)p->range_ends[1]);
     if (p->feature_set > 0)
         p->features = (1u << (p->feature_set == 1 ? COOC_HARALICK : COOC_FEATURES)) - 1;
     for (unsigned f = 0; f < COOC_FEATURES; f++)

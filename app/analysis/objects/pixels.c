@@ -1,6 +1,6 @@
 /*
- * objects: whether an item's pixels can have given these arrays: some objects, chosen by chance, are
- * measured again, and some pixels are held against what is said of their objects' greys.
+ * objects: whether an item's pixels can have given these arrays: some objects, chosen by chance,
+ * are measured again, and some pixels are held against what is said of their objects' greys.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -11,15 +11,23 @@
 #include "app/base/random.h"
 
 /* LOOKED_FOR: without their boxes objects are looked for in the whole picture. */
-enum { CANDIDATES = 8, LOOKED_FOR = 1, SHARE = 256, LEAST_PIXELS = 1024, MOST_SHARE = 32, LOOKS = 512, FEW_LOOKS = 64 };
+enum {
+    CANDIDATES = 8,
+    LOOKED_FOR = 1,
+    SHARE = 256,
+    LEAST_PIXELS = 1024,
+    MOST_SHARE = 32,
+    LOOKS = 512,
+    FEW_LOOKS = 64
+};
 
-/* --- objects ---------------------------------------------------------------------------- */
+/* --- objects --------------------------------------------------------------------------------- */
 
 /* What is measured again: objects by rising rows of the result's table. */
 typedef struct sample {
     size_t n, row[CANDIDATES];
     uint32_t label[CANDIDATES], area[CANDIDATES], start[CANDIDATES + 1];
-    obj_run *runs;             /* owned */
+    obj_run *runs; /* owned */
     size_t n_runs, room;
 } sample;
 
@@ -38,7 +46,8 @@ static box box_of(const an_work *work, const wu_output *out, size_t row)
 
     if ((p->families & OBJ_SHAPE) == 0)
         return b;
-    const int64_t *const found = (const int64_t *)wu_output_data(out, "object_bbox") + row * 2 * dims;
+    const int64_t *const found =
+        (const int64_t *)wu_output_data(out, "object_bbox") + row * 2 * dims;
     for (size_t k = 0; k < dims; k++) {
         b.lo[3 - dims + k] = (uint32_t)found[k];
         b.hi[3 - dims + k] = (uint32_t)found[dims + k];
@@ -63,7 +72,8 @@ static tc_status add_run(sample *s, obj_run run, tc_err *err)
 }
 
 /* Adds the object of a row: the runs of its label within the box. */
-static tc_status add_object(const an_work *work, const box *b, size_t row, uint32_t label, sample *s, tc_err *err)
+static tc_status add_object(const an_work *work, const box *b, size_t row, uint32_t label,
+                            sample *s, tc_err *err)
 {
     tc_status st = TC_OK;
 
@@ -88,12 +98,14 @@ static tc_status add_object(const an_work *work, const box *b, size_t row, uint3
         }
     s->start[++s->n] = (uint32_t)s->n_runs;
     if (st == TC_OK && s->area[s->n - 1] == 0)
-        return tc_fail(err, TC_BAD_INPUT, "object_label: no pixel within object_bbox has label %lu", (unsigned long)label);
+        return tc_fail(err, TC_BAD_INPUT, "object_label: no pixel within object_bbox has label %lu",
+                       (unsigned long)label);
     return st;
 }
 
 /* Some objects, as many as a small part of the pixels is; none if all are large. */
-static tc_status choose(const an_work *work, const wu_output *out, uint64_t *random, sample *s, tc_err *err)
+static tc_status choose(const an_work *work, const wu_output *out, uint64_t *random, sample *s,
+                        tc_err *err)
 {
     const wu_item *const item = work->item;
     const bool boxes = (((const obj_params *)work->params)->families & OBJ_SHAPE) != 0;
@@ -125,20 +137,26 @@ static tc_status choose(const an_work *work, const wu_output *out, uint64_t *ran
 }
 
 /* Row `row` of the claimed table and row k of the other have the same bits. */
-static tc_status compare(const wu_output *claimed, size_t row, const wu_output *right, size_t k, tc_err *err)
+static tc_status compare(const wu_output *claimed, size_t row, const wu_output *right, size_t k,
+                         tc_err *err)
 {
     for (size_t i = 3; i < claimed->n; i++) {
         const wu_out_array *const a = &claimed->arrays[i], *const b = &right->arrays[i];
-        const size_t bytes = (size_t)wu_declared_elements(&a->declared) * wu_dtype_size(a->info.dtype, a->info.width);
+        const size_t bytes = (size_t)wu_declared_elements(&a->declared) *
+                             wu_dtype_size(a->info.dtype, a->info.width);
 
-        if (memcmp((const char *)a->data + row * bytes, (const char *)b->data + k * bytes, bytes) != 0)
-            return tc_fail(err, TC_NO_MATCH, "%s: row %zu: is another when the object is measured again", a->info.name, row);
+        if (memcmp((const char *)a->data + row * bytes, (const char *)b->data + k * bytes, bytes) !=
+            0)
+            return tc_fail(err, TC_NO_MATCH,
+                           "%s: row %zu: is another when the object is measured again",
+                           a->info.name, row);
     }
     return TC_OK;
 }
 
 /* Measures the sample's objects: their rows. */
-static tc_status measure(const an_work *work, const sample *s, void *state, wu_output *right, tc_err *err)
+static tc_status measure(const an_work *work, const sample *s, void *state, wu_output *right,
+                         tc_err *err)
 {
     uint64_t done = 0;
     void *worker = NULL;
@@ -153,12 +171,15 @@ static tc_status measure(const an_work *work, const sample *s, void *state, wu_o
     return st == TC_OK ? obj_finish(work, 0, state, right, err) : st;
 }
 
-static tc_status check_objects(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err)
+static tc_status check_objects(const an_work *work, const wu_output *out, uint64_t *random,
+                               tc_err *err)
 {
     sample s = { .n = 0 };
     wu_item item = *work->item;
     obj_params params = *(const obj_params *)work->params;
-    an_work part = { .params = &params, .item = &item, .pixels = work->pixels, .threads = work->threads };
+    an_work part = {
+        .params = &params, .item = &item, .pixels = work->pixels, .threads = work->threads
+    };
     wu_output right = { .n = 0 };
     void *state = NULL;
     tc_status st = choose(work, out, random, &s, err);
@@ -179,7 +200,7 @@ static tc_status check_objects(const an_work *work, const wu_output *out, uint64
     return st;
 }
 
-/* --- greys ----------------------------------------------------------------------------- */
+/* --- greys ----------------------------------------------------------------------------------- */
 
 static int by_value(const void *a, const void *b)
 {
@@ -190,12 +211,14 @@ static int by_value(const void *a, const void *b)
 
 /* Pixels of objects, chosen by chance, lie between minimum and maximum of theirs, and have the mean
  * that all of them have. */
-static tc_status check_greys(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err)
+static tc_status check_greys(const an_work *work, const wu_output *out, uint64_t *random,
+                             tc_err *err)
 {
     const wu_pixels *const px = work->pixels;
     const size_t n = (size_t)wu_output_find(out, "object_item")->info.shape[0];
     const int64_t *const label = wu_output_data(out, "object_label");
-    const int64_t *const lo = wu_output_data(out, "object_intensity_min"), *const hi = wu_output_data(out, "object_intensity_max");
+    const int64_t *const lo = wu_output_data(out, "object_intensity_min"),
+                         *const hi = wu_output_data(out, "object_intensity_max");
     const int64_t *const sum = wu_output_data(out, "object_intensity_integrated");
     const double *const mean = wu_output_data(out, "object_intensity_mean");
     double looks = 0, first = 0, second = 0, all = 0, area = 0;
@@ -203,13 +226,15 @@ static tc_status check_greys(const an_work *work, const wu_output *out, uint64_t
     for (int k = 0; k < LOOKS; k++) {
         const size_t at = (size_t)tc_random_below((uint64_t)px->nx * px->ny * px->nz, random);
         const int64_t wanted = px->labels[at], grey = wu_grey(px, at);
-        const int64_t *const found = n == 0 ? NULL : bsearch(&wanted, label, n, sizeof *label, by_value);
+        const int64_t *const found =
+            n == 0 ? NULL : bsearch(&wanted, label, n, sizeof *label, by_value);
 
         if (found == NULL)
             continue;
         if (grey < lo[found - label] || grey > hi[found - label])
-            return tc_fail(err, TC_BAD_INPUT, "object_intensity_min: row %zu: pixel %zu of it is %lld", (size_t)(found - label),
-                           at, (long long)grey);
+            return tc_fail(err, TC_BAD_INPUT,
+                           "object_intensity_min: row %zu: pixel %zu of it is %lld",
+                           (size_t)(found - label), at, (long long)grey);
         looks++;
         first += (double)grey;
         second += (double)grey * (double)grey;
@@ -222,8 +247,9 @@ static tc_status check_greys(const an_work *work, const wu_output *out, uint64_t
         return TC_OK;
     first /= looks;
     if (fabs(first - all / area) > 6 * sqrt(fmax(second / looks - first * first, 1) / looks))
-        return tc_fail(err, TC_NO_MATCH, "object_intensity_mean: is %.1f over all objects, and %.1f at %d pixels", all / area,
-                       first, (int)looks);
+        return tc_fail(err, TC_NO_MATCH,
+                       "object_intensity_mean: is %.1f over all objects, and %.1f at %d pixels",
+                       all / area, first, (int)looks);
     return TC_OK;
 }
 

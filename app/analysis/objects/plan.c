@@ -12,8 +12,10 @@ static tc_status check_item(const void *params, const wu_item *item, const char 
         return tc_fail(err, TC_BAD_INPUT, "%s: has a mask; objects takes labels alone", where);
     /* FORMAT.md: a result has less than 4 GiB. */
     if (bytes >= (uint64_t)4 << 30)
-        return tc_fail(err, TC_BAD_INPUT, "%s: %u objects would give %llu GiB; ask for fewer families, distances or "
-                       "features", where, (unsigned)item->n_objects, (unsigned long long)(bytes >> 30));
+        return tc_fail(err, TC_BAD_INPUT,
+                       "%s: %u objects would give %llu GiB; ask for fewer families, distances or "
+                       "features",
+                       where, (unsigned)item->n_objects, (unsigned long long)(bytes >> 30));
     return TC_OK;
 }
 
@@ -21,10 +23,14 @@ static tc_status check_item(const void *params, const wu_item *item, const char 
 static double spent(const an_work *work, uint64_t portions_done)
 {
     const an_plan *const plan = &work->plan;
-    const double finding = 15 * (double)work->item->nx * work->item->ny * work->item->nz / an_portions_flops(plan);
+    const double finding =
+        15 * (double)work->item->nx * work->item->ny * work->item->nz / an_portions_flops(plan);
 
-    return portions_done == 0 ? 0 : portions_done >= plan->portions ? 1
-         : finding + (1 - finding) * (double)(portions_done - 1) / (double)(plan->portions - 1);
+    return portions_done == 0 ? 0
+           : portions_done >= plan->portions
+               ? 1
+               : finding +
+                     (1 - finding) * (double)(portions_done - 1) / (double)(plan->portions - 1);
 }
 
 static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_err *err)
@@ -32,38 +38,49 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     const obj_params *const p = params;
     const uint64_t pixels = (uint64_t)item->nx * item->ny * item->nz, objects = item->n_objects;
     const bool texture = (p->families & OBJ_TEXTURE) != 0;
-    const double directions = !texture ? 0 : (double)p->n_distances * (item->is_stack ? OBJ_DIRECTIONS_3D : OBJ_DIRECTIONS_2D);
+    const double directions =
+        !texture
+            ? 0
+            : (double)p->n_distances * (item->is_stack ? OBJ_DIRECTIONS_3D : OBJ_DIRECTIONS_2D);
     const double matrices = p->merge ? (double)p->n_distances : directions;
-    /* Of a thread: flags of rows, histogram, outline (at most 32 bytes for each of 16,384 corners), runs that are found, matrix
-     * and the list of its cells, the box with what is taken from it, and its own. */
-    const uint64_t outline = !item->is_stack && (p->families & OBJ_SHAPE) != 0 ? (uint64_t)1 << 19 : 0;
-    const uint64_t thread = 25 * (uint64_t)item->nx + (257 << 10) + outline + obj_index_thread_bytes() +
-                            (texture ? 24 * (uint64_t)p->levels * (uint64_t)p->levels + 3 * (uint64_t)OBJ_BOX_BYTES : 0) +
-                            ((uint64_t)256 << 10);
+    /* Of a thread: flags of rows, histogram, outline (at most 32 bytes for each of 16,384 corners),
+     * runs that are found, matrix and the list of its cells, the box with what is taken from it,
+     * and its own. */
+    const uint64_t outline =
+        !item->is_stack && (p->families & OBJ_SHAPE) != 0 ? (uint64_t)1 << 19 : 0;
+    const uint64_t thread =
+        25 * (uint64_t)item->nx + (257 << 10) + outline + obj_index_thread_bytes() +
+        (texture ? 24 * (uint64_t)p->levels * (uint64_t)p->levels + 3 * (uint64_t)OBJ_BOX_BYTES
+                 : 0) +
+        ((uint64_t)256 << 10);
 
     (void)err;
     out->portions = 1 + objects * obj_portions(p);
     out->state_bytes = sizeof(an_state_head) + objects * obj_row_bytes(p, item);
     out->most_rows = objects;
-    /* Pixels as they are read, labels, a run of 8 bytes for each pixel at most, grey levels; the state, and the arrays;
-     * of each label, of which there are 24 bits, two counts. */
-    out->memory_bytes = pixels * (item->bits / 8 * item->channels + 4 + 8 + texture) + 2 * (uint64_t)out->state_bytes + 12 * objects +
-                        ((uint64_t)128 << 20) + ((uint64_t)8 << 20);
+    /* Pixels as they are read, labels, a run of 8 bytes for each pixel at most, grey levels; the
+     * state, and the arrays; of each label, of which there are 24 bits, two counts. */
+    out->memory_bytes = pixels * (item->bits / 8 * item->channels + 4 + 8 + texture) +
+                        2 * (uint64_t)out->state_bytes + 12 * objects + ((uint64_t)128 << 20) +
+                        ((uint64_t)8 << 20);
     out->thread_bytes = thread;
     out->load_flops = an_reading_flops(item);
     out->finish_flops = (double)pixels;
     out->byte_flops = 250;
     out->write_flops = 8 * (double)pixels;
-    an_plan_flops(out, item, (double)pixels * (65 + (item->is_stack ? 40 : 0) + 3 * directions)
-                           + (double)objects * (4000 + 430.0 * p->levels * matrices));
+    an_plan_flops(out, item,
+                  (double)pixels * (65 + (item->is_stack ? 40 : 0) + 3 * directions) +
+                      (double)objects * (4000 + 430.0 * p->levels * matrices));
     return TC_OK;
 }
 
 static const an_selftest selftests[] = {
     { "{\"texture_features\":\"ibsi\",\"distances\":[1,3]}", 61, 47, 1, 8, false, 0x20444faa },
-    { "{\"aggregate\":\"merge\",\"levels\":256,\"range\":\"image\",\"exclude_border\":true}", 45, 70, 1, 16, false, 0xfe5c13e6 },
+    { "{\"aggregate\":\"merge\",\"levels\":256,\"range\":\"image\",\"exclude_border\":true}", 45,
+      70, 1, 16, false, 0xfe5c13e6 },
     { "{\"levels\":9,\"distances\":[2],\"range\":[50,230]}", 37, 31, 12, 8, false, 0xd0a48818 },
-    { "{\"aggregate\":\"merge\",\"texture_features\":\"ibsi\",\"range\":\"type\"}", 30, 33, 29, 16, false, 0x3dca3a19 },
+    { "{\"aggregate\":\"merge\",\"texture_features\":\"ibsi\",\"range\":\"type\"}", 30, 33, 29, 16,
+      false, 0x3dca3a19 },
     { .parameters = NULL }
 };
 

@@ -7,7 +7,7 @@
 
 typedef __int128 i128;
 
-/* --- sums -------------------------------------------------------------------------------------- */
+/* --- sums ------------------------------------------------------------------------------------ */
 
 void obj_sums_clear(obj_sums *s)
 {
@@ -59,7 +59,8 @@ static void add_moments(obj_sums *s, uint64_t z, uint64_t y, uint64_t x0, uint64
     widen(s, 2, (uint32_t)x0, (uint32_t)x1 + 1);
 }
 
-/* --- windows of 2 x 2 (x 2) pixels ---------------------------------------------------------------- */
+/* --- windows of 2 x 2 (x 2) pixels
+ * ---------------------------------------------------------------- */
 
 size_t obj_rows_bytes(const wu_item *item)
 {
@@ -67,7 +68,8 @@ size_t obj_rows_bytes(const wu_item *item)
 }
 
 /* Which of the pixels x0 - 1 to x1 + 1 of a row have the label. */
-static void row_flags(const obj_item *o, int64_t z, int64_t y, uint32_t label, uint32_t x0, uint32_t x1, uint8_t *flags)
+static void row_flags(const obj_item *o, int64_t z, int64_t y, uint32_t label, uint32_t x0,
+                      uint32_t x1, uint8_t *flags)
 {
     const uint32_t *const labels = obj_labels(o->pixels, z, y);
     const uint32_t n = x1 - x0 + 3;
@@ -84,7 +86,8 @@ static void row_flags(const obj_item *o, int64_t z, int64_t y, uint32_t label, u
 
 /* Windows are counted once, from the first of their rows that has a part of the object. rows: the
  * window's, in the order of the raster, 2 or 4; ours: which of them the run is in. */
-static void count_windows(const uint8_t *const *rows, int n_rows, int ours, uint32_t n, uint64_t *windows)
+static void count_windows(const uint8_t *const *rows, int n_rows, int ours, uint32_t n,
+                          uint64_t *windows)
 {
     const unsigned full = n_rows == 2 ? 15 : 255;
 
@@ -112,8 +115,8 @@ static int is_inside(const obj_item *o, int64_t y, int64_t x, uint32_t label)
 static int is_border(const obj_item *o, int64_t y, int64_t x, uint32_t label)
 {
     return is_inside(o, y, x, label) &&
-           !(is_inside(o, y - 1, x, label) && is_inside(o, y + 1, x, label) && is_inside(o, y, x - 1, label) &&
-             is_inside(o, y, x + 1, label));
+           !(is_inside(o, y - 1, x, label) && is_inside(o, y + 1, x, label) &&
+             is_inside(o, y, x - 1, label) && is_inside(o, y, x + 1, label));
 }
 
 /* What a border pixel adds to the perimeter, by the numbers of its neighbours by a side and by a
@@ -121,10 +124,13 @@ static int is_border(const obj_item *o, int64_t y, int64_t x, uint32_t label)
 static void count_step(const obj_item *o, int64_t y, int64_t x, uint32_t label, uint64_t *steps)
 {
     /* [sides][corners]: 1 + index into steps; 0: nothing. */
-    static const uint8_t weights[5][5] = { { 0, 0, 2, 0, 0 }, { 0, 3, 3, 2, 0 }, { 1, 1, 1, 0, 0 }, { 1, 1, 1, 0, 0 },
+    static const uint8_t weights[5][5] = { { 0, 0, 2, 0, 0 },
+                                           { 0, 3, 3, 2, 0 },
+                                           { 1, 1, 1, 0, 0 },
+                                           { 1, 1, 1, 0, 0 },
                                            { 0, 0, 0, 0, 0 } };
-    const int sides = is_border(o, y - 1, x, label) + is_border(o, y + 1, x, label) + is_border(o, y, x - 1, label) +
-                      is_border(o, y, x + 1, label);
+    const int sides = is_border(o, y - 1, x, label) + is_border(o, y + 1, x, label) +
+                      is_border(o, y, x - 1, label) + is_border(o, y, x + 1, label);
     const int corners = is_border(o, y - 1, x - 1, label) + is_border(o, y - 1, x + 1, label) +
                         is_border(o, y + 1, x - 1, label) + is_border(o, y + 1, x + 1, label);
 
@@ -141,8 +147,8 @@ static void count_steps(const obj_item *o, uint32_t y, uint32_t x0, uint32_t n, 
             count_step(o, y, (int64_t)x0 + i - 1, label, steps);
 }
 
-static void add_outline(const obj_item *o, uint32_t z, uint32_t y, uint32_t x0, uint32_t x1, uint8_t *scratch,
-                        obj_sums *s)
+static void add_outline(const obj_item *o, uint32_t z, uint32_t y, uint32_t x0, uint32_t x1,
+                        uint8_t *scratch, obj_sums *s)
 {
     const uint32_t n = x1 - x0 + 3, label = obj_labels(o->pixels, z, y)[x0];
     const int slices = o->dims == 3 ? 3 : 1;
@@ -152,14 +158,16 @@ static void add_outline(const obj_item *o, uint32_t z, uint32_t y, uint32_t x0, 
     for (int k = 0; k < 3 * slices; k++) {
         uint8_t *const flags = scratch + k * ((size_t)o->pixels->nx + 2);
 
-        row_flags(o, (int64_t)z + (slices == 3 ? k / 3 - 1 : 0), (int64_t)y + k % 3 - 1, label, x0, x1, flags);
+        row_flags(o, (int64_t)z + (slices == 3 ? k / 3 - 1 : 0), (int64_t)y + k % 3 - 1, label, x0,
+                  x1, flags);
         rows[k] = flags;
     }
     for (int wy = 0; wy < 2 && slices == 1; wy++)
         count_windows(rows + wy, 2, 1 - wy, n, s->windows);
     for (int w = 0; w < 4 && slices == 3; w++) {
         const int first = w / 2 * 3 + w % 2;
-        const uint8_t *const window[4] = { rows[first], rows[first + 1], rows[first + 3], rows[first + 4] };
+        const uint8_t *const window[4] = { rows[first], rows[first + 1], rows[first + 3],
+                                           rows[first + 4] };
 
         count_windows(window, 4, 3 - w, n, s->windows);
     }
@@ -182,12 +190,14 @@ void obj_sums_add(const obj_item *o, const obj_run *runs, size_t n, uint8_t *row
  * vertex; it has a half of each edge there, a quarter of each face and an eighth of each voxel. */
 static int64_t euler_number(const uint64_t *windows, int dims)
 {
-    static const uint8_t sides[6] = { 0x55, 0xaa, 0x33, 0xcc, 0x0f, 0xf0 };    /* voxels on a side of the vertex */
+    static const uint8_t sides[6] = {
+        0x55, 0xaa, 0x33, 0xcc, 0x0f, 0xf0
+    }; /* voxels on a side of the vertex */
     const int n = 1 << dims;
     int64_t sum = 0;
 
     for (int w = 1; w < 1 << n; w++) {
-        int chi = n;                            /* in 1/n */
+        int chi = n; /* in 1/n */
 
         for (int a = 0; a < 2 * dims; a++)
             chi -= (w & sides[a]) != 0 ? n / 2 : 0;
@@ -200,34 +210,39 @@ static int64_t euler_number(const uint64_t *windows, int dims)
     return sum / n;
 }
 
-/* --- surface ------------------------------------------------------------------------------------- */
+/* --- surface --------------------------------------------------------------------------------- */
 
 /*
  * Marching cubes (Lorensen and Cline 1987), voxels inside joined across faces where that is
  * ambiguous. A window of 2 x 2 x 2 voxel centres has 12 edges, at whose middles the surface passes:
- * a to d run along x (at y, z = 00, 10, 01, 11), e to h along y (x, z), i to l along z (x, y); m is the
- * middle of all. Each entry is a window of its kind (bit x + 2y + 4z: which are inside), and its
- * surface as fans of triangles around their first letter. All others follow by symmetry.
+ * a to d run along x (at y, z = 00, 10, 01, 11), e to h along y (x, z), i to l along z (x, y); m is
+ * the middle of all. Each entry is a window of its kind (bit x + 2y + 4z: which are inside), and
+ * its surface as fans of triangles around their first letter. All others follow by symmetry.
  */
 static const struct {
     unsigned window;
     const char *fans;
-} surfaces[] = {
-    { 1, "aei" }, { 3, "feij" }, { 6, "keajfb" }, { 7, "kbfji" }, { 15, "ijlk" }, { 22, "iajcgke eafbk afj" },
-    { 23, "jckbf ckg" }, { 24, "blf cgi" }, { 25, "caflg blge" }, { 27, "bljge cjg" }, { 30, "kgcjl aie" },
-    { 31, "kgcjl" }, { 60, "fjie ghlk" }, { 61, "mhgjfklh ajgkf" }, { 63, "hlkg" }, { 105, "ajf bek cig dlh" },
-    { 107, "bek cgi dhl" }, { 111, "cgi dhl" }, { 126, "aie dhl" }, { 127, "dhl" }
-};
+} surfaces[] = { { 1, "aei" },           { 3, "feij" },
+                 { 6, "keajfb" },        { 7, "kbfji" },
+                 { 15, "ijlk" },         { 22, "iajcgke eafbk afj" },
+                 { 23, "jckbf ckg" },    { 24, "blf cgi" },
+                 { 25, "caflg blge" },   { 27, "bljge cjg" },
+                 { 30, "kgcjl aie" },    { 31, "kgcjl" },
+                 { 60, "fjie ghlk" },    { 61, "mhgjfklh ajgkf" },
+                 { 63, "hlkg" },         { 105, "ajf bek cig dlh" },
+                 { 107, "bek cgi dhl" }, { 111, "cgi dhl" },
+                 { 126, "aie dhl" },     { 127, "dhl" } };
 
 /* One of the 48 symmetries of the cube: axis i comes from axis `from[i]`, turned round or not. */
 typedef struct symmetry {
     int from[3];
-    unsigned turned;           /* bit i: axis i */
+    unsigned turned; /* bit i: axis i */
 } symmetry;
 
 static symmetry symmetry_of(int i)
 {
-    static const uint8_t orders[6][3] = { { 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 }, { 1, 2, 0 }, { 2, 0, 1 }, { 2, 1, 0 } };
+    static const uint8_t orders[6][3] = { { 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 },
+                                          { 1, 2, 0 }, { 2, 0, 1 }, { 2, 1, 0 } };
 
     return (symmetry){ { orders[i / 8][0], orders[i / 8][1], orders[i / 8][2] }, (unsigned)i % 8 };
 }
@@ -264,8 +279,10 @@ static void point_of(char letter, const symmetry *s, const double spacing[3], do
 
 static double triangle(const double a[3], const double b[3], const double c[3])
 {
-    const double u[3] = { b[0] - a[0], b[1] - a[1], b[2] - a[2] }, v[3] = { c[0] - a[0], c[1] - a[1], c[2] - a[2] };
-    const double x = u[1] * v[2] - u[2] * v[1], y = u[2] * v[0] - u[0] * v[2], z = u[0] * v[1] - u[1] * v[0];
+    const double u[3] = { b[0] - a[0], b[1] - a[1], b[2] - a[2] },
+                 v[3] = { c[0] - a[0], c[1] - a[1], c[2] - a[2] };
+    const double x = u[1] * v[2] - u[2] * v[1], y = u[2] * v[0] - u[0] * v[2],
+                 z = u[0] * v[1] - u[1] * v[0];
 
     return sqrt(x * x + y * y + z * z) / 2;
 }
@@ -302,9 +319,12 @@ void obj_window_areas(const double spacing[3], double area[256])
         }
 }
 
-/* --- hull and pieces, of pictures ------------------------------------------------------------------- */
+/* --- hull and pieces, of pictures
+ * ------------------------------------------------------------------- */
 
-enum { HULL_ROOM = 16384 };    /* a convex outline within 131,072 half pixels has far fewer corners */
+enum {
+    HULL_ROOM = 16384
+}; /* a convex outline within 131,072 half pixels has far fewer corners */
 
 tc_status obj_outline_init(const wu_item *item, obj_outline *h, tc_err *err)
 {
@@ -399,7 +419,8 @@ static void end_row(obj_outline *h)
         while (a < n_above && OBJ_RUN_X1(above[a]) + 1 < OBJ_RUN_X0(here[i]))
             a++;
         for (size_t k = a; k < n_above && OBJ_RUN_X0(above[k]) <= OBJ_RUN_X1(here[i]) + 1; k++) {
-            const uint32_t r = root_of(h->parent, h->piece[0][k]), s = root_of(h->parent, (uint32_t)(n_above + i));
+            const uint32_t r = root_of(h->parent, h->piece[0][k]),
+                           s = root_of(h->parent, (uint32_t)(n_above + i));
 
             h->pieces -= r != s;
             h->parent[r > s ? r : s] = r > s ? s : r;
@@ -438,7 +459,8 @@ static void finish_row(obj_outline *h)
 
     if (n == 0)
         return;
-    add_row(h, (int32_t)OBJ_RUN_Y(h->row[1][0]), (int32_t)OBJ_RUN_X0(h->row[1][0]), (int32_t)OBJ_RUN_X1(h->row[1][n - 1]));
+    add_row(h, (int32_t)OBJ_RUN_Y(h->row[1][0]), (int32_t)OBJ_RUN_X0(h->row[1][0]),
+            (int32_t)OBJ_RUN_X1(h->row[1][n - 1]));
     end_row(h);
     turn_row(h);
 }
@@ -454,7 +476,8 @@ void obj_outline_add(obj_outline *h, const obj_run *runs, size_t n)
 
 /* Where a side of the hull is at y, in half pixels: numerator and denominator (> 0). *k: the corner
  * to begin at, which only rises. */
-static void side_at(const obj_point *chain, size_t n, int32_t y, size_t *k, int64_t *num, int64_t *den)
+static void side_at(const obj_point *chain, size_t n, int32_t y, size_t *k, int64_t *num,
+                    int64_t *den)
 {
     while (*k + 1 < n && chain[*k + 1].y < y)
         ++*k;
@@ -495,8 +518,9 @@ static void measure_hull(obj_outline *h, uint64_t *area, uint64_t *feret)
     }
     for (size_t i = 0; i < pixels.n_left; i++)
         for (size_t k = 0; k < pixels.n_left + pixels.n_right; k++) {
-            const obj_point p = pixels.left[i],
-                            q = k < pixels.n_left ? pixels.left[k] : pixels.right[k - pixels.n_left];
+            const obj_point p = pixels.left[i], q = k < pixels.n_left
+                                                        ? pixels.left[k]
+                                                        : pixels.right[k - pixels.n_left];
             const int64_t dy = q.y - p.y, dx = q.x - p.x;
             const uint64_t square = (uint64_t)(dy * dy + dx * dx);
 
@@ -504,14 +528,16 @@ static void measure_hull(obj_outline *h, uint64_t *area, uint64_t *feret)
         }
     for (size_t i = 0; i < pixels.n_right; i++)
         for (size_t k = i + 1; k < pixels.n_right; k++) {
-            const int64_t dy = pixels.right[k].y - pixels.right[i].y, dx = pixels.right[k].x - pixels.right[i].x;
+            const int64_t dy = pixels.right[k].y - pixels.right[i].y,
+                          dx = pixels.right[k].x - pixels.right[i].x;
             const uint64_t square = (uint64_t)(dy * dy + dx * dx);
 
             *feret = square > *feret ? square : *feret;
         }
 }
 
-/* --- columns ----------------------------------------------------------------------------------------- */
+/* --- columns
+ * ----------------------------------------------------------------------------------------- */
 
 /* area^2 times the covariance of two axes (0 z, 1 y, 2 x), exactly. */
 static i128 covariance(const obj_sums *s, int i, int k)
@@ -545,7 +571,8 @@ static double box_size(const obj_sums *s)
 static uint64_t *put_ellipse(const obj_sums *s, uint64_t *at)
 {
     const double n = (double)s->area;
-    const i128 yy = covariance(s, 1, 1), xx = covariance(s, 2, 2), yx = covariance(s, 1, 2), limit = (i128)1 << 62;
+    const i128 yy = covariance(s, 1, 1), xx = covariance(s, 2, 2), yx = covariance(s, 1, 2),
+               limit = (i128)1 << 62;
     const double a = (double)yy / (n * n), b = (double)xx / (n * n), c = (double)yx / (n * n);
     const double apart = sqrt(4 * c * c + (a - b) * (a - b)), major = (a + b + apart) / 2;
     double minor = (a + b - apart) / 2;
@@ -560,11 +587,13 @@ static uint64_t *put_ellipse(const obj_sums *s, uint64_t *at)
     return obj_put_real(at, 0.5 * tc_atan2(2 * c, a - b));
 }
 
-static uint64_t *put_shape_2d(const obj_item *o, const obj_sums *s, obj_outline *h, bool border, uint64_t *at)
+static uint64_t *put_shape_2d(const obj_item *o, const obj_sums *s, obj_outline *h, bool border,
+                              uint64_t *at)
 {
     const double area = (double)s->area;
     const int64_t euler = euler_number(s->windows, 2);
-    const double perimeter = (double)s->steps[0] + (double)s->steps[1] * sqrt(2) + (double)s->steps[2] * ((1 + sqrt(2)) / 2);
+    const double perimeter = (double)s->steps[0] + (double)s->steps[1] * sqrt(2) +
+                             (double)s->steps[2] * ((1 + sqrt(2)) / 2);
     uint64_t convex, feret;
 
     finish_row(h);
@@ -581,7 +610,8 @@ static uint64_t *put_shape_2d(const obj_item *o, const obj_sums *s, obj_outline 
     at = obj_put_int(at, euler);
     at = obj_put_int(at, (int64_t)h->pieces - euler);
     at = obj_put_real(at, sqrt((double)feret) / 2);
-    return obj_put_real(at, perimeter > 0 ? 4 * TC_PI * area / (perimeter * perimeter) : (double)NAN);
+    return obj_put_real(at,
+                        perimeter > 0 ? 4 * TC_PI * area / (perimeter * perimeter) : (double)NAN);
 }
 
 /* Eigenvalues of a symmetric matrix, by Jacobi's rotations; five sweeps leave nothing. */
@@ -607,7 +637,7 @@ static void eigenvalues(double m[3][3], double out[3])
     }
     for (int i = 0; i < 3; i++)
         out[i] = m[i][i] > 0 ? m[i][i] : 0;
-    for (int i = 0; i < 3; i++)        /* the greatest first */
+    for (int i = 0; i < 3; i++) /* the greatest first */
         for (int k = i + 1; k < 3; k++)
             if (out[k] > out[i]) {
                 const double swap = out[i];
@@ -634,7 +664,7 @@ static void mend_small(const i128 c[3][3], const double scale[3], double out[3])
         minors += (double)(c[i][i] * c[k][k] - c[i][k] * c[i][k]) * (scale[i] * scale[k]);
         det += c[0][i] * (c[1][k] * c[2][l] - c[1][l] * c[2][k]);
     }
-    product = (double)det * (scale[0] * scale[1] * scale[2]) / out[0];       /* of the lesser two */
+    product = (double)det * (scale[0] * scale[1] * scale[2]) / out[0]; /* of the lesser two */
     if (out[1] < 1e-3 * out[0]) {
         const double sum = (minors - product) / out[0];
 

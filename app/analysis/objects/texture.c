@@ -7,7 +7,10 @@
 #include "app/analysis/objects/objects.h"
 
 /* So many pairs, or cells, are taken at once. */
-enum { PAIRS = 16, COLUMNS = 4 };
+enum {
+    PAIRS = 16,
+    COLUMNS = 4
+};
 typedef uint8_t pair_levels __attribute__((vector_size(PAIRS)));
 typedef uint16_t pair_cells __attribute__((vector_size(2 * PAIRS)));
 typedef uint32_t columns __attribute__((vector_size(4 * COLUMNS)));
@@ -16,7 +19,8 @@ tc_status obj_pairs_init(const obj_params *p, obj_pairs *pairs, tc_err *err)
 {
     const uint32_t levels = (uint32_t)p->levels;
     /* A column is for pairs with an end outside; 256 levels and that are no u8. */
-    const uint32_t stride = levels == COOC_MAX_LEVELS ? levels : levels / COLUMNS * COLUMNS + COLUMNS;
+    const uint32_t stride =
+        levels == COOC_MAX_LEVELS ? levels : levels / COLUMNS * COLUMNS + COLUMNS;
     const size_t cells = (size_t)levels * stride;
 
     pairs->levels = levels;
@@ -27,8 +31,10 @@ tc_status obj_pairs_init(const obj_params *p, obj_pairs *pairs, tc_err *err)
     pairs->box.bytes = malloc(OBJ_BOX_BYTES + OBJ_OVER);
     pairs->box.ends[0] = malloc(OBJ_BOX_BYTES + OBJ_OVER);
     pairs->box.ends[1] = malloc(OBJ_BOX_BYTES + OBJ_OVER);
-    return pairs->count == NULL || pairs->touched == NULL || pairs->box.bytes == NULL || pairs->box.ends[0] == NULL ||
-           pairs->box.ends[1] == NULL ? tc_no_memory(err, "a matrix") : TC_OK;
+    return pairs->count == NULL || pairs->touched == NULL || pairs->box.bytes == NULL ||
+                   pairs->box.ends[0] == NULL || pairs->box.ends[1] == NULL
+               ? tc_no_memory(err, "a matrix")
+               : TC_OK;
 }
 
 void obj_pairs_free(obj_pairs *pairs)
@@ -43,7 +49,9 @@ void obj_pairs_free(obj_pairs *pairs)
 
 obj_levels obj_levels_of(const obj_item *o)
 {
-    return (obj_levels){ .level = o->quantised, .row = o->pixels->nx, .slice = (ptrdiff_t)o->pixels->nx * o->pixels->ny };
+    return (obj_levels){ .level = o->quantised,
+                         .row = o->pixels->nx,
+                         .slice = (ptrdiff_t)o->pixels->nx * o->pixels->ny };
 }
 
 void obj_range_of(const obj_item *o, uint32_t *lo, uint32_t *hi)
@@ -59,11 +67,12 @@ void obj_range_of(const obj_item *o, uint32_t *lo, uint32_t *hi)
     }
 }
 
-void obj_quantise(const obj_item *o, const obj_run *runs, size_t n, uint32_t lo, uint32_t hi, const obj_levels *levels)
+void obj_quantise(const obj_item *o, const obj_run *runs, size_t n, uint32_t lo, uint32_t hi,
+                  const obj_levels *levels)
 {
     const wu_pixels *const px = o->pixels;
     uint32_t from = lo, to = hi;
-    uint8_t level[256] = { 0 };    /* a checkpoint may say lo and hi that are none of the pixels' */
+    uint8_t level[256] = { 0 }; /* a checkpoint may say lo and hi that are none of the pixels' */
     obj_spread spread;
 
     obj_range_of(o, &from, &to);
@@ -71,7 +80,8 @@ void obj_quantise(const obj_item *o, const obj_run *runs, size_t n, uint32_t lo,
     for (uint32_t v = lo; px->bits == 8 && v <= hi; v++)
         level[v] = obj_level(v, &spread);
     for (size_t i = 0; i < n; i++) {
-        const size_t at = ((size_t)OBJ_RUN_Z(runs[i]) * px->ny + OBJ_RUN_Y(runs[i])) * px->nx + OBJ_RUN_X0(runs[i]);
+        const size_t at = ((size_t)OBJ_RUN_Z(runs[i]) * px->ny + OBJ_RUN_Y(runs[i])) * px->nx +
+                          OBJ_RUN_X0(runs[i]);
         const size_t length = OBJ_RUN_LENGTH(runs[i]);
         uint8_t *const out = obj_level_at(levels, runs[i]);
 
@@ -143,9 +153,11 @@ static void add_pairs(const uint8_t *a, const uint8_t *b, size_t n, obj_pairs *p
     }
 }
 
-/* Places in the raster as numbers that rise along it, with so much room between rows and slices that a step leads to no
- * place in another one. */
-enum { PLACE_BITS = 20 };
+/* Places in the raster as numbers that rise along it, with so much room between rows and slices
+ * that a step leads to no place in another one. */
+enum {
+    PLACE_BITS = 20
+};
 static int64_t place_of(int64_t z, int64_t y, int64_t x)
 {
     return z * ((int64_t)1 << 2 * PLACE_BITS) + y * ((int64_t)1 << PLACE_BITS) + x;
@@ -177,8 +189,8 @@ static size_t run_at(const obj_run *runs, size_t n, int64_t place)
     return lo;
 }
 
-void obj_pairs_add(const obj_levels *levels, const obj_run *runs, size_t n, size_t first, size_t few, obj_step step,
-                   obj_pairs *pairs)
+void obj_pairs_add(const obj_levels *levels, const obj_run *runs, size_t n, size_t first,
+                   size_t few, obj_step step, obj_pairs *pairs)
 {
     const int64_t apart = place_of(step.dz, step.dy, step.dx);
     const ptrdiff_t pixels = obj_pixels_of(levels, step);
@@ -195,13 +207,15 @@ void obj_pairs_add(const obj_levels *levels, const obj_run *runs, size_t n, size
             const int64_t from = first_place(runs[k]) > begin ? first_place(runs[k]) : begin;
             const int64_t to = last_place(runs[k]) < end ? last_place(runs[k]) : end;
 
-            add_pairs(a + (from - begin), a + (from - begin) + pixels, (size_t)(to - from + 1), pairs);
+            add_pairs(a + (from - begin), a + (from - begin) + pixels, (size_t)(to - from + 1),
+                      pairs);
         }
     }
 }
 
 /* The levels of the runs' pixels, moved by so many, one behind the other. */
-static void put_levels(const obj_levels *levels, const obj_run *runs, size_t n, ptrdiff_t moved, uint8_t *out)
+static void put_levels(const obj_levels *levels, const obj_run *runs, size_t n, ptrdiff_t moved,
+                       uint8_t *out)
 {
     for (size_t i = 0; i < n; i++) {
         const uint8_t *const from = obj_level_at(levels, runs[i]) + moved;
@@ -225,12 +239,15 @@ static void find_box(const obj_run *runs, size_t n, obj_box *box)
         x1 = OBJ_RUN_X1(runs[i]) > x1 ? OBJ_RUN_X1(runs[i]) : x1;
     }
     box->from = OBJ_RUN(OBJ_RUN_Z(runs[0]), y0, x0, x1);
-    box->size = (obj_step){ (int)(x1 - x0 + 1), (int)(y1 - y0 + 1), (int)(OBJ_RUN_Z(runs[n - 1]) - OBJ_RUN_Z(runs[0]) + 1) };
+    box->size = (obj_step){ (int)(x1 - x0 + 1), (int)(y1 - y0 + 1),
+                            (int)(OBJ_RUN_Z(runs[n - 1]) - OBJ_RUN_Z(runs[0]) + 1) };
 }
 
-/* There is room for what is outside behind each row, the rows of each slice, and all slices. It is before the next ones, too; and
- * no step leads before the first. A step as long as the object has no pair. */
-bool obj_box_fill(const obj_item *o, const obj_run *runs, size_t n, uint64_t area, uint32_t lo, uint32_t hi, obj_pairs *pairs)
+/* There is room for what is outside behind each row, the rows of each slice, and all slices. It is
+ * before the next ones, too; and no step leads before the first. A step as long as the object has
+ * no pair. */
+bool obj_box_fill(const obj_item *o, const obj_run *runs, size_t n, uint64_t area, uint32_t lo,
+                  uint32_t hi, obj_pairs *pairs)
 {
     obj_box *const box = &pairs->box;
     int most = 0;
@@ -242,7 +259,8 @@ bool obj_box_fill(const obj_item *o, const obj_run *runs, size_t n, uint64_t are
     row = box->size.dx + (most < box->size.dx ? most : box->size.dx);
     slice = row * (box->size.dy + (most < box->size.dy ? most : box->size.dy));
     bytes = slice * (box->size.dz + (most < box->size.dz ? most : box->size.dz));
-    if (pairs->stride == pairs->levels || bytes > OBJ_BOX_BYTES || (uint64_t)bytes > OBJ_BOX_SHARE * area)
+    if (pairs->stride == pairs->levels || bytes > OBJ_BOX_BYTES ||
+        (uint64_t)bytes > OBJ_BOX_SHARE * area)
         return false;
     box->levels = (obj_levels){ .level = box->bytes, .row = row, .slice = slice };
     box->levels.origin = obj_level_at(&box->levels, box->from) - box->bytes;
@@ -252,11 +270,13 @@ bool obj_box_fill(const obj_item *o, const obj_run *runs, size_t n, uint64_t are
     return true;
 }
 
-void obj_pairs_add_box(const obj_run *runs, size_t n, uint64_t area, obj_step step, obj_pairs *pairs)
+void obj_pairs_add_box(const obj_run *runs, size_t n, uint64_t area, obj_step step,
+                       obj_pairs *pairs)
 {
     obj_box *const box = &pairs->box;
 
-    if (abs(step.dx) >= box->size.dx || abs(step.dy) >= box->size.dy || abs(step.dz) >= box->size.dz)
+    if (abs(step.dx) >= box->size.dx || abs(step.dy) >= box->size.dy ||
+        abs(step.dz) >= box->size.dz)
         return;
     put_levels(&box->levels, runs, n, obj_pixels_of(&box->levels, step), box->ends[1]);
     add_pairs(box->ends[0], box->ends[1], area, pairs);
@@ -294,7 +314,8 @@ static void add_columns(uint32_t *to, columns c)
 }
 
 /* n entries of C, or twice as many, are e. */
-static void note_entries(const obj_item *o, obj_pairs *pairs, uint32_t e, uint32_t n, cooc_sums *sums)
+static void note_entries(const obj_item *o, obj_pairs *pairs, uint32_t e, uint32_t n,
+                         cooc_sums *sums)
 {
     if (e < OBJ_ENTRIES)
         pairs->entries[e] += n;
@@ -302,8 +323,10 @@ static void note_entries(const obj_item *o, obj_pairs *pairs, uint32_t e, uint32
         cooc_entries(sums, &o->logs, e, n);
 }
 
-/* Row a of the matrix, which is 0 then. Pairs by b - a, from difference[COLUMNS] on. The bits of all counts. */
-static columns take_row(const obj_item *o, obj_pairs *pairs, uint32_t a, cooc_sums *sums, uint32_t *difference)
+/* Row a of the matrix, which is 0 then. Pairs by b - a, from difference[COLUMNS] on. The bits of
+ * all counts. */
+static columns take_row(const obj_item *o, obj_pairs *pairs, uint32_t a, cooc_sums *sums,
+                        uint32_t *difference)
 {
     uint32_t *const row = pairs->count + (size_t)a * pairs->stride;
     columns ends = { 0 }, bits = { 0 };

@@ -12,7 +12,10 @@
 
 #include "app/analysis/volume/volume.h"
 
-enum { ONE_BITS = 15, LANES = 64 };
+enum {
+    ONE_BITS = 15,
+    LANES = 64
+};
 
 static size_t lanes_up(size_t n)
 {
@@ -45,10 +48,15 @@ vol_blur vol_blur_of(const vol_params *p, const wu_pixels *pixels)
 {
     const double sigma = p->repair ? p->sigma : p->smooth;
 
-    return (vol_blur){ .params = p, .pixels = pixels, .threshold = (uint32_t)p->membrane,
-                       .what = p->watershed ? VOL_HEIGHTS : p->repair ? VOL_REPAIR : VOL_SMOOTH,
-                       .gauss = sigma > 0 ? an_gauss_make(sigma)
-                                          : (an_gauss){ .weight = { (uint32_t)1 << AN_GAUSS_BITS } } };
+    return (vol_blur){ .params = p,
+                       .pixels = pixels,
+                       .threshold = (uint32_t)p->membrane,
+                       .what = p->watershed ? VOL_HEIGHTS
+                               : p->repair  ? VOL_REPAIR
+                                            : VOL_SMOOTH,
+                       .gauss = sigma > 0
+                                    ? an_gauss_make(sigma)
+                                    : (an_gauss){ .weight = { (uint32_t)1 << AN_GAUSS_BITS } } };
 }
 
 static size_t rows_of_bands(const vol_blur *r)
@@ -85,7 +93,8 @@ size_t vol_blur_scratch(const vol_blur *r)
 
 /* Row y of slice z blurred along x. line: the row between margins of `radius`, zeros to
  * begin with. */
-static void blur_x(const vol_blur *r, uint32_t z, uint32_t y, uint32_t *line, size_t width, uint32_t *out)
+static void blur_x(const vol_blur *r, uint32_t z, uint32_t y, uint32_t *line, size_t width,
+                   uint32_t *out)
 {
     const size_t nx = r->pixels->nx, at = ((size_t)z * r->pixels->ny + y) * nx;
     const size_t radius = (size_t)r->gauss.radius;
@@ -100,13 +109,14 @@ static void blur_x(const vol_blur *r, uint32_t z, uint32_t y, uint32_t *line, si
     }
     for (size_t k = 0; k <= 2 * radius; k++)
         lines[k] = line + k;
-    an_gauss_blur(r->gauss.weight, r->gauss.radius, lines, width, AN_GAUSS_BITS - (grey ? VOL_GREY_BITS : ONE_BITS),
-                  wide(r), out);
+    an_gauss_blur(r->gauss.weight, r->gauss.radius, lines, width,
+                  AN_GAUSS_BITS - (grey ? VOL_GREY_BITS : ONE_BITS), wide(r), out);
 }
 
 /* Line i of `n` lines blurred across them. ring: of 2 radius + 1 lines, line j in place
  * j % (2 radius + 1). */
-static void blur_across(const vol_blur *r, const uint32_t *ring, size_t width, int64_t i, int64_t n, uint32_t *out)
+static void blur_across(const vol_blur *r, const uint32_t *ring, size_t width, int64_t i, int64_t n,
+                        uint32_t *out)
 {
     const int64_t h = r->gauss.radius, taps = 2 * h + 1;
     const uint32_t *lines[2 * AN_GAUSS_MAX_RADIUS + 1];
@@ -126,8 +136,9 @@ static uint64_t decide(const vol_blur *r, size_t at, size_t n, const uint32_t *b
 
     if (r->what != VOL_REPAIR) {
         for (size_t i = 0; i < n; i++)
-            r->plane[at + i] = r->what == VOL_HEIGHTS ? VOL_TOP - (int32_t)blurred[i]
-                             : !vol_is_membrane(blurred[i], r->threshold << VOL_GREY_BITS);
+            r->plane[at + i] = r->what == VOL_HEIGHTS
+                                   ? VOL_TOP - (int32_t)blurred[i]
+                                   : !vol_is_membrane(blurred[i], r->threshold << VOL_GREY_BITS);
         return 0;
     }
     for (size_t i = 0; i < n; i++) {
@@ -173,7 +184,8 @@ static uint64_t blur_slice(const vol_blur *r, size_t part, uint32_t *scratch)
 static uint64_t blur_z(const vol_blur *r, size_t part, uint32_t *scratch)
 {
     const int64_t nz = r->pixels->nz, h = r->gauss.radius, taps = 2 * h + 1;
-    const size_t chunk = chunk_of(r), x0 = part % chunks_of_row(r) * chunk, slice = (size_t)r->pixels->ny * r->pixels->nx;
+    const size_t chunk = chunk_of(r), x0 = part % chunks_of_row(r) * chunk,
+                 slice = (size_t)r->pixels->ny * r->pixels->nx;
     const size_t at = part / chunks_of_row(r) * r->pixels->nx + x0;
     const size_t n = r->pixels->nx - x0 < chunk ? r->pixels->nx - x0 : chunk;
     uint32_t *const ring = scratch, *const out = ring + (size_t)taps * chunk;
@@ -196,11 +208,12 @@ uint64_t vol_blur_part(const vol_blur *r, vol_phase phase, size_t part, uint32_t
     return phase == VOL_BLUR ? blur_slice(r, part, scratch) : blur_z(r, part, scratch);
 }
 
-/* --- what it costs the inside ------------------------------------------------------- */
+/* --- what it costs the inside ---------------------------------------------------------------- */
 
 /* Steps along an axis from a voxel to the first that is no membrane, through what the
  * repair added; 0 where there is none. left: voxels on that side. */
-static size_t way_out(const vol_blur *r, size_t at, ptrdiff_t step, size_t left, size_t most, bool *inside)
+static size_t way_out(const vol_blur *r, size_t at, ptrdiff_t step, size_t left, size_t most,
+                      bool *inside)
 {
     for (size_t i = 1; i <= left && i <= most; i++) {
         at += (size_t)step;
@@ -223,10 +236,12 @@ static bool taken_from_inside(const vol_blur *r, size_t x, size_t y, size_t z)
     const struct {
         ptrdiff_t step;
         size_t left;
-    } ways[6] = {
-        { -1, x }, { 1, nx - 1 - x }, { -(ptrdiff_t)nx, y }, { (ptrdiff_t)nx, px->ny - 1 - y },
-        { -(ptrdiff_t)slice, z }, { (ptrdiff_t)slice, px->nz - 1 - z }
-    };
+    } ways[6] = { { -1, x },
+                  { 1, nx - 1 - x },
+                  { -(ptrdiff_t)nx, y },
+                  { (ptrdiff_t)nx, px->ny - 1 - y },
+                  { -(ptrdiff_t)slice, z },
+                  { (ptrdiff_t)slice, px->nz - 1 - z } };
     size_t nearest = (size_t)r->gauss.radius + 1;
     bool inside = false;
 
@@ -256,7 +271,7 @@ uint64_t vol_repair_bias(const vol_blur *r, size_t row0, size_t row1)
     return taken;
 }
 
-/* --- what it closes ----------------------------------------------------------------- */
+/* --- what it closes -------------------------------------------------------------------------- */
 
 /* The part of the weights that n voxels in a row have, seen from one of them:
  * 2^-16. from: voxels before that one. */
@@ -284,7 +299,8 @@ void vol_repair_gaps(const vol_params *p, int64_t *gaps)
 
         for (;;) {
             /* The slit's middle loses most. */
-            const uint64_t left = ((uint32_t)1 << AN_GAUSS_BITS) - share(&g, gap + 1, (gap + 1) / 2);
+            const uint64_t left =
+                ((uint32_t)1 << AN_GAUSS_BITS) - share(&g, gap + 1, (gap + 1) / 2);
             const uint64_t blurred = kept * left >> (2 * AN_GAUSS_BITS - ONE_BITS);
             const uint64_t sure = blurred > 3 ? blurred - 3 : 0;
 

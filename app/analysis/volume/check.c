@@ -17,7 +17,7 @@ static bool same(double a, double b)
     return a == b && (signbit(a) != 0) == (signbit(b) != 0);
 }
 
-/* --- the table ------------------------------------------------------------------------ */
+/* --- the table ------------------------------------------------------------------------------- */
 
 /* The columns of one row; axes are z, y, x. */
 typedef struct row {
@@ -34,7 +34,8 @@ static row row_of(const wu_output *out, size_t i)
 
     return (row){ .label = ((const int64_t *)wu_output_data(out, "cell_label"))[i],
                   .voxels = ((const int64_t *)wu_output_data(out, "cell_voxels"))[i],
-                  .lo = bbox, .hi = bbox + 3,
+                  .lo = bbox,
+                  .hi = bbox + 3,
                   .centroid = (const double *)wu_output_data(out, "cell_centroid") + 3 * i,
                   .volume = ((const double *)wu_output_data(out, "cell_volume"))[i],
                   .border = ((const uint8_t *)wu_output_data(out, "cell_border"))[i] != 0 };
@@ -77,8 +78,8 @@ static const char *bbox_fault(const vol_params *p, const wu_item *item, const ro
 
 static bool at_border(const wu_item *item, const row *r)
 {
-    return r->lo[0] == 0 || r->lo[1] == 0 || r->lo[2] == 0 || r->hi[0] == item->nz || r->hi[1] == item->ny ||
-           r->hi[2] == item->nx;
+    return r->lo[0] == 0 || r->lo[1] == 0 || r->lo[2] == 0 || r->hi[0] == item->nz ||
+           r->hi[1] == item->ny || r->hi[2] == item->nx;
 }
 
 static const char *row_fault(const vol_params *p, const wu_item *item, size_t i, const row *r)
@@ -109,15 +110,16 @@ static const char *row_fault(const vol_params *p, const wu_item *item, size_t i,
 }
 
 /* *voxels: of all cells. */
-static tc_status check_table(const vol_params *p, const wu_item *item, const wu_output *out, int64_t *voxels,
-                             tc_err *err)
+static tc_status check_table(const vol_params *p, const wu_item *item, const wu_output *out,
+                             int64_t *voxels, tc_err *err)
 {
     const size_t n = (size_t)wu_output_find(out, "cell_item")->info.shape[0];
     int64_t z0 = 0;
 
     *voxels = 0;
     if (integer(out, "cells") != (int64_t)n)
-        return tc_fail(err, TC_BAD_INPUT, "cells: is %lld, but there are %zu cells", (long long)integer(out, "cells"), n);
+        return tc_fail(err, TC_BAD_INPUT, "cells: is %lld, but there are %zu cells",
+                       (long long)integer(out, "cells"), n);
     for (size_t i = 0; i < n; i++) {
         const row r = row_of(out, i);
         const char *fault = row_fault(p, item, i, &r);
@@ -133,15 +135,19 @@ static tc_status check_table(const vol_params *p, const wu_item *item, const wu_
     return TC_OK;
 }
 
-/* --- what the item is made of ------------------------------------------------------------ */
+/* --- what the item is made of ---------------------------------------------------------------- */
 
-static tc_status check_totals(const vol_params *p, const wu_item *item, const wu_output *out, int64_t voxels,
-                              tc_err *err)
+static tc_status check_totals(const vol_params *p, const wu_item *item, const wu_output *out,
+                              int64_t voxels, tc_err *err)
 {
-    const int64_t n = (int64_t)item->nx * item->ny * item->nz, left_out = integer(out, "left_out_voxels");
-    const int64_t inside = integer(out, "inside_voxels"), membrane = integer(out, "membrane_voxels");
-    const int64_t added = integer(out, "repair_added_voxels"), taken = integer(out, "repair_bias_voxels");
-    static const char *const counts[] = { "inside_voxels", "membrane_voxels", "external_voxels", "left_out_voxels",
+    const int64_t n = (int64_t)item->nx * item->ny * item->nz,
+                  left_out = integer(out, "left_out_voxels");
+    const int64_t inside = integer(out, "inside_voxels"),
+                  membrane = integer(out, "membrane_voxels");
+    const int64_t added = integer(out, "repair_added_voxels"),
+                  taken = integer(out, "repair_bias_voxels");
+    static const char *const counts[] = { "inside_voxels",       "membrane_voxels",
+                                          "external_voxels",     "left_out_voxels",
                                           "repair_added_voxels", "repair_bias_voxels" };
     tc_status st = TC_OK;
 
@@ -156,7 +162,8 @@ static tc_status check_totals(const vol_params *p, const wu_item *item, const wu
     if (inside != voxels)
         return an_impossible("inside_voxels", 0, "not the sum of cell_voxels", err);
     if (inside + membrane + integer(out, "external_voxels") + left_out != n)
-        return an_impossible("external_voxels", 0, "the voxels of all kinds are not those of the stack", err);
+        return an_impossible("external_voxels", 0,
+                             "the voxels of all kinds are not those of the stack", err);
     if (p->watershed && integer(out, "external_voxels") != 0)
         return an_impossible("external_voxels", 0, "a watershed has no outside", err);
     if (p->fill && membrane != 0)
@@ -174,7 +181,7 @@ static tc_status check_totals(const vol_params *p, const wu_item *item, const wu
     return TC_OK;
 }
 
-/* --- the labels ---------------------------------------------------------------------------- */
+/* --- the labels ------------------------------------------------------------------------------ */
 
 /* What the voxels of a label are together. */
 typedef struct extent {
@@ -193,8 +200,8 @@ static void extend(extent *e, const int64_t at[3])
 
 /* Labels are 0 to n, each appears for the first time after the one before it, and cells don't
  * touch but in a watershed. extents: [n + 1], zeroed. */
-static tc_status read_labels(const vol_params *p, const wu_item *item, const wu_out_array *labels, int32_t n,
-                             extent *extents, tc_err *err)
+static tc_status read_labels(const vol_params *p, const wu_item *item, const wu_out_array *labels,
+                             int32_t n, extent *extents, tc_err *err)
 {
     const int32_t *v = labels->data;
     const size_t nx = item->nx, slice = nx * item->ny;
@@ -204,18 +211,18 @@ static tc_status read_labels(const vol_params *p, const wu_item *item, const wu_
         for (int64_t y = 0; y < item->ny; y++)
             for (int64_t x = 0; x < item->nx; x++, v++) {
                 const int64_t at[3] = { z, y, x };
-                const int32_t before[3] = { p->through && z > 0 ? *(v - slice) : 0, y > 0 ? *(v - nx) : 0,
-                                            x > 0 ? v[-1] : 0 };
+                const int32_t before[3] = { p->through && z > 0 ? *(v - slice) : 0,
+                                            y > 0 ? *(v - nx) : 0, x > 0 ? v[-1] : 0 };
 
                 if (*v < 0 || *v > n || *v > seen + 1)
-                    return tc_fail(err, TC_BAD_INPUT, "%s: label %ld of %ld comes after %ld", labels->info.name,
-                                   (long)*v, (long)n, (long)seen);
+                    return tc_fail(err, TC_BAD_INPUT, "%s: label %ld of %ld comes after %ld",
+                                   labels->info.name, (long)*v, (long)n, (long)seen);
                 seen = *v > seen ? *v : seen;
                 extend(&extents[*v], at);
                 for (int k = 0; *v != 0 && k < 3 && !p->watershed; k++)
                     if (before[k] != 0 && before[k] != *v)
-                        return tc_fail(err, TC_BAD_INPUT, "%s: cells %ld and %ld touch", labels->info.name,
-                                       (long)before[k], (long)*v);
+                        return tc_fail(err, TC_BAD_INPUT, "%s: cells %ld and %ld touch",
+                                       labels->info.name, (long)before[k], (long)*v);
             }
     return TC_OK;
 }
@@ -230,7 +237,8 @@ static bool same_cell(const extent *e, const row *r)
     return good;
 }
 
-static tc_status check_labels(const vol_params *p, const wu_item *item, const wu_output *out, tc_err *err)
+static tc_status check_labels(const vol_params *p, const wu_item *item, const wu_output *out,
+                              tc_err *err)
 {
     const wu_out_array *const labels = &out->arrays[out->n - 1];
     const size_t n = (size_t)wu_output_find(out, "cell_item")->info.shape[0];
@@ -242,14 +250,15 @@ static tc_status check_labels(const vol_params *p, const wu_item *item, const wu
         const row r = row_of(out, i);
 
         if (!same_cell(&extents[i + 1], &r))
-            st = tc_fail(err, TC_BAD_INPUT, "cell %zu: voxels, box or centroid are not those of %s", i + 1,
-                         labels->info.name);
+            st = tc_fail(err, TC_BAD_INPUT, "cell %zu: voxels, box or centroid are not those of %s",
+                         i + 1, labels->info.name);
     }
     free(extents);
     return st;
 }
 
-tc_status vol_check_result(const void *params, const wu_item *item, const wu_output *out, tc_err *err)
+tc_status vol_check_result(const void *params, const wu_item *item, const wu_output *out,
+                           tc_err *err)
 {
     const vol_params *const p = params;
     int64_t voxels = 0;

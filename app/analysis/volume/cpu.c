@@ -13,15 +13,15 @@
 /* In a size, which is at most 2^30. */
 #define BORDER ((uint32_t)1 << 31)
 
-/* --- where there is no membrane ----------------------------------------------------- */
+/* --- where there is no membrane -------------------------------------------------------------- */
 
 static void row_of_pixels(const void *source, size_t row, uint64_t *words)
 {
     const vol_worker *const w = source;
 
     for (size_t x = 0; x < w->nx; x += 64)
-        words[x / 64] = an_bits_below(w->work->pixels, row * w->nx + x, w->nx - x < 64 ? (unsigned)(w->nx - x) : 64,
-                                      w->threshold);
+        words[x / 64] = an_bits_below(w->work->pixels, row * w->nx + x,
+                                      w->nx - x < 64 ? (unsigned)(w->nx - x) : 64, w->threshold);
 }
 
 /* When it was blurred, and after a device: membrane is 0. */
@@ -40,7 +40,7 @@ static void row_of_plane(const void *source, size_t row, uint64_t *words)
     }
 }
 
-/* --- components ----------------------------------------------------------------------- */
+/* --- components ------------------------------------------------------------------------------ */
 
 static void label_band(vol_worker *w, size_t band, vol_scratch *s)
 {
@@ -123,10 +123,11 @@ static tc_status end_number(vol_worker *w, vol_state *state, tc_err *err)
     return TC_OK;
 }
 
-/* --- labels ----------------------------------------------------------------------------- */
+/* --- labels ---------------------------------------------------------------------------------- */
 
 /* Nodes that are painted have their label, as roots have, or ~0; others a parent, which mostly is
- * painted already. Others paint at the same time. (Which nodes are roots cannot be predicted: no branch.) */
+ * painted already. Others paint at the same time. (Which nodes are roots cannot be predicted: no
+ * branch.) */
 static int32_t label_of(const vol_worker *w, int32_t node)
 {
     const int32_t link = uf_load(&w->stack.nodes[node]), at = -(link < 0) & (~link ^ node);
@@ -278,7 +279,7 @@ static void last_band(vol_worker *w, size_t band, vol_scratch *s)
             plane[i] = (int32_t)w->sizes[plane[i] - 1];
 }
 
-/* --- the phases ------------------------------------------------------------------------- */
+/* --- the phases ------------------------------------------------------------------------------ */
 
 static void blur_part(vol_worker *w, size_t part, vol_scratch *s)
 {
@@ -315,24 +316,21 @@ static tc_status end_histogram(vol_worker *w, vol_state *state, tc_err *err)
     return TC_OK;
 }
 
-static const vol_work labelling[VOL_PHASES] = {
-    [VOL_HISTOGRAM] = { histogram_band, end_histogram },
-    [VOL_BLUR] = { blur_part, end_blur },
-    [VOL_BLUR_Z] = { blur_part, end_blur },
-    [VOL_BANDS] = { label_band, NULL },
-    [VOL_SEAMS] = { label_seam, NULL },
-    [VOL_COUNT] = { count_band, end_count },
-    [VOL_NUMBER] = { number_band, end_number },
-    [VOL_PAINT] = { paint_band, end_paint },
-    [VOL_BIAS] = { bias_band, end_bias },
-    [VOL_SIZES] = { sizes_band, end_sizes },
-    [VOL_LAST] = { last_band, NULL }
-};
+static const vol_work labelling[VOL_PHASES] = { [VOL_HISTOGRAM] = { histogram_band, end_histogram },
+                                                [VOL_BLUR] = { blur_part, end_blur },
+                                                [VOL_BLUR_Z] = { blur_part, end_blur },
+                                                [VOL_BANDS] = { label_band, NULL },
+                                                [VOL_SEAMS] = { label_seam, NULL },
+                                                [VOL_COUNT] = { count_band, end_count },
+                                                [VOL_NUMBER] = { number_band, end_number },
+                                                [VOL_PAINT] = { paint_band, end_paint },
+                                                [VOL_BIAS] = { bias_band, end_bias },
+                                                [VOL_SIZES] = { sizes_band, end_sizes },
+                                                [VOL_LAST] = { last_band, NULL } };
 
-static const vol_work *const hills[] = {
-    &vol_way, &vol_way, &vol_way, &vol_way, &vol_way, &vol_way, &vol_clear, &vol_first, &vol_firsts,
-    &vol_name, &vol_label, &vol_copy
-};
+static const vol_work *const hills[] = { &vol_way,    &vol_way,  &vol_way,   &vol_way,
+                                         &vol_way,    &vol_way,  &vol_clear, &vol_first,
+                                         &vol_firsts, &vol_name, &vol_label, &vol_copy };
 
 /* Whether a phase is of a watershed alone. */
 static bool is_of_watershed(vol_phase phase)
@@ -353,21 +351,15 @@ static size_t phase_parts(const vol_worker *w, vol_phase phase)
     if (is_of_watershed(phase))
         return p->watershed ? w->bands : 0;
     switch (phase) {
-    case VOL_HISTOGRAM:
-        return p->otsu ? w->bands : 0;
+    case VOL_HISTOGRAM: return p->otsu ? w->bands : 0;
     case VOL_BLUR:
-    case VOL_BLUR_Z:
-        return vol_blurs(p) ? vol_blur_parts(&w->blur, phase) : 0;
+    case VOL_BLUR_Z: return vol_blurs(p) ? vol_blur_parts(&w->blur, phase) : 0;
     case VOL_SEAMS:
         return p->watershed ? 0 : w->slab_rows > 0 ? (w->rows - 1) / w->slab_rows : w->bands;
-    case VOL_BIAS:
-        return p->repair ? w->bands : 0;
-    case VOL_SIZES:
-        return leaves_out(p) ? w->bands : 0;
-    case VOL_LAST:
-        return p->repair || leaves_out(p) ? w->bands : 0;
-    default:
-        return p->watershed ? 0 : w->bands;
+    case VOL_BIAS: return p->repair ? w->bands : 0;
+    case VOL_SIZES: return leaves_out(p) ? w->bands : 0;
+    case VOL_LAST: return p->repair || leaves_out(p) ? w->bands : 0;
+    default: return p->watershed ? 0 : w->bands;
     }
 }
 
@@ -427,7 +419,8 @@ static tc_status take_nodes(vol_worker *w, vol_state *state, tc_err *err)
     return st;
 }
 
-tc_status vol_host_step(void *worker, vol_state *state, vol_phase until, uint64_t *portions_done, tc_err *err)
+tc_status vol_host_step(void *worker, vol_state *state, vol_phase until, uint64_t *portions_done,
+                        tc_err *err)
 {
     vol_worker *const w = worker;
     const double end = tc_seconds() + AN_STEP_SECONDS;
@@ -448,7 +441,7 @@ tc_status vol_host_step(void *worker, vol_state *state, vol_phase until, uint64_
         if (st != TC_OK)
             return st;
         if (w->phase == VOL_BANDS || w->phase == VOL_CLEAR)
-            state->head.portions_done = 0;         /* what was blurred goes */
+            state->head.portions_done = 0; /* what was blurred goes */
         w->done += an_pool_run_until(w->pool, run_part, w, parts - w->done, end);
         for (unsigned t = 0; t < w->work->threads; t++)
             if (w->found[t].no_memory)
@@ -515,7 +508,8 @@ static tc_status make_memory(vol_worker *w, tc_err *err)
         s->edges = malloc((w->nx + 2) * sizeof *s->edges);
         s->label = malloc(vol_label_scratch(&w->stack));
         s->blur = malloc(vol_blurs(w->params) ? vol_blur_scratch(&w->blur) * sizeof *s->blur : 1);
-        s->histogram = calloc(w->params->otsu ? (size_t)1 << w->work->pixels->bits : 1, sizeof *s->histogram);
+        s->histogram =
+            calloc(w->params->otsu ? (size_t)1 << w->work->pixels->bits : 1, sizeof *s->histogram);
         s->found = &w->found[t];
         good = s->edges != NULL && s->label != NULL && s->blur != NULL && s->histogram != NULL;
     }
@@ -534,8 +528,12 @@ static void describe(vol_worker *w, const an_work *work)
     w->n = w->rows * w->nx;
     w->band_rows = vol_band_rows(item->nx);
     w->bands = (w->rows + w->band_rows - 1) / w->band_rows;
-    w->stack = (vol_stack){ .nx = item->nx, .ny = item->ny, .nz = item->nz, .stride = lab_stride(item->nx),
-                            .through = w->params->through, .source = w,
+    w->stack = (vol_stack){ .nx = item->nx,
+                            .ny = item->ny,
+                            .nz = item->nz,
+                            .stride = lab_stride(item->nx),
+                            .through = w->params->through,
+                            .source = w,
                             .row = vol_blurs(w->params) ? row_of_plane : row_of_pixels };
     w->threshold = (uint32_t)w->params->membrane;
     w->blur = vol_blur_of(w->params, work->pixels);
@@ -570,7 +568,7 @@ static tc_status cpu_open(const an_work *work, const void *state_at, void **work
     return TC_OK;
 }
 
-/* --- with a device ---------------------------------------------------------------------- */
+/* --- with a device --------------------------------------------------------------------------- */
 
 vol_phase vol_host_phase(const void *worker)
 {
@@ -606,7 +604,8 @@ void vol_host_mask(const vol_state *state, size_t nx, size_t row, size_t count, 
     }
 }
 
-tc_status vol_host_resume(void *worker, vol_state *state, vol_phase next, size_t slab_rows, tc_err *err)
+tc_status vol_host_resume(void *worker, vol_state *state, vol_phase next, size_t slab_rows,
+                          tc_err *err)
 {
     vol_worker *const w = worker;
     tc_status st;
@@ -631,9 +630,5 @@ tc_status vol_host_resume(void *worker, vol_state *state, vol_phase next, size_t
 }
 
 const an_backend vol_cpu = {
-    .name = "cpu",
-    .open = cpu_open,
-    .step = cpu_step,
-    .sync = an_always_synced,
-    .close = cpu_close
+    .name = "cpu", .open = cpu_open, .step = cpu_step, .sync = an_always_synced, .close = cpu_close
 };

@@ -10,12 +10,12 @@
 #include "app/base/pool.h"
 
 typedef struct vol_scratch {
-    uint32_t *edges;           /* [nx + 2]: runs of a row */
-    uint64_t *label;           /* vol_label_scratch */
-    uint32_t *blur;            /* vol_blur_scratch */
-    uint64_t *histogram;       /* for Otsu */
-    ws_list *found;            /* watershed: the worker's, of this thread */
-    uint64_t empty, outside, added, bias;       /* sums over a phase */
+    uint32_t *edges;                      /* [nx + 2]: runs of a row */
+    uint64_t *label;                      /* vol_label_scratch */
+    uint32_t *blur;                       /* vol_blur_scratch */
+    uint64_t *histogram;                  /* for Otsu */
+    ws_list *found;                       /* watershed: the worker's, of this thread */
+    uint64_t empty, outside, added, bias; /* sums over a phase */
 } vol_scratch;
 
 typedef struct vol_worker {
@@ -23,25 +23,25 @@ typedef struct vol_worker {
     const vol_params *params;
     size_t nx, rows, n, band_rows, bands;
     an_pool *pool;
-    vol_scratch *scratch;      /* [threads] */
+    vol_scratch *scratch; /* [threads] */
     vol_stack stack;
     vol_blur blur;
-    uint32_t threshold;        /* of membrane */
-    ws_map map;                /* watershed: of the plane; `up` is the worker's */
-    ws_list *found;            /* watershed: [threads], what they find */
-    int32_t *first;            /* [bands + 1]: cells before each band */
-    uint32_t *sizes;           /* [cells]: voxels, BORDER; then new labels */
+    uint32_t threshold; /* of membrane */
+    ws_map map;         /* watershed: of the plane; `up` is the worker's */
+    ws_list *found;     /* watershed: [threads], what they find */
+    int32_t *first;     /* [bands + 1]: cells before each band */
+    uint32_t *sizes;    /* [cells]: voxels, BORDER; then new labels */
     int32_t cells;
-    size_t slab_rows;          /* of a device; 0: there were no slabs */
+    size_t slab_rows; /* of a device; 0: there were no slabs */
     vol_phase phase;
-    size_t done;               /* parts of the phase */
+    size_t done; /* parts of the phase */
     bool started;
-    bool zeros;                /* membrane and what is outside is 0 to begin with */
+    bool zeros; /* membrane and what is outside is 0 to begin with */
 } vol_worker;
 
 /* Rows of a band. */
 typedef struct vol_range {
-    size_t from, to;           /* rows */
+    size_t from, to; /* rows */
 } vol_range;
 
 static inline vol_range vol_band(const vol_worker *w, size_t band)
@@ -53,12 +53,11 @@ static inline vol_range vol_band(const vol_worker *w, size_t band)
 
 /* A phase: its parts, and what comes after the last of them (may be NULL). */
 typedef struct vol_work {
-    void (*part)(vol_worker *w, size_t part, vol_scratch *s);     /* s: w->scratch[thread] */
+    void (*part)(vol_worker *w, size_t part, vol_scratch *s); /* s: w->scratch[thread] */
     tc_status (*end)(vol_worker *w, vol_state *state, tc_err *err);
 } vol_work;
 
 /* watershed.c */
-extern const vol_work vol_way, vol_clear, vol_first,
-    vol_firsts, vol_name, vol_label, vol_copy;
+extern const vol_work vol_way, vol_clear, vol_first, vol_firsts, vol_name, vol_label, vol_copy;
 
 #endif

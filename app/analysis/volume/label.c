@@ -8,15 +8,21 @@
 #include "app/analysis/volume/volume.h"
 
 typedef struct line {
-    uint64_t *words;           /* [stride] */
+    uint64_t *words; /* [stride] */
     size_t row;
-    size_t nodes;              /* the node of its voxel 0 */
-    size_t last;               /* where the run begins that ends at the border; nx: there is none */
-    bool border;               /* all of its runs are at the border */
+    size_t nodes; /* the node of its voxel 0 */
+    size_t last;  /* where the run begins that ends at the border; nx: there is none */
+    bool border;  /* all of its runs are at the border */
 } line;
 
 /* NOW and ABOVE are in a slice, ACROSS and CORNER in the one before it. */
-enum { NOW, ABOVE, ACROSS, CORNER, LINES };
+enum {
+    NOW,
+    ABOVE,
+    ACROSS,
+    CORNER,
+    LINES
+};
 
 size_t vol_label_scratch(const vol_stack *s)
 {
@@ -50,7 +56,8 @@ static inline size_t start_of(uint64_t word, uint64_t below, size_t i, size_t op
 
 bool vol_border_row(const vol_stack *s, size_t row)
 {
-    return vol_is_border_row((uint32_t)(row % s->ny), (uint32_t)(row / s->ny), s->ny, s->nz, s->through) != 0;
+    return vol_is_border_row((uint32_t)(row % s->ny), (uint32_t)(row / s->ny), s->ny, s->nz,
+                             s->through) != 0;
 }
 
 static void read_line(const vol_stack *s, size_t row, line *l)
@@ -76,9 +83,10 @@ static inline int32_t node_of(const line *l, size_t start)
     return l->border || start == 0 || start == l->last ? 0 : (int32_t)(l->nodes + start);
 }
 
-/* --- runs of a word --------------------------------------------------------------- */
+/* --- runs of a word -------------------------------------------------------------------------- */
 
-/* Of a word of NOW: its runs' first voxels, and the runs that have all of their voxels in it and none at the border. */
+/* Of a word of NOW: its runs' first voxels, and the runs that have all of their voxels in it and
+ * none at the border. */
 typedef struct runs {
     uint64_t starts, whole;
 } runs;
@@ -93,7 +101,7 @@ static runs runs_of(const vol_stack *s, const line *now, size_t i)
     if (r.starts == 0 || now->border)
         return (runs){ 0, 0 };
     if (before != 0)
-        r.whole &= r.whole + 1;        /* without the run at bit 0 */
+        r.whole &= r.whole + 1; /* without the run at bit 0 */
     if (goes_on) {
         const uint64_t gaps = ~word & (last - 1);
 
@@ -104,7 +112,8 @@ static runs runs_of(const vol_stack *s, const line *now, size_t i)
     return r;
 }
 
-/* The first voxel of each of the runs that is in `other`, too: one is added to a run's beginning, and carries to it. */
+/* The first voxel of each of the runs that is in `other`, too: one is added to a run's beginning,
+ * and carries to it. */
 static uint64_t first_in(const runs *r, uint64_t other)
 {
     const uint64_t both = r->whole & other, rest = r->whole & ~other, begin = r->starts & r->whole;
@@ -112,7 +121,7 @@ static uint64_t first_in(const runs *r, uint64_t other)
     return both & (begin | (rest + (begin & rest)));
 }
 
-/* --- trees --------------------------------------------------------------------------- */
+/* --- trees ----------------------------------------------------------------------------------- */
 
 /* Joins two trees. Returns the root that there was and is no more, 0 if there is none. */
 static inline int32_t join(int32_t *nodes, int32_t a, int32_t b)
@@ -143,12 +152,14 @@ static inline void uproot(const vol_stack *s, int32_t node, bool shared)
     if (node == 0)
         return;
     if (shared)
-        __atomic_fetch_and(&s->roots[row * s->stride + x / 64], ~((uint64_t)1 << x % 64), __ATOMIC_RELAXED);
+        __atomic_fetch_and(&s->roots[row * s->stride + x / 64], ~((uint64_t)1 << x % 64),
+                           __ATOMIC_RELAXED);
     else
         s->roots[row * s->stride + x / 64] &= ~((uint64_t)1 << x % 64);
 }
 
-/* NOW and another line, at one of their words: where the runs begin that have the voxel before it. */
+/* NOW and another line, at one of their words: where the runs begin that have the voxel before
+ * it. */
 typedef struct pair {
     const line *now, *other;
     size_t i, open_now, open_other;
@@ -176,8 +187,8 @@ static void plant(const vol_stack *s, const line *now, size_t i, uint64_t starts
     }
 }
 
-/* Trees of one run get what the other line's runs at the voxels `at` belong to. Returns the first voxels of these
- * trees. */
+/* Trees of one run get what the other line's runs at the voxels `at` belong to. Returns the first
+ * voxels of these trees. */
 static uint64_t adopt(const vol_stack *s, const pair *p, uint64_t at)
 {
     uint64_t starts = 0;
@@ -186,7 +197,8 @@ static uint64_t adopt(const vol_stack *s, const pair *p, uint64_t at)
         const uint64_t below = (at & -at) - 1;
         const size_t start = start_of(p->now->words[p->i], below, p->i, p->open_now);
 
-        s->nodes[p->now->nodes + start] = s->nodes[~s->nodes[node_at(p->other, p->i, p->open_other, below)]];
+        s->nodes[p->now->nodes + start] =
+            s->nodes[~s->nodes[node_at(p->other, p->i, p->open_other, below)]];
         starts |= (uint64_t)1 << start % 64;
     }
     return starts;
@@ -204,8 +216,8 @@ static void join_at(const vol_stack *s, const pair *p, uint64_t at, bool shared)
     }
 }
 
-/* The last voxels of the segments of a word that have none of `done`: adding that voxel carries to the end of its
- * segment. */
+/* The last voxels of the segments of a word that have none of `done`: adding that voxel carries to
+ * the end of its segment. */
 static uint64_t ends_without(uint64_t segments, uint64_t done)
 {
     const uint64_t sum = segments + (segments & done);
@@ -214,10 +226,11 @@ static uint64_t ends_without(uint64_t segments, uint64_t done)
     return (segments << 1 & ~segments & ~sum) >> 1 | open_end;
 }
 
-/* Joins the runs of NOW with those of ABOVE (above: else they are joined already) and ACROSS. fresh: makes nodes of
- * them first, of which most go to the tree of the first run that they touch: few are ever trees of their own, which
- * in noise are what costs. Otherwise other threads may join others. Where ABOVE and CORNER have a voxel beside a segment of NOW and ACROSS,
- * the way through those is a connection already. */
+/* Joins the runs of NOW with those of ABOVE (above: else they are joined already) and ACROSS.
+ * fresh: makes nodes of them first, of which most go to the tree of the first run that they touch:
+ * few are ever trees of their own, which in noise are what costs. Otherwise other threads may join
+ * others. Where ABOVE and CORNER have a voxel beside a segment of NOW and ACROSS, the way through
+ * those is a connection already. */
 static void join_line(const vol_stack *s, const line lines[LINES], bool fresh, bool above)
 {
     const line *const now = &lines[NOW];
@@ -225,7 +238,8 @@ static void join_line(const vol_stack *s, const line lines[LINES], bool fresh, b
     uint64_t before = 0;
 
     for (size_t i = 0; i < s->stride; i++) {
-        const uint64_t both = now->words[i] & lines[ABOVE].words[i], through = now->words[i] & lines[ACROSS].words[i];
+        const uint64_t both = now->words[i] & lines[ABOVE].words[i],
+                       through = now->words[i] & lines[ACROSS].words[i];
         uint64_t first = 0, done;
 
         if (fresh) {

@@ -13,8 +13,8 @@
 /* Voxels of a work-item that paints. */
 #define VOL_PER_ITEM 16
 
-/* Rows of a slice that a work-item measures; columns of the table of cells that a device makes: sums of coordinates in
- * two words, the lower first; half-open bounds. */
+/* Rows of a slice that a work-item measures; columns of the table of cells that a device makes:
+ * sums of coordinates in two words, the lower first; half-open bounds. */
 #define VOL_DOWN 32
 #define VOL_SUM_Z 0
 #define VOL_SUM_Y 2
@@ -24,19 +24,20 @@
 #define VOL_HI 10
 #define VOL_COLUMNS 13
 
-/* Of the Gaussian filter: bits of all weights together (AN_GAUSS_BITS), and of a grey value behind the
- * point; the height of a voxel of 0, which no grey value reaches. */
+/* Of the Gaussian filter: bits of all weights together (AN_GAUSS_BITS), and of a grey value behind
+ * the point; the height of a voxel of 0, which no grey value reaches. */
 #define VOL_WEIGHT_BITS 16
 #define VOL_GREY_BITS 8
 #define VOL_TOP (1 << 24)
-/* A watershed's table of saddles: what a free slot has, and how many slots are tried. The list that is made of
- * it has columns: the numbers of the two maxima, that of the earlier voxel first, and the height. */
+/* A watershed's table of saddles: what a free slot has, and how many slots are tried. The list that
+ * is made of it has columns: the numbers of the two maxima, that of the earlier voxel first, and
+ * the height. */
 #define VOL_FREE 0xffffffffu
 #define VOL_PROBES 64
 #define VOL_SADDLE 3
-/* Columns of the table of maxima, by their numbers: voxel; height; the maximum that stands for the hill, as joined so
- * far; of one that does, the first of its saddles, from the highest down, by height and by the voxels of its two
- * maxima, and the maximum that it is joined with by that. */
+/* Columns of the table of maxima, by their numbers: voxel; height; the maximum that stands for the
+ * hill, as joined so far; of one that does, the first of its saddles, from the highest down, by
+ * height and by the voxels of its two maxima, and the maximum that it is joined with by that. */
 #define VOL_VOXEL 0
 #define VOL_HEIGHT 1
 #define VOL_HILL 2

@@ -9,13 +9,13 @@
 #include "app/base/pool.h"
 #include "app/analysis/volume/volume.h"
 
-/* --- measuring -------------------------------------------------------------------- */
+/* --- measuring ------------------------------------------------------------------------------- */
 
 typedef struct measure {
     const int32_t *plane;
     uint32_t nx, ny;
     size_t rows, n;
-    vol_cell *tables;              /* [threads][n] */
+    vol_cell *tables; /* [threads][n] */
 } measure;
 
 /* The run [a, x) of a row. Returns x. */
@@ -81,8 +81,9 @@ static tc_status measure_bands(measure *m, unsigned threads, const tc_poll *poll
     tc_status st = an_pool_create(threads, &pool, err);
 
     if (st == TC_OK)
-        st = an_pool_run_polled(pool, measure_band, m, (m->rows + vol_band_rows(m->nx) - 1) / vol_band_rows(m->nx),
-                                poll, err);
+        st = an_pool_run_polled(pool, measure_band, m,
+                                (m->rows + vol_band_rows(m->nx) - 1) / vol_band_rows(m->nx), poll,
+                                err);
     an_pool_destroy(&pool);
     for (size_t i = 0, end; st == TC_OK && i < m->n; st = tc_ask(poll, err))
         for (end = tc_block_end(i, m->n); i < end; i++)
@@ -92,12 +93,14 @@ static tc_status measure_bands(measure *m, unsigned threads, const tc_poll *poll
 }
 
 /* *out: the cells, the caller's. */
-static tc_status measure_cells(const an_work *work, const vol_state *state, vol_cell **out, tc_err *err)
+static tc_status measure_cells(const an_work *work, const vol_state *state, vol_cell **out,
+                               tc_err *err)
 {
     const wu_item *const item = work->item;
     const size_t rows = (size_t)item->ny * item->nz, n = (size_t)state->cells;
     /* A table for each thread, unless they would be large beside the plane. */
-    const unsigned threads = work->threads * n * sizeof(vol_cell) > rows * item->nx ? 1 : work->threads;
+    const unsigned threads =
+        work->threads * n * sizeof(vol_cell) > rows * item->nx ? 1 : work->threads;
     measure m = { .plane = state->nodes + 1, .nx = item->nx, .ny = item->ny, .rows = rows, .n = n };
     tc_status st = TC_OK;
 
@@ -116,7 +119,8 @@ static tc_status damaged(tc_err *err)
 }
 
 /* Whether voxels are `least` to `most`; seen, if there is one, tells which values are. */
-static tc_status are_between(const an_work *work, const vol_state *state, uint64_t least, uint64_t most, uint8_t *seen, tc_err *err)
+static tc_status are_between(const an_work *work, const vol_state *state, uint64_t least,
+                             uint64_t most, uint8_t *seen, tc_err *err)
 {
     const size_t voxels = (size_t)work->item->nx * work->item->ny * work->item->nz;
     tc_status st = TC_OK;
@@ -142,8 +146,9 @@ static tc_status are_labels(const an_work *work, const vol_state *state, tc_err 
 {
     const uint64_t voxels = (uint64_t)work->item->nx * work->item->ny * work->item->nz;
     uint8_t *const seen = state->cells <= voxels ? os_zeroed((size_t)state->cells + 1) : NULL;
-    tc_status st = state->cells > voxels ? damaged(err) : seen == NULL ? tc_no_memory(err, "the cells")
-                 : are_between(work, state, 0, state->cells, seen, err);
+    tc_status st = state->cells > voxels ? damaged(err)
+                   : seen == NULL        ? tc_no_memory(err, "the cells")
+                                         : are_between(work, state, 0, state->cells, seen, err);
 
     if (st == TC_OK && state->cells > 0 && memchr(seen + 1, 0, (size_t)state->cells) != NULL)
         st = damaged(err);
@@ -156,28 +161,34 @@ tc_status vol_check_state(const an_work *work, const void *state_at, tc_err *err
     const vol_params *const p = work->params;
     const vol_state *const state = state_at;
     const size_t rows = (size_t)work->item->ny * work->item->nz;
-    const size_t band_rows = vol_band_rows(work->item->nx), bands = (rows + band_rows - 1) / band_rows;
+    const size_t band_rows = vol_band_rows(work->item->nx),
+                 bands = (rows + band_rows - 1) / band_rows;
     const uint64_t done = state->head.portions_done;
     const uint64_t kept = (uint64_t)VOL_KEPT * bands;
     /* Of a stack of one grey value Otsu's threshold is 1. */
-    const bool known = p->otsu ? state->threshold >= 1 && state->threshold < (uint32_t)1 << work->item->bits
+    const bool known = p->otsu ? state->threshold >= 1 && state->threshold < (uint32_t)1
+                                                                                 << work->item->bits
                                : state->threshold == 0;
 
     if (done != 0 && !known)
         return damaged(err);
     if (done == work->plan.portions)
         return are_labels(work, state, err);
-    /* Nodes that have been begun are cleared; blurred membrane is 0, the rest 1; or there are heights. */
+    /* Nodes that have been begun are cleared; blurred membrane is 0, the rest 1; or there are
+     * heights. */
     if (done == 0)
         return state->begun != 0 ? TC_OK : are_between(work, state, 0, 0, NULL, err);
     if (!vol_blurs(p) || done != kept)
         return damaged(err);
     /* No voxel is as low as the ground of a watershed. */
-    return !p->watershed ? are_between(work, state, 0, 1, NULL, err)
-         : are_between(work, state, VOL_TOP - ((((uint64_t)1 << work->item->bits) - 1) << VOL_GREY_BITS), VOL_TOP, NULL, err);
+    return !p->watershed
+               ? are_between(work, state, 0, 1, NULL, err)
+               : are_between(work, state,
+                             VOL_TOP - ((((uint64_t)1 << work->item->bits) - 1) << VOL_GREY_BITS),
+                             VOL_TOP, NULL, err);
 }
 
-/* --- the arrays ------------------------------------------------------------------- */
+/* --- the arrays ------------------------------------------------------------------------------ */
 
 static bool is_at_border(const vol_cell *c, const uint32_t size[3])
 {
@@ -188,13 +199,16 @@ static bool is_at_border(const vol_cell *c, const uint32_t size[3])
     return border;
 }
 
-static tc_status fill_table(const an_work *work, size_t item_index, const vol_cell *cells, size_t n, const wu_output *out,
-                            tc_err *err)
+static tc_status fill_table(const an_work *work, size_t item_index, const vol_cell *cells, size_t n,
+                            const wu_output *out, tc_err *err)
 {
     const wu_item *const item = work->item;
-    int64_t *const items = wu_output_data(out, "cell_item"), *const label = wu_output_data(out, "cell_label");
-    int64_t *const voxels = wu_output_data(out, "cell_voxels"), *const bbox = wu_output_data(out, "cell_bbox");
-    double *const volume = wu_output_data(out, "cell_volume"), *const centroid = wu_output_data(out, "cell_centroid");
+    int64_t *const items = wu_output_data(out, "cell_item"), *const label =
+                                                                 wu_output_data(out, "cell_label");
+    int64_t *const voxels = wu_output_data(out, "cell_voxels"), *const bbox = wu_output_data(
+                                                                    out, "cell_bbox");
+    double *const volume = wu_output_data(out, "cell_volume"), *const centroid = wu_output_data(
+                                                                   out, "cell_centroid");
     uint8_t *const border = wu_output_data(out, "cell_border");
     const uint32_t size[3] = { item->nz, item->ny, item->nx };
     tc_status st = TC_OK;
@@ -228,7 +242,8 @@ double vol_volume(const wu_item *item, int64_t voxels)
     return (double)voxels * (item->spacing[0] * item->spacing[1] * item->spacing[2]);
 }
 
-static void fill_totals(const wu_item *item, const vol_state *state, const vol_cell *cells, const wu_output *out)
+static void fill_totals(const wu_item *item, const vol_state *state, const vol_cell *cells,
+                        const wu_output *out)
 {
     const uint64_t n = (uint64_t)item->nx * item->ny * item->nz;
     uint64_t inside = 0;
@@ -246,7 +261,8 @@ static void fill_totals(const wu_item *item, const vol_state *state, const vol_c
     *(double *)wu_output_data(out, "volume") = vol_volume(item, (int64_t)inside);
 }
 
-static const wu_axis box = { .n = 6, .words = (const char *const[]){ "z0", "y0", "x0", "z1", "y1", "x1" } },
+static const wu_axis box = { .n = 6,
+                             .words = (const char *const[]){ "z0", "y0", "x0", "z1", "y1", "x1" } },
                      place = { .n = 3, .words = (const char *const[]){ "z", "y", "x" } };
 
 tc_status vol_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err)
@@ -257,7 +273,8 @@ tc_status vol_expect(const void *params, const wu_item *item, wu_output *out, tc
         { "membrane_voxels", WU_I64, WU_VALUE, "items", "membrane_voxels", .unit = "voxel" },
         { "external_voxels", WU_I64, WU_VALUE, "items", "external_voxels", .unit = "voxel" },
         { "left_out_voxels", WU_I64, WU_VALUE, "items", "left_out_voxels", .unit = "voxel" },
-        { "repair_added_voxels", WU_I64, WU_VALUE, "items", "repair_added_voxels", .unit = "voxel" },
+        { "repair_added_voxels", WU_I64, WU_VALUE, "items", "repair_added_voxels",
+          .unit = "voxel" },
         { "repair_bias_voxels", WU_I64, WU_VALUE, "items", "repair_bias_voxels", .unit = "voxel" },
         { "voxel_volume", WU_F64, WU_VALUE, "items", "voxel_volume", .unit = "um^3" },
         { "volume", WU_F64, WU_VALUE, "items", "volume", .unit = "um^3" },
@@ -267,20 +284,22 @@ tc_status vol_expect(const void *params, const wu_item *item, wu_output *out, tc
         { "cell_voxels", WU_I64, WU_VALUE, "cells", "voxels", .unit = "voxel" },
         { "cell_volume", WU_F64, WU_VALUE, "cells", "volume", .unit = "um^3" },
         { "cell_bbox", WU_I64, WU_VALUE, "cells", "bbox", "voxel", .n_axes = 1, .axes = { box } },
-        { "cell_centroid", WU_F64, WU_VALUE, "cells", "centroid", "voxel", .n_axes = 1, .axes = { place } },
+        { "cell_centroid", WU_F64, WU_VALUE, "cells", "centroid", "voxel", .n_axes = 1,
+          .axes = { place } },
         { "cell_border", WU_BOOL, WU_VALUE, "cells", .title = "border" },
         { "labels_{item}", WU_I32, WU_LABELS, "cells", .title = "cells" },
     };
     const vol_params *const p = params;
-    const size_t n = sizeof arrays / sizeof arrays[0] - !p->labels, given = 9;     /* before Otsu's threshold */
+    const size_t n = sizeof arrays / sizeof arrays[0] - !p->labels,
+                 given = 9; /* before Otsu's threshold */
     tc_status st = wu_output_declare(out, arrays, given + p->otsu, item, err);
 
     return st != TC_OK ? st : wu_output_declare(out, arrays + given + 1, n - given - 1, item, err);
 }
 
 /* The labels are lent: another plane would double the memory. */
-static tc_status fill(const an_work *work, size_t item_index, const vol_state *state, const int32_t *labels,
-                      const vol_cell *cells, wu_output *out, tc_err *err)
+static tc_status fill(const an_work *work, size_t item_index, const vol_state *state,
+                      const int32_t *labels, const vol_cell *cells, wu_output *out, tc_err *err)
 {
     const vol_params *const p = work->params;
     tc_status st = vol_expect(p, work->item, out, err);
@@ -298,7 +317,8 @@ static tc_status fill(const an_work *work, size_t item_index, const vol_state *s
     return st;
 }
 
-tc_status vol_finish(const an_work *work, size_t item_index, const void *state_at, wu_output *out, tc_err *err)
+tc_status vol_finish(const an_work *work, size_t item_index, const void *state_at, wu_output *out,
+                     tc_err *err)
 {
     const vol_state *const state = state_at;
     vol_cell *cells = NULL;
@@ -310,8 +330,8 @@ tc_status vol_finish(const an_work *work, size_t item_index, const void *state_a
     return st;
 }
 
-tc_status vol_finish_cells(const an_work *work, size_t item_index, vol_state *head, vol_cell *cells, wu_output *out,
-                           tc_err *err)
+tc_status vol_finish_cells(const an_work *work, size_t item_index, vol_state *head, vol_cell *cells,
+                           wu_output *out, tc_err *err)
 {
     const wu_item *const item = work->item;
     const uint32_t size[3] = { item->nz, item->ny, item->nx };
@@ -332,40 +352,55 @@ static int64_t integer(const wu_output *out, const char *name)
 }
 
 /* With a threshold a cell cannot be everything: what is at the border is outside. */
-bool vol_note_result(const void *params, const wu_item *item, const wu_output *out, char *text, size_t size)
+bool vol_note_result(const void *params, const wu_item *item, const wu_output *out, char *text,
+                     size_t size)
 {
-    enum { SPECK = 27 };       /* voxels: 3 by 3 by 3 */
+    enum {
+        SPECK = 27
+    }; /* voxels: 3 by 3 by 3 */
     const vol_params *const p = params;
     const int64_t membrane = integer(out, "membrane_voxels"), cells = integer(out, "cells");
-    const bool others = integer(out, "external_voxels") != 0 || integer(out, "left_out_voxels") != 0;
+    const bool others =
+        integer(out, "external_voxels") != 0 || integer(out, "left_out_voxels") != 0;
     const int used = p->otsu ? (int)integer(out, "threshold") : (int)p->membrane;
 
     (void)item;
     if (cells == 1 && p->watershed && !others)
-        snprintf(text, size, "one cell is all there is: lower parameters.h (%g) or smooth (%g)", p->h, p->smooth);
+        snprintf(text, size, "one cell is all there is: lower parameters.h (%g) or smooth (%g)",
+                 p->h, p->smooth);
     else if (cells > 0 && !an_mostly_below(out, "cell_voxels", SPECK))
         return false;
     else if (cells > 0)
-        snprintf(text, size, "most of the %lld cells have fewer than %d voxels, as noise has: raise parameters.smooth (%g) or "
-                 "min_voxels (%lld)", (long long)cells, SPECK, p->smooth, (long long)p->min_voxels);
+        snprintf(text, size,
+                 "most of the %lld cells have fewer than %d voxels, as noise has: raise "
+                 "parameters.smooth (%g) or "
+                 "min_voxels (%lld)",
+                 (long long)cells, SPECK, p->smooth, (long long)p->min_voxels);
     else if (membrane == 0 && !p->watershed)
-        snprintf(text, size, "no cells: no voxel is membrane; lower parameters.membrane (%d)", used);
+        snprintf(text, size, "no cells: no voxel is membrane; lower parameters.membrane (%d)",
+                 used);
     else if (!others && p->otsu && !p->repair)
         snprintf(text, size, "no cells: all voxels have the same grey value");
     else if (!others)
-        snprintf(text, size, "no cells: every voxel is membrane; raise parameters.membrane (%d)", used);
+        snprintf(text, size, "no cells: every voxel is membrane; raise parameters.membrane (%d)",
+                 used);
     else if (integer(out, "left_out_voxels") > 0)
-        snprintf(text, size, "no cells: all were left out by parameters.min_voxels, max_voxels or exclude_border");
+        snprintf(
+            text, size,
+            "no cells: all were left out by parameters.min_voxels, max_voxels or exclude_border");
     else
-        snprintf(text, size, "no cells: all that is not membrane is connected with the outside; lower "
-                 "parameters.membrane (%d), close gaps with parameters.repair, or try parameters.method watershed with smooth from 1 on", used);
+        snprintf(text, size,
+                 "no cells: all that is not membrane is connected with the outside; lower "
+                 "parameters.membrane (%d), close gaps with parameters.repair, or try "
+                 "parameters.method watershed with smooth from 1 on",
+                 used);
     return true;
 }
 
 tc_status vol_constants(const void *params, wu_output *out, tc_err *err)
 {
-    static const wu_declared gaps = { "repair_gap", WU_I64, WU_VALUE, .title = "repair_gap", .unit = "voxel",
-                                      .rows = VOL_WALLS };
+    static const wu_declared gaps = { "repair_gap",          WU_I64,          WU_VALUE,
+                                      .title = "repair_gap", .unit = "voxel", .rows = VOL_WALLS };
     const vol_params *const p = params;
     tc_status st = TC_OK;
 

@@ -3,44 +3,55 @@
 
 #define FIELD(field) AN_FIELD(vol_params, field)
 
-static const char *const modes[] = { "slices", "3d", NULL }, *const null[] = { "null", NULL };
-static const char *const methods[] = { "threshold", "watershed", NULL }, *const otsu[] = { "otsu", NULL };
+static const char *const modes[] = { "slices", "3d", NULL };
+static const char *const null[] = { "null", NULL };
+static const char *const methods[] = { "threshold", "watershed", NULL };
+static const char *const otsu[] = { "otsu", NULL };
 static const char *const neighbours[] = { "6", "26", NULL };
 
 static const an_param repair[] = {
-    { "sigma", AN_NUMBER, FIELD(sigma), .min = VOL_MIN_SIGMA, .max = VOL_MAX_SIGMA, .initial = "1.5", .unit = "voxels",
-      .measure = AN_LENGTH, .help = "S of the Gaussian filter that the membrane is blurred with." },
+    { "sigma", AN_NUMBER, FIELD(sigma), .min = VOL_MIN_SIGMA, .max = VOL_MAX_SIGMA,
+      .initial = "1.5", .unit = "voxels", .measure = AN_LENGTH,
+      .help = "S of the Gaussian filter that the membrane is blurred with." },
     { "threshold", AN_INT, FIELD(threshold), .min = 1, .max = VOL_WHITE, .initial = "64",
-      .help = "t: voxels become membrane where the blurred one, which is 255 at most, has at least this." },
+      .help = "t: voxels become membrane where the blurred one, which is 255 at most, has at least "
+              "this." },
     { .key = NULL }
 };
 
 const an_param vol_parameters[] = {
     { "method", AN_CHOICE, FIELD(watershed), .choices = methods, .initial = "threshold",
-      .help = "threshold: cells are what membrane surrounds; watershed: what is dark, parted where it is brightest "
+      .help = "threshold: cells are what membrane surrounds; watershed: what is dark, parted where "
+              "it is brightest "
               "between, so that walls may have gaps." },
-    { "membrane", AN_INT, FIELD(membrane), .min = 0, .max = 65535, .choices = otsu, .word = FIELD(otsu),
-      .initial = "otsu", .unit = "grey values",
-      .help = "T, up to the greatest value of the item's depth: membrane is where value >= T; otsu: the one that "
+    { "membrane", AN_INT, FIELD(membrane), .min = 0, .max = 65535, .choices = otsu,
+      .word = FIELD(otsu), .initial = "otsu", .unit = "grey values",
+      .help = "T, up to the greatest value of the item's depth: membrane is where value >= T; "
+              "otsu: the one that "
               "separates two classes best." },
-    { "smooth", AN_NUMBER, FIELD(smooth), .min = 0, .max = AN_GAUSS_MAX_SIGMA, .initial = "0.0", .unit = "voxels",
-      .measure = AN_LENGTH, .help = "Sigma of the Gaussian filter of the grey values before, at least 0.3; 0: none." },
+    { "smooth", AN_NUMBER, FIELD(smooth), .min = 0, .max = AN_GAUSS_MAX_SIGMA, .initial = "0.0",
+      .unit = "voxels", .measure = AN_LENGTH,
+      .help = "Sigma of the Gaussian filter of the grey values before, at least 0.3; 0: none." },
     { "h", AN_NUMBER, FIELD(h), .min = 0, .max = 65535, .initial = "1.0", .unit = "grey values",
-      .help = "watershed: a darkest place is a cell of its own if the way to a darker one leads at least this far up." },
+      .help = "watershed: a darkest place is a cell of its own if the way to a darker one leads at "
+              "least this far up." },
     { "connectivity", AN_CHOICE, FIELD(corners), .choices = neighbours, .initial = "6",
       .help = "watershed: a voxel's neighbours, by faces or by corners too; in slices 4 or 8." },
     { "fill", AN_BOOL, FIELD(fill), .initial = "false",
       .help = "watershed: whether membrane belongs to the cells on its sides, so that they meet." },
     { "mode", AN_CHOICE, FIELD(through), .choices = modes, .initial = "3d",
-      .help = "3d: voxels that share a face are connected; slices: only within a slice, each slice by itself." },
+      .help = "3d: voxels that share a face are connected; slices: only within a slice, each slice "
+              "by itself." },
     { "repair", AN_OBJECT, FIELD(repair), .keys = repair, .choices = null, .initial = "null",
       .help = "Closes gaps in the membrane; null: it is taken as it is." },
-    { "min_voxels", AN_INT, FIELD(min_voxels), .min = 1, .max = WU_MAX_VOXELS, .initial = "1", .unit = "voxels",
-      .measure = AN_VOLUME, .help = "Smaller cells are left out." },
-    { "max_voxels", AN_INT, FIELD(max_voxels), .min = 1, .max = WU_MAX_VOXELS, .choices = null, .initial = "null",
-      .unit = "voxels", .measure = AN_VOLUME, .help = "Larger cells are left out; null: none." },
+    { "min_voxels", AN_INT, FIELD(min_voxels), .min = 1, .max = WU_MAX_VOXELS, .initial = "1",
+      .unit = "voxels", .measure = AN_VOLUME, .help = "Smaller cells are left out." },
+    { "max_voxels", AN_INT, FIELD(max_voxels), .min = 1, .max = WU_MAX_VOXELS, .choices = null,
+      .initial = "null", .unit = "voxels", .measure = AN_VOLUME,
+      .help = "Larger cells are left out; null: none." },
     { "exclude_border", AN_BOOL, FIELD(exclude_border), .initial = "false",
-      .help = "Whether cells with a voxel in the first or last slice, row or column are left out." },
+      .help =
+          "Whether cells with a voxel in the first or last slice, row or column are left out." },
     { "labels", AN_BOOL, FIELD(labels), .initial = "false", .pictured = true,
       .help = "Whether labels_<item> is returned." },
     { .key = NULL }
@@ -51,15 +62,19 @@ tc_status vol_derive_params(void *params, const char *where, tc_err *err)
     vol_params *const p = params;
 
     if (p->watershed && p->repair)
-        return tc_fail(err, TC_BAD_INPUT, "%s.repair: is for method threshold; a watershed needs none", where);
+        return tc_fail(err, TC_BAD_INPUT,
+                       "%s.repair: is for method threshold; a watershed needs none", where);
     if (p->smooth > 0 && p->smooth < VOL_MIN_SIGMA)
-        return tc_fail(err, TC_BAD_INPUT, "%s.smooth: must be 0 or at least %g", where, VOL_MIN_SIGMA);
+        return tc_fail(err, TC_BAD_INPUT, "%s.smooth: must be 0 or at least %g", where,
+                       VOL_MIN_SIGMA);
     if (p->repair && p->smooth > 0)
         return tc_fail(err, TC_BAD_INPUT, "%s.repair: does not go with smooth", where);
     if (!p->watershed && (p->fill || p->corners))
-        return tc_fail(err, TC_BAD_INPUT, "%s.%s: is for method watershed", where, p->fill ? "fill" : "connectivity");
+        return tc_fail(err, TC_BAD_INPUT, "%s.%s: is for method watershed", where,
+                       p->fill ? "fill" : "connectivity");
     p->max_voxels = p->max_voxels == 0 ? INT64_MAX : p->max_voxels;
     if (p->max_voxels < p->min_voxels)
-        return tc_fail(err, TC_BAD_INPUT, "%s.max_voxels: must not be smaller than min_voxels", where);
+        return tc_fail(err, TC_BAD_INPUT, "%s.max_voxels: must not be smaller than min_voxels",
+                       where);
     return TC_OK;
 }

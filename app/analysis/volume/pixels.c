@@ -10,8 +10,14 @@
 #include "app/analysis/volume/volume.h"
 #include "app/base/random.h"
 
-/* Ways uphill that are looked at, and the largest radius of a blur for which that is little work. */
-enum { CELLS = 4, LOOKS = 256, WAYS = 64, MOST_RADIUS = 9 };
+/* Ways uphill that are looked at, and the largest radius of a blur for which that is little
+ * work. */
+enum {
+    CELLS = 4,
+    LOOKS = 256,
+    WAYS = 64,
+    MOST_RADIUS = 9
+};
 
 static int64_t integer(const wu_output *out, const char *name)
 {
@@ -19,7 +25,8 @@ static int64_t integer(const wu_output *out, const char *name)
 }
 
 /* Otsu's threshold, or the one that was given. */
-static tc_status find_threshold(const an_work *work, const wu_output *out, uint32_t *threshold, tc_err *err)
+static tc_status find_threshold(const an_work *work, const wu_output *out, uint32_t *threshold,
+                                tc_err *err)
 {
     const vol_params *const p = work->params;
     tc_status st = TC_OK;
@@ -28,13 +35,14 @@ static tc_status find_threshold(const an_work *work, const wu_output *out, uint3
     if (p->otsu)
         st = an_otsu_of(work->pixels, threshold, err);
     if (st == TC_OK && p->otsu && integer(out, "threshold") != *threshold)
-        st = tc_fail(err, TC_BAD_INPUT, "threshold: is %lld, but Otsu's is %lu", (long long)integer(out, "threshold"),
-                     (unsigned long)*threshold);
+        st = tc_fail(err, TC_BAD_INPUT, "threshold: is %lld, but Otsu's is %lu",
+                     (long long)integer(out, "threshold"), (unsigned long)*threshold);
     return st;
 }
 
 /* What was membrane before the repair. */
-static tc_status check_membrane(const an_work *work, uint32_t threshold, const wu_output *out, tc_err *err)
+static tc_status check_membrane(const an_work *work, uint32_t threshold, const wu_output *out,
+                                tc_err *err)
 {
     const wu_pixels *const px = work->pixels;
     const size_t n = (size_t)px->nx * px->ny * px->nz;
@@ -42,15 +50,18 @@ static tc_status check_membrane(const an_work *work, uint32_t threshold, const w
     int64_t found = (int64_t)n;
 
     for (size_t i = 0; i < n; i += 64)
-        found -= __builtin_popcountll(an_bits_below(px, i, n - i < 64 ? (unsigned)(n - i) : 64, threshold));
+        found -= __builtin_popcountll(
+            an_bits_below(px, i, n - i < 64 ? (unsigned)(n - i) : 64, threshold));
     if (claimed != found)
-        return tc_fail(err, TC_BAD_INPUT, "membrane_voxels: %lld before a repair, but the stack has %lld",
+        return tc_fail(err, TC_BAD_INPUT,
+                       "membrane_voxels: %lld before a repair, but the stack has %lld",
                        (long long)claimed, (long long)found);
     return TC_OK;
 }
 
 /* Some voxels, chosen by chance: no cell is where membrane is. */
-static tc_status check_labels(const an_follow *f, const wu_out_array *labels, uint64_t *random, tc_err *err)
+static tc_status check_labels(const an_follow *f, const wu_out_array *labels, uint64_t *random,
+                              tc_err *err)
 {
     const uint64_t n = (uint64_t)f->px->nx * f->px->ny * f->px->nz;
 
@@ -67,16 +78,19 @@ static tc_status check_labels(const an_follow *f, const wu_out_array *labels, ui
 static bool must_be_told(const vol_params *p, const wu_item *item, const an_component *c)
 {
     const bool in_end_slice = c->lo[0] == 0 || c->hi[0] == item->nz;
-    const bool at_side = c->lo[1] == 0 || c->lo[2] == 0 || c->hi[1] == item->ny || c->hi[2] == item->nx;
+    const bool at_side =
+        c->lo[1] == 0 || c->lo[2] == 0 || c->hi[1] == item->ny || c->hi[2] == item->nx;
 
-    return c->whole && !p->repair && !at_side && !(in_end_slice && (p->through || p->exclude_border)) &&
+    return c->whole && !p->repair && !at_side &&
+           !(in_end_slice && (p->through || p->exclude_border)) &&
            (int64_t)c->pixels >= p->min_voxels && (int64_t)c->pixels <= p->max_voxels;
 }
 
 static bool is_told(const wu_output *out, const an_component *c)
 {
     const size_t n = (size_t)wu_output_find(out, "cell_item")->info.shape[0];
-    const int64_t *const voxels = wu_output_data(out, "cell_voxels"), *const bbox = wu_output_data(out, "cell_bbox");
+    const int64_t *const voxels = wu_output_data(out, "cell_voxels"), *const bbox = wu_output_data(
+                                                                          out, "cell_bbox");
     const double *const centroid = wu_output_data(out, "cell_centroid");
 
     for (size_t i = 0; i < n; i++) {
@@ -91,7 +105,8 @@ static bool is_told(const wu_output *out, const an_component *c)
     return false;
 }
 
-static tc_status check_cells(const an_work *work, an_follow *f, const wu_output *out, uint64_t *random, tc_err *err)
+static tc_status check_cells(const an_work *work, an_follow *f, const wu_output *out,
+                             uint64_t *random, tc_err *err)
 {
     const size_t n = (size_t)work->item->nx * work->item->ny * work->item->nz;
     size_t start;
@@ -101,12 +116,13 @@ static tc_status check_cells(const an_work *work, an_follow *f, const wu_output 
 
         an_follow_component(f, start, &c);
         if (must_be_told(work->params, work->item, &c) && !is_told(out, &c))
-            return tc_fail(err, TC_NO_MATCH, "the cell around voxel %zu is not in the table", start);
+            return tc_fail(err, TC_NO_MATCH, "the cell around voxel %zu is not in the table",
+                           start);
     }
     return TC_OK;
 }
 
-/* --- a watershed ------------------------------------------------------------------------- */
+/* --- a watershed ----------------------------------------------------------------------------- */
 
 /* A stack, and its heights, which are found one by one: few are looked at. */
 typedef struct heights {
@@ -133,7 +149,9 @@ static uint32_t blurred(const heights *h, const int64_t at[3])
     for (int64_t z = -deep; z <= deep; z++) {
         in_y = half;
         for (int64_t y = -r; y <= r; y++) {
-            const size_t row = (size_t)((clamped(at[0] + z, px->nz) * px->ny + clamped(at[1] + y, px->ny)) * px->nx);
+            const size_t row =
+                (size_t)((clamped(at[0] + z, px->nz) * px->ny + clamped(at[1] + y, px->ny)) *
+                         px->nx);
 
             in_x = (uint64_t)1 << (AN_GAUSS_BITS - VOL_GREY_BITS - 1);
             for (int64_t x = -r; x <= r; x++) {
@@ -153,7 +171,8 @@ static size_t uphill(const heights *h, size_t i)
 {
     const wu_pixels *const px = h->px;
     const int64_t size[3] = { px->nz, px->ny, px->nx };
-    const int64_t at[3] = { (int64_t)(i / px->nx / px->ny), (int64_t)(i / px->nx % px->ny), (int64_t)(i % px->nx) };
+    const int64_t at[3] = { (int64_t)(i / px->nx / px->ny), (int64_t)(i / px->nx % px->ny),
+                            (int64_t)(i % px->nx) };
     size_t best = i;
     uint32_t least = blurred(h, at);
 
@@ -194,7 +213,8 @@ static size_t look_at(const heights *h, size_t n, int k, uint64_t *random)
     return i;
 }
 
-static tc_status check_ways(const heights *h, size_t n, const char *name, uint64_t *random, tc_err *err)
+static tc_status check_ways(const heights *h, size_t n, const char *name, uint64_t *random,
+                            tc_err *err)
 {
     for (int k = 0; k < WAYS; k++) {
         const size_t i = look_at(h, n, k, random), to = uphill(h, i);
@@ -202,13 +222,14 @@ static tc_status check_ways(const heights *h, size_t n, const char *name, uint64
         if (is_membrane(h, i) && h->labels[i] != 0)
             return tc_fail(err, TC_BAD_INPUT, "%s: voxel %zu is membrane", name, i);
         if (!is_membrane(h, i) && !is_membrane(h, to) && h->labels[i] != h->labels[to])
-            return tc_fail(err, TC_BAD_INPUT, "%s: voxel %zu leads to %zu, which is of another cell", name, i, to);
+            return tc_fail(err, TC_BAD_INPUT,
+                           "%s: voxel %zu leads to %zu, which is of another cell", name, i, to);
     }
     return TC_OK;
 }
 
-static tc_status check_watershed(const an_work *work, uint32_t threshold, const wu_output *out, uint64_t *random,
-                                 tc_err *err)
+static tc_status check_watershed(const an_work *work, uint32_t threshold, const wu_output *out,
+                                 uint64_t *random, tc_err *err)
 {
     const vol_params *const p = work->params;
     const wu_pixels *const px = work->pixels;
@@ -226,7 +247,8 @@ static tc_status check_watershed(const an_work *work, uint32_t threshold, const 
 /* Whether nothing can be told but by computing it again. */
 static bool is_in_doubt(const vol_params *p)
 {
-    return p->watershed ? !p->labels || vol_blur_of(p, NULL).gauss.radius > MOST_RADIUS : p->smooth > 0;
+    return p->watershed ? !p->labels || vol_blur_of(p, NULL).gauss.radius > MOST_RADIUS
+                        : p->smooth > 0;
 }
 
 tc_status vol_check_pixels(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err)
@@ -241,8 +263,9 @@ tc_status vol_check_pixels(const an_work *work, const wu_output *out, uint64_t *
     if (st == TC_OK && !p->fill && (p->watershed || p->smooth == 0))
         st = check_membrane(work, f.threshold, out, err);
     if (st == TC_OK && is_in_doubt(p))
-        return tc_fail(err, TC_NO_MATCH, p->watershed ? "a watershed without labels, or of a wide blur"
-                                                      : "a smoothed stack is known when it is smoothed");
+        return tc_fail(err, TC_NO_MATCH,
+                       p->watershed ? "a watershed without labels, or of a wide blur"
+                                    : "a smoothed stack is known when it is smoothed");
     if (st == TC_OK && p->watershed)
         return check_watershed(work, f.threshold, out, random, err);
     if (st == TC_OK)

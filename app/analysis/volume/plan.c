@@ -10,21 +10,27 @@ static tc_status check_item(const void *params, const wu_item *item, const char 
     const uint64_t n = (uint64_t)item->nx * item->ny * item->nz;
 
     if (!item->is_stack)
-        return tc_fail(err, TC_BAD_INPUT, "%s: is a picture; volume takes stacks: a file of several pages, or with --stack "
-                       "a folder of slices or the times of a file", where);
+        return tc_fail(
+            err, TC_BAD_INPUT,
+            "%s: is a picture; volume takes stacks: a file of several pages, or with --stack "
+            "a folder of slices or the times of a file",
+            where);
     if (item->n_masks > 0)
         return tc_fail(err, TC_BAD_INPUT, "%s: has a mask; volume takes none", where);
     if (!p->otsu && p->membrane >= 1 << item->bits)
-        return tc_fail(err, TC_BAD_INPUT, "%s: has %u bits a voxel, so parameters.membrane cannot be %d",
-                       where, item->bits, (int)p->membrane);
+        return tc_fail(err, TC_BAD_INPUT,
+                       "%s: has %u bits a voxel, so parameters.membrane cannot be %d", where,
+                       item->bits, (int)p->membrane);
     if (p->labels && n * sizeof(int32_t) >= ((uint64_t)4 << 20) * 1023)
-        return tc_fail(err, TC_BAD_INPUT, "%s: %llu voxels are too many for a stack of labels; "
-                       "set parameters.labels to false", where, (unsigned long long)n);
+        return tc_fail(err, TC_BAD_INPUT,
+                       "%s: %llu voxels are too many for a stack of labels; "
+                       "set parameters.labels to false",
+                       where, (unsigned long long)n);
     return TC_OK;
 }
 
-/* The ways uphill; then saddles, twice while they are sorted, and before that the borders of plateaus:
- * some of them, or in noise as many as voxels. */
+/* The ways uphill; then saddles, twice while they are sorted, and before that the borders of
+ * plateaus: some of them, or in noise as many as voxels. */
 static void plan_watershed(uint64_t n, an_plan *out)
 {
     const uint64_t saddles = 2 * sizeof(ws_saddle);
@@ -34,7 +40,8 @@ static void plan_watershed(uint64_t n, an_plan *out)
     out->memory_bytes += n / 4 * saddles;
 }
 
-/* Operations a voxel of the phases of a watershed. Where nothing is smoothed each bit of noise is a hill. */
+/* Operations a voxel of the phases of a watershed. Where nothing is smoothed each bit of noise is a
+ * hill. */
 static void watershed_costs(const vol_params *p, double *costs)
 {
     const double neighbours = p->through ? 1 : 0.5;
@@ -115,7 +122,8 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     out->state_bytes = offsetof(vol_state, nodes) + ((size_t)n + 1) * sizeof(int32_t);
     /* Labels that are returned are the state's. The table of cells comes on top: usual
      * stacks have few. */
-    out->memory_bytes = n * (item->bits / 8) + out->state_bytes + rows * lab_stride(item->nx) * sizeof(uint64_t) + ((uint64_t)32 << 20);
+    out->memory_bytes = n * (item->bits / 8) + out->state_bytes +
+                        rows * lab_stride(item->nx) * sizeof(uint64_t) + ((uint64_t)32 << 20);
     out->thread_bytes = 4 * (uint64_t)item->nx + 4 * lab_stride(item->nx) * 8 + PLAN_THREAD;
     if (vol_blurs(p)) {
         const wu_pixels pixels = { .nx = item->nx, .ny = item->ny, .nz = item->nz };
@@ -135,15 +143,18 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     return TC_OK;
 }
 
-/* --- the analysis ------------------------------------------------------------- */
+/* --- the analysis ---------------------------------------------------------------------------- */
 
 static const an_selftest selftests[] = {
     { "{\"membrane\":110}", 45, 37, 29, 8, false, 0xe9146a6f },
-    { "{\"membrane\":26000,\"mode\":\"slices\",\"min_voxels\":4}", 70, 33, 5, 16, false, 0x9e1c8477 },
-    { "{\"membrane\":66,\"repair\":{\"sigma\":1,\"threshold\":120}}", 41, 43, 19, 8, false, 0x1d856c03 },
-    { "{\"method\":\"watershed\",\"smooth\":1,\"h\":3,\"min_voxels\":5}", 38, 27, 22, 8, false, 0x4eadc516 },
-    { "{\"method\":\"watershed\",\"mode\":\"slices\",\"connectivity\":26,\"h\":900,\"fill\":true}", 45, 33, 6, 16,
-      false, 0xd59fb35c },
+    { "{\"membrane\":26000,\"mode\":\"slices\",\"min_voxels\":4}", 70, 33, 5, 16, false,
+      0x9e1c8477 },
+    { "{\"membrane\":66,\"repair\":{\"sigma\":1,\"threshold\":120}}", 41, 43, 19, 8, false,
+      0x1d856c03 },
+    { "{\"method\":\"watershed\",\"smooth\":1,\"h\":3,\"min_voxels\":5}", 38, 27, 22, 8, false,
+      0x4eadc516 },
+    { "{\"method\":\"watershed\",\"mode\":\"slices\",\"connectivity\":26,\"h\":900,\"fill\":true}",
+      45, 33, 6, 16, false, 0xd59fb35c },
     { .parameters = NULL }
 };
 
@@ -158,8 +169,10 @@ static uint8_t found(const an_work *work, const void *state, size_t voxel)
 const an_analysis an_volume = {
     .name = "volume",
     .summary = "measures the inside of membranes in stacks",
-    .cite = "A. Rosenfeld, J. L. Pfaltz, Sequential operations in digital picture processing, Journal of the "
-            "ACM 13 (1966) 471-494; of method watershed: S. Beucher, C. Lantuejoul, Use of watersheds in contour "
+    .cite = "A. Rosenfeld, J. L. Pfaltz, Sequential operations in digital picture processing, "
+            "Journal of the "
+            "ACM 13 (1966) 471-494; of method watershed: S. Beucher, C. Lantuejoul, Use of "
+            "watersheds in contour "
             "detection, International Workshop on Image Processing (Rennes, 1979).",
     .params_bytes = sizeof(vol_params),
     .parameters = vol_parameters,

@@ -17,8 +17,11 @@ static bool apart_by_height(const void *rule, uint32_t maximum, uint32_t saddle)
 
 ws_map vol_map_of(const vol_params *p, const wu_item *item)
 {
-    return (ws_map){ .shape = { (int32_t)item->nx, (int32_t)item->ny, (int32_t)item->nz, p->corners, p->through },
-                     .plateaus = true, .apart = apart_by_height, .rule = p };
+    return (ws_map){ .shape = { (int32_t)item->nx, (int32_t)item->ny, (int32_t)item->nz, p->corners,
+                                p->through },
+                     .plateaus = true,
+                     .apart = apart_by_height,
+                     .rule = p };
 }
 
 static ws_part part_of(const vol_worker *w)
@@ -39,7 +42,7 @@ static tc_status end_way(vol_worker *w, vol_state *state, tc_err *err)
     return ws_end(&w->map, part_of(w), w->found, w->work->threads, w->work->poll, err);
 }
 
-/* --- labels --------------------------------------------------------------------------- */
+/* --- labels ---------------------------------------------------------------------------------- */
 
 /* The plane, without the heights from here on: at a cell's maximum stands its first voxel, then
  * ~label. */

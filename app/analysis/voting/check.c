@@ -5,11 +5,12 @@
 #include "app/analysis/check.h"
 #include "app/analysis/voting/voting.h"
 
-/* --- points ------------------------------------------------------------------------- */
+/* --- points ---------------------------------------------------------------------------------- */
 
 /* A coordinate as voting_finish gives one, in 1/(4 scale) pixels: a pixel's, or
  * refined and still on a pixel of the picture. */
-static bool coordinate_fits(const voting_params *p, double v, int64_t scale, int64_t length, uint32_t *pixel)
+static bool coordinate_fits(const voting_params *p, double v, int64_t scale, int64_t length,
+                            uint32_t *pixel)
 {
     const int64_t den = 4 * scale;
     int64_t k;
@@ -23,8 +24,8 @@ static bool coordinate_fits(const voting_params *p, double v, int64_t scale, int
     return p->refine || k == (int64_t)*pixel * den;
 }
 
-static tc_status read_points(const voting_params *p, const voting_scheme *s, const wu_output *out, voting_peaks *peaks,
-                             tc_err *err)
+static tc_status read_points(const voting_params *p, const voting_scheme *s, const wu_output *out,
+                             voting_peaks *peaks, tc_err *err)
 {
     const wu_out_array *const point = wu_output_find(out, "point");
     const int64_t *const score = wu_output_data(out, "score");
@@ -38,10 +39,13 @@ static tc_status read_points(const voting_params *p, const voting_scheme *s, con
             const double v = ((const double *)point->data)[i * dims + a - (3 - dims)];
 
             if (!coordinate_fits(p, v, s->scale[a], length[a], &pixel[a]))
-                return tc_fail(err, TC_BAD_INPUT, "point: row %zu: %.17g is no coordinate of a point of this item", i,
+                return tc_fail(err, TC_BAD_INPUT,
+                               "point: row %zu: %.17g is no coordinate of a point of this item", i,
                                v);
         }
-        peaks->list[i] = (voting_peak){ .score = (uint32_t)score[i], .z = pixel[0], .y = pixel[1], .x = pixel[2] };
+        peaks->list[i] = (voting_peak){
+            .score = (uint32_t)score[i], .z = pixel[0], .y = pixel[1], .x = pixel[2]
+        };
     }
     return TC_OK;
 }
@@ -59,7 +63,8 @@ static tc_status check_order(const voting_params *p, const voting_peaks *peaks, 
 }
 
 /* A sum of weights (less than 2^12) of voters in the box around the ball. */
-static tc_status check_scores(const voting_params *p, const voting_scheme *s, const wu_output *out, tc_err *err)
+static tc_status check_scores(const voting_params *p, const voting_scheme *s, const wu_output *out,
+                              tc_err *err)
 {
     int64_t lo = 1, hi = 4095;
 
@@ -72,7 +77,8 @@ static tc_status check_scores(const voting_params *p, const voting_scheme *s, co
     return an_check_range(out, "score", lo, hi, err);
 }
 
-tc_status voting_check_result(const void *params, const wu_item *item, const wu_output *out, tc_err *err)
+tc_status voting_check_result(const void *params, const wu_item *item, const wu_output *out,
+                              tc_err *err)
 {
     const voting_params *const p = params;
     const size_t n = (size_t)wu_output_find(out, "point_item")->info.shape[0];

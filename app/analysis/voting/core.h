@@ -23,15 +23,16 @@
 
 /* The gradient of the blurred picture at the pixel `here`, along one axis: `i` of n pixels
  * along it, `stride` from one to the next. */
-TC_INLINE tc_i64 voting_slope(TC_GLOBAL const tc_u32 *here, tc_i32 i, tc_i32 n, tc_index stride, tc_i32 inverse)
+TC_INLINE tc_i64 voting_slope(TC_GLOBAL const tc_u32 *here, tc_i32 i, tc_i32 n, tc_index stride,
+                              tc_i32 inverse)
 {
     const tc_i64 up = here[i + 1 < n ? stride : 0], down = *(here - (i > 0 ? stride : 0));
 
     return inverse * (up - down);
 }
 
-TC_INLINE void voting_gradient(TC_CONSTANT const voting_shape *s, TC_GLOBAL const tc_u32 *here, tc_i32 z, tc_i32 y,
-                               tc_i32 x, tc_i64 g[3])
+TC_INLINE void voting_gradient(TC_CONSTANT const voting_shape *s, TC_GLOBAL const tc_u32 *here,
+                               tc_i32 z, tc_i32 y, tc_i32 x, tc_i64 g[3])
 {
     const tc_index nx = (tc_index)s->n[2];
 
@@ -98,19 +99,20 @@ TC_INLINE tc_u32 voting_voter(TC_CONSTANT const voting_shape *s, const tc_i64 g[
                         dir_of_code[voting_code(g[0], g[1], g[2], most, s->side, s->n[0] == 1)]);
 }
 
-/* --- points ----------------------------------------------------------------------- */
+/* --- points ---------------------------------------------------------------------------------- */
 
-/* Sums of weight * (|u|^2 I - u u^T) / |u|^2 over the gradients around a peak, coordinates relative to it in 1/256 of the
- * finest pixel. Of m the lower half is kept. */
+/* Sums of weight * (|u|^2 I - u u^T) / |u|^2 over the gradients around a peak, coordinates relative
+ * to it in 1/256 of the finest pixel. Of m the lower half is kept. */
 typedef struct voting_lines {
     tc_i64 m[3][3], v[3];
 } voting_lines;
 
-/* A gradient g at d (from the peak). It counts if it is a voter's and looks to the peak, within 22.5 degrees;
- * u is its direction in a cube of half side 64.
- * |d| < 2^16 and |u|^2 < 2^14: dot^2 * 2^10 < 2^57. A term of the sums is less
- * than 2^12 * 2^12 * 2^16, and there are less than 2^20 of them. */
-TC_INLINE void voting_add_line(TC_CONSTANT const voting_shape *s, const tc_i64 d[3], const tc_i64 g[3], voting_lines *l)
+/* A gradient g at d (from the peak). It counts if it is a voter's and looks to the peak,
+ * within 22.5 degrees; u is its direction in a cube of half side 64. |d| < 2^16 and |u|^2 < 2^14:
+ * dot^2 * 2^10 < 2^57. A term of the sums is less than 2^12 * 2^12 * 2^16, and there are less than
+ * 2^20 of them. */
+TC_INLINE void voting_add_line(TC_CONSTANT const voting_shape *s, const tc_i64 d[3],
+                               const tc_i64 g[3], voting_lines *l)
 {
     const tc_i64 cos2 = 874;
     const tc_u64 most = voting_most(g[0], g[1], g[2]);
@@ -139,7 +141,7 @@ TC_INLINE void voting_add_line(TC_CONSTANT const voting_shape *s, const tc_i64 d
     }
 }
 
-/* --- cones ------------------------------------------------------------------------ */
+/* --- cones ----------------------------------------------------------------------------------- */
 
 /* Where the rows of a direction's cone in a layer (slice dz around the voter) stand in
  * [2 reach_z + 1][n_dirs]. */
@@ -158,7 +160,8 @@ TC_INLINE size_t voting_spans_of_layer(tc_i32 reach_y)
 /* Where the span of a layer's first row stands, dy = -reach_y. */
 TC_INLINE size_t voting_spans_at(TC_CONSTANT const voting_shape *s, tc_u32 dir, tc_i32 dz)
 {
-    return ((size_t)dir * (size_t)(2 * s->reach[0] + 1) + (size_t)(dz + s->reach[0])) * voting_spans_of_layer(s->reach[1]);
+    return ((size_t)dir * (size_t)(2 * s->reach[0] + 1) + (size_t)(dz + s->reach[0])) *
+           voting_spans_of_layer(s->reach[1]);
 }
 
 /* What of a span around `at` is within [0, n). */
@@ -174,12 +177,12 @@ TC_INLINE voting_part voting_within(voting_span span, tc_i32 at, tc_i32 n)
     return p;
 }
 
-/* --- turning ---------------------------------------------------------------------- */
+/* --- turning --------------------------------------------------------------------------------- */
 
 #ifdef __NV_CL_C_VERSION
-/* NVIDIA's driver 580.159 unrolls loops over a few pixels, which takes longer, and once found other votes than
- * there are: the PTX that it makes is right, and gives the right votes when the driver translates it without
- * optimising, wrong ones at its levels 1 to 4. */
+/* NVIDIA's driver 580.159 unrolls loops over a few pixels, which takes longer, and once found other
+ * votes than there are: the PTX that it makes is right, and gives the right votes when the driver
+ * translates it without optimising, wrong ones at its levels 1 to 4. */
 #define VOTING_ONE_BY_ONE _Pragma("unroll 1")
 #else
 #define VOTING_ONE_BY_ONE
@@ -198,8 +201,9 @@ TC_INLINE tc_u32 voting_most_votes(TC_GLOBAL const tc_u32 *row, voting_part p)
 
 /* The voter at (z, y, x) turned to the first of the largest sums in its cone; votes: of
  * its own pixel. */
-TC_INLINE tc_u32 voting_turned(TC_CONSTANT const voting_shape *s, tc_u32 voter, tc_i32 z, tc_i32 y, tc_i32 x,
-                               TC_GLOBAL const tc_u32 *votes, TC_GLOBAL const voting_span *spans,
+TC_INLINE tc_u32 voting_turned(TC_CONSTANT const voting_shape *s, tc_u32 voter, tc_i32 z, tc_i32 y,
+                               tc_i32 x, TC_GLOBAL const tc_u32 *votes,
+                               TC_GLOBAL const voting_span *spans,
                                TC_GLOBAL const voting_span *rows,
                                TC_GLOBAL const tc_u16 *dir_of_offset)
 {
@@ -212,11 +216,14 @@ TC_INLINE tc_u32 voting_turned(TC_CONSTANT const voting_shape *s, tc_u32 voter, 
     for (tc_i32 dz = -rz; dz <= rz; dz++) {
         if (z + dz < 0 || z + dz >= s->n[0])
             continue;
-        const voting_part ys = voting_within(rows[voting_rows_at(s, VOTING_DIR(voter), dz)], y, s->n[1]);
-        TC_GLOBAL const voting_span *const layer = spans + voting_spans_at(s, VOTING_DIR(voter), dz);
+        const voting_part ys =
+            voting_within(rows[voting_rows_at(s, VOTING_DIR(voter), dz)], y, s->n[1]);
+        TC_GLOBAL const voting_span *const layer =
+            spans + voting_spans_at(s, VOTING_DIR(voter), dz);
         VOTING_ONE_BY_ONE
         for (tc_i32 dy = ys.lo; dy <= ys.hi; dy++) {
-            const tc_u32 most = voting_most_votes(votes + (dz * plane + dy * nx), voting_within(layer[dy + ry], x, s->n[2]));
+            const tc_u32 most = voting_most_votes(votes + (dz * plane + dy * nx),
+                                                  voting_within(layer[dy + ry], x, s->n[2]));
 
             if (most > best) {
                 best = most;
@@ -227,12 +234,15 @@ TC_INLINE tc_u32 voting_turned(TC_CONSTANT const voting_shape *s, tc_u32 voter, 
     }
     if (best == 0)
         return voter;
-    dx = voting_within(spans[voting_spans_at(s, VOTING_DIR(voter), best_z) + (size_t)(best_y + ry)], x, s->n[2]).lo;
+    dx = voting_within(spans[voting_spans_at(s, VOTING_DIR(voter), best_z) + (size_t)(best_y + ry)],
+                       x, s->n[2])
+             .lo;
     VOTING_ONE_BY_ONE
     while (votes[best_z * plane + best_y * nx + dx] != best)
         dx++;
-    return VOTING_VOTER(VOTING_WEIGHT(voter),
-                        dir_of_offset[((best_z + rz) * (2 * ry + 1) + best_y + ry) * (2 * rx + 1) + dx + rx]);
+    return VOTING_VOTER(
+        VOTING_WEIGHT(voter),
+        dir_of_offset[((best_z + rz) * (2 * ry + 1) + best_y + ry) * (2 * rx + 1) + dx + rx]);
 }
 
 #endif

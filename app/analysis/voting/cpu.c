@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_TURNED = 1 << 22 };    /* voters of a step, about */
+enum {
+    MOST_TURNED = 1 << 22
+}; /* voters of a step, about */
 
 typedef struct cpu_worker {
     const an_work *work;
@@ -14,17 +16,18 @@ typedef struct cpu_worker {
     voting_scheme s;
     voting_tables tables;
     an_pool *pool;
-    uint32_t **scratch;         /* [threads] */
-    uint32_t *votes, *voters;   /* of the state */
+    uint32_t **scratch;       /* [threads] */
+    uint32_t *votes, *voters; /* of the state */
     /* the current step */
     voting_phase phase;
-    uint64_t first;             /* band of part 0 */
-    uint32_t strips;            /* that a band is cut into, in its phase: one where it is quickly done */
-    uint32_t *turned;           /* [bands of the step][band_rows][nx]: a band is turned as a whole or not at all */
+    uint64_t first;  /* band of part 0 */
+    uint32_t strips; /* that a band is cut into, in its phase: one where it is quickly done */
+    uint32_t
+        *turned; /* [bands of the step][band_rows][nx]: a band is turned as a whole or not at all */
     size_t turned_size;
 } cpu_worker;
 
-/* --- voters ------------------------------------------------------------------------ */
+/* --- voters ---------------------------------------------------------------------------------- */
 
 static void do_voters(const cpu_worker *w, uint32_t z, uint32_t y0, uint32_t y1)
 {
@@ -40,16 +43,16 @@ static void do_voters(const cpu_worker *w, uint32_t z, uint32_t y0, uint32_t y1)
         }
 }
 
-/* --- vote ---------------------------------------------------------------------------- */
+/* --- vote ------------------------------------------------------------------------------------ */
 
 /* A band's sums as differences along x, with room for cones that reach beyond
  * the picture. */
 typedef struct band {
-    uint32_t *sums;             /* of (row 0, x = 0) */
+    uint32_t *sums; /* of (row 0, x = 0) */
     size_t stride;
     int rows;
-    uint32_t x0, x1;            /* the columns that are wanted */
-    uint32_t from, to;          /* those of voters that reach them */
+    uint32_t x0, x1;   /* the columns that are wanted */
+    uint32_t from, to; /* those of voters that reach them */
 } band;
 
 /* Adds one voter, dz slices away and in row y of the band's own count. */
@@ -57,8 +60,10 @@ static void add_voter(const cpu_worker *w, const band *b, uint32_t voter, int dz
 {
     const voting_shape *const s = &w->s.shape;
     const uint32_t weight = VOTING_WEIGHT(voter);
-    const voting_part rows = voting_within(w->tables.rows[voting_rows_at(s, VOTING_DIR(voter), dz)], y, b->rows);
-    const voting_span *span = w->tables.spans + voting_spans_at(s, VOTING_DIR(voter), dz) + rows.lo + s->reach[1];
+    const voting_part rows =
+        voting_within(w->tables.rows[voting_rows_at(s, VOTING_DIR(voter), dz)], y, b->rows);
+    const voting_span *span =
+        w->tables.spans + voting_spans_at(s, VOTING_DIR(voter), dz) + rows.lo + s->reach[1];
     uint32_t *sums = b->sums + (y + rows.lo) * (int64_t)b->stride + x;
 
     for (int dy = rows.lo; dy <= rows.hi; dy++, span++, sums += b->stride) {
@@ -93,11 +98,15 @@ static size_t band_stride(const voting_scheme *s)
 }
 
 /* Columns [x0, x1) of a band. */
-static void do_vote(const cpu_worker *w, uint32_t *scratch, uint32_t z, uint32_t y0, uint32_t y1, uint32_t x0, uint32_t x1)
+static void do_vote(const cpu_worker *w, uint32_t *scratch, uint32_t z, uint32_t y0, uint32_t y1,
+                    uint32_t x0, uint32_t x1)
 {
     const voting_scheme *const s = &w->s;
     const uint32_t reach = (uint32_t)s->shape.reach[2];
-    band b = { .rows = (int)(y1 - y0), .x0 = x0, .x1 = x1, .from = x0 > reach ? x0 - reach : 0,
+    band b = { .rows = (int)(y1 - y0),
+               .x0 = x0,
+               .x1 = x1,
+               .from = x0 > reach ? x0 - reach : 0,
                .to = s->nx - x1 > reach ? x1 + reach : s->nx };
     const int64_t top = (int64_t)y0 - s->shape.reach[1], bottom = (int64_t)y1 + s->shape.reach[1];
 
@@ -120,10 +129,11 @@ static void do_vote(const cpu_worker *w, uint32_t *scratch, uint32_t z, uint32_t
     store_band(w, &b, z, y0);
 }
 
-/* --- turn ------------------------------------------------------------------------------ */
+/* --- turn ------------------------------------------------------------------------------------ */
 
 /* Columns [x0, x1) of a band, into a band of its own. */
-static void do_turn(const cpu_worker *w, uint32_t *turned, uint32_t z, uint32_t y0, uint32_t y1, uint32_t x0, uint32_t x1)
+static void do_turn(const cpu_worker *w, uint32_t *turned, uint32_t z, uint32_t y0, uint32_t y1,
+                    uint32_t x0, uint32_t x1)
 {
     const voting_tables *const t = &w->tables;
 
@@ -133,9 +143,10 @@ static void do_turn(const cpu_worker *w, uint32_t *turned, uint32_t z, uint32_t 
         for (size_t x = x0; x < x1; x++) {
             const uint32_t voter = w->voters[at + x];
 
-            turned[x] = VOTING_WEIGHT(voter) == 0 ? voter
-                      : voting_turned(&w->s.shape, voter, (tc_i32)z, (tc_i32)y, (tc_i32)x, w->votes + at + x, t->spans,
-                                      t->rows, t->dir_of_offset);
+            turned[x] = VOTING_WEIGHT(voter) == 0
+                            ? voter
+                            : voting_turned(&w->s.shape, voter, (tc_i32)z, (tc_i32)y, (tc_i32)x,
+                                            w->votes + at + x, t->spans, t->rows, t->dir_of_offset);
         }
     }
 }
@@ -154,7 +165,7 @@ static void take_turned(const cpu_worker *w, uint64_t n)
     }
 }
 
-/* --- the backend --------------------------------------------------------------------------- */
+/* --- the backend ----------------------------------------------------------------------------- */
 
 static void run_band(void *user, unsigned thread, size_t part)
 {
@@ -162,7 +173,8 @@ static void run_band(void *user, unsigned thread, size_t part)
     const voting_scheme *const s = &w->s;
     uint32_t *const plane = w->phase == VOTING_REBLUR ? w->voters : w->votes;
     const size_t at = part / w->strips, strip = part % w->strips;
-    const uint32_t x0 = (uint32_t)(s->nx * strip / w->strips), x1 = (uint32_t)(s->nx * (strip + 1) / w->strips);
+    const uint32_t x0 = (uint32_t)(s->nx * strip / w->strips),
+                   x1 = (uint32_t)(s->nx * (strip + 1) / w->strips);
     uint32_t z, y0, y1;
 
     voting_band_rows(s, w->first + at, &z, &y0, &y1);
@@ -172,15 +184,9 @@ static void run_band(void *user, unsigned thread, size_t part)
         voting_blur(s, w->work->pixels, z, y0, y1, w->scratch[thread],
                     plane + ((size_t)z * s->ny + y0) * s->nx);
         break;
-    case VOTING_VOTERS:
-        do_voters(w, z, y0, y1);
-        break;
-    case VOTING_VOTE:
-        do_vote(w, w->scratch[thread], z, y0, y1, x0, x1);
-        break;
-    case VOTING_TURN:
-        do_turn(w, w->turned + at * s->band_rows * s->nx, z, y0, y1, x0, x1);
-        break;
+    case VOTING_VOTERS: do_voters(w, z, y0, y1); break;
+    case VOTING_VOTE: do_vote(w, w->scratch[thread], z, y0, y1, x0, x1); break;
+    case VOTING_TURN: do_turn(w, w->turned + at * s->band_rows * s->nx, z, y0, y1, x0, x1); break;
     }
 }
 
@@ -244,19 +250,23 @@ static tc_status cpu_open(const an_work *work, const void *state, void **worker,
     return st;
 }
 
-/* Strips of a band: what a voter does at most, in additions or look-ups, says how long one takes. */
+/* Strips of a band: what a voter does at most, in additions or look-ups, says how long one
+ * takes. */
 static uint32_t strips_of(const voting_scheme *s, voting_phase phase)
 {
     const double most = 1 << 27, rows = s->band_rows, cells = (double)voting_offset_rows(s);
-    const double cost = phase == VOTING_VOTE ? cells / (2 * s->shape.reach[1] + 1) * (rows + 2 * s->shape.reach[1]) * rows
-                      : phase == VOTING_TURN ? rows * cells * (2 * s->shape.reach[2] + 1) : 0;
+    const double cost = phase == VOTING_VOTE ? cells / (2 * s->shape.reach[1] + 1) *
+                                                   (rows + 2 * s->shape.reach[1]) * rows
+                        : phase == VOTING_TURN ? rows * cells * (2 * s->shape.reach[2] + 1)
+                                               : 0;
     const double strips = cost * s->nx / most + 1;
 
     return strips < s->nx ? (uint32_t)strips : s->nx;
 }
 
-/* At most *n bands, and how many they were. The voters' phases can take long: they ask, and where they are to
- * stop the step counts for nothing. Votes are made anew then; voters are turned once only. */
+/* At most *n bands, and how many they were. The voters' phases can take long: they ask, and where
+ * they are to stop the step counts for nothing. Votes are made anew then; voters are turned once
+ * only. */
 static tc_status do_round(cpu_worker *w, int round, uint64_t *n, tc_err *err)
 {
     const size_t size = w->phase == VOTING_TURN ? (size_t)*n * w->s.band_rows * w->s.nx : 0;
@@ -309,9 +319,5 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc
 
 /* The state is always up to date. */
 const an_backend voting_cpu = {
-    .name = "cpu",
-    .open = cpu_open,
-    .step = cpu_step,
-    .sync = an_always_synced,
-    .close = cpu_close
+    .name = "cpu", .open = cpu_open, .step = cpu_step, .sync = an_always_synced, .close = cpu_close
 };

@@ -37,18 +37,18 @@ typedef struct voting_span {
 #define VOTING_LINE_GROUP 32
 
 /* What follows from parameters, item and pixels; axes are z, y, x. */
-#define VOTING_MAX_HALF 57      /* of a blur kernel: 3.5 sigma and one */
+#define VOTING_MAX_HALF 57 /* of a blur kernel: 3.5 sigma and one */
 typedef struct voting_shape {
-    tc_u64 floor;               /* least length of a voter's gradient, as voting_length gives it */
-    tc_i32 n[3];                /* pixels */
-    tc_i32 reach[3];            /* pixels that the ball reaches */
-    tc_i32 inverse[3];          /* 4096 / scale, rounded, negative for dark cells: for the gradient */
-    tc_i32 taps[3];             /* of the blur, on either side */
-    tc_u32 blur[3][VOTING_MAX_HALF + 1];    /* [axis][distance], the sum is 4096 */
-    tc_i32 side;                /* directions are points on the surface of the cube [-side, side]^d */
-    tc_i32 root;                /* weight by the root of the gradient */
-    tc_i32 shift;               /* pixels << shift fill 16 bits */
-    tc_i32 dirs;                /* how many there are */
+    tc_u64 floor;      /* least length of a voter's gradient, as voting_length gives it */
+    tc_i32 n[3];       /* pixels */
+    tc_i32 reach[3];   /* pixels that the ball reaches */
+    tc_i32 inverse[3]; /* 4096 / scale, rounded, negative for dark cells: for the gradient */
+    tc_i32 taps[3];    /* of the blur, on either side */
+    tc_u32 blur[3][VOTING_MAX_HALF + 1]; /* [axis][distance], the sum is 4096 */
+    tc_i32 side;  /* directions are points on the surface of the cube [-side, side]^d */
+    tc_i32 root;  /* weight by the root of the gradient */
+    tc_i32 shift; /* pixels << shift fill 16 bits */
+    tc_i32 dirs;  /* how many there are */
 } voting_shape;
 
 #endif

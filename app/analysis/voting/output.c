@@ -9,7 +9,7 @@
 #include "app/base/array.h"
 #include "app/base/sort.h"
 
-/* --- peaks ------------------------------------------------------------------------ */
+/* --- peaks ----------------------------------------------------------------------------------- */
 
 /* Whether a sum stands before another in the order: larger, or equal and
  * earlier. */
@@ -19,7 +19,8 @@ static bool before(const uint32_t *votes, size_t a, size_t b)
 }
 
 /* Whether (z, y, x) stands before all its neighbours. */
-static bool is_peak(const voting_scheme *s, const uint32_t *votes, uint32_t z, uint32_t y, uint32_t x)
+static bool is_peak(const voting_scheme *s, const uint32_t *votes, uint32_t z, uint32_t y,
+                    uint32_t x)
 {
     const size_t i = ((size_t)z * s->ny + y) * s->nx + x;
 
@@ -46,8 +47,8 @@ static tc_status add_peak(voting_peaks *p, const voting_peak *found, tc_err *err
 }
 
 /* The peaks of some rows of a slice. */
-static tc_status find_in_rows(const voting_scheme *s, const uint32_t *votes, uint32_t z, uint32_t y0, uint32_t y1,
-                              voting_peaks *p, tc_err *err)
+static tc_status find_in_rows(const voting_scheme *s, const uint32_t *votes, uint32_t z,
+                              uint32_t y0, uint32_t y1, voting_peaks *p, tc_err *err)
 {
     size_t i = ((size_t)z * s->ny + y0) * s->nx;
     tc_status st = TC_OK;
@@ -56,7 +57,8 @@ static tc_status find_in_rows(const voting_scheme *s, const uint32_t *votes, uin
         for (uint32_t x = 0; st == TC_OK && x < s->nx; x++, i++) {
             /* Most pixels are told by four of their neighbours. */
             if (votes[i] == 0 || (x > 0 && votes[i - 1] >= votes[i]) ||
-                (x + 1 < s->nx && votes[i + 1] > votes[i]) || (y > 0 && votes[i - s->nx] >= votes[i]) ||
+                (x + 1 < s->nx && votes[i + 1] > votes[i]) ||
+                (y > 0 && votes[i - s->nx] >= votes[i]) ||
                 (y + 1 < s->ny && votes[i + s->nx] > votes[i]))
                 continue;
             if (is_peak(s, votes, z, y, x))
@@ -73,7 +75,7 @@ typedef struct search {
         voting_peaks peaks;
         tc_status status;
         tc_err err;
-    } *found;                   /* [threads] */
+    } *found; /* [threads] */
 } search;
 
 static void search_band(void *user, unsigned thread, size_t band)
@@ -88,8 +90,8 @@ static void search_band(void *user, unsigned thread, size_t band)
 }
 
 /* In no order. */
-static tc_status find_peaks(const an_work *work, const voting_scheme *s, const uint32_t *votes, an_pool *pool,
-                            voting_peaks *p, tc_err *err)
+static tc_status find_peaks(const an_work *work, const voting_scheme *s, const uint32_t *votes,
+                            an_pool *pool, voting_peaks *p, tc_err *err)
 {
     const unsigned threads = work->threads;
     search all = { s, votes, calloc(threads, sizeof *all.found) };
@@ -126,14 +128,14 @@ int voting_by_order(const void *a_at, const void *b_at)
     return a->x < b->x ? -1 : a->x > b->x;
 }
 
-/* --- suppression ---------------------------------------------------------------------- */
+/* --- suppression ----------------------------------------------------------------------------- */
 
 /* Kept peaks in boxes no smaller than the reach: those near a place are in its
  * box or one beside it. */
 typedef struct grid {
     size_t box[3], n[3];
-    int64_t *head;              /* of each box: index of a kept peak, -1: none */
-    int64_t *next;              /* of each kept peak */
+    int64_t *head; /* of each box: index of a kept peak, -1: none */
+    int64_t *next; /* of each kept peak */
 } grid;
 
 static tc_status grid_init(const voting_scheme *s, size_t n_peaks, grid *g, tc_err *err)
@@ -157,13 +159,15 @@ static tc_status grid_init(const voting_scheme *s, size_t n_peaks, grid *g, tc_e
 
 static bool close_by(const voting_scheme *s, const voting_peak *a, const voting_peak *b)
 {
-    const int64_t dz = ((int64_t)a->z - b->z) * s->scale[0], dy = ((int64_t)a->y - b->y) * s->scale[1],
+    const int64_t dz = ((int64_t)a->z - b->z) * s->scale[0],
+                  dy = ((int64_t)a->y - b->y) * s->scale[1],
                   dx = ((int64_t)a->x - b->x) * s->scale[2];
 
     return dz * dz + dy * dy + dx * dx < s->radius64 * s->radius64;
 }
 
-static bool is_suppressed(const voting_scheme *s, const grid *g, const voting_peak *list, const voting_peak *p)
+static bool is_suppressed(const voting_scheme *s, const grid *g, const voting_peak *list,
+                          const voting_peak *p)
 {
     const size_t at[3] = { p->z / g->box[0], p->y / g->box[1], p->x / g->box[2] };
 
@@ -204,7 +208,7 @@ tc_status voting_suppress(const voting_scheme *s, voting_peaks *p, const tc_poll
     return st;
 }
 
-/* --- threshold ------------------------------------------------------------------------- */
+/* --- threshold ------------------------------------------------------------------------------- */
 
 /* "auto": at least 3/10 of the score at which the best peaks make up half of
  * the sum of all scores. Many weak peaks, noise, hardly move it, and it does not
@@ -218,13 +222,14 @@ void voting_apply_threshold(const voting_params *params, voting_peaks *p)
         sum += p->list[i].score;
     while (p->n > 0 && 2 * (part += p->list[middle].score) < sum)
         middle++;
-    while (n < p->n && (params->automatic ? 10 * (uint64_t)p->list[n].score >= 3 * (uint64_t)p->list[middle].score
-                                          : p->list[n].score >= params->threshold))
+    while (n < p->n && (params->automatic
+                            ? 10 * (uint64_t)p->list[n].score >= 3 * (uint64_t)p->list[middle].score
+                            : p->list[n].score >= params->threshold))
         n++;
     p->n = n;
 }
 
-/* --- output -------------------------------------------------------------------------------- */
+/* --- output ---------------------------------------------------------------------------------- */
 
 tc_status voting_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err)
 {
@@ -233,7 +238,8 @@ tc_status voting_expect(const void *params, const wu_item *item, wu_output *out,
     const wu_declared arrays[] = {
         { "count", WU_I64, WU_VALUE, "items", .title = "count" },
         { "point_item", WU_I64, WU_ITEM, .table = "points" },
-        { "point", WU_F64, WU_PLACE, "points", .unit = "pixel", .n_axes = 1, .axes = { { .n = dims, .words = zyx + 3 - dims } } },
+        { "point", WU_F64, WU_PLACE, "points", .unit = "pixel", .n_axes = 1,
+          .axes = { { .n = dims, .words = zyx + 3 - dims } } },
         { "score", WU_I64, WU_VALUE, "points", .title = "score" },
     };
 
@@ -241,7 +247,8 @@ tc_status voting_expect(const void *params, const wu_item *item, wu_output *out,
     return wu_output_declare(out, arrays, sizeof arrays / sizeof arrays[0], item, err);
 }
 
-tc_status voting_add_points(const an_work *work, size_t item_index, const voting_peaks *p, wu_output *out, tc_err *err)
+tc_status voting_add_points(const an_work *work, size_t item_index, const voting_peaks *p,
+                            wu_output *out, tc_err *err)
 {
     const size_t dims = work->item->is_stack ? 3 : 2;
     tc_status st = voting_expect(work->params, work->item, out, err);
@@ -254,12 +261,14 @@ tc_status voting_add_points(const an_work *work, size_t item_index, const voting
     for (size_t i = 0; i < p->n; i++) {
         ((int64_t *)wu_output_data(out, "point_item"))[i] = (int64_t)item_index;
         ((int64_t *)wu_output_data(out, "score"))[i] = p->list[i].score;
-        memcpy((double *)wu_output_data(out, "point") + i * dims, p->list[i].at + 3 - dims, dims * sizeof(double));
+        memcpy((double *)wu_output_data(out, "point") + i * dims, p->list[i].at + 3 - dims,
+               dims * sizeof(double));
     }
     return TC_OK;
 }
 
-tc_status voting_finish(const an_work *work, size_t item_index, const void *state, wu_output *out, tc_err *err)
+tc_status voting_finish(const an_work *work, size_t item_index, const void *state, wu_output *out,
+                        tc_err *err)
 {
     const voting_params *const p = work->params;
     const uint32_t *const votes = voting_votes_const(state);

@@ -3,31 +3,37 @@
 
 #define FIELD(field) AN_FIELD(voting_params, field)
 
-static const char *const polarities[] = { "bright", "dark", NULL }, *const automatic[] = { "auto", NULL };
+static const char *const polarities[] = { "bright", "dark", NULL };
+static const char *const automatic[] = { "auto", NULL };
 /* Each is half the one before, which make_rounds relies on. */
 static const char *const cones[] = { "90.0", "45.0", "22.5", NULL };
 static const char *const weights[] = { "gradient", "root", NULL };
 
 const an_param voting_parameters[] = {
-    { "radius", AN_NUMBER, FIELD(radius), .min = 1e-3, .max = 65535, .unit = "pixels; stacks: as spacing",
-      .measure = AN_LENGTH_SPACED, .help = "Radius of the largest cells: at least 1 pixel of the finest axis, at most 127 pixels along any axis of "
+    { "radius", AN_NUMBER, FIELD(radius), .min = 1e-3, .max = 65535,
+      .unit = "pixels; stacks: as spacing", .measure = AN_LENGTH_SPACED,
+      .help = "Radius of the largest cells: at least 1 pixel of the finest axis, at most 127 "
+              "pixels along any axis of "
               "an image, 32 of a stack." },
     { "sigma", AN_NUMBER, FIELD(sigma), .min = 0, .max = VOTING_MAX_SIGMA, .initial = "2.0",
-      .unit = "pixels of the finest axis",
-      .measure = AN_LENGTH_FINEST, .help = "Of the Gaussian filter before; below 1/4 pixel along an axis there is none." },
+      .unit = "pixels of the finest axis", .measure = AN_LENGTH_FINEST,
+      .help = "Of the Gaussian filter before; below 1/4 pixel along an axis there is none." },
     { "polarity", AN_CHOICE, FIELD(dark), .choices = polarities, .initial = "bright",
       .help = "bright: cells on dark background; dark: the reverse." },
     { "threshold", AN_NUMBER, FIELD(threshold), .min = 0, .max = UINT32_MAX, .choices = automatic,
       .word = FIELD(automatic), .initial = "auto", .unit = "votes",
-      .help = "The least score of a point; auto: 3/10 of that where the best have half the votes." },
+      .help =
+          "The least score of a point; auto: 3/10 of that where the best have half the votes." },
     { "cone", AN_CHOICE, FIELD(cone), .choices = cones, .initial = "45.0", .unit = "degrees",
       .help = "Half-angle of the first round's cones; it halves from round to round." },
     { "weight", AN_CHOICE, FIELD(root), .choices = weights, .initial = "root",
       .help = "What a voter's vote weighs: the length of its gradient, or the root of that." },
-    { "floor", AN_NUMBER, FIELD(floor), .min = 0, .max = 1000, .initial = "3.0", .unit = "standard deviations of noise",
+    { "floor", AN_NUMBER, FIELD(floor), .min = 0, .max = 1000, .initial = "3.0",
+      .unit = "standard deviations of noise",
       .help = "Pixels with a smaller gradient do not vote." },
     { "refine", AN_BOOL, FIELD(refine), .initial = "true",
-      .help = "Whether points are moved to where the gradients around them meet, and left out where these hardly "
+      .help = "Whether points are moved to where the gradients around them meet, and left out "
+              "where these hardly "
               "cross." },
     { .key = NULL }
 };

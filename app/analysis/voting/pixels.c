@@ -12,17 +12,25 @@
 /* Of the points that are looked at, so many have more votes than what is beside them; and the
  * scores, of the last round, when the votes have come together, are so many times them. */
 static const double MORE = 0.75, SCORE_LEAST = 0.5, SCORE_MOST = 1.8;
-enum { LEAST_LOOKS = 24, MOST_LOOKS = 64 };
-/* Where even the least costs much, so many that all agree are enough, and for each that does not so many more. */
-enum { AGREEING = 10, FOR_EACH_OTHER = 6 };
-/* So many operations of the plan make room for a pixel that a look takes in, which takes so many. */
+enum {
+    LEAST_LOOKS = 24,
+    MOST_LOOKS = 64
+};
+/* Where even the least costs much, so many that all agree are enough, and for each that does not so
+ * many more. */
+enum {
+    AGREEING = 10,
+    FOR_EACH_OTHER = 6
+};
+/* So many operations of the plan make room for a pixel that a look takes in, which takes so
+ * many. */
 static const double SHARE = 16000, LOOK_FLOPS = 16000.0 / 60;
 
 /* The pixels around a place, as far as its ball, the gradient and the blur reach. */
 typedef struct around {
-    voting_scheme s;           /* of the box as an item; floor and shift: of the whole item */
-    wu_pixels pixels;          /* owned */
-    uint32_t at[3];            /* of the place within the box */
+    voting_scheme s;  /* of the box as an item; floor and shift: of the whole item */
+    wu_pixels pixels; /* owned */
+    uint32_t at[3];   /* of the place within the box */
     uint32_t *blurred, *scratch;
 } around;
 
@@ -41,7 +49,9 @@ static void copy_box(const wu_pixels *px, const uint32_t from[3], wu_pixels *box
 
     for (uint32_t z = 0; z < box->nz; z++)
         for (uint32_t y = 0; y < box->ny; y++, out += row)
-            memcpy(out, in + (((size_t)(from[0] + z) * px->ny + from[1] + y) * px->nx + from[2]) * bytes, row);
+            memcpy(out,
+                   in + (((size_t)(from[0] + z) * px->ny + from[1] + y) * px->nx + from[2]) * bytes,
+                   row);
 }
 
 /* Blurs what the gradients in the ball are made of: the rest of the box is but for the blur. */
@@ -57,11 +67,13 @@ static void blur(around *a)
         to[k] = length - a->at[k] > reach ? a->at[k] + reach + 1 : length;
     }
     for (uint32_t z = from[0]; z < to[0]; z++)
-        voting_blur(s, &a->pixels, z, from[1], to[1], a->scratch, a->blurred + ((size_t)z * s->ny + from[1]) * s->nx);
+        voting_blur(s, &a->pixels, z, from[1], to[1], a->scratch,
+                    a->blurred + ((size_t)z * s->ny + from[1]) * s->nx);
 }
 
 /* s: of the whole item. */
-static tc_status take_box(const an_work *work, const voting_scheme *s, const uint32_t place[3], around *a, tc_err *err)
+static tc_status take_box(const an_work *work, const voting_scheme *s, const uint32_t place[3],
+                          around *a, tc_err *err)
 {
     const wu_pixels *const px = work->pixels;
     const uint32_t length[3] = { px->nz, px->ny, px->nx };
@@ -78,7 +90,9 @@ static tc_status take_box(const an_work *work, const voting_scheme *s, const uin
         a->at[k] = place[k] - from[k];
         a->s.shape.n[k] = (tc_i32)size[k];
     }
-    a->pixels = (wu_pixels){ .nz = a->s.nz = size[0], .ny = a->s.ny = size[1], .nx = a->s.nx = size[2], .bits = px->bits };
+    a->pixels = (wu_pixels){
+        .nz = a->s.nz = size[0], .ny = a->s.ny = size[1], .nx = a->s.nx = size[2], .bits = px->bits
+    };
     n = a->s.n = (size_t)size[0] * size[1] * size[2];
     a->blurred = malloc(n * sizeof *a->blurred);
     a->scratch = malloc(voting_blur_scratch(&a->s, size[1]) * sizeof *a->scratch);
@@ -93,7 +107,8 @@ static tc_status take_box(const an_work *work, const voting_scheme *s, const uin
 
 /* The weight of the voter at `at` if it votes for the place, which is at -d from it in the
  * unit of the scales. Most do not, and need no root. */
-static uint32_t vote_of(const around *a, const uint32_t at[3], const double d[3], double distance, double cos2)
+static uint32_t vote_of(const around *a, const uint32_t at[3], const double d[3], double distance,
+                        double cos2)
 {
     const voting_shape *const shape = &a->s.shape;
     const size_t i = ((size_t)at[0] * a->s.ny + at[1]) * a->s.nx + at[2];
@@ -103,7 +118,8 @@ static uint32_t vote_of(const around *a, const uint32_t at[3], const double d[3]
 
     voting_gradient(shape, a->blurred + i, (tc_i32)at[0], (tc_i32)at[1], (tc_i32)at[2], g);
     dot = -((double)g[0] * d[0] + (double)g[1] * d[1] + (double)g[2] * d[2]);
-    square = (double)g[0] * (double)g[0] + (double)g[1] * (double)g[1] + (double)g[2] * (double)g[2];
+    square =
+        (double)g[0] * (double)g[0] + (double)g[1] * (double)g[1] + (double)g[2] * (double)g[2];
     if (dot <= 0 || dot * dot < cos2 * square * distance)
         return 0;
     length = voting_length(g[0], g[1], g[2]);
@@ -111,7 +127,8 @@ static uint32_t vote_of(const around *a, const uint32_t at[3], const double d[3]
 }
 
 /* The votes of the first round at a place. */
-static tc_status votes_at(const an_work *work, const voting_scheme *s, const uint32_t place[3], double *votes, tc_err *err)
+static tc_status votes_at(const an_work *work, const voting_scheme *s, const uint32_t place[3],
+                          double *votes, tc_err *err)
 {
     const double cos2 = (double)s->cos2[0] / (1 << 20);
     around a;
@@ -159,13 +176,15 @@ static void move_away(const voting_scheme *s, uint32_t place[3], uint64_t *rando
     const uint32_t reach = (uint32_t)s->shape.reach[axis], at = place[axis];
     const bool forth = tc_random_below(2, random) == 0 ? at + reach < length[axis] : at < reach;
 
-    place[axis] = !forth ? at > reach ? at - reach : 0 : at + reach < length[axis] ? at + reach : length[axis] - 1;
+    place[axis] = !forth                      ? at > reach ? at - reach : 0
+                  : at + reach < length[axis] ? at + reach
+                                              : length[axis] - 1;
 }
 
 /* What the looks at some points found. */
 typedef struct evidence {
-    size_t looks, more;        /* how often a point has more votes than the place beside it */
-    double votes, scores;      /* of the points */
+    size_t looks, more;   /* how often a point has more votes than the place beside it */
+    double votes, scores; /* of the points */
 } evidence;
 
 static bool scores_suit(const evidence *e)
@@ -174,8 +193,9 @@ static bool scores_suit(const evidence *e)
 }
 
 /* early: stops where few points say enough. */
-static tc_status look_at_points(const an_work *work, const voting_scheme *s, const wu_output *out, size_t looks, bool early,
-                                uint64_t *random, evidence *e, tc_err *err)
+static tc_status look_at_points(const an_work *work, const voting_scheme *s, const wu_output *out,
+                                size_t looks, bool early, uint64_t *random, evidence *e,
+                                tc_err *err)
 {
     const uint64_t n = wu_output_find(out, "point_item")->info.shape[0];
     const int64_t *const score = wu_output_data(out, "score");
@@ -195,20 +215,22 @@ static tc_status look_at_points(const an_work *work, const voting_scheme *s, con
         e->votes += votes;
         e->scores += (double)score[point];
         e->looks++;
-        enough = early && e->looks >= AGREEING + FOR_EACH_OTHER * (e->looks - e->more) && scores_suit(e);
+        enough =
+            early && e->looks >= AGREEING + FOR_EACH_OTHER * (e->looks - e->more) && scores_suit(e);
     }
     return st;
 }
 
 /* Whether anybody votes at all, at some places. */
-static tc_status look_elsewhere(const an_work *work, const voting_scheme *s, size_t looks, uint64_t *random, bool *any,
-                                tc_err *err)
+static tc_status look_elsewhere(const an_work *work, const voting_scheme *s, size_t looks,
+                                uint64_t *random, bool *any, tc_err *err)
 {
     tc_status st = TC_OK;
 
     *any = false;
     for (size_t k = 0; st == TC_OK && k < looks && !*any; k++) {
-        const uint32_t place[3] = { (uint32_t)tc_random_below(s->nz, random), (uint32_t)tc_random_below(s->ny, random),
+        const uint32_t place[3] = { (uint32_t)tc_random_below(s->nz, random),
+                                    (uint32_t)tc_random_below(s->ny, random),
                                     (uint32_t)tc_random_below(s->nx, random) };
         double votes = 0;
 
@@ -228,7 +250,8 @@ static double room_for_looks(const an_work *work, const voting_scheme *s)
     return work->plan.flops / (SHARE * box);
 }
 
-tc_status voting_check_pixels(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err)
+tc_status voting_check_pixels(const an_work *work, const wu_output *out, uint64_t *random,
+                              tc_err *err)
 {
     const bool none = wu_output_find(out, "point_item")->info.shape[0] == 0;
     evidence e = { .looks = 0 };
@@ -251,8 +274,11 @@ tc_status voting_check_pixels(const an_work *work, const wu_output *out, uint64_
     if (none && any)
         return tc_fail(err, TC_NO_MATCH, "no points, but votes");
     if (!none && ((double)e.more < MORE * (double)e.looks || !scores_suit(&e)))
-        return tc_fail(err, TC_NO_MATCH, "%zu of %zu points have more votes than what is beside them, and scores %.2f times "
-                       "as high", e.more, e.looks, e.scores / (e.votes + 1));
+        return tc_fail(
+            err, TC_NO_MATCH,
+            "%zu of %zu points have more votes than what is beside them, and scores %.2f times "
+            "as high",
+            e.more, e.looks, e.scores / (e.votes + 1));
     return TC_OK;
 }
 
@@ -265,5 +291,8 @@ double voting_pixels_share(const an_work *work)
     if (voting_scheme_init(work->params, work->item, work->item->name, &s, &err) != TC_OK)
         return 1;
     room = room_for_looks(work, &s);
-    return (room < LEAST_LOOKS ? AGREEING + FOR_EACH_OTHER : room < MOST_LOOKS ? room : MOST_LOOKS) * LOOK_FLOPS / (SHARE * room);
+    return (room < LEAST_LOOKS  ? AGREEING + FOR_EACH_OTHER
+            : room < MOST_LOOKS ? room
+                                : MOST_LOOKS) *
+           LOOK_FLOPS / (SHARE * room);
 }

@@ -12,7 +12,13 @@
 #include "app/analysis/common/phases.h"
 #include "app/analysis/selftest.h"
 
-enum { KERNEL_SUM = 4096, SIDE_2D = 64, SIDE_3D = 16, BAND_PIXELS = 1 << 17, NOISE_SAMPLES = 1 << 20 };
+enum {
+    KERNEL_SUM = 4096,
+    SIDE_2D = 64,
+    SIDE_3D = 16,
+    BAND_PIXELS = 1 << 17,
+    NOISE_SAMPLES = 1 << 20
+};
 
 /* floor(value + 1/2) for a small value >= 0. */
 static int64_t rounded(double value)
@@ -87,7 +93,8 @@ static tc_status make_scale(const voting_params *p, const wu_item *item, const c
     if (!item->is_stack)
         least = item->spacing[1] < item->spacing[2] ? item->spacing[1] : item->spacing[2];
     if (p->radius / least > 65535)
-        return tc_fail(err, TC_BAD_INPUT, "%s: a radius of %g is too large for this spacing", where, p->radius);
+        return tc_fail(err, TC_BAD_INPUT, "%s: a radius of %g is too large for this spacing", where,
+                       p->radius);
     s->radius64 = rounded(64 * (p->radius / least));
     for (int a = 0; a < 3; a++) {
         const double ratio = item->is_stack || a > 0 ? item->spacing[a] / least : 1;
@@ -99,8 +106,9 @@ static tc_status make_scale(const voting_params *p, const wu_item *item, const c
         s->shape.inverse[a] = (4096 + s->scale[a] / 2) / s->scale[a] * (p->dark ? -1 : 1);
         s->shape.reach[a] = length[a] > 1 ? (int)(s->radius64 / s->scale[a]) : 0;
         if (s->radius64 / s->scale[a] > most)
-            return tc_fail(err, TC_BAD_INPUT, "%s: a radius of %lld pixels is too large, %d are allowed in %s",
-                           where, (long long)(s->radius64 / s->scale[a]), most,
+            return tc_fail(err, TC_BAD_INPUT,
+                           "%s: a radius of %lld pixels is too large, %d are allowed in %s", where,
+                           (long long)(s->radius64 / s->scale[a]), most,
                            item->is_stack ? "a stack" : "an image");
     }
     if (s->radius64 < 64)
@@ -132,7 +140,8 @@ tc_status voting_scheme_init(const voting_params *p, const wu_item *item, const 
     {
         const size_t outer = 2 * (size_t)s->shape.side + 1, inner = outer - 2;
 
-        s->n_dirs = item->nz > 1 ? outer * outer * outer - inner * inner * inner : outer * outer - inner * inner;
+        s->n_dirs = item->nz > 1 ? outer * outer * outer - inner * inner * inner
+                                 : outer * outer - inner * inner;
         s->shape.dirs = (tc_i32)s->n_dirs;
     }
     s->band_rows = BAND_PIXELS / s->nx;
@@ -144,7 +153,8 @@ tc_status voting_scheme_init(const voting_params *p, const wu_item *item, const 
     return TC_OK;
 }
 
-void voting_portion_at(const voting_scheme *s, uint64_t portion, voting_phase *phase, int *round, uint64_t *band)
+void voting_portion_at(const voting_scheme *s, uint64_t portion, voting_phase *phase, int *round,
+                       uint64_t *band)
 {
     const int index = (int)(portion / s->bands);
 
@@ -155,17 +165,20 @@ void voting_portion_at(const voting_scheme *s, uint64_t portion, voting_phase *p
         return;
     }
     *round = (index - 2) / 2;
-    *phase = index == 2 * s->rounds + 1 ? VOTING_REBLUR : index % 2 == 0 ? VOTING_VOTE : VOTING_TURN;
+    *phase = index == 2 * s->rounds + 1 ? VOTING_REBLUR
+             : index % 2 == 0           ? VOTING_VOTE
+                                        : VOTING_TURN;
 }
 
-void voting_band_rows(const voting_scheme *s, uint64_t band, uint32_t *z, uint32_t *y0, uint32_t *y1)
+void voting_band_rows(const voting_scheme *s, uint64_t band, uint32_t *z, uint32_t *y0,
+                      uint32_t *y1)
 {
     *z = (uint32_t)(band / s->bands_per_slice);
     *y0 = (uint32_t)(band % s->bands_per_slice) * s->band_rows;
     *y1 = s->ny - *y0 > s->band_rows ? *y0 + s->band_rows : s->ny;
 }
 
-/* --- grey levels ----------------------------------------------------------------- */
+/* --- grey levels ----------------------------------------------------------------------------- */
 
 /* The highest bit of the largest pixel is the highest that any has. Eight bytes at a time. */
 static tc_status find_shift(const an_work *work, voting_scheme *s, tc_err *err)
@@ -201,7 +214,8 @@ static int pixel(const wu_pixels *px, size_t i)
  * not (J. Immerkaer, Fast noise variance estimation, 1996). */
 static uint32_t roughness(const wu_pixels *px, size_t i, size_t nx)
 {
-    const int corners = pixel(px, i - nx - 1) + pixel(px, i - nx + 1) + pixel(px, i + nx - 1) + pixel(px, i + nx + 1);
+    const int corners = pixel(px, i - nx - 1) + pixel(px, i - nx + 1) + pixel(px, i + nx - 1) +
+                        pixel(px, i + nx + 1);
     const int sides = pixel(px, i - nx) + pixel(px, i + nx) + pixel(px, i - 1) + pixel(px, i + 1);
     const int value = corners - 2 * sides + 4 * pixel(px, i);
 
@@ -210,7 +224,8 @@ static uint32_t roughness(const wu_pixels *px, size_t i, size_t nx)
 
 /* The lower median of the roughness of all inner pixels, or of every k-th row
  * of a large item. Less than 8 * 65,536. */
-static tc_status median_roughness(const voting_scheme *s, const wu_pixels *px, uint32_t *median, tc_err *err)
+static tc_status median_roughness(const voting_scheme *s, const wu_pixels *px, uint32_t *median,
+                                  tc_err *err)
 {
     const uint32_t bins = 8 * 65536;
     uint64_t rows, step, seen = 0, below = 0;
@@ -252,7 +267,8 @@ static double gradient_gain(const voting_scheme *s)
         square[a] = slope[a] = 0;
         for (int i = -h - 1; i <= h + 1; i++) {
             const int l = abs(i - 1), r = abs(i + 1), m = abs(i);
-            const double d = (l <= h ? (double)s->shape.blur[a][l] : 0) - (r <= h ? (double)s->shape.blur[a][r] : 0);
+            const double d = (l <= h ? (double)s->shape.blur[a][l] : 0) -
+                             (r <= h ? (double)s->shape.blur[a][r] : 0);
 
             square[a] += m <= h ? (double)s->shape.blur[a][m] * s->shape.blur[a][m] : 0;
             slope[a] += d * d;
@@ -281,16 +297,17 @@ tc_status voting_levels_init(const an_work *work, voting_scheme *s, tc_err *err)
         st = find_shift(work, s, err);
     if (st != TC_OK)
         return st;
-    s->shape.floor = (uint64_t)(p->floor * (median / deviations) * (double)(1u << s->shape.shift) * (16 * 64)
-                                * __builtin_sqrt(gradient_gain(s)));
+    s->shape.floor = (uint64_t)(p->floor * (median / deviations) * (double)(1u << s->shape.shift) *
+                                (16 * 64) * __builtin_sqrt(gradient_gain(s)));
     return TC_OK;
 }
 
-/* --- blur --------------------------------------------------------------------------- */
+/* --- blur ------------------------------------------------------------------------------------ */
 
 size_t voting_blur_scratch(const voting_scheme *s, uint32_t rows)
 {
-    return ((size_t)rows + 2 * (size_t)s->shape.taps[1] + 1) * s->nx + s->nx + 2 * (size_t)s->shape.taps[2];
+    return ((size_t)rows + 2 * (size_t)s->shape.taps[1] + 1) * s->nx + s->nx +
+           2 * (size_t)s->shape.taps[2];
 }
 
 static uint32_t clamped(int64_t i, uint32_t n)
@@ -309,7 +326,8 @@ static void add_pixels(const wu_pixels *px, size_t from, size_t n, uint32_t weig
 }
 
 /* One row blurred along z, from the pixels. */
-static void blur_z(const voting_scheme *s, const wu_pixels *px, uint32_t z, uint32_t y, uint32_t *out)
+static void blur_z(const voting_scheme *s, const wu_pixels *px, uint32_t z, uint32_t y,
+                   uint32_t *out)
 {
     memset(out, 0, s->nx * sizeof *out);
     for (int i = -s->shape.taps[0]; i <= s->shape.taps[0]; i++) {
@@ -348,13 +366,16 @@ void voting_blur(const voting_scheme *s, const wu_pixels *px, uint32_t z, uint32
             blur_z(s, px, z, (uint32_t)y, scratch + (size_t)(y - ((int64_t)y0 - h)) * s->nx);
     for (uint32_t y = y0; y < y1; y++) {
         for (int i = -h; i <= h; i++)
-            lines[i + h] = scratch + (size_t)((int64_t)clamped((int64_t)y + i, s->ny) - ((int64_t)y0 - h)) * s->nx;
-        an_gauss_blur(s->shape.blur[1], h, lines, s->nx, VOTING_NEXT_BITS, false, padded + s->shape.taps[2]);
+            lines[i + h] =
+                scratch +
+                (size_t)((int64_t)clamped((int64_t)y + i, s->ny) - ((int64_t)y0 - h)) * s->nx;
+        an_gauss_blur(s->shape.blur[1], h, lines, s->nx, VOTING_NEXT_BITS, false,
+                      padded + s->shape.taps[2]);
         blur_x(s, padded, out + (size_t)(y - y0) * s->nx);
     }
 }
 
-/* --- the analysis ------------------------------------------------------------------ */
+/* --- the analysis ---------------------------------------------------------------------------- */
 
 static tc_status check_item(const void *params, const wu_item *item, const char *where, tc_err *err)
 {
@@ -383,11 +404,12 @@ static uint64_t most_points(const voting_scheme *s)
     return by_pairs < by_radius ? by_pairs : by_radius;
 }
 
-/* How many rows the cone of a round has, and pixels, on the average over all directions: of a convex body 1/pi of its
- * outline, in a stack 1/4 of its surface (Cauchy). */
+/* How many rows the cone of a round has, and pixels, on the average over all directions: of a
+ * convex body 1/pi of its outline, in a stack 1/4 of its surface (Cauchy). */
 static void cone_of(const voting_scheme *s, double angle, double *rows, double *pixels)
 {
-    const double pi = 3.14159265358979, y = s->shape.reach[1], x = s->shape.reach[2], z = s->shape.reach[0];
+    const double pi = 3.14159265358979, y = s->shape.reach[1], x = s->shape.reach[2],
+                 z = s->shape.reach[0];
 
     if (s->nz == 1) {
         *rows = 1 + y * (2 + 2 * angle) / pi;
@@ -400,12 +422,14 @@ static void cone_of(const voting_scheme *s, double angle, double *rows, double *
     }
 }
 
-/* Operations a pixel of the phases, as measured on pictures of all kinds (make bench-progress); nearly all pixels are
- * voters. Returns how many phases there are. */
-static size_t costs_of(const voting_params *p, const voting_scheme *s, double costs[2 * VOTING_MAX_ROUNDS + 2])
+/* Operations a pixel of the phases, as measured on pictures of all kinds (make bench-progress);
+ * nearly all pixels are voters. Returns how many phases there are. */
+static size_t costs_of(const voting_params *p, const voting_scheme *s,
+                       double costs[2 * VOTING_MAX_ROUNDS + 2])
 {
     const bool flat = s->nz == 1;
-    const double taps = 2 * (s->shape.taps[0] + s->shape.taps[1] + s->shape.taps[2]) + (flat ? 2 : 3);
+    const double taps =
+        2 * (s->shape.taps[0] + s->shape.taps[1] + s->shape.taps[2]) + (flat ? 2 : 3);
     const double slices = 2 * s->shape.reach[0] + 1;
     double angle = 1.5707963267949, rows, pixels;
     size_t n = 0;
@@ -419,7 +443,8 @@ static size_t costs_of(const voting_params *p, const voting_scheme *s, double co
         angle /= 2;
         costs[n++] = flat ? 42 + 4.2 * rows : 29 * slices + 5 * rows;
         if (round + 1 < s->rounds)
-            costs[n++] = flat ? 10 + 23 * rows + 2.9 * pixels : 40 * slices + 17 * rows + 2.9 * pixels;
+            costs[n++] =
+                flat ? 10 + 23 * rows + 2.9 * pixels : 40 * slices + 17 * rows + 2.9 * pixels;
     }
     if (p->refine)
         costs[n++] = (flat ? 0.85 : 1.3) * taps;
@@ -437,13 +462,15 @@ static double spent(const an_work *work, uint64_t portions_done)
     return an_phases_spent(costs, costs_of(work->params, &s, costs), s.bands, portions_done);
 }
 
-static void plan_flops(const voting_params *p, const voting_scheme *s, const wu_item *item, an_plan *out)
+static void plan_flops(const voting_params *p, const voting_scheme *s, const wu_item *item,
+                       an_plan *out)
 {
     double costs[2 * VOTING_MAX_ROUNDS + 2];
     const size_t phases = costs_of(p, s, costs);
 
     out->load_flops = an_reading_flops(item) + 10.0 * (double)s->n;
-    out->finish_flops = (s->nz == 1 ? 60.0 : 50.0) * (double)s->n + (p->refine ? 85.0 : 0.0) * (double)s->n;
+    out->finish_flops =
+        (s->nz == 1 ? 60.0 : 50.0) * (double)s->n + (p->refine ? 85.0 : 0.0) * (double)s->n;
     out->write_flops = 5.0 * (double)s->n;
     out->byte_flops = 200;
     an_plan_flops(out, item, (double)s->n * an_phases_sum(costs, phases));
@@ -459,21 +486,21 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     out->portions = s.portions;
     out->most_rows = most_points(&s);
     out->state_bytes = sizeof(an_state_head) + 2 * s.n * sizeof(uint32_t);
-    out->memory_bytes = (uint64_t)s.n * (item->bits / 8) + 2 * (uint64_t)out->state_bytes
-                      + voting_tables_bytes(&s) + ((uint64_t)64 << 20);
+    out->memory_bytes = (uint64_t)s.n * (item->bits / 8) + 2 * (uint64_t)out->state_bytes +
+                        voting_tables_bytes(&s) + ((uint64_t)64 << 20);
     out->thread_bytes = voting_thread_bytes(&s) + PLAN_THREAD;
     plan_flops(params, &s, item, out);
     return TC_OK;
 }
 
 /* Both polarities, 8 and 16 bit, a stack, cones of every width. */
-static const an_selftest selftests[] = {
-    { "{\"radius\":6}", 61, 47, 1, 8, false, 0x8a177fe2 },
-    { "{\"radius\":5.3,\"sigma\":1.2,\"polarity\":\"dark\",\"cone\":90,\"weight\":\"gradient\",\"floor\":0}",
-      43, 70, 1, 16, false, 0x55a464eb },
-    { "{\"radius\":4,\"sigma\":1,\"refine\":false}", 31, 25, 19, 16, false, 0x35261573 },
-    { .parameters = NULL }
-};
+static const an_selftest selftests[] = { { "{\"radius\":6}", 61, 47, 1, 8, false, 0x8a177fe2 },
+                                         { "{\"radius\":5.3,\"sigma\":1.2,\"polarity\":\"dark\","
+                                           "\"cone\":90,\"weight\":\"gradient\",\"floor\":0}",
+                                           43, 70, 1, 16, false, 0x55a464eb },
+                                         { "{\"radius\":4,\"sigma\":1,\"refine\":false}", 31, 25,
+                                           19, 16, false, 0x35261573 },
+                                         { .parameters = NULL } };
 
 static uint8_t found(const an_work *work, const void *state, size_t voxel)
 {
@@ -487,28 +514,28 @@ static uint8_t found(const an_work *work, const void *state, size_t voxel)
     return (uint8_t)(found + (votes > 8 ? votes - 8 : 0));
 }
 
-const an_analysis an_voting = {
-    .name = "voting",
-    .summary = "cells found by iterative voting, in images and stacks",
-    .cite = "L. Saadatifard, L. C. Abbott, L. Montier, J. Ziburkus, D. Mayerich, Robust cell detection for "
-            "large-scale 3D microscopy using GPU-accelerated iterative voting, Frontiers in Neuroanatomy 12 "
-            "(2018) 28.",
-    .params_bytes = sizeof(voting_params),
-    .parameters = voting_parameters,
-    .check_item = check_item,
-    .plan = plan,
-    .spent = spent,
-    .init = an_starts_zeroed,
-    .check_state = voting_check_state,
-    .finish = voting_finish,
-    .found = found,
-    .found_amounts = true,
-    .expect = voting_expect,
-    .check_result = voting_check_result,
-    .check_pixels = voting_check_pixels,
-    .pixels_share = voting_pixels_share,
-    .suggest = voting_suggest,
-    .cpu = &voting_cpu,
-    .one_kind = true,
-    .selftests = selftests
-};
+const an_analysis an_voting = { .name = "voting",
+                                .summary = "cells found by iterative voting, in images and stacks",
+                                .cite = "L. Saadatifard, L. C. Abbott, L. Montier, J. Ziburkus, D. "
+                                        "Mayerich, Robust cell detection for "
+                                        "large-scale 3D microscopy using GPU-accelerated iterative "
+                                        "voting, Frontiers in Neuroanatomy 12 "
+                                        "(2018) 28.",
+                                .params_bytes = sizeof(voting_params),
+                                .parameters = voting_parameters,
+                                .check_item = check_item,
+                                .plan = plan,
+                                .spent = spent,
+                                .init = an_starts_zeroed,
+                                .check_state = voting_check_state,
+                                .finish = voting_finish,
+                                .found = found,
+                                .found_amounts = true,
+                                .expect = voting_expect,
+                                .check_result = voting_check_result,
+                                .check_pixels = voting_check_pixels,
+                                .pixels_share = voting_pixels_share,
+                                .suggest = voting_suggest,
+                                .cpu = &voting_cpu,
+                                .one_kind = true,
+                                .selftests = selftests };

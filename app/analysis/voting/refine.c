@@ -11,7 +11,7 @@
 typedef struct refiner {
     const voting_scheme *s;
     const uint32_t *blurred;
-    const voting_lines *lines;  /* of each peak; NULL: none are known */
+    const voting_lines *lines; /* of each peak; NULL: none are known */
     voting_peaks *found;
 } refiner;
 
@@ -29,29 +29,38 @@ static u4 load4(const uint32_t *from)
     return v;
 }
 
-/* A row of the blurred picture around a peak, and what its pixels' distances and gradients have in common. */
+/* A row of the blurred picture around a peak, and what its pixels' distances and gradients have in
+ * common. */
 typedef struct row_around {
     int32_t z, y;
-    int64_t dz, dy;            /* from the peak, in 1/256 */
-    const uint32_t *here;      /* the row */
-    const uint32_t *up[2], *down[2];    /* those beside it along z and y, or itself at the end */
+    int64_t dz, dy;                  /* from the peak, in 1/256 */
+    const uint32_t *here;            /* the row */
+    const uint32_t *up[2], *down[2]; /* those beside it along z and y, or itself at the end */
 } row_around;
 
-/* Which of pixels x to x + 3 may have gradients that meet the peak, dx from it, as bits of lanes: not those that look
- * past it by more than 30 degrees. Most do, and need no root and no division: the direction in whole
- * numbers, below, is less than one degree off, and must be within 22.5; single precision is exact to far less. */
+/* Which of pixels x to x + 3 may have gradients that meet the peak, dx from it, as bits of lanes:
+ * not those that look past it by more than 30 degrees. Most do, and need no root and no division:
+ * the direction in whole numbers, below, is less than one degree off, and must be within 22.5;
+ * single precision is exact to far less. */
 static bool may_face4(const refiner *r, const row_around *row, int32_t x, int64_t dx, i4 *facing)
 {
     const voting_shape *const s = &r->s->shape;
     const float step = (float)(4 * r->s->scale[2]);
-    const f4 gz = __builtin_convertvector((i4)(load4(row->up[0] + x) - load4(row->down[0] + x)), f4) * (float)s->inverse[0],
-             gy = __builtin_convertvector((i4)(load4(row->up[1] + x) - load4(row->down[1] + x)), f4) * (float)s->inverse[1],
-             gx = __builtin_convertvector((i4)(load4(row->here + x + 1) - load4(row->here + x - 1)), f4) * (float)s->inverse[2];
+    const f4 gz = __builtin_convertvector((i4)(load4(row->up[0] + x) - load4(row->down[0] + x)),
+                                          f4) *
+                  (float)s->inverse[0],
+             gy = __builtin_convertvector((i4)(load4(row->up[1] + x) - load4(row->down[1] + x)),
+                                          f4) *
+                  (float)s->inverse[1],
+             gx = __builtin_convertvector((i4)(load4(row->here + x + 1) - load4(row->here + x - 1)),
+                                          f4) *
+                  (float)s->inverse[2];
     const f4 d = (f4){ 0, 1, 2, 3 } * step + (float)dx;
     const float dz = (float)row->dz, dy = (float)row->dy;
     const f4 dot = -(gz * dz + gy * dy + gx * d);
 
-    *facing = (dot > 0) & (dot * dot >= (gz * gz + gy * gy + gx * gx) * (d * d + (dz * dz + dy * dy)) * 0.75f);
+    *facing = (dot > 0) &
+              (dot * dot >= (gz * gz + gy * gy + gx * gx) * (d * d + (dz * dz + dy * dy)) * 0.75f);
     const u64_2 any = (u64_2)*facing;
     return (any[0] | any[1]) != 0;
 }
@@ -66,9 +75,9 @@ static int64_t quotient(i128 a, i128 b)
 
 static i128 det3(const int64_t m[3][3])
 {
-    return m[0][0] * ((i128)m[1][1] * m[2][2] - (i128)m[1][2] * m[2][1])
-         - m[0][1] * ((i128)m[1][0] * m[2][2] - (i128)m[1][2] * m[2][0])
-         + m[0][2] * ((i128)m[1][0] * m[2][1] - (i128)m[1][1] * m[2][0]);
+    return m[0][0] * ((i128)m[1][1] * m[2][2] - (i128)m[1][2] * m[2][1]) -
+           m[0][1] * ((i128)m[1][0] * m[2][2] - (i128)m[1][2] * m[2][0]) +
+           m[0][2] * ((i128)m[1][0] * m[2][1] - (i128)m[1][1] * m[2][0]);
 }
 
 /* Makes entries of m less than 2^34 and of v (at most 2^17 times those) less
@@ -130,7 +139,8 @@ static bool solve(const voting_lines *l, int64_t c[3])
 }
 
 /* What is at a pixel of a row, dx from the peak. */
-static void add_pixel(const refiner *r, const row_around *row, int32_t x, int64_t dx, voting_lines *l)
+static void add_pixel(const refiner *r, const row_around *row, int32_t x, int64_t dx,
+                      voting_lines *l)
 {
     const int64_t d[3] = { row->dz, row->dy, dx };
     int64_t g[3];
@@ -140,7 +150,8 @@ static void add_pixel(const refiner *r, const row_around *row, int32_t x, int64_
 }
 
 /* Pixels [x, to] of a row. */
-static void add_row(const refiner *r, const row_around *row, int32_t peak_x, int32_t x, int32_t to, voting_lines *l)
+static void add_row(const refiner *r, const row_around *row, int32_t peak_x, int32_t x, int32_t to,
+                    voting_lines *l)
 {
     const int64_t step = 4 * (int64_t)r->s->scale[2];
     const int32_t nx = (int32_t)r->s->nx;
@@ -168,9 +179,13 @@ static row_around row_at(const refiner *r, const voting_peak *p, int64_t z, int6
     const size_t plane = (size_t)s->ny * s->nx;
     const uint32_t *const here = r->blurred + ((size_t)z * s->ny + (size_t)y) * s->nx;
 
-    return (row_around){ .z = (int32_t)z, .y = (int32_t)y, .dz = 4 * (z - p->z) * s->scale[0], .dy = 4 * (y - p->y) * s->scale[1],
+    return (row_around){ .z = (int32_t)z,
+                         .y = (int32_t)y,
+                         .dz = 4 * (z - p->z) * s->scale[0],
+                         .dy = 4 * (y - p->y) * s->scale[1],
                          .here = here,
-                         .up = { z + 1 < s->nz ? here + plane : here, y + 1 < s->ny ? here + s->nx : here },
+                         .up = { z + 1 < s->nz ? here + plane : here,
+                                 y + 1 < s->ny ? here + s->nx : here },
                          .down = { z > 0 ? here - plane : here, y > 0 ? here - s->nx : here } };
 }
 
@@ -239,7 +254,9 @@ static void refine_peak(const refiner *r, const voting_lines *lines, voting_peak
 }
 
 /* So many peaks are a part: long against the pool's lock. */
-enum { PEAKS_OF_PART = 4 };
+enum {
+    PEAKS_OF_PART = 4
+};
 
 static void refine_some(void *user, unsigned thread, size_t part)
 {
@@ -251,13 +268,14 @@ static void refine_some(void *user, unsigned thread, size_t part)
         refine_peak(r, r->lines != NULL ? &r->lines[i] : NULL, &r->found->list[i]);
 }
 
-tc_status voting_refine(const voting_scheme *s, const uint32_t *blurred, const voting_lines *lines, an_pool *pool,
-                        voting_peaks *p, const tc_poll *poll, tc_err *err)
+tc_status voting_refine(const voting_scheme *s, const uint32_t *blurred, const voting_lines *lines,
+                        an_pool *pool, voting_peaks *p, const tc_poll *poll, tc_err *err)
 {
     refiner r = { s, blurred, lines, p };
     size_t kept = 0;
 
-    const tc_status st = an_pool_run_polled(pool, refine_some, &r, p->n / PEAKS_OF_PART + 1, poll, err);
+    const tc_status st =
+        an_pool_run_polled(pool, refine_some, &r, p->n / PEAKS_OF_PART + 1, poll, err);
 
     for (size_t i = 0; i < p->n; i++)
         if (p->list[i].score > 0)

@@ -13,11 +13,11 @@ static bool is_voter(const voting_scheme *s, uint32_t value)
 }
 
 /* What the planes hold at a position: see voting_phase. */
-static tc_status check_planes(const an_work *work, const voting_scheme *s, uint64_t done, const uint32_t *votes,
-                              const uint32_t *voters, tc_err *err)
+static tc_status check_planes(const an_work *work, const voting_scheme *s, uint64_t done,
+                              const uint32_t *votes, const uint32_t *voters, tc_err *err)
 {
     const bool all = done == s->portions;
-    size_t reblurred = 0;      /* pixels of the second plane that are blurred again */
+    size_t reblurred = 0; /* pixels of the second plane that are blurred again */
     voting_phase phase;
     uint64_t band;
     uint32_t z, y0, y1;

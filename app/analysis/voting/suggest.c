@@ -1,11 +1,12 @@
 /*
  * voting: the radius whose scores are sharpest.
  *
- * Where the radius suits, peaks are either cells, with many votes, or chance, with few. How sharply the
- * scores fall into two classes is Otsu's measure: of the roots of the scores of all peaks, the share of the variance that
- * lies between the classes, for the best cut. It rises steeply up to the radius of the larger cells
- * and is flat behind it, until the balls of neighbours meet; so the least radius whose sharpness is within
- * 0.02 of the greatest is taken. Radii go up by a quarter, to an eighth of the shorter side.
+ * Where the radius suits, peaks are either cells, with many votes, or chance, with few. How sharply
+ * the scores fall into two classes is Otsu's measure: of the roots of the scores of all peaks, the
+ * share of the variance that lies between the classes, for the best cut. It rises steeply up to the
+ * radius of the larger cells and is flat behind it, until the balls of neighbours meet; so the
+ * least radius whose sharpness is within 0.02 of the greatest is taken. Radii go up by a quarter,
+ * to an eighth of the shorter side.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -15,7 +16,10 @@
 #include "app/analysis/voting/voting.h"
 
 static const double radii[] = { 3, 4, 5, 6, 8, 10, 12, 15, 19, 24, 30, 38, 48, 60, 76, 95, 119 };
-enum { RADII = sizeof radii / sizeof radii[0], LEAST_PEAKS = 8 };
+enum {
+    RADII = sizeof radii / sizeof radii[0],
+    LEAST_PEAKS = 8
+};
 static const double least_loss = 0.02;
 
 /* score: largest first. */
@@ -36,7 +40,8 @@ static double sharpness(const int64_t *score, size_t n)
 }
 
 /* Sums up sharpness by radius over the pictures; *n: radii that suit all of them. */
-static tc_status measure(const an_pictures *pictures, json_t *parameters, double *sharp, size_t *n, tc_err *err)
+static tc_status measure(const an_pictures *pictures, json_t *parameters, double *sharp, size_t *n,
+                         tc_err *err)
 {
     const double most = pictures->of_stacks ? VOTING_MAX_RADIUS_3D : VOTING_MAX_RADIUS_2D;
     for (*n = 0; *n < RADII && radii[*n] <= most; ++*n) {
@@ -51,18 +56,22 @@ static tc_status measure(const an_pictures *pictures, json_t *parameters, double
             wu_output out;
             const tc_status status = an_try(&an_voting, pictures, i, parameters, &out, err);
             if (status == TC_OK)
-                sharp[*n] += sharpness(wu_output_data(&out, "score"), (size_t)wu_output_find(&out, "score")->info.shape[0]) /
+                sharp[*n] += sharpness(wu_output_data(&out, "score"),
+                                       (size_t)wu_output_find(&out, "score")->info.shape[0]) /
                              (double)pictures->n;
             wu_output_free(&out);
             if (status != TC_OK)
                 return status;
         }
     }
-    return *n > 0 ? TC_OK : tc_fail(err, TC_BAD_INPUT, "suggest: pictures of fewer than %g pixels across tell no radius", 8 * radii[0]);
+    return *n > 0 ? TC_OK
+                  : tc_fail(err, TC_BAD_INPUT,
+                            "suggest: pictures of fewer than %g pixels across tell no radius",
+                            8 * radii[0]);
 }
 
-static tc_status add_radius(an_suggestion *out, const an_pictures *pictures, const json_t *given, const double *sharp, size_t n,
-                            tc_err *err)
+static tc_status add_radius(an_suggestion *out, const an_pictures *pictures, const json_t *given,
+                            const double *sharp, size_t n, tc_err *err)
 {
     size_t best = 0, chosen = 0;
     an_curve *const curve = an_add_curve(out, "radius, pixels", "sharpness", n);
@@ -75,9 +84,13 @@ static tc_status add_radius(an_suggestion *out, const an_pictures *pictures, con
     memcpy(curve->x, radii, n * sizeof *radii);
     memcpy(curve->y, sharp, n * sizeof *sharp);
     curve->mark = radii[chosen];
-    snprintf(curve->title, sizeof curve->title, "How sharply the scores of cells and of chance are apart, by radius");
-    snprintf(out->why, sizeof out->why, "radius %g: the least one whose scores are within %g of the sharpest (%.2f, of 1 at most). "
-             "Below 0.8, nothing in the pictures looks like round cells of one size.", radii[chosen], least_loss, sharp[best]);
+    snprintf(curve->title, sizeof curve->title,
+             "How sharply the scores of cells and of chance are apart, by radius");
+    snprintf(
+        out->why, sizeof out->why,
+        "radius %g: the least one whose scores are within %g of the sharpest (%.2f, of 1 at most). "
+        "Below 0.8, nothing in the pictures looks like round cells of one size.",
+        radii[chosen], least_loss, sharp[best]);
     return an_suggest(out, given, "radius", json_real(radii[chosen] * pictures->unit), err);
 }
 
@@ -111,16 +124,19 @@ static const char *guess_polarity(const an_pictures *pictures)
     return bright >= 0 ? "bright" : "dark";
 }
 
-tc_status voting_suggest(const an_pictures *pictures, const json_t *given, an_suggestion *out, tc_err *err)
+tc_status voting_suggest(const an_pictures *pictures, const json_t *given, an_suggestion *out,
+                         tc_err *err)
 {
     double sharp[RADII] = { 0 };
     size_t n = 0;
     json_t *parameters = NULL;
-    tc_status status = an_suggest(out, given, "polarity", json_string(guess_polarity(pictures)), err);
+    tc_status status =
+        an_suggest(out, given, "polarity", json_string(guess_polarity(pictures)), err);
     if (status != TC_OK || json_object_get(given, "radius") != NULL)
         return status;
     parameters = json_deep_copy(given);
-    if (json_object_update_missing(parameters, out->parameters) != 0 || json_object_set_new(parameters, "threshold", json_integer(0)) != 0 ||
+    if (json_object_update_missing(parameters, out->parameters) != 0 ||
+        json_object_set_new(parameters, "threshold", json_integer(0)) != 0 ||
         json_object_set_new(parameters, "refine", json_false()) != 0)
         status = tc_no_memory(err, "a suggestion");
     if (status == TC_OK)

@@ -33,8 +33,9 @@ size_t voting_tables_bytes(const voting_scheme *s)
 {
     const size_t rows = voting_offset_rows(s);
 
-    return s->n_dirs * (3 + (cone_spans(s) + 2 * (size_t)s->shape.reach[0] + 1) * sizeof(voting_span)) + rows
-         + (codes(s) + rows * (2 * (size_t)s->shape.reach[2] + 1)) * sizeof(uint16_t);
+    return s->n_dirs *
+               (3 + (cone_spans(s) + 2 * (size_t)s->shape.reach[0] + 1) * sizeof(voting_span)) +
+           rows + (codes(s) + rows * (2 * (size_t)s->shape.reach[2] + 1)) * sizeof(uint16_t);
 }
 
 /* Every point on the surface of the cube, in the order of the codes. */
@@ -67,7 +68,10 @@ static void make_offsets(const voting_scheme *s, voting_tables *t)
                 const int64_t vx = (int64_t)x * s->scale[2];
                 const uint64_t most = voting_most(vz, vy, vx);
 
-                *out = most == 0 ? 0 : t->dir_of_code[voting_code(vz, vy, vx, most, s->shape.side, s->nz == 1)];
+                *out =
+                    most == 0
+                        ? 0
+                        : t->dir_of_code[voting_code(vz, vy, vx, most, s->shape.side, s->nz == 1)];
             }
 }
 
@@ -124,10 +128,10 @@ void voting_tables_free(voting_tables *t)
 
 /* A row at (z, y) (in 1/64 of the smallest spacing) seen along a direction. */
 typedef struct row_test {
-    int64_t zy_dot, zy_square;  /* the row's part of the dot product and of the length */
+    int64_t zy_dot, zy_square; /* the row's part of the dot product and of the length */
     int64_t ux, scale_x;
-    int end;                    /* of the ball, either way */
-    uint64_t limit;             /* cos^2 * |u|^2 in 2^-20 */
+    int end;        /* of the ball, either way */
+    uint64_t limit; /* cos^2 * |u|^2 in 2^-20 */
 } row_test;
 
 /* In the ball, dot > 0 and dot^2 >= cos^2 |u|^2 |d|^2. With |u| <= 91 (2D,
@@ -137,7 +141,8 @@ static bool covered(const row_test *r, int x)
     const int64_t dx = x * r->scale_x, dot = r->zy_dot + r->ux * dx;
     const int64_t square = r->zy_square + dx * dx;
 
-    return x >= -r->end && x <= r->end && dot > 0 && ((uint64_t)(dot * dot) << 20) >= r->limit * (uint64_t)square;
+    return x >= -r->end && x <= r->end && dot > 0 &&
+           ((uint64_t)(dot * dot) << 20) >= r->limit * (uint64_t)square;
 }
 
 /* A pixel such that it or the next is covered if any in the row is: where the
@@ -171,16 +176,21 @@ static voting_span span_of(const row_test *r)
     return (voting_span){ (signed char)lo, (signed char)hi };
 }
 
-static void make_spans(const voting_scheme *s, const voting_tables *t, const int8_t u[3], uint32_t cos2,
-                       voting_span *out)
+static void make_spans(const voting_scheme *s, const voting_tables *t, const int8_t u[3],
+                       uint32_t cos2, voting_span *out)
 {
     const int64_t length2 = u[0] * u[0] + u[1] * u[1] + u[2] * u[2];
     const int8_t *end = t->ends;
 
-    for (int z = -s->shape.reach[0]; z <= s->shape.reach[0]; z++, out += voting_spans_of_layer(s->shape.reach[1]))
+    for (int z = -s->shape.reach[0]; z <= s->shape.reach[0];
+         z++, out += voting_spans_of_layer(s->shape.reach[1]))
         for (int y = -s->shape.reach[1]; y <= s->shape.reach[1]; y++, end++) {
             const int64_t dz = (int64_t)z * s->scale[0], dy = (int64_t)y * s->scale[1];
-            const row_test r = { u[0] * dz + u[1] * dy, dz * dz + dy * dy, u[2], s->scale[2], *end,
+            const row_test r = { u[0] * dz + u[1] * dy,
+                                 dz * dz + dy * dy,
+                                 u[2],
+                                 s->scale[2],
+                                 *end,
                                  (uint64_t)cos2 * (uint64_t)length2 };
 
             out[y + s->shape.reach[1]] = *end < 0 ? (voting_span){ 1, 0 } : span_of(&r);
@@ -189,16 +199,20 @@ static void make_spans(const voting_scheme *s, const voting_tables *t, const int
 
 /* The spans of a direction from those of its mirror image in the octant of
  * directions without a negative component. */
-static void mirror_spans(const voting_scheme *s, const int8_t u[3], const voting_span *from, voting_span *out)
+static void mirror_spans(const voting_scheme *s, const int8_t u[3], const voting_span *from,
+                         voting_span *out)
 {
-    const int rz = s->shape.reach[0], ry = s->shape.reach[1], apart = (int)voting_spans_of_layer(ry);
+    const int rz = s->shape.reach[0], ry = s->shape.reach[1],
+              apart = (int)voting_spans_of_layer(ry);
 
     for (int z = -rz; z <= rz; z++, out += apart)
         for (int y = -ry; y <= ry; y++) {
             const int fz = u[0] < 0 ? -z : z, fy = u[1] < 0 ? -y : y;
             const voting_span f = from[(fz + rz) * apart + fy + ry];
 
-            out[y + ry] = u[2] >= 0 || f.lo > f.hi ? f : (voting_span){ (signed char)-f.hi, (signed char)-f.lo };
+            out[y + ry] = u[2] >= 0 || f.lo > f.hi
+                              ? f
+                              : (voting_span){ (signed char)-f.hi, (signed char)-f.lo };
         }
 }
 
@@ -207,25 +221,29 @@ static void make_rows(const voting_scheme *s, const voting_span *spans, voting_s
 {
     const int ry = s->shape.reach[1];
 
-    for (int z = 0; z <= 2 * s->shape.reach[0]; z++, spans += voting_spans_of_layer(ry), rows += s->n_dirs) {
+    for (int z = 0; z <= 2 * s->shape.reach[0];
+         z++, spans += voting_spans_of_layer(ry), rows += s->n_dirs) {
         int lo = -ry, hi = ry;
 
         while (lo <= hi && spans[lo + ry].lo > spans[lo + ry].hi)
             lo++;
         while (hi > lo && spans[hi + ry].lo > spans[hi + ry].hi)
             hi--;
-        *rows = lo <= hi ? (voting_span){ (signed char)lo, (signed char)hi } : (voting_span){ 1, 0 };
+        *rows =
+            lo <= hi ? (voting_span){ (signed char)lo, (signed char)hi } : (voting_span){ 1, 0 };
     }
 }
 
 /* Directions of a part. */
-enum { DIRS_OF_PART = 64 };
+enum {
+    DIRS_OF_PART = 64
+};
 
 typedef struct maker {
     const voting_scheme *s;
     voting_tables *t;
     int round;
-    bool mirrored;              /* those with a negative component, from the others */
+    bool mirrored; /* those with a negative component, from the others */
 } maker;
 
 static void make_direction(const maker *m, size_t i)
@@ -238,7 +256,8 @@ static void make_direction(const maker *m, size_t i)
     if ((u[0] < 0 || u[1] < 0 || u[2] < 0) != m->mirrored)
         return;
     if (m->mirrored) {
-        const int z = abs(u[0]) + (s->nz > 1 ? s->shape.side : 0), y = abs(u[1]) + s->shape.side, x = abs(u[2]) + s->shape.side;
+        const int z = abs(u[0]) + (s->nz > 1 ? s->shape.side : 0), y = abs(u[1]) + s->shape.side,
+                  x = abs(u[2]) + s->shape.side;
         const size_t outer = 2 * (size_t)s->shape.side + 1;
         const size_t code = ((size_t)z * outer + (size_t)y) * outer + (size_t)x;
 
@@ -259,8 +278,8 @@ static void make_some(void *user, unsigned thread, size_t part)
         make_direction(m, i);
 }
 
-tc_status voting_tables_round(const an_work *work, const voting_scheme *s, voting_tables *t, int round, an_pool *pool,
-                              tc_err *err)
+tc_status voting_tables_round(const an_work *work, const voting_scheme *s, voting_tables *t,
+                              int round, an_pool *pool, tc_err *err)
 {
     const size_t parts = s->n_dirs / DIRS_OF_PART + 1;
     maker m = { s, t, round, false };

@@ -24,23 +24,23 @@
 #include "app/analysis/voting/core.h"
 
 enum {
-    VOTING_MAX_RADIUS_2D = 127,     /* pixels along any axis */
+    VOTING_MAX_RADIUS_2D = 127, /* pixels along any axis */
     VOTING_MAX_RADIUS_3D = 32,
-    VOTING_MAX_SIGMA = 16,          /* pixels */
-    VOTING_MAX_RATIO = 32,          /* of the spacings of a stack */
+    VOTING_MAX_SIGMA = 16, /* pixels */
+    VOTING_MAX_RATIO = 32, /* of the spacings of a stack */
     VOTING_MAX_ROUNDS = 12
 };
 
 typedef struct voting_params {
     an_params_head head;
-    double radius;              /* pixels, or the unit of the spacing */
-    double sigma;               /* pixels (of the finest axis) */
+    double radius; /* pixels, or the unit of the spacing */
+    double sigma;  /* pixels (of the finest axis) */
     bool dark;
-    bool automatic;             /* threshold "auto" */
-    double threshold;           /* otherwise: least score */
-    int cone;                   /* first half-angle: 0: 90 degrees, 1: 45, 2: 22.5 */
-    bool root;                  /* weight by the root of the gradient, not by itself */
-    double floor;               /* noise floor, standard deviations */
+    bool automatic;   /* threshold "auto" */
+    double threshold; /* otherwise: least score */
+    int cone;         /* first half-angle: 0: 90 degrees, 1: 45, 2: 22.5 */
+    bool root;        /* weight by the root of the gradient, not by itself */
+    double floor;     /* noise floor, standard deviations */
     bool refine;
 } voting_params;
 
@@ -51,7 +51,11 @@ typedef struct voting_params {
  *   VOTE    voters -> votes        TURN    votes, voters -> voters
  *   REBLUR  pixels -> voters (blurred picture, for the refinement of points) */
 typedef enum voting_phase {
-    VOTING_BLUR, VOTING_VOTERS, VOTING_VOTE, VOTING_TURN, VOTING_REBLUR
+    VOTING_BLUR,
+    VOTING_VOTERS,
+    VOTING_VOTE,
+    VOTING_TURN,
+    VOTING_REBLUR
 } voting_phase;
 
 static inline uint32_t *voting_votes(void *state)
@@ -66,13 +70,13 @@ static inline const uint32_t *voting_votes_const(const void *state)
 /* What follows from parameters and the item's shape. */
 typedef struct voting_scheme {
     uint32_t nx, ny, nz;
-    size_t n;                   /* pixels */
-    int scale[3];               /* z, y, x: spacing in 1/64 of the smallest; 64 is the smallest */
-    int64_t radius64;           /* in 1/64 of the smallest spacing */
+    size_t n;         /* pixels */
+    int scale[3];     /* z, y, x: spacing in 1/64 of the smallest; 64 is the smallest */
+    int64_t radius64; /* in 1/64 of the smallest spacing */
     voting_shape shape;
     size_t n_dirs;
     int rounds;
-    uint32_t cos2[VOTING_MAX_ROUNDS];   /* square of the cosine of the half-angle, 2^-20 */
+    uint32_t cos2[VOTING_MAX_ROUNDS]; /* square of the cosine of the half-angle, 2^-20 */
     /* portions of the work: bands of rows of one slice, phase by phase */
     uint32_t band_rows;
     uint64_t bands_per_slice, bands;
@@ -84,9 +88,11 @@ typedef struct voting_scheme {
 tc_status voting_scheme_init(const voting_params *p, const wu_item *item, const char *where,
                              voting_scheme *s, tc_err *err);
 /* What a portion does: the phase, its round, and the band within the item. */
-void voting_portion_at(const voting_scheme *s, uint64_t portion, voting_phase *phase, int *round, uint64_t *band);
+void voting_portion_at(const voting_scheme *s, uint64_t portion, voting_phase *phase, int *round,
+                       uint64_t *band);
 /* Slice and rows [y0, y1) of a band. */
-void voting_band_rows(const voting_scheme *s, uint64_t band, uint32_t *z, uint32_t *y0, uint32_t *y1);
+void voting_band_rows(const voting_scheme *s, uint64_t band, uint32_t *z, uint32_t *y0,
+                      uint32_t *y1);
 
 /* What follows from the pixels besides, shape.floor and shift: see docs. */
 tc_status voting_levels_init(const an_work *work, voting_scheme *s, tc_err *err);
@@ -97,33 +103,33 @@ size_t voting_blur_scratch(const voting_scheme *s, uint32_t rows);
 void voting_blur(const voting_scheme *s, const wu_pixels *px, uint32_t z, uint32_t y0, uint32_t y1,
                  uint32_t *scratch, uint32_t *out);
 
-/* --- tables ------------------------------------------------------------------- */
+/* --- tables ---------------------------------------------------------------------------------- */
 
 /* Directions, and what a voter's cone covers in one round. */
 typedef struct voting_tables {
-    int8_t (*dirs)[3];          /* [n_dirs] z, y, x */
-    uint16_t *dir_of_code;      /* [(2 side + 1)^d]: index of a direction, by voting_code */
-    uint16_t *dir_of_offset;    /* [2 reach+1]^3: the direction of an offset; 0 for none */
-    int8_t *ends;               /* [2 reach_z + 1][2 reach_y + 1]: last pixel of the row in the ball; -1: none */
-    voting_span *spans;         /* [n_dirs]: see voting_spans_at */
-    voting_span *rows;          /* [2 reach_z + 1][n_dirs]: first and last row with a span */
-    int round;                  /* of the spans and rows; -1: none yet */
+    int8_t (*dirs)[3];       /* [n_dirs] z, y, x */
+    uint16_t *dir_of_code;   /* [(2 side + 1)^d]: index of a direction, by voting_code */
+    uint16_t *dir_of_offset; /* [2 reach+1]^3: the direction of an offset; 0 for none */
+    int8_t *ends; /* [2 reach_z + 1][2 reach_y + 1]: last pixel of the row in the ball; -1: none */
+    voting_span *spans; /* [n_dirs]: see voting_spans_at */
+    voting_span *rows;  /* [2 reach_z + 1][n_dirs]: first and last row with a span */
+    int round;          /* of the spans and rows; -1: none yet */
 } voting_tables;
 
 tc_status voting_tables_init(const voting_scheme *s, voting_tables *t, tc_err *err);
-tc_status voting_tables_round(const an_work *work, const voting_scheme *s, voting_tables *t, int round, an_pool *pool,
-                              tc_err *err);
+tc_status voting_tables_round(const an_work *work, const voting_scheme *s, voting_tables *t,
+                              int round, an_pool *pool, tc_err *err);
 void voting_tables_free(voting_tables *t);
 size_t voting_tables_bytes(const voting_scheme *s);
-size_t voting_spans(const voting_scheme *s);            /* of all directions */
-size_t voting_offset_rows(const voting_scheme *s);      /* rows around a voter, in all slices */
+size_t voting_spans(const voting_scheme *s);       /* of all directions */
+size_t voting_offset_rows(const voting_scheme *s); /* rows around a voter, in all slices */
 
-/* --- points ------------------------------------------------------------------ */
+/* --- points ---------------------------------------------------------------------------------- */
 
 typedef struct voting_peak {
     uint32_t score;
     uint32_t z, y, x;
-    double at[3];               /* z, y, x: the peak, or refined */
+    double at[3]; /* z, y, x: the peak, or refined */
 } voting_peak;
 
 typedef struct voting_peaks {
@@ -134,29 +140,35 @@ typedef struct voting_peaks {
 /* The order of two voting_peak, for qsort: best first, then first in the picture. */
 int voting_by_order(const void *a, const void *b);
 /* Best first; a peak nearer than the radius to a kept one goes. */
-tc_status voting_suppress(const voting_scheme *s, voting_peaks *p, const tc_poll *poll, tc_err *err);
+tc_status voting_suppress(const voting_scheme *s, voting_peaks *p, const tc_poll *poll,
+                          tc_err *err);
 /* Leaves out the peaks, best first, below the threshold. */
 void voting_apply_threshold(const voting_params *params, voting_peaks *p);
-/* voting_refine.c. blurred: the picture, as in the state after REBLUR; or the lines around each peak, made from it
- * elsewhere, where these are not NULL. Leaves out the peaks at which the gradients do not meet. */
-tc_status voting_refine(const voting_scheme *s, const uint32_t *blurred, const voting_lines *lines, an_pool *pool,
-                        voting_peaks *p, const tc_poll *poll, tc_err *err);
+/* voting_refine.c. blurred: the picture, as in the state after REBLUR; or the lines around each
+ * peak, made from it elsewhere, where these are not NULL. Leaves out the peaks at which the
+ * gradients do not meet. */
+tc_status voting_refine(const voting_scheme *s, const uint32_t *blurred, const voting_lines *lines,
+                        an_pool *pool, voting_peaks *p, const tc_poll *poll, tc_err *err);
 /* The peaks as the item's result. */
-tc_status voting_add_points(const an_work *work, size_t item_index, const voting_peaks *p, wu_output *out, tc_err *err);
+tc_status voting_add_points(const an_work *work, size_t item_index, const voting_peaks *p,
+                            wu_output *out, tc_err *err);
 
 /* params.c */
 extern const an_param voting_parameters[];
 
 tc_status voting_check_state(const an_work *work, const void *state, tc_err *err);
-tc_status voting_finish(const an_work *work, size_t item_index, const void *state,
-                        wu_output *out, tc_err *err);
+tc_status voting_finish(const an_work *work, size_t item_index, const void *state, wu_output *out,
+                        tc_err *err);
 /* voting_check.c */
 tc_status voting_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);
-tc_status voting_check_result(const void *params, const wu_item *item, const wu_output *out, tc_err *err);
+tc_status voting_check_result(const void *params, const wu_item *item, const wu_output *out,
+                              tc_err *err);
 /* pixels.c */
-tc_status voting_suggest(const struct an_pictures *pictures, const json_t *given, struct an_suggestion *out, tc_err *err);
+tc_status voting_suggest(const struct an_pictures *pictures, const json_t *given,
+                         struct an_suggestion *out, tc_err *err);
 double voting_pixels_share(const an_work *work);
-tc_status voting_check_pixels(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err);
+tc_status voting_check_pixels(const an_work *work, const wu_output *out, uint64_t *random,
+                              tc_err *err);
 
 extern const an_backend voting_cpu;
 /* What voting_cpu has for each thread. */

@@ -9,13 +9,24 @@
 
 extern const ocl_source ocl_source_mean;
 
-enum { PIXELS, ROWS, BUFFERS };
-enum { K_ROWS, KERNELS };
-enum { GROUP = 64, MOST_PIXELS = 1 << 22, MOST_ROWS = 4096 };
+enum {
+    PIXELS,
+    ROWS,
+    BUFFERS
+};
+enum {
+    K_ROWS,
+    KERNELS
+};
+enum {
+    GROUP = 64,
+    MOST_PIXELS = 1 << 22,
+    MOST_ROWS = 4096
+};
 
 typedef struct cl_worker {
     ocl_worker ocl;
-    ocl_pace pace;             /* in rows */
+    ocl_pace pace; /* in rows */
     mean_row rows[MOST_ROWS];
 } cl_worker;
 
@@ -25,12 +36,10 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     cl_worker *const w = worker;
     const wu_pixels *const px = w->ocl.work->pixels;
     const uint64_t fit = MOST_PIXELS / px->nx, most = fit < MOST_ROWS ? fit : MOST_ROWS;
-    const ocl_need needs[] = {
-        { PIXELS, most * px->nx * (px->bits / 8), "the pixels", NULL },
-        { ROWS, most * sizeof(mean_row), "the rows", NULL }
-    };
-    const tc_status st = ocl_build(&w->ocl, &ocl_source_mean, false, names, KERNELS, err, "-DPIXEL=%s",
-                                   px->bits == 8 ? "uchar" : "ushort");
+    const ocl_need needs[] = { { PIXELS, most * px->nx * (px->bits / 8), "the pixels", NULL },
+                               { ROWS, most * sizeof(mean_row), "the rows", NULL } };
+    const tc_status st = ocl_build(&w->ocl, &ocl_source_mean, false, names, KERNELS, err,
+                                   "-DPIXEL=%s", px->bits == 8 ? "uchar" : "ushort");
 
     (void)state;
     ocl_pace_begin(&w->ocl, &w->pace, 1, most);
@@ -43,13 +52,15 @@ static tc_status cl_step(void *worker, void *state, uint64_t *portions_done, tc_
     mean_state *const s = state;
     const mean_params *const p = w->ocl.work->params;
     const wu_pixels *const px = w->ocl.work->pixels;
-    const uint64_t left = w->ocl.work->plan.portions - s->head.portions_done, n = ocl_pace_next(&w->pace, left);
+    const uint64_t left = w->ocl.work->plan.portions - s->head.portions_done,
+                   n = ocl_pace_next(&w->pace, left);
     const size_t bytes = n * px->nx * (px->bits / 8);
-    tc_status st = ocl_put(&w->ocl, PIXELS, 0, ocl_pixels_from(px, s->head.portions_done * px->nx), bytes, err);
+    tc_status st = ocl_put(&w->ocl, PIXELS, 0, ocl_pixels_from(px, s->head.portions_done * px->nx),
+                           bytes, err);
 
     if (st == TC_OK)
-        st = OCL_QUEUE(w, K_ROWS, ocl_grid_of(GROUP, n, 1, 1), err, OCL_HELD(w, PIXELS), OCL_HELD(w, ROWS),
-                       OCL_UINT(px->nx), OCL_UINT(n), OCL_UINT(p->threshold));
+        st = OCL_QUEUE(w, K_ROWS, ocl_grid_of(GROUP, n, 1, 1), err, OCL_HELD(w, PIXELS),
+                       OCL_HELD(w, ROWS), OCL_UINT(px->nx), OCL_UINT(n), OCL_UINT(p->threshold));
     st = ocl_end_launch(&w->ocl, st, &w->pace, n, err);
     if (st == TC_OK)
         st = ocl_get(&w->ocl, ROWS, 0, w->rows, n * sizeof(mean_row), err);
@@ -70,10 +81,8 @@ static tc_status cl_open(const an_work *work, const void *state, void **worker, 
     return ocl_worker_open(&launcher, work, state, worker, err);
 }
 
-const an_backend ocl_mean = {
-    .name = "opencl",
-    .open = cl_open,
-    .step = cl_step,
-    .sync = an_always_synced,
-    .close = ocl_worker_close
-};
+const an_backend ocl_mean = { .name = "opencl",
+                              .open = cl_open,
+                              .step = cl_step,
+                              .sync = an_always_synced,
+                              .close = ocl_worker_close };

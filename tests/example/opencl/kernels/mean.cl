@@ -7,7 +7,8 @@
 #define PIXEL uchar
 #endif
 
-__kernel void mean_rows(__global const PIXEL *in, __global mean_row *rows, tc_u32 nx, tc_u32 n, tc_u32 threshold)
+__kernel void mean_rows(__global const PIXEL *in, __global mean_row *rows, tc_u32 nx, tc_u32 n,
+                        tc_u32 threshold)
 {
     const size_t i = get_global_id(0);
     mean_row sum = { 0, 0 };

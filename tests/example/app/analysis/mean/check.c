@@ -4,7 +4,8 @@
 #include "app/analysis/check.h"
 #include "app/analysis/mean/mean.h"
 
-tc_status mean_check_result(const void *params, const wu_item *item, const wu_output *out, tc_err *err)
+tc_status mean_check_result(const void *params, const wu_item *item, const wu_output *out,
+                            tc_err *err)
 {
     const mean_params *const p = params;
     const int64_t pixels = *(const int64_t *)wu_output_data(out, "pixels");
@@ -14,7 +15,8 @@ tc_status mean_check_result(const void *params, const wu_item *item, const wu_ou
     tc_status st = an_check_range(out, "pixels", p->threshold == 0 ? all : 0, all, err);
 
     if (st == TC_OK && (pixels == 0) != isnan(mean))
-        st = an_impossible("mean", 0, "a number where no pixel counts, or none where one does", err);
+        st =
+            an_impossible("mean", 0, "a number where no pixel counts, or none where one does", err);
     if (st == TC_OK && pixels > 0 && !an_is_quotient(mean, pixels, &sum))
         st = an_impossible("mean", 0, "not a mean of so many pixels", err);
     if (st == TC_OK && pixels > 0 && (mean < p->threshold || mean > (1 << item->bits) - 1))

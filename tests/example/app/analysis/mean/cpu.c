@@ -9,8 +9,8 @@
 typedef struct cpu_worker {
     const an_work *work;
     an_pool *pool;
-    mean_state *part;          /* [threads] */
-    uint64_t first;            /* row of the step */
+    mean_state *part; /* [threads] */
+    uint64_t first;   /* row of the step */
 } cpu_worker;
 
 static void run_row(void *user, unsigned thread, size_t row)
@@ -22,7 +22,8 @@ static void run_row(void *user, unsigned thread, size_t row)
     mean_row sum = { 0, 0 };
 
     for (size_t x = 0; x < px->nx; x++)
-        sum = mean_add(sum, px->bits == 8 ? px->u8[start + x] : px->u16[start + x], (uint32_t)p->threshold);
+        sum = mean_add(sum, px->bits == 8 ? px->u8[start + x] : px->u16[start + x],
+                       (uint32_t)p->threshold);
     w->part[thread].pixels += sum.pixels;
     w->part[thread].sum += sum.sum;
 }
@@ -76,9 +77,5 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc
 }
 
 const an_backend mean_cpu = {
-    .name = "cpu",
-    .open = cpu_open,
-    .step = cpu_step,
-    .sync = an_always_synced,
-    .close = cpu_close
+    .name = "cpu", .open = cpu_open, .step = cpu_step, .sync = an_always_synced, .close = cpu_close
 };

@@ -5,10 +5,9 @@
 
 tc_status mean_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err)
 {
-    static const wu_declared arrays[] = {
-        { "pixels", WU_I64, WU_VALUE, "items", .title = "pixels", .unit = "pixel" },
-        { "mean", WU_F64, WU_VALUE, "items", .title = "mean" }
-    };
+    static const wu_declared arrays[] = { { "pixels", WU_I64, WU_VALUE, "items", .title = "pixels",
+                                            .unit = "pixel" },
+                                          { "mean", WU_F64, WU_VALUE, "items", .title = "mean" } };
 
     (void)params;
     return wu_output_declare(out, arrays, sizeof arrays / sizeof arrays[0], item, err);
@@ -19,13 +18,14 @@ tc_status mean_check_state(const an_work *work, const void *state, tc_err *err)
 {
     const mean_state *const s = state;
 
-    if (s->head.portions_done > work->plan.portions || s->pixels > s->head.portions_done * work->item->nx ||
-        s->sum > s->pixels * 65535)
+    if (s->head.portions_done > work->plan.portions ||
+        s->pixels > s->head.portions_done * work->item->nx || s->sum > s->pixels * 65535)
         return tc_fail(err, TC_BAD_INPUT, "the sums are damaged");
     return TC_OK;
 }
 
-tc_status mean_finish(const an_work *work, size_t item_index, const void *state, wu_output *out, tc_err *err)
+tc_status mean_finish(const an_work *work, size_t item_index, const void *state, wu_output *out,
+                      tc_err *err)
 {
     const mean_state *const s = state;
     tc_status st = mean_expect(work->params, work->item, out, err);
@@ -36,6 +36,7 @@ tc_status mean_finish(const an_work *work, size_t item_index, const void *state,
     if (st != TC_OK)
         return st;
     *(int64_t *)wu_output_data(out, "pixels") = (int64_t)s->pixels;
-    *(double *)wu_output_data(out, "mean") = s->pixels > 0 ? (double)s->sum / (double)s->pixels : (double)NAN;
+    *(double *)wu_output_data(out, "mean") =
+        s->pixels > 0 ? (double)s->sum / (double)s->pixels : (double)NAN;
     return TC_OK;
 }

@@ -27,24 +27,21 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
 }
 
 /* Both depths, a picture and a stack. */
-static const an_selftest selftests[] = {
-    { "{}", 61, 47, 1, 8, false, 0xb44639e1 },
-    { "{\"threshold\":30000}", 37, 29, 11, 16, false, 0xd583543a },
-    { .parameters = NULL }
-};
+static const an_selftest selftests[] = { { "{}", 61, 47, 1, 8, false, 0xb44639e1 },
+                                         { "{\"threshold\":30000}", 37, 29, 11, 16, false,
+                                           0xd583543a },
+                                         { .parameters = NULL } };
 
-const an_analysis an_mean = {
-    .name = "mean",
-    .summary = "the mean of the pixels that are bright enough",
-    .params_bytes = sizeof(mean_params),
-    .parameters = mean_parameters,
-    .check_item = check_item,
-    .plan = plan,
-    .init = an_starts_zeroed,
-    .check_state = mean_check_state,
-    .finish = mean_finish,
-    .expect = mean_expect,
-    .check_result = mean_check_result,
-    .cpu = &mean_cpu,
-    .selftests = selftests
-};
+const an_analysis an_mean = { .name = "mean",
+                              .summary = "the mean of the pixels that are bright enough",
+                              .params_bytes = sizeof(mean_params),
+                              .parameters = mean_parameters,
+                              .check_item = check_item,
+                              .plan = plan,
+                              .init = an_starts_zeroed,
+                              .check_state = mean_check_state,
+                              .finish = mean_finish,
+                              .expect = mean_expect,
+                              .check_result = mean_check_result,
+                              .cpu = &mean_cpu,
+                              .selftests = selftests };
