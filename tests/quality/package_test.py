@@ -1,6 +1,6 @@
 """What is handed out: the archive of the sources has every file and nothing else, make install puts everything
 where it works, manual pages and completion are what --help says, the version is one, and files are
-without the faults that shellcheck, ruff, codespell and a look at their blanks find."""
+without the faults that shellcheck, ruff, clang-format, codespell and a look at their blanks find."""
 import os
 import re
 import shutil
@@ -8,6 +8,7 @@ import subprocess
 
 import tap
 
+C_SOURCES = (".c", ".h", ".cpp", ".cl")
 WORK = tap.scratch()
 PROGRAMS = ["texcell", "texcell-wu", "texcell-validate"] + ["texcell-assimilate"] * os.path.exists(tap.TEXCELL_ASSIMILATE)
 
@@ -98,12 +99,12 @@ def one_version():
            "so do NEWS.md, CITATION.cff and debian/changelog")
 
 
-def ruff():
-    """No package of Debian's: from PyPI, into the build folder."""
-    folder = os.path.join(os.path.abspath(tap.BUILD), "ruff")
-    program = os.path.join(folder, "bin", "ruff")
+def from_pypi(name, version, program):
+    """A tool of which Debian has no package or another version, installed into the build folder."""
+    folder = os.path.join(os.path.abspath(tap.BUILD), name)
+    program = os.path.join(folder, program)
     if not os.path.exists(program):
-        tap.run(["/usr/bin/python3", "-m", "pip", "-q", "install", "--target", folder, "ruff==0.8.4"])
+        tap.run(["/usr/bin/python3", "-m", "pip", "-q", "install", "--target", folder, "%s==%s" % (name, version)])
     return program
 
 
@@ -117,10 +118,11 @@ def clean(tool, *args):
 
 
 def odd_layout(name, text):
-    """What .editorconfig says, and lines that are far from the 120 columns aimed at."""
-    code = name.endswith((".c", ".h", ".cpp", ".py", ".sh"))
+    """What .editorconfig says, and lines of C that clang-format could not break."""
+    code = name.endswith((*C_SOURCES, ".py", ".sh"))
     for number, line in enumerate(text.splitlines(), 1):
-        if line != line.rstrip() or code and "\t" in line or code and not name.endswith(".py") and len(line) > 160:
+        too_long = name.endswith(C_SOURCES) and len(line) > 100 and not line.startswith("//! check:")
+        if line != line.rstrip() or code and "\t" in line or too_long:
             yield "%s:%d: %s" % (name, number, line[:60])
     if text and not text.endswith("\n"):
         yield name + ": no end of line at its end"
@@ -132,8 +134,8 @@ def laid_out(files):
         if not name.endswith((".png", ".npz")):
             odd += odd_layout(name, source(name))
     tap.ok(not odd, "no tabs, trailing blanks, lines without end", "\n".join(odd[:30]))
-    tap.ok(all(list(odd_layout("x.c", bad)) for bad in ("a; \n", "\ta;\n", "a;", "a" * 161 + "\n")) and
-           not list(odd_layout("x.c", "a" * 160 + "\n")), "each of these is seen")
+    tap.ok(all(list(odd_layout("x.c", bad)) for bad in ("a; \n", "\ta;\n", "a;", "a" * 101 + "\n")) and
+           not list(odd_layout("x.c", "a" * 100 + "\n")), "each of these is seen")
 
 
 def main():
@@ -145,7 +147,9 @@ def main():
         laid_out(files)
         clean("shellcheck", "bootstrap", ".ci/run", *[f for f in files if f.endswith(".sh")])
         clean("codespell", *files)
-        clean(ruff(), "check", "--no-cache", ".")
+        clean(from_pypi("ruff", "0.8.4", "bin/ruff"), "check", "--no-cache", ".")
+        clean(from_pypi("clang-format", "19.1.7", "clang_format/data/bin/clang-format"), "--dry-run", "-Werror",
+              *[f for f in files if f.endswith(C_SOURCES)])
     tap.done()
 
 
