@@ -55,24 +55,24 @@ bool ahead_has_ended(ahead *a, double seconds)
 
 static tc_status wait(ahead *a, const tc_poll *poll, tc_err *err)
 {
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     tc_gate_lift(&a->gate);
-    while (st == TC_OK && !ahead_has_ended(a, AN_STEP_SECONDS))
-        st = tc_ask(poll, err);
+    while (status == TC_OK && !ahead_has_ended(a, AN_STEP_SECONDS))
+        status = tc_ask(poll, err);
     tc_gate_drop(&a->gate);
-    return st;
+    return status;
 }
 
 tc_status ahead_take(ahead *a, size_t item, const tc_poll *poll, wu_pixels *out, tc_err *err)
 {
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     if (!a->is_under_way || a->item != item)
         return wu_item_load(a->job, item, out, err);
-    st = wait(a, poll, err);
-    if (st != TC_OK)
-        return st;
+    status = wait(a, poll, err);
+    if (status != TC_OK)
+        return status;
     join(a);
     *out = a->pixels;
     a->pixels = (wu_pixels){ .nx = 0 };

@@ -61,17 +61,17 @@ static tc_status cannot_write(const char *path, tc_err *err)
 static tc_status write_state(int fd, const char *path, const unsigned char *state, size_t size,
                              uint32_t *crc, const tc_poll *poll, tc_err *err)
 {
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
-    for (size_t at = 0, n; st == TC_OK && at < size; at += n) {
+    for (size_t at = 0, n; status == TC_OK && at < size; at += n) {
         n = size - at < BLOCK ? size - at : BLOCK;
         *crc = (uint32_t)crc32_z(*crc, state + at, n);
         if (!tc_write_at(fd, sizeof(header) + at, state + at, n))
-            st = cannot_write(path, err);
+            status = cannot_write(path, err);
         else if (at + n < size)
-            st = tc_ask(poll, err);
+            status = tc_ask(poll, err);
     }
-    return st;
+    return status;
 }
 
 tc_status checkpoint_write(const char *path, const checkpoint *c, const void *state,
@@ -85,7 +85,7 @@ tc_status checkpoint_write(const char *path, const checkpoint *c, const void *st
                  .spool_size = c->spool_size,
                  .state_size = c->state_size,
                  .spool_crc = c->spool_crc };
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
     int fd;
 
     if (temporary == NULL)
@@ -94,22 +94,22 @@ tc_status checkpoint_write(const char *path, const checkpoint *c, const void *st
     memcpy(h.analysis, c->analysis, sizeof h.analysis);
     fd = os_open(temporary, OS_OVER);
     if (fd < 0) {
-        st = tc_fail(err, TC_IO, "%s: cannot be created: %s", temporary, strerror(errno));
+        status = tc_fail(err, TC_IO, "%s: cannot be created: %s", temporary, strerror(errno));
         goto end;
     }
-    st = write_state(fd, temporary, state, (size_t)c->state_size, &h.state_crc, poll, err);
+    status = write_state(fd, temporary, state, (size_t)c->state_size, &h.state_crc, poll, err);
     h.header_crc = crc_of(&h, offsetof(header, header_crc));
-    if (st == TC_OK && (!tc_write_at(fd, 0, &h, sizeof h) || !os_sync(fd)))
-        st = cannot_write(temporary, err);
-    if (close(fd) != 0 && st == TC_OK)
-        st = cannot_write(temporary, err);
-    if (st == TC_OK && !os_replace(temporary, path))
-        st = tc_fail(err, TC_IO, "%s: cannot be renamed: %s", temporary, strerror(errno));
-    if (st != TC_OK)
+    if (status == TC_OK && (!tc_write_at(fd, 0, &h, sizeof h) || !os_sync(fd)))
+        status = cannot_write(temporary, err);
+    if (close(fd) != 0 && status == TC_OK)
+        status = cannot_write(temporary, err);
+    if (status == TC_OK && !os_replace(temporary, path))
+        status = tc_fail(err, TC_IO, "%s: cannot be renamed: %s", temporary, strerror(errno));
+    if (status != TC_OK)
         unlink(temporary);
 end:
     free(temporary);
-    return st;
+    return status;
 }
 
 void checkpoint_remove(const char *path)
@@ -144,24 +144,25 @@ static tc_status read_state(int fd, const char *path, const header *h, void **st
 {
     const size_t size = (size_t)h->state_size;
     uint32_t crc = 0;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     if (size == 0)
         return TC_OK;
     *state = os_zeroed(size);
     if (*state == NULL)
         return tc_no_memory(err, "the state of the checkpoint");
-    for (size_t at = 0, n; st == TC_OK && at < size; at += n) {
+    for (size_t at = 0, n; status == TC_OK && at < size; at += n) {
         unsigned char *const block = (unsigned char *)*state + at;
 
         n = size - at < BLOCK ? size - at : BLOCK;
         if (!tc_read_all_at(fd, sizeof *h + at, block, n))
             return tc_fail(err, TC_BAD_INPUT, "%s: is torn", path);
         crc = (uint32_t)crc32_z(crc, block, n);
-        st = tc_ask(poll, err);
+        status = tc_ask(poll, err);
     }
-    return st == TC_OK && crc != h->state_crc ? tc_fail(err, TC_BAD_INPUT, "%s: is corrupt", path)
-                                              : st;
+    return status == TC_OK && crc != h->state_crc
+               ? tc_fail(err, TC_BAD_INPUT, "%s: is corrupt", path)
+               : status;
 }
 
 tc_status checkpoint_read(const char *path, const checkpoint *whose, checkpoint *c, void **state,
@@ -170,7 +171,7 @@ tc_status checkpoint_read(const char *path, const checkpoint *whose, checkpoint 
     const int fd = os_open(path, OS_READ);
     struct stat info;
     const char *fault;
-    tc_status st;
+    tc_status status;
     header h;
 
     *state = NULL;
@@ -179,20 +180,20 @@ tc_status checkpoint_read(const char *path, const checkpoint *whose, checkpoint 
 
         if (why == ENOENT)
             return TC_MORE;
-        st = tc_fail(err, TC_BAD_INPUT, "%s: cannot be opened: %s", path, strerror(why));
+        status = tc_fail(err, TC_BAD_INPUT, "%s: cannot be opened: %s", path, strerror(why));
         /* These may pass, and are no reason to begin anew. */
-        return why == ENOMEM || why == EMFILE || why == ENFILE ? TC_TRY_LATER : st;
+        return why == ENOMEM || why == EMFILE || why == ENFILE ? TC_TRY_LATER : status;
     }
     if (fstat(fd, &info) != 0 || !tc_read_all_at(fd, 0, &h, sizeof h)) {
-        st = tc_fail(err, TC_BAD_INPUT, "%s: is torn", path);
+        status = tc_fail(err, TC_BAD_INPUT, "%s: is torn", path);
         goto end;
     }
     fault = fault_of(&h, whose, (uint64_t)info.st_size);
     if (fault != NULL) {
-        st = tc_fail(err, TC_BAD_INPUT, "%s: %s", path, fault);
+        status = tc_fail(err, TC_BAD_INPUT, "%s: %s", path, fault);
         goto end;
     }
-    st = read_state(fd, path, &h, state, poll, err);
+    status = read_state(fd, path, &h, state, poll, err);
     *c = *whose;
     c->item = h.item;
     c->spool_size = h.spool_size;
@@ -200,9 +201,9 @@ tc_status checkpoint_read(const char *path, const checkpoint *whose, checkpoint 
     c->state_size = h.state_size;
 end:
     close(fd);
-    if (st != TC_OK) {
+    if (status != TC_OK) {
         free(*state);
         *state = NULL;
     }
-    return st;
+    return status;
 }

@@ -32,16 +32,16 @@ void job_device_release(job_device *d)
 
 /* Whether the CPU does what a device did not: always what the device can never
  * hold; else not in a client's GPU task, which leaves it to the client to try again. */
-static bool cpu_takes_over(const job_device *d, tc_status st)
+static bool cpu_takes_over(const job_device *d, tc_status status)
 {
-    return st == TC_TOO_LARGE || (st == TC_DEVICE && !d->gpu_task);
+    return status == TC_TOO_LARGE || (status == TC_DEVICE && !d->gpu_task);
 }
 
-/* Opens the CPU's backend in place of the device's, which failed with `st`: for
+/* Opens the CPU's backend in place of the device's, which failed with `status`: for
  * this item, or where the device itself failed for all that are left. */
-static tc_status go_to_cpu(const item_work *w, item_run *it, tc_status st, tc_err *err)
+static tc_status go_to_cpu(const item_work *w, item_run *it, tc_status status, tc_err *err)
 {
-    if (st == TC_TOO_LARGE) {
+    if (status == TC_TOO_LARGE) {
         progress_say(w->progress, "the CPU does this item", err->message);
     } else {
         progress_say(w->progress, "going on with the CPU", err->message);
@@ -55,22 +55,23 @@ static tc_status go_to_cpu(const item_work *w, item_run *it, tc_status st, tc_er
 /* Opens the device's backend, if there is one. */
 static tc_status open_backend(const item_work *w, item_run *it, tc_err *err)
 {
-    tc_status st;
+    tc_status status;
 
     it->work.device = w->device->open;
     it->backend = it->work.device != NULL ? w->device->backend : w->unit->analysis->cpu;
-    st = it->backend->open(&it->work, it->state, &it->worker, err);
-    return it->work.device != NULL && cpu_takes_over(w->device, st) ? go_to_cpu(w, it, st, err)
-                                                                    : st;
+    status = it->backend->open(&it->work, it->state, &it->worker, err);
+    return it->work.device != NULL && cpu_takes_over(w->device, status)
+               ? go_to_cpu(w, it, status, err)
+               : status;
 }
 
 /* After an error of the device: back to the state as of the last sync, on the CPU. */
-static tc_status fall_back(const item_work *w, item_run *it, tc_status st, tc_err *err)
+static tc_status fall_back(const item_work *w, item_run *it, tc_status status, tc_err *err)
 {
-    if (it->work.device == NULL || !cpu_takes_over(w->device, st))
-        return st;
+    if (it->work.device == NULL || !cpu_takes_over(w->device, status))
+        return status;
     it->backend->close(&it->worker);
-    return go_to_cpu(w, it, st, err);
+    return go_to_cpu(w, it, status, err);
 }
 
 /* --- steps and checkpoints ------------------------------------------------------------------- */
@@ -116,14 +117,14 @@ static tc_status stop_as_asked(const item_work *w, item_run *it, tc_err *err)
 /* A checkpoint, where one is due. */
 static tc_status maybe_save(const item_work *w, item_run *it, tc_err *err)
 {
-    tc_status st;
+    tc_status status;
 
     if (!bw_time_to_checkpoint())
         return TC_OK;
-    st = it->backend->sync(it->worker, it->state, err);
-    if (st != TC_OK || !save(w, it))
+    status = it->backend->sync(it->worker, it->state, err);
+    if (status != TC_OK || !save(w, it))
         bw_checkpoint_failed();
-    return st;
+    return status;
 }
 
 /* The job's, when that share of the item is done. */
@@ -161,45 +162,45 @@ static void draw(const item_work *w, item_run *it, uint64_t portions_done)
 /* All portions are done: the result, or a state that it can be made from. */
 static tc_status complete(const item_work *w, item_run *it, tc_err *err)
 {
-    const tc_status st =
+    const tc_status status =
         it->backend->finish == NULL
             ? TC_MORE
             : it->backend->finish(it->worker, it->state, w->index, &it->output, err);
 
-    if (st == TC_MORE)
+    if (status == TC_MORE)
         return it->backend->sync(it->worker, it->state, err);
-    it->finished = st == TC_OK;
+    it->finished = status == TC_OK;
     if (!it->finished)
         wu_output_free(&it->output);
-    return st;
+    return status;
 }
 
 static tc_status do_steps(const item_work *w, item_run *it, tc_err *err)
 {
-    tc_status st = TC_MORE;
+    tc_status status = TC_MORE;
 
     show(w, spent(it, ((const an_state_head *)it->state)->portions_done));
-    while (st == TC_MORE) {
+    while (status == TC_MORE) {
         uint64_t portions = 0;
 
-        st = tc_ask(&w->files->poll, err);
-        if (st == TC_OK)
-            st = it->backend->step(it->worker, it->state, &portions, err);
-        if (st == TC_OK)
-            st = complete(w, it, err);
-        if (st == TC_OK || st == TC_MORE)
+        status = tc_ask(&w->files->poll, err);
+        if (status == TC_OK)
+            status = it->backend->step(it->worker, it->state, &portions, err);
+        if (status == TC_OK)
+            status = complete(w, it, err);
+        if (status == TC_OK || status == TC_MORE)
             draw(w, it, portions);
-        if (st == TC_MORE) {
+        if (status == TC_MORE) {
             show(w, spent(it, portions));
-            st = maybe_save(w, it, err);
-            st = st == TC_OK ? TC_MORE : st;
+            status = maybe_save(w, it, err);
+            status = status == TC_OK ? TC_MORE : status;
         }
-        if (st != TC_OK && st != TC_MORE) {
-            st = fall_back(w, it, st, err);
-            st = st == TC_OK ? TC_MORE : st;
+        if (status != TC_OK && status != TC_MORE) {
+            status = fall_back(w, it, status, err);
+            status = status == TC_OK ? TC_MORE : status;
         }
     }
-    return st;
+    return status;
 }
 
 /* --- beginning and end ----------------------------------------------------------------------- */
@@ -220,15 +221,15 @@ static tc_status check_state(const item_work *w, const item_run *it, tc_err *err
 /* The state of the checkpoint, if it has one, or a new one. */
 static tc_status take_state(const item_work *w, item_run *it, tc_err *err)
 {
-    const tc_status st = w->files->state != NULL ? check_state(w, it, err) : TC_MORE;
+    const tc_status status = w->files->state != NULL ? check_state(w, it, err) : TC_MORE;
 
-    if (st == TC_OK) {
+    if (status == TC_OK) {
         it->state = w->files->state;
         w->files->state = NULL;
     }
-    if (st != TC_MORE && st != TC_BAD_INPUT)
-        return st;
-    if (st == TC_BAD_INPUT)
+    if (status != TC_MORE && status != TC_BAD_INPUT)
+        return status;
+    if (status == TC_BAD_INPUT)
         progress_say(w->progress, "this item starts over", err->message);
     it->state = os_zeroed(it->work.plan.state_bytes);
     return it->state == NULL ? tc_no_memory(err, "the state of an item")
@@ -253,7 +254,7 @@ static unsigned threads_for(const item_work *w, const an_plan *plan)
 static tc_status begin(const item_work *w, item_run *it, tc_err *err)
 {
     const an_unit *const unit = w->unit;
-    tc_status st = ahead_take(w->ahead, w->index, &w->files->poll, &it->pixels, err);
+    tc_status status = ahead_take(w->ahead, w->index, &w->files->poll, &it->pixels, err);
 
     it->work = (an_work){ .params = unit->params,
                           .item = &unit->job->items[w->index],
@@ -262,31 +263,31 @@ static tc_status begin(const item_work *w, item_run *it, tc_err *err)
                           .launch_ms = w->launch_ms,
                           .speed = w->speed,
                           .result_only = true };
-    if (st == TC_OK)
-        st = unit->analysis->plan(unit->params, it->work.item, &it->work.plan, err);
+    if (status == TC_OK)
+        status = unit->analysis->plan(unit->params, it->work.item, &it->work.plan, err);
     it->work.threads = threads_for(w, &it->work.plan);
-    if (st == TC_OK)
-        st = take_state(w, it, err);
+    if (status == TC_OK)
+        status = take_state(w, it, err);
     it->opened = worked(w);
-    if (st == TC_OK)
-        st = open_backend(w, it, err);
-    if (st == TC_OK && it->work.device != NULL)
+    if (status == TC_OK)
+        status = open_backend(w, it, err);
+    if (status == TC_OK && it->work.device != NULL)
         ahead_begin(w->ahead, w->index + 1);
-    return st;
+    return status;
 }
 
 /* Where finishing takes as long as a checkpoint's interval, the final state is saved. */
 static tc_status ask_while_finishing(void *user, tc_err *err)
 {
     item_run *const it = user;
-    const tc_status st = tc_ask(&it->how->files->poll, err);
+    const tc_status status = tc_ask(&it->how->files->poll, err);
 
-    if (st == TC_OK && !it->saved_last && bw_time_to_checkpoint()) {
+    if (status == TC_OK && !it->saved_last && bw_time_to_checkpoint()) {
         it->saved_last = true;
         if (!save(it->how, it))
             bw_checkpoint_failed();
     }
-    return st;
+    return status;
 }
 
 static void show_packed(void *user, double share)
@@ -302,18 +303,18 @@ static tc_status end(const item_work *w, item_run *it, tc_err *err)
     const tc_poll poll = { ask_while_finishing, it };
     const wu_written written = { show_packed, it };
     char text[TC_ERR_MAX];
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     it->work.poll = &poll;
     if (!it->finished)
-        st = analysis->finish(&it->work, w->index, it->state, &it->output, err);
-    if (st == TC_OK)
-        st = spool_append(w->files->spool, &it->output, it->work.threads, &poll, &written, err);
+        status = analysis->finish(&it->work, w->index, it->state, &it->output, err);
+    if (status == TC_OK)
+        status = spool_append(w->files->spool, &it->output, it->work.threads, &poll, &written, err);
     it->work.poll = &w->files->poll;
-    if (st == TC_OK && analysis->note_result != NULL &&
+    if (status == TC_OK && analysis->note_result != NULL &&
         analysis->note_result(it->work.params, it->work.item, &it->output, text, sizeof text))
         progress_note(w->progress, "%s: note: %s", it->work.item->name, text);
-    return st;
+    return status;
 }
 
 /* "FILE: ..." */
@@ -331,26 +332,26 @@ tc_status item_do(const item_work *w, tc_err *err)
     const double start = tc_seconds(), start_of_work = worked(w);
     const bool resumed = w->files->state != NULL;
     item_run it = { .how = w };
-    tc_status st = begin(w, &it, err);
-    const bool begun = st == TC_OK;
+    tc_status status = begin(w, &it, err);
+    const bool begun = status == TC_OK;
     double stepped;
 
-    if (st == TC_OK)
-        st = do_steps(w, &it, err);
+    if (status == TC_OK)
+        status = do_steps(w, &it, err);
     stepped = worked(w);
-    if (st == TC_OK && it.work.threads > 1)
+    if (status == TC_OK && it.work.threads > 1)
         ahead_begin(w->ahead, w->index + 1);
-    if (st == TC_OK)
-        st = end(w, &it, err);
-    if (st == TC_OK && it.work.device != NULL && !resumed)
+    if (status == TC_OK)
+        status = end(w, &it, err);
+    if (status == TC_OK && it.work.device != NULL && !resumed)
         *w->times =
             (item_times){ stepped - it.opened, it.opened - start_of_work + worked(w) - stepped };
-    if (st == TC_TRY_LATER && begun && bw_why()[0] != '\0')
-        st = stop_as_asked(w, &it, err);
-    if (st == TC_OK && resumed)
+    if (status == TC_TRY_LATER && begun && bw_why()[0] != '\0')
+        status = stop_as_asked(w, &it, err);
+    if (status == TC_OK && resumed)
         progress_note(w->progress, "%s: done (%zu of %zu) in %.1f s since the restart", name,
                       w->index + 1, job->n_items, tc_seconds() - start);
-    else if (st == TC_OK && progress_tells(w->progress, w->index))
+    else if (status == TC_OK && progress_tells(w->progress, w->index))
         progress_note(w->progress, "%s: done (%zu of %zu) in %.1f s", name, w->index + 1,
                       job->n_items, tc_seconds() - start);
     if (it.worker != NULL)
@@ -358,10 +359,10 @@ tc_status item_do(const item_work *w, tc_err *err)
     wu_output_free(&it.output);
     wu_pixels_free(&it.pixels);
     free(it.state);
-    if (st == TC_BAD_INPUT && !begins_with_file(err->message, job->path)) {
+    if (status == TC_BAD_INPUT && !begins_with_file(err->message, job->path)) {
         tc_err inner = *err;
 
-        return tc_fail(err, st, "%.400s: item \"%s\": %.400s", job->path, name, inner.message);
+        return tc_fail(err, status, "%.400s: item \"%s\": %.400s", job->path, name, inner.message);
     }
-    return st;
+    return status;
 }

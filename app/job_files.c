@@ -28,13 +28,14 @@ tc_status job_files_find_start(job_files *f, size_t n_items, const progress *p, 
 {
     checkpoint found;
     tc_err why;
-    tc_status st = checkpoint_read(f->checkpoint_path, &f->mark, &found, &f->state, &f->poll, &why);
+    tc_status status =
+        checkpoint_read(f->checkpoint_path, &f->mark, &found, &f->state, &f->poll, &why);
 
-    if (st == TC_OK && found.item > n_items)
-        st = tc_fail(&why, TC_BAD_INPUT, "%s: is corrupt", f->checkpoint_path);
-    if (st == TC_OK)
-        st = spool_keep(f->spool, found.spool_size, found.spool_crc, found.item, &why);
-    if (st == TC_OK) {
+    if (status == TC_OK && found.item > n_items)
+        status = tc_fail(&why, TC_BAD_INPUT, "%s: is corrupt", f->checkpoint_path);
+    if (status == TC_OK)
+        status = spool_keep(f->spool, found.spool_size, found.spool_crc, found.item, &why);
+    if (status == TC_OK) {
         f->mark = found;
         f->item_saved = f->state != NULL;
         progress_note(p, "going on from the checkpoint, with %llu of %zu items done",
@@ -43,10 +44,10 @@ tc_status job_files_find_start(job_files *f, size_t n_items, const progress *p, 
     }
     free(f->state);
     f->state = NULL;
-    if (st == TC_BAD_INPUT)
+    if (status == TC_BAD_INPUT)
         progress_say(p, "the work starts over", why.message);
-    else if (st != TC_MORE)
-        return tc_fail(err, st, "%s", why.message);
+    else if (status != TC_MORE)
+        return tc_fail(err, status, "%s", why.message);
     f->mark.item = f->mark.state_size = 0;
     return spool_keep(f->spool, 0, 0, 0, err);
 }
@@ -57,21 +58,21 @@ bool job_files_save(job_files *f, const void *state, size_t state_size, const pr
     const size_t leave_with = (size_t)32 << 20;
     tc_err err;
     checkpoint c = f->mark;
-    tc_status st;
+    tc_status status;
 
     if (f->leave_by > 0 && state_size > leave_with)
         return false;
     c.state_size = state_size;
-    st = spool_sync(f->spool, &c.spool_size, &c.spool_crc, &err);
-    if (st == TC_OK)
-        st = checkpoint_write(f->checkpoint_path, &c, state, &f->poll, &err);
-    if (st == TC_OK)
+    status = spool_sync(f->spool, &c.spool_size, &c.spool_crc, &err);
+    if (status == TC_OK)
+        status = checkpoint_write(f->checkpoint_path, &c, state, &f->poll, &err);
+    if (status == TC_OK)
         f->item_saved = state_size > 0;
-    if (st != TC_OK && st != TC_TRY_LATER && !f->warned) {
+    if (status != TC_OK && status != TC_TRY_LATER && !f->warned) {
         f->warned = true;
         progress_say(p, "warning: no checkpoint", err.message);
     }
-    return st == TC_OK;
+    return status == TC_OK;
 }
 
 /* Nobody reads why there is no checkpoint: the reason to leave is told. */

@@ -152,36 +152,36 @@ static tc_status run_command(const command *c, tc_err *err)
                       .threads = c->threads != 0 ? (unsigned)c->threads : processors(),
                       .all_threads = c->threads != 0 };
     char *checkpoint = NULL, *spool = NULL;
-    tc_status st;
+    tc_status status;
 
     o.driver_fault = driver_fault_restart;
     o.kernels = c->kernel_cache;
-    st = ocl_wish_parse(c->device != NULL ? c->device : "auto", &o.wish, err);
-    if (st == TC_OK && driver_fault_before() != NULL) {
+    status = ocl_wish_parse(c->device != NULL ? c->device : "auto", &o.wish, err);
+    if (status == TC_OK && driver_fault_before() != NULL) {
         o.wish = (ocl_wish){ .kind = OCL_WISH_CPU };
         fputs("texcell: going on with the CPU: the OpenCL driver failed: ", stderr);
         tc_put_plain(driver_fault_before(), stderr);
         fputc('\n', stderr);
     }
-    if (st != TC_OK)
-        return st;
+    if (status != TC_OK)
+        return status;
     bw_init(&seam);
     checkpoint = beside(c, "checkpoint");
     spool = beside(c, "spool");
     o.checkpoint = checkpoint;
     o.spool = spool;
-    st = checkpoint == NULL || spool == NULL ? tc_no_memory(err, "a file name")
-                                             : check_names(&o, err);
-    if (st == TC_OK)
-        st = wu_json_verdict(run_job(&o, err), err);
+    status = checkpoint == NULL || spool == NULL ? tc_no_memory(err, "a file name")
+                                                 : check_names(&o, err);
+    if (status == TC_OK)
+        status = wu_json_verdict(run_job(&o, err), err);
     free(checkpoint);
     free(spool);
-    if (st == TC_TRY_LATER && bw_why()[0] != '\0') {
+    if (status == TC_TRY_LATER && bw_why()[0] != '\0') {
         fprintf(stderr, "texcell: %s; the same command goes on from here\n",
                 tc_plain(err->message));
         bw_exit_on_request();
     }
-    return st;
+    return status;
 }
 
 /* What the client assigned, unless the application version or the volunteer's
@@ -223,29 +223,29 @@ static tc_status do_task(const command *c, const bw_task *task, tc_err *err)
                       .gpu_share = (double)c->gpu_percent / 100,
                       .driver_fault = driver_fault_wait };
     char *input = NULL, *output = NULL;
-    tc_status st = choose_for_task(c, &o, err);
+    tc_status status = choose_for_task(c, &o, err);
 
     o.threads = threads_of_task(c);
     o.kernels = c->kernel_cache != NULL   ? c->kernel_cache
                 : task->folder[0] != '\0' ? task->folder
                                           : NULL;
-    if (st == TC_OK)
-        st = bw_resolve("workunit", &input, err);
-    if (st == TC_OK)
-        st = bw_resolve("result", &output, err);
+    if (status == TC_OK)
+        status = bw_resolve("workunit", &input, err);
+    if (status == TC_OK)
+        status = bw_resolve("result", &output, err);
     o.input = input;
     o.output = output;
-    if (st == TC_OK)
-        st = wu_json_verdict(run_job(&o, err), err);
+    if (status == TC_OK)
+        status = wu_json_verdict(run_job(&o, err), err);
     free(input);
     free(output);
-    return st;
+    return status;
 }
 
-/* A task of the client, with the command line as it was found: st, err. Does
+/* A task of the client, with the command line as it was found: status, err. Does
  * not return. A wrong command line is a slip in app_config.xml or in the
  * application version: it waits to be mended and costs no work. */
-static void run_task(const command *c, tc_status st, tc_err *err)
+static void run_task(const command *c, tc_status status, tc_err *err)
 {
     const double start = tc_seconds();
     char line[TC_ERR_MAX + 64];
@@ -254,10 +254,10 @@ static void run_task(const command *c, tc_status st, tc_err *err)
     bw_get_task(&task);
     fprintf(stderr, "texcell %s, application version %s, BOINC client %s, threads: %u\n", VERSION,
             task.version, task.client, threads_of_task(c));
-    if (st == TC_OK)
-        st = do_task(c, &task, err);
+    if (status == TC_OK)
+        status = do_task(c, &task, err);
     tc_plain(err->message);
-    if (st == TC_OK) {
+    if (status == TC_OK) {
         fprintf(stderr, "texcell: done, %.0f s since the task was first started\n",
                 task.seconds_before + tc_seconds() - start);
         bw_finish(0, NULL);
@@ -268,9 +268,9 @@ static void run_task(const command *c, tc_status st, tc_err *err)
     }
     snprintf(line, sizeof line, "texcell: error: %s", err->message);
     fprintf(stderr, "%s\n", line);
-    if (tc_exit_code(st) == 3 || st == TC_USAGE)
+    if (tc_exit_code(status) == 3 || status == TC_USAGE)
         bw_temporary_exit(300, err->message);
-    bw_finish(tc_exit_code(st), line);
+    bw_finish(tc_exit_code(status), line);
 }
 
 /* The known answers of every analysis on the CPU and, if one is wanted, a
@@ -279,33 +279,33 @@ static tc_status selftest(const char *spec, tc_err *err)
 {
     ocl_device *device = NULL;
     ocl_wish wish;
-    tc_status st = ocl_wish_parse(spec, &wish, err);
+    tc_status status = ocl_wish_parse(spec, &wish, err);
 
-    if (st == TC_OK && wish.kind != OCL_WISH_CPU)
-        st = tc_guard_up(driver_fault_leave, err);
-    for (size_t i = 0; st == TC_OK && an_table[i] != NULL; i++) {
+    if (status == TC_OK && wish.kind != OCL_WISH_CPU)
+        status = tc_guard_up(driver_fault_leave, err);
+    for (size_t i = 0; status == TC_OK && an_table[i] != NULL; i++) {
         const an_analysis *const a = an_table[i];
 
-        st = an_selftest_run(a, a->cpu, NULL, 2, NULL, err);
-        if (st == TC_OK)
+        status = an_selftest_run(a, a->cpu, NULL, 2, NULL, err);
+        if (status == TC_OK)
             printf("%s: the CPU is right\n", a->name);
-        if (st != TC_OK || wish.kind == OCL_WISH_CPU || ocl_backend(a->name) == NULL)
+        if (status != TC_OK || wish.kind == OCL_WISH_CPU || ocl_backend(a->name) == NULL)
             continue;
         wish.floats = a->uses_floats;
-        st = ocl_device_find(&wish, &device, err);
-        if (st == TC_DEVICE && wish.kind == OCL_WISH_AUTO) {
+        status = ocl_device_find(&wish, &device, err);
+        if (status == TC_DEVICE && wish.kind == OCL_WISH_AUTO) {
             printf("%s: no device: %s\n", a->name, tc_plain(err->message));
-            st = TC_OK;
+            status = TC_OK;
             continue;
         }
-        if (st == TC_OK)
-            st = ocl_check_device(a, device, NULL, err);
-        if (st == TC_OK)
+        if (status == TC_OK)
+            status = ocl_check_device(a, device, NULL, err);
+        if (status == TC_OK)
             printf("%s: %s is right\n", a->name, device->info.name);
         if (device != NULL)
             ocl_device_close(&device);
     }
-    return st;
+    return status;
 }
 
 /* --- verbs ----------------------------------------------------------------------------------- */
@@ -314,10 +314,10 @@ static tc_status run_verb(int argc, char **argv, tc_err *err)
 {
     command c = defaults;
     int n_words;
-    tc_status st = read_command(argc, argv, &c, &n_words, err);
+    tc_status status = read_command(argc, argv, &c, &n_words, err);
 
-    if (st != TC_OK)
-        return st;
+    if (status != TC_OK)
+        return status;
     if (n_words != 1)
         return tc_fail(err, TC_USAGE, "run: takes one work unit, %d given", n_words);
     if (c.output == NULL)
@@ -330,13 +330,13 @@ static tc_status devices_verb(int argc, char **argv, tc_err *err)
 {
     const tc_option none = { .name = NULL };
     int n_words;
-    tc_status st = tc_read_options(argc, argv, &none, &n_words, err);
+    tc_status status = tc_read_options(argc, argv, &none, &n_words, err);
 
-    if (st == TC_OK && n_words > 0)
+    if (status == TC_OK && n_words > 0)
         return tc_fail(err, TC_USAGE, "devices: takes no arguments");
-    if (st == TC_OK)
-        st = tc_guard_up(driver_fault_leave, err);
-    return st == TC_OK ? ocl_list_devices(stdout, err) : st;
+    if (status == TC_OK)
+        status = tc_guard_up(driver_fault_leave, err);
+    return status == TC_OK ? ocl_list_devices(stdout, err) : status;
 }
 
 static tc_status selftest_verb(int argc, char **argv, tc_err *err)
@@ -344,11 +344,11 @@ static tc_status selftest_verb(int argc, char **argv, tc_err *err)
     const char *device = "auto";
     const tc_option options[] = { { "device", 0, TC_TEXT, .to = &device }, { .name = NULL } };
     int n_words;
-    const tc_status st = tc_read_options(argc, argv, options, &n_words, err);
+    const tc_status status = tc_read_options(argc, argv, options, &n_words, err);
 
-    if (st == TC_OK && n_words > 0)
+    if (status == TC_OK && n_words > 0)
         return tc_fail(err, TC_USAGE, "selftest: takes only --device");
-    return st == TC_OK ? selftest(device, err) : st;
+    return status == TC_OK ? selftest(device, err) : status;
 }
 
 /* Returns only where there is no client, and then with an error. */
@@ -356,22 +356,22 @@ static tc_status task(int argc, char **argv, tc_err *err)
 {
     command c = defaults;
     int n_words = 0;
-    tc_status st;
+    tc_status status;
 
     c.is_task = true;
     bw_init(&(bw_options){ .checkpoint_every = c.checkpoint_every });
     if (!bw_has_client() && argc > 1 && argv[1][0] != '-')
         return tc_fail(err, TC_USAGE, "unknown command \"%.64s\"", argv[1]);
-    st = read_command(argc, argv, &c, &n_words, err);
-    if (st == TC_OK && n_words > 0)
-        st = tc_fail(err, TC_USAGE, "\"%.64s\" is one argument too many", argv[1]);
-    if (st == TC_OK && !bw_has_client() && access("workunit", R_OK) != 0)
-        st =
+    status = read_command(argc, argv, &c, &n_words, err);
+    if (status == TC_OK && n_words > 0)
+        status = tc_fail(err, TC_USAGE, "\"%.64s\" is one argument too many", argv[1]);
+    if (status == TC_OK && !bw_has_client() && access("workunit", R_OK) != 0)
+        status =
             tc_fail(err, TC_USAGE,
                     "no BOINC client has started this program, and it has nothing to do by itself");
-    if (st != TC_OK && !bw_has_client())
-        return st;
-    run_task(&c, st, err);
+    if (status != TC_OK && !bw_has_client())
+        return status;
+    run_task(&c, status, err);
     return TC_INTERNAL;
 }
 

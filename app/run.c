@@ -26,7 +26,7 @@ static tc_status find_device(const run_options *o, const an_analysis *analysis,
 {
     const bool may_do_without = o->wish.kind == OCL_WISH_AUTO;
     ocl_wish wish = o->wish;
-    tc_status st;
+    tc_status status;
 
     *d = (job_device){ .backend = ocl_backend(analysis->name), .gpu_task = o->gpu_task };
     if (wish.kind == OCL_WISH_CPU || (may_do_without && d->backend == NULL))
@@ -35,21 +35,21 @@ static tc_status find_device(const run_options *o, const an_analysis *analysis,
         return tc_fail(err, TC_DEVICE, "%s cannot use OpenCL in this version: use --device cpu",
                        analysis->name);
     wish.floats = analysis->uses_floats;
-    st = tc_guard_up(o->driver_fault, err);
+    status = tc_guard_up(o->driver_fault, err);
     tc_guard_listen(bw_listen, files->beside, o->launch_ms);
-    if (st == TC_OK)
-        st = ocl_device_find(&wish, &d->open, err);
-    if (st == TC_OK) {
+    if (status == TC_OK)
+        status = ocl_device_find(&wish, &d->open, err);
+    if (status == TC_OK) {
         d->open->kept_in = o->kernels;
         d->open->beside = files->beside;
-        st = ocl_check_device(analysis, d->open, &files->poll, err);
-        if (st == TC_DEVICE && may_do_without)
+        status = ocl_check_device(analysis, d->open, &files->poll, err);
+        if (status == TC_DEVICE && may_do_without)
             progress_note(p, "using the CPU: %s", err->message);
         d->open->share = o->gpu_share;
     }
-    if (st != TC_OK)
+    if (status != TC_OK)
         job_device_release(d);
-    return st == TC_DEVICE && may_do_without ? TC_OK : st;
+    return status == TC_DEVICE && may_do_without ? TC_OK : status;
 }
 
 /* Every item that is not done yet. *done: how much of the work that is. */
@@ -59,9 +59,9 @@ static tc_status do_items(const run_options *o, const an_unit *unit, job_device 
     const size_t n = unit->job->n_items;
     weights w;
     view v = { .next = 0 };
-    tc_status st = weights_of(unit, device->open != NULL, &w, err);
+    tc_status status = weights_of(unit, device->open != NULL, &w, err);
 
-    for (size_t i = (size_t)files->mark.item; st == TC_OK && i < n; i++) {
+    for (size_t i = (size_t)files->mark.item; status == TC_OK && i < n; i++) {
         const double all = weights_whole(&w, i, spool_to_write(files->spool));
         const double from = forward(done, weights_before(&w, i) / all),
                      to = forward(done, weights_before(&w, i + 1) / all);
@@ -83,21 +83,21 @@ static tc_status do_items(const run_options *o, const an_unit *unit, job_device 
 
         files->mark.item = i;
         files->item_saved = files->state != NULL;
-        st = item_do(&work, err);
+        status = item_do(&work, err);
         if (device->open == NULL)
             weights_on_cpu(&w);
-        else if (st == TC_OK && times.portions > 0)
+        else if (status == TC_OK && times.portions > 0)
             weights_learn(&w, i, &times);
         free(files->state); /* one that was not of this item */
         files->state = NULL;
-        if (st == TC_OK && i + 1 < n)
+        if (status == TC_OK && i + 1 < n)
             item_save_between(&work);
     }
-    if (st == TC_OK)
+    if (status == TC_OK)
         forward(done, (weights_before(&w, n) + w.identifying) /
                           weights_whole(&w, n, spool_to_write(files->spool)));
     weights_free(&w);
-    return st;
+    return status;
 }
 
 /* A result that is being written. */
@@ -123,22 +123,23 @@ static tc_status write_result(const char *path, const an_unit *unit, spool *s, w
     const wu_written written = { show_written, w };
     wu_output once = { .n = 0 }, declared = { .n = 0 };
     json_t *const parameters = an_params_as_run(unit->params);
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     if (parameters == NULL)
-        st = tc_no_memory(err, "the parameters");
-    if (st == TC_OK && unit->analysis->constants != NULL)
-        st = unit->analysis->constants(unit->params, &once, err);
-    if (st == TC_OK)
-        st = unit->analysis->expect(unit->params, &unit->job->items[0], &declared, err);
-    if (st == TC_OK)
-        st = wu_job_identify(unit->job, err);
-    if (st == TC_OK)
-        st = wu_result_write(path, unit->job, parameters, &once, &declared, &source, &written, err);
+        status = tc_no_memory(err, "the parameters");
+    if (status == TC_OK && unit->analysis->constants != NULL)
+        status = unit->analysis->constants(unit->params, &once, err);
+    if (status == TC_OK)
+        status = unit->analysis->expect(unit->params, &unit->job->items[0], &declared, err);
+    if (status == TC_OK)
+        status = wu_job_identify(unit->job, err);
+    if (status == TC_OK)
+        status =
+            wu_result_write(path, unit->job, parameters, &once, &declared, &source, &written, err);
     wu_output_free(&once);
     wu_output_free(&declared);
     json_decref(parameters);
-    return st;
+    return status;
 }
 
 /* What the scientist should know of the items, the same sentence once. */
@@ -163,41 +164,41 @@ static tc_status do_job(const run_options *o, const an_unit *unit, job_files *fi
     job_device device = { .open = NULL };
     writing w = { .p = p, .job = unit->job };
     ahead next;
-    tc_status st = job_files_find_start(files, n_items, p, err);
+    tc_status status = job_files_find_start(files, n_items, p, err);
 
     ahead_init(&next, unit->job);
     files->beside = &next.gate;
-    if (st == TC_OK && o->wish.kind != OCL_WISH_CPU)
+    if (status == TC_OK && o->wish.kind != OCL_WISH_CPU)
         ahead_begin(&next, (size_t)files->mark.item);
-    if (st == TC_OK)
-        st = find_device(o, unit->analysis, files, p, &device, err);
-    if (st == TC_OK) {
+    if (status == TC_OK)
+        status = find_device(o, unit->analysis, files, p, &device, err);
+    if (status == TC_OK) {
         progress_note(p, "%s: %zu item%s, %s on %s", o->input, n_items, n_items == 1 ? "" : "s",
                       unit->analysis->name,
                       device.open == NULL ? "the CPU" : device.open->info.name);
         if (unit->job->about != NULL)
             progress_note(p, "about this work: %s", unit->job->about);
         note_items(unit, p);
-        st = do_items(o, unit, &device, &next, files, p, &w.before, err);
+        status = do_items(o, unit, &device, &next, files, p, &w.before, err);
     }
     job_device_release(&device);
     files->beside = NULL;
     ahead_end(&next);
-    if (st != TC_OK) {
+    if (status != TC_OK) {
         /* The items before it are not done again; of this one the checkpoint
          * may know more than that it has begun. */
         if (files->mark.item > 0 && !files->item_saved)
             job_files_save(files, NULL, 0, p);
-        return st;
+        return status;
     }
     files->mark.item = n_items;
-    st = write_result(o->output, unit, files->spool, &w, err);
+    status = write_result(o->output, unit, files->spool, &w, err);
     progress_clear(p);
-    if (st == TC_OK)
+    if (status == TC_OK)
         bw_fraction_done(1);
     else
         job_files_save(files, NULL, 0, p);
-    return st;
+    return status;
 }
 
 /* Whether the result could be put where it is wanted, before hours are spent. */
@@ -205,18 +206,18 @@ static tc_status check_output(const run_options *o, tc_err *err)
 {
     struct stat info;
     char *const folder = tc_folder_of(o->output);
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     if (folder == NULL)
         return tc_no_memory(err, "a file name");
     if (!os_folder_takes_files(folder))
-        st = tc_fail(err, TC_IO, "%s: cannot write: %s", o->output, strerror(errno));
+        status = tc_fail(err, TC_IO, "%s: cannot write: %s", o->output, strerror(errno));
     else if (stat(o->output, &info) == 0 && S_ISDIR(info.st_mode))
-        st = tc_fail(err, TC_IO, "%s: cannot write: %s", o->output, strerror(EISDIR));
+        status = tc_fail(err, TC_IO, "%s: cannot write: %s", o->output, strerror(EISDIR));
     else if (stat(o->output, &info) == 0 && !S_ISREG(info.st_mode))
-        st = tc_fail(err, TC_IO, "%s: cannot write: not a regular file", o->output);
+        status = tc_fail(err, TC_IO, "%s: cannot write: not a regular file", o->output);
     free(folder);
-    return st;
+    return status;
 }
 
 /* A tc_poll. Suspended, the program sleeps in bw_poll. */
@@ -238,22 +239,22 @@ tc_status run_job(const run_options *options, tc_err *err)
     progress p = progress_begin(options->quiet, bw_has_client());
     job_files files = { .poll = { ask_client, &files } };
     an_unit unit;
-    tc_status st = an_unit_read_polled(options->input, &files.poll, &unit, err);
+    tc_status status = an_unit_read_polled(options->input, &files.poll, &unit, err);
 
-    if (st == TC_OK)
-        st = check_output(options, err);
-    if (st == TC_OK)
-        st = job_files_open(&files, options->checkpoint, options->spool, &unit, err);
-    if (st == TC_OK) {
+    if (status == TC_OK)
+        status = check_output(options, err);
+    if (status == TC_OK)
+        status = job_files_open(&files, options->checkpoint, options->spool, &unit, err);
+    if (status == TC_OK) {
         unit.job->threads = options->threads;
         p.n_items = unit.job->n_items;
-        st = do_job(options, &unit, &files, &p, err);
+        status = do_job(options, &unit, &files, &p, err);
     }
     /* A client empties the slot itself: gigabytes take long to remove, and nothing can be asked
      * meanwhile. */
-    job_files_close(&files, st == TC_OK
-                                ? bw_has_client()
-                                : st != TC_BAD_INPUT || files.mark.item > 0 || files.item_saved);
+    job_files_close(&files, status == TC_OK ? bw_has_client()
+                                            : status != TC_BAD_INPUT || files.mark.item > 0 ||
+                                                  files.item_saved);
     an_unit_free(&unit);
-    return st;
+    return status;
 }

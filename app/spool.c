@@ -59,7 +59,7 @@ static uint32_t crc_more(uint32_t crc, const void *data, size_t n)
 tc_status spool_open(const char *path, const tc_poll *poll, spool **out, tc_err *err)
 {
     spool *const s = calloc(1, sizeof *s);
-    tc_status st;
+    tc_status status;
 
     *out = NULL;
     if (s == NULL)
@@ -67,12 +67,13 @@ tc_status spool_open(const char *path, const tc_poll *poll, spool **out, tc_err 
     s->fd = -1;
     s->poll = poll;
     s->path = strdup(path);
-    st = s->path == NULL ? tc_no_memory(err, "the spool") : tc_open_locked(path, path, &s->fd, err);
-    if (st == TC_OK)
+    status =
+        s->path == NULL ? tc_no_memory(err, "the spool") : tc_open_locked(path, path, &s->fd, err);
+    if (status == TC_OK)
         *out = s;
     else
         spool_close(&(spool *){ s });
-    return st;
+    return status;
 }
 
 void spool_close(spool **at)
@@ -101,21 +102,21 @@ static tc_status check_crc(const spool *s, uint64_t size, uint32_t crc, tc_err *
         BLOCK = 1 << 16
     };
     unsigned char *const block = malloc(BLOCK);
-    tc_status st = block == NULL ? tc_no_memory(err, "the spool") : TC_OK;
+    tc_status status = block == NULL ? tc_no_memory(err, "the spool") : TC_OK;
     uint32_t found = 0;
     bool good = true;
 
-    for (uint64_t at = 0; st == TC_OK && good && at < size; at += BLOCK) {
+    for (uint64_t at = 0; status == TC_OK && good && at < size; at += BLOCK) {
         const size_t n = size - at < BLOCK ? (size_t)(size - at) : BLOCK;
 
         good = read_at(s, at, block, n);
         found = good ? crc_more(found, block, n) : found;
-        st = tc_ask(s->poll, err);
+        status = tc_ask(s->poll, err);
     }
     free(block);
-    if (st == TC_OK && (!good || found != crc))
-        st = tc_fail(err, TC_BAD_INPUT, "%s: does not fit the checkpoint", s->path);
-    return st;
+    if (status == TC_OK && (!good || found != crc))
+        status = tc_fail(err, TC_BAD_INPUT, "%s: does not fit the checkpoint", s->path);
+    return status;
 }
 
 /* --- reading records ------------------------------------------------------------------------- */
@@ -208,23 +209,23 @@ static tc_status cannot_be_read(const spool *s, tc_err *err)
 static tc_status read_data(const spool *s, const heads *h, wu_take give, void *user, tc_err *err)
 {
     unsigned char *const block = malloc(TC_BLOCK);
-    tc_status st = block == NULL ? tc_no_memory(err, "the spool") : TC_OK;
+    tc_status status = block == NULL ? tc_no_memory(err, "the spool") : TC_OK;
     uint32_t crc = 0;
     bool good = true;
 
-    for (uint64_t at = 0; st == TC_OK && good && at < h->head.bytes; at += TC_BLOCK) {
+    for (uint64_t at = 0; status == TC_OK && good && at < h->head.bytes; at += TC_BLOCK) {
         const size_t n = h->head.bytes - at < TC_BLOCK ? (size_t)(h->head.bytes - at) : TC_BLOCK;
 
         good = read_at(s, h->data + at, block, n);
         crc = crc_more(crc, block, n);
-        st = tc_ask(s->poll, err);
-        if (st == TC_OK && good)
-            st = give(user, block, n, err);
+        status = tc_ask(s->poll, err);
+        if (status == TC_OK && good)
+            status = give(user, block, n, err);
     }
     free(block);
-    if (st == TC_OK && (!good || crc != h->head.crc))
-        st = cannot_be_read(s, err);
-    return st;
+    if (status == TC_OK && (!good || crc != h->head.crc))
+        status = cannot_be_read(s, err);
+    return status;
 }
 
 static tc_status copy_to(void *user, const void *data, size_t n, tc_err *err)
@@ -242,42 +243,42 @@ static tc_status add_array(const spool *s, const heads *h, wu_output *output, tc
 {
     const wu_packed packed = member_of(&h->head);
     void *data;
-    tc_status st;
+    tc_status status;
 
     if (h->head.packed != 0)
         return wu_output_add_packed(output, &h->info, &packed, err);
-    st = wu_output_add(output, (wu_array_kind)h->head.kind, h->name, h->info.dtype, h->info.width,
-                       h->info.ndim, h->info.shape, &data, err);
-    return st == TC_OK && data != NULL ? read_data(s, h, copy_to, &data, err) : st;
+    status = wu_output_add(output, (wu_array_kind)h->head.kind, h->name, h->info.dtype,
+                           h->info.width, h->info.ndim, h->info.shape, &data, err);
+    return status == TC_OK && data != NULL ? read_data(s, h, copy_to, &data, err) : status;
 }
 
 /* The heads of item `index`. */
 static tc_status open_record(const spool *s, size_t index, heads *h, tc_err *err)
 {
-    const tc_status st = index < s->items ? read_heads(s, s->at[index], h, err) : TC_BAD_INPUT;
+    const tc_status status = index < s->items ? read_heads(s, s->at[index], h, err) : TC_BAD_INPUT;
 
-    return st == TC_BAD_INPUT ? cannot_be_read(s, err) : st;
+    return status == TC_BAD_INPUT ? cannot_be_read(s, err) : status;
 }
 
 tc_status spool_read(void *user, size_t index, const char *only, wu_output *output, tc_err *err)
 {
     const spool *const s = user;
     heads h = { .bytes = NULL };
-    tc_status st = open_record(s, index, &h, err);
+    tc_status status = open_record(s, index, &h, err);
 
     memset(output, 0, sizeof *output);
-    for (uint32_t i = 0; st == TC_OK && i < h.tail.n_arrays; i++) {
+    for (uint32_t i = 0; status == TC_OK && i < h.tail.n_arrays; i++) {
         if (!next_array(&h))
-            st = cannot_be_read(s, err);
+            status = cannot_be_read(s, err);
         else if (only == NULL || h.head.packed != 0 || strcmp(h.name, only) == 0)
-            st = add_array(s, &h, output, err);
+            status = add_array(s, &h, output, err);
     }
-    if (st == TC_OK && (h.left > 0 || h.used < h.tail.head_bytes))
-        st = cannot_be_read(s, err);
+    if (status == TC_OK && (h.left > 0 || h.used < h.tail.head_bytes))
+        status = cannot_be_read(s, err);
     free(h.bytes);
-    if (st != TC_OK)
+    if (status != TC_OK)
         wu_output_free(output);
-    return st;
+    return status;
 }
 
 tc_status spool_copy(void *user, size_t index, const char *array, wu_take give, void *taker,
@@ -286,18 +287,18 @@ tc_status spool_copy(void *user, size_t index, const char *array, wu_take give, 
     const spool *const s = user;
     heads h = { .bytes = NULL };
     bool found = false;
-    tc_status st = open_record(s, index, &h, err);
+    tc_status status = open_record(s, index, &h, err);
 
-    for (uint32_t i = 0; st == TC_OK && !found && i < h.tail.n_arrays; i++) {
+    for (uint32_t i = 0; status == TC_OK && !found && i < h.tail.n_arrays; i++) {
         if (next_array(&h))
             found = strcmp(h.name, array) == 0;
         else
-            st = cannot_be_read(s, err);
+            status = cannot_be_read(s, err);
     }
-    if (st == TC_OK)
-        st = found ? read_data(s, &h, give, taker, err) : cannot_be_read(s, err);
+    if (status == TC_OK)
+        status = found ? read_data(s, &h, give, taker, err) : cannot_be_read(s, err);
     free(h.bytes);
-    return st;
+    return status;
 }
 
 /* --- which records count --------------------------------------------------------------------- */
@@ -324,17 +325,17 @@ static double to_write(const array_head *a)
 static tc_status index_records(spool *s, uint64_t size, uint64_t items, tc_err *err)
 {
     uint64_t end = size;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
-    while (st == TC_OK && end > 0) {
+    while (status == TC_OK && end > 0) {
         heads h = { .bytes = NULL };
 
-        st = end < sizeof h.tail ? tc_fail(err, TC_BAD_INPUT, "%s: is corrupt", s->path)
-                                 : read_heads(s, end - sizeof h.tail, &h, err);
-        if (st == TC_OK)
-            st = add_record(s, end - sizeof h.tail, err);
+        status = end < sizeof h.tail ? tc_fail(err, TC_BAD_INPUT, "%s: is corrupt", s->path)
+                                     : read_heads(s, end - sizeof h.tail, &h, err);
+        if (status == TC_OK)
+            status = add_record(s, end - sizeof h.tail, err);
         end = h.at;
-        for (uint32_t i = 0; st == TC_OK && i < h.tail.n_arrays && next_array(&h); i++)
+        for (uint32_t i = 0; status == TC_OK && i < h.tail.n_arrays && next_array(&h); i++)
             s->to_write += to_write(&h.head);
         free(h.bytes);
     }
@@ -344,9 +345,9 @@ static tc_status index_records(spool *s, uint64_t size, uint64_t items, tc_err *
         s->at[i] = s->at[s->items - 1 - i];
         s->at[s->items - 1 - i] = other;
     }
-    if (st == TC_OK && s->items != items)
-        st = tc_fail(err, TC_BAD_INPUT, "%s: does not fit the checkpoint", s->path);
-    return st;
+    if (status == TC_OK && s->items != items)
+        status = tc_fail(err, TC_BAD_INPUT, "%s: does not fit the checkpoint", s->path);
+    return status;
 }
 
 static void forget_records(spool *s)
@@ -357,20 +358,20 @@ static void forget_records(spool *s)
 
 tc_status spool_keep(spool *s, uint64_t size, uint32_t crc, uint64_t items, tc_err *err)
 {
-    tc_status st = check_crc(s, size, crc, err);
+    tc_status status = check_crc(s, size, crc, err);
 
     forget_records(s);
-    if (st == TC_OK)
-        st = index_records(s, size, items, err);
-    if (st != TC_OK)
+    if (status == TC_OK)
+        status = index_records(s, size, items, err);
+    if (status != TC_OK)
         forget_records(s);
-    if (st != TC_OK && st != TC_BAD_INPUT)
-        return st; /* all is kept for the next time */
-    s->size = st == TC_OK ? size : 0;
-    s->crc = st == TC_OK ? crc : 0;
+    if (status != TC_OK && status != TC_BAD_INPUT)
+        return status; /* all is kept for the next time */
+    s->size = status == TC_OK ? size : 0;
+    s->crc = status == TC_OK ? crc : 0;
     if (ftruncate(s->fd, (off_t)s->size) != 0)
         return tc_fail(err, TC_IO, "%s: cannot be written: %s", s->path, strerror(errno));
-    return st;
+    return status;
 }
 
 double spool_to_write(const spool *s)
@@ -413,18 +414,18 @@ static tc_status write_waiting(record *r, tc_err *err)
 static tc_status write_piece(void *user, const void *data, size_t n, tc_err *err)
 {
     record *const r = user;
-    tc_status st = n > sizeof r->waiting - r->n_waiting ? write_waiting(r, err) : TC_OK;
+    tc_status status = n > sizeof r->waiting - r->n_waiting ? write_waiting(r, err) : TC_OK;
 
-    if (st == TC_OK && n > sizeof r->waiting) {
-        st = write_now(r, r->at, data, n, err);
-    } else if (st == TC_OK) {
+    if (status == TC_OK && n > sizeof r->waiting) {
+        status = write_now(r, r->at, data, n, err);
+    } else if (status == TC_OK) {
         memcpy(r->waiting + r->n_waiting, data, n);
         r->n_waiting += n;
     }
     r->at += n;
     r->crc = crc_more(r->crc, data, n);
     r->data_crc = crc_more(r->data_crc, data, n);
-    return st;
+    return status;
 }
 
 static size_t data_bytes(const wu_array_info *info)
@@ -440,19 +441,19 @@ static tc_status write_data(record *r, const wu_out_array *a, tc_err *err)
 {
     const unsigned char *const data = a->data;
     const size_t bytes = data_bytes(&a->info);
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
-    for (size_t at = 0, end; st == TC_OK && at < bytes; at = end) {
+    for (size_t at = 0, end; status == TC_OK && at < bytes; at = end) {
         end = tc_block_end(at, bytes);
-        st = a->kind == WU_OWN ? wu_packer_write(r->packer, data + at, end - at, err)
-                               : write_piece(r, data + at, end - at, err);
+        status = a->kind == WU_OWN ? wu_packer_write(r->packer, data + at, end - at, err)
+                                   : write_piece(r, data + at, end - at, err);
         r->done += (double)(end - at);
-        if (st == TC_OK)
-            st = tc_ask(r->poll, err);
-        if (st == TC_OK && r->written != NULL)
+        if (status == TC_OK)
+            status = tc_ask(r->poll, err);
+        if (status == TC_OK && r->written != NULL)
             r->written->told(r->written->user, r->done / r->all);
     }
-    return st;
+    return status;
 }
 
 /* What a record says of an array whose data have been written from `begin` on. */
@@ -480,17 +481,17 @@ static tc_status write_array(record *r, const wu_out_array *a, array_head *head,
 {
     const uint64_t begin = r->at;
     wu_packed packed = { .size = 0 };
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     r->data_crc = 0;
     if (a->kind == WU_OWN)
-        st = wu_npz_pack(r->packer, r->s->path, &a->info, err);
-    if (st == TC_OK)
-        st = write_data(r, a, err);
-    if (st == TC_OK && a->kind == WU_OWN)
-        st = wu_packer_end(r->packer, &packed, err);
+        status = wu_npz_pack(r->packer, r->s->path, &a->info, err);
+    if (status == TC_OK)
+        status = write_data(r, a, err);
+    if (status == TC_OK && a->kind == WU_OWN)
+        status = wu_packer_end(r->packer, &packed, err);
     *head = head_of(r, a, begin, &packed);
-    return st;
+    return status;
 }
 
 /* Heads and tail: r->data_crc becomes that of the heads. */
@@ -499,22 +500,22 @@ static tc_status write_heads(record *r, const wu_output *output, const array_hea
 {
     const uint64_t begin = r->at;
     record_tail tail = { .n_arrays = (uint32_t)output->n, .bytes = bytes };
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     r->data_crc = 0;
-    for (size_t i = 0; st == TC_OK && i < output->n; i++) {
+    for (size_t i = 0; status == TC_OK && i < output->n; i++) {
         const wu_array_info *const info = &output->arrays[i].info;
 
-        st = write_piece(r, &all[i], sizeof all[i], err);
-        if (st == TC_OK)
-            st = write_piece(r, info->name, all[i].name_length, err);
-        if (st == TC_OK)
-            st = write_piece(r, info->shape, info->ndim * sizeof info->shape[0], err);
+        status = write_piece(r, &all[i], sizeof all[i], err);
+        if (status == TC_OK)
+            status = write_piece(r, info->name, all[i].name_length, err);
+        if (status == TC_OK)
+            status = write_piece(r, info->shape, info->ndim * sizeof info->shape[0], err);
     }
     memcpy(tail.magic, magic, sizeof magic);
     tail.head_bytes = (uint32_t)(r->at - begin);
     tail.crc = r->data_crc;
-    return st == TC_OK ? write_piece(r, &tail, sizeof tail, err) : st;
+    return status == TC_OK ? write_piece(r, &tail, sizeof tail, err) : status;
 }
 
 tc_status spool_append(spool *s, const wu_output *output, unsigned threads, const tc_poll *poll,
@@ -522,31 +523,31 @@ tc_status spool_append(spool *s, const wu_output *output, unsigned threads, cons
 {
     record r = { .s = s, .poll = poll, .written = written, .at = s->size, .crc = s->crc };
     array_head *const all = calloc(output->n + 1, sizeof *all);
-    tc_status st = all == NULL ? tc_no_memory(err, "the spool")
-                               : wu_packer_create(WU_NPZ_LEVEL, threads, s->path, write_piece, &r,
-                                                  &r.packer, err);
+    tc_status status = all == NULL ? tc_no_memory(err, "the spool")
+                                   : wu_packer_create(WU_NPZ_LEVEL, threads, s->path, write_piece,
+                                                      &r, &r.packer, err);
     double more = 0;
 
     for (size_t i = 0; i < output->n; i++)
         r.all += (double)data_bytes(&output->arrays[i].info);
-    for (size_t i = 0; st == TC_OK && i < output->n; i++) {
-        st = write_array(&r, &output->arrays[i], &all[i], err);
+    for (size_t i = 0; status == TC_OK && i < output->n; i++) {
+        status = write_array(&r, &output->arrays[i], &all[i], err);
         more += to_write(&all[i]);
     }
-    if (st == TC_OK)
-        st = write_heads(&r, output, all, r.at - s->size, err);
-    if (st == TC_OK)
-        st = write_waiting(&r, err);
-    if (st == TC_OK)
-        st = add_record(s, r.at - sizeof(record_tail), err);
-    if (st == TC_OK) {
+    if (status == TC_OK)
+        status = write_heads(&r, output, all, r.at - s->size, err);
+    if (status == TC_OK)
+        status = write_waiting(&r, err);
+    if (status == TC_OK)
+        status = add_record(s, r.at - sizeof(record_tail), err);
+    if (status == TC_OK) {
         s->crc = r.crc;
         s->size = r.at;
         s->to_write += more;
     }
     wu_packer_free(&r.packer);
     free(all);
-    return st;
+    return status;
 }
 
 tc_status spool_sync(spool *s, uint64_t *size, uint32_t *crc, tc_err *err)

@@ -15,10 +15,11 @@ tc_status weights_of(const an_unit *unit, bool on_device, weights *w, tc_err *er
         return tc_no_memory(err, "the items");
     for (size_t i = n; i-- > 0;) {
         an_plan plan = { 0 };
-        const tc_status st = unit->analysis->plan(unit->params, &unit->job->items[i], &plan, err);
+        const tc_status status =
+            unit->analysis->plan(unit->params, &unit->job->items[i], &plan, err);
 
-        if (st != TC_OK)
-            return st;
+        if (status != TC_OK)
+            return status;
         w->opening += plan.open_flops;
         w->portions[i + 1] = an_portions_flops(&plan);
         w->host[i + 1] = an_weight(&plan, 1) - w->portions[i + 1];

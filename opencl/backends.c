@@ -29,30 +29,30 @@ const an_backend *ocl_backend(const char *analysis)
 static tc_status known_answers(const an_analysis *analysis, ocl_device *device, const tc_poll *poll,
                                tc_err *err)
 {
-    const tc_status st = ocl_selftest(device, analysis->uses_floats, poll, err);
+    const tc_status status = ocl_selftest(device, analysis->uses_floats, poll, err);
 
-    return st == TC_OK
+    return status == TC_OK
                ? an_selftest_run(analysis, ocl_backend(analysis->name), device, 1, poll, err)
-               : st;
+               : status;
 }
 
 tc_status ocl_check_device(const an_analysis *analysis, ocl_device *device, const tc_poll *poll,
                            tc_err *err)
 {
     const char *const name = device->info.name;
-    tc_status st = known_answers(analysis, device, poll, err);
+    tc_status status = known_answers(analysis, device, poll, err);
 
-    if (st == TC_DEVICE && device->kept_used) {
+    if (status == TC_DEVICE && device->kept_used) {
         ocl_kept_drop(device);
-        st = known_answers(analysis, device, poll, err);
+        status = known_answers(analysis, device, poll, err);
     }
-    if (st == TC_TOO_LARGE)
-        st = TC_DEVICE; /* what is too small for the self-tests is of no use */
+    if (status == TC_TOO_LARGE)
+        status = TC_DEVICE; /* what is too small for the self-tests is of no use */
     /* A wrong answer is told without the device, which the analyses do not know. */
-    if (st != TC_OK && err != NULL && strncmp(err->message, name, strlen(name)) != 0) {
+    if (status != TC_OK && err != NULL && strncmp(err->message, name, strlen(name)) != 0) {
         const tc_err why = *err;
 
-        tc_fail(err, st, "%s: %.800s", name, why.message);
+        tc_fail(err, status, "%s: %.800s", name, why.message);
     }
-    return st;
+    return status;
 }

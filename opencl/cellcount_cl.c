@@ -202,18 +202,18 @@ static tc_status end_histogram(cc_cl_worker *w, cc_state *state, tc_err *err)
     const uint32_t size = (uint32_t)1 << w->ocl.work->pixels->bits;
     uint32_t *const counts = malloc(size * sizeof *counts);
     uint64_t *const wide = malloc(size * sizeof *wide);
-    tc_status st = counts == NULL || wide == NULL
-                       ? tc_no_memory(err, "the histogram")
-                       : ocl_get(&w->ocl, B_HISTOGRAM, 0, counts, size * sizeof *counts, err);
+    tc_status status = counts == NULL || wide == NULL
+                           ? tc_no_memory(err, "the histogram")
+                           : ocl_get(&w->ocl, B_HISTOGRAM, 0, counts, size * sizeof *counts, err);
 
-    if (st == TC_OK) {
+    if (status == TC_OK) {
         for (uint32_t v = 0; v < size; v++)
             wide[v] = counts[v];
         w->threshold = state->threshold = an_otsu(wide, size);
     }
     free(counts);
     free(wide);
-    return st;
+    return status;
 }
 
 /* Room for the table of so many regions, if it is wanted: one that goes into the state
@@ -259,12 +259,13 @@ static tc_status end_measure(cc_cl_worker *w, cc_state *state, tc_err *err)
     uint32_t *const rows = malloc(w->table_rows * CC_COLUMNS * sizeof *rows);
     int32_t *const now = calloc(w->table_rows, sizeof *now);
     size_t label = 0;
-    tc_status st =
+    tc_status status =
         rows == NULL || now == NULL
             ? tc_no_memory(err, "the regions")
             : ocl_get(&w->ocl, B_TABLE, 0, rows, w->table_rows * CC_COLUMNS * sizeof *rows, err);
 
-    for (size_t i = 1, end; st == TC_OK && i < w->table_rows; st = tc_ask(w->ocl.work->poll, err))
+    for (size_t i = 1, end; status == TC_OK && i < w->table_rows;
+         status = tc_ask(w->ocl.work->poll, err))
         for (end = tc_block_end(i, w->table_rows); i < end; i++) {
             const cc_region r = region_of(rows + i * CC_COLUMNS);
 
@@ -275,17 +276,17 @@ static tc_status end_measure(cc_cl_worker *w, cc_state *state, tc_err *err)
             if (label < room)
                 table[label] = r;
         }
-    if (st == TC_OK && cc_filters(w->params))
-        st = ocl_put(&w->ocl, B_NOW, 0, now, w->table_rows * sizeof *now, err);
-    if (st == TC_OK)
+    if (status == TC_OK && cc_filters(w->params))
+        status = ocl_put(&w->ocl, B_NOW, 0, now, w->table_rows * sizeof *now, err);
+    if (status == TC_OK)
         state->regions = (uint32_t)label;
-    w->has_table = st == TC_OK && label < room;
+    w->has_table = status == TC_OK && label < room;
     /* All or nothing. */
     if (!w->has_table)
         memset(table, 0, (label < room ? label + 1 : room) * sizeof *table);
     free(rows);
     free(now);
-    return st;
+    return status;
 }
 
 /* Counts of the chunks become what is before each. */
@@ -294,10 +295,11 @@ static tc_status end_count(cc_cl_worker *w, cc_state *state, tc_err *err)
     const size_t n = stage_work(w, COUNT);
     uint32_t *const counts = malloc(n * sizeof *counts);
     uint32_t before = 0;
-    tc_status st = counts == NULL ? tc_no_memory(err, "the cells")
-                                  : ocl_get(&w->ocl, B_COUNTS, 0, counts, n * sizeof *counts, err);
+    tc_status status = counts == NULL
+                           ? tc_no_memory(err, "the cells")
+                           : ocl_get(&w->ocl, B_COUNTS, 0, counts, n * sizeof *counts, err);
 
-    if (st == TC_OK) {
+    if (status == TC_OK) {
         for (size_t i = 0; i < n; i++) {
             const uint32_t here = counts[i];
 
@@ -305,12 +307,12 @@ static tc_status end_count(cc_cl_worker *w, cc_state *state, tc_err *err)
             before += here;
         }
         state->regions = before;
-        st = ocl_put(&w->ocl, B_COUNTS, 0, counts, n * sizeof *counts, err);
+        status = ocl_put(&w->ocl, B_COUNTS, 0, counts, n * sizeof *counts, err);
     }
-    if (st == TC_OK)
-        st = make_table(w, before, err);
+    if (status == TC_OK)
+        status = make_table(w, before, err);
     free(counts);
-    return st;
+    return status;
 }
 
 /* The roots of a strip are counted from its first pixel. */
@@ -320,13 +322,13 @@ static tc_status end_roots(cc_cl_worker *w, tc_err *err)
     const int32_t base = (int32_t)((size_t)w->y0 * w->nx);
 
     const size_t n = base > 0 ? strip_pixels(w) : 0;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
-    for (size_t i = 0, end; st == TC_OK && i < n; st = tc_ask(w->ocl.work->poll, err))
+    for (size_t i = 0, end; status == TC_OK && i < n; status = tc_ask(w->ocl.work->poll, err))
         for (end = tc_block_end(i, n); i < end; i++)
             if (roots[i] >= 0)
                 roots[i] += base;
-    return st;
+    return status;
 }
 
 static tc_status put_pixels(cc_cl_worker *w, tc_err *err)
@@ -356,7 +358,7 @@ static tc_status begin_strip(cc_cl_worker *w, uint32_t y0, tc_err *err)
 /* The device has nothing more to do. */
 static tc_status finish_device(cc_cl_worker *w, cc_state *state, tc_err *err)
 {
-    tc_status st;
+    tc_status status;
 
     if (!goes_on(w)) {
         w->host_only = true;
@@ -367,31 +369,31 @@ static tc_status finish_device(cc_cl_worker *w, cc_state *state, tc_err *err)
         return TC_OK;
     }
     w->host_only = true;
-    st = cc_host_resume(w->host, w->params->split ? CC_SADDLES : CC_PARTS,
-                        in_strips(w) ? w->strip_rows : 0, err);
+    status = cc_host_resume(w->host, w->params->split ? CC_SADDLES : CC_PARTS,
+                            in_strips(w) ? w->strip_rows : 0, err);
     /* The plane holds the distances. */
-    if (st == TC_OK && w->params->split)
+    if (status == TC_OK && w->params->split)
         state->head.portions_done = (uint64_t)CC_KEPT * cc_bands(w->nx, w->ny);
-    return st;
+    return status;
 }
 
 static tc_status end_stage(cc_cl_worker *w, cc_state *state, tc_err *err)
 {
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     if (w->stage == HISTOGRAM)
-        st = end_histogram(w, state, err);
+        status = end_histogram(w, state, err);
     else if (w->stage == COUNT)
-        st = end_count(w, state, err);
+        status = end_count(w, state, err);
     else if (w->stage == MEASURE)
-        st = end_measure(w, state, err);
+        status = end_measure(w, state, err);
     else if (w->stage == READ_ROOTS)
-        st = end_roots(w, err);
+        status = end_roots(w, err);
     else if (w->stage == SMOOTH_Y || w->stage == GROUND || w->stage == GROUND_MEAN ||
              w->stage == LOCAL_MEAN)
         w->values = next_values(w);
-    if (st != TC_OK)
-        return st;
+    if (status != TC_OK)
+        return status;
     w->done = 0;
     do
         w->stage++;
@@ -425,7 +427,7 @@ static tc_status cl_step(void *worker, void *state_at, uint64_t *portions_done, 
     cc_cl_worker *const w = worker;
     cc_state *const state = state_at;
     const double end = tc_seconds() + AN_STEP_SECONDS;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     *portions_done = state->head.portions_done;
     if (state->head.portions_done == w->ocl.work->plan.portions)
@@ -433,33 +435,33 @@ static tc_status cl_step(void *worker, void *state_at, uint64_t *portions_done, 
     if (w->host_only)
         return cc_host_step(w->host, state, CC_PHASES, portions_done, err);
     if (in_strips(w) && cc_host_phase(w->host) < CC_BANDS) {
-        st = cc_host_step(w->host, state, CC_BANDS, portions_done, err);
-        if (st != TC_OK)
-            return st;
-        st = begin_strip(w, 0, err);
-        return st == TC_OK ? TC_MORE : st;
+        status = cc_host_step(w->host, state, CC_BANDS, portions_done, err);
+        if (status != TC_OK)
+            return status;
+        status = begin_strip(w, 0, err);
+        return status == TC_OK ? TC_MORE : status;
     }
     if (w->rows == 0)
-        st = begin_strip(w, 0, err);
-    while (st == TC_OK && !w->host_only && w->stage < STAGES) {
+        status = begin_strip(w, 0, err);
+    while (status == TC_OK && !w->host_only && w->stage < STAGES) {
         const uint64_t work = stage_work(w, w->stage);
         const uint64_t count = ocl_pace_next(&w->pace[w->stage], work - w->done);
 
         if (count > 0) {
-            st = do_part(w, state, count, err);
+            status = do_part(w, state, count, err);
             note_time(w);
         }
-        if (st != TC_OK)
-            return st;
+        if (status != TC_OK)
+            return status;
         w->done += count;
         if (w->done == work)
-            st = end_stage(w, state, err);
+            status = end_stage(w, state, err);
         if (tc_seconds() >= end)
             break;
     }
     *portions_done = state->head.portions_done > 0 ? state->head.portions_done : position(w);
-    if (st != TC_OK)
-        return st;
+    if (status != TC_OK)
+        return status;
     return state->head.portions_done == w->ocl.work->plan.portions ? TC_OK : TC_MORE;
 }
 
@@ -568,11 +570,11 @@ static tc_status make_buffers(cc_cl_worker *w, tc_err *err)
         { B_BORDER, has_stage(w, FILL) ? 2 * ((uint64_t)w->nx + w->ny) * word : 0, "cellcount",
           NULL }
     };
-    tc_status st = ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err);
+    tc_status status = ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err);
 
-    if (st == TC_OK && has_stage(w, HISTOGRAM))
-        st = ocl_zero(w->ocl.device, &w->ocl.buffer[B_HISTOGRAM], err);
-    return st;
+    if (status == TC_OK && has_stage(w, HISTOGRAM))
+        status = ocl_zero(w->ocl.device, &w->ocl.buffer[B_HISTOGRAM], err);
+    return status;
 }
 
 /* The first launch of a stage takes some thousands of pixels; what is read has no pace that
@@ -608,7 +610,7 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
 {
     cc_cl_worker *const w = worker;
     const an_work *const work = w->ocl.work;
-    tc_status st;
+    tc_status status;
 
     w->params = work->params;
     w->nx = work->item->nx;
@@ -618,21 +620,21 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     w->values = B_PIXELS;
     if (cc_has_step(w->params, CC_SMOOTH))
         w->gauss = an_gauss_make(w->params->smooth);
-    st = cc_cpu.open(work, state, &w->host, err);
-    if (st != TC_OK)
-        return st;
+    status = cc_cpu.open(work, state, &w->host, err);
+    if (status != TC_OK)
+        return status;
     choose_strips(w);
     w->host_only = cc_host_phase(w->host) >= CC_KEPT || (w->params->split && in_strips(w)) ||
                    !(goes_on(w) || cc_prepares(w->params)) || better_on_host(w);
     if (w->host_only)
         return TC_OK;
-    st = make_kernels(w, err);
-    if (st == TC_OK)
-        st = make_buffers(w, err);
+    status = make_kernels(w, err);
+    if (status == TC_OK)
+        status = make_buffers(w, err);
     /* Without kernels there is no size of a group to count work in. */
-    if (st == TC_OK)
+    if (status == TC_OK)
         set_paces(w);
-    return st;
+    return status;
 }
 
 static const ocl_launcher launcher = { "cellcount", sizeof(cc_cl_worker), open_parts, free_parts };

@@ -263,31 +263,31 @@ static tc_status load_slice(cl_worker *w, uint32_t slice, tc_err *err)
                   .roi = os_zeroed(2 * n),
                   .rows = malloc((size_t)work->threads * w->g.nx) };
     an_pool *pool = NULL;
-    tc_status st = l.grey == NULL || l.roi == NULL || l.rows == NULL || quantiser == NULL
-                       ? tc_no_memory(err, "glcm")
-                       : an_pool_create(work->threads, &pool, err);
+    tc_status status = l.grey == NULL || l.roi == NULL || l.rows == NULL || quantiser == NULL
+                           ? tc_no_memory(err, "glcm")
+                           : an_pool_create(work->threads, &pool, err);
 
-    for (size_t i = 0, end; st == TC_OK && i < words; st = tc_ask(work->poll, err))
+    for (size_t i = 0, end; status == TC_OK && i < words; status = tc_ask(work->poll, err))
         for (end = tc_block_end(i, words); i < end; i++)
             l.grey[i] = GLCM_OUTSIDE;
     /* A row of the picture goes all over the crops. */
-    if (st == TC_OK)
-        st = tc_clear(l.roi, 2 * n, work->poll, err);
-    if (st == TC_OK)
-        st = an_pool_run_polled(pool, load_rows, &l, (size_t)w->g.ny / LOAD_ROWS + 1, work->poll,
-                                err);
-    if (st == TC_OK)
-        st = ocl_put(&w->ocl, PLANES, 0, l.grey, words * sizeof *l.grey, err);
-    if (st == TC_OK)
-        st = ocl_put(&w->ocl, ROI, 0, l.roi, 2 * n, err);
-    if (st == TC_OK)
+    if (status == TC_OK)
+        status = tc_clear(l.roi, 2 * n, work->poll, err);
+    if (status == TC_OK)
+        status = an_pool_run_polled(pool, load_rows, &l, (size_t)w->g.ny / LOAD_ROWS + 1,
+                                    work->poll, err);
+    if (status == TC_OK)
+        status = ocl_put(&w->ocl, PLANES, 0, l.grey, words * sizeof *l.grey, err);
+    if (status == TC_OK)
+        status = ocl_put(&w->ocl, ROI, 0, l.roi, 2 * n, err);
+    if (status == TC_OK)
         w->slice = slice;
     an_pool_destroy(&pool);
     free(quantiser);
     free(l.grey);
     free(l.roi);
     free(l.rows);
-    return st;
+    return status;
 }
 
 /* --- buffers and kernels --------------------------------------------------------------------- */
@@ -356,12 +356,12 @@ static tc_status make_kernels(cl_worker *w, tc_err *err)
                                                            : "";
     bool any_global = false;
     char more[40] = "";
-    tc_status st;
+    tc_status status;
 
     if (w->more)
         snprintf(more, sizeof more, "-DGLCM_WANTED=%#x ", (unsigned)w->params->features);
-    st = ocl_build(&w->ocl, &ocl_source_glcm, false, kernel_names,
-                   w->more ? KERNELS : KERNELS_OF_13, err, "%s%s", more, single);
+    status = ocl_build(&w->ocl, &ocl_source_glcm, false, kernel_names,
+                       w->more ? KERNELS : KERNELS_OF_13, err, "%s%s", more, single);
 
     for (size_t i = 0; i < w->params->n_levels; i++) {
         const size_t most = w->ocl.kernel[SLIDE].max_group;
@@ -370,8 +370,8 @@ static tc_status make_kernels(cl_worker *w, tc_err *err)
         if (w->group[i] > most && most > 0)
             w->group[i] = most;
     }
-    if (st != TC_OK || !any_global || whole_roi(w))
-        return st;
+    if (status != TC_OK || !any_global || whole_roi(w))
+        return status;
     return ocl_build(&w->ocl, &ocl_source_glcm, false, global_names, KERNELS, err,
                      "-DGLCM_GLOBAL_BINS %s%s", more, single);
 }
@@ -478,9 +478,9 @@ static tc_status make_buffers(cl_worker *w, const void *maps, uint64_t map_bytes
     const uint64_t planes = 2 * w->params->n_levels * w->crop_pixels * sizeof(uint16_t);
     glcm_move *const moves = make_moves(w);
     uint64_t *const fine = malloc((size_t)steps * sizeof *fine), bins = 1;
-    tc_status st = moves == NULL || fine == NULL ? tc_no_memory(err, "the offsets") : TC_OK;
+    tc_status status = moves == NULL || fine == NULL ? tc_no_memory(err, "the offsets") : TC_OK;
 
-    for (uint64_t k = 0; st == TC_OK && k < steps; k++)
+    for (uint64_t k = 0; status == TC_OK && k < steps; k++)
         fine[k] = GLCM_FIRST(t->marginal_step[k]);
     for (size_t i = 0; i < w->params->n_levels; i++)
         if (w->global_bins[i]) {
@@ -513,11 +513,11 @@ static tc_status make_buffers(cl_worker *w, const void *maps, uint64_t map_bytes
         { F60, sliding * steps * sizeof *t->f60, "tables", t->f60 },
         { EXP_TABLE, sliding * GLCM_EXP_SIZE * sizeof *t->exp_table, "tables", t->exp_table }
     };
-    if (st == TC_OK)
-        st = ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err);
+    if (status == TC_OK)
+        status = ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err);
     free(fine);
     free(moves);
-    return st;
+    return status;
 }
 
 static tc_status make_host_memory(cl_worker *w, tc_err *err)
@@ -602,7 +602,7 @@ static tc_status launch_slides(cl_worker *w, uint64_t n, tc_err *err)
 {
     size_t rows = 0;
     uint32_t listed = 0, first[GLCM_MAX_LEVEL_COUNT + 1] = { 0 };
-    tc_status st;
+    tc_status status;
 
     /* The portions of each level, one level after another. */
     for (size_t level = 0; level < w->params->n_levels; level++) {
@@ -614,16 +614,17 @@ static tc_status launch_slides(cl_worker *w, uint64_t n, tc_err *err)
     first[w->params->n_levels] = listed;
     for (uint64_t i = 0; i < n; i++)
         rows = (size_t)w->host_work[i].rows > rows ? (size_t)w->host_work[i].rows : rows;
-    st = ocl_put(&w->ocl, PORTIONS, 0, w->host_portions, listed * sizeof *w->host_portions, err);
-    for (size_t level = 0; st == TC_OK && level < w->params->n_levels; level++) {
+    status =
+        ocl_put(&w->ocl, PORTIONS, 0, w->host_portions, listed * sizeof *w->host_portions, err);
+    for (size_t level = 0; status == TC_OK && level < w->params->n_levels; level++) {
         const size_t portions = first[level + 1] - first[level],
                      segment = segment_of(w, level, portions);
 
-        st = queue_slides(w, level, first[level], segment,
-                          ocl_grid_of(w->group[level], rows, segments_of(w, segment), portions),
-                          err);
+        status = queue_slides(w, level, first[level], segment,
+                              ocl_grid_of(w->group[level], rows, segments_of(w, segment), portions),
+                              err);
     }
-    return st;
+    return status;
 }
 
 /* Of n portions, `groups` of GLCM_GROUP_WINDOWS from one on. */
@@ -631,16 +632,16 @@ static tc_status launch_statistics(cl_worker *w, uint64_t n, size_t from, size_t
                                    tc_err *err)
 {
     ocl_grid grid = ocl_grid_of(GLCM_GROUP, groups * GLCM_GROUP, (size_t)n, 1);
-    tc_status st;
+    tc_status status;
 
     grid.start[0] = from * GLCM_GROUP;
-    st =
+    status =
         OCL_QUEUE(w, STATISTICS, grid, err, OCL_HELD(w, WORK), OCL_HELD(w, WORDS),
                   OCL_HELD(w, DIVISORS), OCL_HELD(w, F), OCL_HELD(w, F60), OCL_INT(w->tables.fbits),
                   OCL_HELD(w, EXP_TABLE), OCL_HELD(w, PARTIALS), OCL_HELD(w, COUNTS));
-    return st == TC_OK && w->more ? OCL_QUEUE(w, MORE_STATISTICS, grid, err, OCL_HELD(w, WORK),
-                                              OCL_HELD(w, WORDS), OCL_HELD(w, MORE_PARTIALS))
-                                  : st;
+    return status == TC_OK && w->more ? OCL_QUEUE(w, MORE_STATISTICS, grid, err, OCL_HELD(w, WORK),
+                                                  OCL_HELD(w, WORDS), OCL_HELD(w, MORE_PARTIALS))
+                                      : status;
 }
 
 /* Whether a portion has a map of some of the features. */
@@ -657,32 +658,33 @@ static tc_status launch_maps(cl_worker *w, uint32_t place, size_t from, size_t c
 {
     const glcm_work *const work = &w->host_work[place];
     const ocl_grid grid = { .global = { (size_t)work->rows, columns, 1 }, .start = { 0, from } };
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     if (has_map(work, 0, GLCM_FEATURES))
-        st = OCL_QUEUE(w, MAP, grid, err, OCL_HELD(w, WORK), OCL_UINT(place), OCL_HELD(w, WORDS),
-                       OCL_HELD(w, DIVISORS), OCL_HELD(w, F), OCL_HELD(w, F60),
-                       OCL_INT(w->tables.fbits), OCL_HELD(w, EXP_TABLE), OCL_HELD(w, MAPS),
-                       OCL_LONG((tc_i64)w->g.nx * w->g.ny), OCL_INT(w->g.nx));
-    if (st == TC_OK && has_map(work, GLCM_FEATURES, GLCM_ALL))
-        st = OCL_QUEUE(w, MORE_MAP, grid, err, OCL_HELD(w, WORK), OCL_UINT(place),
-                       OCL_HELD(w, WORDS), OCL_HELD(w, MAPS), OCL_LONG((tc_i64)w->g.nx * w->g.ny),
-                       OCL_INT(w->g.nx));
-    return st;
+        status =
+            OCL_QUEUE(w, MAP, grid, err, OCL_HELD(w, WORK), OCL_UINT(place), OCL_HELD(w, WORDS),
+                      OCL_HELD(w, DIVISORS), OCL_HELD(w, F), OCL_HELD(w, F60),
+                      OCL_INT(w->tables.fbits), OCL_HELD(w, EXP_TABLE), OCL_HELD(w, MAPS),
+                      OCL_LONG((tc_i64)w->g.nx * w->g.ny), OCL_INT(w->g.nx));
+    if (status == TC_OK && has_map(work, GLCM_FEATURES, GLCM_ALL))
+        status = OCL_QUEUE(w, MORE_MAP, grid, err, OCL_HELD(w, WORK), OCL_UINT(place),
+                           OCL_HELD(w, WORDS), OCL_HELD(w, MAPS),
+                           OCL_LONG((tc_i64)w->g.nx * w->g.ny), OCL_INT(w->g.nx));
+    return status;
 }
 
 static tc_status read_statistics(cl_worker *w, uint64_t n, tc_err *err)
 {
     const size_t groups = (size_t)(n * w->groups_per_portion);
-    tc_status st = ocl_get(&w->ocl, PARTIALS, 0, w->host_partials,
-                           groups * GLCM_FEATURES * sizeof *w->host_partials, err);
+    tc_status status = ocl_get(&w->ocl, PARTIALS, 0, w->host_partials,
+                               groups * GLCM_FEATURES * sizeof *w->host_partials, err);
 
-    if (st == TC_OK && w->more)
-        st = ocl_get(&w->ocl, MORE_PARTIALS, 0, w->host_more,
-                     groups * GLCM_MORE * sizeof *w->host_more, err);
-    return st == TC_OK
+    if (status == TC_OK && w->more)
+        status = ocl_get(&w->ocl, MORE_PARTIALS, 0, w->host_more,
+                         groups * GLCM_MORE * sizeof *w->host_more, err);
+    return status == TC_OK
                ? ocl_get(&w->ocl, COUNTS, 0, w->host_counts, groups * sizeof *w->host_counts, err)
-               : st;
+               : status;
 }
 
 /* Adds what came back to the state. */
@@ -713,12 +715,12 @@ static void add_statistics(const cl_worker *w, uint64_t first, uint64_t n)
 
 /* Ends a launch of a portion's part, and asks: what of a portion is on the device is done again
  * after a stop. */
-static tc_status end_part(cl_worker *w, tc_status st, ocl_pace *pace, uint64_t work, double *took,
-                          tc_err *err)
+static tc_status end_part(cl_worker *w, tc_status status, ocl_pace *pace, uint64_t work,
+                          double *took, tc_err *err)
 {
-    st = ocl_end_launch(&w->ocl, st, pace, work, err);
+    status = ocl_end_launch(&w->ocl, status, pace, work, err);
     *took += w->ocl.took_ms;
-    return st == TC_OK ? tc_ask(w->ocl.work->poll, err) : st;
+    return status == TC_OK ? tc_ask(w->ocl.work->poll, err) : status;
 }
 
 /* The portion at place 0: all segments of some groups of rows in a launch, or some segments of
@@ -730,10 +732,10 @@ static tc_status slide_parts(cl_worker *w, size_t level, double *took, tc_err *e
     const size_t segment = segment_of(w, level, 1), segments = segments_of(w, segment);
     ocl_pace *const pace = &w->slides[level];
     const uint32_t only = 0;
-    tc_status st = ocl_put(&w->ocl, PORTIONS, 0, &only, sizeof only, err);
+    tc_status status = ocl_put(&w->ocl, PORTIONS, 0, &only, sizeof only, err);
 
-    for (size_t group = 0, some = 1; st == TC_OK && group < groups; group += some)
-        for (size_t at = 0, n = segments; st == TC_OK && at < segments; at += n) {
+    for (size_t group = 0, some = 1; status == TC_OK && group < groups; group += some)
+        for (size_t at = 0, n = segments; status == TC_OK && at < segments; at += n) {
             const uint64_t now = ocl_pace_next(pace, pace->most), whole = now / segments;
             ocl_grid grid;
 
@@ -742,28 +744,29 @@ static tc_status slide_parts(cl_worker *w, size_t level, double *took, tc_err *e
             grid = ocl_grid_of(items, some * items, n, 1);
             grid.start[0] = group * items;
             grid.start[1] = at;
-            st = queue_slides(w, level, 0, segment, grid, err);
+            status = queue_slides(w, level, 0, segment, grid, err);
             /* Whole groups are as many as the pace allows: it may grow. */
-            st = end_part(w, st, pace, at == 0 && some == whole ? now : some * n, took, err);
+            status =
+                end_part(w, status, pace, at == 0 && some == whole ? now : some * n, took, err);
         }
-    return st;
+    return status;
 }
 
 static tc_status feature_parts(cl_worker *w, double *took, tc_err *err)
 {
     const glcm_work *const work = &w->host_work[0];
     const size_t columns = has_map(work, 0, GLCM_ALL) ? (size_t)work->columns : 0;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
-    for (size_t at = 0, some; st == TC_OK && at < w->groups_per_portion; at += some) {
+    for (size_t at = 0, some; status == TC_OK && at < w->groups_per_portion; at += some) {
         some = (size_t)ocl_pace_next(&w->features, w->groups_per_portion - at);
-        st = end_part(w, launch_statistics(w, 1, at, some, err), &w->features, some, took, err);
+        status = end_part(w, launch_statistics(w, 1, at, some, err), &w->features, some, took, err);
     }
-    for (size_t at = 0, some; st == TC_OK && at < columns; at += some) {
+    for (size_t at = 0, some; status == TC_OK && at < columns; at += some) {
         some = (size_t)ocl_pace_next(&w->maps, columns - at);
-        st = end_part(w, launch_maps(w, 0, at, some, err), &w->maps, some, took, err);
+        status = end_part(w, launch_maps(w, 0, at, some, err), &w->maps, some, took, err);
     }
-    return st;
+    return status;
 }
 
 /* The next item begins as this one goes on. */
@@ -779,42 +782,42 @@ static tc_status slide_apart(cl_worker *w, uint64_t first, tc_err *err)
 {
     double took = 0;
     glcm_portion portion;
-    tc_status st;
+    tc_status status;
 
     glcm_portion_at(&w->g, first, &portion);
-    st = slide_parts(w, portion.level, &took, err);
-    if (st == TC_OK)
-        st = feature_parts(w, &took, err);
+    status = slide_parts(w, portion.level, &took, err);
+    if (status == TC_OK)
+        status = feature_parts(w, &took, err);
     /* Once one of each level would fit into a launch they are taken whole. */
     w->fit = took <= w->pace.target_ms ? w->fit + 1 : 0;
-    if (st == TC_OK && w->fit == w->params->n_levels)
+    if (status == TC_OK && w->fit == w->params->n_levels)
         set_apart(w, false);
-    return st;
+    return status;
 }
 
 static tc_status slide_whole(cl_worker *w, uint64_t n, tc_err *err)
 {
-    tc_status st = launch_slides(w, n, err);
+    tc_status status = launch_slides(w, n, err);
 
-    if (st == TC_OK)
-        st = launch_statistics(w, n, 0, w->groups_per_portion, err);
-    for (uint32_t i = 0; st == TC_OK && i < n; i++)
-        st = launch_maps(w, i, 0, (size_t)w->host_work[i].columns, err);
-    st = ocl_end_launch(&w->ocl, st, &w->pace, n, err);
-    if (st == TC_OK && n == 1 && w->ocl.took_ms > w->pace.target_ms)
+    if (status == TC_OK)
+        status = launch_statistics(w, n, 0, w->groups_per_portion, err);
+    for (uint32_t i = 0; status == TC_OK && i < n; i++)
+        status = launch_maps(w, i, 0, (size_t)w->host_work[i].columns, err);
+    status = ocl_end_launch(&w->ocl, status, &w->pace, n, err);
+    if (status == TC_OK && n == 1 && w->ocl.took_ms > w->pace.target_ms)
         set_apart(w, true);
-    return st;
+    return status;
 }
 
 static tc_status slide_batch(cl_worker *w, uint64_t first, uint64_t n, tc_err *err)
 {
-    tc_status st = w->apart ? slide_apart(w, first, err) : slide_whole(w, n, err);
+    tc_status status = w->apart ? slide_apart(w, first, err) : slide_whole(w, n, err);
 
-    if (st == TC_OK)
-        st = read_statistics(w, n, err);
-    if (st == TC_OK)
+    if (status == TC_OK)
+        status = read_statistics(w, n, err);
+    if (status == TC_OK)
         add_statistics(w, first, n);
-    return st;
+    return status;
 }
 
 /* --- a batch of whole-ROI matrices ----------------------------------------------------------- */
@@ -841,42 +844,43 @@ static void add_matrix(const cl_worker *w, const glcm_portion *portion, const ui
 static tc_status count_rows(cl_worker *w, uint64_t n, tc_err *err)
 {
     const size_t rows = (size_t)w->host_work[0].rows, columns = (size_t)w->host_work[0].columns;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
-    for (size_t row = 0, some; st == TC_OK && row < rows; row += some) {
+    for (size_t row = 0, some; status == TC_OK && row < rows; row += some) {
         some = n > 1 ? rows : (size_t)ocl_pace_next(&w->pace, rows - row);
         const ocl_grid grid = { .global = { some, columns, (size_t)n }, .start = { row } };
 
-        st = OCL_QUEUE(w, COUNT, grid, err, OCL_HELD(w, WORK), OCL_HELD(w, PLANES),
-                       OCL_HELD(w, ROI), OCL_HELD(w, MATRICES), OCL_UINT(MATRIX));
+        status = OCL_QUEUE(w, COUNT, grid, err, OCL_HELD(w, WORK), OCL_HELD(w, PLANES),
+                           OCL_HELD(w, ROI), OCL_HELD(w, MATRICES), OCL_UINT(MATRIX));
         /* Whole matrices are as many as the pace allows: it may grow. */
-        st = ocl_end_launch(&w->ocl, st, &w->pace,
-                            n > 1 && some * (n + 1) > w->pace.now ? w->pace.now : some * n, err);
-        if (st == TC_OK)
-            st = tc_ask(w->ocl.work->poll, err);
+        status =
+            ocl_end_launch(&w->ocl, status, &w->pace,
+                           n > 1 && some * (n + 1) > w->pace.now ? w->pace.now : some * n, err);
+        if (status == TC_OK)
+            status = tc_ask(w->ocl.work->poll, err);
     }
-    return st;
+    return status;
 }
 
 static tc_status count_batch(cl_worker *w, uint64_t first, uint64_t n, tc_err *err)
 {
     uint64_t *const matrix = malloc(MATRIX * sizeof *matrix);
-    tc_status st = matrix == NULL ? tc_no_memory(err, "glcm")
-                                  : ocl_zero(w->ocl.device, &w->ocl.buffer[MATRICES], err);
+    tc_status status = matrix == NULL ? tc_no_memory(err, "glcm")
+                                      : ocl_zero(w->ocl.device, &w->ocl.buffer[MATRICES], err);
 
-    if (st == TC_OK)
-        st = count_rows(w, n, err);
-    if (st == TC_OK)
-        st = ocl_get(&w->ocl, MATRICES, 0, w->host_counts,
-                     (size_t)n * MATRIX * sizeof *w->host_counts, err);
-    for (uint64_t i = 0; st == TC_OK && i < n; i++) {
+    if (status == TC_OK)
+        status = count_rows(w, n, err);
+    if (status == TC_OK)
+        status = ocl_get(&w->ocl, MATRICES, 0, w->host_counts,
+                         (size_t)n * MATRIX * sizeof *w->host_counts, err);
+    for (uint64_t i = 0; status == TC_OK && i < n; i++) {
         glcm_portion portion;
 
         glcm_portion_at(&w->g, first + i, &portion);
         add_matrix(w, &portion, w->host_counts + i * MATRIX, matrix);
     }
     free(matrix);
-    return st;
+    return status;
 }
 
 /* --- the backend
@@ -927,11 +931,11 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     const an_work *const work = w->ocl.work;
     const glcm_params *const p = w->params = work->params;
     const size_t maps_at = glcm_state_maps_at(p);
-    tc_status st = glcm_geometry_init(work, &w->g, err);
+    tc_status status = glcm_geometry_init(work, &w->g, err);
 
     w->more = p->more && !whole_roi(w);
     w->words = GLCM_WORDS + (w->more ? GLCM_MORE : 0);
-    if (st == TC_OK && w->more && !w->ocl.device->info.doubles)
+    if (status == TC_OK && w->more && !w->ocl.device->info.doubles)
         return tc_fail(err, TC_TOO_LARGE,
                        "%s has no double precision, which features beyond Haralick's 13 need",
                        w->ocl.device->info.name);
@@ -940,28 +944,28 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     if (w->state == NULL)
         return tc_no_memory(err, "glcm");
     memcpy(w->state, state, maps_at);
-    if (st == TC_OK)
-        st = glcm_tables_init(w->g.fbits, w->g.max_pairs, &w->tables, err);
-    if (st == TC_OK)
-        st = make_lenses(w, err);
-    if (st != TC_OK)
-        return st;
+    if (status == TC_OK)
+        status = glcm_tables_init(w->g.fbits, w->g.max_pairs, &w->tables, err);
+    if (status == TC_OK)
+        status = make_lenses(w, err);
+    if (status != TC_OK)
+        return status;
     make_crops(w);
     w->narrow = are_narrow(w);
     choose_groups(w);
     measure_portions(w);
-    st = make_kernels(w, err);
-    if (st != TC_OK)
-        return st;
+    status = make_kernels(w, err);
+    if (status != TC_OK)
+        return status;
     w->most = choose_most(w);
     if (whole_roi(w))
         ocl_pace_begin(&w->ocl, &w->pace, (double)FIRST_PIXELS / (double)w->portion_columns,
                        w->most * w->portion_rows);
     else
         begin_paces(w);
-    st = make_buffers(w, (const unsigned char *)state + maps_at, work->plan.state_bytes - maps_at,
-                      err);
-    return st == TC_OK ? make_host_memory(w, err) : st;
+    status = make_buffers(w, (const unsigned char *)state + maps_at,
+                          work->plan.state_bytes - maps_at, err);
+    return status == TC_OK ? make_host_memory(w, err) : status;
 }
 
 static const ocl_launcher launcher = { "glcm", sizeof(cl_worker), open_parts, free_parts };
@@ -977,7 +981,7 @@ static tc_status cl_step(void *worker, void *state, uint64_t *portions_done, tc_
     an_state_head *const head = (an_state_head *)(void *)w->state;
     const uint64_t done = head->portions_done, per_slice = w->g.portions / w->g.nz;
     glcm_portion portion;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
     uint64_t n;
 
     (void)state;
@@ -993,13 +997,13 @@ static tc_status cl_step(void *worker, void *state, uint64_t *portions_done, tc_
     for (uint64_t i = 0; i < n; i++)
         describe_portion(w, done + i, i, &portion);
     if (portion.slice != w->slice)
-        st = load_slice(w, portion.slice, err);
-    if (st == TC_OK)
-        st = ocl_put(&w->ocl, WORK, 0, w->host_work, (size_t)n * sizeof *w->host_work, err);
-    if (st == TC_OK)
-        st = whole_roi(w) ? count_batch(w, done, n, err) : slide_batch(w, done, n, err);
-    if (st != TC_OK)
-        return st;
+        status = load_slice(w, portion.slice, err);
+    if (status == TC_OK)
+        status = ocl_put(&w->ocl, WORK, 0, w->host_work, (size_t)n * sizeof *w->host_work, err);
+    if (status == TC_OK)
+        status = whole_roi(w) ? count_batch(w, done, n, err) : slide_batch(w, done, n, err);
+    if (status != TC_OK)
+        return status;
     head->portions_done = done + n;
     *portions_done = head->portions_done;
     return head->portions_done == w->g.portions ? TC_OK : TC_MORE;
@@ -1010,11 +1014,11 @@ static tc_status cl_sync(void *worker, void *state, tc_err *err)
     cl_worker *const w = worker;
     const size_t at = glcm_state_maps_at(w->params);
     const ocl_part maps = { MAPS, w->ocl.work->plan.state_bytes - at, (unsigned char *)state + at };
-    const tc_status st = ocl_fetch(&w->ocl, &maps, 1, false, err);
+    const tc_status status = ocl_fetch(&w->ocl, &maps, 1, false, err);
 
-    if (st == TC_OK)
+    if (status == TC_OK)
         memcpy(state, w->state, at);
-    return st;
+    return status;
 }
 
 const an_backend ocl_glcm = {

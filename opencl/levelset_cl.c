@@ -77,12 +77,12 @@ static size_t launch_voxels(const cl_worker *w, int kernel)
 /* After a launch of `n` voxels. */
 static tc_status end_part(cl_worker *w, int kernel, size_t n, tc_err *err)
 {
-    tc_status st;
+    tc_status status;
 
     if (n >= w->size.voxels && !w->one_by_one)
         return TC_OK;
-    st = ocl_end_launch(&w->ocl, TC_OK, &w->voxels[kernel], n, err);
-    return st == TC_OK ? ocl_ask(&w->ocl, err) : st;
+    status = ocl_end_launch(&w->ocl, TC_OK, &w->voxels[kernel], n, err);
+    return status == TC_OK ? ocl_ask(&w->ocl, err) : status;
 }
 
 static size_t smaller(size_t a, size_t b)
@@ -131,36 +131,36 @@ static tc_status dense_step(cl_worker *w, cl_uint done, tc_err *err)
     const size_t tiles = quotient_up(w->size.nx, w->tile[0]) * quotient_up(w->size.ny, w->tile[1]) *
                          quotient_up(w->size.nz, w->tile[2]);
     const size_t tile = w->tile[0] * w->tile[1] * w->tile[2];
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
-    for (size_t at = 0, n; st == TC_OK && at < tiles; at += n) {
+    for (size_t at = 0, n; status == TC_OK && at < tiles; at += n) {
         const size_t most = launch_voxels(w, K_STEP);
 
         n = most == w->size.voxels ? tiles : smaller(most / tile + 1, tiles - at);
-        st = step_tiles(w, at, at + n, n, LS_NOT_LISTED, !w->cfl, done, err);
-        if (st == TC_OK)
-            st = end_part(w, K_STEP, n < tiles ? n * tile : w->size.voxels, err);
+        status = step_tiles(w, at, at + n, n, LS_NOT_LISTED, !w->cfl, done, err);
+        if (status == TC_OK)
+            status = end_part(w, K_STEP, n < tiles ? n * tile : w->size.voxels, err);
     }
     if (!w->cfl)
         swap_phi(w);
-    return st;
+    return status;
 }
 
 static tc_status dense_apply(cl_worker *w, cl_uint done, tc_err *err)
 {
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
-    for (size_t at = 0, last; st == TC_OK && at < w->size.voxels; at = last) {
+    for (size_t at = 0, last; status == TC_OK && at < w->size.voxels; at = last) {
         last = at + smaller(launch_voxels(w, K_APPLY), w->size.voxels - at);
 
-        st = OCL_QUEUE(w, K_APPLY, ocl_grid_of(LS_GROUP, (last - at + 3) / 4, 1, 1), err,
-                       OCL_HELD(w, B_PHI), OCL_HELD(w, B_OTHER), OCL_HELD(w, B_CTL), OCL_LONG(at),
-                       OCL_LONG(last), OCL_UINT(w->cfl), OCL_FLOAT(w->dt), OCL_UINT(done),
-                       OCL_UINT(w->stop_after));
-        if (st == TC_OK)
-            st = end_part(w, K_APPLY, last - at, err);
+        status = OCL_QUEUE(w, K_APPLY, ocl_grid_of(LS_GROUP, (last - at + 3) / 4, 1, 1), err,
+                           OCL_HELD(w, B_PHI), OCL_HELD(w, B_OTHER), OCL_HELD(w, B_CTL),
+                           OCL_LONG(at), OCL_LONG(last), OCL_UINT(w->cfl), OCL_FLOAT(w->dt),
+                           OCL_UINT(done), OCL_UINT(w->stop_after));
+        if (status == TC_OK)
+            status = end_part(w, K_APPLY, last - at, err);
     }
-    return st;
+    return status;
 }
 
 /* --- narrow band ----------------------------------------------------------------------------- */
@@ -206,33 +206,33 @@ static tc_status band_apply(cl_worker *w, cl_uint all, cl_uint renew, cl_uint do
     const ocl_grid grid = { { smaller(w->size.blocks, w->band_groups) * LS_BX, LS_BY, 1 },
                             { LS_BX, LS_BY, 1 },
                             { 0 } };
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
-    for (size_t at = 0, end = 0; st == TC_OK && end < w->size.blocks; at = end) {
+    for (size_t at = 0, end = 0; status == TC_OK && end < w->size.blocks; at = end) {
         end = launch_end(w, K_BAND_APPLY, at, n);
-        st =
+        status =
             OCL_QUEUE(w, K_BAND_APPLY, grid, err, OCL_HELD(w, B_PHI), OCL_HELD(w, B_OTHER),
                       OCL_HELD(w, B_CTL), OCL_HELD(w, B_LIST), OCL_HELD(w, B_NEAR), SIZES(w),
                       BLOCKS(w), OCL_UINT(at), OCL_UINT(end), OCL_UINT(w->listed),
                       OCL_UINT(w->other), OCL_UINT(all), OCL_UINT(w->cfl), OCL_FLOAT(w->dt),
                       OCL_FLOAT(w->band), OCL_UINT(renew), OCL_UINT(done), OCL_UINT(w->stop_after));
-        if (st == TC_OK)
-            st = end_blocks(w, K_BAND_APPLY, at, end, n, err);
+        if (status == TC_OK)
+            status = end_blocks(w, K_BAND_APPLY, at, end, n, err);
     }
-    return st == TC_OK && renew ? list_blocks(w, err) : st;
+    return status == TC_OK && renew ? list_blocks(w, err) : status;
 }
 
 static tc_status band_iteration(cl_worker *w, cl_uint done, tc_err *err)
 {
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
-    for (size_t at = 0, end = 0; st == TC_OK && end < w->size.blocks; at = end) {
+    for (size_t at = 0, end = 0; status == TC_OK && end < w->size.blocks; at = end) {
         end = launch_end(w, K_STEP, at, w->n_listed);
-        st = step_tiles(w, at, end, smaller(end - at, w->band_groups), w->listed, 0, done, err);
-        if (st == TC_OK)
-            st = end_blocks(w, K_STEP, at, end, w->n_listed, err);
+        status = step_tiles(w, at, end, smaller(end - at, w->band_groups), w->listed, 0, done, err);
+        if (status == TC_OK)
+            status = end_blocks(w, K_STEP, at, end, w->n_listed, err);
     }
-    return st == TC_OK ? band_apply(w, 0, (done + 1) % LS_REFLAG == 0, done, err) : st;
+    return status == TC_OK ? band_apply(w, 0, (done + 1) % LS_REFLAG == 0, done, err) : status;
 }
 
 /* --- re-initialisation ----------------------------------------------------------------------- */
@@ -240,18 +240,18 @@ static tc_status band_iteration(cl_worker *w, cl_uint done, tc_err *err)
 static tc_status edt_rows(cl_worker *w, tc_err *err)
 {
     const size_t rows = (size_t)w->size.ny * w->size.nz;
-    tc_status st = OCL_QUEUE(w, K_EDT_BEGIN, ocl_grid_of(1, 1, 1, 1), err, OCL_HELD(w, B_CTL));
+    tc_status status = OCL_QUEUE(w, K_EDT_BEGIN, ocl_grid_of(1, 1, 1, 1), err, OCL_HELD(w, B_CTL));
 
-    for (size_t at = 0, n; st == TC_OK && at < rows; at += n) {
+    for (size_t at = 0, n; status == TC_OK && at < rows; at += n) {
         n = smaller(quotient_up(launch_voxels(w, K_EDT_X), w->size.nx), rows - at);
-        st = OCL_QUEUE(w, K_EDT_X, ocl_grid_of(LS_GROUP, n * LS_GROUP, 1, 1), err,
-                       OCL_HELD(w, B_PHI), OCL_HELD(w, B_OTHER), OCL_HELD(w, B_SIDES),
-                       OCL_HELD(w, B_CTL), OCL_UINT(w->size.nx), OCL_LONG(at),
-                       OCL_LOCAL(quotient_up(w->size.nx, 32) * 4));
-        if (st == TC_OK)
-            st = end_part(w, K_EDT_X, n * w->size.nx, err);
+        status = OCL_QUEUE(w, K_EDT_X, ocl_grid_of(LS_GROUP, n * LS_GROUP, 1, 1), err,
+                           OCL_HELD(w, B_PHI), OCL_HELD(w, B_OTHER), OCL_HELD(w, B_SIDES),
+                           OCL_HELD(w, B_CTL), OCL_UINT(w->size.nx), OCL_LONG(at),
+                           OCL_LOCAL(quotient_up(w->size.nx, 32) * 4));
+        if (status == TC_OK)
+            status = end_part(w, K_EDT_X, n * w->size.nx, err);
     }
-    return st;
+    return status;
 }
 
 /* The pass along y (axis 1) or z (2), from distances in one buffer to another; the last
@@ -262,9 +262,9 @@ static tc_status edt_lines(cl_worker *w, cl_uint axis, int from, int to, cl_uint
     const size_t others = axis == 1 ? w->size.nz : w->size.ny,
                  n = axis == 1 ? w->size.ny : w->size.nz;
     const size_t plane = (size_t)w->size.nx * n;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
-    for (size_t at = 0, x = 0; st == TC_OK && at < others;) {
+    for (size_t at = 0, x = 0; status == TC_OK && at < others;) {
         const size_t most = launch_voxels(w, K_EDT_LINES);
         const size_t some = x == 0 ? smaller(most < plane ? 1 : most / plane, others - at) : 1;
         const size_t columns = most < plane
@@ -273,49 +273,49 @@ static tc_status edt_lines(cl_worker *w, cl_uint axis, int from, int to, cl_uint
         ocl_grid grid = ocl_grid_of(LS_GROUP, columns, some, 1);
 
         grid.start[0] = x;
-        st = OCL_QUEUE(w, K_EDT_LINES, grid, err, OCL_HELD(w, from), OCL_HELD(w, B_SIDES),
-                       OCL_HELD(w, B_KEPT), OCL_HELD(w, B_PHI), OCL_HELD(w, to), OCL_HELD(w, B_CTL),
-                       SIZES(w), OCL_UINT(at), OCL_UINT(axis), OCL_UINT(last), OCL_UINT(done),
-                       OCL_UINT(w->stop_after));
+        status = OCL_QUEUE(w, K_EDT_LINES, grid, err, OCL_HELD(w, from), OCL_HELD(w, B_SIDES),
+                           OCL_HELD(w, B_KEPT), OCL_HELD(w, B_PHI), OCL_HELD(w, to),
+                           OCL_HELD(w, B_CTL), SIZES(w), OCL_UINT(at), OCL_UINT(axis),
+                           OCL_UINT(last), OCL_UINT(done), OCL_UINT(w->stop_after));
         x += columns;
         at += x == w->size.nx ? some : 0;
         x = x == w->size.nx ? 0 : x;
-        if (st == TC_OK)
-            st = end_part(w, K_EDT_LINES, columns * some * n, err);
+        if (status == TC_OK)
+            status = end_part(w, K_EDT_LINES, columns * some * n, err);
     }
-    return st;
+    return status;
 }
 
 /* The sides are kept apart, so phi's own memory can take distances in between. */
 static tc_status reinit(cl_worker *w, cl_uint done, tc_err *err)
 {
     const bool deep = w->size.nz > 1;
-    tc_status st = edt_rows(w, err);
+    tc_status status = edt_rows(w, err);
 
-    if (st == TC_OK)
-        st = edt_lines(w, 1, B_OTHER, B_PHI, !deep, done, err);
-    if (st == TC_OK && deep) {
-        st = edt_lines(w, 2, B_PHI, B_OTHER, 1, done, err);
+    if (status == TC_OK)
+        status = edt_lines(w, 1, B_OTHER, B_PHI, !deep, done, err);
+    if (status == TC_OK && deep) {
+        status = edt_lines(w, 2, B_PHI, B_OTHER, 1, done, err);
         swap_phi(w);
     }
-    if (st == TC_OK && w->p->band > 0)
-        st = band_apply(w, 1, 1, done, err);
-    return st;
+    if (status == TC_OK && w->p->band > 0)
+        status = band_apply(w, 1, 1, done, err);
+    return status;
 }
 
 static tc_status queue_portion(cl_worker *w, uint64_t portion, tc_err *err)
 {
     const cl_uint done = (cl_uint)ls_iterations_at(w->p, portion);
-    tc_status st;
+    tc_status status;
 
     if (ls_is_reinit(w->p, portion))
         return reinit(w, done, err);
     if (w->p->band > 0)
         return band_iteration(w, done, err);
-    st = dense_step(w, done, err);
-    if (st == TC_OK && w->cfl)
-        st = dense_apply(w, done, err);
-    return st;
+    status = dense_step(w, done, err);
+    if (status == TC_OK && w->cfl)
+        status = dense_apply(w, done, err);
+    return status;
 }
 
 /* --- the backend ----------------------------------------------------------------------------- */
@@ -361,7 +361,7 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     const an_work *const work = w->ocl.work;
     const cl_uint units = w->ocl.device->info.compute_units;
     ls_force force = { NULL, NULL };
-    tc_status st;
+    tc_status status;
 
     w->p = work->params;
     w->size = ls_size_of(work->item);
@@ -380,26 +380,27 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     for (int i = 0; i < KERNELS; i++)
         ocl_pace_begin(&w->ocl, &w->voxels[i], FIRST_VOXELS, w->size.voxels);
     choose_tile(w);
-    st = ocl_build(&w->ocl, &ocl_source_levelset, true, kernel_names, KERNELS, err,
-                   "-DTILE_X=%zu -DTILE_Y=%zu -DTILE_Z=%zu", w->tile[0], w->tile[1], w->tile[2]);
-    if (st == TC_OK)
-        st = ls_force_make(work, &force, err);
-    if (st == TC_OK)
-        st = make_buffers(w, state, &force, err);
+    status =
+        ocl_build(&w->ocl, &ocl_source_levelset, true, kernel_names, KERNELS, err,
+                  "-DTILE_X=%zu -DTILE_Y=%zu -DTILE_Z=%zu", w->tile[0], w->tile[1], w->tile[2]);
+    if (status == TC_OK)
+        status = ls_force_make(work, &force, err);
+    if (status == TC_OK)
+        status = make_buffers(w, state, &force, err);
     ls_force_free(&force);
-    if (st == TC_OK && w->p->band > 0)
-        st = list_blocks(w, err);
-    return st;
+    if (status == TC_OK && w->p->band > 0)
+        status = list_blocks(w, err);
+    return status;
 }
 
 /* What the batch up to `portions` portions met: the position it really reached. */
 static tc_status look(cl_worker *w, uint64_t portions, tc_err *err)
 {
     cl_uint ctl[LS_CTL_WORDS];
-    const tc_status st = ocl_get(&w->ocl, B_CTL, 0, ctl, sizeof ctl, err);
+    const tc_status status = ocl_get(&w->ocl, B_CTL, 0, ctl, sizeof ctl, err);
 
-    if (st != TC_OK)
-        return st;
+    if (status != TC_OK)
+        return status;
     if (ctl[LS_CTL_BAD] != LS_NEVER)
         return ls_not_finite(ctl[LS_CTL_BAD], err);
     w->head.last_change = ctl[LS_CTL_CHANGE];
@@ -426,21 +427,21 @@ static tc_status cl_step(void *worker, void *state, uint64_t *portions_done, tc_
     w->one_by_one = w->long_portion || is_in_parts(w, K_STEP) ||
                     (w->p->band > 0 && is_in_parts(w, K_BAND_APPLY));
     const uint64_t n = w->one_by_one ? 1 : ocl_pace_next(&w->pace, portions - done);
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     (void)state;
     if (ls_has_ended(w->p, &w->head)) {
         *portions_done = portions;
         return TC_OK;
     }
-    for (uint64_t i = 0; st == TC_OK && i < n; i++)
-        st = queue_portion(w, done + i, err);
-    st = ocl_end_launch(&w->ocl, st, &w->pace, w->one_by_one ? 0 : n, err);
+    for (uint64_t i = 0; status == TC_OK && i < n; i++)
+        status = queue_portion(w, done + i, err);
+    status = ocl_end_launch(&w->ocl, status, &w->pace, w->one_by_one ? 0 : n, err);
     w->long_portion = w->long_portion || (n == 1 && w->ocl.took_ms > w->ocl.work->launch_ms);
-    if (st == TC_OK)
-        st = look(w, done + n, err);
-    if (st != TC_OK)
-        return st;
+    if (status == TC_OK)
+        status = look(w, done + n, err);
+    if (status != TC_OK)
+        return status;
     *portions_done = w->head.head.portions_done;
     return TC_MORE;
 }
@@ -451,11 +452,11 @@ static tc_status cl_sync(void *worker, void *state, tc_err *err)
     const ocl_part parts[] = { { B_PHI, w->size.voxels * sizeof(float), ls_phi(state) },
                                { B_NEAR, w->p->band > 0 ? w->size.blocks : 0,
                                  ls_near(state, &w->size) } };
-    const tc_status st = ocl_fetch(&w->ocl, parts, 2, false, err);
+    const tc_status status = ocl_fetch(&w->ocl, parts, 2, false, err);
 
-    if (st == TC_OK)
+    if (status == TC_OK)
         memcpy(state, &w->head, sizeof w->head);
-    return st;
+    return status;
 }
 
 static const ocl_launcher launcher = { "levelset", sizeof(cl_worker), open_parts, NULL };

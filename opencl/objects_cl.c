@@ -105,29 +105,30 @@ static tc_status open_device(cl_worker *w, tc_err *err)
         { FEATURES, w->most * w->matrices * p->n_features * sizeof(double), "the features", NULL },
         { AVERAGES, w->most * p->n_features * sizeof(double), "the averages", NULL }
     };
-    const tc_status st = ocl_build(
+    const tc_status status = ocl_build(
         &w->ocl, &ocl_source_objects, false, names, KERNELS, err,
         "-DGROUP=%zu -DLANES=%zu -DPIXEL=%s -DLEVELS=%d -DBITS=%d -DFEATURES=%#x%s", w->group,
         w->group < LANES ? w->group : LANES, work->pixels->bits == 8 ? "uchar" : "ushort",
         (int)p->levels, bits, (unsigned)p->features, w->global_counts ? " -DGLOBAL_COUNTS" : "");
 
-    return st == TC_OK ? ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err) : st;
+    return status == TC_OK ? ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err)
+                           : status;
 }
 
 static tc_status open_parts(void *worker, const void *state, tc_err *err)
 {
     cl_worker *const w = worker;
     const an_work *const work = w->ocl.work;
-    tc_status st;
+    tc_status status;
 
     w->params = work->params;
     w->group = ocl_group_size(w->ocl.device, GROUP);
     ocl_pace_begin(&w->ocl, &w->pace, 1 << 15, (uint64_t)1 << 34);
-    st = obj_cpu.open(work, state, &w->host, err);
+    status = obj_cpu.open(work, state, &w->host, err);
     /* Without texture there is nothing for the device to do. */
-    return st == TC_OK && obj_portions(w->params) > 1 && work->item->n_objects > 0
+    return status == TC_OK && obj_portions(w->params) > 1 && work->item->n_objects > 0
                ? open_device(w, err)
-               : st;
+               : status;
 }
 
 /* What is known once the objects are found. */
@@ -141,10 +142,10 @@ static tc_status put_index(cl_worker *w, const obj_index *index, tc_err *err)
         { START, ((uint64_t)index->n + 1) * sizeof *index->start, "the objects", index->start },
         { LOGS, logs->n * sizeof *logs->k_log2_k, "the table of logarithms", logs->k_log2_k }
     };
-    const tc_status st = ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err);
+    const tc_status status = ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err);
 
-    w->indexed = st == TC_OK;
-    return st;
+    w->indexed = status == TC_OK;
+    return status;
 }
 
 static tc_status quantise(cl_worker *w, const obj_item *o, void *state, uint64_t first, uint64_t n,
@@ -157,10 +158,10 @@ static tc_status quantise(cl_worker *w, const obj_item *o, void *state, uint64_t
         w->ends[2 * i + 1] = row->hi;
         obj_range_of(o, &w->ends[2 * i], &w->ends[2 * i + 1]);
     }
-    const tc_status st = ocl_put(&w->ocl, ENDS, 0, w->ends, n * 2 * sizeof *w->ends, err);
+    const tc_status status = ocl_put(&w->ocl, ENDS, 0, w->ends, n * 2 * sizeof *w->ends, err);
 
-    if (st != TC_OK)
-        return st;
+    if (status != TC_OK)
+        return status;
     return OCL_QUEUE(w, K_QUANTISE, ocl_grid_of(w->group, n * w->group, 1, 1), err,
                      OCL_HELD(w, GREY), OCL_HELD(w, RUNS), OCL_HELD(w, START), OCL_HELD(w, ENDS),
                      OCL_HELD(w, LEVEL), OCL_UINT(o->item->nx), OCL_UINT(o->item->ny),
@@ -172,38 +173,38 @@ static tc_status queue_distance(cl_worker *w, const obj_item *o, uint64_t first,
 {
     const wu_item *const item = o->item;
     const size_t matrices = n * w->matrices, averages = n * w->params->n_features;
-    tc_status st;
+    tc_status status;
 
-    st = OCL_QUEUE(w, K_MATRICES, ocl_grid_of(w->group, matrices * w->group, 1, 1), err,
-                   OCL_HELD(w, LABELS), OCL_HELD(w, LEVEL), OCL_HELD(w, RUNS), OCL_HELD(w, START),
-                   OCL_HELD(w, LOGS), OCL_UINT(o->logs.n), OCL_HELD(w, COUNTS), OCL_HELD(w, SUMS),
-                   OCL_INT(item->nx), OCL_INT(item->ny), OCL_INT(item->nz), OCL_UINT(first),
-                   OCL_INT(w->params->distances[distance]), OCL_UINT(w->directions),
-                   OCL_UINT(w->params->merge));
-    if (st == TC_OK)
-        st = OCL_QUEUE(w, K_FEATURES, ocl_grid_of(w->group, matrices, 1, 1), err, OCL_HELD(w, SUMS),
-                       OCL_HELD(w, LOGS), OCL_UINT(o->logs.n), OCL_UINT(matrices),
-                       OCL_HELD(w, FEATURES));
-    if (st == TC_OK)
-        st = OCL_QUEUE(w, K_AVERAGE, ocl_grid_of(w->group, averages, 1, 1), err,
-                       OCL_HELD(w, FEATURES), OCL_UINT(w->matrices), OCL_UINT(averages),
-                       OCL_HELD(w, AVERAGES));
-    return st;
+    status = OCL_QUEUE(w, K_MATRICES, ocl_grid_of(w->group, matrices * w->group, 1, 1), err,
+                       OCL_HELD(w, LABELS), OCL_HELD(w, LEVEL), OCL_HELD(w, RUNS),
+                       OCL_HELD(w, START), OCL_HELD(w, LOGS), OCL_UINT(o->logs.n),
+                       OCL_HELD(w, COUNTS), OCL_HELD(w, SUMS), OCL_INT(item->nx), OCL_INT(item->ny),
+                       OCL_INT(item->nz), OCL_UINT(first), OCL_INT(w->params->distances[distance]),
+                       OCL_UINT(w->directions), OCL_UINT(w->params->merge));
+    if (status == TC_OK)
+        status = OCL_QUEUE(w, K_FEATURES, ocl_grid_of(w->group, matrices, 1, 1), err,
+                           OCL_HELD(w, SUMS), OCL_HELD(w, LOGS), OCL_UINT(o->logs.n),
+                           OCL_UINT(matrices), OCL_HELD(w, FEATURES));
+    if (status == TC_OK)
+        status = OCL_QUEUE(w, K_AVERAGE, ocl_grid_of(w->group, averages, 1, 1), err,
+                           OCL_HELD(w, FEATURES), OCL_UINT(w->matrices), OCL_UINT(averages),
+                           OCL_HELD(w, AVERAGES));
+    return status;
 }
 
 static tc_status textures(cl_worker *w, const obj_item *o, void *state, uint64_t first, uint64_t n,
                           uint64_t pace, tc_err *err)
 {
     const size_t features = w->params->n_features;
-    tc_status st = quantise(w, o, state, first, n, err);
+    tc_status status = quantise(w, o, state, first, n, err);
 
-    for (size_t d = 0; st == TC_OK && d < w->params->n_distances; d++) {
-        st = queue_distance(w, o, first, n, d, err);
-        st = ocl_end_launch(&w->ocl, st, &w->pace, pace, err);
-        if (st == TC_OK)
-            st =
+    for (size_t d = 0; status == TC_OK && d < w->params->n_distances; d++) {
+        status = queue_distance(w, o, first, n, d, err);
+        status = ocl_end_launch(&w->ocl, status, &w->pace, pace, err);
+        if (status == TC_OK)
+            status =
                 ocl_get(&w->ocl, AVERAGES, 0, w->features, n * features * sizeof *w->features, err);
-        for (uint64_t i = 0; st == TC_OK && i < n; i++) {
+        for (uint64_t i = 0; status == TC_OK && i < n; i++) {
             obj_row *const row = obj_row_of(state, o->row_bytes, first + i);
 
             if (obj_is_kept(w->params, row))
@@ -211,7 +212,7 @@ static tc_status textures(cl_worker *w, const obj_item *o, void *state, uint64_t
                        features * sizeof *w->features);
         }
     }
-    return st;
+    return status;
 }
 
 static tc_status cl_step(void *worker, void *state, uint64_t *portions_done, tc_err *err)
@@ -220,16 +221,16 @@ static tc_status cl_step(void *worker, void *state, uint64_t *portions_done, tc_
     const uint64_t budget = ocl_pace_next(&w->pace, (uint64_t)1 << 34);
     uint64_t n = 0, first, pixels = 0;
     const obj_index *const index = obj_host_index(w->host, &first);
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     if (index != NULL && w->most > 0)
         n = obj_host_small(w->host, LARGE, w->most, budget / w->directions);
     if (n == 0)
         return obj_cpu.step(w->host, state, portions_done, err);
     if (!w->indexed)
-        st = put_index(w, index, err);
-    if (st != TC_OK)
-        return st;
+        status = put_index(w, index, err);
+    if (status != TC_OK)
+        return status;
     for (uint64_t i = 0; i < n; i++)
         pixels += index->area[first + i];
     obj_host_measure(w->host, state, n);
@@ -237,12 +238,12 @@ static tc_status cl_step(void *worker, void *state, uint64_t *portions_done, tc_
     /* Whole objects are as many as the pace allows: it may grow. */
     if (pixels < budget && n < w->most && first + n < index->n)
         pixels = budget;
-    st = textures(w, index->o, state, first, n, pixels, err);
-    if (st == TC_OK)
+    status = textures(w, index->o, state, first, n, pixels, err);
+    if (status == TC_OK)
         return obj_host_done(w->host, n, portions_done);
     /* The state is as it was before the step. */
     memset(obj_row_of(state, index->o->row_bytes, first), 0, n * index->o->row_bytes);
-    return st;
+    return status;
 }
 
 static const ocl_launcher launcher = { "objects", sizeof(cl_worker), open_parts, free_parts };

@@ -107,16 +107,16 @@ static tc_status end_half(const ocl_device *d, cl_event *event, const char *call
 }
 
 /* Of both halves; the first fault, which may have come before, is told. */
-static tc_status end_both(const ocl_device *d, cl_event event[2], tc_status st, const char *call,
-                          tc_err *err)
+static tc_status end_both(const ocl_device *d, cl_event event[2], tc_status status,
+                          const char *call, tc_err *err)
 {
     for (int i = 0; i < 2; i++) {
         tc_err later;
-        const tc_status end = end_half(d, &event[i], call, st == TC_OK ? err : &later);
+        const tc_status end = end_half(d, &event[i], call, status == TC_OK ? err : &later);
 
-        st = st == TC_OK ? end : st;
+        status = status == TC_OK ? end : status;
     }
-    return st;
+    return status;
 }
 
 tc_status ocl_staged_write(ocl_device *d, cl_mem buffer, size_t offset, const void *from,
@@ -124,23 +124,23 @@ tc_status ocl_staged_write(ocl_device *d, cl_mem buffer, size_t offset, const vo
 {
     const ocl_staging *const s = d->staging;
     cl_event event[2] = { NULL, NULL };
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
-    for (size_t at = 0, n; st == TC_OK && at < bytes; at += n) {
+    for (size_t at = 0, n; status == TC_OK && at < bytes; at += n) {
         const size_t half = at / HALF % 2;
         unsigned char *const stage = s->host + half * HALF;
 
         n = bytes - at < HALF ? bytes - at : HALF;
-        st = end_half(d, &event[half], "clEnqueueWriteBuffer", err);
-        if (st != TC_OK)
+        status = end_half(d, &event[half], "clEnqueueWriteBuffer", err);
+        if (status != TC_OK)
             break;
         copy_all(s, stage, (const unsigned char *)from + at, n);
         const cl_int code = d->api.clEnqueueWriteBuffer(d->queue, buffer, CL_FALSE, offset + at, n,
                                                         stage, 0, NULL, &event[half]);
         if (code != CL_SUCCESS || d->api.clFlush(d->queue) != CL_SUCCESS)
-            st = ocl_fail(d, "clEnqueueWriteBuffer", code, err);
+            status = ocl_fail(d, "clEnqueueWriteBuffer", code, err);
     }
-    return end_both(d, event, st, "clEnqueueWriteBuffer", err);
+    return end_both(d, event, status, "clEnqueueWriteBuffer", err);
 }
 
 tc_status ocl_staged_read(ocl_device *d, cl_mem buffer, size_t offset, void *to, size_t bytes,
@@ -148,11 +148,12 @@ tc_status ocl_staged_read(ocl_device *d, cl_mem buffer, size_t offset, void *to,
 {
     const ocl_staging *const s = d->staging;
     cl_event event[2] = { NULL, NULL };
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     /* Piece by piece; the next is queued before one is waited for. */
-    for (size_t queued = 0, at = 0; st == TC_OK && at < bytes;) {
-        for (; st == TC_OK && queued < bytes && queued < at + 2 * (size_t)HALF; queued += HALF) {
+    for (size_t queued = 0, at = 0; status == TC_OK && at < bytes;) {
+        for (; status == TC_OK && queued < bytes && queued < at + 2 * (size_t)HALF;
+             queued += HALF) {
             const size_t half = queued / HALF % 2,
                          n = bytes - queued < HALF ? bytes - queued : HALF;
             const cl_int code =
@@ -160,15 +161,15 @@ tc_status ocl_staged_read(ocl_device *d, cl_mem buffer, size_t offset, void *to,
                                            s->host + half * HALF, 0, NULL, &event[half]);
 
             if (code != CL_SUCCESS)
-                st = ocl_fail(d, "clEnqueueReadBuffer", code, err);
+                status = ocl_fail(d, "clEnqueueReadBuffer", code, err);
         }
         const size_t half = at / HALF % 2, n = bytes - at < HALF ? bytes - at : HALF;
 
-        if (st == TC_OK)
-            st = end_half(d, &event[half], "clEnqueueReadBuffer", err);
-        if (st == TC_OK)
+        if (status == TC_OK)
+            status = end_half(d, &event[half], "clEnqueueReadBuffer", err);
+        if (status == TC_OK)
             copy_all(s, (unsigned char *)to + at, s->host + half * HALF, n);
         at += n;
     }
-    return end_both(d, event, st, "clEnqueueReadBuffer", err);
+    return end_both(d, event, status, "clEnqueueReadBuffer", err);
 }

@@ -147,11 +147,11 @@ static tc_status launch_mask(cl_worker *w, uint64_t first, uint64_t count, tc_er
     const uint64_t left = rows_of(w) - first, rows = past > 0          ? 0
                                                      : left < w->piece ? left
                                                                        : w->piece;
-    const tc_status st =
+    const tc_status status =
         ocl_put(&w->ocl, B_PIXELS, 0, ocl_pixels_from(px, at), rows * w->nx * (px->bits / 8), err);
 
-    if (st != TC_OK)
-        return st;
+    if (status != TC_OK)
+        return status;
     return LAUNCH(w, 4 * (size_t)w->stride, count, 1, err, OCL_HELD(w, B_PIXELS),
                   OCL_HELD(w, B_MASK), NX(w), STRIDE(w), OCL_UINT(past), OCL_UINT(first),
                   OCL_UINT(vol_host_threshold(w->host)));
@@ -264,14 +264,14 @@ static tc_status read_rows(cl_worker *w, vol_state *state, uint64_t first, uint6
 static tc_status read_used(cl_worker *w, vol_state *state, tc_err *err)
 {
     cl_int used = 0;
-    tc_status st = ocl_get(&w->ocl, B_USED, 0, &used, sizeof used, err);
+    tc_status status = ocl_get(&w->ocl, B_USED, 0, &used, sizeof used, err);
 
     w->parts = (uint32_t)used;
-    if (st == TC_OK && w->parts > w->room) {
+    if (status == TC_OK && w->parts > w->room) {
         w->host_only = true;
-        st = vol_host_resume(w->host, state, VOL_BANDS, 0, err);
+        status = vol_host_resume(w->host, state, VOL_BANDS, 0, err);
     }
-    return st;
+    return status;
 }
 
 /* How much of a stage comes next. */
@@ -299,31 +299,31 @@ static tc_status do_part(cl_worker *w, vol_state *state, uint64_t count, tc_err 
 static tc_status begin_slab(cl_worker *w, uint32_t z0, tc_err *err)
 {
     const cl_int one = 1, none[2] = { 0, 0 };
-    tc_status st;
+    tc_status status;
 
     w->z0 = z0;
     w->slices = w->nz - z0 < w->slab_slices ? w->nz - z0 : w->slab_slices;
     w->stage = MASK;
     w->done = 0;
-    st = ocl_put(&w->ocl, B_USED, 0, &one, sizeof one, err);
-    if (st == TC_OK)
-        st = ocl_put(&w->ocl, B_TOTALS, 0, none, sizeof none, err);
-    return st;
+    status = ocl_put(&w->ocl, B_USED, 0, &one, sizeof one, err);
+    if (status == TC_OK)
+        status = ocl_put(&w->ocl, B_TOTALS, 0, none, sizeof none, err);
+    return status;
 }
 
 /* What the whole stack has of which kind; then room for the table. */
 static tc_status end_paint(cl_worker *w, tc_err *err)
 {
     cl_uint totals[2] = { 0, 0 }, cells = 0;
-    tc_status st = ocl_get(&w->ocl, B_TOTALS, 0, totals, sizeof totals, err);
+    tc_status status = ocl_get(&w->ocl, B_TOTALS, 0, totals, sizeof totals, err);
 
-    if (st == TC_OK)
-        st = ocl_get(&w->ocl, B_COUNTS, up_to(words_of(w), VOL_CHUNK) * sizeof cells, &cells,
-                     sizeof cells, err);
+    if (status == TC_OK)
+        status = ocl_get(&w->ocl, B_COUNTS, up_to(words_of(w), VOL_CHUNK) * sizeof cells, &cells,
+                         sizeof cells, err);
     w->membrane = totals[0];
     w->outside = totals[1];
     w->cells = cells;
-    return st == TC_OK ? vol_table_begin(&w->ocl, B_TABLE, cells, &w->has_table, err) : st;
+    return status == TC_OK ? vol_table_begin(&w->ocl, B_TABLE, cells, &w->has_table, err) : status;
 }
 
 static void put_totals(const cl_worker *w, vol_state *head)
@@ -347,10 +347,10 @@ static tc_status finish_device(cl_worker *w, vol_state *state, tc_err *err)
 
 static tc_status end_stage(cl_worker *w, vol_state *state, tc_err *err)
 {
-    const tc_status st = w->stage == PAINT && !in_slabs(w) ? end_paint(w, err) : TC_OK;
+    const tc_status status = w->stage == PAINT && !in_slabs(w) ? end_paint(w, err) : TC_OK;
 
-    if (st != TC_OK || w->host_only)
-        return st;
+    if (status != TC_OK || w->host_only)
+        return status;
     w->done = 0;
     do
         w->stage++;
@@ -375,29 +375,29 @@ static uint64_t position(const cl_worker *w)
 /* Launches and copies for the time of a step. */
 static tc_status work(cl_worker *w, vol_state *state, tc_err *err)
 {
-    tc_status st = w->slices == 0 ? begin_slab(w, 0, err) : TC_OK;
+    tc_status status = w->slices == 0 ? begin_slab(w, 0, err) : TC_OK;
     const double end = tc_seconds() + AN_STEP_SECONDS;
 
-    while (st == TC_OK && !w->host_only && w->stage < STAGES) {
+    while (status == TC_OK && !w->host_only && w->stage < STAGES) {
         const uint64_t count = next_part(w);
 
-        st = do_part(w, state, count, err);
-        if (st != TC_OK)
-            return st;
+        status = do_part(w, state, count, err);
+        if (status != TC_OK)
+            return status;
         w->done += count;
         if (w->done == stage_work(w, w->stage))
-            st = end_stage(w, state, err);
+            status = end_stage(w, state, err);
         if (tc_seconds() >= end)
             break;
     }
-    return st;
+    return status;
 }
 
 static tc_status cl_step(void *worker, void *state_at, uint64_t *portions_done, tc_err *err)
 {
     cl_worker *const w = worker;
     vol_state *const state = state_at;
-    tc_status st;
+    tc_status status;
     bool done;
 
     *portions_done = state->head.portions_done;
@@ -408,13 +408,13 @@ static tc_status cl_step(void *worker, void *state_at, uint64_t *portions_done, 
     if (w->host_only)
         return vol_host_step(w->host, state, VOL_PHASES, portions_done, err);
     if (vol_host_phase(w->host) < VOL_BANDS) {
-        st = vol_host_step(w->host, state, VOL_BANDS, portions_done, err);
-        return st == TC_OK ? TC_MORE : st;
+        status = vol_host_step(w->host, state, VOL_BANDS, portions_done, err);
+        return status == TC_OK ? TC_MORE : status;
     }
-    st = work(w, state, err);
-    done = st == TC_OK && w->stage == STAGES && w->has_table;
+    status = work(w, state, err);
+    done = status == TC_OK && w->stage == STAGES && w->has_table;
     *portions_done = done ? w->ocl.work->plan.portions : position(w);
-    return st == TC_OK && !done ? TC_MORE : st;
+    return status == TC_OK && !done ? TC_MORE : status;
 }
 
 static tc_status cl_finish(void *worker, void *state, size_t item_index, wu_output *out,
@@ -533,7 +533,7 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
 {
     cl_worker *const w = worker;
     const an_work *const work = w->ocl.work;
-    tc_status st;
+    tc_status status;
 
     w->params = work->params;
     w->nx = work->item->nx;
@@ -544,19 +544,19 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     w->piece = up_to((uint64_t)w->ny * w->nz, work->pixels->bits);
     if (w->piece > ((uint32_t)1 << 24) / w->nx + 1)
         w->piece = ((uint32_t)1 << 24) / w->nx + 1;
-    st = vol_cpu.open(work, state, &w->host, err);
-    if (st != TC_OK)
-        return st;
+    status = vol_cpu.open(work, state, &w->host, err);
+    if (status != TC_OK)
+        return status;
     choose_slabs(w);
     w->host_only = w->slab_slices == 0;
     if (w->host_only)
         return TC_OK;
-    st = make_kernels(w, err);
-    if (st == TC_OK)
-        st = make_buffers(w, err);
-    if (st == TC_OK)
+    status = make_kernels(w, err);
+    if (status == TC_OK)
+        status = make_buffers(w, err);
+    if (status == TC_OK)
         set_paces(w);
-    return st;
+    return status;
 }
 
 static const ocl_launcher launcher = { "volume", sizeof(cl_worker), open_parts, free_parts };

@@ -15,9 +15,9 @@ tc_status vol_table_begin(ocl_worker *w, int buffer, uint64_t cells, bool *made,
     const ocl_need need = { buffer, cells * row, "volume", NULL };
 
     *made = work->result_only && !p->labels && !p->repair && small;
-    const tc_status st = *made ? ocl_make_buffers(w, &need, 1, err) : TC_OK;
-    *made = *made && st == TC_OK;
-    return st == TC_TOO_LARGE ? TC_OK : st;
+    const tc_status status = *made ? ocl_make_buffers(w, &need, 1, err) : TC_OK;
+    *made = *made && status == TC_OK;
+    return status == TC_TOO_LARGE ? TC_OK : status;
 }
 
 static uint64_t wide(const cl_uint *low)
@@ -43,15 +43,15 @@ tc_status vol_table_finish(ocl_worker *w, int buffer, vol_state *head, size_t it
     const size_t n = (size_t)head->cells, bytes = n * VOL_COLUMNS * sizeof(cl_uint);
     cl_uint *const rows = malloc(bytes + 1);
     vol_cell *const cells = malloc((n + 1) * sizeof *cells);
-    tc_status st = rows == NULL || cells == NULL ? tc_no_memory(err, "the cells")
-                                                 : ocl_get(w, buffer, 0, rows, bytes, err);
+    tc_status status = rows == NULL || cells == NULL ? tc_no_memory(err, "the cells")
+                                                     : ocl_get(w, buffer, 0, rows, bytes, err);
 
-    for (size_t i = 0, end; st == TC_OK && i < n; st = tc_ask(w->work->poll, err))
+    for (size_t i = 0, end; status == TC_OK && i < n; status = tc_ask(w->work->poll, err))
         for (end = tc_block_end(i, n); i < end; i++)
             cells[i] = cell_of(rows + i * VOL_COLUMNS);
     free(rows);
-    if (st == TC_OK)
-        st = vol_finish_cells(w->work, item_index, head, cells, out, err);
+    if (status == TC_OK)
+        status = vol_finish_cells(w->work, item_index, head, cells, out, err);
     free(cells);
-    return st;
+    return status;
 }

@@ -400,13 +400,13 @@ static tc_status read_count(ws_worker *w, int buffer, uint32_t out[2], tc_err *e
 static tc_status end_step(ws_worker *w, tc_err *err)
 {
     uint32_t count[2] = { 0, 0 };
-    const tc_status st = read_count(w, B_LISTED, count, err);
+    const tc_status status = read_count(w, B_LISTED, count, err);
 
     w->settled = w->listed;
     w->listed = count[0];
-    if (st == TC_OK && w->stage == STEP_IN && w->listed > w->settled)
+    if (status == TC_OK && w->stage == STEP_IN && w->listed > w->settled)
         w->stage = SETTLE - 1; /* what comes next is SETTLE */
-    return st;
+    return status;
 }
 
 /* Room for the lists of saddles, and for maxima and cells, which are no more; without it the host
@@ -414,12 +414,12 @@ static tc_status end_step(ws_worker *w, tc_err *err)
 static tc_status end_saddles(ws_worker *w, tc_err *err)
 {
     uint32_t saddles[2] = { 0, 0 }, maxima[2] = { 0, 0 };
-    tc_status st = read_count(w, B_SADDLES, saddles, err);
+    tc_status status = read_count(w, B_SADDLES, saddles, err);
 
-    if (st == TC_OK)
-        st = read_count(w, B_MAXIMA, maxima, err);
-    if (st != TC_OK)
-        return st;
+    if (status == TC_OK)
+        status = read_count(w, B_MAXIMA, maxima, err);
+    if (status != TC_OK)
+        return status;
     w->maxima = maxima[0];
     const ocl_need needs[] = {
         { B_LIST, (saddles[0] + (uint64_t)1) * VOL_SADDLE * sizeof(cl_int), "volume", NULL },
@@ -429,9 +429,9 @@ static tc_status end_saddles(ws_worker *w, tc_err *err)
     };
 
     if (saddles[1] == 0)
-        st = ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err);
-    w->overflow = saddles[1] != 0 || st == TC_TOO_LARGE;
-    return w->overflow ? TC_OK : st;
+        status = ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err);
+    w->overflow = saddles[1] != 0 || status == TC_TOO_LARGE;
+    return w->overflow ? TC_OK : status;
 }
 
 /* The saddles that LIST or HIGHEST has listed. */
@@ -439,11 +439,11 @@ static tc_status end_list(ws_worker *w, tc_err *err)
 {
     static const uint32_t none[2] = { 0, 0 };
     uint32_t count[2] = { 0, 0 };
-    const tc_status st = read_count(w, B_ROWS, count, err);
+    const tc_status status = read_count(w, B_ROWS, count, err);
 
     w->saddles = count[0];
     w->swapped = w->stage == HIGHEST && !w->swapped;
-    return st == TC_OK ? ocl_put(&w->ocl, B_ROWS, 0, none, sizeof none, err) : st;
+    return status == TC_OK ? ocl_put(&w->ocl, B_ROWS, 0, none, sizeof none, err) : status;
 }
 
 static int by_value(const void *va, const void *vb)
@@ -458,26 +458,26 @@ static tc_status end_firsts(ws_worker *w, tc_err *err)
 {
     uint32_t count[2] = { 0, 0 };
     int32_t *list = NULL;
-    tc_status st = read_count(w, B_FOUND, count, err);
+    tc_status status = read_count(w, B_FOUND, count, err);
 
     w->cells = count[0];
-    if (st == TC_OK && (list = malloc((w->cells + (size_t)1) * sizeof *list)) == NULL)
-        st = tc_no_memory(err, "the cells");
-    if (st == TC_OK)
-        st = ocl_get(&w->ocl, B_CELLS, 0, list, w->cells * sizeof *list, err);
-    if (st == TC_OK)
-        st = tc_sort(list, w->cells, sizeof *list, by_value, w->ocl.work->poll, err);
-    if (st == TC_OK)
-        st = ocl_put(&w->ocl, B_CELLS, 0, list, w->cells * sizeof *list, err);
+    if (status == TC_OK && (list = malloc((w->cells + (size_t)1) * sizeof *list)) == NULL)
+        status = tc_no_memory(err, "the cells");
+    if (status == TC_OK)
+        status = ocl_get(&w->ocl, B_CELLS, 0, list, w->cells * sizeof *list, err);
+    if (status == TC_OK)
+        status = tc_sort(list, w->cells, sizeof *list, by_value, w->ocl.work->poll, err);
+    if (status == TC_OK)
+        status = ocl_put(&w->ocl, B_CELLS, 0, list, w->cells * sizeof *list, err);
     free(list);
-    return st;
+    return status;
 }
 
 static tc_status begin_slab(ws_worker *w, uint32_t z0, tc_err *err)
 {
     static const uint32_t none[2] = { 0, 0 };
     const uint32_t margin = w->params->through ? reach(w) + 1 : 0;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     w->z0 = z0;
     w->slices = w->nz - z0 < w->slab_slices ? w->nz - z0 : w->slab_slices;
@@ -485,19 +485,20 @@ static tc_status begin_slab(ws_worker *w, uint32_t z0, tc_err *err)
     w->to = w->nz - z0 - w->slices > margin ? z0 + w->slices + margin : w->nz;
     w->stage = PUT;
     w->done = 0;
-    for (int b = B_LISTED; st == TC_OK && b < BUFFERS; b++)
-        st = ocl_put(&w->ocl, b, 0, none, sizeof none, err);
-    return st;
+    for (int b = B_LISTED; status == TC_OK && b < BUFFERS; b++)
+        status = ocl_put(&w->ocl, b, 0, none, sizeof none, err);
+    return status;
 }
 
 /* What the stack has of which kind; then room for the table. */
 static tc_status end_labels(ws_worker *w, tc_err *err)
 {
     uint32_t membrane[2] = { 0, 0 };
-    const tc_status st = read_count(w, B_MEMBRANE, membrane, err);
+    const tc_status status = read_count(w, B_MEMBRANE, membrane, err);
 
     w->membrane = membrane[0];
-    return st == TC_OK ? vol_table_begin(&w->ocl, B_TABLE, w->cells, &w->has_table, err) : st;
+    return status == TC_OK ? vol_table_begin(&w->ocl, B_TABLE, w->cells, &w->has_table, err)
+                           : status;
 }
 
 static void put_totals(const ws_worker *w, vol_state *head)
@@ -520,20 +521,20 @@ static tc_status finish_device(ws_worker *w, vol_state *state, tc_err *err)
 
 static tc_status end_stage(ws_worker *w, vol_state *state, tc_err *err)
 {
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     if (w->stage == EDGES || w->stage == STEP_IN)
-        st = end_step(w, err);
+        status = end_step(w, err);
     else if (w->stage == SADDLES)
-        st = end_saddles(w, err);
+        status = end_saddles(w, err);
     else if (w->stage == LIST || w->stage == HIGHEST)
-        st = end_list(w, err);
+        status = end_list(w, err);
     else if (w->stage == FIRSTS)
-        st = end_firsts(w, err);
+        status = end_firsts(w, err);
     else if (w->stage == LABEL)
-        st = end_labels(w, err);
-    if (st != TC_OK)
-        return st;
+        status = end_labels(w, err);
+    if (status != TC_OK)
+        return status;
     w->done = 0;
     if (w->stage == HILLS) {
         w->overflow = ++w->rounds == MOST_ROUNDS;
@@ -561,39 +562,39 @@ static uint64_t position(const ws_worker *w)
 /* Launches and copies for the time of a step. */
 static tc_status work(ws_worker *w, vol_state *state, tc_err *err)
 {
-    tc_status st = w->slices == 0 ? begin_slab(w, 0, err) : TC_OK;
+    tc_status status = w->slices == 0 ? begin_slab(w, 0, err) : TC_OK;
     const double end = tc_seconds() + AN_STEP_SECONDS;
 
-    while (st == TC_OK && !w->host_only && w->stage < STAGES) {
+    while (status == TC_OK && !w->host_only && w->stage < STAGES) {
         const uint64_t left = stage_work(w, w->stage) - w->done;
         const uint64_t count = ocl_pace_next(&w->pace[w->stage], left);
 
-        st = do_part(w, state, count, err);
+        status = do_part(w, state, count, err);
         w->done += count;
-        if (st == TC_OK && count == left)
-            st = end_stage(w, state, err);
+        if (status == TC_OK && count == left)
+            status = end_stage(w, state, err);
         if (tc_seconds() >= end)
             break;
     }
-    return st;
+    return status;
 }
 
 tc_status vol_watershed_step(void *worker, vol_state *state, uint64_t *portions_done, tc_err *err)
 {
     ws_worker *const w = worker;
-    tc_status st;
+    tc_status status;
     bool done;
 
     if (w->host_only)
         return vol_host_step(w->host, state, VOL_PHASES, portions_done, err);
     if (vol_host_phase(w->host) < VOL_BLUR) {
-        st = vol_host_step(w->host, state, VOL_BLUR, portions_done, err);
-        return st == TC_OK ? TC_MORE : st;
+        status = vol_host_step(w->host, state, VOL_BLUR, portions_done, err);
+        return status == TC_OK ? TC_MORE : status;
     }
-    st = work(w, state, err);
-    done = st == TC_OK && w->stage == STAGES && w->has_table;
+    status = work(w, state, err);
+    done = status == TC_OK && w->stage == STAGES && w->has_table;
     *portions_done = done ? w->ocl.work->plan.portions : position(w);
-    return st == TC_OK && !done ? TC_MORE : st;
+    return status == TC_OK && !done ? TC_MORE : status;
 }
 
 tc_status vol_watershed_finish(void *worker, const vol_state *state, size_t item_index,
@@ -715,10 +716,10 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     ws_worker *const w = worker;
     const an_work *const work = w->ocl.work;
     const bool deep = work->pixels->bits == 16;
-    tc_status st = vol_cpu.open(work, state, &w->host, err);
+    tc_status status = vol_cpu.open(work, state, &w->host, err);
 
-    if (st != TC_OK)
-        return st;
+    if (status != TC_OK)
+        return status;
     w->params = work->params;
     w->nx = work->item->nx;
     w->ny = work->item->ny;
@@ -729,14 +730,14 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     if (w->host_only)
         return TC_OK;
     w->group = ocl_group_size(w->ocl.device, MAX_GROUP);
-    st = ocl_build(&w->ocl, &ocl_source_watershed, false, kernel_names, STAGES, err,
-                   "-DGROUP=%zu -DPIXEL=%s -DSUM=%s", w->group, deep ? "ushort" : "uchar",
-                   deep ? "ulong" : "uint");
-    if (st == TC_OK)
-        st = make_buffers(w, err);
-    if (st == TC_OK)
+    status = ocl_build(&w->ocl, &ocl_source_watershed, false, kernel_names, STAGES, err,
+                       "-DGROUP=%zu -DPIXEL=%s -DSUM=%s", w->group, deep ? "ushort" : "uchar",
+                       deep ? "ulong" : "uint");
+    if (status == TC_OK)
+        status = make_buffers(w, err);
+    if (status == TC_OK)
         set_paces(w);
-    return st;
+    return status;
 }
 
 const ocl_launcher vol_watershed_launcher = { "volume", sizeof(ws_worker), open_parts, free_parts };

@@ -270,27 +270,27 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
 {
     cl_worker *const w = worker;
     const an_work *const work = w->ocl.work;
-    tc_status st = voting_scheme_init(work->params, work->item, work->item->name, &w->s, err);
+    tc_status status = voting_scheme_init(work->params, work->item, work->item->name, &w->s, err);
 
     w->round = -1;
     w->done = ((const an_state_head *)state)->portions_done;
     w->group = ocl_group_size(w->ocl.device, 512);
     w->tile_rows = w->ocl.device->info.local_bytes < (24 << 10) ? 8 : 16;
-    if (st == TC_OK)
-        st = voting_levels_init(work, &w->s, err);
-    if (st == TC_OK)
-        st = voting_tables_init(&w->s, &w->tables, err);
-    if (st == TC_OK)
-        st = an_pool_create(work->threads, &w->pool, err);
-    if (st == TC_OK)
-        st = ocl_build(&w->ocl, &ocl_source_voting, false, kernel_names, KERNELS, err,
-                       "-DGROUP=%zu -DTILE_ROWS=%zu -DPIXEL=%s", w->group, w->tile_rows,
-                       work->pixels->bits == 16 ? "ushort" : "uchar");
-    if (st != TC_OK)
-        return st;
-    st = make_tables(w, err);
-    if (st != TC_OK)
-        return st;
+    if (status == TC_OK)
+        status = voting_levels_init(work, &w->s, err);
+    if (status == TC_OK)
+        status = voting_tables_init(&w->s, &w->tables, err);
+    if (status == TC_OK)
+        status = an_pool_create(work->threads, &w->pool, err);
+    if (status == TC_OK)
+        status = ocl_build(&w->ocl, &ocl_source_voting, false, kernel_names, KERNELS, err,
+                           "-DGROUP=%zu -DTILE_ROWS=%zu -DPIXEL=%s", w->group, w->tile_rows,
+                           work->pixels->bits == 16 ? "ushort" : "uchar");
+    if (status != TC_OK)
+        return status;
+    status = make_tables(w, err);
+    if (status != TC_OK)
+        return status;
     choose_slabs(w);
     set_paces(w);
     return make_planes(w, state, err);
@@ -300,17 +300,17 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
 
 static tc_status load_round(cl_worker *w, int round, tc_err *err)
 {
-    tc_status st;
+    tc_status status;
 
     if (w->round == round)
         return TC_OK;
-    st = voting_tables_round(w->ocl.work, &w->s, &w->tables, round, w->pool, err);
-    if (st == TC_OK)
-        st = ocl_put(&w->ocl, B_ROWS, 0, w->tables.rows, w->ocl.buffer[B_ROWS].bytes, err);
-    if (st == TC_OK)
-        st = ocl_put(&w->ocl, B_SPANS, 0, w->tables.spans, w->ocl.buffer[B_SPANS].bytes, err);
-    w->round = st == TC_OK ? round : -1;
-    return st;
+    status = voting_tables_round(w->ocl.work, &w->s, &w->tables, round, w->pool, err);
+    if (status == TC_OK)
+        status = ocl_put(&w->ocl, B_ROWS, 0, w->tables.rows, w->ocl.buffer[B_ROWS].bytes, err);
+    if (status == TC_OK)
+        status = ocl_put(&w->ocl, B_SPANS, 0, w->tables.spans, w->ocl.buffer[B_SPANS].bytes, err);
+    w->round = status == TC_OK ? round : -1;
+    return status;
 }
 
 /* A work-item for each pixel of some rows. */
@@ -352,19 +352,19 @@ static tc_status blur_box(cl_worker *w, voting_phase phase, box b, tc_err *err)
     const int in = plane_in(w, phase), out = plane_out(w, phase);
     const ocl_grid grid = ocl_grid_of(OCL_GROUP_FLOOR, w->s.nx, (size_t)n, (size_t)(b.z1 - b.z0));
     ocl_grid wider = grid;
-    tc_status st;
+    tc_status status;
 
     wider.global[1] += (size_t)(2 * half);
-    st = OCL_QUEUE(w, BLUR_Z, wider, err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, in),
-                   OCL_HELD(w, B_COLUMNS), OCL_INT(b.z0),
-                   OCL_INT((int64_t)b.y0 - w->s.shape.taps[1]), OCL_UINT(w->in_rows.first));
-    if (st == TC_OK)
-        st = OCL_QUEUE(w, BLUR_Y, grid, err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, B_COLUMNS),
-                       OCL_HELD(w, B_LINES), OCL_INT(b.y0));
-    if (st == TC_OK)
-        st = OCL_QUEUE(w, BLUR_X, grid, err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, B_LINES),
-                       OCL_HELD(w, out), OCL_UINT(row));
-    return st;
+    status = OCL_QUEUE(w, BLUR_Z, wider, err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, in),
+                       OCL_HELD(w, B_COLUMNS), OCL_INT(b.z0),
+                       OCL_INT((int64_t)b.y0 - w->s.shape.taps[1]), OCL_UINT(w->in_rows.first));
+    if (status == TC_OK)
+        status = OCL_QUEUE(w, BLUR_Y, grid, err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, B_COLUMNS),
+                           OCL_HELD(w, B_LINES), OCL_INT(b.y0));
+    if (status == TC_OK)
+        status = OCL_QUEUE(w, BLUR_X, grid, err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, B_LINES),
+                           OCL_HELD(w, out), OCL_UINT(row));
+    return status;
 }
 
 static tc_status vote_box(cl_worker *w, box b, tc_err *err)
@@ -387,18 +387,18 @@ static tc_status queue_boxes(cl_worker *w, voting_phase phase, uint64_t row, uin
 {
     const uint64_t ny = w->s.ny,
                    most = phase == VOTING_VOTE ? w->s.nz : blur_depth(&w->s, w->slab_bands > 0);
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
-    while (st == TC_OK && row < end) {
+    while (status == TC_OK && row < end) {
         const uint64_t z = row / ny, y = row % ny, full = y == 0 ? (end - row) / ny : 0,
                        whole = full < most ? full : most;
         const uint64_t rest = end - row < ny - y ? end - row : ny - y;
         const box b = whole > 0 ? (box){ z, z + whole, 0, ny } : (box){ z, z + 1, y, y + rest };
 
-        st = phase == VOTING_VOTE ? vote_box(w, b, err) : blur_box(w, phase, b, err);
+        status = phase == VOTING_VOTE ? vote_box(w, b, err) : blur_box(w, phase, b, err);
         row += (b.z1 - b.z0) * (b.y1 - b.y0);
     }
-    return st;
+    return status;
 }
 
 /* A work-item for each pixel, groups of some rows: neighbours look at the same votes. */
@@ -444,23 +444,23 @@ static tc_status load_slab(cl_worker *w, voting_phase phase, uint64_t band, void
     const wu_pixels *const px = w->ocl.work->pixels;
     const uint32_t *const votes = voting_votes(state), *const voters = votes + s->n;
     const size_t word = sizeof *votes;
-    tc_status st;
+    tc_status status;
 
     w->out_rows = (rows){ first, last - first };
     w->in_rows = around(s, first, last, halo_of(s, phase));
     if (reads_pixels(phase))
-        st = ocl_put(&w->ocl, B_IN, 0, ocl_pixels_from(px, w->in_rows.first * s->nx),
-                     w->in_rows.n * s->nx * (px->bits / 8), err);
+        status = ocl_put(&w->ocl, B_IN, 0, ocl_pixels_from(px, w->in_rows.first * s->nx),
+                         w->in_rows.n * s->nx * (px->bits / 8), err);
     else
-        st = ocl_put(&w->ocl, B_IN, 0,
-                     (phase == VOTING_VOTE ? voters : votes) + w->in_rows.first * s->nx,
-                     w->in_rows.n * s->nx * word, err);
-    if (st == TC_OK && phase == VOTING_TURN)
-        st = ocl_put(&w->ocl, B_OUT, 0, voters + w->out_rows.first * s->nx,
-                     w->out_rows.n * s->nx * word, err);
-    if (st == TC_OK)
+        status = ocl_put(&w->ocl, B_IN, 0,
+                         (phase == VOTING_VOTE ? voters : votes) + w->in_rows.first * s->nx,
+                         w->in_rows.n * s->nx * word, err);
+    if (status == TC_OK && phase == VOTING_TURN)
+        status = ocl_put(&w->ocl, B_OUT, 0, voters + w->out_rows.first * s->nx,
+                         w->out_rows.n * s->nx * word, err);
+    if (status == TC_OK)
         w->slab_end = w->done + (end - band);
-    return st;
+    return status;
 }
 
 /* Rows [row, end) from the slab into the state, all or none of them. */
@@ -469,13 +469,13 @@ static tc_status store_rows(cl_worker *w, voting_phase phase, uint64_t row, uint
 {
     const size_t pixels = (size_t)(end - row) * w->s.nx,
                  offset = (size_t)(row - w->out_rows.first) * w->s.nx;
-    const tc_status st =
+    const tc_status status =
         ocl_get(&w->ocl, B_OUT, offset * sizeof *w->copy, w->copy, pixels * sizeof *w->copy, err);
 
-    if (st == TC_OK)
+    if (status == TC_OK)
         memcpy(state_out(w, phase, state) + (size_t)row * w->s.nx, w->copy,
                pixels * sizeof *w->copy);
-    return st;
+    return status;
 }
 
 /* --- the backend ----------------------------------------------------------------------------- */
@@ -496,19 +496,19 @@ static tc_status launch(cl_worker *w, voting_phase phase, uint64_t *row, uint64_
 {
     ocl_pace *const pace = &w->pace[phase];
     uint64_t left = limit - *row;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
-    while (st == TC_OK && left > 0) {
+    while (status == TC_OK && left > 0) {
         const uint64_t n = ocl_pace_next(pace, left);
 
-        st = queue_rows(w, phase, *row, *row + n, err);
-        st = ocl_end_launch(&w->ocl, st, pace, n, err);
+        status = queue_rows(w, phase, *row, *row + n, err);
+        status = ocl_end_launch(&w->ocl, status, pace, n, err);
         *row += n;
         left = end_of_band(&w->s, *row) - *row;
-        if (st == TC_OK && left > 0)
-            st = ocl_ask(&w->ocl, err);
+        if (status == TC_OK && left > 0)
+            status = ocl_ask(&w->ocl, err);
     }
-    return st;
+    return status;
 }
 
 static tc_status cl_step(void *worker, void *state, uint64_t *portions_done, tc_err *err)
@@ -517,7 +517,7 @@ static tc_status cl_step(void *worker, void *state, uint64_t *portions_done, tc_
     const voting_scheme *const s = &w->s;
     voting_phase phase;
     uint64_t band, first, row;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
     int round;
 
     *portions_done = w->done;
@@ -526,15 +526,15 @@ static tc_status cl_step(void *worker, void *state, uint64_t *portions_done, tc_
     voting_portion_at(s, w->done, &phase, &round, &band);
     first = row = rows_before(s, band);
     if (phase == VOTING_VOTE || phase == VOTING_TURN)
-        st = load_round(w, round, err);
-    if (st == TC_OK && w->slab_bands > 0 && w->slab_end <= w->done)
-        st = load_slab(w, phase, band, state, err);
-    if (st == TC_OK)
-        st = launch(w, phase, &row, w->out_rows.first + w->out_rows.n, err);
-    if (st == TC_OK && w->slab_bands > 0)
-        st = store_rows(w, phase, first, row, state, err);
-    if (st != TC_OK)
-        return st;
+        status = load_round(w, round, err);
+    if (status == TC_OK && w->slab_bands > 0 && w->slab_end <= w->done)
+        status = load_slab(w, phase, band, state, err);
+    if (status == TC_OK)
+        status = launch(w, phase, &row, w->out_rows.first + w->out_rows.n, err);
+    if (status == TC_OK && w->slab_bands > 0)
+        status = store_rows(w, phase, first, row, state, err);
+    if (status != TC_OK)
+        return status;
     while (band < s->bands && rows_before(s, band) < row) {
         band++;
         w->done++;
@@ -559,14 +559,14 @@ static tc_status cl_sync(void *worker, void *state, tc_err *err)
     const ocl_part parts[] = { { B_VOTES, votes * sizeof(uint32_t), voting_votes(state) },
                                { B_VOTERS, voters * sizeof(uint32_t),
                                  voting_votes(state) + w->s.n } };
-    tc_status st;
+    tc_status status;
 
     if (w->slab_bands > 0) /* the state is never behind */
         return TC_OK;
-    st = ocl_fetch(&w->ocl, parts, 2, head->portions_done == 0, err);
-    if (st == TC_OK)
+    status = ocl_fetch(&w->ocl, parts, 2, head->portions_done == 0, err);
+    if (status == TC_OK)
         head->portions_done = w->done;
-    return st;
+    return status;
 }
 
 /* --- points ---------------------------------------------------------------------------------- */
@@ -590,33 +590,34 @@ static tc_status find_peaks(cl_worker *w, voting_peaks *found, uint64_t *n, tc_e
     const uint64_t room = room_for_peaks(w);
     const voting_scheme *const s = &w->s;
     cl_uint count = 0;
-    tc_status st = ocl_put(&w->ocl, B_LINES, 0, &count, sizeof count, err);
+    tc_status status = ocl_put(&w->ocl, B_LINES, 0, &count, sizeof count, err);
 
-    for (uint64_t row = 0, some; st == TC_OK && row < all_rows(s); row += some) {
+    for (uint64_t row = 0, some; status == TC_OK && row < all_rows(s); row += some) {
         some = ocl_pace_next(&w->pace[FIND], all_rows(s) - row);
-        st = OCL_QUEUE(w, PEAKS, row_grid(w, some), err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, B_VOTES),
-                       OCL_HELD(w, B_COLUMNS), OCL_HELD(w, B_LINES), OCL_UINT(row), OCL_UINT(room));
-        st = ocl_end_launch(&w->ocl, st, &w->pace[FIND], some, err);
-        if (st == TC_OK)
-            st = tc_ask(w->ocl.work->poll, err);
+        status =
+            OCL_QUEUE(w, PEAKS, row_grid(w, some), err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, B_VOTES),
+                      OCL_HELD(w, B_COLUMNS), OCL_HELD(w, B_LINES), OCL_UINT(row), OCL_UINT(room));
+        status = ocl_end_launch(&w->ocl, status, &w->pace[FIND], some, err);
+        if (status == TC_OK)
+            status = tc_ask(w->ocl.work->poll, err);
     }
-    if (st == TC_OK)
-        st = ocl_get(&w->ocl, B_LINES, 0, &count, sizeof count, err);
+    if (status == TC_OK)
+        status = ocl_get(&w->ocl, B_LINES, 0, &count, sizeof count, err);
     *n = count;
-    if (st != TC_OK || count > room)
-        return st;
+    if (status != TC_OK || count > room)
+        return status;
     listed *const list = malloc((count + (size_t)1) * sizeof *list);
     found->list = calloc(count + (size_t)1, sizeof *found->list);
-    st = list == NULL || found->list == NULL
-             ? tc_no_memory(err, "the peaks")
-             : ocl_get(&w->ocl, B_COLUMNS, 0, list, count * sizeof *list, err);
-    for (; st == TC_OK && found->n < count; found->n++) {
+    status = list == NULL || found->list == NULL
+                 ? tc_no_memory(err, "the peaks")
+                 : ocl_get(&w->ocl, B_COLUMNS, 0, list, count * sizeof *list, err);
+    for (; status == TC_OK && found->n < count; found->n++) {
         const listed *const l = &list[found->n];
 
         found->list[found->n] = (voting_peak){ l->score, l->z, l->y, l->x, { l->z, l->y, l->x } };
     }
     free(list);
-    return st;
+    return status;
 }
 
 /* The lines around some peaks: as many as the buffers hold. */
@@ -624,24 +625,24 @@ static tc_status some_lines(cl_worker *w, const voting_peak *peaks, uint64_t n, 
                             cl_long *sums, tc_err *err)
 {
     const voting_scheme *const s = &w->s;
-    tc_status st;
+    tc_status status;
 
     for (uint64_t i = 0; i < n; i++)
         list[i] = (listed){ peaks[i].score, peaks[i].z, peaks[i].y, peaks[i].x };
-    st = ocl_put(&w->ocl, B_COLUMNS, 0, list, n * sizeof *list, err);
-    for (uint64_t i = 0, some; st == TC_OK && i < n; i += some) {
+    status = ocl_put(&w->ocl, B_COLUMNS, 0, list, n * sizeof *list, err);
+    for (uint64_t i = 0, some; status == TC_OK && i < n; i += some) {
         some = ocl_pace_next(&w->pace[AROUND], n - i);
-        st = OCL_QUEUE(w, LINES, ocl_grid_of(VOTING_LINE_GROUP, some * VOTING_LINE_GROUP, 1, 1),
-                       err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, B_VOTERS), OCL_HELD(w, B_COLUMNS),
-                       OCL_HELD(w, B_LINES), OCL_UINT(i), OCL_INT(s->scale[0]),
-                       OCL_INT(s->scale[1]), OCL_INT(s->scale[2]), OCL_LONG(s->radius64));
-        st = ocl_end_launch(&w->ocl, st, &w->pace[AROUND], some, err);
-        if (st == TC_OK)
-            st = tc_ask(w->ocl.work->poll, err);
+        status = OCL_QUEUE(w, LINES, ocl_grid_of(VOTING_LINE_GROUP, some * VOTING_LINE_GROUP, 1, 1),
+                           err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, B_VOTERS), OCL_HELD(w, B_COLUMNS),
+                           OCL_HELD(w, B_LINES), OCL_UINT(i), OCL_INT(s->scale[0]),
+                           OCL_INT(s->scale[1]), OCL_INT(s->scale[2]), OCL_LONG(s->radius64));
+        status = ocl_end_launch(&w->ocl, status, &w->pace[AROUND], some, err);
+        if (status == TC_OK)
+            status = tc_ask(w->ocl.work->poll, err);
     }
-    return st == TC_OK
+    return status == TC_OK
                ? ocl_get(&w->ocl, B_LINES, 0, sums, n * VOTING_LINE_SUMS * sizeof *sums, err)
-               : st;
+               : status;
 }
 
 static tc_status lines_around(cl_worker *w, const voting_peaks *p, voting_lines *lines, tc_err *err)
@@ -649,12 +650,12 @@ static tc_status lines_around(cl_worker *w, const voting_peaks *p, voting_lines 
     const uint64_t most = w->ocl.buffer[B_LINES].bytes / (VOTING_LINE_SUMS * sizeof(cl_long));
     listed *const list = malloc((size_t)most * sizeof *list);
     cl_long *const sums = malloc((size_t)most * VOTING_LINE_SUMS * sizeof *sums);
-    tc_status st = list == NULL || sums == NULL ? tc_no_memory(err, "the peaks") : TC_OK;
+    tc_status status = list == NULL || sums == NULL ? tc_no_memory(err, "the peaks") : TC_OK;
 
-    for (uint64_t at = 0, n; st == TC_OK && at < p->n; at += n) {
+    for (uint64_t at = 0, n; status == TC_OK && at < p->n; at += n) {
         n = p->n - at < most ? p->n - at : most;
-        st = some_lines(w, p->list + at, n, list, sums, err);
-        for (uint64_t i = 0; st == TC_OK && i < n; i++) {
+        status = some_lines(w, p->list + at, n, list, sums, err);
+        for (uint64_t i = 0; status == TC_OK && i < n; i++) {
             const cl_long *const from = sums + i * VOTING_LINE_SUMS;
 
             lines[at + i] = (voting_lines){
@@ -665,7 +666,7 @@ static tc_status lines_around(cl_worker *w, const voting_peaks *p, voting_lines 
     }
     free(list);
     free(sums);
-    return st;
+    return status;
 }
 
 /* As voting_finish, from the planes on the device. */
@@ -675,18 +676,19 @@ static tc_status points(cl_worker *w, voting_peaks *found, size_t item_index, wu
     const an_work *const work = w->ocl.work;
     const voting_params *const p = work->params;
     voting_lines *lines = NULL;
-    tc_status st = voting_suppress(&w->s, found, work->poll, err);
+    tc_status status = voting_suppress(&w->s, found, work->poll, err);
 
-    if (st == TC_OK)
+    if (status == TC_OK)
         voting_apply_threshold(p, found);
-    if (st == TC_OK && p->refine) {
+    if (status == TC_OK && p->refine) {
         lines = malloc((found->n + 1) * sizeof *lines);
-        st = lines == NULL ? tc_no_memory(err, "the peaks") : lines_around(w, found, lines, err);
-        if (st == TC_OK)
-            st = voting_refine(&w->s, NULL, lines, w->pool, found, work->poll, err);
+        status =
+            lines == NULL ? tc_no_memory(err, "the peaks") : lines_around(w, found, lines, err);
+        if (status == TC_OK)
+            status = voting_refine(&w->s, NULL, lines, w->pool, found, work->poll, err);
         free(lines);
     }
-    return st == TC_OK ? voting_add_points(work, item_index, found, out, err) : st;
+    return status == TC_OK ? voting_add_points(work, item_index, found, out, err) : status;
 }
 
 /* Noise may have more peaks than there is room for, and of a slab the planes are in the state. */
@@ -696,13 +698,13 @@ static tc_status cl_finish(void *worker, void *state, size_t item_index, wu_outp
     cl_worker *const w = worker;
     voting_peaks found = { 0, 0, NULL };
     uint64_t n = 0;
-    tc_status st = w->slab_bands > 0 ? TC_MORE : find_peaks(w, &found, &n, err);
+    tc_status status = w->slab_bands > 0 ? TC_MORE : find_peaks(w, &found, &n, err);
 
     (void)state;
-    if (st == TC_OK)
-        st = n > room_for_peaks(w) ? TC_MORE : points(w, &found, item_index, out, err);
+    if (status == TC_OK)
+        status = n > room_for_peaks(w) ? TC_MORE : points(w, &found, item_index, out, err);
     free(found.list);
-    return st;
+    return status;
 }
 
 static const ocl_launcher launcher = { "voting", sizeof(cl_worker), open_parts, free_parts };

@@ -70,7 +70,7 @@ tc_status ocl_write(ocl_device *device, const ocl_buffer *buffer, size_t offset,
         return status;
     const double start = ocl_clock_ms();
     const bool staged = ocl_stages(device, bytes);
-    const tc_status st =
+    const tc_status copied =
         staged ? ocl_staged_write(device, buffer->memory, offset, from, bytes, err) : TC_OK;
     const cl_int code =
         staged ? CL_SUCCESS
@@ -78,7 +78,7 @@ tc_status ocl_write(ocl_device *device, const ocl_buffer *buffer, size_t offset,
                                                   bytes, from, 0, NULL, NULL);
     device->times.transfers += ocl_clock_ms() - start;
     device->times.bytes += bytes;
-    return code == CL_SUCCESS ? st : ocl_fail(device, "clEnqueueWriteBuffer", code, err);
+    return code == CL_SUCCESS ? copied : ocl_fail(device, "clEnqueueWriteBuffer", code, err);
 }
 
 tc_status ocl_read(ocl_device *device, const ocl_buffer *buffer, size_t offset, void *to,
@@ -89,7 +89,7 @@ tc_status ocl_read(ocl_device *device, const ocl_buffer *buffer, size_t offset, 
         return status;
     const double start = ocl_clock_ms();
     const bool staged = ocl_stages(device, bytes);
-    const tc_status st =
+    const tc_status copied =
         staged ? ocl_staged_read(device, buffer->memory, offset, to, bytes, err) : TC_OK;
     const cl_int code =
         staged ? CL_SUCCESS
@@ -97,7 +97,7 @@ tc_status ocl_read(ocl_device *device, const ocl_buffer *buffer, size_t offset, 
                                                  bytes, to, 0, NULL, NULL);
     device->times.transfers += ocl_clock_ms() - start;
     device->times.bytes += bytes;
-    return code == CL_SUCCESS ? st : ocl_fail(device, "clEnqueueReadBuffer", code, err);
+    return code == CL_SUCCESS ? copied : ocl_fail(device, "clEnqueueReadBuffer", code, err);
 }
 
 tc_status ocl_zero(ocl_device *device, const ocl_buffer *buffer, tc_err *err)

@@ -20,10 +20,10 @@ tc_status ocl_worker_open(const ocl_launcher *launcher, const an_work *work, con
     w->work = work;
     w->device = work->device;
     w->device->threads = work->threads;
-    const tc_status st = launcher->open(w, state, err);
-    if (st != TC_OK)
+    const tc_status status = launcher->open(w, state, err);
+    if (status != TC_OK)
         ocl_worker_close(worker);
-    return st;
+    return status;
 }
 
 void ocl_worker_close(void **worker)
@@ -65,34 +65,34 @@ tc_status ocl_build(ocl_worker *w, const ocl_source *source, bool floats, const 
     va_end(args);
     if (length < 0 || (size_t)length >= sizeof defines)
         return tc_fail(err, TC_INTERNAL, "%s: the defines are too long", source->name);
-    tc_status st = ocl_program_build(w->device, source, defines, floats, &program, err);
-    for (size_t i = 0; st == TC_OK && i < n; i++) {
+    tc_status status = ocl_program_build(w->device, source, defines, floats, &program, err);
+    for (size_t i = 0; status == TC_OK && i < n; i++) {
         if (names[i] != NULL)
-            st = ocl_kernel_new(w->device, program, names[i], &w->kernel[i], err);
-        if (st == TC_OK)
-            st = tc_ask(w->work->poll, err);
+            status = ocl_kernel_new(w->device, program, names[i], &w->kernel[i], err);
+        if (status == TC_OK)
+            status = tc_ask(w->work->poll, err);
     }
     ocl_program_free(w->device, &program);
-    return st;
+    return status;
 }
 
 /* --- buffers --------------------------------------------------------------------------------- */
 
 tc_status ocl_make_buffers(ocl_worker *w, const ocl_need *needs, size_t n, tc_err *err)
 {
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
-    for (size_t i = 0; st == TC_OK && i < n; i++) {
+    for (size_t i = 0; status == TC_OK && i < n; i++) {
         const ocl_need *const need = &needs[i];
 
         if (need->bytes == 0)
             continue;
-        st = ocl_buffer_new(w->device, need->bytes, CL_MEM_READ_WRITE, need->what,
-                            &w->buffer[need->buffer], err);
-        if (st == TC_OK && need->from != NULL)
-            st = ocl_put(w, need->buffer, 0, need->from, need->bytes, err);
+        status = ocl_buffer_new(w->device, need->bytes, CL_MEM_READ_WRITE, need->what,
+                                &w->buffer[need->buffer], err);
+        if (status == TC_OK && need->from != NULL)
+            status = ocl_put(w, need->buffer, 0, need->from, need->bytes, err);
     }
-    return st;
+    return status;
 }
 
 const void *ocl_pixels_from(const wu_pixels *px, size_t first)
@@ -107,16 +107,17 @@ const void *ocl_pixels_from(const wu_pixels *px, size_t first)
 static tc_status transfer(ocl_worker *w, int buffer, size_t offset, const unsigned char *from,
                           unsigned char *to, size_t bytes, tc_err *err)
 {
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
-    for (size_t at = 0, n; st == TC_OK && at < bytes; at += n) {
+    for (size_t at = 0, n; status == TC_OK && at < bytes; at += n) {
         n = bytes - at < TRANSFER ? bytes - at : TRANSFER;
-        st = from != NULL ? ocl_write(w->device, &w->buffer[buffer], offset + at, from + at, n, err)
-                          : ocl_read(w->device, &w->buffer[buffer], offset + at, to + at, n, err);
-        if (st == TC_OK && at + n < bytes)
-            st = tc_ask(w->work->poll, err);
+        status = from != NULL
+                     ? ocl_write(w->device, &w->buffer[buffer], offset + at, from + at, n, err)
+                     : ocl_read(w->device, &w->buffer[buffer], offset + at, to + at, n, err);
+        if (status == TC_OK && at + n < bytes)
+            status = tc_ask(w->work->poll, err);
     }
-    return st;
+    return status;
 }
 
 tc_status ocl_put(ocl_worker *w, int buffer, size_t offset, const void *from, size_t bytes,
@@ -143,27 +144,27 @@ static size_t bytes_of(const ocl_part *parts, size_t n)
 static tc_status read_parts(ocl_worker *w, const ocl_part *parts, size_t n, unsigned char *copy,
                             tc_err *err)
 {
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
-    for (size_t i = 0, at = 0; st == TC_OK && i < n; at += parts[i++].bytes)
-        st = ocl_get(w, parts[i].buffer, 0, copy != NULL ? copy + at : parts[i].to, parts[i].bytes,
-                     err);
-    return st;
+    for (size_t i = 0, at = 0; status == TC_OK && i < n; at += parts[i++].bytes)
+        status = ocl_get(w, parts[i].buffer, 0, copy != NULL ? copy + at : parts[i].to,
+                         parts[i].bytes, err);
+    return status;
 }
 
 static tc_status copy_part(const ocl_worker *w, const ocl_part *part, const unsigned char *from,
                            tc_err *err)
 {
     unsigned char *const to = part->to;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
-    for (size_t at = 0, n; st == TC_OK && at < part->bytes; at += n) {
+    for (size_t at = 0, n; status == TC_OK && at < part->bytes; at += n) {
         n = part->bytes - at < TRANSFER ? part->bytes - at : TRANSFER;
         memcpy(to + at, from + at, n);
         if (at + n < part->bytes)
-            st = tc_ask(w->work->poll, err);
+            status = tc_ask(w->work->poll, err);
     }
-    return st;
+    return status;
 }
 
 tc_status ocl_fetch(ocl_worker *w, const ocl_part *parts, size_t n, bool zero, tc_err *err)
@@ -171,17 +172,17 @@ tc_status ocl_fetch(ocl_worker *w, const ocl_part *parts, size_t n, bool zero, t
     if (w->torn)
         return tc_fail(err, TC_TRY_LATER, "stopped");
     unsigned char *const copy = zero ? NULL : os_zeroed(bytes_of(parts, n) + 1);
-    tc_status st = zero || copy != NULL ? read_parts(w, parts, n, copy, err)
-                                        : tc_no_memory(err, w->launcher->name);
+    tc_status status = zero || copy != NULL ? read_parts(w, parts, n, copy, err)
+                                            : tc_no_memory(err, w->launcher->name);
 
     for (size_t i = 0, at = 0; i < n; at += parts[i++].bytes) {
-        if (zero && st != TC_OK)
+        if (zero && status != TC_OK)
             memset(parts[i].to, 0, parts[i].bytes);
-        else if (!zero && st == TC_OK)
-            st = copy_part(w, &parts[i], copy + at, err);
+        else if (!zero && status == TC_OK)
+            status = copy_part(w, &parts[i], copy + at, err);
     }
     free(copy);
-    return st;
+    return status;
 }
 
 /* --- launches -------------------------------------------------------------------------------- */
@@ -210,21 +211,21 @@ static tc_status set_arg(ocl_worker *w, int kernel, size_t i, const ocl_arg *arg
 
     if (old != NULL && !note_change(old, arg))
         return TC_OK;
-    const tc_status st = ocl_set_arg(w->device, &w->kernel[kernel], i, arg, err);
-    if (st != TC_OK && old != NULL)
+    const tc_status status = ocl_set_arg(w->device, &w->kernel[kernel], i, arg, err);
+    if (status != TC_OK && old != NULL)
         old->bytes = 0;
-    return st;
+    return status;
 }
 
 tc_status ocl_queue(ocl_worker *w, int kernel, ocl_grid grid, const ocl_arg *args, size_t n,
                     tc_err *err)
 {
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
-    for (size_t i = 0; st == TC_OK && i < n; i++)
-        st = set_arg(w, kernel, i, &args[i], err);
-    if (st != TC_OK)
-        return st;
+    for (size_t i = 0; status == TC_OK && i < n; i++)
+        status = set_arg(w, kernel, i, &args[i], err);
+    if (status != TC_OK)
+        return status;
     return ocl_launch(w->device, &w->kernel[kernel], 3, grid.start, grid.global,
                       grid.local[0] > 0 ? grid.local : NULL, &w->batch, err);
 }
@@ -262,22 +263,23 @@ static void rest(ocl_worker *w, double took_ms)
     tc_gate_drop(d->beside);
 }
 
-tc_status ocl_end_launch(ocl_worker *w, tc_status st, ocl_pace *pace, uint64_t work, tc_err *err)
+tc_status ocl_end_launch(ocl_worker *w, tc_status status, ocl_pace *pace, uint64_t work,
+                         tc_err *err)
 {
     w->took_ms = 0;
-    if (st == TC_OK)
-        st = ocl_batch_wait(w->device, &w->batch, pace->last_ms, &w->took_ms, err);
+    if (status == TC_OK)
+        status = ocl_batch_wait(w->device, &w->batch, pace->last_ms, &w->took_ms, err);
     ocl_batch_drop(w->device, &w->batch);
-    if (st == TC_OK)
+    if (status == TC_OK)
         ocl_pace_took(pace, work, w->took_ms);
     rest(w, w->took_ms);
-    return st;
+    return status;
 }
 
 tc_status ocl_ask(ocl_worker *w, tc_err *err)
 {
-    const tc_status st = tc_ask(w->work->poll, err);
+    const tc_status status = tc_ask(w->work->poll, err);
 
-    w->torn = w->torn || st != TC_OK;
-    return st;
+    w->torn = w->torn || status != TC_OK;
+    return status;
 }

@@ -22,9 +22,9 @@
  * where that failed:
  *
  *     const uint64_t n = ocl_pace_next(&w->pace, left);
- *     tc_status st = OCL_QUEUE(w, K_MASK, ocl_grid_of(64, nx, n, 1), err,
+ *     tc_status status = OCL_QUEUE(w, K_MASK, ocl_grid_of(64, nx, n, 1), err,
  *                              OCL_HELD(w, PIXELS), OCL_HELD(w, MASK), OCL_UINT(first));
- *     st = ocl_end_launch(&w->ocl, st, &w->pace, n, err);
+ *     status = ocl_end_launch(&w->ocl, status, &w->pace, n, err);
  *
  * A sync reads with ocl_fetch, all or nothing. As everywhere in opencl/, failures are
  * TC_DEVICE or TC_TOO_LARGE, with a message.
@@ -173,11 +173,12 @@ tc_status ocl_queue(ocl_worker *w, int kernel, ocl_grid grid, const ocl_arg *arg
  * 1 says that even one is more than a careful guess. */
 void ocl_pace_begin(ocl_worker *w, ocl_pace *pace, double first, uint64_t most);
 
-/* Ends what was queued with `st`: waits for it, and lets the pace learn that `work`
- * took as long; or, where st is a failure, drops it and returns st. Then rests, where launches are
- * to have a share of the time only, and asks work->poll meanwhile, which has the last word
- * elsewhere. */
-tc_status ocl_end_launch(ocl_worker *w, tc_status st, ocl_pace *pace, uint64_t work, tc_err *err);
+/* Ends what was queued with `status`: waits for it, and lets the pace learn that `work`
+ * took as long; or, where status is a failure, drops it and returns status. Then rests, where
+ * launches are to have a share of the time only, and asks work->poll meanwhile, which has the last
+ * word elsewhere. */
+tc_status ocl_end_launch(ocl_worker *w, tc_status status, ocl_pace *pace, uint64_t work,
+                         tc_err *err);
 /* Between launches of a step that changes a state in place: asks work->poll; a stop leaves it
  * torn. */
 tc_status ocl_ask(ocl_worker *w, tc_err *err);

@@ -265,22 +265,22 @@ static tc_status read_objects(const an_param *p, const json_t *list, void *base,
                               const char *where, tc_err *err)
 {
     const size_t n = json_array_size(list);
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     if (!json_is_array(list) || n > p->field.size / p->stride)
         return wrong(p, list, where, err);
-    for (size_t i = 0; st == TC_OK && i < n; i++) {
+    for (size_t i = 0; status == TC_OK && i < n; i++) {
         void *const each = (char *)base + p->field.at + i * p->stride;
         json_t *const kept = json_object();
         char at[TC_ERR_MAX];
 
         snprintf(at, sizeof at, "%.900s[%zu]", where, i);
-        st = json_array_append_new(out, kept) != 0
-                 ? tc_no_memory(err, "the parameters")
-                 : read_object(p->keys, json_array_get(list, i), each, kept, at, err);
+        status = json_array_append_new(out, kept) != 0
+                     ? tc_no_memory(err, "the parameters")
+                     : read_object(p->keys, json_array_get(list, i), each, kept, at, err);
     }
     put(p->count, base, (int64_t)n);
-    return st;
+    return status;
 }
 
 /* out: a new object or list, for those that have keys. */
@@ -341,7 +341,7 @@ static tc_status read_key(const an_param *p, const json_t *object, void *base, j
 {
     const bool optional = p->type == AN_PRESET || (p->initial != NULL && p->initial[0] == '\0');
     json_t *value = json_incref(json_object_get(object, p->key)), *kept;
-    tc_status st;
+    tc_status status;
 
     if (value == NULL && optional)
         return TC_OK;
@@ -350,10 +350,11 @@ static tc_status read_key(const an_param *p, const json_t *object, void *base, j
     if (value == NULL)
         value = an_json_of(p->initial);
     kept = value != NULL ? kept_of(p, value) : NULL;
-    st = json_object_set_new(out, p->key, kept) != 0 ? tc_no_memory(err, "the parameters")
-                                                     : read_value(p, value, base, kept, at, err);
+    status = json_object_set_new(out, p->key, kept) != 0
+                 ? tc_no_memory(err, "the parameters")
+                 : read_value(p, value, base, kept, at, err);
     json_decref(value);
-    return st;
+    return status;
 }
 
 /* Fills base from the object, and out with what is in base. */
@@ -363,7 +364,7 @@ static tc_status read_object(const an_param *keys, const json_t *object, void *b
     json_t *const all = (json_t *)(uintptr_t)object;
     const char *key;
     json_t *value;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     if (!json_is_object(object))
         return tc_fail(err, TC_BAD_INPUT, "%s: must be an object, not %s", where,
@@ -377,17 +378,17 @@ static tc_status read_object(const an_param *keys, const json_t *object, void *b
         if (p->key == NULL)
             return unknown_key(keys, key, where, err);
     }
-    for (const an_param *p = keys; st == TC_OK && p->key != NULL; p++) {
+    for (const an_param *p = keys; status == TC_OK && p->key != NULL; p++) {
         char at[TC_ERR_MAX];
 
         snprintf(at, sizeof at, "%.900s.%.31s", where, p->key);
         if (p->when == 0 || (p->when >> choice_of(keys, json_object_get(out, keys->key)) & 1) != 0)
-            st = read_key(p, object, base, out, at, err);
+            status = read_key(p, object, base, out, at, err);
         else if (json_object_get(object, p->key) != NULL)
-            st = tc_fail(err, TC_BAD_INPUT, "%s: goes only with %s %s", at, keys->key,
-                         an_condition_in_words(p, keys).text);
+            status = tc_fail(err, TC_BAD_INPUT, "%s: goes only with %s %s", at, keys->key,
+                             an_condition_in_words(p, keys).text);
     }
-    return st;
+    return status;
 }
 
 tc_status an_params_read(const an_param *keys, const json_t *json, an_params_head *params,
@@ -397,15 +398,15 @@ tc_status an_params_read(const an_param *keys, const json_t *json, an_params_hea
         keys->type == AN_PRESET ? choice_of(keys, json_object_get(json, keys->key)) : -1;
     json_t *const given = (json_t *)(uintptr_t)json;
     json_t *const all = preset < 0 ? json_incref(given) : an_json_of(keys->presets[preset]);
-    tc_status st;
+    tc_status status;
 
     params->as_run = json_object();
     if (params->as_run == NULL || (preset >= 0 && json_object_update(all, given) != 0))
-        st = tc_no_memory(err, "the parameters");
+        status = tc_no_memory(err, "the parameters");
     else
-        st = read_object(keys, all, params, params->as_run, where, err);
-    if (st == TC_OK && preset >= 0)
+        status = read_object(keys, all, params, params->as_run, where, err);
+    if (status == TC_OK && preset >= 0)
         json_object_del(params->as_run, keys->key);
     json_decref(all);
-    return st;
+    return status;
 }

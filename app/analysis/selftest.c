@@ -132,7 +132,7 @@ static tc_status make_up(const an_analysis *a, const an_selftest *t, struct ocl_
                          unsigned threads, const tc_poll *poll, made_up *m, tc_err *err)
 {
     json_t *const json = wu_json_load(t->parameters, strlen(t->parameters), 0, NULL);
-    tc_status st;
+    tc_status status;
 
     *m = (made_up){ .work = { .item = &m->item,
                               .pixels = &m->pixels,
@@ -140,16 +140,16 @@ static tc_status make_up(const an_analysis *a, const an_selftest *t, struct ocl_
                               .device = device,
                               .poll = poll,
                               .launch_ms = FIRST_MS } };
-    st = json == NULL ? tc_fail(err, TC_INTERNAL, "%s: self-test: bad parameters", a->name)
-                      : an_parse(a, json, "self-test", &m->params, err);
+    status = json == NULL ? tc_fail(err, TC_INTERNAL, "%s: self-test: bad parameters", a->name)
+                          : an_parse(a, json, "self-test", &m->params, err);
     m->work.params = m->params;
-    if (st == TC_OK)
-        st = an_selftest_pixels(t, a->takes_labels, &m->pixels, err);
+    if (status == TC_OK)
+        status = an_selftest_pixels(t, a->takes_labels, &m->pixels, err);
     m->item = an_selftest_item(t, &m->pixels);
-    if (st == TC_OK)
-        st = a->plan(m->params, &m->item, &m->work.plan, err);
+    if (status == TC_OK)
+        status = a->plan(m->params, &m->item, &m->work.plan, err);
     json_decref(json);
-    return st;
+    return status;
 }
 
 static void drop(const an_analysis *a, made_up *m)
@@ -164,17 +164,17 @@ tc_status an_selftest_crc(const an_analysis *a, const an_selftest *t, const an_b
 {
     made_up m;
     void *state = NULL;
-    tc_status st = make_up(a, t, device, threads, poll, &m, err);
+    tc_status status = make_up(a, t, device, threads, poll, &m, err);
 
-    if (st == TC_OK && (state = calloc(1, m.work.plan.state_bytes)) == NULL)
-        st = tc_no_memory(err, "the self-test");
-    if (st == TC_OK) {
-        st = an_work_run(a, backend, &m.work, state, 0, err);
+    if (status == TC_OK && (state = calloc(1, m.work.plan.state_bytes)) == NULL)
+        status = tc_no_memory(err, "the self-test");
+    if (status == TC_OK) {
+        status = an_work_run(a, backend, &m.work, state, 0, err);
         *crc = (uint32_t)crc32_z(crc32_z(0, NULL, 0), state, m.work.plan.state_bytes);
     }
     free(state);
     drop(a, &m);
-    return st;
+    return status;
 }
 
 /* The result by the CPU, from the state that it makes. */
@@ -182,9 +182,9 @@ static tc_status result_by_cpu(const an_analysis *a, an_work work, void *state, 
                                tc_err *err)
 {
     work.device = NULL;
-    const tc_status st = an_work_run(a, a->cpu, &work, state, 0, err);
+    const tc_status status = an_work_run(a, a->cpu, &work, state, 0, err);
 
-    return st == TC_OK ? a->finish(&work, 0, state, out, err) : st;
+    return status == TC_OK ? a->finish(&work, 0, state, out, err) : status;
 }
 
 /* The result by a backend; TC_MORE: it cannot make it. */
@@ -193,19 +193,19 @@ static tc_status result_by_backend(const an_analysis *a, const an_backend *backe
 {
     void *worker = NULL;
     uint64_t portions;
-    tc_status st = a->init(work, state, err);
+    tc_status status = a->init(work, state, err);
 
-    if (st == TC_OK)
-        st = backend->open(work, state, &worker, err);
-    if (st == TC_OK)
+    if (status == TC_OK)
+        status = backend->open(work, state, &worker, err);
+    if (status == TC_OK)
         do
-            st = backend->step(worker, state, &portions, err);
-        while (st == TC_MORE);
-    if (st == TC_OK)
-        st = backend->finish(worker, state, 0, out, err);
+            status = backend->step(worker, state, &portions, err);
+        while (status == TC_MORE);
+    if (status == TC_OK)
+        status = backend->finish(worker, state, 0, out, err);
     if (worker != NULL)
         backend->close(&worker);
-    return st;
+    return status;
 }
 
 tc_status an_selftest_result(const an_analysis *a, const an_selftest *t, const an_backend *backend,
@@ -215,27 +215,27 @@ tc_status an_selftest_result(const an_analysis *a, const an_selftest *t, const a
     wu_output theirs = { .n = 0 }, ours = { .n = 0 };
     made_up m;
     void *state[2] = { NULL, NULL };
-    tc_status st = make_up(a, t, device, threads, poll, &m, err);
+    tc_status status = make_up(a, t, device, threads, poll, &m, err);
 
     m.work.result_only = true;
-    for (int i = 0; st == TC_OK && i < 2; i++)
+    for (int i = 0; status == TC_OK && i < 2; i++)
         if ((state[i] = calloc(1, m.work.plan.state_bytes)) == NULL)
-            st = tc_no_memory(err, "the self-test");
-    if (st == TC_OK)
-        st = result_by_backend(a, backend, &m.work, state[0], &theirs, err);
-    if (st == TC_OK) {
-        st = result_by_cpu(a, m.work, state[1], &ours, err);
-        if (st == TC_OK && !same_output(&ours, &theirs))
-            st = tc_fail(err, TC_DEVICE,
-                         "%s: self-test: this device makes another result of the same work",
-                         a->name);
+            status = tc_no_memory(err, "the self-test");
+    if (status == TC_OK)
+        status = result_by_backend(a, backend, &m.work, state[0], &theirs, err);
+    if (status == TC_OK) {
+        status = result_by_cpu(a, m.work, state[1], &ours, err);
+        if (status == TC_OK && !same_output(&ours, &theirs))
+            status = tc_fail(err, TC_DEVICE,
+                             "%s: self-test: this device makes another result of the same work",
+                             a->name);
     }
     wu_output_free(&theirs);
     wu_output_free(&ours);
     free(state[0]);
     free(state[1]);
     drop(a, &m);
-    return st == TC_MORE ? TC_OK : st;
+    return status == TC_MORE ? TC_OK : status;
 }
 
 tc_status an_selftest_run(const an_analysis *a, const an_backend *backend,
@@ -244,23 +244,23 @@ tc_status an_selftest_run(const an_analysis *a, const an_backend *backend,
 {
     for (size_t i = 0; a->selftests[i].parameters != NULL; i++) {
         uint32_t crc = 0;
-        tc_status st =
+        tc_status status =
             an_selftest_crc(a, &a->selftests[i], backend, device, threads, poll, &crc, err);
 
         /* Items like a later one go to the CPU. */
-        if (st == TC_TOO_LARGE && i > 0)
+        if (status == TC_TOO_LARGE && i > 0)
             continue;
-        if (st != TC_OK)
-            return st;
+        if (status != TC_OK)
+            return status;
         if (crc != a->selftests[i].state_crc)
             return tc_fail(err, device != NULL ? TC_DEVICE : TC_INTERNAL,
                            "%s: self-test %zu gives %08x, not %08x: this %s computes wrongly",
                            a->name, i, (unsigned)crc, (unsigned)a->selftests[i].state_crc,
                            device != NULL ? "device" : "program");
         if (backend->finish != NULL)
-            st = an_selftest_result(a, &a->selftests[i], backend, device, threads, poll, err);
-        if (st != TC_OK)
-            return st;
+            status = an_selftest_result(a, &a->selftests[i], backend, device, threads, poll, err);
+        if (status != TC_OK)
+            return status;
     }
     return TC_OK;
 }

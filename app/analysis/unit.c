@@ -20,19 +20,20 @@ tc_status an_check_item(const an_analysis *analysis, const void *params, const w
 static tc_status check_items(const an_unit *u, tc_err *err)
 {
     const wu_job *const job = u->job;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
-    for (size_t i = 0; st == TC_OK && i < job->n_items; i++) {
+    for (size_t i = 0; status == TC_OK && i < job->n_items; i++) {
         char where[TC_ERR_MAX];
 
         snprintf(where, sizeof where, "%.600s: item \"%s\"", job->path, job->items[i].name);
-        st = an_check_item(u->analysis, u->params, &job->items[i], where, err);
-        if (st == TC_OK && u->analysis->one_kind &&
+        status = an_check_item(u->analysis, u->params, &job->items[i], where, err);
+        if (status == TC_OK && u->analysis->one_kind &&
             job->items[i].is_stack != job->items[0].is_stack)
-            st = tc_fail(err, TC_BAD_INPUT, "%s: %s takes images or stacks, not both in one job",
-                         where, u->analysis->name);
+            status =
+                tc_fail(err, TC_BAD_INPUT, "%s: %s takes images or stacks, not both in one job",
+                        where, u->analysis->name);
     }
-    return st;
+    return status;
 }
 
 /* --- names of arrays ------------------------------------------------------------------------- */
@@ -67,18 +68,18 @@ static tc_status check_names(const an_unit *u, tc_err *err)
 {
     const wu_job *const job = u->job;
     json_t *const seen = json_object();
-    tc_status st = seen == NULL ? tc_no_memory(err, "the names of arrays") : TC_OK;
+    tc_status status = seen == NULL ? tc_no_memory(err, "the names of arrays") : TC_OK;
 
-    for (size_t i = 0; st == TC_OK && i < job->n_items; i++) {
+    for (size_t i = 0; status == TC_OK && i < job->n_items; i++) {
         wu_output out = { .n = 0 };
 
-        st = u->analysis->expect(u->params, &job->items[i], &out, err);
-        if (st == TC_OK)
-            st = add_names(job, i, &out, seen, err);
+        status = u->analysis->expect(u->params, &job->items[i], &out, err);
+        if (status == TC_OK)
+            status = add_names(job, i, &out, seen, err);
         wu_output_free(&out);
     }
     json_decref(seen);
-    return st;
+    return status;
 }
 
 /* --- parameters ------------------------------------------------------------------------------ */
@@ -86,17 +87,17 @@ static tc_status check_names(const an_unit *u, tc_err *err)
 tc_status an_parse(const an_analysis *analysis, const json_t *json, const char *where,
                    void **params, tc_err *err)
 {
-    tc_status st;
+    tc_status status;
 
     *params = calloc(1, analysis->params_bytes);
     if (*params == NULL)
         return tc_no_memory(err, "the parameters");
-    st = an_params_read(analysis->parameters, json, *params, where, err);
-    if (st == TC_OK && analysis->derive_params != NULL)
-        st = analysis->derive_params(*params, where, err);
-    if (st != TC_OK)
+    status = an_params_read(analysis->parameters, json, *params, where, err);
+    if (status == TC_OK && analysis->derive_params != NULL)
+        status = analysis->derive_params(*params, where, err);
+    if (status != TC_OK)
         an_params_free(analysis, params);
-    return st;
+    return status;
 }
 
 void an_params_free(const an_analysis *analysis, void **params)
@@ -124,28 +125,28 @@ tc_status an_unit_read(const char *path, an_unit *out, tc_err *err)
 tc_status an_unit_read_polled(const char *path, const tc_poll *poll, an_unit *out, tc_err *err)
 {
     char where[TC_ERR_MAX];
-    tc_status st;
+    tc_status status;
 
     *out = (an_unit){ .job = NULL };
-    st = wu_job_read_polled(path, poll, &out->job, err);
-    if (st != TC_OK)
-        return st;
+    status = wu_job_read_polled(path, poll, &out->job, err);
+    if (status != TC_OK)
+        return status;
     out->analysis = an_find(out->job->analysis);
     if (out->analysis == NULL) {
-        st = tc_fail(err, TC_BAD_INPUT,
-                     "%s: job.json: analysis: \"%.64s\" is not known to this version", path,
-                     out->job->analysis);
+        status = tc_fail(err, TC_BAD_INPUT,
+                         "%s: job.json: analysis: \"%.64s\" is not known to this version", path,
+                         out->job->analysis);
     } else {
         snprintf(where, sizeof where, "%.600s: job.json: parameters", path);
-        st = an_parse(out->analysis, out->job->parameters, where, &out->params, err);
+        status = an_parse(out->analysis, out->job->parameters, where, &out->params, err);
     }
-    if (st == TC_OK)
-        st = check_items(out, err);
-    if (st == TC_OK)
-        st = check_names(out, err);
-    if (st != TC_OK)
+    if (status == TC_OK)
+        status = check_items(out, err);
+    if (status == TC_OK)
+        status = check_names(out, err);
+    if (status != TC_OK)
         an_unit_free(out);
-    return st;
+    return status;
 }
 
 void an_unit_free(an_unit *unit)
@@ -214,22 +215,22 @@ tc_status an_work_run(const an_analysis *analysis, const an_backend *backend, co
 {
     void *worker = NULL;
     uint64_t portions;
-    tc_status st = analysis->init(work, state, err);
+    tc_status status = analysis->init(work, state, err);
 
-    if (st == TC_OK)
-        st = backend->open(work, state, &worker, err);
-    if (st == TC_OK)
-        st = TC_MORE;
-    while (st == TC_MORE) {
+    if (status == TC_OK)
+        status = backend->open(work, state, &worker, err);
+    if (status == TC_OK)
+        status = TC_MORE;
+    while (status == TC_MORE) {
         if (deadline > 0 && tc_seconds() > deadline)
-            st = tc_fail(err, TC_TRY_LATER, "item \"%s\": the time for it is over",
-                         work->item->name);
+            status = tc_fail(err, TC_TRY_LATER, "item \"%s\": the time for it is over",
+                             work->item->name);
         else
-            st = backend->step(worker, state, &portions, err);
+            status = backend->step(worker, state, &portions, err);
     }
-    if (st == TC_OK)
-        st = backend->sync(worker, state, err);
+    if (status == TC_OK)
+        status = backend->sync(worker, state, err);
     if (worker != NULL)
         backend->close(&worker);
-    return st;
+    return status;
 }

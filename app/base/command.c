@@ -80,7 +80,7 @@ tc_status tc_read_options(int argc, char **argv, const tc_option *options, int *
     char letters[2 + 2 * OPTIONS_MAX + 1] = "-:",
                                        *end =
                                            letters + 2; /* words in their order; ':' for no value */
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
     int answer;
 
     for (int i = 0; options[i].name != NULL; i++) {
@@ -99,7 +99,7 @@ tc_status tc_read_options(int argc, char **argv, const tc_option *options, int *
     *n_words = 0;
     optind = 1;
     opterr = 0;
-    while (st == TC_OK && (answer = getopt_long(argc, argv, letters, table, NULL)) != -1) {
+    while (status == TC_OK && (answer = getopt_long(argc, argv, letters, table, NULL)) != -1) {
         int i = answer - FIRST_ANSWER;
 
         if (answer == 1) {
@@ -111,16 +111,16 @@ tc_status tc_read_options(int argc, char **argv, const tc_option *options, int *
         if (i < 0)
             for (i = 0; options[i].letter != answer; i++)
                 ;
-        st = take_value(&options[i], optarg, err);
+        status = take_value(&options[i], optarg, err);
         if (options[i].given != NULL)
             *options[i].given = true;
     }
     while (optind < argc)
         argv[++*n_words] = argv[optind++];
-    for (int i = 1; st == TC_OK && i <= *n_words; i++)
+    for (int i = 1; status == TC_OK && i <= *n_words; i++)
         if (argv[i][0] == '\0')
-            st = tc_fail(err, TC_USAGE, "an argument is empty");
-    return st;
+            status = tc_fail(err, TC_USAGE, "an argument is empty");
+    return status;
 }
 
 /* --- verbs ----------------------------------------------------------------------------------- */
@@ -144,7 +144,7 @@ static tc_status run(const tc_program *p, int argc, char **argv, tc_err *err)
     const char *const first = argc > 1 ? argv[1] : "";
     const bool of_program = is_help(first) || strcmp(first, "--version") == 0;
     const tc_verb *verb = p->verbs;
-    tc_status st;
+    tc_status status;
 
     while (verb->name != NULL && strcmp(verb->name, first) != 0)
         verb++;
@@ -167,20 +167,20 @@ static tc_status run(const tc_program *p, int argc, char **argv, tc_err *err)
         return TC_OK;
     }
     if (verb->name != NULL)
-        st = verb->run(argc - 1, argv + 1, err);
+        status = verb->run(argc - 1, argv + 1, err);
     else if (p->without_verb != NULL)
-        st = p->without_verb(argc, argv, err);
+        status = p->without_verb(argc, argv, err);
     else if (first[0] == '\0')
-        st = tc_fail(err, TC_USAGE, "nothing to do");
+        status = tc_fail(err, TC_USAGE, "nothing to do");
     else
-        st = tc_fail(err, TC_USAGE, "unknown command \"%.64s\"", first);
-    if (st == TC_USAGE) {
+        status = tc_fail(err, TC_USAGE, "unknown command \"%.64s\"", first);
+    if (status == TC_USAGE) {
         const size_t n = strlen(err->message);
 
         snprintf(err->message + n, sizeof err->message - n, "; see %s%s%s --help", p->name,
                  verb->name != NULL ? " " : "", verb->name != NULL ? verb->name : "");
     }
-    return st;
+    return status;
 }
 
 int tc_report(const char *program, tc_status status, tc_err *err)

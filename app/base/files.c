@@ -44,20 +44,20 @@ tc_status tc_open_fault(int error)
 tc_status tc_open_regular(const char *path, int *fd, uint64_t *size, tc_err *err)
 {
     tc_status result = TC_OK;
-    struct stat st;
+    struct stat info;
 
     *fd = os_open(path, OS_READ);
     if (*fd < 0 && errno == ENXIO)
         return tc_fail(err, TC_BAD_INPUT, "%s: not a regular file", path);
     if (*fd < 0)
         return tc_fail(err, tc_open_fault(errno), "%s: cannot open: %s", path, strerror(errno));
-    if (fstat(*fd, &st) != 0)
+    if (fstat(*fd, &info) != 0)
         result = tc_fail(err, TC_TRY_LATER, "%s: cannot open: %s", path, strerror(errno));
-    else if (!S_ISREG(st.st_mode))
+    else if (!S_ISREG(info.st_mode))
         result = tc_fail(err, TC_BAD_INPUT, "%s: %s", path,
-                         S_ISDIR(st.st_mode) ? "is a folder, not a file" : "not a regular file");
+                         S_ISDIR(info.st_mode) ? "is a folder, not a file" : "not a regular file");
     if (result == TC_OK) {
-        *size = (uint64_t)st.st_size;
+        *size = (uint64_t)info.st_size;
         return TC_OK;
     }
     close(*fd);

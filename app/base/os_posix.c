@@ -142,9 +142,9 @@ bool os_make_private_folder(const char *path)
 
 bool os_folder_takes_files(const char *path)
 {
-    struct stat st;
+    struct stat info;
 
-    if (stat(path, &st) == 0 && !S_ISDIR(st.st_mode)) {
+    if (stat(path, &info) == 0 && !S_ISDIR(info.st_mode)) {
         errno = ENOTDIR;
         return false;
     }

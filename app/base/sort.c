@@ -27,7 +27,7 @@ static size_t smaller(size_t a, size_t b)
 static tc_status merge_runs(const sorter *s, const unsigned char *from, unsigned char *to,
                             size_t length)
 {
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     for (size_t first = 0; first < s->n; first += 2 * length) {
         const size_t middle = smaller(first + length, s->n),
@@ -39,24 +39,24 @@ static tc_status merge_runs(const sorter *s, const unsigned char *from, unsigned
                 b == end || (a < middle && s->compare(from + a * s->size, from + b * s->size) <= 0);
 
             memcpy(to + i * s->size, from + (left ? a++ : b++) * s->size, s->size);
-            if (i % RUN == 0 && (st = tc_ask(s->poll, s->err)) != TC_OK)
-                return st;
+            if (i % RUN == 0 && (status = tc_ask(s->poll, s->err)) != TC_OK)
+                return status;
         }
     }
-    return st;
+    return status;
 }
 
 /* Bytes of a list back to where they belong. */
 static tc_status take_back(unsigned char *to, const unsigned char *from, size_t bytes,
                            const tc_poll *poll, tc_err *err)
 {
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
-    for (size_t i = 0; st == TC_OK && i < bytes; i = tc_block_end(i, bytes)) {
+    for (size_t i = 0; status == TC_OK && i < bytes; i = tc_block_end(i, bytes)) {
         memcpy(to + i, from + i, tc_block_end(i, bytes) - i);
-        st = tc_ask(poll, err);
+        status = tc_ask(poll, err);
     }
-    return st;
+    return status;
 }
 
 tc_status tc_sort(void *list, size_t n, size_t size, int (*compare)(const void *a, const void *b),
@@ -64,23 +64,23 @@ tc_status tc_sort(void *list, size_t n, size_t size, int (*compare)(const void *
 {
     const sorter s = { n, size, compare, poll, err };
     unsigned char *from = list, *const room = n > RUN ? os_zeroed(n * size) : NULL, *to = room;
-    tc_status st = n > RUN && room == NULL ? tc_no_memory(err, "sorting") : TC_OK;
+    tc_status status = n > RUN && room == NULL ? tc_no_memory(err, "sorting") : TC_OK;
 
-    for (size_t i = 0; st == TC_OK && i < n; i += RUN) {
+    for (size_t i = 0; status == TC_OK && i < n; i += RUN) {
         qsort(from + i * size, smaller(RUN, n - i), size, compare);
-        st = tc_ask(poll, err);
+        status = tc_ask(poll, err);
     }
-    for (size_t length = RUN; st == TC_OK && length < n; length *= 2) {
+    for (size_t length = RUN; status == TC_OK && length < n; length *= 2) {
         unsigned char *const merged = to;
 
-        st = merge_runs(&s, from, merged, length);
+        status = merge_runs(&s, from, merged, length);
         to = from;
         from = merged;
     }
-    if (st == TC_OK && from != list)
-        st = take_back(list, from, n * size, poll, err);
+    if (status == TC_OK && from != list)
+        status = take_back(list, from, n * size, poll, err);
     free(room);
-    return st;
+    return status;
 }
 
 /* --- by keys --------------------------------------------------------------------------------- */
@@ -97,9 +97,9 @@ static tc_status distribute(const sorter *s, const unsigned char *from, unsigned
     size_t at[1 << DIGIT] = { 0 }, before = 0;
     const int shift = digit * DIGIT;
     const uint32_t mask = ((uint32_t)1 << DIGIT) - 1;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
-    for (size_t i = 0, end; st == TC_OK && i < s->n; st = tc_ask(s->poll, s->err))
+    for (size_t i = 0, end; status == TC_OK && i < s->n; status = tc_ask(s->poll, s->err))
         for (end = tc_block_end(i, s->n); i < end; i++)
             at[key(from + i * s->size) >> shift & mask]++;
     for (size_t d = 0; d <= mask; d++) {
@@ -108,11 +108,11 @@ static tc_status distribute(const sorter *s, const unsigned char *from, unsigned
         at[d] = before;
         before += here;
     }
-    for (size_t i = 0, end; st == TC_OK && i < s->n; st = tc_ask(s->poll, s->err))
+    for (size_t i = 0, end; status == TC_OK && i < s->n; status = tc_ask(s->poll, s->err))
         for (end = tc_block_end(i, s->n); i < end; i++)
             memcpy(to + at[key(from + i * s->size) >> shift & mask]++ * s->size, from + i * s->size,
                    s->size);
-    return st;
+    return status;
 }
 
 tc_status tc_sort_by_key(void *list, size_t n, size_t size, uint32_t (*key)(const void *element),
@@ -121,25 +121,25 @@ tc_status tc_sort_by_key(void *list, size_t n, size_t size, uint32_t (*key)(cons
 {
     const sorter s = { n, size, compare, poll, err };
     unsigned char *const at = list, *const room = os_zeroed(n * size + 1), *from = at, *to = room;
-    tc_status st = room == NULL ? tc_no_memory(err, "sorting") : TC_OK;
+    tc_status status = room == NULL ? tc_no_memory(err, "sorting") : TC_OK;
 
-    for (int digit = 0; st == TC_OK && digit < DIGITS; digit++) {
+    for (int digit = 0; status == TC_OK && digit < DIGITS; digit++) {
         unsigned char *const sorted = to;
 
-        st = distribute(&s, from, sorted, digit, key);
+        status = distribute(&s, from, sorted, digit, key);
         to = from;
         from = sorted;
     }
-    if (st == TC_OK && from != at)
-        st = take_back(at, from, n * size, poll, err);
+    if (status == TC_OK && from != at)
+        status = take_back(at, from, n * size, poll, err);
     free(room);
-    for (size_t i = 0, end; compare != NULL && st == TC_OK && i < n; i = end) {
-        for (end = i + 1; st == TC_OK && end < n && key(at + end * size) == key(at + i * size);
+    for (size_t i = 0, end; compare != NULL && status == TC_OK && i < n; i = end) {
+        for (end = i + 1; status == TC_OK && end < n && key(at + end * size) == key(at + i * size);
              end++)
             if (end % RUN == 0)
-                st = tc_ask(poll, err);
-        if (st == TC_OK && end - i > 1)
-            st = tc_sort(at + i * size, end - i, size, compare, poll, err);
+                status = tc_ask(poll, err);
+        if (status == TC_OK && end - i > 1)
+            status = tc_sort(at + i * size, end - i, size, compare, poll, err);
     }
-    return st;
+    return status;
 }

@@ -32,21 +32,21 @@ static tc_status once(an_work *work, cc_state *state, double *ms, tc_err *err)
     cc_region *owned = NULL;
     void *worker = NULL;
     uint64_t units;
-    tc_status st;
+    tc_status status;
 
     state->head.portions_done = 0;
-    st = cc_cpu.open(work, state, &worker, err);
-    if (st == TC_OK)
+    status = cc_cpu.open(work, state, &worker, err);
+    if (status == TC_OK)
         do
-            st = cc_cpu.step(worker, state, &units, err);
-        while (st == TC_MORE);
+            status = cc_cpu.step(worker, state, &units, err);
+        while (status == TC_MORE);
     if (worker != NULL)
         cc_cpu.close(&worker);
-    if (st == TC_OK)
-        st = cc_regions(work, state, &regions, &owned, err);
+    if (status == TC_OK)
+        status = cc_regions(work, state, &regions, &owned, err);
     free(owned);
     *ms = now_ms() - start;
-    return st;
+    return status;
 }
 
 static bool read_file(const char *path, void *to, size_t n)

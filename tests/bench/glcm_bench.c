@@ -45,9 +45,9 @@ static void die(const char *what)
     exit(1);
 }
 
-static void must(tc_status st, const tc_err *err)
+static void must(tc_status status, const tc_err *err)
 {
-    if (st != TC_OK)
+    if (status != TC_OK)
         die(err->message);
 }
 
@@ -137,7 +137,7 @@ static seconds run(bench *b, const an_backend *backend, unsigned threads, void *
     const double wall = clock_now(CLOCK_MONOTONIC), cpu = clock_now(CLOCK_PROCESS_CPUTIME_ID);
     void *worker;
     uint64_t units;
-    tc_status st;
+    tc_status status;
     tc_err err;
 
     memset(state, 0, b->work.plan.state_bytes);
@@ -145,9 +145,9 @@ static seconds run(bench *b, const an_backend *backend, unsigned threads, void *
     must(an_glcm.init(&b->work, state, &err), &err);
     must(backend->open(&b->work, state, &worker, &err), &err);
     do
-        st = backend->step(worker, state, &units, &err);
-    while (st == TC_MORE);
-    must(st, &err);
+        status = backend->step(worker, state, &units, &err);
+    while (status == TC_MORE);
+    must(status, &err);
     must(backend->sync(worker, state, &err), &err);
     backend->close(&worker);
     return (seconds){ clock_now(CLOCK_MONOTONIC) - wall,

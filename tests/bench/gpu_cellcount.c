@@ -33,16 +33,16 @@ static tc_status once(const an_backend *backend, const an_work *work, cc_state *
 {
     void *worker = NULL;
     uint64_t units;
-    tc_status st;
+    tc_status status;
 
     state->head.portions_done = 0;
-    st = backend->open(work, state, &worker, err);
-    if (st == TC_OK)
+    status = backend->open(work, state, &worker, err);
+    if (status == TC_OK)
         do
-            st = backend->step(worker, state, &units, err);
-        while (st == TC_MORE);
-    if (st == TC_OK)
-        st = backend->sync(worker, state, err);
+            status = backend->step(worker, state, &units, err);
+        while (status == TC_MORE);
+    if (status == TC_OK)
+        status = backend->sync(worker, state, err);
     if (worker != NULL) {
         if (ms != NULL) {
             ms[0] = ((const cc_cl_worker *)worker)->label_ms;
@@ -50,7 +50,7 @@ static tc_status once(const an_backend *backend, const an_work *work, cc_state *
         }
         backend->close(&worker);
     }
-    return st;
+    return status;
 }
 
 static tc_status compare(an_work *work, ocl_device *device, int repeats, tc_err *err)
@@ -58,27 +58,27 @@ static tc_status compare(an_work *work, ocl_device *device, int repeats, tc_err 
     cc_state *const cpu = calloc(1, work->plan.state_bytes), *const gpu =
                                                                  calloc(1, work->plan.state_bytes);
     double labels = 1e30, measure = 1e30, all[2] = { 1e30, 1e30 };
-    tc_status st = cpu == NULL || gpu == NULL ? tc_no_memory(err, "the states")
-                                              : once(&cc_cpu, work, cpu, NULL, err);
+    tc_status status = cpu == NULL || gpu == NULL ? tc_no_memory(err, "the states")
+                                                  : once(&cc_cpu, work, cpu, NULL, err);
 
     work->device = device;
     /* The last of all with the labels. */
-    for (int i = 2 * repeats; st == TC_OK && i-- > 0;) {
+    for (int i = 2 * repeats; status == TC_OK && i-- > 0;) {
         const double start = now_ms();
         double ms[2] = { 0 }, *const best = &all[i % 2];
 
         work->result_only = i % 2 == 1;
-        st = once(&ocl_cellcount, work, gpu, ms, err);
+        status = once(&ocl_cellcount, work, gpu, ms, err);
         labels = ms[0] < labels ? ms[0] : labels;
         measure = ms[1] < measure ? ms[1] : measure;
         *best = now_ms() - start < *best ? now_ms() - start : *best;
     }
-    if (st == TC_OK)
+    if (status == TC_OK)
         printf("%.3f %.3f %.3f %.3f %s\n", labels, measure, all[0], all[1],
                memcmp(cpu, gpu, work->plan.state_bytes) == 0 ? "same" : "DIFFERENT");
     free(cpu);
     free(gpu);
-    return st;
+    return status;
 }
 
 int main(int argc, char **argv)
@@ -90,7 +90,7 @@ int main(int argc, char **argv)
     ocl_wish wish = { .kind = OCL_WISH_ANY };
     ocl_device *device = NULL;
     tc_err err = { "" };
-    tc_status st;
+    tc_status status;
     FILE *file;
     size_t n;
 
@@ -111,14 +111,14 @@ int main(int argc, char **argv)
         return 2;
     }
     fclose(file);
-    st = an_cellcount.plan(&params, &item, &work.plan, &err);
-    if (st == TC_OK)
-        st = ocl_device_find(&wish, &device, &err);
-    if (st == TC_OK)
-        st = compare(&work, device, atoi(argv[5]), &err);
-    if (st != TC_OK)
+    status = an_cellcount.plan(&params, &item, &work.plan, &err);
+    if (status == TC_OK)
+        status = ocl_device_find(&wish, &device, &err);
+    if (status == TC_OK)
+        status = compare(&work, device, atoi(argv[5]), &err);
+    if (status != TC_OK)
         fprintf(stderr, "gpu_cellcount: %s\n", err.message);
     ocl_device_close(&device);
     free(pixels.u8);
-    return st == TC_OK ? 0 : 3;
+    return status == TC_OK ? 0 : 3;
 }

@@ -24,22 +24,23 @@ static tc_status load(const char *path, wu_pixels *px, tc_err *err)
 {
     FILE *const file = fopen(path, "rb");
     wu_png_info info;
-    tc_status st;
+    tc_status status;
 
     if (file == NULL)
         return tc_fail(err, TC_BAD_INPUT, "%s: cannot be opened", path);
-    st = wu_png_read_info(read_file, file, UINT64_MAX, path, &info, err);
-    if (st == TC_OK && (info.bits != 8 || info.channels != 1))
-        st = tc_fail(err, TC_BAD_INPUT, "%s: is not 8 bit grey", path);
-    if (st == TC_OK) {
+    status = wu_png_read_info(read_file, file, UINT64_MAX, path, &info, err);
+    if (status == TC_OK && (info.bits != 8 || info.channels != 1))
+        status = tc_fail(err, TC_BAD_INPUT, "%s: is not 8 bit grey", path);
+    if (status == TC_OK) {
         *px = (wu_pixels){ .nx = info.width, .ny = info.height, .nz = 1, .bits = 8 };
         px->u8 = malloc((size_t)info.width * info.height);
         rewind(file);
-        st = px->u8 == NULL ? tc_no_memory(err, "the picture")
-                            : wu_png_read(read_file, file, UINT64_MAX, path, &info, px->u8, err);
+        status = px->u8 == NULL
+                     ? tc_no_memory(err, "the picture")
+                     : wu_png_read(read_file, file, UINT64_MAX, path, &info, px->u8, err);
     }
     fclose(file);
-    return st;
+    return status;
 }
 
 /* Runs the whole item; *ms is the time from open to the last sync. */
@@ -49,23 +50,23 @@ static tc_status run(const an_backend *backend, const an_work *work, void *state
     const double start = ocl_clock_ms();
     void *worker = NULL;
     uint64_t units;
-    tc_status st;
+    tc_status status;
 
     memset(state, 0, work->plan.state_bytes);
-    st = an_glcm.init(work, state, err);
-    if (st == TC_OK)
-        st = backend->open(work, state, &worker, err);
-    if (st == TC_OK) {
+    status = an_glcm.init(work, state, err);
+    if (status == TC_OK)
+        status = backend->open(work, state, &worker, err);
+    if (status == TC_OK) {
         do
-            st = backend->step(worker, state, &units, err);
-        while (st == TC_MORE);
+            status = backend->step(worker, state, &units, err);
+        while (status == TC_MORE);
     }
-    if (st == TC_OK)
-        st = backend->sync(worker, state, err);
+    if (status == TC_OK)
+        status = backend->sync(worker, state, err);
     if (worker != NULL)
         backend->close(&worker);
     *ms = ocl_clock_ms() - start;
-    return st;
+    return status;
 }
 
 static double matrices_of(const an_work *work, const void *state)
@@ -89,12 +90,12 @@ static void bench_device(const ocl_api *api, const ocl_info *info, an_work *work
     for (int round = 0; round < 3; round++) {
         ocl_device *device = NULL;
         double ms = 0;
-        tc_status st = ocl_device_open(api, info, &device, &err);
+        tc_status status = ocl_device_open(api, info, &device, &err);
 
         work->device = device;
-        if (st == TC_OK)
-            st = run(ocl_backend("glcm"), work, state, &ms, &err);
-        if (st != TC_OK) {
+        if (status == TC_OK)
+            status = run(ocl_backend("glcm"), work, state, &ms, &err);
+        if (status != TC_OK) {
             printf("  %s\n", err.message);
         } else {
             const ocl_times *const t = &device->times;
@@ -130,39 +131,39 @@ int main(int argc, char **argv)
     double cpu_ms = 0;
     tc_err err = { "" };
     ocl_api api;
-    tc_status st;
+    tc_status status;
 
     if (argc < 2 || json == NULL) {
         fprintf(stderr, "usage: gpu_glcm PICTURE.png [PARAMETERS [THREADS]]\n");
         return 1;
     }
-    st = load(argv[1], &px, &err);
+    status = load(argv[1], &px, &err);
     item.nx = px.nx;
     item.ny = px.ny;
-    if (st == TC_OK)
-        st = an_parse(&an_glcm, json, "parameters", &params, &err);
-    if (st == TC_OK)
-        st = an_glcm.plan(params, &item, &work.plan, &err);
+    if (status == TC_OK)
+        status = an_parse(&an_glcm, json, "parameters", &params, &err);
+    if (status == TC_OK)
+        status = an_glcm.plan(params, &item, &work.plan, &err);
     work.params = params;
-    state = st == TC_OK ? calloc(1, work.plan.state_bytes) : NULL;
+    state = status == TC_OK ? calloc(1, work.plan.state_bytes) : NULL;
     if (state != NULL)
-        st = run(an_glcm.cpu, &work, state, &cpu_ms, &err);
-    if (st == TC_OK)
+        status = run(an_glcm.cpu, &work, state, &cpu_ms, &err);
+    if (status == TC_OK)
         printf("CPU, %u thread%s: %.0f ms, %.2f million matrices/s (%.1f million matrices)\n",
                work.threads, work.threads == 1 ? "" : "s", cpu_ms,
                matrices_of(&work, state) / cpu_ms * 1e-3, matrices_of(&work, state) * 1e-6);
-    if (st == TC_OK && ocl_load(&api, &err) == TC_OK &&
+    if (status == TC_OK && ocl_load(&api, &err) == TC_OK &&
         ocl_enumerate(&api, &list, &count, &err) == TC_OK) {
         for (size_t i = 0; i < count; i++)
             if (list[i].refusal[0] == '\0')
                 bench_device(&api, &list[i], &work, state, cpu_ms);
     }
-    if (st != TC_OK || count == 0)
+    if (status != TC_OK || count == 0)
         fprintf(stderr, "gpu_glcm: %s\n", err.message);
     free(list);
     free(state);
     an_params_free(&an_glcm, &params);
     json_decref(json);
     wu_pixels_free(&px);
-    return st != TC_OK;
+    return status != TC_OK;
 }

@@ -41,15 +41,15 @@ static tc_status once(ocl_device *d, ocl_kernel *k, ocl_buffer *out, cl_uint tur
     const size_t global = ITEMS;
     ocl_batch batch = { 0 };
     double ignored;
-    tc_status st = ocl_set_args(d, k, args, 2, err);
+    tc_status status = ocl_set_args(d, k, args, 2, err);
     const double start = ocl_clock_ms();
 
-    if (st == TC_OK)
-        st = ocl_launch(d, k, 1, NULL, &global, NULL, &batch, err);
-    if (st == TC_OK)
-        st = ocl_batch_wait(d, &batch, 0, &ignored, err);
+    if (status == TC_OK)
+        status = ocl_launch(d, k, 1, NULL, &global, NULL, &batch, err);
+    if (status == TC_OK)
+        status = ocl_batch_wait(d, &batch, 0, &ignored, err);
     *ms = ocl_clock_ms() - start;
-    return st;
+    return status;
 }
 
 static tc_status measure(ocl_device *d, double seconds, tc_err *err)
@@ -61,26 +61,26 @@ static tc_status measure(ocl_device *d, double seconds, tc_err *err)
     cl_uint turns = 1000;
     size_t n = 0;
     double took = 0;
-    tc_status st = ocl_program_build(d, &source, NULL, false, &program, err);
+    tc_status status = ocl_program_build(d, &source, NULL, false, &program, err);
 
-    if (st == TC_OK)
-        st = ocl_kernel_new(d, program, "spin", &kernel, err);
-    if (st == TC_OK)
-        st = ocl_buffer_new(d, ITEMS * sizeof(cl_uint), CL_MEM_READ_WRITE, "turns", &out, err);
-    while (st == TC_OK && (st = once(d, &kernel, &out, turns, &took, err)) == TC_OK && took < 1 &&
-           turns < 1u << 30)
+    if (status == TC_OK)
+        status = ocl_kernel_new(d, program, "spin", &kernel, err);
+    if (status == TC_OK)
+        status = ocl_buffer_new(d, ITEMS * sizeof(cl_uint), CL_MEM_READ_WRITE, "turns", &out, err);
+    while (status == TC_OK && (status = once(d, &kernel, &out, turns, &took, err)) == TC_OK &&
+           took < 1 && turns < 1u << 30)
         turns *= 2;
     const double end = ocl_clock_ms() + seconds * 1e3;
 
-    while (st == TC_OK && n < MOST && ocl_clock_ms() < end) {
-        st = once(d, &kernel, &out, turns, &ms[n++], err);
+    while (status == TC_OK && n < MOST && ocl_clock_ms() < end) {
+        status = once(d, &kernel, &out, turns, &ms[n++], err);
         os_sleep(0.02);
     }
     ocl_buffer_free(d, &out);
     ocl_kernel_free(d, &kernel);
     ocl_program_free(d, &program);
-    if (st != TC_OK || n == 0)
-        return st;
+    if (status != TC_OK || n == 0)
+        return status;
     qsort(ms, n, sizeof ms[0], by_size);
     printf("%.2f %.2f %.2f %.2f\n", ms[0], ms[n / 2], ms[n - 1 - n / 100], ms[n - 1]);
     return TC_OK;
@@ -96,15 +96,15 @@ int main(int argc, char **argv)
         fputs("usage: gpu_lag DEVICE SECONDS\n", stderr);
         return 1;
     }
-    tc_status st = ocl_wish_parse(argv[1], &wish, &err);
+    tc_status status = ocl_wish_parse(argv[1], &wish, &err);
 
-    if (st == TC_OK)
-        st = ocl_device_find(&wish, &device, &err);
-    if (st == TC_OK && device != NULL)
-        st = measure(device, strtod(argv[2], NULL), &err);
+    if (status == TC_OK)
+        status = ocl_device_find(&wish, &device, &err);
+    if (status == TC_OK && device != NULL)
+        status = measure(device, strtod(argv[2], NULL), &err);
     if (device != NULL)
         ocl_device_close(&device);
-    if (st != TC_OK)
+    if (status != TC_OK)
         fprintf(stderr, "gpu_lag: %s\n", err.message);
-    return st == TC_OK ? 0 : tc_exit_code(st);
+    return status == TC_OK ? 0 : tc_exit_code(status);
 }

@@ -27,15 +27,15 @@ static tc_status run(const an_work *work, const an_backend *backend, unsigned lo
     const double start = ocl_clock_ms();
     void *worker = NULL;
     uint64_t portions;
-    tc_status st =
+    tc_status status =
         state == NULL ? tc_no_memory(err, "the state") : backend->open(work, state, &worker, err);
     const double opened = ocl_clock_ms();
 
-    if (st == TC_OK)
-        st = TC_MORE;
-    while (st == TC_MORE)
-        st = backend->step(worker, state, &portions, err);
-    if (st == TC_OK) {
+    if (status == TC_OK)
+        status = TC_MORE;
+    while (status == TC_MORE)
+        status = backend->step(worker, state, &portions, err);
+    if (status == TC_OK) {
         *crc = crc32_z(crc32_z(0, NULL, 0), state, work->plan.state_bytes);
         printf("  %s: open %.1f, steps %.1f ms", backend->name, opened - start,
                ocl_clock_ms() - opened);
@@ -43,23 +43,23 @@ static tc_status run(const an_work *work, const an_backend *backend, unsigned lo
     if (worker != NULL)
         backend->close(&worker);
     free(state);
-    return st;
+    return status;
 }
 
 static tc_status on_device(an_work *work, const ocl_wish *wish, unsigned long expected, tc_err *err)
 {
     unsigned long crc = 0;
-    tc_status st = ocl_device_find(wish, &work->device, err);
+    tc_status status = ocl_device_find(wish, &work->device, err);
 
-    if (st == TC_OK)
-        st = run(work, &ocl_objects, &crc, err);
-    if (st == TC_OK)
+    if (status == TC_OK)
+        status = run(work, &ocl_objects, &crc, err);
+    if (status == TC_OK)
         printf(", kernels %.2f, build %.0f ms, transfers %.1f ms (%.1f MB); %s: %s\n",
                work->device->times.kernels, work->device->times.build,
                work->device->times.transfers, (double)work->device->times.bytes * 1e-6,
                crc == expected ? "same bits" : "OTHER BITS", work->device->info.name);
     ocl_device_close(&work->device);
-    return st;
+    return status;
 }
 
 int main(int argc, char **argv)
@@ -72,7 +72,7 @@ int main(int argc, char **argv)
     void *params = NULL;
     unsigned long crc = 0;
     tc_err err = { "" };
-    tc_status st;
+    tc_status status;
 
     if (argc < 4 ||
         (strcmp(argv[1], "none") != 0 && ocl_wish_parse(argv[1], &wish, &err) != TC_OK)) {
@@ -81,29 +81,29 @@ int main(int argc, char **argv)
         return 1;
     }
     work.threads = (unsigned)atoi(argv[2]);
-    st = wu_job_read(argv[3], &job, &err);
-    if (st == TC_OK)
-        st = wu_item_load(job, 0, &pixels, &err);
-    json = st != TC_OK ? NULL
-           : argc > 4  ? json_loads(argv[4], 0, NULL)
-                       : json_incref(job->parameters);
-    if (st == TC_OK)
-        st = an_parse(&an_objects, json, "parameters", &params, &err);
-    if (st == TC_OK)
-        st = an_objects.plan(params, &job->items[0], &work.plan, &err);
+    status = wu_job_read(argv[3], &job, &err);
+    if (status == TC_OK)
+        status = wu_item_load(job, 0, &pixels, &err);
+    json = status != TC_OK ? NULL
+           : argc > 4      ? json_loads(argv[4], 0, NULL)
+                           : json_incref(job->parameters);
+    if (status == TC_OK)
+        status = an_parse(&an_objects, json, "parameters", &params, &err);
+    if (status == TC_OK)
+        status = an_objects.plan(params, &job->items[0], &work.plan, &err);
     work.params = params;
-    work.item = st == TC_OK ? &job->items[0] : NULL;
-    for (int i = 0; st == TC_OK && i < REPEATS; i++) {
-        st = run(&work, &obj_cpu, &crc, &err);
+    work.item = status == TC_OK ? &job->items[0] : NULL;
+    for (int i = 0; status == TC_OK && i < REPEATS; i++) {
+        status = run(&work, &obj_cpu, &crc, &err);
         printf(", %u threads\n", work.threads);
-        if (st == TC_OK && strcmp(argv[1], "none") != 0)
-            st = on_device(&work, &wish, crc, &err);
+        if (status == TC_OK && strcmp(argv[1], "none") != 0)
+            status = on_device(&work, &wish, crc, &err);
     }
-    if (st != TC_OK)
+    if (status != TC_OK)
         fprintf(stderr, "gpu_objects: %s\n", err.message);
     wu_pixels_free(&pixels);
     an_params_free(&an_objects, &params);
     json_decref(json);
     wu_job_destroy(&job);
-    return st != TC_OK;
+    return status != TC_OK;
 }

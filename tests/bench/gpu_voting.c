@@ -44,15 +44,15 @@ typedef struct spent {
 static tc_status load_unit(bench *b, const char *path, tc_err *err)
 {
     const double start = ocl_clock_ms();
-    tc_status st = wu_job_read(path, &b->job, err);
+    tc_status status = wu_job_read(path, &b->job, err);
     const double read = ocl_clock_ms();
 
-    if (st == TC_OK)
-        st = wu_item_load(b->job, 0, &b->pixels, err);
-    if (st == TC_OK)
-        st = an_parse(&an_voting, b->job->parameters, path, &b->params, err);
-    if (st != TC_OK)
-        return st;
+    if (status == TC_OK)
+        status = wu_item_load(b->job, 0, &b->pixels, err);
+    if (status == TC_OK)
+        status = an_parse(&an_voting, b->job->parameters, path, &b->params, err);
+    if (status != TC_OK)
+        return status;
     printf("unit checked in %.0f ms, pixels read in %.0f ms\n", read - start,
            ocl_clock_ms() - read);
     b->work.item = &b->job->items[0];
@@ -63,7 +63,7 @@ static tc_status make_up(bench *b, char **argv, tc_err *err)
 {
     static char name[] = "bench";
     char text[64];
-    tc_status st;
+    tc_status status;
 
     b->made = (an_selftest){ .nx = (uint32_t)atoi(argv[0]),
                              .ny = (uint32_t)atoi(argv[1]),
@@ -80,12 +80,12 @@ static tc_status make_up(bench *b, char **argv, tc_err *err)
                               .nz = b->made.nz };
     snprintf(text, sizeof text, "{\"radius\":%.9g}", atof(argv[3]));
     json_t *const json = json_loads(text, 0, NULL);
-    st = an_selftest_pixels(&b->made, false, &b->pixels, err);
-    if (st == TC_OK)
-        st = an_parse(&an_voting, json, "parameters", &b->params, err);
+    status = an_selftest_pixels(&b->made, false, &b->pixels, err);
+    if (status == TC_OK)
+        status = an_parse(&an_voting, json, "parameters", &b->params, err);
     json_decref(json);
     b->work.item = &b->made_item;
-    return st;
+    return status;
 }
 
 /* Steps to the end; the times go to the phase that each step began in. */
@@ -95,21 +95,21 @@ static tc_status do_steps(const bench *b, const an_backend *backend, void *worke
     const ocl_device *const device = b->work.device;
     voting_scheme s;
     uint64_t units = 0, band;
-    tc_status st = voting_scheme_init(b->params, b->work.item, "bench", &s, err);
+    tc_status status = voting_scheme_init(b->params, b->work.item, "bench", &s, err);
 
-    if (st == TC_OK)
-        st = TC_MORE;
-    while (st == TC_MORE) {
+    if (status == TC_OK)
+        status = TC_MORE;
+    while (status == TC_MORE) {
         const double start = ocl_clock_ms(), kernels = device != NULL ? device->times.kernels : 0;
         voting_phase phase;
         int round;
 
         voting_portion_at(&s, units, &phase, &round, &band);
-        st = backend->step(worker, state, &units, err);
+        status = backend->step(worker, state, &units, err);
         t->phase[phase] += ocl_clock_ms() - start;
         t->kernels[phase] += (device != NULL ? device->times.kernels : 0) - kernels;
     }
-    return st;
+    return status;
 }
 
 static tc_status run(const bench *b, const an_backend *backend, void *state, spent *t, tc_err *err)
@@ -117,22 +117,22 @@ static tc_status run(const bench *b, const an_backend *backend, void *state, spe
     wu_output output = { .n = 0 };
     void *worker = NULL;
     double at[6] = { ocl_clock_ms() };
-    tc_status st = backend->open(&b->work, state, &worker, err);
+    tc_status status = backend->open(&b->work, state, &worker, err);
 
     at[1] = ocl_clock_ms();
-    if (st == TC_OK)
-        st = do_steps(b, backend, worker, state, t, err);
+    if (status == TC_OK)
+        status = do_steps(b, backend, worker, state, t, err);
     at[2] = ocl_clock_ms();
-    if (st == TC_OK && backend->finish != NULL)
-        st = backend->finish(worker, state, 0, &output, err);
-    st = st == TC_MORE ? TC_OK : st;
+    if (status == TC_OK && backend->finish != NULL)
+        status = backend->finish(worker, state, 0, &output, err);
+    status = status == TC_MORE ? TC_OK : status;
     wu_output_free(&output);
     at[3] = ocl_clock_ms();
-    if (st == TC_OK)
-        st = backend->sync(worker, state, err);
+    if (status == TC_OK)
+        status = backend->sync(worker, state, err);
     at[4] = ocl_clock_ms();
-    if (st == TC_OK)
-        st = an_voting.finish(&b->work, 0, state, &output, err);
+    if (status == TC_OK)
+        status = an_voting.finish(&b->work, 0, state, &output, err);
     at[5] = ocl_clock_ms();
     wu_output_free(&output);
     if (worker != NULL)
@@ -142,7 +142,7 @@ static tc_status run(const bench *b, const an_backend *backend, void *state, spe
     t->there = at[3] - at[2];
     t->sync = at[4] - at[3];
     t->finish = at[5] - at[4];
-    return st;
+    return status;
 }
 
 /* Once on one backend; *crc of the state, *ms in all. */
@@ -151,9 +151,10 @@ static tc_status run_once(const bench *b, const an_backend *backend, unsigned lo
 {
     void *const state = calloc(1, b->work.plan.state_bytes);
     spent t = { .open = 0 };
-    tc_status st = state == NULL ? tc_no_memory(err, "the state") : run(b, backend, state, &t, err);
+    tc_status status =
+        state == NULL ? tc_no_memory(err, "the state") : run(b, backend, state, &t, err);
 
-    if (st == TC_OK) {
+    if (status == TC_OK) {
         *crc = crc32_z(crc32_z(0, NULL, 0), state, b->work.plan.state_bytes);
         *ms = t.open + t.steps + (backend->finish != NULL ? t.there : t.sync + t.finish);
         printf("  open %.0f, steps %.0f, points by the device %.0f, in all %.0f ms; sync %.0f, "
@@ -165,25 +166,25 @@ static tc_status run_once(const bench *b, const an_backend *backend, unsigned lo
         printf("\n");
     }
     free(state);
-    return st;
+    return status;
 }
 
 /* cpu_ms: 0 where the CPU was not asked. */
 static tc_status run_device(bench *b, const ocl_wish *wish, unsigned long expected, double cpu_ms,
                             tc_err *err)
 {
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
-    for (int i = 0; st == TC_OK && i < REPEATS; i++) {
+    for (int i = 0; status == TC_OK && i < REPEATS; i++) {
         unsigned long crc = 0;
         double ms = 0;
 
-        st = ocl_device_find(wish, &b->work.device, err);
-        if (st == TC_OK && i == 0)
+        status = ocl_device_find(wish, &b->work.device, err);
+        if (status == TC_OK && i == 0)
             printf("%s\n", b->work.device->info.name);
-        if (st == TC_OK)
-            st = run_once(b, ocl_backend("voting"), &crc, &ms, err);
-        if (st == TC_OK) {
+        if (status == TC_OK)
+            status = run_once(b, ocl_backend("voting"), &crc, &ms, err);
+        if (status == TC_OK) {
             const ocl_times *const t = &b->work.device->times;
 
             printf("    build %.0f ms, kernels %.1f ms (longest launch %.1f), transfers %.1f ms "
@@ -196,7 +197,7 @@ static tc_status run_device(bench *b, const ocl_wish *wish, unsigned long expect
         }
         ocl_device_close(&b->work.device);
     }
-    return st;
+    return status;
 }
 
 int main(int argc, char **argv)
@@ -207,7 +208,7 @@ int main(int argc, char **argv)
     unsigned long crc = 0;
     double cpu_ms = 0;
     tc_err err = { "" };
-    tc_status st;
+    tc_status status;
 
     if (!(unit || argc == 7 || argc == 8) || ocl_wish_parse(argv[1], &wish, &err) != TC_OK) {
         fprintf(stderr,
@@ -217,21 +218,21 @@ int main(int argc, char **argv)
     }
     b.work.threads = (unsigned)abs(atoi(argv[2]));
     b.work.launch_ms = argc == 5 || argc == 8 ? atof(argv[argc - 1]) : 50;
-    st = unit ? load_unit(&b, argv[3], &err) : make_up(&b, argv + 3, &err);
-    if (st == TC_OK)
-        st = an_voting.plan(b.params, b.work.item, &b.work.plan, &err);
+    status = unit ? load_unit(&b, argv[3], &err) : make_up(&b, argv + 3, &err);
+    if (status == TC_OK)
+        status = an_voting.plan(b.params, b.work.item, &b.work.plan, &err);
     b.work.params = b.params;
-    if (st == TC_OK && argv[2][0] == '-') {
+    if (status == TC_OK && argv[2][0] == '-') {
         printf("CPU, %u threads\n", b.work.threads);
-        st = run_once(&b, &voting_cpu, &crc, &cpu_ms, &err);
+        status = run_once(&b, &voting_cpu, &crc, &cpu_ms, &err);
     }
-    if (st == TC_OK)
-        st = run_device(&b, &wish, crc, cpu_ms, &err);
-    if (st != TC_OK)
+    if (status == TC_OK)
+        status = run_device(&b, &wish, crc, cpu_ms, &err);
+    if (status != TC_OK)
         fprintf(stderr, "gpu_voting: %s\n", err.message);
     if (b.params != NULL)
         an_params_free(&an_voting, &b.params);
     wu_pixels_free(&b.pixels);
     wu_job_destroy(&b.job);
-    return st == TC_OK ? 0 : 1;
+    return status == TC_OK ? 0 : 1;
 }

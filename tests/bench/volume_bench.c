@@ -57,43 +57,43 @@ static tc_status once(const an_backend *backend, const an_work *work, given *g, 
     vol_state *const state = g->state = os_zeroed(work->plan.state_bytes);
     void *worker = NULL;
     uint64_t units;
-    tc_status st =
+    tc_status status =
         state == NULL ? tc_no_memory(err, "the state") : backend->open(work, state, &worker, err);
 
-    if (st == TC_OK)
+    if (status == TC_OK)
         do
-            st = backend->step(worker, state, &units, err);
-        while (st == TC_MORE);
-    if (st == TC_OK)
-        st = work->result_only ? backend->finish(worker, state, 0, &g->out, err)
-                               : backend->sync(worker, state, err);
+            status = backend->step(worker, state, &units, err);
+        while (status == TC_MORE);
+    if (status == TC_OK)
+        status = work->result_only ? backend->finish(worker, state, 0, &g->out, err)
+                                   : backend->sync(worker, state, err);
     t->labels = work->device != NULL ? work->device->times.kernels - kernels : 0;
     if (worker != NULL)
         backend->close(&worker);
     if (work->device == NULL)
         t->labels = 1e3 * (seconds(work) - start);
-    if (st == TC_MORE || (st == TC_OK && !work->result_only))
-        st = vol_finish(work, 0, state, &g->out, err);
+    if (status == TC_MORE || (status == TC_OK && !work->result_only))
+        status = vol_finish(work, 0, state, &g->out, err);
     t->everything = 1e3 * (seconds(work) - start);
-    return st;
+    return status;
 }
 
 /* The best of some. *g: what the last gave. */
 static tc_status best_of(int repeats, const an_backend *backend, const an_work *work, given *g,
                          times *best, tc_err *err)
 {
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     *best = (times){ 1e30, 1e30 };
-    for (int i = 0; st == TC_OK && i < repeats; i++) {
+    for (int i = 0; status == TC_OK && i < repeats; i++) {
         times t = { 0, 0 };
 
         drop(g);
-        st = once(backend, work, g, &t, err);
+        status = once(backend, work, g, &t, err);
         best->labels = t.labels < best->labels ? t.labels : best->labels;
         best->everything = t.everything < best->everything ? t.everything : best->everything;
     }
-    return st;
+    return status;
 }
 
 static bool same_table(const wu_output *a, const wu_output *b)
@@ -115,25 +115,25 @@ static tc_status bench(an_work *work, ocl_device *device, int repeats, tc_err *e
     const size_t bytes = work->plan.state_bytes;
     given cpu = { .state = NULL }, labels = { .state = NULL }, table = { .state = NULL };
     times t, alone = { 0, 0 };
-    tc_status st = best_of(device == NULL ? repeats : 1, &vol_cpu, work, &cpu, &t, err);
+    tc_status status = best_of(device == NULL ? repeats : 1, &vol_cpu, work, &cpu, &t, err);
     bool same = true;
 
     work->device = device;
-    if (st == TC_OK && device != NULL) {
-        st = best_of(repeats, &ocl_volume, work, &labels, &t, err);
+    if (status == TC_OK && device != NULL) {
+        status = best_of(repeats, &ocl_volume, work, &labels, &t, err);
         work->result_only = true;
-        if (st == TC_OK)
-            st = best_of(repeats, &ocl_volume, work, &table, &alone, err);
-        same = st == TC_OK && memcmp(cpu.state, labels.state, bytes) == 0 &&
+        if (status == TC_OK)
+            status = best_of(repeats, &ocl_volume, work, &table, &alone, err);
+        same = status == TC_OK && memcmp(cpu.state, labels.state, bytes) == 0 &&
                same_table(&cpu.out, &labels.out) && same_table(&cpu.out, &table.out);
     }
-    if (st == TC_OK)
+    if (status == TC_OK)
         printf("%.3f %.1f %.1f %llu %s\n", t.labels, t.everything, alone.everything,
                (unsigned long long)cpu.state->cells, same ? "same" : "DIFFERENT");
     drop(&cpu);
     drop(&labels);
     drop(&table);
-    return st;
+    return status;
 }
 
 static tc_status read_file(const char *path, void *to, size_t n, tc_err *err)
@@ -158,7 +158,7 @@ int main(int argc, char **argv)
     ocl_wish wish = { 0 };
     ocl_device *device = NULL;
     tc_err err = { "" };
-    tc_status st;
+    tc_status status;
     size_t n;
 
     if (argc != 9 || ocl_wish_parse(argv[1], &wish, &err) != TC_OK) {
@@ -178,17 +178,17 @@ int main(int argc, char **argv)
     work.threads = (unsigned)strtoul(argv[6], NULL, 10);
     n = (size_t)item.nx * item.ny * item.nz;
     pixels.u8 = malloc(n);
-    st = pixels.u8 == NULL ? tc_no_memory(&err, "the stack")
-                           : read_file(argv[8], pixels.u8, n, &err);
-    if (st == TC_OK)
-        st = an_volume.plan(&params, &item, &work.plan, &err);
-    if (st == TC_OK)
-        st = ocl_device_find(&wish, &device, &err);
-    if (st == TC_OK)
-        st = bench(&work, device, atoi(argv[7]), &err);
-    if (st != TC_OK)
+    status = pixels.u8 == NULL ? tc_no_memory(&err, "the stack")
+                               : read_file(argv[8], pixels.u8, n, &err);
+    if (status == TC_OK)
+        status = an_volume.plan(&params, &item, &work.plan, &err);
+    if (status == TC_OK)
+        status = ocl_device_find(&wish, &device, &err);
+    if (status == TC_OK)
+        status = bench(&work, device, atoi(argv[7]), &err);
+    if (status != TC_OK)
         fprintf(stderr, "volume_bench: %s\n", err.message);
     ocl_device_close(&device);
     free(pixels.u8);
-    return tc_exit_code(st);
+    return tc_exit_code(status);
 }

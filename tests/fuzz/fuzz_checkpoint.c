@@ -110,13 +110,13 @@ static void append_again(spool *s, wu_output *out, size_t index, size_t end)
         wu_out_array *const a = &out->arrays[i];
         uint64_t n = 0;
         if (a->kind == WU_OWN) {
-            const tc_status st = spool_copy(s, index, a->info.name, count, &n, &err);
+            const tc_status status = spool_copy(s, index, a->info.name, count, &n, &err);
             int first = 1;
             for (size_t k = 0; k < i; k++)
                 first = first && strcmp(out->arrays[k].info.name, a->info.name) != 0;
-            if (st == TC_OK && first && n != a->packed.packed)
+            if (status == TC_OK && first && n != a->packed.packed)
                 fuzz_wrong();
-            if (st != TC_OK)
+            if (status != TC_OK)
                 check_message(&err, spool_path);
         }
     }
@@ -200,14 +200,14 @@ static void read_input(const uint8_t *data, size_t size)
         each_record(s, spool_size, 1);
     files_put(checkpoint_path, copy, n);
 
-    const tc_status st = checkpoint_read(checkpoint_path, &whose, &found, &state, NULL, &err);
-    if (st != TC_OK && (st != TC_BAD_INPUT || state != NULL))
+    const tc_status status = checkpoint_read(checkpoint_path, &whose, &found, &state, NULL, &err);
+    if (status != TC_OK && (status != TC_BAD_INPUT || state != NULL))
         fuzz_wrong();
-    if (st != TC_OK)
+    if (status != TC_OK)
         check_message(&err, checkpoint_path);
     else if (found.state_size != n - HEADER || (found.state_size > 0) != (state != NULL))
         abort();
-    if (st == TC_OK) {
+    if (status == TC_OK) {
         write_again(&found, state);
         files_put(spool_path, s, spool_size);
         read_spool(found.spool_size, found.spool_crc, found.item);

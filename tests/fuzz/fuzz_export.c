@@ -61,9 +61,9 @@ static int is_small(const char *path)
     return good && total <= 1 << 17;
 }
 
-static void check(tc_status st)
+static void check(tc_status status)
 {
-    if (st == TC_INTERNAL || st == TC_IO)
+    if (status == TC_INTERNAL || status == TC_IO)
         abort();
 }
 

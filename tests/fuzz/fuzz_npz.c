@@ -25,20 +25,20 @@ static void read_array(wu_npz_reader *r, size_t index)
     if (!ok || bytes > 1 << 18 || wu_npz_find(r, info->name) != (long)index)
         abort();
     const tc_status loaded = wu_npz_load(r, index, &whole, NULL);
-    tc_status st = wu_npz_stream_open(r, index, &s, NULL);
-    while (st == TC_OK && wu_npz_stream_left(s) > 0) {
+    tc_status status = wu_npz_stream_open(r, index, &s, NULL);
+    while (status == TC_OK && wu_npz_stream_left(s) > 0) {
         const size_t left = (size_t)wu_npz_stream_left(s),
                      n = left < sizeof piece ? left : sizeof piece;
-        st = wu_npz_stream_read(s, piece, n, NULL);
+        status = wu_npz_stream_read(s, piece, n, NULL);
         if (n > bytes - total ||
-            (st == TC_OK && loaded == TC_OK && memcmp((char *)whole + total, piece, n) != 0))
+            (status == TC_OK && loaded == TC_OK && memcmp((char *)whole + total, piece, n) != 0))
             abort();
         total += n;
     }
-    if (st == TC_OK)
-        st = wu_npz_stream_end(s, NULL);
+    if (status == TC_OK)
+        status = wu_npz_stream_end(s, NULL);
     wu_npz_stream_close(&s);
-    if (st != loaded || (loaded == TC_OK && total != bytes))
+    if (status != loaded || (loaded == TC_OK && total != bytes))
         fuzz_wrong();
     if (loaded == TC_OK && info->dtype == WU_STR && bytes > 0) {
         char text[64];

@@ -14,15 +14,16 @@ static void read_input(const uint8_t *data, size_t size)
     const char *const path = fuzz_file(data, size);
     an_unit unit = { .job = NULL };
     tc_err err = { "" };
-    tc_status st;
+    tc_status status;
 
-    st = val_unit_of_result(path, &unit, &err);
-    if (st == TC_OK)
-        st = val_check_form(&unit, path, 0, &err);
-    if (st == TC_INTERNAL || (st == TC_BAD_INPUT && strncmp(err.message, path, strlen(path)) != 0))
+    status = val_unit_of_result(path, &unit, &err);
+    if (status == TC_OK)
+        status = val_check_form(&unit, path, 0, &err);
+    if (status == TC_INTERNAL ||
+        (status == TC_BAD_INPUT && strncmp(err.message, path, strlen(path)) != 0))
         abort();
     /* What accepts it can show it. */
-    if (st == TC_OK) {
+    if (status == TC_OK) {
         wu_result_file shown;
 
         if (wu_result_file_open(path, NULL, &shown, &err) != TC_OK)

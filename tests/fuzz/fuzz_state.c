@@ -28,9 +28,9 @@ typedef struct job {
     an_work work;
 } job;
 
-static void must(tc_status st)
+static void must(tc_status status)
 {
-    if (st != TC_OK)
+    if (status != TC_OK)
         abort();
 }
 
@@ -101,20 +101,20 @@ static tc_status work(const an_analysis *a, job *j, void *state, uint64_t units)
 {
     void *worker = NULL;
     uint64_t done = 0;
-    tc_status st = a->cpu->open(&j->work, state, &worker, NULL);
+    tc_status status = a->cpu->open(&j->work, state, &worker, NULL);
 
-    if (st != TC_OK)
-        return st;
+    if (status != TC_OK)
+        return status;
     do
-        st = a->cpu->step(worker, state, &done, NULL);
-    while (st == TC_MORE && done < units);
-    if (st == TC_OK || st == TC_MORE) {
+        status = a->cpu->step(worker, state, &done, NULL);
+    while (status == TC_MORE && done < units);
+    if (status == TC_OK || status == TC_MORE) {
         const tc_status synced = a->cpu->sync(worker, state, NULL);
 
-        st = synced != TC_OK ? synced : st;
+        status = synced != TC_OK ? synced : status;
     }
     a->cpu->close(&worker);
-    return st;
+    return status;
 }
 
 static void finish(const an_analysis *a, job *j, const void *state)

@@ -54,16 +54,16 @@ static void try_unit(size_t i, const char *path)
 {
     const val_verification all = { .fraction = 1, .chance = 1, .seeded = true, .threads = 1 };
     tc_err err = { "" };
-    const tc_status st = val_check(&units[i], path, NULL, &err);
+    const tc_status status = val_check(&units[i], path, NULL, &err);
 
-    if (st == TC_OK) {
+    if (status == TC_OK) {
         const tc_status same = val_compare(path, honest[i], true, &err);
 
         if (val_compare(path, path, true, &err) != TC_OK ||
             (same != TC_OK && same != TC_NO_MATCH) ||
             val_check(&units[i], path, &all, &err) != same)
             abort();
-    } else if (st == TC_BAD_INPUT) {
+    } else if (status == TC_BAD_INPUT) {
         check_message(&err, path);
     } else {
         abort();

@@ -412,12 +412,12 @@ int main(int argc, char **argv)
         }
         MUST(ftruncate(fd, 0) == 0 && pwrite(fd, out.p, out.n, 0) == (ssize_t)out.n);
         tc_err err = { "" };
-        const tc_status st = val_check(&unit, path, NULL, &err);
-        if (st != TC_OK && st != TC_BAD_INPUT) {
-            fprintf(stderr, "%lu: status %d: %s\n", i, (int)st, err.message);
+        const tc_status status = val_check(&unit, path, NULL, &err);
+        if (status != TC_OK && status != TC_BAD_INPUT) {
+            fprintf(stderr, "%lu: status %d: %s\n", i, (int)status, err.message);
             return 2;
         }
-        if (st == TC_OK) {
+        if (status == TC_OK) {
             accepted++;
             keep(argv[5], i, path);
         }

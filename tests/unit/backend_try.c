@@ -20,7 +20,7 @@ int main(int argc, char **argv)
     ocl_device *device = NULL;
     uint32_t cpu = 0, cl = 1;
     tc_err err = { "" };
-    tc_status st;
+    tc_status status;
 
     if (a == NULL || ocl_backend(argv[1]) == NULL) {
         fprintf(stderr, "usage: backend_try ANALYSIS PARAMETERS NX NY NZ BITS MASK [result]\n");
@@ -34,17 +34,17 @@ int main(int argc, char **argv)
                                .mask = atoi(argv[7]) != 0 };
 
     wish.floats = a->uses_floats;
-    st = ocl_device_find(&wish, &device, &err);
-    if (st == TC_OK && result) {
-        st = an_selftest_result(a, &test, ocl_backend(argv[1]), device, 1, NULL, &err);
+    status = ocl_device_find(&wish, &device, &err);
+    if (status == TC_OK && result) {
+        status = an_selftest_result(a, &test, ocl_backend(argv[1]), device, 1, NULL, &err);
         cl = cpu;
     }
-    if (st == TC_OK && !result)
-        st = an_selftest_crc(a, &test, a->cpu, NULL, 1, NULL, &cpu, &err);
-    if (st == TC_OK && !result)
-        st = an_selftest_crc(a, &test, ocl_backend(argv[1]), device, 1, NULL, &cl, &err);
+    if (status == TC_OK && !result)
+        status = an_selftest_crc(a, &test, a->cpu, NULL, 1, NULL, &cpu, &err);
+    if (status == TC_OK && !result)
+        status = an_selftest_crc(a, &test, ocl_backend(argv[1]), device, 1, NULL, &cl, &err);
     ocl_device_close(&device);
-    if (st != TC_OK) {
+    if (status != TC_OK) {
         fprintf(stderr, "backend_try: %s\n", err.message);
         return 2;
     }

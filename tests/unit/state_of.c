@@ -53,26 +53,26 @@ typedef struct run {
 static tc_status do_steps(run *r, unsigned long steps, double *seconds, tc_err *err)
 {
     void *worker = NULL;
-    tc_status st = r->backend->open(&r->work, r->state, &worker, err);
+    tc_status status = r->backend->open(&r->work, r->state, &worker, err);
     const double start = now();
     uint64_t units;
 
-    if (st == TC_OK) {
+    if (status == TC_OK) {
         unsigned long n = 0;
 
         do
-            st = r->backend->step(worker, r->state, &units, err);
-        while (st == TC_MORE && (steps == 0 || ++n < steps));
+            status = r->backend->step(worker, r->state, &units, err);
+        while (status == TC_MORE && (steps == 0 || ++n < steps));
     }
-    if (st == TC_OK || st == TC_MORE) {
+    if (status == TC_OK || status == TC_MORE) {
         const tc_status synced = r->backend->sync(worker, r->state, err);
 
-        st = synced == TC_OK ? st : synced;
+        status = synced == TC_OK ? status : synced;
     }
     *seconds += now() - start;
     if (worker != NULL)
         r->backend->close(&worker);
-    return st;
+    return status;
 }
 
 /* Another place in memory, with the same bytes. */
@@ -92,87 +92,88 @@ static tc_status move_state(run *r, tc_err *err)
 static tc_status use_device(run *r, unsigned which, tc_err *err)
 {
     ocl_wish wish = { 0 };
-    tc_status st = ocl_wish_parse(r->devices[which], &wish, err);
+    tc_status status = ocl_wish_parse(r->devices[which], &wish, err);
 
     wish.floats = r->analysis->uses_floats;
-    if (st == TC_OK && r->device[which] == NULL)
-        st = ocl_device_find(&wish, &r->device[which], err);
+    if (status == TC_OK && r->device[which] == NULL)
+        status = ocl_device_find(&wish, &r->device[which], err);
     r->work.device = r->device[which];
     r->backend = r->work.device != NULL ? ocl_backend(r->analysis->name) : r->analysis->cpu;
-    if (st == TC_OK && r->backend == NULL)
-        st = tc_fail(err, TC_DEVICE, "%s: has no OpenCL", r->analysis->name);
-    return st;
+    if (status == TC_OK && r->backend == NULL)
+        status = tc_fail(err, TC_DEVICE, "%s: has no OpenCL", r->analysis->name);
+    return status;
 }
 
 /* All portions are done: each device sees that, in the few steps that it takes to prepare. */
 static tc_status begin_at_end(run *r, double *seconds, tc_err *err)
 {
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
-    for (unsigned i = 0; st == TC_OK && i < 2 && r->devices[1] != NULL; i++) {
-        st = use_device(r, i, err);
-        if (st == TC_OK)
-            st = do_steps(r, 1000, seconds, err);
-        if (st == TC_MORE)
-            st = tc_fail(err, TC_DEVICE, "all portions are done, but %s goes on", r->devices[i]);
+    for (unsigned i = 0; status == TC_OK && i < 2 && r->devices[1] != NULL; i++) {
+        status = use_device(r, i, err);
+        if (status == TC_OK)
+            status = do_steps(r, 1000, seconds, err);
+        if (status == TC_MORE)
+            status =
+                tc_fail(err, TC_DEVICE, "all portions are done, but %s goes on", r->devices[i]);
     }
-    return st;
+    return status;
 }
 
 static tc_status work(run *r, unsigned long steps, const char *path, tc_err *err)
 {
     double seconds = 0;
     unsigned long more = 0; /* steps, where a turn has got no further */
-    tc_status st = r->analysis->plan(r->params, r->work.item, &r->work.plan, err);
+    tc_status status = r->analysis->plan(r->params, r->work.item, &r->work.plan, err);
     FILE *out;
 
-    if (st != TC_OK)
-        return st;
+    if (status != TC_OK)
+        return status;
     r->state = calloc(1, r->work.plan.state_bytes);
     if (r->state == NULL)
         return tc_no_memory(err, "the state");
-    st = r->analysis->init(&r->work, r->state, err);
-    if (st != TC_OK)
-        return st;
+    status = r->analysis->init(&r->work, r->state, err);
+    if (status != TC_OK)
+        return status;
     for (unsigned turn = 0;; turn++) {
         const an_state_head *const head = r->state;
         const uint64_t before = head->portions_done;
 
-        st = use_device(r, turn % (r->devices[1] != NULL ? 2 : 1), err);
-        if (st == TC_OK)
-            st = do_steps(r, steps > 0 ? steps + more : 0, &seconds, err);
+        status = use_device(r, turn % (r->devices[1] != NULL ? 2 : 1), err);
+        if (status == TC_OK)
+            status = do_steps(r, steps > 0 ? steps + more : 0, &seconds, err);
         more = head->portions_done > before ? 0 : more + 1;
-        if (st == TC_MORE)
-            st = move_state(r, err) == TC_OK ? TC_MORE : TC_NO_MEMORY;
-        if (st != TC_MORE)
+        if (status == TC_MORE)
+            status = move_state(r, err) == TC_OK ? TC_MORE : TC_NO_MEMORY;
+        if (status != TC_MORE)
             break;
     }
-    if (st == TC_OK)
-        st = begin_at_end(r, &seconds, err);
-    if (st != TC_OK)
-        return st;
+    if (status == TC_OK)
+        status = begin_at_end(r, &seconds, err);
+    if (status != TC_OK)
+        return status;
     printf("%.6f\n", seconds);
     out = fopen(path, "wb");
     if (out == NULL ||
         fwrite(r->state, 1, r->work.plan.state_bytes, out) != r->work.plan.state_bytes)
-        st = tc_fail(err, TC_IO, "%s: cannot be written", path);
+        status = tc_fail(err, TC_IO, "%s: cannot be written", path);
     if (out != NULL)
         fclose(out);
-    return st;
+    return status;
 }
 
 int main(int argc, char **argv)
 {
     run r = { 0 };
     tc_err err = { "" };
-    tc_status st;
+    tc_status status;
 
     if (argc < 6) {
         fputs("state_of WORKUNIT ITEM DEVICE THREADS OUT [STEPS]\n", stderr);
         return 1;
     }
-    st = wu_job_read(argv[1], &r.job, &err);
-    if (st == TC_OK) {
+    status = wu_job_read(argv[1], &r.job, &err);
+    if (status == TC_OK) {
         const size_t item = strtoul(argv[2], NULL, 10) % r.job->n_items;
 
         r.analysis = an_find(r.job->analysis);
@@ -180,17 +181,18 @@ int main(int argc, char **argv)
                             .pixels = &r.pixels,
                             .launch_ms = 50,
                             .threads = (unsigned)strtoul(argv[4], NULL, 10) };
-        st = r.analysis == NULL ? tc_fail(&err, TC_BAD_INPUT, "no such analysis")
-                                : an_parse(r.analysis, r.job->parameters, argv[1], &r.params, &err);
+        status = r.analysis == NULL
+                     ? tc_fail(&err, TC_BAD_INPUT, "no such analysis")
+                     : an_parse(r.analysis, r.job->parameters, argv[1], &r.params, &err);
         r.work.params = r.params;
-        if (st == TC_OK)
-            st = wu_item_load(r.job, item, &r.pixels, &err);
+        if (status == TC_OK)
+            status = wu_item_load(r.job, item, &r.pixels, &err);
     }
     r.devices[0] = strtok(argv[3], ",");
     r.devices[1] = strtok(NULL, ",");
-    if (st == TC_OK)
-        st = work(&r, argc > 6 ? strtoul(argv[6], NULL, 10) : 0, argv[5], &err);
-    if (st != TC_OK)
+    if (status == TC_OK)
+        status = work(&r, argc > 6 ? strtoul(argv[6], NULL, 10) : 0, argv[5], &err);
+    if (status != TC_OK)
         fprintf(stderr, "state_of: %s\n", err.message);
     free(r.state);
     for (int i = 0; i < 2; i++)
@@ -199,5 +201,5 @@ int main(int argc, char **argv)
     wu_pixels_free(&r.pixels);
     an_params_free(r.analysis, &r.params);
     wu_job_destroy(&r.job);
-    return tc_exit_code(st);
+    return tc_exit_code(status);
 }

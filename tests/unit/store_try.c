@@ -12,41 +12,41 @@ static tc_status store(const val_dataset *ds, const char *analysis, const char *
     wu_result_file file = { 0 };
     wu_tables tables = { 0 };
     sqlite3_int64 unit = 0, first = 0;
-    tc_status st = wu_result_file_open(path, NULL, &file, err);
+    tc_status status = wu_result_file_open(path, NULL, &file, err);
 
-    if (st == TC_OK)
-        st = wu_tables_find(&file, &tables, err);
-    if (st == TC_OK)
-        st =
+    if (status == TC_OK)
+        status = wu_tables_find(&file, &tables, err);
+    if (status == TC_OK)
+        status =
             val_sql(ds, err,
                     "INSERT INTO units(workunit, name, result, analysis, parameters, n_items, "
                     "arrays, checked, program, "
                     "stored) VALUES(%Q, %Q, 'r', %Q, '{}', %d, '{}', 'result', 'store_try', 'now')",
                     path, path, analysis, (int)file.n_items);
     unit = sqlite3_last_insert_rowid(ds->db);
-    for (size_t i = 0; st == TC_OK && i < file.n_items; i++) {
-        st = val_sql(ds, err, "INSERT INTO items(unit, number, name) VALUES(%lld, %d, %Q)", unit,
-                     (int)i, file.item_names[i]);
+    for (size_t i = 0; status == TC_OK && i < file.n_items; i++) {
+        status = val_sql(ds, err, "INSERT INTO items(unit, number, name) VALUES(%lld, %d, %Q)",
+                         unit, (int)i, file.item_names[i]);
         if (i == 0)
             first = sqlite3_last_insert_rowid(ds->db);
     }
-    if (st == TC_OK)
-        st = val_store_tables(ds, &file, &tables, analysis, first, err);
+    if (status == TC_OK)
+        status = val_store_tables(ds, &file, &tables, analysis, first, err);
     wu_tables_free(&tables);
     wu_result_file_close(&file);
-    return st;
+    return status;
 }
 
 int main(int argc, char **argv)
 {
     tc_err err = { "" };
     val_dataset ds;
-    tc_status st = val_dataset_open(argc > 3 ? argv[1] : "", VAL_WRITE, &ds, &err);
+    tc_status status = val_dataset_open(argc > 3 ? argv[1] : "", VAL_WRITE, &ds, &err);
 
-    for (int i = 3; st == TC_OK && i < argc; i++)
-        st = store(&ds, argv[2], argv[i], &err);
+    for (int i = 3; status == TC_OK && i < argc; i++)
+        status = store(&ds, argv[2], argv[i], &err);
     val_dataset_close(&ds);
-    if (st != TC_OK)
+    if (status != TC_OK)
         fprintf(stderr, "store_try: %s\n", err.message);
-    return st == TC_OK ? 0 : 2;
+    return status == TC_OK ? 0 : 2;
 }

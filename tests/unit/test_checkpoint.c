@@ -558,7 +558,7 @@ static void keeps_a_spool_without_memory(void **state)
     struct rlimit before, tight;
     wu_output out = { .n = 0 };
     spool *s = open_spool(f);
-    tc_status st;
+    tc_status status;
 
     for (unsigned i = 0; i < N; i++) {
         char name[NAME + 1];
@@ -573,9 +573,9 @@ static void keeps_a_spool_without_memory(void **state)
     tight = before;
     tight.rlim_cur = 1;
     MUST(setrlimit(RLIMIT_AS, &tight) == 0);
-    st = spool_keep(s, f->mark.spool_size, f->mark.spool_crc, 1, &err);
+    status = spool_keep(s, f->mark.spool_size, f->mark.spool_crc, 1, &err);
     MUST(setrlimit(RLIMIT_AS, &before) == 0);
-    assert_int_equal(st, TC_NO_MEMORY);
+    assert_int_equal(status, TC_NO_MEMORY);
     wu_output_free(&out);
     spool_close(&s);
     s = open_spool(f);

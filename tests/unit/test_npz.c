@@ -496,18 +496,18 @@ static tc_status write_noise(const char *path, size_t n)
     MUST(noise != NULL);
     for (size_t i = 0; i < n; i++)
         noise[i] = (unsigned char)pattern(1, i * i);
-    tc_status st = wu_npz_create(path, &w, &err);
-    if (st == TC_OK)
-        st = wu_npz_begin(w, &info, &err);
-    if (st == TC_OK)
-        st = wu_npz_write(w, noise, n, &err);
-    if (st == TC_OK)
-        st = wu_npz_end(w, &err);
-    if (st == TC_OK)
-        st = wu_npz_close(&w, &err);
+    tc_status status = wu_npz_create(path, &w, &err);
+    if (status == TC_OK)
+        status = wu_npz_begin(w, &info, &err);
+    if (status == TC_OK)
+        status = wu_npz_write(w, noise, n, &err);
+    if (status == TC_OK)
+        status = wu_npz_end(w, &err);
+    if (status == TC_OK)
+        status = wu_npz_close(&w, &err);
     wu_npz_abort(&w);
     free(noise);
-    return st;
+    return status;
 }
 
 /* Whether the space ends in the data, in a buffer or in the last record. */
@@ -517,11 +517,11 @@ static void reports_a_full_disk(void **state)
     const size_t n = 20000;
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(write_noise(f->path, n), TC_OK);
-    struct stat st;
-    assert_int_equal(stat(f->path, &st), 0);
+    struct stat info;
+    assert_int_equal(stat(f->path, &info), 0);
     unlink(f->path);
     const rlim_t limits[] = {
-        0, 1, 100, 4096, 9000, (rlim_t)st.st_size - 60, (rlim_t)st.st_size - 1
+        0, 1, 100, 4096, 9000, (rlim_t)info.st_size - 60, (rlim_t)info.st_size - 1
     };
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
         limit_files(limits[i]);
@@ -531,7 +531,7 @@ static void reports_a_full_disk(void **state)
         assert_non_null(strstr(err.message, "r.npz: cannot write: File too large"));
         assert_int_equal(count_files(f->folder), 0);
     }
-    limit_files((rlim_t)st.st_size);
+    limit_files((rlim_t)info.st_size);
     assert_int_equal(write_noise(f->path, n), TC_OK);
     limit_files(RLIM_INFINITY);
 }
@@ -554,9 +554,9 @@ static tc_status read_header(const fixture *f, const char *text, size_t data)
     zip_add(zip, "x.npy", npy, 10 + n + data);
     zipClose(zip, NULL);
     free(npy);
-    const tc_status st = wu_npz_open(f->path, NULL, &r, &err);
+    const tc_status status = wu_npz_open(f->path, NULL, &r, &err);
     wu_npz_reader_close(&r);
-    return st;
+    return status;
 }
 
 #define HEAD(descr, shape) "{'descr': '" descr "', 'fortran_order': False, 'shape': " shape ", }"
@@ -676,9 +676,9 @@ static tc_status open_members(const fixture *f, const char *const *names, const 
     for (; *names != NULL; names++)
         zip_add(zip, *names, npy, sizeof npy - 1);
     zipClose(zip, NULL);
-    const tc_status st = wu_npz_open(f->path, NULL, &r, &err);
+    const tc_status status = wu_npz_open(f->path, NULL, &r, &err);
     wu_npz_reader_close(&r);
-    return st;
+    return status;
 }
 
 static void refuses_odd_members(void **state)

@@ -17,14 +17,14 @@ static tc_err err;
 static void *read_any(const an_analysis *analysis, const json_t *json)
 {
     void *params = NULL;
-    tc_status st;
+    tc_status status;
 
     assert_non_null(json);
     err.message[0] = '\0';
-    st = an_parse(analysis, json, "F: p", &params, &err);
-    assert_true(st == TC_OK || st == TC_BAD_INPUT);
-    assert_int_equal(st == TC_OK, params != NULL);
-    assert_int_equal(st == TC_OK, err.message[0] == '\0');
+    status = an_parse(analysis, json, "F: p", &params, &err);
+    assert_true(status == TC_OK || status == TC_BAD_INPUT);
+    assert_int_equal(status == TC_OK, params != NULL);
+    assert_int_equal(status == TC_OK, err.message[0] == '\0');
     for (const char *c = err.message; *c != '\0'; c++)
         assert_in_range(*c, ' ', '~');
     return params;
@@ -606,15 +606,15 @@ static void survives_each_failure(const an_analysis *analysis, const char *text)
     assert_non_null(json);
     for (size_t n = 1; failed; n++) {
         void *params = NULL;
-        tc_status st;
+        tc_status status;
 
         until_failure = n;
-        st = an_parse(analysis, json, "F: p", &params, &err);
+        status = an_parse(analysis, json, "F: p", &params, &err);
         failed = until_failure == 0;
         until_failure = 0;
-        if (st != (failed ? TC_NO_MEMORY : TC_OK))
+        if (status != (failed ? TC_NO_MEMORY : TC_OK))
             fail_msg("%s, allocation %zu: %s", analysis->name, n,
-                     st == TC_OK ? "taken" : err.message);
+                     status == TC_OK ? "taken" : err.message);
         an_params_free(analysis, &params);
     }
     json_decref(json);

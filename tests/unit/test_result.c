@@ -170,9 +170,9 @@ static tc_status read_item(void *user, size_t index, const char *only, wu_output
 {
     (void)only;
     fixture *f = user;
-    const tc_status st = make_item(f, index, out, e);
+    const tc_status status = make_item(f, index, out, e);
     f->loads++;
-    for (size_t i = 0; st == TC_OK && i < out->n; i++) {
+    for (size_t i = 0; status == TC_OK && i < out->n; i++) {
         wu_out_array *const a = &out->arrays[i];
         if (a->kind == WU_OWN) {
             a->packed = pack(a, drop, NULL);
@@ -181,7 +181,7 @@ static tc_status read_item(void *user, size_t index, const char *only, wu_output
             a->data = NULL;
         }
     }
-    return st;
+    return status;
 }
 
 static tc_status copy_array(void *user, size_t index, const char *array, wu_take take, void *taker,
@@ -230,13 +230,13 @@ static tc_status write_result(fixture *f)
     f->share = 0;
     const wu_result_source source = { f, read_item, copy_array };
     const wu_written written = { told, f };
-    const tc_status st =
+    const tc_status status =
         wu_result_write(f->path, &f->job, parameters, &once, &declared, &source, &written, &err);
-    assert_true(st != TC_OK || f->share == 1);
+    assert_true(status != TC_OK || f->share == 1);
     wu_output_free(&once);
     wu_output_free(&declared);
     json_decref(parameters);
-    return st;
+    return status;
 }
 
 static void *load(wu_npz_reader *r, const char *name)

@@ -70,7 +70,7 @@ static void grows(const job *j)
 
 /* Some steps of a worker, from `from` on. What a further worker goes on from is what the state
  * says, and no more. */
-static double work_on(const job *j, void *state, unsigned steps, tc_status *st)
+static double work_on(const job *j, void *state, unsigned steps, tc_status *status)
 {
     const an_backend *const cpu = j->analysis->cpu;
     const double from =
@@ -79,14 +79,14 @@ static double work_on(const job *j, void *state, unsigned steps, tc_status *st)
     void *worker = NULL;
     tc_err err;
 
-    *st = cpu->open(&j->work, state, &worker, &err);
-    assert_int_equal(*st, TC_OK);
-    for (unsigned i = 0; i < steps && (i == 0 || *st == TC_MORE); i++) {
+    *status = cpu->open(&j->work, state, &worker, &err);
+    assert_int_equal(*status, TC_OK);
+    for (unsigned i = 0; i < steps && (i == 0 || *status == TC_MORE); i++) {
         uint64_t portions = 0;
         double spent;
 
-        *st = cpu->step(worker, state, &portions, &err);
-        assert_true(*st == TC_OK || *st == TC_MORE);
+        *status = cpu->step(worker, state, &portions, &err);
+        assert_true(*status == TC_OK || *status == TC_MORE);
         spent = an_spent(j->analysis, &j->work, portions);
         assert_true(spent >= last);
         last = spent;
@@ -102,16 +102,16 @@ static void never_falls(const job *j)
 {
     for (unsigned steps = 1; steps < 100; steps *= 2) {
         void *const state = calloc(1, j->work.plan.state_bytes);
-        tc_status st;
+        tc_status status;
         tc_err err;
         double last;
 
         assert_non_null(state);
         assert_int_equal(j->analysis->init(&j->work, state, &err), TC_OK);
-        last = work_on(j, state, steps, &st);
-        if (st == TC_MORE)
-            last = work_on(j, state, UINT32_MAX, &st);
-        assert_int_equal(st, TC_OK);
+        last = work_on(j, state, steps, &status);
+        if (status == TC_MORE)
+            last = work_on(j, state, UINT32_MAX, &status);
+        assert_int_equal(status, TC_OK);
         assert_true(last == an_spent(j->analysis, &j->work, j->work.plan.portions));
         free(state);
     }

@@ -18,37 +18,37 @@ static tc_status run(const char *path, unsigned threads, FILE *out, tc_err *err)
     wu_pixels pixels;
     wu_job *job = NULL;
     void *params = NULL, *state = NULL, *worker = NULL;
-    tc_status st = wu_job_read(path, &job, err);
+    tc_status status = wu_job_read(path, &job, err);
 
-    if (st == TC_OK)
-        st = an_parse(&an_voting, job->parameters, path, &params, err);
-    if (st == TC_OK)
-        st = wu_item_load(job, 0, &pixels, err);
-    if (st != TC_OK)
-        return st;
+    if (status == TC_OK)
+        status = an_parse(&an_voting, job->parameters, path, &params, err);
+    if (status == TC_OK)
+        status = wu_item_load(job, 0, &pixels, err);
+    if (status != TC_OK)
+        return status;
     work.params = params;
     work.item = &job->items[0];
     work.pixels = &pixels;
-    st = voting_scheme_init(params, work.item, path, &s, err);
-    if (st == TC_OK)
-        st = an_voting.plan(params, work.item, &work.plan, err);
+    status = voting_scheme_init(params, work.item, path, &s, err);
+    if (status == TC_OK)
+        status = an_voting.plan(params, work.item, &work.plan, err);
     state = calloc(1, work.plan.state_bytes);
-    if (st == TC_OK)
-        st = voting_cpu.open(&work, state, &worker, err);
-    for (st = st == TC_OK ? TC_MORE : st; st == TC_MORE;) {
+    if (status == TC_OK)
+        status = voting_cpu.open(&work, state, &worker, err);
+    for (status = status == TC_OK ? TC_MORE : status; status == TC_MORE;) {
         uint64_t done;
 
-        st = voting_cpu.step(worker, state, &done, err);
+        status = voting_cpu.step(worker, state, &done, err);
         if (done % s.bands == 0 &&
             fwrite(voting_votes(state), 2 * sizeof(uint32_t), s.n, out) != s.n)
-            st = tc_fail(err, TC_IO, "cannot write");
+            status = tc_fail(err, TC_IO, "cannot write");
     }
     voting_cpu.close(&worker);
     free(state);
     an_params_free(&an_voting, &params);
     wu_pixels_free(&pixels);
     wu_job_destroy(&job);
-    return st;
+    return status;
 }
 
 int main(int argc, char **argv)

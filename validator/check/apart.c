@@ -73,27 +73,27 @@ tc_status val_confine_uploads(const val_places *places, char *const *uploads, in
     /* A folder of BOINC's fan-out may be a link to another disk: the unit has a rule of its own. */
     char *folders[MOST] = { NULL }, *units[MOST] = { NULL };
     size_t used = 4;
-    tc_status st = places->accepted == NULL ? TC_OK : wu_make_folder(places->accepted, err);
+    tc_status status = places->accepted == NULL ? TC_OK : wu_make_folder(places->accepted, err);
 
-    for (int i = 0; st == TC_OK && i < n && i < MOST; i++) {
+    for (int i = 0; status == TC_OK && i < n && i < MOST; i++) {
         folders[i] = tc_folder_of(uploads[i]);
         if (folders[i] == NULL)
-            st = tc_no_memory(err, uploads[i]);
+            status = tc_no_memory(err, uploads[i]);
         else if (val_find_workunit(places->workunits, uploads[i], &units[i], err) == TC_NO_MEMORY)
-            st = TC_NO_MEMORY; /* any other fault is found again */
+            status = TC_NO_MEMORY; /* any other fault is found again */
         list[used++] = (os_place){ uploads[i], OS_MAY_READ };
         list[used++] = (os_place){ folders[i], OS_MAY_LIST };
         list[used++] = (os_place){ units[i], OS_MAY_READ };
     }
     for (; more != NULL && more->may != OS_MAY_NOTHING && used + 1 < VAL_PLACES; more++)
         list[used++] = *more;
-    if (st == TC_OK)
-        st = val_confine(list, err);
+    if (status == TC_OK)
+        status = val_confine(list, err);
     for (int i = 0; i < MOST; i++) {
         free(folders[i]);
         free(units[i]);
     }
-    return st;
+    return status;
 }
 
 void val_say_confined(char *text, size_t size)

@@ -76,71 +76,72 @@ static tc_status compare_streams(comparison *c, const wu_array_info *info,
 {
     const size_t size = wu_dtype_size(info->dtype, info->width), whole = BLOCK / size * size;
     uint64_t element = 0;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
-    while (st == TC_OK && wu_npz_stream_left(s[0]) > 0 && c->names.shown < VAL_SHOWN) {
+    while (status == TC_OK && wu_npz_stream_left(s[0]) > 0 && c->names.shown < VAL_SHOWN) {
         const uint64_t left = wu_npz_stream_left(s[0]);
         const size_t n = left < whole ? (size_t)left : whole;
 
-        st = wu_npz_stream_read(s[0], c->block[0], n, err);
-        if (st == TC_OK)
-            st = wu_npz_stream_read(s[1], c->block[1], n, err);
-        if (st == TC_OK && memcmp(c->block[0], c->block[1], n) != 0)
+        status = wu_npz_stream_read(s[0], c->block[0], n, err);
+        if (status == TC_OK)
+            status = wu_npz_stream_read(s[1], c->block[1], n, err);
+        if (status == TC_OK && memcmp(c->block[0], c->block[1], n) != 0)
             show_differences(c, info, element, n, size);
         element += n / size;
     }
-    for (int side = 0; st == TC_OK && side < 2; side++)
-        st = wu_npz_stream_end(s[side], err);
-    return st;
+    for (int side = 0; status == TC_OK && side < 2; side++)
+        status = wu_npz_stream_end(s[side], err);
+    return status;
 }
 
 static tc_status compare_array(comparison *c, size_t index, tc_err *err)
 {
     const wu_array_info *const info = wu_npz_info(c->r[0], index);
     wu_npz_stream *s[2] = { NULL, NULL };
-    tc_status st = wu_npz_stream_open(c->r[0], index, &s[0], err);
+    tc_status status = wu_npz_stream_open(c->r[0], index, &s[0], err);
 
-    if (st == TC_OK)
-        st = wu_npz_stream_open(c->r[1], (size_t)wu_npz_find(c->r[1], info->name), &s[1], err);
-    if (st == TC_OK)
-        st = compare_streams(c, info, s, err);
+    if (status == TC_OK)
+        status = wu_npz_stream_open(c->r[1], (size_t)wu_npz_find(c->r[1], info->name), &s[1], err);
+    if (status == TC_OK)
+        status = compare_streams(c, info, s, err);
     wu_npz_stream_close(&s[0]);
     wu_npz_stream_close(&s[1]);
-    return st;
+    return status;
 }
 
 static tc_status compare_results(comparison *c, tc_err *err)
 {
-    tc_status st = same_json(c, err);
+    tc_status status = same_json(c, err);
 
-    if (st == TC_OK)
-        st = same_arrays(c, err);
-    for (size_t i = 0; st == TC_OK && i < wu_npz_count(c->r[0]) && c->names.shown < VAL_SHOWN; i++)
-        st = compare_array(c, i, err);
-    if (st == TC_OK && c->names.shown > 0)
-        st = tc_fail(err, TC_NO_MATCH, "%s and %s differ", c->path[0], c->path[1]);
-    return st;
+    if (status == TC_OK)
+        status = same_arrays(c, err);
+    for (size_t i = 0; status == TC_OK && i < wu_npz_count(c->r[0]) && c->names.shown < VAL_SHOWN;
+         i++)
+        status = compare_array(c, i, err);
+    if (status == TC_OK && c->names.shown > 0)
+        status = tc_fail(err, TC_NO_MATCH, "%s and %s differ", c->path[0], c->path[1]);
+    return status;
 }
 
 tc_status val_compare(const char *a, const char *b, bool quiet, tc_err *err)
 {
     comparison c = { .path = { a, b }, .quiet = quiet };
-    tc_status st = wu_npz_open(a, NULL, &c.r[0], err);
+    tc_status status = wu_npz_open(a, NULL, &c.r[0], err);
 
-    if (st == TC_OK)
-        st = wu_npz_open(b, NULL, &c.r[1], err);
-    for (int side = 0; side < 2 && st == TC_OK; side++) {
+    if (status == TC_OK)
+        status = wu_npz_open(b, NULL, &c.r[1], err);
+    for (int side = 0; side < 2 && status == TC_OK; side++) {
         c.block[side] = malloc(BLOCK);
         if (c.block[side] == NULL)
-            st = tc_no_memory(err, "the arrays");
+            status = tc_no_memory(err, "the arrays");
     }
     c.names.path = a;
-    if (st == TC_OK)
-        st = compare_results(&c, err);
+    if (status == TC_OK)
+        status = compare_results(&c, err);
     val_names_free(&c.names);
     for (int side = 0; side < 2; side++) {
         wu_npz_reader_close(&c.r[side]);
         free(c.block[side]);
     }
-    return st;
+    return status;
 }

@@ -47,21 +47,21 @@ static uint64_t element_of(const val_names *n, const char *column, uint64_t row)
     const wu_array_info *const info = at < 0 ? NULL : wu_npz_info(n->file.npz, (size_t)at);
     wu_npz_stream *stream = NULL;
     int64_t skipped[1024], value = -1;
-    tc_status st;
+    tc_status status;
 
     if (info == NULL || info->dtype != WU_I64 || info->ndim != 1 || row >= info->shape[0])
         return VAL_NO_ITEM;
-    st = wu_npz_stream_open(n->file.npz, (size_t)at, &stream, NULL);
-    while (st == TC_OK && row > 0) {
+    status = wu_npz_stream_open(n->file.npz, (size_t)at, &stream, NULL);
+    while (status == TC_OK && row > 0) {
         const uint64_t part = row < 1024 ? row : 1024;
 
-        st = wu_npz_stream_read(stream, skipped, (size_t)part * sizeof value, NULL);
+        status = wu_npz_stream_read(stream, skipped, (size_t)part * sizeof value, NULL);
         row -= part;
     }
-    if (st == TC_OK)
-        st = wu_npz_stream_read(stream, &value, sizeof value, NULL);
+    if (status == TC_OK)
+        status = wu_npz_stream_read(stream, &value, sizeof value, NULL);
     wu_npz_stream_close(&stream);
-    return st == TC_OK && value >= 0 ? (uint64_t)value : VAL_NO_ITEM;
+    return status == TC_OK && value >= 0 ? (uint64_t)value : VAL_NO_ITEM;
 }
 
 /* --- printing -------------------------------------------------------------------------------- */

@@ -116,25 +116,25 @@ static tc_status check_same(const val_items *v, size_t index, const wu_out_array
     int ok = 0;
     const uint64_t bytes = wu_array_bytes(&want->info, &ok);
     void *data = NULL;
-    tc_status st = check_info(v, index, &want->info, err);
+    tc_status status = check_info(v, index, &want->info, err);
 
-    if (st == TC_OK)
-        st = wu_npz_load(v->r, index, &data, err);
-    if (st == TC_OK && memcmp(data, want->data, (size_t)bytes) != 0)
-        st = tc_fail(err, TC_BAD_INPUT, "%s: array %s: is not what the work unit gives", v->path,
-                     want->info.name);
+    if (status == TC_OK)
+        status = wu_npz_load(v->r, index, &data, err);
+    if (status == TC_OK && memcmp(data, want->data, (size_t)bytes) != 0)
+        status = tc_fail(err, TC_BAD_INPUT, "%s: array %s: is not what the work unit gives",
+                         v->path, want->info.name);
     free(data);
-    return st;
+    return status;
 }
 
 /* The arrays that are the same for everyone: those of the analysis, item_names. */
 static tc_status check_constants(val_items *v, tc_err *err)
 {
-    tc_status st = wu_add_item_names(v->unit->job, &v->once, err);
+    tc_status status = wu_add_item_names(v->unit->job, &v->once, err);
 
-    for (size_t i = 0; st == TC_OK && i < v->once.n; i++)
-        st = check_same(v, v->next_own++, &v->once.arrays[i], err);
-    return st;
+    for (size_t i = 0; status == TC_OK && i < v->once.n; i++)
+        status = check_same(v, v->next_own++, &v->once.arrays[i], err);
+    return status;
 }
 
 static tc_status expect(const val_items *v, size_t item, wu_output *out, tc_err *err)
@@ -148,10 +148,10 @@ static tc_status find_most_rows(const val_items *v, size_t index, uint64_t *most
     const wu_item *const item = &v->unit->job->items[index];
     an_plan plan = { 0 };
     tc_err why = { "" };
-    const tc_status st = v->unit->analysis->plan(v->unit->params, item, &plan, &why);
+    const tc_status status = v->unit->analysis->plan(v->unit->params, item, &plan, &why);
 
     *most = plan.most_rows > 0 ? plan.most_rows : (uint64_t)item->nx * item->ny * item->nz;
-    return st == TC_OK ? TC_OK : tc_fail(err, st, "%.500s: %.500s", v->path, why.message);
+    return status == TC_OK ? TC_OK : tc_fail(err, status, "%.500s: %.500s", v->path, why.message);
 }
 
 /* A table has as many rows as the first one, and no more than the items can have. */
@@ -161,10 +161,10 @@ static tc_status check_length(val_items *v, const wu_array_info *info, tc_err *e
 
     if (v->unread == WU_ANY_LENGTH) {
         for (size_t i = 0; i < v->unit->job->n_items; i++, all += most) {
-            const tc_status st = find_most_rows(v, i, &most, err);
+            const tc_status status = find_most_rows(v, i, &most, err);
 
-            if (st != TC_OK)
-                return st;
+            if (status != TC_OK)
+                return status;
         }
         v->unread = info->shape[0];
         if (info->shape[0] > all)
@@ -186,22 +186,22 @@ static tc_status open_rows(val_items *v, const wu_array_info *want, tc_err *err)
     row_array *const rows = &v->rows[v->n_rows];
     const wu_array_info *info;
     int ok = 0;
-    tc_status st;
+    tc_status status;
 
     rows->index = v->next_own;
     rows->is_table = want->shape[0] == WU_ANY_LENGTH;
     if (!rows->is_table)
         whole.shape[0] = v->unit->job->n_items;
-    st = check_info(v, v->next_own, &whole, err);
-    if (st != TC_OK)
-        return st;
+    status = check_info(v, v->next_own, &whole, err);
+    if (status != TC_OK)
+        return status;
     info = wu_npz_info(v->r, v->next_own);
     if (rows->is_table)
-        st = check_length(v, info, err);
-    if (st == TC_OK)
-        st = wu_npz_stream_open(v->r, v->next_own++, &rows->stream, err);
-    if (st != TC_OK)
-        return st;
+        status = check_length(v, info, err);
+    if (status == TC_OK)
+        status = wu_npz_stream_open(v->r, v->next_own++, &rows->stream, err);
+    if (status != TC_OK)
+        return status;
     v->n_rows++;
     whole.shape[0] = 1;
     rows->row_bytes = (size_t)wu_array_bytes(&whole, &ok);
@@ -211,36 +211,36 @@ static tc_status open_rows(val_items *v, const wu_array_info *want, tc_err *err)
 /* Arrays with rows of all items; the first item's tell which. */
 static tc_status open_all_rows(val_items *v, tc_err *err)
 {
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     v->rows = calloc(v->first.n + 1, sizeof *v->rows);
     if (v->rows == NULL)
         return tc_no_memory(err, "the arrays");
-    for (size_t i = 0; st == TC_OK && i < v->first.n; i++)
+    for (size_t i = 0; status == TC_OK && i < v->first.n; i++)
         if (v->first.arrays[i].kind == WU_ROWS)
-            st = open_rows(v, &v->first.arrays[i].info, err);
-    return st;
+            status = open_rows(v, &v->first.arrays[i].info, err);
+    return status;
 }
 
 /* Every item's own arrays, and nothing after them. */
 static tc_status check_own(const val_items *v, tc_err *err)
 {
     size_t at = v->next_own;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
-    for (size_t item = 0; st == TC_OK && item < v->unit->job->n_items; item++) {
+    for (size_t item = 0; status == TC_OK && item < v->unit->job->n_items; item++) {
         wu_output out = { .n = 0 };
 
-        st = expect(v, item, &out, err);
-        for (size_t i = 0; st == TC_OK && i < out.n; i++)
+        status = expect(v, item, &out, err);
+        for (size_t i = 0; status == TC_OK && i < out.n; i++)
             if (out.arrays[i].kind == WU_OWN)
-                st = check_info(v, at++, &out.arrays[i].info, err);
+                status = check_info(v, at++, &out.arrays[i].info, err);
         wu_output_free(&out);
     }
-    if (st == TC_OK && at < wu_npz_count(v->r))
-        st = tc_fail(err, TC_BAD_INPUT, "%s: array %s: does not belong there", v->path,
-                     wu_npz_info(v->r, at)->name);
-    return st;
+    if (status == TC_OK && at < wu_npz_count(v->r))
+        status = tc_fail(err, TC_BAD_INPUT, "%s: array %s: does not belong there", v->path,
+                         wu_npz_info(v->r, at)->name);
+    return status;
 }
 
 /* Opens the file, and looks at no more of it than there can be: twice the members that the
@@ -253,44 +253,44 @@ static tc_status open_file(val_items *v, tc_err *err)
     wu_npz_limits limits = { .canonical = true,
                              .json_bytes = 4 * wu_json_size(want, WU_JSON_LAYOUT),
                              .members = 2 + v->once.n };
-    tc_status st =
+    tc_status status =
         want == NULL || limits.json_bytes == 0 ? tc_no_memory(err, WU_RESULT_JSON) : TC_OK;
 
     for (size_t i = 0; i < v->first.n; i++)
         limits.members += v->first.arrays[i].kind == WU_OWN ? v->unit->job->n_items : 1;
     limits.members *= 2;
-    if (st == TC_OK)
-        st = wu_npz_open(v->path, &limits, &v->r, err);
-    if (st == TC_OK)
-        st = compare_json(v, want, err);
+    if (status == TC_OK)
+        status = wu_npz_open(v->path, &limits, &v->r, err);
+    if (status == TC_OK)
+        status = compare_json(v, want, err);
     json_decref(parameters);
     json_decref(want);
-    return st;
+    return status;
 }
 
 static tc_status open_items(val_items *v, tc_err *err)
 {
     const an_unit *const unit = v->unit;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     if (unit->analysis->constants != NULL)
-        st = unit->analysis->constants(unit->params, &v->once, err);
-    if (st == TC_OK)
-        st = expect(v, 0, &v->first, err);
-    if (st == TC_OK && wu_job_identify(unit->job, err) != TC_OK)
-        st = TC_TRY_LATER; /* the result can do nothing for it */
-    if (st == TC_OK)
-        st = open_file(v, err);
-    if (st == TC_OK)
-        st = check_constants(v, err);
-    if (st == TC_OK)
-        st = open_all_rows(v, err);
-    return st == TC_OK ? check_own(v, err) : st;
+        status = unit->analysis->constants(unit->params, &v->once, err);
+    if (status == TC_OK)
+        status = expect(v, 0, &v->first, err);
+    if (status == TC_OK && wu_job_identify(unit->job, err) != TC_OK)
+        status = TC_TRY_LATER; /* the result can do nothing for it */
+    if (status == TC_OK)
+        status = open_file(v, err);
+    if (status == TC_OK)
+        status = check_constants(v, err);
+    if (status == TC_OK)
+        status = open_all_rows(v, err);
+    return status == TC_OK ? check_own(v, err) : status;
 }
 
 tc_status val_items_open(const an_unit *unit, const char *path, val_items **out, tc_err *err)
 {
-    tc_status st;
+    tc_status status;
 
     *out = calloc(1, sizeof **out);
     if (*out == NULL)
@@ -298,10 +298,10 @@ tc_status val_items_open(const an_unit *unit, const char *path, val_items **out,
     (*out)->unit = unit;
     (*out)->path = path;
     (*out)->unread = WU_ANY_LENGTH;
-    st = open_items(*out, err);
-    if (st != TC_OK)
+    status = open_items(*out, err);
+    if (status != TC_OK)
         val_items_close(out);
-    return st;
+    return status;
 }
 
 void val_items_close(val_items **items)
@@ -341,16 +341,16 @@ static tc_status count_rows(val_items *v, uint64_t *rows, tc_err *err)
 {
     const row_array *const table = first_table(v);
     uint64_t most = 0;
-    tc_status st = table == NULL ? TC_OK : find_most_rows(v, v->index, &most, err);
+    tc_status status = table == NULL ? TC_OK : find_most_rows(v, v->index, &most, err);
 
     *rows = 0;
-    while (table != NULL && st == TC_OK && (v->row_waits || v->unread > 0)) {
+    while (table != NULL && status == TC_OK && (v->row_waits || v->unread > 0)) {
         if (!v->row_waits) {
-            st = wu_npz_stream_read(table->stream, &v->row_item, sizeof v->row_item, err);
+            status = wu_npz_stream_read(table->stream, &v->row_item, sizeof v->row_item, err);
             v->unread--;
             v->row_waits = true;
         }
-        if (st == TC_OK &&
+        if (status == TC_OK &&
             (v->row_item < (int64_t)v->index || v->row_item >= (int64_t)v->unit->job->n_items))
             return tc_fail(err, TC_BAD_INPUT,
                            "%s: array %s: a row of item %lld after those of item %zu", v->path,
@@ -363,7 +363,7 @@ static tc_status count_rows(val_items *v, uint64_t *rows, tc_err *err)
                            "%s: array %s: more rows of item \"%s\" than it can have", v->path,
                            wu_npz_info(v->r, table->index)->name, item_name(v));
     }
-    return st;
+    return status;
 }
 
 static tc_status check_bools(const val_items *v, const wu_out_array *array, uint64_t bytes,
@@ -384,15 +384,15 @@ static tc_status read_rows(const val_items *v, const row_array *rows, const wu_o
                            tc_err *err)
 {
     const uint64_t n = array->info.shape[0];
-    tc_status st;
+    tc_status status;
 
     if (rows == first_table(v)) {
         for (uint64_t i = 0; i < n; i++)
             ((int64_t *)array->data)[i] = (int64_t)v->index;
         return TC_OK;
     }
-    st = wu_npz_stream_read(rows->stream, array->data, (size_t)n * rows->row_bytes, err);
-    return st == TC_OK ? check_bools(v, array, n * rows->row_bytes, err) : st;
+    status = wu_npz_stream_read(rows->stream, array->data, (size_t)n * rows->row_bytes, err);
+    return status == TC_OK ? check_bools(v, array, n * rows->row_bytes, err) : status;
 }
 
 static tc_status read_own(val_items *v, const wu_out_array *array, tc_err *err)
@@ -400,14 +400,14 @@ static tc_status read_own(val_items *v, const wu_out_array *array, tc_err *err)
     wu_npz_stream *stream = NULL;
     int ok = 0;
     const uint64_t bytes = wu_array_bytes(&array->info, &ok);
-    tc_status st = wu_npz_stream_open(v->r, v->next_own++, &stream, err);
+    tc_status status = wu_npz_stream_open(v->r, v->next_own++, &stream, err);
 
-    if (st == TC_OK)
-        st = wu_npz_stream_read(stream, array->data, (size_t)bytes, err);
-    if (st == TC_OK)
-        st = wu_npz_stream_end(stream, err);
+    if (status == TC_OK)
+        status = wu_npz_stream_read(stream, array->data, (size_t)bytes, err);
+    if (status == TC_OK)
+        status = wu_npz_stream_end(stream, err);
     wu_npz_stream_close(&stream);
-    return st == TC_OK ? check_bools(v, array, bytes, err) : st;
+    return status == TC_OK ? check_bools(v, array, bytes, err) : status;
 }
 
 void val_items_limit(val_items *v, uint64_t bytes)
@@ -441,26 +441,27 @@ tc_status val_items_next(val_items *v, wu_output *out, tc_err *err)
 {
     uint64_t rows = 0;
     size_t next = 0;
-    tc_status st = count_rows(v, &rows, err);
+    tc_status status = count_rows(v, &rows, err);
 
-    if (st == TC_OK)
-        st = check_memory(v, rows, err);
-    if (st == TC_OK)
-        st = expect(v, v->index, out, err);
-    if (st == TC_OK)
-        st = wu_output_allocate(out, rows, err);
-    for (size_t i = 0; st == TC_OK && i < out->n; i++)
-        st = out->arrays[i].kind == WU_ROWS ? read_rows(v, &v->rows[next++], &out->arrays[i], err)
-                                            : read_own(v, &out->arrays[i], err);
+    if (status == TC_OK)
+        status = check_memory(v, rows, err);
+    if (status == TC_OK)
+        status = expect(v, v->index, out, err);
+    if (status == TC_OK)
+        status = wu_output_allocate(out, rows, err);
+    for (size_t i = 0; status == TC_OK && i < out->n; i++)
+        status = out->arrays[i].kind == WU_ROWS
+                     ? read_rows(v, &v->rows[next++], &out->arrays[i], err)
+                     : read_own(v, &out->arrays[i], err);
     v->index++;
-    return st;
+    return status;
 }
 
 tc_status val_items_end(val_items *v, tc_err *err)
 {
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
-    for (size_t i = 0; st == TC_OK && i < v->n_rows; i++)
-        st = wu_npz_stream_end(v->rows[i].stream, err);
-    return st;
+    for (size_t i = 0; status == TC_OK && i < v->n_rows; i++)
+        status = wu_npz_stream_end(v->rows[i].stream, err);
+    return status;
 }

@@ -146,10 +146,10 @@ static tc_status read_command(int argc, char **argv, command *c, tc_err *err)
                                                              : &none;
     const char *const name = verbs[c->verb].name;
     int n_files;
-    const tc_status st = tc_read_options(argc, argv, own, &n_files, err);
+    const tc_status status = tc_read_options(argc, argv, own, &n_files, err);
 
-    if (st != TC_OK)
-        return st;
+    if (status != TC_OK)
+        return status;
     v->threads = (unsigned)threads;
     v->max_memory = mib << 20;
     if (c->many && n_files > 0)
@@ -167,20 +167,20 @@ static tc_status read_command(int argc, char **argv, command *c, tc_err *err)
 static tc_status check(const command *c, tc_err *err)
 {
     an_unit unit;
-    tc_status st = an_unit_read(c->files[0], &unit, err);
+    tc_status status = an_unit_read(c->files[0], &unit, err);
 
-    if (st == TC_OK)
-        st = val_check(&unit, c->files[1], &c->verification, err);
+    if (status == TC_OK)
+        status = val_check(&unit, c->files[1], &c->verification, err);
     an_unit_free(&unit);
-    return st;
+    return status;
 }
 
 static tc_status do_command(command *c, tc_err *err)
 {
-    const tc_status st = val_seed(&c->verification, err);
+    const tc_status status = val_seed(&c->verification, err);
 
-    if (st != TC_OK)
-        return st;
+    if (status != TC_OK)
+        return status;
     switch (c->verb) {
     case CHECK:
     case VERIFY: return check(c, err);
@@ -195,16 +195,16 @@ static tc_status do_command(command *c, tc_err *err)
 /* Does it and prints the answer. */
 static tc_status answer(command *c, tc_err *err)
 {
-    const tc_status st = wu_json_verdict(do_command(c, err), err);
+    const tc_status status = wu_json_verdict(do_command(c, err), err);
 
-    if (st == TC_OK)
+    if (status == TC_OK)
         printf("%s\n", verbs[c->verb].yes);
-    if (st == TC_NO_MATCH) {
+    if (status == TC_NO_MATCH) {
         val_private_hide(c->private, err->message);
         printf("no match: %s\n", tc_plain(err->message));
         err->message[0] = '\0';
     }
-    return st;
+    return status;
 }
 
 static int answer_apart(void *user)
@@ -215,20 +215,21 @@ static int answer_apart(void *user)
     tc_err err = { "" };
     bool in_vain;
     int code;
-    tc_status st;
+    tc_status status;
 
     if (c->answers != NULL) { /* other results are not its business */
         close(fileno(c->answers));
         close(STDIN_FILENO);
     }
-    st = val_confine_uploads(&c->places, c->files, verbs[c->verb].n_files, NULL, &err);
-    if (st == TC_OK)
-        st = answer(c, &err);
-    in_vain = (st == TC_NO_MEMORY && v->max_memory > 0) ||
-              (st == TC_TRY_LATER && v->max_seconds > 0 && tc_seconds() - begin >= v->max_seconds);
+    status = val_confine_uploads(&c->places, c->files, verbs[c->verb].n_files, NULL, &err);
+    if (status == TC_OK)
+        status = answer(c, &err);
+    in_vain =
+        (status == TC_NO_MEMORY && v->max_memory > 0) ||
+        (status == TC_TRY_LATER && v->max_seconds > 0 && tc_seconds() - begin >= v->max_seconds);
     val_private_hide(c->private, err.message);
     /* A fault of this program is none of the computer that sent the file. */
-    code = tc_report(PROGRAM, st == TC_INTERNAL ? TC_TRY_LATER : st, &err);
+    code = tc_report(PROGRAM, status == TC_INTERNAL ? TC_TRY_LATER : status, &err);
     return in_vain ? IN_VAIN : code;
 }
 
@@ -239,37 +240,37 @@ static tc_status answer_in_time(command *c, int *code, tc_err *err)
     const double until = tc_seconds() + c->wait;
     double pause = 1;
     int ended_by;
-    tc_status st = val_run_apart(answer_apart, c, c->files[0], code, &ended_by, err);
+    tc_status status = val_run_apart(answer_apart, c, c->files[0], code, &ended_by, err);
 
-    while ((st != TC_OK || *code == 3) && tc_seconds() + pause <= until) {
+    while ((status != TC_OK || *code == 3) && tc_seconds() + pause <= until) {
         os_sleep(pause);
         pause *= 2;
-        st = val_run_apart(answer_apart, c, c->files[0], code, &ended_by, err);
+        status = val_run_apart(answer_apart, c, c->files[0], code, &ended_by, err);
     }
     if (*code == IN_VAIN)
         *code = 3;
-    if (st == TC_OK && c->places.quarantine != NULL && (*code == 2 || *code == 4))
+    if (status == TC_OK && c->places.quarantine != NULL && (*code == 2 || *code == 4))
         val_quarantine(c->places.quarantine, c->files[0]); /* that process may not */
-    return st;
+    return status;
 }
 
 /* Does what script_validator wants of one result, or of two; *code is the exit code that says
  * so. */
 static tc_status script(command *c, int *code, tc_err *err)
 {
-    tc_status st;
+    tc_status status;
 
     *code = 0;
     if (c->verb == SCRIPT_COMPARE && val_same_uploads(&c->places, c->files[0], c->files[1])) {
         printf("%s\n", verbs[c->verb].yes);
         return TC_OK;
     }
-    st = val_private_folder(&c->private, err);
+    status = val_private_folder(&c->private, err);
     c->places.private = c->private;
-    if (st == TC_OK)
-        st = answer_in_time(c, code, err);
+    if (status == TC_OK)
+        status = answer_in_time(c, code, err);
     val_private_remove(&c->private);
-    return st;
+    return status;
 }
 
 /* The files that a line of standard input names; how many. */
@@ -304,11 +305,11 @@ static tc_status script_many(command *c, tc_err *err)
         tc_err why = { "" };
         const int n = split(line, files);
         int code;
-        const tc_status st =
+        const tc_status status =
             n == verbs[c->verb].n_files ? script(c, &code, &why) : wrong_files(c, n, &why);
 
-        if (st != TC_OK)
-            code = tc_report(PROGRAM, st, &why);
+        if (status != TC_OK)
+            code = tc_report(PROGRAM, status, &why);
         good = fflush(stdout) == 0 && fprintf(answers, "%d\n", code) > 0 && fflush(answers) == 0;
     }
     c->files = NULL;
@@ -323,26 +324,26 @@ static tc_status run(int argc, char **argv, tc_err *err)
 {
     command c = { .places = { .workunits = WORKUNITS }, .verification = { .chance = 1 } };
     int code;
-    tc_status st;
+    tc_status status;
 
     while (strcmp(verbs[c.verb].name, argv[0]) != 0)
         c.verb++;
-    st = read_command(argc, argv, &c, err);
-    if (st != TC_OK)
-        return st;
+    status = read_command(argc, argv, &c, err);
+    if (status != TC_OK)
+        return status;
     if (c.verb != SCRIPT_INIT && c.verb != SCRIPT_COMPARE) {
-        st = val_confine((os_place[]){ { c.files[0], OS_MAY_READ },
-                                       { c.files[1], OS_MAY_READ },
-                                       { .may = OS_MAY_NOTHING } },
-                         err);
-        return st == TC_OK ? answer(&c, err) : st;
+        status = val_confine((os_place[]){ { c.files[0], OS_MAY_READ },
+                                           { c.files[1], OS_MAY_READ },
+                                           { .may = OS_MAY_NOTHING } },
+                             err);
+        return status == TC_OK ? answer(&c, err) : status;
     }
     if (c.many)
         return script_many(&c, err);
-    st = script(&c, &code, err);
-    if (st == TC_OK)
+    status = script(&c, &code, err);
+    if (status == TC_OK)
         exit(code); /* it has said why */
-    return st;
+    return status;
 }
 
 static void libraries(char *text, size_t size)

@@ -90,7 +90,7 @@ static tc_status look_for(const char *folder, const char *part, const char *name
                           char **path, tc_err *err)
 {
     const size_t size = strlen(folder) + strlen(part) + length + sizeof "//.zip";
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     *path = malloc(size);
     if (*path == NULL)
@@ -99,10 +99,10 @@ static tc_status look_for(const char *folder, const char *part, const char *name
     if (access(*path, F_OK) == 0)
         return TC_OK;
     if (errno != ENOENT && errno != ENOTDIR)
-        st = cannot_read(*path, errno, err);
+        status = cannot_read(*path, errno, err);
     free(*path);
     *path = NULL;
-    return st;
+    return status;
 }
 
 /* One that is looked for, in the folders of a folder. */
@@ -158,12 +158,12 @@ tc_status val_find_workunit(const char *folder, const char *result, char **path,
 static tc_status read_workunit(const char *folder, const char *result, an_unit *unit, tc_err *err)
 {
     char *path = NULL;
-    tc_status st = val_find_workunit(folder, result, &path, err);
+    tc_status status = val_find_workunit(folder, result, &path, err);
 
-    if (st == TC_OK)
-        st = an_unit_read(path, unit, err);
+    if (status == TC_OK)
+        status = an_unit_read(path, unit, err);
     free(path);
-    return st == TC_BAD_INPUT ? TC_TRY_LATER : st;
+    return status == TC_BAD_INPUT ? TC_TRY_LATER : status;
 }
 
 /* Whether the upload's submission (its name, "_" and a number is the work unit's) has a quorum of
@@ -193,34 +193,35 @@ static tc_status check_upload(const val_places *places, const char *result,
     val_verification how = *verification;
     an_unit unit = { .job = NULL };
     val_copy copy = { .path = NULL };
-    tc_status st = val_is_there(result, err);
+    tc_status status = val_is_there(result, err);
 
-    if (st == TC_OK)
-        st = val_copy_upload(places->private, result, &copy, err);
-    if (st == TC_OK)
-        st = read_workunit(places->workunits, result, &unit, err);
+    if (status == TC_OK)
+        status = val_copy_upload(places->private, result, &copy, err);
+    if (status == TC_OK)
+        status = read_workunit(places->workunits, result, &unit, err);
     if (places->alone != NULL && verification->alone > 0 && is_alone(places->alone, result)) {
         how.fraction = how.alone;
         how.chance = 1;
     }
-    if (st == TC_OK)
-        st = val_check(&unit, copy.path, &how, err);
-    if (st == TC_OK && places->accepted != NULL)
-        st = val_remember(places->accepted, result, &copy, err);
+    if (status == TC_OK)
+        status = val_check(&unit, copy.path, &how, err);
+    if (status == TC_OK && places->accepted != NULL)
+        status = val_remember(places->accepted, result, &copy, err);
     an_unit_free(&unit);
     val_copy_free(&copy);
-    return st;
+    return status;
 }
 
 tc_status val_script_init(const val_places *places, const char *result,
                           const val_verification *verification, tc_err *err)
 {
-    const tc_status st = check_upload(places, result, verification, err);
+    const tc_status status = check_upload(places, result, verification, err);
     val_verification same = *verification;
 
     same.fraction = same.alone = 0; /* a fault of that kind is not computed */
-    return st == TC_BAD_INPUT ? val_found_twice(st, check_upload(places, result, &same, NULL), err)
-                              : st;
+    return status == TC_BAD_INPUT
+               ? val_found_twice(status, check_upload(places, result, &same, NULL), err)
+               : status;
 }
 
 /* A copy of what was accepted; what was not, the next check of it decides on. */
@@ -228,40 +229,42 @@ static tc_status copy_accepted(const val_places *places, const char *upload, val
                                tc_err *err)
 {
     bool known = true;
-    tc_status st = val_is_there(upload, err);
+    tc_status status = val_is_there(upload, err);
 
-    if (st == TC_OK)
-        st = val_copy_upload(places->private, upload, copy, err);
-    if (st == TC_OK && places->accepted != NULL) {
-        st = val_recall(places->accepted, upload, copy, &known, err);
-        if (st == TC_OK && !known)
-            st = tc_fail(err, TC_TRY_LATER, "%.600s: there is no record that it was accepted",
-                         upload);
-        st = st == TC_NO_MATCH ? TC_TRY_LATER : st;
+    if (status == TC_OK)
+        status = val_copy_upload(places->private, upload, copy, err);
+    if (status == TC_OK && places->accepted != NULL) {
+        status = val_recall(places->accepted, upload, copy, &known, err);
+        if (status == TC_OK && !known)
+            status = tc_fail(err, TC_TRY_LATER, "%.600s: there is no record that it was accepted",
+                             upload);
+        status = status == TC_NO_MATCH ? TC_TRY_LATER : status;
     }
-    return st;
+    return status;
 }
 
 static tc_status compare_uploads(const val_places *places, const char *a, const char *b, bool quiet,
                                  tc_err *err)
 {
     val_copy one = { .path = NULL }, other = { .path = NULL };
-    tc_status st = copy_accepted(places, a, &one, err);
+    tc_status status = copy_accepted(places, a, &one, err);
 
-    if (st == TC_OK)
-        st = copy_accepted(places, b, &other, err);
-    if (st == TC_OK)
-        st = val_compare(one.path, other.path, quiet, err);
+    if (status == TC_OK)
+        status = copy_accepted(places, b, &other, err);
+    if (status == TC_OK)
+        status = val_compare(one.path, other.path, quiet, err);
     val_copy_free(&one);
     val_copy_free(&other);
-    return st;
+    return status;
 }
 
 tc_status val_script_compare(const val_places *places, const char *a, const char *b, tc_err *err)
 {
-    const tc_status st = compare_uploads(places, a, b, true, NULL);
+    const tc_status status = compare_uploads(places, a, b, true, NULL);
 
-    return st == TC_OK ? st : val_found_twice(compare_uploads(places, a, b, false, err), st, err);
+    return status == TC_OK
+               ? status
+               : val_found_twice(compare_uploads(places, a, b, false, err), status, err);
 }
 
 bool val_same_uploads(const val_places *places, const char *a, const char *b)

@@ -78,61 +78,61 @@ static tc_status copy_bytes(int in, const char *from, int out, val_copy *copy, t
     unsigned char *const block = malloc(BLOCK);
     tc_sha256 sum;
     size_t got = 1;
-    tc_status st = block == NULL ? tc_no_memory(err, from) : TC_OK;
+    tc_status status = block == NULL ? tc_no_memory(err, from) : TC_OK;
 
     tc_sha256_begin(&sum);
-    while (st == TC_OK && got > 0) {
-        st = tc_read_at(in, from, copy->size, block, BLOCK, &got, err);
-        if (st == TC_OK && out >= 0 && !tc_write_at(out, copy->size, block, got))
-            st = tc_fail(err, TC_TRY_LATER, "%.600s: cannot be written: %s", copy->path,
-                         strerror(errno));
-        if (st == TC_OK) {
+    while (status == TC_OK && got > 0) {
+        status = tc_read_at(in, from, copy->size, block, BLOCK, &got, err);
+        if (status == TC_OK && out >= 0 && !tc_write_at(out, copy->size, block, got))
+            status = tc_fail(err, TC_TRY_LATER, "%.600s: cannot be written: %s", copy->path,
+                             strerror(errno));
+        if (status == TC_OK) {
             tc_sha256_add(&sum, block, got);
             copy->size += got;
         }
     }
     tc_sha256_end(&sum, copy->sha256);
     free(block);
-    return st;
+    return status;
 }
 
 tc_status val_copy_upload(const char *folder, const char *upload, val_copy *out, tc_err *err)
 {
     uint64_t size = 0;
     int in = -1, to = -1;
-    tc_status st;
+    tc_status status;
 
     *out = (val_copy){ .path = wu_path_in(folder, os_last_part(upload), "") };
-    st = out->path == NULL ? tc_no_memory(err, upload) : TC_OK;
-    if (st == TC_OK)
-        st = tc_open_regular(upload, &in, &size, err);
-    if (st == TC_OK) {
+    status = out->path == NULL ? tc_no_memory(err, upload) : TC_OK;
+    if (status == TC_OK)
+        status = tc_open_regular(upload, &in, &size, err);
+    if (status == TC_OK) {
         to = os_open(out->path, OS_PRIVATE);
         if (to < 0)
-            st = tc_fail(err, TC_TRY_LATER, "%.600s: cannot be written: %s", out->path,
-                         strerror(errno));
+            status = tc_fail(err, TC_TRY_LATER, "%.600s: cannot be written: %s", out->path,
+                             strerror(errno));
     }
-    if (st == TC_OK)
-        st = copy_bytes(in, upload, to, out, err);
+    if (status == TC_OK)
+        status = copy_bytes(in, upload, to, out, err);
     if (in >= 0)
         close(in);
     if (to >= 0)
         close(to);
-    return st;
+    return status;
 }
 
 tc_status val_read_upload(const char *upload, val_copy *out, tc_err *err)
 {
     uint64_t size = 0;
     int in = -1;
-    tc_status st = tc_open_regular(upload, &in, &size, err);
+    tc_status status = tc_open_regular(upload, &in, &size, err);
 
     *out = (val_copy){ .path = NULL };
-    if (st == TC_OK)
-        st = copy_bytes(in, upload, -1, out, err);
+    if (status == TC_OK)
+        status = copy_bytes(in, upload, -1, out, err);
     if (in >= 0)
         close(in);
-    return st;
+    return status;
 }
 
 void val_copy_free(val_copy *copy)
@@ -165,15 +165,15 @@ static tc_status read_record(const char *path, char text[RECORD_MAX], tc_err *er
     uint64_t size = 0;
     size_t got = 0;
     int fd = -1;
-    tc_status st = tc_open_regular(path, &fd, &size, err);
+    tc_status status = tc_open_regular(path, &fd, &size, err);
 
-    if (st == TC_OK) /* the end of one that was added to very often */
-        st = tc_read_at(fd, path, size < RECORD_MAX ? 0 : size - (RECORD_MAX - 1), text,
-                        RECORD_MAX - 1, &got, err);
+    if (status == TC_OK) /* the end of one that was added to very often */
+        status = tc_read_at(fd, path, size < RECORD_MAX ? 0 : size - (RECORD_MAX - 1), text,
+                            RECORD_MAX - 1, &got, err);
     if (fd >= 0)
         close(fd);
-    text[st == TC_OK ? got : 0] = '\0';
-    return st == TC_BAD_INPUT && os_kind_of(path) == OS_NOTHING ? TC_OK : st;
+    text[status == TC_OK ? got : 0] = '\0';
+    return status == TC_BAD_INPUT && os_kind_of(path) == OS_NOTHING ? TC_OK : status;
 }
 
 /* The last line of an upload in a record, or NULL. */
@@ -199,21 +199,21 @@ tc_status val_remember(const char *folder, const char *upload, const val_copy *c
     char *const path = record_of(folder, upload);
     char line[600] = "\n"; /* ends one that a crash of the system has torn */
     int fd = -1;
-    tc_status st = path == NULL ? tc_no_memory(err, upload) : TC_OK;
+    tc_status status = path == NULL ? tc_no_memory(err, upload) : TC_OK;
 
     write_line(copy, upload, line + 1, sizeof line - 1);
-    if (st == TC_OK) {
+    if (status == TC_OK) {
         fd = os_open(path, OS_APPEND);
         if (fd < 0 && errno == ENOENT && wu_make_folder(folder, NULL) == TC_OK)
             fd = os_open(path, OS_APPEND);
     }
     /* In one piece: a unit's uploads may be looked at by two validators. */
-    if (st == TC_OK && (fd < 0 || write(fd, line, strlen(line)) != (ssize_t)strlen(line)))
-        st = tc_fail(err, TC_TRY_LATER, "%.600s: cannot be written: %s", path, strerror(errno));
+    if (status == TC_OK && (fd < 0 || write(fd, line, strlen(line)) != (ssize_t)strlen(line)))
+        status = tc_fail(err, TC_TRY_LATER, "%.600s: cannot be written: %s", path, strerror(errno));
     if (fd >= 0)
         close(fd);
     free(path);
-    return st;
+    return status;
 }
 
 tc_status val_recall(const char *folder, const char *upload, const val_copy *copy, bool *known,
@@ -222,18 +222,18 @@ tc_status val_recall(const char *folder, const char *upload, const val_copy *cop
     char *const path = record_of(folder, upload), *const text = malloc(RECORD_MAX);
     char want[600];
     const char *line = NULL;
-    tc_status st =
+    tc_status status =
         path == NULL || text == NULL ? tc_no_memory(err, upload) : read_record(path, text, err);
 
-    if (st == TC_OK)
+    if (status == TC_OK)
         line = line_of(text, upload);
     *known = line != NULL;
     write_line(copy, upload, want, sizeof want);
     if (line != NULL && strncmp(line, want, strlen(want)) != 0)
-        st = tc_fail(err, TC_NO_MATCH, "%.600s: has changed since it was accepted", upload);
+        status = tc_fail(err, TC_NO_MATCH, "%.600s: has changed since it was accepted", upload);
     free(path);
     free(text);
-    return st;
+    return status;
 }
 
 void val_forget(const char *folder, const char *upload)

@@ -42,12 +42,12 @@ static tc_status count_looks(const an_unit *unit, size_t *looks, tc_err *err)
     for (size_t i = 0; i < n; i++) {
         const wu_item *const item = &unit->job->items[i];
         an_work work = { .params = unit->params, .item = item, .threads = 1 };
-        const tc_status st = a->plan(unit->params, item, &work.plan, err);
+        const tc_status status = a->plan(unit->params, item, &work.plan, err);
         const double bytes = (item->bits == 16 ? 2.0 : 1.0) * item->channels + (item->n_masks > 0) +
                              2 * (item->n_labels > 0);
 
-        if (st != TC_OK)
-            return st;
+        if (status != TC_OK)
+            return status;
         looks_cost += reading_flops * bytes * (double)item->nx * item->ny * item->nz +
                       a->pixels_share(&work) * work.plan.flops;
         all += work.plan.flops;
@@ -99,7 +99,7 @@ tc_status val_verifier_init(val_verifier *v, const an_unit *unit, const val_veri
     const double share = ceil(options->fraction * (double)n - 1e-9);
     uint64_t chance = options->seed ^ CHANCE;
     size_t looks = 0;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     *v = (val_verifier){ .unit = unit, .options = options, .seed = options->seed };
     if (options->max_seconds > 0)
@@ -109,9 +109,9 @@ tc_status val_verifier_init(val_verifier *v, const an_unit *unit, const val_veri
     if (v->chosen == NULL || v->looked_at == NULL)
         return tc_no_memory(err, "the items");
     if (!options->blind && unit->analysis->check_pixels != NULL)
-        st = count_looks(unit, &looks, err);
-    if (st != TC_OK)
-        return st;
+        status = count_looks(unit, &looks, err);
+    if (status != TC_OK)
+        return status;
     choose(options->seed ^ LOOKS, n, looks, v->looked_at);
     if (options->fraction == 0 || (double)tc_random(&chance) * 0x1p-64 >= options->chance)
         return TC_OK;
@@ -135,17 +135,17 @@ static tc_status compute(const val_verifier *v, const an_work *work, size_t inde
 {
     const an_analysis *const a = v->unit->analysis;
     void *const state = calloc(1, work->plan.state_bytes);
-    tc_status st;
+    tc_status status;
 
     if (state == NULL)
         return tc_no_memory(err, "the state of an item");
-    st = an_work_run(a, a->cpu, work, state, v->deadline, err);
-    if (st == TC_OK)
-        st = a->finish(work, index, state, out, err);
-    if (st == TC_OK)
-        st = wu_output_keep(out, err);
+    status = an_work_run(a, a->cpu, work, state, v->deadline, err);
+    if (status == TC_OK)
+        status = a->finish(work, index, state, out, err);
+    if (status == TC_OK)
+        status = wu_output_keep(out, err);
     free(state);
-    return st;
+    return status;
 }
 
 /* --- comparing ------------------------------------------------------------------------------- */
@@ -186,24 +186,24 @@ static tc_status verify_item(const val_verifier *v, size_t index, const an_work 
     const uint64_t memory =
         (plan->most_memory_bytes > 0 ? plan->most_memory_bytes : plan->memory_bytes) +
         work->threads * plan->thread_bytes;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     if (v->options->max_memory > 0 && memory > v->options->max_memory)
         return tc_fail(err, TC_NO_MEMORY,
                        "item \"%s\": needs %" PRIu64 " MiB of memory, more than it may take",
                        work->item->name, (memory >> 20) + 1);
-    st = compute(v, work, index, &right, err);
+    status = compute(v, work, index, &right, err);
     /* Both have the arrays that the analysis expects. */
-    for (size_t i = 0; st == TC_OK && i < right.n; i++)
+    for (size_t i = 0; status == TC_OK && i < right.n; i++)
         compare_array(&names, index, &claimed->arrays[i], &right.arrays[i]);
-    if (st == TC_OK && names.shown > 0)
-        st =
+    if (status == TC_OK && names.shown > 0)
+        status =
             tc_fail(err, TC_NO_MATCH,
                     "item \"%s\" gives other values when it is computed again (--seed %" PRIu64 ")",
                     work->item->name, v->seed);
     val_names_free(&names);
     wu_output_free(&right);
-    return st;
+    return status;
 }
 
 /* --- pixels ---------------------------------------------------------------------------------- */
@@ -220,27 +220,27 @@ tc_status val_check_pixels(const val_verifier *v, size_t index, const wu_output 
     uint64_t random = ~(v->seed + index); /* the same whatever else is looked at */
     bool again = v->chosen[index];
     tc_err why = { "" };
-    tc_status st;
+    tc_status status;
 
     if (!again && !v->looked_at[index])
         return TC_OK;
-    st = a->plan(v->unit->params, item, &work.plan, err);
-    if (st == TC_OK)
-        st = wu_item_load(v->unit->job, index, &pixels, err);
-    if (st == TC_OK && !again) {
-        st = a->check_pixels(&work, claimed, &random, &why);
-        again = st == TC_NO_MATCH;
+    status = a->plan(v->unit->params, item, &work.plan, err);
+    if (status == TC_OK)
+        status = wu_item_load(v->unit->job, index, &pixels, err);
+    if (status == TC_OK && !again) {
+        status = a->check_pixels(&work, claimed, &random, &why);
+        again = status == TC_NO_MATCH;
         if (again) {
             printf("item \"%s\": %.500s: computing it again (--seed %" PRIu64 ")\n", item->name,
                    why.message, v->seed);
-            st = TC_OK;
-        } else if (st != TC_OK) {
-            tc_fail(err, st, "item \"%s\": %.500s (--seed %" PRIu64 ")", item->name, why.message,
-                    v->seed);
+            status = TC_OK;
+        } else if (status != TC_OK) {
+            tc_fail(err, status, "item \"%s\": %.500s (--seed %" PRIu64 ")", item->name,
+                    why.message, v->seed);
         }
     }
-    if (st == TC_OK && again)
-        st = verify_item(v, index, &work, claimed, path, err);
+    if (status == TC_OK && again)
+        status = verify_item(v, index, &work, claimed, path, err);
     wu_pixels_free(&pixels);
-    return st;
+    return status;
 }

@@ -31,26 +31,26 @@ tc_status val_sql_fault(const val_dataset *ds, tc_err *err)
         { SQLITE_MISMATCH, TC_INTERNAL },
     };
     const int code = ds->db == NULL ? SQLITE_NOMEM : sqlite3_errcode(ds->db);
-    tc_status st = TC_IO;
+    tc_status status = TC_IO;
 
     for (size_t i = 0; i < sizeof unlike_io / sizeof unlike_io[0]; i++)
         if (code == unlike_io[i].code)
-            st = unlike_io[i].status;
-    return tc_fail(err, st, "%.600s: %.300s", ds->path,
+            status = unlike_io[i].status;
+    return tc_fail(err, status, "%.600s: %.300s", ds->path,
                    ds->db == NULL ? "out of memory" : sqlite3_errmsg(ds->db));
 }
 
 /* Takes over the text: sqlite3_malloc, NULL if there was no memory. */
 static tc_status execute(const val_dataset *ds, char *text, tc_err *err)
 {
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     if (text == NULL)
         return tc_no_memory(err, ds->path);
     if (sqlite3_exec(ds->db, text, NULL, NULL, NULL) != SQLITE_OK)
-        st = val_sql_fault(ds, err);
+        status = val_sql_fault(ds, err);
     sqlite3_free(text);
-    return st;
+    return status;
 }
 
 tc_status val_sql(const val_dataset *ds, tc_err *err, const char *format, ...)
@@ -72,15 +72,15 @@ tc_status val_sql_built(const val_dataset *ds, sqlite3_str *built, tc_err *err)
 /* Prepares text, which is freed. */
 static tc_status prepare(const val_dataset *ds, char *text, sqlite3_stmt **out, tc_err *err)
 {
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     *out = NULL;
     if (text == NULL)
         return tc_no_memory(err, ds->path);
     if (sqlite3_prepare_v2(ds->db, text, -1, out, NULL) != SQLITE_OK)
-        st = val_sql_fault(ds, err);
+        status = val_sql_fault(ds, err);
     sqlite3_free(text);
-    return st;
+    return status;
 }
 
 tc_status val_sql_query(const val_dataset *ds, sqlite3_str *built, sqlite3_stmt **out, tc_err *err)
@@ -120,10 +120,10 @@ tc_status val_sql_step(const val_dataset *ds, sqlite3_stmt *stmt, bool *row, tc_
 tc_status val_sql_run(const val_dataset *ds, sqlite3_stmt *stmt, tc_err *err)
 {
     bool row;
-    const tc_status st = val_sql_step(ds, stmt, &row, err);
+    const tc_status status = val_sql_step(ds, stmt, &row, err);
 
     sqlite3_reset(stmt);
-    return st;
+    return status;
 }
 
 /* --- transactions ---------------------------------------------------------------------------- */
@@ -213,15 +213,15 @@ static tc_status pragma(const val_dataset *ds, const char *name, int64_t *value,
 {
     sqlite3_stmt *stmt;
     bool row = false;
-    tc_status st = val_sql_prepare(ds, &stmt, err, "PRAGMA %s", name);
+    tc_status status = val_sql_prepare(ds, &stmt, err, "PRAGMA %s", name);
 
     *value = 0;
-    if (st == TC_OK)
-        st = val_sql_step(ds, stmt, &row, err);
-    if (st == TC_OK && row)
+    if (status == TC_OK)
+        status = val_sql_step(ds, stmt, &row, err);
+    if (status == TC_OK && row)
         *value = sqlite3_column_int64(stmt, 0);
     sqlite3_finalize(stmt);
-    return st;
+    return status;
 }
 
 /* Whether the file is a data set: *empty is true for a database with nothing
@@ -230,14 +230,14 @@ static tc_status pragma(const val_dataset *ds, const char *name, int64_t *value,
 static tc_status whose(const val_dataset *ds, bool *empty, int *old, tc_err *err)
 {
     int64_t application, version, objects;
-    tc_status st = pragma(ds, "application_id", &application, err);
+    tc_status status = pragma(ds, "application_id", &application, err);
 
-    if (st == TC_OK)
-        st = pragma(ds, "user_version", &version, err);
-    if (st == TC_OK)
-        st = pragma(ds, "schema_version", &objects, err);
-    if (st != TC_OK)
-        return st;
+    if (status == TC_OK)
+        status = pragma(ds, "user_version", &version, err);
+    if (status == TC_OK)
+        status = pragma(ds, "schema_version", &objects, err);
+    if (status != TC_OK)
+        return status;
     *empty = application == 0 && version == 0 && objects == 0;
     if (!*empty && application != APPLICATION_ID)
         return tc_fail(err, TC_IO, "%.600s: is a database, but not a data set of texcell",
@@ -256,18 +256,18 @@ static tc_status renew(const val_dataset *ds, tc_err *err)
 {
     bool empty;
     int old = 0;
-    tc_status st = val_begin(ds, err);
+    tc_status status = val_begin(ds, err);
 
-    if (st != TC_OK)
-        return st;
-    st = whose(ds, &empty, &old, err);
-    if (st == TC_OK && old == 1)
-        st = val_sql(ds, err, "ALTER TABLE items ADD COLUMN source TEXT");
-    if (st == TC_OK && old > 0)
-        st = val_sql(ds, err,
-                     "ALTER TABLE units ADD COLUMN sha256 TEXT; " ALIASES "PRAGMA user_version=%d",
-                     SCHEMA_VERSION);
-    return val_end(ds, st, err);
+    if (status != TC_OK)
+        return status;
+    status = whose(ds, &empty, &old, err);
+    if (status == TC_OK && old == 1)
+        status = val_sql(ds, err, "ALTER TABLE items ADD COLUMN source TEXT");
+    if (status == TC_OK && old > 0)
+        status = val_sql(
+            ds, err, "ALTER TABLE units ADD COLUMN sha256 TEXT; " ALIASES "PRAGMA user_version=%d",
+            SCHEMA_VERSION);
+    return val_end(ds, status, err);
 }
 
 /* Asks for a write-ahead log. SQLite answers with the kind of log that there is. */
@@ -275,17 +275,17 @@ static tc_status ask_for_log(const val_dataset *ds, tc_err *err)
 {
     sqlite3_stmt *stmt = NULL;
     bool row = false;
-    tc_status st = val_sql_prepare(ds, &stmt, err, "PRAGMA journal_mode=WAL");
+    tc_status status = val_sql_prepare(ds, &stmt, err, "PRAGMA journal_mode=WAL");
 
-    if (st == TC_OK)
-        st = val_sql_step(ds, stmt, &row, err);
-    if (st == TC_OK &&
+    if (status == TC_OK)
+        status = val_sql_step(ds, stmt, &row, err);
+    if (status == TC_OK &&
         (!row || sqlite3_stricmp((const char *)sqlite3_column_text(stmt, 0), "wal") != 0))
-        st = tc_fail(err, TC_IO,
-                     "%.600s: its file system has no shared memory for SQLite's write-ahead log",
-                     ds->path);
+        status = tc_fail(
+            err, TC_IO, "%.600s: its file system has no shared memory for SQLite's write-ahead log",
+            ds->path);
     sqlite3_finalize(stmt);
-    return st;
+    return status;
 }
 
 /* With a write-ahead log, scientists read while units are stored. The switch
@@ -293,10 +293,10 @@ static tc_status ask_for_log(const val_dataset *ds, tc_err *err)
 static tc_status use_log(const val_dataset *ds, tc_err *err)
 {
     for (int waited = 0;; waited += 50) {
-        const tc_status st = ask_for_log(ds, err);
+        const tc_status status = ask_for_log(ds, err);
 
-        if (st != TC_TRY_LATER || waited >= VAL_WAIT_MS)
-            return st;
+        if (status != TC_TRY_LATER || waited >= VAL_WAIT_MS)
+            return status;
         usleep(50 * 1000);
     }
 }
@@ -305,20 +305,20 @@ static tc_status create(const val_dataset *ds, tc_err *err)
 {
     bool empty;
     int old;
-    tc_status st = val_sql(ds, err, "PRAGMA page_size=8192");
+    tc_status status = val_sql(ds, err, "PRAGMA page_size=8192");
 
-    if (st == TC_OK)
-        st = use_log(ds, err);
-    if (st == TC_OK)
-        st = val_begin(ds, err);
-    if (st != TC_OK)
-        return st;
+    if (status == TC_OK)
+        status = use_log(ds, err);
+    if (status == TC_OK)
+        status = val_begin(ds, err);
+    if (status != TC_OK)
+        return status;
     /* Another assimilator may have been faster. */
-    st = whose(ds, &empty, &old, err);
-    if (st == TC_OK && empty)
-        st = val_sql(ds, err, "PRAGMA application_id=%d; PRAGMA user_version=%d; %s",
-                     APPLICATION_ID, SCHEMA_VERSION, schema);
-    return val_end(ds, st, err);
+    status = whose(ds, &empty, &old, err);
+    if (status == TC_OK && empty)
+        status = val_sql(ds, err, "PRAGMA application_id=%d; PRAGMA user_version=%d; %s",
+                         APPLICATION_ID, SCHEMA_VERSION, schema);
+    return val_end(ds, status, err);
 }
 
 static int note_log(void *pages, sqlite3 *db, const char *name, int n)
@@ -338,16 +338,16 @@ tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc
     char *const plain = sqlite3_mprintf("%s%s", path[0] == '/' ? "" : "./", path);
     bool empty = false;
     int old = 0, keep_log = 1;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     *out = (val_dataset){ .path = path };
     if (plain == NULL)
         return tc_no_memory(err, path);
     if (sqlite3_open_v2(plain, &out->db, flags, NULL) != SQLITE_OK)
-        st = val_sql_fault(out, err);
+        status = val_sql_fault(out, err);
     sqlite3_free(plain);
-    if (st != TC_OK)
-        return st;
+    if (status != TC_OK)
+        return status;
     /* A data set may be a stranger's: its views and triggers get nothing but harmless functions. */
     sqlite3_db_config(out->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     sqlite3_db_config(out->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
@@ -358,30 +358,32 @@ tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc
     }
     sqlite3_busy_timeout(out->db, VAL_WAIT_MS);
     /* FULL: when a script has said yes, BOINC deletes the files. */
-    st = val_sql(out, err,
-                 "PRAGMA synchronous=FULL; PRAGMA cache_size=-%d; PRAGMA journal_size_limit=%d",
-                 CACHE_KIB, LOG_BYTES);
-    if (st == TC_OK && mode != VAL_READ) /* it may not make files when it is confined */
-        st = val_sql(out, err, "PRAGMA temp_store=MEMORY");
-    if (st == TC_OK)
-        st = val_sql(out, err, "BEGIN");
-    if (st == TC_OK)
-        st = val_end(out, whose(out, &empty, &old, err), err);
+    status = val_sql(out, err,
+                     "PRAGMA synchronous=FULL; PRAGMA cache_size=-%d; PRAGMA journal_size_limit=%d",
+                     CACHE_KIB, LOG_BYTES);
+    if (status == TC_OK && mode != VAL_READ) /* it may not make files when it is confined */
+        status = val_sql(out, err, "PRAGMA temp_store=MEMORY");
+    if (status == TC_OK)
+        status = val_sql(out, err, "BEGIN");
+    if (status == TC_OK)
+        status = val_end(out, whose(out, &empty, &old, err), err);
     /* One that was not made to its end, or that somebody has switched, has none. It is opened by
      * what is read. */
-    if (st == TC_OK && !empty && mode != VAL_READ)
-        st = use_log(out, err);
-    if (st == TC_OK && !empty && mode != VAL_READ)
-        st = val_sql(out, err, "SELECT count(*) FROM sqlite_schema");
-    if (st == TC_OK && empty)
-        st = mode != VAL_READ ? create(out, err) : tc_fail(err, TC_IO, "%.600s: is empty", path);
-    if (st == TC_OK && old > 0)
-        st = mode != VAL_READ ? renew(out, err)
-                              : tc_fail(err, TC_IO,
-                                        "%.600s: is a data set of an older texcell; storing any "
-                                        "result in it renews it",
-                                        path);
-    return st;
+    if (status == TC_OK && !empty && mode != VAL_READ)
+        status = use_log(out, err);
+    if (status == TC_OK && !empty && mode != VAL_READ)
+        status = val_sql(out, err, "SELECT count(*) FROM sqlite_schema");
+    if (status == TC_OK && empty)
+        status =
+            mode != VAL_READ ? create(out, err) : tc_fail(err, TC_IO, "%.600s: is empty", path);
+    if (status == TC_OK && old > 0)
+        status = mode != VAL_READ
+                     ? renew(out, err)
+                     : tc_fail(err, TC_IO,
+                               "%.600s: is a data set of an older texcell; storing any "
+                               "result in it renews it",
+                               path);
+    return status;
 }
 
 void val_dataset_close(val_dataset *ds)

@@ -45,35 +45,35 @@ static tc_status put_query(const exporting *x, const char *query, wu_csv *csv, t
 {
     sqlite3_stmt *stmt;
     bool row = true;
-    tc_status st = val_sql_prepare(x->ds, &stmt, err, "%s", query);
+    tc_status status = val_sql_prepare(x->ds, &stmt, err, "%s", query);
 
-    for (int i = 0; st == TC_OK && i < sqlite3_column_count(stmt); i++)
+    for (int i = 0; status == TC_OK && i < sqlite3_column_count(stmt); i++)
         wu_csv_put(csv, sqlite3_column_name(stmt, i));
-    if (st == TC_OK)
-        st = wu_csv_end_line(csv, err);
-    while (st == TC_OK && row) {
-        st = val_sql_step(x->ds, stmt, &row, err);
-        for (int i = 0; st == TC_OK && row && i < sqlite3_column_count(stmt); i++)
+    if (status == TC_OK)
+        status = wu_csv_end_line(csv, err);
+    while (status == TC_OK && row) {
+        status = val_sql_step(x->ds, stmt, &row, err);
+        for (int i = 0; status == TC_OK && row && i < sqlite3_column_count(stmt); i++)
             put_column(csv, stmt, i, "");
-        if (st == TC_OK && row)
-            st = wu_csv_end_line(csv, err);
+        if (status == TC_OK && row)
+            status = wu_csv_end_line(csv, err);
     }
     sqlite3_finalize(stmt);
-    return st;
+    return status;
 }
 
 static tc_status write_query(exporting *x, const char *file, const char *query, tc_err *err)
 {
     wu_csv csv;
-    tc_status st;
+    tc_status status;
 
     if (!wanted(x, file))
         return TC_OK;
-    st = wu_csv_open(x->folder, file, &csv, err);
-    if (st == TC_OK)
-        st = put_query(x, query, &csv, err);
+    status = wu_csv_open(x->folder, file, &csv, err);
+    if (status == TC_OK)
+        status = put_query(x, query, &csv, err);
     x->written++;
-    return wu_csv_close(&csv, st, err);
+    return wu_csv_close(&csv, status, err);
 }
 
 /* --- rows of items --------------------------------------------------------------------------- */
@@ -125,9 +125,9 @@ static tc_status put_cells(const analysis_table *t, sqlite3_stmt *item, sqlite3_
 static tc_status put_lines(const analysis_table *t, sqlite3_stmt *item, sqlite3_stmt *row,
                            wu_csv *csv, tc_err *err)
 {
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
-    for (int i = t->n_keys + 1; st == TC_OK && i < sqlite3_column_count(row); i++) {
+    for (int i = t->n_keys + 1; status == TC_OK && i < sqlite3_column_count(row); i++) {
         const char *part[WU_MAX_AXES];
         char name[WU_TITLE_MAX];
 
@@ -139,9 +139,9 @@ static tc_status put_lines(const analysis_table *t, sqlite3_stmt *item, sqlite3_
         for (int k = 0; k < t->n_words; k++)
             wu_csv_put(csv, part[k]);
         put_column(csv, row, i, "nan");
-        st = wu_csv_end_line(csv, err);
+        status = wu_csv_end_line(csv, err);
     }
-    return st;
+    return status;
 }
 
 /* All rows (?1: the item's id) of all items; with one_line all of an item's in one. */
@@ -150,33 +150,33 @@ static tc_status put_items(const exporting *x, const analysis_table *t, sqlite3_
 {
     sqlite3_stmt *items;
     bool item = true;
-    tc_status st = val_sql_prepare(
+    tc_status status = val_sql_prepare(
         x->ds, &items, err,
         "SELECT items.id, units.workunit, items.name, items.source FROM units JOIN items "
         "ON items.unit = units.id WHERE units.analysis = %Q "
         "ORDER BY units.name, units.workunit, items.number",
         t->analysis);
 
-    while (st == TC_OK && item) {
+    while (status == TC_OK && item) {
         bool row = true;
 
-        st = val_sql_step(x->ds, items, &item, err);
-        if (st != TC_OK || !item)
+        status = val_sql_step(x->ds, items, &item, err);
+        if (status != TC_OK || !item)
             break;
         if (one_line)
             put_item(csv, items);
         sqlite3_bind_int64(rows, 1, sqlite3_column_int64(items, 0));
-        while (st == TC_OK && row) {
-            st = val_sql_step(x->ds, rows, &row, err);
-            if (st == TC_OK && row)
-                st = put(t, items, rows, csv, err);
+        while (status == TC_OK && row) {
+            status = val_sql_step(x->ds, rows, &row, err);
+            if (status == TC_OK && row)
+                status = put(t, items, rows, csv, err);
         }
         sqlite3_reset(rows);
-        if (st == TC_OK && one_line)
-            st = wu_csv_end_line(csv, err);
+        if (status == TC_OK && one_line)
+            status = wu_csv_end_line(csv, err);
     }
     sqlite3_finalize(items);
-    return st;
+    return status;
 }
 
 /* Titles are what a query gives, behind those of the item. */
@@ -184,18 +184,18 @@ static tc_status put_titles(const exporting *x, const char *query, wu_csv *csv, 
 {
     sqlite3_stmt *titles;
     bool row = true;
-    tc_status st = val_sql_prepare(x->ds, &titles, err, "%s", query);
+    tc_status status = val_sql_prepare(x->ds, &titles, err, "%s", query);
 
     wu_csv_put(csv, "workunit");
     wu_csv_put(csv, "item");
     wu_csv_put(csv, "source");
-    while (st == TC_OK && row) {
-        st = val_sql_step(x->ds, titles, &row, err);
-        if (st == TC_OK && row)
+    while (status == TC_OK && row) {
+        status = val_sql_step(x->ds, titles, &row, err);
+        if (status == TC_OK && row)
             wu_csv_put(csv, (const char *)sqlite3_column_text(titles, 0));
     }
     sqlite3_finalize(titles);
-    return st == TC_OK ? wu_csv_end_line(csv, err) : st;
+    return status == TC_OK ? wu_csv_end_line(csv, err) : status;
 }
 
 /* One of the files of a table. The queries are sqlite3_mprintf's, and freed. */
@@ -204,25 +204,25 @@ static tc_status write_rows(exporting *x, const analysis_table *t, char *file, c
 {
     sqlite3_stmt *rows = NULL;
     wu_csv csv = { 0 };
-    tc_status st =
+    tc_status status =
         file == NULL || titles == NULL || query == NULL ? tc_no_memory(err, t->name) : TC_OK;
 
-    if (st == TC_OK && wanted(x, file)) {
-        st = wu_csv_open(x->folder, file, &csv, err);
+    if (status == TC_OK && wanted(x, file)) {
+        status = wu_csv_open(x->folder, file, &csv, err);
         x->written++;
-        if (st == TC_OK)
-            st = put_titles(x, titles, &csv, err);
-        if (st == TC_OK)
-            st = val_sql_prepare(x->ds, &rows, err, "%s", query);
-        if (st == TC_OK)
-            st = put_items(x, t, rows, put, one_line, &csv, err);
-        st = wu_csv_close(&csv, st, err);
+        if (status == TC_OK)
+            status = put_titles(x, titles, &csv, err);
+        if (status == TC_OK)
+            status = val_sql_prepare(x->ds, &rows, err, "%s", query);
+        if (status == TC_OK)
+            status = put_items(x, t, rows, put, one_line, &csv, err);
+        status = wu_csv_close(&csv, status, err);
     }
     sqlite3_finalize(rows);
     sqlite3_free(file);
     sqlite3_free(titles);
     sqlite3_free(query);
-    return st;
+    return status;
 }
 
 /* A table as it is; one that is cut becomes two files, as its views are. */
@@ -230,7 +230,7 @@ static tc_status write_table(exporting *x, const analysis_table *t, tc_err *err)
 {
     static const char order[] = "1,2,3,4,5,6";
     const int n = 2 * t->n_keys - 1;
-    tc_status st;
+    tc_status status;
 
     if (t->n_keys == 0)
         return write_rows(
@@ -238,7 +238,7 @@ static tc_status write_table(exporting *x, const analysis_table *t, tc_err *err)
             sqlite3_mprintf("SELECT name FROM pragma_table_info(%Q) WHERE cid > 0 ORDER BY cid",
                             t->name),
             sqlite3_mprintf("SELECT * FROM \"%w\" WHERE item = ?1", t->name), put_row, false, err);
-    st = write_rows(
+    status = write_rows(
         x, t, sqlite3_mprintf("%s_wide", t->base),
         sqlite3_mprintf("SELECT i.name FROM sqlite_schema AS s, pragma_table_info(s.name) AS i "
                         "WHERE s.type = 'view' "
@@ -249,8 +249,8 @@ static tc_status write_table(exporting *x, const analysis_table *t, tc_err *err)
             "ORDER BY %.*s",
             t->name, t->name, n, order),
         put_cells, true, err);
-    if (st == TC_OK)
-        st = write_rows(
+    if (status == TC_OK)
+        status = write_rows(
             x, t, sqlite3_mprintf("%s_long", t->base),
             sqlite3_mprintf(
                 "SELECT name FROM pragma_table_info('%q_long') WHERE cid > 0 ORDER BY cid",
@@ -258,7 +258,7 @@ static tc_status write_table(exporting *x, const analysis_table *t, tc_err *err)
             sqlite3_mprintf("SELECT * FROM \"%w\" WHERE item = ?1 ORDER BY %.*s", t->name, n,
                             order),
             put_lines, false, err);
-    return st;
+    return status;
 }
 
 /* name: ANALYSIS_TABLE. */
@@ -267,50 +267,50 @@ static tc_status find_table(const exporting *x, const char *name, analysis_table
     const size_t n = strcspn(name, "_");
     sqlite3_stmt *keys = NULL;
     bool row;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     *t = (analysis_table){ .name = name, .analysis = sqlite3_mprintf("%.*s", (int)n, name) };
     t->base = t->analysis == NULL ? NULL : val_view_base(t->analysis, name + n + (name[n] == '_'));
     if (t->base == NULL)
         return tc_no_memory(err, name);
     /* The long view has item, keys, words and value. */
-    st = val_sql_prepare(x->ds, &keys, err,
-                         "SELECT (SELECT count(*) FROM pragma_table_info('%q_groups')), "
-                         "(SELECT count(*) FROM pragma_table_info('%q_long'))",
-                         name, t->base);
-    if (st == TC_OK)
-        st = val_sql_step(x->ds, keys, &row, err);
-    if (st == TC_OK) {
+    status = val_sql_prepare(x->ds, &keys, err,
+                             "SELECT (SELECT count(*) FROM pragma_table_info('%q_groups')), "
+                             "(SELECT count(*) FROM pragma_table_info('%q_long'))",
+                             name, t->base);
+    if (status == TC_OK)
+        status = val_sql_step(x->ds, keys, &row, err);
+    if (status == TC_OK) {
         t->n_keys = sqlite3_column_int(keys, 0);
         t->n_words = sqlite3_column_int(keys, 1) - t->n_keys - 2;
         if (t->n_keys > 0 &&
             (t->n_keys > WU_MAX_AXES || t->n_words < 0 || t->n_words > WU_MAX_AXES))
-            st = tc_fail(err, TC_IO, "%.600s: the views of %.64s are none of texcell's",
-                         x->ds->path, name);
+            status = tc_fail(err, TC_IO, "%.600s: the views of %.64s are none of texcell's",
+                             x->ds->path, name);
     }
     sqlite3_finalize(keys);
-    return st;
+    return status;
 }
 
 static tc_status write_tables(exporting *x, tc_err *err)
 {
     sqlite3_stmt *tables;
     bool row = true;
-    tc_status st = val_sql_item_tables(x->ds, &tables, err);
+    tc_status status = val_sql_item_tables(x->ds, &tables, err);
 
-    while (st == TC_OK && row) {
+    while (status == TC_OK && row) {
         analysis_table t = { .name = NULL };
 
-        st = val_sql_step(x->ds, tables, &row, err);
-        if (st == TC_OK && row)
-            st = find_table(x, (const char *)sqlite3_column_text(tables, 0), &t, err);
-        if (st == TC_OK && row)
-            st = write_table(x, &t, err);
+        status = val_sql_step(x->ds, tables, &row, err);
+        if (status == TC_OK && row)
+            status = find_table(x, (const char *)sqlite3_column_text(tables, 0), &t, err);
+        if (status == TC_OK && row)
+            status = write_table(x, &t, err);
         sqlite3_free(t.analysis);
         sqlite3_free(t.base);
     }
     sqlite3_finalize(tables);
-    return st;
+    return status;
 }
 
 tc_status val_export(const val_dataset *ds, const char *folder, const char *only, size_t *written,
@@ -335,17 +335,17 @@ tc_status val_export(const val_dataset *ds, const char *folder, const char *only
                     "name, wu_id" },
     };
     exporting x = { .ds = ds, .folder = folder, .only = only };
-    tc_status st = wu_make_folder(folder, err);
+    tc_status status = wu_make_folder(folder, err);
 
-    if (st == TC_OK)
-        st = val_sql(ds, err, "BEGIN");
-    for (size_t i = 0; st == TC_OK && i < sizeof common / sizeof common[0]; i++)
-        st = write_query(&x, common[i].file, common[i].query, err);
-    if (st == TC_OK)
-        st = write_tables(&x, err);
-    if (st == TC_OK && x.written == 0)
-        st = tc_fail(err, TC_USAGE,
-                     "export: there is no table %.64s; without --only, all are written", only);
+    if (status == TC_OK)
+        status = val_sql(ds, err, "BEGIN");
+    for (size_t i = 0; status == TC_OK && i < sizeof common / sizeof common[0]; i++)
+        status = write_query(&x, common[i].file, common[i].query, err);
+    if (status == TC_OK)
+        status = write_tables(&x, err);
+    if (status == TC_OK && x.written == 0)
+        status = tc_fail(err, TC_USAGE,
+                         "export: there is no table %.64s; without --only, all are written", only);
     *written = x.written;
-    return val_end(ds, st, err);
+    return val_end(ds, status, err);
 }

@@ -77,12 +77,12 @@ typedef struct options {
 static tc_status read_options(int argc, char **argv, const tc_option *known, options *o,
                               tc_err *err)
 {
-    const tc_status st = tc_read_options(argc, argv, known, &o->n, err);
+    const tc_status status = tc_read_options(argc, argv, known, &o->n, err);
 
-    if (st == TC_OK && o->db == NULL)
+    if (status == TC_OK && o->db == NULL)
         return tc_fail(err, TC_USAGE, "--db FILE is missing");
     o->args = argv + 1;
-    return st;
+    return status;
 }
 
 static bool number(const char *text, int64_t *out)
@@ -152,10 +152,10 @@ static tc_status refuse(const session *s, const char *kind, char *reason, tc_err
 {
     tc_err why = { "" };
     char *kept;
-    const tc_status st = val_refuse(&s->ds, &s->d, kind, tc_plain(reason), &kept, &why);
+    const tc_status status = val_refuse(&s->ds, &s->d, kind, tc_plain(reason), &kept, &why);
 
-    if (st != TC_OK)
-        tc_fail(err, st, "%.400s; and it could not be put aside: %.400s", reason, why.message);
+    if (status != TC_OK)
+        tc_fail(err, status, "%.400s; and it could not be put aside: %.400s", reason, why.message);
     else if (kept != NULL)
         fprintf(stderr, "texcell-assimilate: refused (%s): %s; the file is kept as %s/%s\n", kind,
                 reason, s->folder, kept);
@@ -163,25 +163,25 @@ static tc_status refuse(const session *s, const char *kind, char *reason, tc_err
         fprintf(stderr, "texcell-assimilate: refused (%s): %s; there is no file to keep\n", kind,
                 reason);
     free(kept);
-    return st;
+    return status;
 }
 
 /* SQLite removes files beside the data set when that is closed. */
 static tc_status confine(const session *s, const options *o, tc_err *err)
 {
     char *const beside = tc_folder_of(o->db);
-    tc_status st = beside == NULL ? tc_no_memory(err, o->db) : TC_OK;
+    tc_status status = beside == NULL ? tc_no_memory(err, o->db) : TC_OK;
 
     (void)wu_make_folder(s->folder, NULL); /* who has nothing to keep does not mind */
-    if (st == TC_OK)
-        st = val_confine((os_place[]){ { s->d.workunit, OS_MAY_READ },
-                                       { s->d.result, OS_MAY_READ },
-                                       { s->folder, OS_MAY_WRITE },
-                                       { beside, OS_MAY_WRITE },
-                                       { .may = OS_MAY_NOTHING } },
-                         err);
+    if (status == TC_OK)
+        status = val_confine((os_place[]){ { s->d.workunit, OS_MAY_READ },
+                                           { s->d.result, OS_MAY_READ },
+                                           { s->folder, OS_MAY_WRITE },
+                                           { beside, OS_MAY_WRITE },
+                                           { .may = OS_MAY_NOTHING } },
+                             err);
     free(beside);
-    return st;
+    return status;
 }
 
 /* By hand what is not valid is the caller's own file; a conflict is kept, since
@@ -197,10 +197,10 @@ static tc_status add(int argc, char **argv, tc_err *err)
     session s = { .d = { .workunit = NULL } };
     const char *name, *dot;
     val_stored stored;
-    tc_status st = read_options(argc, argv, known, &o, err);
+    tc_status status = read_options(argc, argv, known, &o, err);
 
-    if (st != TC_OK)
-        return st;
+    if (status != TC_OK)
+        return status;
     if (o.n != 1 && o.n != 2)
         return tc_fail(err, TC_USAGE, "takes a result, or a work unit and a result, %d files given",
                        o.n);
@@ -208,22 +208,22 @@ static tc_status add(int argc, char **argv, tc_err *err)
     s.d.result = o.args[o.n - 1];
     name = base_name(o.args[0]);
     dot = strrchr(name, '.');
-    st = open_session(&s, &o, name,
-                      dot == NULL || dot == name ? strlen(name) : (size_t)(dot - name), err);
-    if (st == TC_OK)
-        st = confine(&s, &o, err);
-    if (st == TC_OK)
-        st = wu_json_verdict(val_store(&s.ds, &s.d, &stored, err), err);
-    if (st == TC_OK)
+    status = open_session(&s, &o, name,
+                          dot == NULL || dot == name ? strlen(name) : (size_t)(dot - name), err);
+    if (status == TC_OK)
+        status = confine(&s, &o, err);
+    if (status == TC_OK)
+        status = wu_json_verdict(val_store(&s.ds, &s.d, &stored, err), err);
+    if (status == TC_OK)
         say_stored(&s, stored);
-    if (st == TC_NO_MATCH) {
+    if (status == TC_NO_MATCH) {
         tc_err again = { "" };
 
         if (refuse(&s, "conflict", err->message, &again) != TC_OK)
             *err = again;
     }
     close_session(&s);
-    return st;
+    return status;
 }
 
 /* --- for script_assimilator ------------------------------------------------------------------ */
@@ -231,10 +231,10 @@ static tc_status add(int argc, char **argv, tc_err *err)
 /* The work unit may have been deleted; what the server cannot read is another matter. */
 static tc_status find_workunit(const char *workunits, const session *s, char **path, tc_err *err)
 {
-    const tc_status st = val_find_workunit(workunits, s->d.result, path, err);
+    const tc_status status = val_find_workunit(workunits, s->d.result, path, err);
 
-    if (st != TC_BAD_INPUT)
-        return st;
+    if (status != TC_BAD_INPUT)
+        return status;
     fprintf(stderr, PROGRAM ": note: %s; the result is checked by itself\n",
             tc_plain(err->message));
     return TC_OK;
@@ -247,22 +247,22 @@ static tc_status store_copy(session *s, const options *o, const char *private, v
     const char *const upload = s->d.result;
     val_copy copy = { .path = NULL };
     bool known = true;
-    tc_status st = val_copy_upload(private, upload, &copy, err);
+    tc_status status = val_copy_upload(private, upload, &copy, err);
 
-    if (st == TC_OK && o->accepted != NULL)
-        st = val_recall(o->accepted, upload, &copy, &known, err);
-    if (st == TC_NO_MATCH)
-        st = TC_USAGE;
+    if (status == TC_OK && o->accepted != NULL)
+        status = val_recall(o->accepted, upload, &copy, &known, err);
+    if (status == TC_NO_MATCH)
+        status = TC_USAGE;
     if (!known)
         fprintf(stderr, PROGRAM ": note: %s: there is no record that it was accepted\n",
                 s->d.result_name);
     s->d.result = copy.path;
-    if (st == TC_OK)
-        st = val_store(&s->ds, &s->d, stored, err);
+    if (status == TC_OK)
+        status = val_store(&s->ds, &s->d, stored, err);
     s->d.result = upload;
     val_private_hide(private, err == NULL ? NULL : err->message);
     val_copy_free(&copy);
-    return st;
+    return status;
 }
 
 /* One bad unit must not stop the daemon; what every unit would meet must. A unit is bad
@@ -272,31 +272,32 @@ static tc_status store_or_refuse(session *s, const options *o, const char *priva
     tc_err why = { "" };
     val_stored stored;
     char *workunit = NULL;
-    tc_status st = val_is_there(s->d.result, &why);
+    tc_status status = val_is_there(s->d.result, &why);
 
-    if (st == TC_BAD_INPUT && val_is_there(s->d.result, NULL) == st)
+    if (status == TC_BAD_INPUT && val_is_there(s->d.result, NULL) == status)
         return refuse(s, "missing", why.message, err);
-    if (st == TC_OK)
-        st = find_workunit(o->workunits, s, &workunit, &why);
-    if (st == TC_OK) {
+    if (status == TC_OK)
+        status = find_workunit(o->workunits, s, &workunit, &why);
+    if (status == TC_OK) {
         s->d.workunit = workunit;
         s->d.workunit_optional = true;
-        st = store_copy(s, o, private, &stored, &why);
-        if (st == TC_USAGE || st == TC_BAD_INPUT || st == TC_NO_MATCH || st == TC_INTERNAL)
-            st = val_found_twice(st, store_copy(s, o, private, &stored, NULL), &why);
+        status = store_copy(s, o, private, &stored, &why);
+        if (status == TC_USAGE || status == TC_BAD_INPUT || status == TC_NO_MATCH ||
+            status == TC_INTERNAL)
+            status = val_found_twice(status, store_copy(s, o, private, &stored, NULL), &why);
     }
     free(workunit);
-    st = wu_json_verdict(st, &why);
+    status = wu_json_verdict(status, &why);
     if (o->accepted != NULL &&
-        (st == TC_OK || st == TC_USAGE || st == TC_BAD_INPUT || st == TC_NO_MATCH))
+        (status == TC_OK || status == TC_USAGE || status == TC_BAD_INPUT || status == TC_NO_MATCH))
         val_forget(o->accepted, s->d.result);
-    switch (st) {
+    switch (status) {
     case TC_OK: say_stored(s, stored); return TC_OK;
     case TC_USAGE: return refuse(s, "changed", why.message, err);
     case TC_BAD_INPUT: return refuse(s, "invalid", why.message, err);
     case TC_NO_MATCH: return refuse(s, "conflict", why.message, err);
     case TC_INTERNAL: return refuse(s, "fault", why.message, err);
-    default: *err = why; return wu_json_verdict(st, NULL);
+    default: *err = why; return wu_json_verdict(status, NULL);
     }
 }
 
@@ -328,27 +329,27 @@ static tc_status confine_script(const upload_work *w, tc_err *err)
     const os_place more[] = { { w->s->folder, OS_MAY_WRITE },
                               { beside, OS_MAY_LIST },
                               { .may = OS_MAY_NOTHING } };
-    tc_status st = beside == NULL ? tc_no_memory(err, w->o->db) : TC_OK;
+    tc_status status = beside == NULL ? tc_no_memory(err, w->o->db) : TC_OK;
 
     (void)wu_make_folder(w->s->folder, NULL); /* who has nothing to keep does not mind */
-    if (st == TC_OK)
-        st = val_confine_uploads(&places, &w->o->args[1], 1, more, err);
+    if (status == TC_OK)
+        status = val_confine_uploads(&places, &w->o->args[1], 1, more, err);
     free(beside);
-    return st;
+    return status;
 }
 
 static int store_upload(void *user)
 {
     const upload_work *const w = user;
     tc_err err = { "" };
-    tc_status st = open_upload(w->s, w->o, &err);
+    tc_status status = open_upload(w->s, w->o, &err);
 
-    if (st == TC_OK)
-        st = confine_script(w, &err);
-    if (st == TC_OK)
-        st = store_or_refuse(w->s, w->o, w->private, &err);
+    if (status == TC_OK)
+        status = confine_script(w, &err);
+    if (status == TC_OK)
+        status = store_or_refuse(w->s, w->o, w->private, &err);
     close_session(w->s);
-    return tc_report(PROGRAM, st, &err);
+    return tc_report(PROGRAM, status, &err);
 }
 
 /* One unit must not stop the daemon even if its file brings this program down:
@@ -359,45 +360,45 @@ static tc_status script_result(const options *o, tc_err *err)
     upload_work w = { o, &s, NULL };
     tc_err reason;
     int code, sig;
-    tc_status st;
+    tc_status status;
 
     if (o->n != 2 || !number(o->args[0], &s.d.wu_id) || s.d.wu_id == 0)
         return tc_fail(err, TC_USAGE,
                        "script: takes WU_ID and one file, or --error; %d arguments given", o->n);
-    st = val_private_folder(&w.private, err);
-    if (st != TC_OK)
-        return st;
-    st = val_run_apart(store_upload, &w, o->args[1], &code, &sig, err);
+    status = val_private_folder(&w.private, err);
+    if (status != TC_OK)
+        return status;
+    status = val_run_apart(store_upload, &w, o->args[1], &code, &sig, err);
     val_private_remove(&w.private);
-    if (st == TC_OK)
+    if (status == TC_OK)
         exit(code); /* it has said why */
     if (sig != SIGSEGV && sig != SIGBUS && sig != SIGABRT && sig != SIGFPE && sig != SIGILL)
-        return st;
+        return status;
     reason = *err;
-    st = open_upload(&s, o, err);
-    if (st == TC_OK)
-        st = refuse(&s, "fault", reason.message, err);
+    status = open_upload(&s, o, err);
+    if (status == TC_OK)
+        status = refuse(&s, "fault", reason.message, err);
     close_session(&s);
-    return st;
+    return status;
 }
 
 static tc_status script_error(const options *o, tc_err *err)
 {
     val_failure f = { .error_mask = 0 };
     val_dataset ds = { .db = NULL };
-    tc_status st;
+    tc_status status;
 
     if (o->n != 4 || !number(o->args[0], &f.error_mask) || o->args[1][0] == '\0' ||
         !number(o->args[2], &f.wu_id) || !number(o->args[3], &f.batch))
         return tc_fail(err, TC_USAGE, "script: --error takes MASK NAME WU_ID BATCH");
     f.name = o->args[1];
-    st = val_dataset_open(o->db, VAL_WRITE, &ds, err);
-    if (st == TC_OK)
-        st = val_record_failure(&ds, &f, err);
-    if (st == TC_OK)
+    status = val_dataset_open(o->db, VAL_WRITE, &ds, err);
+    if (status == TC_OK)
+        status = val_record_failure(&ds, &f, err);
+    if (status == TC_OK)
         printf("%s: recorded as failed\n", f.name);
     val_dataset_close(&ds);
-    return st;
+    return status;
 }
 
 /* One of the two that script_assimilator may ask for. */
@@ -412,13 +413,13 @@ static tc_status script(int argc, char **argv, tc_err *err)
                                   .most = VAL_MAX_MIB },
                                 { .name = NULL } };
     int ours = 1; /* what follows is BOINC's, and names there may look like options */
-    tc_status st;
+    tc_status status;
 
     while (ours < argc && strcmp(argv[ours], "--error") != 0)
         ours++;
-    st = read_options(ours, argv, known, &o, err);
-    if (st != TC_OK)
-        return st;
+    status = read_options(ours, argv, known, &o, err);
+    if (status != TC_OK)
+        return status;
     if (ours == argc)
         return script_result(&o, err);
     if (o.n > 0)
@@ -439,21 +440,21 @@ static tc_status report(int argc, char **argv, tc_err *err)
                                 { .name = NULL } };
     val_dataset ds = { .db = NULL };
     char *store = NULL;
-    tc_status st = read_options(argc, argv, known, &o, err);
+    tc_status status = read_options(argc, argv, known, &o, err);
 
-    if (st != TC_OK)
-        return st;
+    if (status != TC_OK)
+        return status;
     if (o.folder == NULL || o.n != 0)
         return tc_fail(err, TC_USAGE, "report: takes --db FILE -o PAGE.html");
     store = store_of(&o);
     if (store == NULL)
         return tc_no_memory(err, "names");
-    st = val_dataset_open(o.db, VAL_READ, &ds, err);
-    if (st == TC_OK)
-        st = val_report(&ds, store, o.folder, err);
+    status = val_dataset_open(o.db, VAL_READ, &ds, err);
+    if (status == TC_OK)
+        status = val_report(&ds, store, o.folder, err);
     val_dataset_close(&ds);
     free(store);
-    return st;
+    return status;
 }
 
 static tc_status export(int argc, char **argv, tc_err *err)
@@ -465,19 +466,19 @@ static tc_status export(int argc, char **argv, tc_err *err)
                                 { .name = NULL } };
     val_dataset ds = { .db = NULL };
     size_t written = 0;
-    tc_status st = read_options(argc, argv, known, &o, err);
+    tc_status status = read_options(argc, argv, known, &o, err);
 
-    if (st != TC_OK)
-        return st;
+    if (status != TC_OK)
+        return status;
     if (o.folder == NULL || o.n != 0)
         return tc_fail(err, TC_USAGE, "export: takes --db FILE -o DIR");
-    st = val_dataset_open(o.db, VAL_READ, &ds, err);
-    if (st == TC_OK)
-        st = val_export(&ds, o.folder, o.only, &written, err);
-    if (st == TC_OK)
+    status = val_dataset_open(o.db, VAL_READ, &ds, err);
+    if (status == TC_OK)
+        status = val_export(&ds, o.folder, o.only, &written, err);
+    if (status == TC_OK)
         printf("%s: %zu %s\n", o.folder, written, written == 1 ? "table" : "tables");
     val_dataset_close(&ds);
-    return st;
+    return status;
 }
 
 static void libraries(char *text, size_t size)

@@ -30,24 +30,24 @@ static tc_status copy(int in, const char *from, int out, const char *to, tc_err 
     char *const block = malloc(BLOCK);
     uint64_t at = 0;
     bool more = true;
-    tc_status st = block == NULL ? tc_no_memory(err, to) : TC_OK;
+    tc_status status = block == NULL ? tc_no_memory(err, to) : TC_OK;
 
-    while (st == TC_OK && more) {
+    while (status == TC_OK && more) {
         const ssize_t n = read(in, block, BLOCK);
 
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            st = tc_fail(err, TC_IO, "%s: cannot read: %s", from, strerror(errno));
+            status = tc_fail(err, TC_IO, "%s: cannot read: %s", from, strerror(errno));
         else if (!tc_write_at(out, at, block, (size_t)n))
-            st = tc_fail(err, TC_IO, "%s: cannot write: %s", to, strerror(errno));
+            status = tc_fail(err, TC_IO, "%s: cannot write: %s", to, strerror(errno));
         at += n > 0 ? (uint64_t)n : 0;
         more = n > 0;
     }
     free(block);
-    if (st == TC_OK && !os_sync(out))
-        st = tc_fail(err, TC_IO, "%s: cannot write: %s", to, strerror(errno));
-    return st;
+    if (status == TC_OK && !os_sync(out))
+        status = tc_fail(err, TC_IO, "%s: cannot write: %s", to, strerror(errno));
+    return status;
 }
 
 tc_status val_keep_file(const char *from, const char *folder, const char *name, tc_err *err)
@@ -55,23 +55,23 @@ tc_status val_keep_file(const char *from, const char *folder, const char *name, 
     char *const path = wu_path_in(folder, name, ""), *const temporary =
                                                          wu_path_in(folder, name, ".tmp");
     int in = -1, out = -1;
-    tc_status st =
+    tc_status status =
         path == NULL || temporary == NULL ? tc_no_memory(err, name) : wu_make_folder(folder, err);
 
-    if (st == TC_OK) {
+    if (status == TC_OK) {
         in = open(from, O_RDONLY | O_CLOEXEC);
         if (in < 0)
-            st = tc_fail(err, TC_IO, "%s: cannot read: %s", from, strerror(errno));
+            status = tc_fail(err, TC_IO, "%s: cannot read: %s", from, strerror(errno));
     }
-    if (st == TC_OK)
-        st = tc_open_locked(temporary, path, &out, err);
-    if (st == TC_OK && ftruncate(out, 0) != 0)
-        st = tc_fail(err, TC_IO, "%s: cannot write: %s", path, strerror(errno));
-    if (st == TC_OK)
-        st = copy(in, from, out, path, err);
-    if (st == TC_OK && !os_replace(temporary, path))
-        st = tc_fail(err, TC_IO, "%s: cannot write: %s", path, strerror(errno));
-    if (st != TC_OK && out >= 0)
+    if (status == TC_OK)
+        status = tc_open_locked(temporary, path, &out, err);
+    if (status == TC_OK && ftruncate(out, 0) != 0)
+        status = tc_fail(err, TC_IO, "%s: cannot write: %s", path, strerror(errno));
+    if (status == TC_OK)
+        status = copy(in, from, out, path, err);
+    if (status == TC_OK && !os_replace(temporary, path))
+        status = tc_fail(err, TC_IO, "%s: cannot write: %s", path, strerror(errno));
+    if (status != TC_OK && out >= 0)
         unlink(temporary);
     if (in >= 0)
         close(in);
@@ -79,7 +79,7 @@ tc_status val_keep_file(const char *from, const char *folder, const char *name, 
         close(out);
     free(path);
     free(temporary);
-    return st;
+    return status;
 }
 
 /* --- refused results ------------------------------------------------------------------------- */
@@ -94,13 +94,13 @@ static tc_status name_of_copy(const val_delivery *d, char name[COPY_NAME], tc_er
     size_t got = 1;
     int fd = -1;
     tc_sha256 sum;
-    tc_status st =
+    tc_status status =
         block == NULL ? tc_no_memory(err, d->result) : tc_open_regular(d->result, &fd, &size, err);
 
     tc_sha256_begin(&sum);
-    for (; st == TC_OK && got > 0; at += got) {
-        st = tc_read_at(fd, d->result, at, block, BLOCK, &got, err);
-        if (st == TC_OK)
+    for (; status == TC_OK && got > 0; at += got) {
+        status = tc_read_at(fd, d->result, at, block, BLOCK, &got, err);
+        if (status == TC_OK)
             tc_sha256_add(&sum, block, got);
     }
     tc_sha256_end(&sum, text);
@@ -109,7 +109,8 @@ static tc_status name_of_copy(const val_delivery *d, char name[COPY_NAME], tc_er
     free(block);
     /* Room for ".tmp" in the 255 bytes that file systems allow. */
     snprintf(name, COPY_NAME, "%.210s.%.32s", d->result_name, text);
-    return st == TC_BAD_INPUT ? TC_IO : st; /* it was read a moment ago: the server's disk */
+    return status == TC_BAD_INPUT ? TC_IO
+                                  : status; /* it was read a moment ago: the server's disk */
 }
 
 /* Keeps the file as *kept, "refused/NAME", in the folder; NULL where there is no
@@ -119,7 +120,7 @@ static tc_status keep_refused(const val_delivery *d, char **kept, tc_err *err)
     char name[COPY_NAME];
     char *folder;
     struct stat info;
-    tc_status st;
+    tc_status status;
 
     *kept = NULL;
     if (stat(d->result, &info) != 0)
@@ -128,33 +129,35 @@ static tc_status keep_refused(const val_delivery *d, char **kept, tc_err *err)
                    : tc_fail(err, TC_TRY_LATER, "%s: cannot read: %s", d->result, strerror(errno));
     if (!S_ISREG(info.st_mode))
         return TC_OK;
-    st = name_of_copy(d, name, err);
-    if (st != TC_OK)
-        return st;
+    status = name_of_copy(d, name, err);
+    if (status != TC_OK)
+        return status;
     folder = wu_path_in(d->folder, REFUSED, "");
     *kept = wu_path_in(REFUSED, name, "");
-    st = folder == NULL || *kept == NULL ? tc_no_memory(err, name) : wu_make_folder(d->folder, err);
-    if (st == TC_OK)
-        st = val_keep_file(d->result, folder, name, err);
+    status =
+        folder == NULL || *kept == NULL ? tc_no_memory(err, name) : wu_make_folder(d->folder, err);
+    if (status == TC_OK)
+        status = val_keep_file(d->result, folder, name, err);
     free(folder);
-    return st;
+    return status;
 }
 
 tc_status val_refuse(const val_dataset *ds, const val_delivery *d, const char *kind,
                      const char *reason, char **kept, tc_err *err)
 {
     /* Before the data set is locked: a copy without a row harms nobody, and is made once. */
-    tc_status st = keep_refused(d, kept, err);
+    tc_status status = keep_refused(d, kept, err);
 
-    if (st == TC_OK)
-        st = val_begin(ds, err);
-    if (st != TC_OK)
-        return st;
-    st = val_sql(ds, err,
-                 "INSERT OR IGNORE INTO refused(kind, reason, name, wu_id, result, kept, stored) "
-                 "VALUES(%Q, %Q, %Q, %lld, %Q, %Q, %Q)",
-                 kind, reason, d->name, (long long)d->wu_id, d->result_name, *kept, val_now().text);
-    return val_end(ds, st, err);
+    if (status == TC_OK)
+        status = val_begin(ds, err);
+    if (status != TC_OK)
+        return status;
+    status =
+        val_sql(ds, err,
+                "INSERT OR IGNORE INTO refused(kind, reason, name, wu_id, result, kept, stored) "
+                "VALUES(%Q, %Q, %Q, %lld, %Q, %Q, %Q)",
+                kind, reason, d->name, (long long)d->wu_id, d->result_name, *kept, val_now().text);
+    return val_end(ds, status, err);
 }
 
 /* --- failed work units ----------------------------------------------------------------------- */
@@ -170,21 +173,21 @@ tc_status val_record_failure(const val_dataset *ds, const val_failure *f, tc_err
         N = sizeof reasons / sizeof reasons[0]
     };
     char text[256] = "";
-    tc_status st = val_begin(ds, err);
+    tc_status status = val_begin(ds, err);
 
-    if (st != TC_OK)
-        return st;
+    if (status != TC_OK)
+        return status;
     for (size_t i = 0; i < N; i++)
         if (f->error_mask >> i & 1)
             snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s",
                      text[0] == '\0' ? "" : ", ", reasons[i]);
     /* Said again with another mask, the last counts; the time stays the first. */
-    st = val_sql(
+    status = val_sql(
         ds, err,
         "INSERT INTO failed(wu_id, name, batch, error_mask, reasons, stored) "
         "VALUES(%lld, %Q, %lld, %lld, %Q, %Q) ON CONFLICT DO UPDATE SET batch = excluded.batch, "
         "error_mask = excluded.error_mask, reasons = excluded.reasons",
         (long long)f->wu_id, f->name, (long long)f->batch, (long long)f->error_mask, text,
         val_now().text);
-    return val_end(ds, st, err);
+    return val_end(ds, status, err);
 }

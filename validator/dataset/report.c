@@ -64,14 +64,14 @@ static tc_status put_query(reporting *r, unsigned plain, const char *query, tc_e
     wu_page *const page = &r->page;
     sqlite3_stmt *stmt;
     bool row = true;
-    tc_status st = val_sql_prepare(r->ds, &stmt, err, "%s", query);
+    tc_status status = val_sql_prepare(r->ds, &stmt, err, "%s", query);
     wu_page_put(page, "<div class=scroll><table><thead><tr>");
-    for (int i = 0; st == TC_OK && i < sqlite3_column_count(stmt); i++)
+    for (int i = 0; status == TC_OK && i < sqlite3_column_count(stmt); i++)
         wu_page_put(page, "<th>%s</th>", sqlite3_column_name(stmt, i));
     wu_page_put(page, "</tr></thead><tbody>\n");
-    while (st == TC_OK && row) {
-        st = val_sql_step(r->ds, stmt, &row, err);
-        if (st != TC_OK || !row)
+    while (status == TC_OK && row) {
+        status = val_sql_step(r->ds, stmt, &row, err);
+        if (status != TC_OK || !row)
             break;
         wu_page_put(page, "<tr>");
         for (int i = 0; i < sqlite3_column_count(stmt); i++) {
@@ -87,20 +87,20 @@ static tc_status put_query(reporting *r, unsigned plain, const char *query, tc_e
     }
     wu_page_put(page, "</tbody></table></div>\n");
     sqlite3_finalize(stmt);
-    return st;
+    return status;
 }
 
 static tc_status get_number(const reporting *r, const char *query, int64_t *out, tc_err *err)
 {
     sqlite3_stmt *stmt;
     bool row;
-    tc_status st = val_sql_prepare(r->ds, &stmt, err, "%s", query);
-    if (st == TC_OK)
-        st = val_sql_step(r->ds, stmt, &row, err);
-    if (st == TC_OK)
+    tc_status status = val_sql_prepare(r->ds, &stmt, err, "%s", query);
+    if (status == TC_OK)
+        status = val_sql_step(r->ds, stmt, &row, err);
+    if (status == TC_OK)
         *out = sqlite3_column_int64(stmt, 0);
     sqlite3_finalize(stmt);
-    return st;
+    return status;
 }
 
 /* --- progress -------------------------------------------------------------------------------- */
@@ -113,15 +113,15 @@ static tc_status put_head(reporting *r, tc_err *err)
         { "refused", "SELECT count(*) FROM refused" },
         { "given up", "SELECT count(*) FROM failed" },
     };
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
     wu_page_put(&r->page, "<header><h1>Data set</h1>\n<p class=headline>");
-    for (size_t i = 0; st == TC_OK && i < sizeof counted / sizeof *counted; i++) {
+    for (size_t i = 0; status == TC_OK && i < sizeof counted / sizeof *counted; i++) {
         int64_t n = 0;
-        st = get_number(r, counted[i][1], &n, err);
+        status = get_number(r, counted[i][1], &n, err);
         wu_page_put(&r->page, "<span><strong>%" PRId64 "</strong> %s</span>", n, counted[i][0]);
     }
     wu_page_put(&r->page, "</p>\n<p class=note>As of %s</p></header>\n<main>\n", val_now().text);
-    return st;
+    return status;
 }
 
 /* A bar for each day with units, the last ones. */
@@ -130,25 +130,26 @@ static tc_status put_days(reporting *r, tc_err *err)
     sqlite3_stmt *stmt;
     bool row = true;
     int64_t most = 1;
-    tc_status st = get_number(r,
-                              "SELECT coalesce(max(n), 1) FROM (SELECT count(*) AS n FROM units "
-                              "GROUP BY substr(stored, 1, 10))",
-                              &most, err);
-    if (st == TC_OK)
-        st = val_sql_prepare(
+    tc_status status =
+        get_number(r,
+                   "SELECT coalesce(max(n), 1) FROM (SELECT count(*) AS n FROM units "
+                   "GROUP BY substr(stored, 1, 10))",
+                   &most, err);
+    if (status == TC_OK)
+        status = val_sql_prepare(
             r->ds, &stmt, err,
             "SELECT * FROM (SELECT substr(stored, 1, 10) AS day, count(*) FROM units GROUP BY day "
             "ORDER BY day DESC LIMIT %d) ORDER BY day",
             MOST_DAYS);
-    if (st != TC_OK)
-        return st;
+    if (status != TC_OK)
+        return status;
     wu_page_put(&r->page,
                 "<p class=note>Units a day, the last %d days that had any</p>\n<figure class=curve>"
                 "<svg viewBox=\"0 0 %d 100\" preserveAspectRatio=none role=img aria-label=days>",
                 MOST_DAYS, MOST_DAYS * 10);
-    for (int x = 0; st == TC_OK && row; x += 10) {
-        st = val_sql_step(r->ds, stmt, &row, err);
-        if (st != TC_OK || !row)
+    for (int x = 0; status == TC_OK && row; x += 10) {
+        status = val_sql_step(r->ds, stmt, &row, err);
+        if (status != TC_OK || !row)
             break;
         const double height = 98.0 * (double)sqlite3_column_int64(stmt, 1) / (double)most;
         wu_page_put(&r->page, "<rect x=\"%d\" y=\"%.1f\" width=\"9\" height=\"%.1f\"><title>", x,
@@ -159,31 +160,32 @@ static tc_status put_days(reporting *r, tc_err *err)
     }
     wu_page_put(&r->page, "</svg></figure>\n");
     sqlite3_finalize(stmt);
-    return st;
+    return status;
 }
 
 static tc_status put_progress(reporting *r, tc_err *err)
 {
     wu_page_put(&r->page, "<section>\n<h2>Progress</h2>\n");
-    tc_status st = put_query(r, 0,
-                             "SELECT analysis, count(*) AS units, sum(n_items) AS items, "
-                             "min(stored) AS first, max(stored) AS last "
-                             "FROM units GROUP BY analysis ORDER BY analysis",
-                             err);
-    if (st == TC_OK)
-        st = put_days(r, err);
+    tc_status status = put_query(r, 0,
+                                 "SELECT analysis, count(*) AS units, sum(n_items) AS items, "
+                                 "min(stored) AS first, max(stored) AS last "
+                                 "FROM units GROUP BY analysis ORDER BY analysis",
+                                 err);
+    if (status == TC_OK)
+        status = put_days(r, err);
     wu_page_put(&r->page,
                 "</section>\n<section>\n<h2>Refused and given up</h2>\n<p class=note>The last %d. "
                 "Of those refused the file is kept.</p>\n",
                 MOST_REFUSED);
-    if (st == TC_OK)
-        st = put_query(r, 4,
-                       "SELECT kind, name AS unit, reason, stored FROM refused UNION ALL SELECT "
-                       "'given up', name, reasons, stored FROM failed "
-                       "ORDER BY stored DESC LIMIT 100",
-                       err);
+    if (status == TC_OK)
+        status =
+            put_query(r, 4,
+                      "SELECT kind, name AS unit, reason, stored FROM refused UNION ALL SELECT "
+                      "'given up', name, reasons, stored FROM failed "
+                      "ORDER BY stored DESC LIMIT 100",
+                      err);
     wu_page_put(&r->page, "</section>\n");
-    return st;
+    return status;
 }
 
 /* --- how numbers are spread
@@ -211,40 +213,40 @@ static tc_status look_through(const reporting *r, sqlite3_stmt *rows, wu_spread 
                               bool binned, tc_err *err)
 {
     bool row = true;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
     sqlite3_reset(rows);
-    while (st == TC_OK && row) {
-        st = val_sql_step(r->ds, rows, &row, err);
+    while (status == TC_OK && row) {
+        status = val_sql_step(r->ds, rows, &row, err);
         for (int i = 0;
-             st == TC_OK && row && i < sqlite3_column_count(rows) && i < MOST_COLUMNS * 4; i++)
+             status == TC_OK && row && i < sqlite3_column_count(rows) && i < MOST_COLUMNS * 4; i++)
             if (sqlite3_column_type(rows, i) == SQLITE_INTEGER ||
                 sqlite3_column_type(rows, i) == SQLITE_FLOAT)
                 wu_spread_look(&spreads[i], sqlite3_column_double(rows, i), binned);
     }
-    return st;
+    return status;
 }
 
 static tc_status put_spreads(reporting *r, const char *table, sqlite3_stmt *rows, const char *of,
                              tc_err *err)
 {
     wu_spread *const spreads = calloc((size_t)MOST_COLUMNS * 4, sizeof *spreads);
-    tc_status st =
+    tc_status status =
         spreads == NULL ? tc_no_memory(err, table) : look_through(r, rows, spreads, false, err);
     int shown = 0;
     uint64_t n = 0;
-    for (int i = 0; st == TC_OK && i < MOST_COLUMNS * 4; i++)
+    for (int i = 0; status == TC_OK && i < MOST_COLUMNS * 4; i++)
         n = spreads[i].n > n ? spreads[i].n : n;
-    if (st == TC_OK && n < LEAST_ROWS) {
+    if (status == TC_OK && n < LEAST_ROWS) {
         free(spreads);
         return TC_OK;
     }
-    if (st == TC_OK)
-        st = look_through(r, rows, spreads, true, err);
+    if (status == TC_OK)
+        status = look_through(r, rows, spreads, true, err);
     wu_page_put(&r->page, "<h3>");
     wu_page_text(&r->page, table);
     wu_page_put(&r->page, "</h3>\n<p class=note>Of %" PRIu64 " rows%s</p>\n<div class=hists>\n", n,
                 of);
-    for (int i = 0; st == TC_OK && i < sqlite3_column_count(rows) && i < MOST_COLUMNS * 4 &&
+    for (int i = 0; status == TC_OK && i < sqlite3_column_count(rows) && i < MOST_COLUMNS * 4 &&
                     shown < MOST_COLUMNS;
          i++) {
         if (spreads[i].n < 2 || spreads[i].most <= spreads[i].least ||
@@ -259,7 +261,7 @@ static tc_status put_spreads(reporting *r, const char *table, sqlite3_stmt *rows
     }
     wu_page_put(&r->page, "</div>\n");
     free(spreads);
-    return st;
+    return status;
 }
 
 /* A condition that takes of a cut table the rows of its first group, and says so; else nothing. */
@@ -269,18 +271,18 @@ static tc_status first_group(const reporting *r, const char *table, char *where,
     sqlite3_stmt *stmt = NULL;
     bool row = false;
     where[0] = said[0] = '\0';
-    tc_status st = val_sql_prepare(
+    tc_status status = val_sql_prepare(
         r->ds, &stmt, err,
         "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = %Q || '_groups'", table);
-    if (st == TC_OK)
-        st = val_sql_step(r->ds, stmt, &row, err);
+    if (status == TC_OK)
+        status = val_sql_step(r->ds, stmt, &row, err);
     sqlite3_finalize(stmt);
-    if (st != TC_OK || !row)
-        return st;
-    st = val_sql_prepare(r->ds, &stmt, err, "SELECT * FROM \"%w_groups\" LIMIT 1", table);
-    if (st == TC_OK)
-        st = val_sql_step(r->ds, stmt, &row, err);
-    for (int i = 0; st == TC_OK && row && i < sqlite3_column_count(stmt); i++) {
+    if (status != TC_OK || !row)
+        return status;
+    status = val_sql_prepare(r->ds, &stmt, err, "SELECT * FROM \"%w_groups\" LIMIT 1", table);
+    if (status == TC_OK)
+        status = val_sql_step(r->ds, stmt, &row, err);
+    for (int i = 0; status == TC_OK && row && i < sqlite3_column_count(stmt); i++) {
         const char *const name = sqlite3_column_name(stmt, i);
         if (name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_")] != '\0')
             continue;
@@ -291,7 +293,7 @@ static tc_status first_group(const reporting *r, const char *table, char *where,
                  (long long)sqlite3_column_int64(stmt, i));
     }
     sqlite3_finalize(stmt);
-    return st;
+    return status;
 }
 
 /* Each table whose rows are of items. */
@@ -299,26 +301,26 @@ static tc_status put_tables(reporting *r, tc_err *err)
 {
     sqlite3_stmt *names;
     bool row = true;
-    tc_status st = val_sql_item_tables(r->ds, &names, err);
+    tc_status status = val_sql_item_tables(r->ds, &names, err);
     wu_page_put(&r->page, "<section>\n<h2>How numbers are spread</h2>\n");
-    while (st == TC_OK && row) {
+    while (status == TC_OK && row) {
         char where[300], said[300];
         sqlite3_stmt *rows = NULL;
-        st = val_sql_step(r->ds, names, &row, err);
-        if (st != TC_OK || !row)
+        status = val_sql_step(r->ds, names, &row, err);
+        if (status != TC_OK || !row)
             break;
         const char *const name = text_of(names, 0);
-        st = first_group(r, name, where, said, sizeof where, err);
-        if (st == TC_OK)
-            st = val_sql_prepare(r->ds, &rows, err, "SELECT * FROM \"%w\"%s LIMIT %d", name, where,
-                                 MOST_ROWS);
-        if (st == TC_OK)
-            st = put_spreads(r, name, rows, said, err);
+        status = first_group(r, name, where, said, sizeof where, err);
+        if (status == TC_OK)
+            status = val_sql_prepare(r->ds, &rows, err, "SELECT * FROM \"%w\"%s LIMIT %d", name,
+                                     where, MOST_ROWS);
+        if (status == TC_OK)
+            status = put_spreads(r, name, rows, said, err);
         sqlite3_finalize(rows);
     }
     sqlite3_finalize(names);
     wu_page_put(&r->page, "</section>\n");
-    return st;
+    return status;
 }
 
 /* --- pictures of what came last
@@ -364,28 +366,28 @@ static tc_status put_picture(reporting *r, const wu_result_file *file, const wu_
     uint8_t *const out = malloc((size_t)sx * sy * 3);
     char *data = NULL;
     double lo = INFINITY, hi = -INFINITY;
-    tc_status st = out == NULL ? tc_no_memory(err, file->path)
-                               : wu_npz_load(file->npz, index, (void **)&data, err);
+    tc_status status = out == NULL ? tc_no_memory(err, file->path)
+                                   : wu_npz_load(file->npz, index, (void **)&data, err);
     const char *const first = data == NULL ? NULL : data + slice * ny * row_bytes;
-    for (size_t i = 0; st == TC_OK && d->role == WU_MAP && i < (size_t)nx * ny; i++) {
+    for (size_t i = 0; status == TC_OK && d->role == WU_MAP && i < (size_t)nx * ny; i++) {
         const double value = (double)((const float *)(const void *)first)[i];
         lo = isfinite(value) ? fmin(lo, value) : lo;
         hi = isfinite(value) ? fmax(hi, value) : hi;
     }
-    for (uint32_t y = 0; st == TC_OK && y < sy; y++)
+    for (uint32_t y = 0; status == TC_OK && y < sy; y++)
         draw_row(d, first + (size_t)y * step * row_bytes, sx, step, lo, hi,
                  out + (size_t)y * sx * 3);
-    if (st == TC_OK) {
+    if (status == TC_OK) {
         wu_page_put(&r->page,
                     "<figure class=thumb><svg viewBox=\"0 0 %u %u\"><image width=\"%u\" "
                     "height=\"%u\" href=\"",
                     sx, sy, sx, sy);
-        st = wu_page_picture(&r->page, file->path, sx, sy, 3, out, err);
+        status = wu_page_picture(&r->page, file->path, sx, sy, 3, out, err);
         wu_page_put(&r->page, "\"/></svg></figure>");
     }
     free(data);
     free(out);
-    return st;
+    return status;
 }
 
 /* The first picture that a kept result has of an item. One that cannot be read is left out: files
@@ -396,25 +398,25 @@ static tc_status put_kept(reporting *r, const char *kept, const char *item, tc_e
         MOST_BYTES = 1 << 28
     };
     wu_result_file file = { 0 };
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
     char *const path = wu_path_in(r->store, kept, "");
     if (path == NULL)
         return tc_no_memory(err, kept);
     const bool good =
         os_last_part(kept) == kept && wu_result_file_open(path, NULL, &file, NULL) == TC_OK;
-    for (size_t i = 0; good && st == TC_OK && i < file.n_declared; i++) {
+    for (size_t i = 0; good && status == TC_OK && i < file.n_declared; i++) {
         size_t index;
         int ok = 1;
         if (!wu_is_picture(file.declared[i].role) ||
             wu_find_declared(&file, &file.declared[i], item, &index, NULL) != TC_OK)
             continue;
         if (wu_array_bytes(wu_npz_info(file.npz, index), &ok) <= MOST_BYTES && ok)
-            st = put_picture(r, &file, &file.declared[i], index, err);
+            status = put_picture(r, &file, &file.declared[i], index, err);
         break;
     }
     wu_result_file_close(&file);
     free(path);
-    return st;
+    return status;
 }
 
 static tc_status put_newest(reporting *r, tc_err *err)
@@ -422,19 +424,19 @@ static tc_status put_newest(reporting *r, tc_err *err)
     wu_page *const page = &r->page;
     sqlite3_stmt *stmt;
     bool row = true;
-    tc_status st = val_sql_prepare(r->ds, &stmt, err,
-                                   "SELECT items.name, units.name, analysis, stored, kept FROM "
-                                   "items JOIN units ON units.id = items.unit "
-                                   "ORDER BY items.id DESC LIMIT %d",
-                                   MOST_ITEMS);
+    tc_status status = val_sql_prepare(r->ds, &stmt, err,
+                                       "SELECT items.name, units.name, analysis, stored, kept FROM "
+                                       "items JOIN units ON units.id = items.unit "
+                                       "ORDER BY items.id DESC LIMIT %d",
+                                       MOST_ITEMS);
     wu_page_put(page, "<section>\n<h2>Newest items</h2>\n<div class=thumbs>\n");
-    while (st == TC_OK && row) {
-        st = val_sql_step(r->ds, stmt, &row, err);
-        if (st != TC_OK || !row)
+    while (status == TC_OK && row) {
+        status = val_sql_step(r->ds, stmt, &row, err);
+        if (status != TC_OK || !row)
             break;
         wu_page_put(page, "<div>");
         if (sqlite3_column_type(stmt, 4) == SQLITE_TEXT)
-            st = put_kept(r, text_of(stmt, 4), text_of(stmt, 0), err);
+            status = put_kept(r, text_of(stmt, 4), text_of(stmt, 0), err);
         wu_page_put(page, "<p>");
         wu_page_text(page, text_of(stmt, 0));
         wu_page_put(page, "</p><p class=note>");
@@ -447,7 +449,7 @@ static tc_status put_newest(reporting *r, tc_err *err)
     }
     sqlite3_finalize(stmt);
     wu_page_put(page, "</div>\n</section>\n");
-    return st;
+    return status;
 }
 
 /* --- all of it
@@ -455,23 +457,23 @@ static tc_status put_newest(reporting *r, tc_err *err)
 
 static tc_status put_page(reporting *r, tc_err *err)
 {
-    tc_status st = put_head(r, err);
-    if (st == TC_OK)
-        st = put_progress(r, err);
-    if (st == TC_OK)
-        st = put_newest(r, err);
-    if (st == TC_OK)
-        st = put_tables(r, err);
+    tc_status status = put_head(r, err);
+    if (status == TC_OK)
+        status = put_progress(r, err);
+    if (status == TC_OK)
+        status = put_newest(r, err);
+    if (status == TC_OK)
+        status = put_tables(r, err);
     wu_page_put(&r->page, "</main>\n");
-    return st;
+    return status;
 }
 
 tc_status val_report(const val_dataset *ds, const char *store, const char *output, tc_err *err)
 {
     reporting r = { .ds = ds, .store = store };
-    tc_status st = wu_page_open(output, "Data set", &r.page, err);
+    tc_status status = wu_page_open(output, "Data set", &r.page, err);
 
-    if (st == TC_OK)
-        st = put_page(&r, err);
-    return wu_page_close(&r.page, st, err);
+    if (status == TC_OK)
+        status = put_page(&r, err);
+    return wu_page_close(&r.page, status, err);
 }

@@ -44,26 +44,26 @@ static tc_status digest_of_array(const unit *u, size_t index, unsigned char *blo
                                  tc_err *err)
 {
     wu_npz_stream *stream = NULL;
-    tc_status st = wu_npz_stream_open(u->file.npz, index, &stream, err);
+    tc_status status = wu_npz_stream_open(u->file.npz, index, &stream, err);
     tc_sha256 sum;
 
     out->crc = (uint32_t)crc32(0, NULL, 0);
     tc_sha256_begin(&sum);
-    while (st == TC_OK && wu_npz_stream_left(stream) > 0) {
+    while (status == TC_OK && wu_npz_stream_left(stream) > 0) {
         const uint64_t left = wu_npz_stream_left(stream);
         const size_t n = left < BLOCK ? (size_t)left : BLOCK;
 
-        st = wu_npz_stream_read(stream, block, n, err);
-        if (st == TC_OK) {
+        status = wu_npz_stream_read(stream, block, n, err);
+        if (status == TC_OK) {
             out->crc = (uint32_t)crc32(out->crc, block, (uInt)n);
             tc_sha256_add(&sum, block, n);
         }
     }
-    if (st == TC_OK)
-        st = wu_npz_stream_end(stream, err);
+    if (status == TC_OK)
+        status = wu_npz_stream_end(stream, err);
     wu_npz_stream_close(&stream);
     tc_sha256_end(&sum, out->sha256);
-    return st;
+    return status;
 }
 
 static json_t *describe(const wu_array_info *info, const digest *d)
@@ -82,33 +82,33 @@ static json_t *describe(const wu_array_info *info, const digest *d)
 static tc_status describe_arrays(unit *u, tc_err *err)
 {
     unsigned char *const block = malloc(BLOCK);
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     u->arrays = json_object();
     if (block == NULL || u->arrays == NULL)
-        st = tc_no_memory(err, u->d->result);
-    for (size_t i = 0; st == TC_OK && i < wu_npz_count(u->file.npz); i++) {
+        status = tc_no_memory(err, u->d->result);
+    for (size_t i = 0; status == TC_OK && i < wu_npz_count(u->file.npz); i++) {
         const wu_array_info *const info = wu_npz_info(u->file.npz, i);
         digest d;
 
-        st = digest_of_array(u, i, block, &d, err);
-        if (st == TC_OK && json_object_set_new(u->arrays, info->name, describe(info, &d)) != 0)
-            st = tc_no_memory(err, u->d->result);
+        status = digest_of_array(u, i, block, &d, err);
+        if (status == TC_OK && json_object_set_new(u->arrays, info->name, describe(info, &d)) != 0)
+            status = tc_no_memory(err, u->d->result);
     }
     free(block);
-    return st;
+    return status;
 }
 
 /* After a check: everything is there and of its type. */
 static tc_status read_unit(unit *u, tc_err *err)
 {
     const json_t *json, *of;
-    tc_status st = wu_result_file_open(u->d->result, NULL, &u->file, err);
+    tc_status status = wu_result_file_open(u->d->result, NULL, &u->file, err);
 
-    if (st == TC_OK)
-        st = wu_tables_find(&u->file, &u->tables, err);
-    if (st != TC_OK)
-        return st;
+    if (status == TC_OK)
+        status = wu_tables_find(&u->file, &u->tables, err);
+    if (status != TC_OK)
+        return status;
     json = wu_npz_json(u->file.npz);
     of = json_object_get(json, "workunit");
     snprintf(u->workunit, sizeof u->workunit, "%.8s-%" JSON_INTEGER_FORMAT,
@@ -137,11 +137,11 @@ static void free_unit(unit *u)
 static tc_status digest_of_file(unit *u, tc_err *err)
 {
     val_copy read;
-    const tc_status st = val_read_upload(u->d->workunit, &read, err);
+    const tc_status status = val_read_upload(u->d->workunit, &read, err);
 
-    if (st == TC_OK)
+    if (status == TC_OK)
         memcpy(u->sha256, read.sha256, sizeof u->sha256);
-    return st;
+    return status;
 }
 
 /* Against the work unit, or where there is none (or a server's is unreadable)
@@ -151,28 +151,28 @@ static tc_status check(unit *u, tc_err *err)
     const val_delivery *const d = u->d;
     const val_verification how = { .blind = true, .threads = 1, .max_memory = d->max_memory };
     an_unit of = { .job = NULL };
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     u->checked = "result";
     if (d->workunit != NULL) {
-        st = an_unit_read(d->workunit, &of, err);
-        if (st == TC_OK)
+        status = an_unit_read(d->workunit, &of, err);
+        if (status == TC_OK)
             u->checked = "workunit";
-        else if (st == TC_BAD_INPUT && d->workunit_optional)
-            st = TC_OK;
+        else if (status == TC_BAD_INPUT && d->workunit_optional)
+            status = TC_OK;
     }
-    if (st == TC_OK && of.job != NULL) {
-        st = val_check(&of, d->result, &how, err);
-    } else if (st == TC_OK) {
-        st = val_unit_of_result(d->result, &of, err);
-        if (st == TC_OK)
-            st = val_check_form(&of, d->result, d->max_memory, err);
+    if (status == TC_OK && of.job != NULL) {
+        status = val_check(&of, d->result, &how, err);
+    } else if (status == TC_OK) {
+        status = val_unit_of_result(d->result, &of, err);
+        if (status == TC_OK)
+            status = val_check_form(&of, d->result, d->max_memory, err);
     }
-    if (st == TC_OK && of.job != NULL && of.job->version < WU_SHA256_VERSION &&
+    if (status == TC_OK && of.job != NULL && of.job->version < WU_SHA256_VERSION &&
         strcmp(u->checked, "workunit") == 0)
-        st = digest_of_file(u, err);
+        status = digest_of_file(u, err);
     an_unit_free(&of);
-    return st;
+    return status;
 }
 
 /* --- the same unit again --------------------------------------------------------------------- */
@@ -210,25 +210,25 @@ static tc_status compare(const val_dataset *ds, const unit *u, sqlite3_stmt *row
                                  (const char *)sqlite3_column_text(row, 3) };
     json_t *const arrays = text[2] == NULL ? NULL : wu_json_load(text[2], strlen(text[2]), 0, NULL);
     const char *const name = first_difference(arrays, u->arrays);
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     if (text[0] == NULL || text[1] == NULL || arrays == NULL)
-        st = tc_fail(err, TC_TRY_LATER, "%.500s: unit %lld cannot be read", ds->path,
-                     (long long)sqlite3_column_int64(row, 0));
+        status = tc_fail(err, TC_TRY_LATER, "%.500s: unit %lld cannot be read", ds->path,
+                         (long long)sqlite3_column_int64(row, 0));
     else if (strcmp(text[0], u->analysis) != 0 || strcmp(text[1], u->parameters) != 0)
-        st = tc_fail(
+        status = tc_fail(
             err, TC_NO_MATCH,
             "%.500s: conflict: %s has work unit %s already, as unit %lld with another analysis "
             "or other parameters",
             u->d->result, ds->path, u->workunit, (long long)sqlite3_column_int64(row, 0));
     else if (name != NULL)
-        st = tc_fail(
+        status = tc_fail(
             err, TC_NO_MATCH,
             "%.400s: conflict: %.200s has work unit %s already, as unit %lld, and its array "
             "%.100s differs; nothing was changed",
             u->d->result, ds->path, u->workunit, (long long)sqlite3_column_int64(row, 0), name);
     json_decref(arrays);
-    return st;
+    return status;
 }
 
 /* Whether a row is of another work unit with the same CRC-32 and size. */
@@ -244,27 +244,27 @@ static tc_status look_up(const val_dataset *ds, unit *u, int64_t *id, tc_err *er
 {
     sqlite3_stmt *find;
     bool row = false, others = false;
-    tc_status st = val_sql_prepare(ds, &find, err,
-                                   "SELECT id, analysis, parameters, arrays, sha256 FROM units "
-                                   "WHERE workunit = %Q OR workunit = '%q-%q'",
-                                   u->workunit, u->workunit, u->sha256);
+    tc_status status = val_sql_prepare(ds, &find, err,
+                                       "SELECT id, analysis, parameters, arrays, sha256 FROM units "
+                                       "WHERE workunit = %Q OR workunit = '%q-%q'",
+                                       u->workunit, u->workunit, u->sha256);
 
     *id = 0;
-    if (st == TC_OK)
-        st = val_sql_step(ds, find, &row, err);
-    while (st == TC_OK && row && is_another(u, find)) {
+    if (status == TC_OK)
+        status = val_sql_step(ds, find, &row, err);
+    while (status == TC_OK && row && is_another(u, find)) {
         others = true;
-        st = val_sql_step(ds, find, &row, err);
+        status = val_sql_step(ds, find, &row, err);
     }
-    if (st == TC_OK && row) {
+    if (status == TC_OK && row) {
         *id = sqlite3_column_int64(find, 0);
-        st = compare(ds, u, find, err);
+        status = compare(ds, u, find, err);
     }
     sqlite3_finalize(find);
     if (others && *id == 0)
         snprintf(u->workunit + strlen(u->workunit), sizeof u->workunit - strlen(u->workunit), "-%s",
                  u->sha256);
-    return st;
+    return status;
 }
 
 /* The unit that is there has been delivered under another name, too. */
@@ -286,13 +286,13 @@ static tc_status add_alias(const val_dataset *ds, const unit *u, int64_t id, tc_
 static tc_status create_copy(const char *path, wu_npz_writer **copy, tc_err *err)
 {
     const struct timespec pause = { 0, 100000000 };
-    tc_status st = wu_npz_create(path, copy, err);
+    tc_status status = wu_npz_create(path, copy, err);
 
-    for (int i = 0; st == TC_TRY_LATER && i < VAL_WAIT_MS / 100; i++) {
+    for (int i = 0; status == TC_TRY_LATER && i < VAL_WAIT_MS / 100; i++) {
         nanosleep(&pause, NULL);
-        st = wu_npz_create(path, copy, err);
+        status = wu_npz_create(path, copy, err);
     }
-    return st;
+    return status;
 }
 
 /* Arrays that no table holds (pictures, and those of more axes) are kept in a file of
@@ -302,7 +302,7 @@ static tc_status copy_pictures(unit *u, tc_err *err)
 {
     char *path;
     bool kept = false;
-    tc_status st;
+    tc_status status;
 
     for (size_t i = 0; i < wu_npz_count(u->file.npz); i++)
         kept = kept || !u->tables.used[i];
@@ -311,22 +311,22 @@ static tc_status copy_pictures(unit *u, tc_err *err)
     snprintf(u->kept, sizeof u->kept, "%s%s%.16s.npz", u->workunit, u->sha256[0] == '\0' ? "" : "-",
              u->sha256);
     path = wu_path_in(u->d->folder, u->kept, "");
-    st = path == NULL ? tc_no_memory(err, u->kept) : wu_make_folder(u->d->folder, err);
-    if (st == TC_OK)
-        st = create_copy(path, &u->copy, err);
-    if (st == TC_OK)
-        st = wu_npz_copy(u->copy, u->file.npz, err);
-    if (st == TC_OK)
-        st = wu_npz_complete(u->copy, err);
+    status = path == NULL ? tc_no_memory(err, u->kept) : wu_make_folder(u->d->folder, err);
+    if (status == TC_OK)
+        status = create_copy(path, &u->copy, err);
+    if (status == TC_OK)
+        status = wu_npz_copy(u->copy, u->file.npz, err);
+    if (status == TC_OK)
+        status = wu_npz_complete(u->copy, err);
     free(path);
-    return st;
+    return status;
 }
 
 static tc_status insert_unit(const val_dataset *ds, const unit *u, int64_t *id, tc_err *err)
 {
     char *const arrays = wu_json_text(u->arrays, JSON_SORT_KEYS | JSON_COMPACT);
     sqlite3_stmt *insert = NULL;
-    tc_status st =
+    tc_status status =
         arrays == NULL
             ? tc_no_memory(err, u->d->result)
             : val_sql_prepare(
@@ -339,73 +339,73 @@ static tc_status insert_unit(const val_dataset *ds, const unit *u, int64_t *id, 
                   (long long)u->file.n_items, u->checked, u->kept, "texcell-assimilate " VERSION,
                   val_now().text, u->sha256);
 
-    if (st == TC_OK) {
+    if (status == TC_OK) {
         sqlite3_bind_text(insert, 1, u->parameters, -1, SQLITE_STATIC);
         sqlite3_bind_text(insert, 2, arrays, -1, SQLITE_STATIC);
-        st = val_sql_run(ds, insert, err);
+        status = val_sql_run(ds, insert, err);
         *id = sqlite3_last_insert_rowid(ds->db);
     }
     sqlite3_finalize(insert);
     free(arrays);
-    return st;
+    return status;
 }
 
 static tc_status insert_items(const val_dataset *ds, const unit *u, int64_t id, int64_t *first_item,
                               tc_err *err)
 {
     sqlite3_stmt *insert = NULL;
-    tc_status st = val_sql_prepare(
+    tc_status status = val_sql_prepare(
         ds, &insert, err,
         "INSERT INTO items(unit, number, name, source) VALUES(?1, ?2, ?3, nullif(?4, ''))");
 
-    for (size_t i = 0; st == TC_OK && i < u->file.n_items; i++) {
+    for (size_t i = 0; status == TC_OK && i < u->file.n_items; i++) {
         sqlite3_bind_int64(insert, 1, id);
         sqlite3_bind_int64(insert, 2, (int64_t)i);
         sqlite3_bind_text(insert, 3, u->file.item_names[i], -1, SQLITE_STATIC);
         sqlite3_bind_text(insert, 4, u->file.item_sources != NULL ? u->file.item_sources[i] : "",
                           -1, SQLITE_STATIC);
-        st = val_sql_run(ds, insert, err);
+        status = val_sql_run(ds, insert, err);
         /* Ids grow by one: SQLite gives the largest plus one, and no one else writes now. */
         if (i == 0)
             *first_item = sqlite3_last_insert_rowid(ds->db);
     }
     sqlite3_finalize(insert);
-    return st;
+    return status;
 }
 
 static tc_status insert_new(const val_dataset *ds, unit *u, tc_err *err)
 {
     int64_t id = 0, first_item = 0;
-    tc_status st = u->copy == NULL ? TC_OK : wu_npz_close(&u->copy, err);
+    tc_status status = u->copy == NULL ? TC_OK : wu_npz_close(&u->copy, err);
 
-    if (st == TC_OK)
-        st = insert_unit(ds, u, &id, err);
-    if (st == TC_OK)
-        st = insert_items(ds, u, id, &first_item, err);
-    if (st == TC_OK)
-        st = val_store_tables(ds, &u->file, &u->tables, u->analysis, first_item, err);
-    return st;
+    if (status == TC_OK)
+        status = insert_unit(ds, u, &id, err);
+    if (status == TC_OK)
+        status = insert_items(ds, u, id, &first_item, err);
+    if (status == TC_OK)
+        status = val_store_tables(ds, &u->file, &u->tables, u->analysis, first_item, err);
+    return status;
 }
 
 tc_status val_store(const val_dataset *ds, const val_delivery *d, val_stored *stored, tc_err *err)
 {
     unit u = { .d = d };
     int64_t there = 0;
-    tc_status st = check(&u, err);
+    tc_status status = check(&u, err);
 
-    if (st == TC_OK)
-        st = read_unit(&u, err);
-    if (st == TC_OK)
-        st = copy_pictures(&u, err);
-    if (st == TC_OK)
-        st = val_begin(ds, err);
-    if (st == TC_OK) {
-        st = look_up(ds, &u, &there, err);
-        if (st == TC_OK)
-            st = there != 0 ? add_alias(ds, &u, there, err) : insert_new(ds, &u, err);
-        st = val_end(ds, st, err);
+    if (status == TC_OK)
+        status = read_unit(&u, err);
+    if (status == TC_OK)
+        status = copy_pictures(&u, err);
+    if (status == TC_OK)
+        status = val_begin(ds, err);
+    if (status == TC_OK) {
+        status = look_up(ds, &u, &there, err);
+        if (status == TC_OK)
+            status = there != 0 ? add_alias(ds, &u, there, err) : insert_new(ds, &u, err);
+        status = val_end(ds, status, err);
     }
     *stored = there != 0 ? VAL_WAS_THERE : VAL_STORED;
     free_unit(&u);
-    return st;
+    return status;
 }

@@ -124,32 +124,32 @@ static tc_status make_ready(const target *t, bool *changed, tc_err *err)
     sqlite3_stmt *has = NULL;
     char title[WU_TITLE_MAX];
     bool row = false;
-    tc_status st = val_sql_prepare(t->ds, &has, err,
-                                   "SELECT 1 FROM pragma_table_info(%Q) WHERE ?1 IS NULL OR "
-                                   "name = ?1 COLLATE NOCASE",
-                                   t->name);
+    tc_status status = val_sql_prepare(t->ds, &has, err,
+                                       "SELECT 1 FROM pragma_table_info(%Q) WHERE ?1 IS NULL OR "
+                                       "name = ?1 COLLATE NOCASE",
+                                       t->name);
 
-    if (st == TC_OK)
-        st = val_sql_step(t->ds, has, &row, err);
+    if (status == TC_OK)
+        status = val_sql_step(t->ds, has, &row, err);
     *changed = !row;
-    if (st == TC_OK && !row) {
+    if (status == TC_OK && !row) {
         sqlite3_finalize(has);
         return create_table(t, err);
     }
-    for (size_t i = 0; st == TC_OK && i < t->n_columns; i++) {
+    for (size_t i = 0; status == TC_OK && i < t->n_columns; i++) {
         column_title(t, i, title);
         sqlite3_reset(has);
         sqlite3_bind_text(has, 1, title, -1, SQLITE_TRANSIENT);
-        st = val_sql_step(t->ds, has, &row, err);
+        status = val_sql_step(t->ds, has, &row, err);
         sqlite3_reset(has);
-        if (st == TC_OK && !row) {
+        if (status == TC_OK && !row) {
             *changed = true;
-            st = val_sql(t->ds, err, "ALTER TABLE \"%w\" ADD COLUMN \"%w\" %s", t->name, title,
-                         column_type(t, i));
+            status = val_sql(t->ds, err, "ALTER TABLE \"%w\" ADD COLUMN \"%w\" %s", t->name, title,
+                             column_type(t, i));
         }
     }
     sqlite3_finalize(has);
-    return st;
+    return status;
 }
 
 static tc_status prepare_insert(target *t, tc_err *err)
@@ -224,25 +224,25 @@ static void bind_numbers(const target *t, sqlite3_stmt *stmt, size_t part)
 static tc_status insert_row(const target *t, wu_cursor *cursor, int64_t item, int64_t n,
                             tc_err *err)
 {
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
-    for (size_t first = 0; st == TC_OK && first < t->table->n_columns; first += t->n_columns) {
+    for (size_t first = 0; status == TC_OK && first < t->table->n_columns; first += t->n_columns) {
         int at = (int)t->n_numbers + 1;
 
         bind_numbers(t, t->insert, first / t->n_columns);
         sqlite3_bind_int64(t->insert, at++, item);
         if (t->table->has_item)
             sqlite3_bind_int64(t->insert, at++, n);
-        for (size_t i = first; st == TC_OK && i < first + t->n_columns; i++) {
+        for (size_t i = first; status == TC_OK && i < first + t->n_columns; i++) {
             const wu_array_info *info;
             const void *const value = wu_cursor_value(cursor, i, &info);
 
-            st = bind_value(t, at++, info, value, err);
+            status = bind_value(t, at++, info, value, err);
         }
-        if (st == TC_OK)
-            st = val_sql_run(t->ds, t->insert, err);
+        if (status == TC_OK)
+            status = val_sql_run(t->ds, t->insert, err);
     }
-    return st;
+    return status;
 }
 
 static tc_status insert_rows(const target *t, const wu_result_file *file, int64_t first_item,
@@ -252,23 +252,23 @@ static tc_status insert_rows(const target *t, const wu_result_file *file, int64_
     bool more = true;
     size_t item = 0;
     int64_t n = 0;
-    tc_status st = wu_cursor_open(file, t->table, &cursor, err);
+    tc_status status = wu_cursor_open(file, t->table, &cursor, err);
 
-    while (st == TC_OK && more) {
-        st = wu_cursor_next(&cursor, &more, err);
-        if (st != TC_OK || !more)
+    while (status == TC_OK && more) {
+        status = wu_cursor_next(&cursor, &more, err);
+        if (status != TC_OK || !more)
             break;
         if (cursor.item < item)
-            st = tc_fail(err, TC_BAD_INPUT,
-                         "%s: %s: row %" PRIu64 " is of item %zu: they are not in order",
-                         file->path, t->table->arrays[0].info->name, cursor.row, cursor.item);
+            status = tc_fail(err, TC_BAD_INPUT,
+                             "%s: %s: row %" PRIu64 " is of item %zu: they are not in order",
+                             file->path, t->table->arrays[0].info->name, cursor.row, cursor.item);
         n = cursor.item == item ? n + 1 : 1;
         item = cursor.item;
-        if (st == TC_OK)
-            st = insert_row(t, &cursor, first_item + (int64_t)item, n, err);
+        if (status == TC_OK)
+            status = insert_row(t, &cursor, first_item + (int64_t)item, n, err);
     }
     wu_cursor_close(&cursor);
-    return st;
+    return status;
 }
 
 /* Which numbers there are; *changed: some are new. */
@@ -278,22 +278,22 @@ static tc_status record_numbers(const target *t, bool *changed, tc_err *err)
     /* The keys without the item. */
     const int length = (int)(strlen(t->keys) - strlen(", item")),
               typed = (int)(strlen(t->key_types) - strlen(", item INTEGER NOT NULL"));
-    tc_status st =
+    tc_status status =
         val_sql(t->ds, err,
                 "CREATE TABLE IF NOT EXISTS \"%w_groups\"(%.*s, PRIMARY KEY(%.*s)) WITHOUT ROWID",
                 t->name, typed, t->key_types, length, t->keys);
 
-    if (st == TC_OK)
-        st = val_sql_prepare(t->ds, &insert, err,
-                             "INSERT OR IGNORE INTO \"%w_groups\" VALUES(?%.*s)", t->name,
-                             2 * (int)(t->n_numbers - 1), ",?,?,?,?,?");
-    for (size_t part = 0; st == TC_OK && part < t->table->n_columns / t->n_columns; part++) {
+    if (status == TC_OK)
+        status = val_sql_prepare(t->ds, &insert, err,
+                                 "INSERT OR IGNORE INTO \"%w_groups\" VALUES(?%.*s)", t->name,
+                                 2 * (int)(t->n_numbers - 1), ",?,?,?,?,?");
+    for (size_t part = 0; status == TC_OK && part < t->table->n_columns / t->n_columns; part++) {
         bind_numbers(t, insert, part);
-        st = val_sql_run(t->ds, insert, err);
+        status = val_sql_run(t->ds, insert, err);
         *changed = *changed || sqlite3_changes(t->ds->db) > 0;
     }
     sqlite3_finalize(insert);
-    return st;
+    return status;
 }
 
 static tc_status store_table(const val_dataset *ds, const wu_result_file *file,
@@ -302,29 +302,29 @@ static tc_status store_table(const val_dataset *ds, const wu_result_file *file,
 {
     target t;
     bool changed = false;
-    tc_status st = open_target(ds, analysis, table, &t, err);
+    tc_status status = open_target(ds, analysis, table, &t, err);
 
-    if (st == TC_OK)
-        st = make_ready(&t, &changed, err);
-    if (st == TC_OK && t.cut != NULL)
-        st = record_numbers(&t, &changed, err);
-    if (st == TC_OK && t.cut != NULL && changed)
-        st = val_make_views(ds, analysis, table, err);
-    if (st == TC_OK)
-        st = prepare_insert(&t, err);
-    if (st == TC_OK)
-        st = insert_rows(&t, file, first_item, err);
+    if (status == TC_OK)
+        status = make_ready(&t, &changed, err);
+    if (status == TC_OK && t.cut != NULL)
+        status = record_numbers(&t, &changed, err);
+    if (status == TC_OK && t.cut != NULL && changed)
+        status = val_make_views(ds, analysis, table, err);
+    if (status == TC_OK)
+        status = prepare_insert(&t, err);
+    if (status == TC_OK)
+        status = insert_rows(&t, file, first_item, err);
     close_target(&t);
-    return st;
+    return status;
 }
 
 tc_status val_store_tables(const val_dataset *ds, const wu_result_file *file,
                            const wu_tables *tables, const char *analysis, int64_t first_item,
                            tc_err *err)
 {
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
-    for (size_t i = 0; st == TC_OK && i < tables->n; i++)
-        st = store_table(ds, file, &tables->tables[i], analysis, first_item, err);
-    return st;
+    for (size_t i = 0; status == TC_OK && i < tables->n; i++)
+        status = store_table(ds, file, &tables->tables[i], analysis, first_item, err);
+    return status;
 }

@@ -116,25 +116,25 @@ static tc_status read_items(const reading *in, wu_job *job, tc_err *err)
 {
     const size_t n = in->file.n_items;
     json_t *const seen = json_object();
-    tc_status st = n < 1 ? bad_key(in, "items", err) : TC_OK;
+    tc_status status = n < 1 ? bad_key(in, "items", err) : TC_OK;
 
     job->items = calloc(n + 1, sizeof *job->items);
-    if (st == TC_OK && (job->items == NULL || seen == NULL))
-        st = tc_no_memory(err, in->path);
-    for (; st == TC_OK && job->n_items < n; job->n_items++) {
+    if (status == TC_OK && (job->items == NULL || seen == NULL))
+        status = tc_no_memory(err, in->path);
+    for (; status == TC_OK && job->n_items < n; job->n_items++) {
         const char *const name = in->file.item_names[job->n_items];
         wu_item *const item = &job->items[job->n_items];
 
         if (json_object_get(seen, name) != NULL)
-            st = bad_key(in, "items", err);
+            status = bad_key(in, "items", err);
         else if ((item->name = strdup(name)) == NULL || !copy_source(in, item, job->n_items) ||
                  json_object_set_new(seen, name, json_true()) != 0)
-            st = tc_no_memory(err, in->path);
+            status = tc_no_memory(err, in->path);
         else
             find_size(in, item, job->n_items);
     }
     json_decref(seen);
-    return st;
+    return status;
 }
 
 static tc_status read_all(const reading *in, an_unit *out, tc_err *err)
@@ -142,10 +142,10 @@ static tc_status read_all(const reading *in, an_unit *out, tc_err *err)
     const char *const analysis = json_string_value(json_object_get(in->json, "analysis"));
     const json_t *const parameters = json_object_get(in->json, "parameters");
     char where[TC_ERR_MAX];
-    tc_status st = read_identity(in, out->job, err);
+    tc_status status = read_identity(in, out->job, err);
 
-    if (st != TC_OK)
-        return st;
+    if (status != TC_OK)
+        return status;
     out->analysis = analysis == NULL ? NULL : an_find(analysis);
     if (out->analysis == NULL)
         return tc_fail(err, TC_BAD_INPUT,
@@ -157,26 +157,26 @@ static tc_status read_all(const reading *in, an_unit *out, tc_err *err)
     if (out->job->analysis == NULL)
         return tc_no_memory(err, in->path);
     snprintf(where, sizeof where, "%.600s: " WU_RESULT_JSON ": parameters", in->path);
-    st = an_parse(out->analysis, parameters, where, &out->params, err);
-    return st == TC_OK ? read_items(in, out->job, err) : st;
+    status = an_parse(out->analysis, parameters, where, &out->params, err);
+    return status == TC_OK ? read_items(in, out->job, err) : status;
 }
 
 tc_status val_unit_of_result(const char *result, an_unit *out, tc_err *err)
 {
     reading in = { .path = result };
-    tc_status st =
+    tc_status status =
         wu_result_file_open(result, &(wu_npz_limits){ .canonical = true }, &in.file, err);
 
-    *out = (an_unit){ .job = st == TC_OK ? calloc(1, sizeof *out->job) : NULL };
-    if (st == TC_OK && out->job == NULL)
-        st = tc_no_memory(err, result);
-    if (st == TC_OK) {
+    *out = (an_unit){ .job = status == TC_OK ? calloc(1, sizeof *out->job) : NULL };
+    if (status == TC_OK && out->job == NULL)
+        status = tc_no_memory(err, result);
+    if (status == TC_OK) {
         in.json = wu_npz_json(in.file.npz);
         find_signs(&in);
-        st = read_all(&in, out, err);
+        status = read_all(&in, out, err);
     }
     wu_result_file_close(&in.file);
-    if (st != TC_OK)
+    if (status != TC_OK)
         an_unit_free(out);
-    return st;
+    return status;
 }

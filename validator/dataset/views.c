@@ -35,21 +35,21 @@ static tc_status drop_views(const cut_table *t, tc_err *err)
     sqlite3_stmt *names;
     sqlite3_str *const sql = sqlite3_str_new(t->ds->db);
     bool row = true;
-    tc_status st = val_sql_prepare(t->ds, &names, err,
-                                   "SELECT name FROM sqlite_schema WHERE type = 'view' AND "
-                                   "(name = '%q_long' OR name GLOB '%q_wide*')",
-                                   t->base, t->base);
+    tc_status status = val_sql_prepare(t->ds, &names, err,
+                                       "SELECT name FROM sqlite_schema WHERE type = 'view' AND "
+                                       "(name = '%q_long' OR name GLOB '%q_wide*')",
+                                       t->base, t->base);
 
-    while (st == TC_OK && row) {
-        st = val_sql_step(t->ds, names, &row, err);
-        if (st == TC_OK && row)
+    while (status == TC_OK && row) {
+        status = val_sql_step(t->ds, names, &row, err);
+        if (status == TC_OK && row)
             sqlite3_str_appendf(sql, "DROP VIEW \"%w\";", sqlite3_column_text(names, 0));
     }
     sqlite3_finalize(names);
-    if (st == TC_OK && sqlite3_str_length(sql) > 0)
+    if (status == TC_OK && sqlite3_str_length(sql) > 0)
         return val_sql_built(t->ds, sql, err);
     sqlite3_free(sqlite3_str_finish(sql));
-    return st;
+    return status;
 }
 
 /* The columns of the table but its keys. */
@@ -96,23 +96,23 @@ static tc_status make_long(const cut_table *t, tc_err *err)
     sqlite3_stmt *columns;
     bool row = true;
     const char *before = ", value) AS ";
-    tc_status st = columns_of(t, &columns, err);
+    tc_status status = columns_of(t, &columns, err);
 
     sqlite3_str_appendf(sql, "CREATE VIEW \"%w_long\"(item", t->base);
     for (unsigned i = 0; i < t->declared->n_axes; i++)
         sqlite3_str_appendf(sql, ", \"%w\"", t->declared->axes[i].name);
-    for (; st == TC_OK && row; before = " UNION ALL ") {
-        st = val_sql_step(t->ds, columns, &row, err);
-        if (st != TC_OK || !row)
+    for (; status == TC_OK && row; before = " UNION ALL ") {
+        status = val_sql_step(t->ds, columns, &row, err);
+        if (status != TC_OK || !row)
             break;
         sqlite3_str_appendall(sql, before);
         add_select(t, (const char *)sqlite3_column_text(columns, 0), sql);
     }
     sqlite3_finalize(columns);
-    if (st == TC_OK)
+    if (status == TC_OK)
         return val_sql_built(t->ds, sql, err);
     sqlite3_free(sqlite3_str_finish(sql));
-    return st;
+    return status;
 }
 
 /* --- wide views ------------------------------------------------------------------------------ */
@@ -136,18 +136,18 @@ static tc_status add_group(const cut_table *t, sqlite3_stmt *group, sqlite3_stmt
 {
     const int64_t last = sqlite3_column_int64(group, (int)t->n_keys - 1);
     bool row = true;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     sqlite3_str_appendf(joins, " LEFT JOIN \"%w\" k%lld ON k%lld.item = items.id", t->name, last,
                         last);
     for (unsigned i = 0; i < t->n_keys; i++)
         sqlite3_str_appendf(joins, " AND k%lld.\"%w\" = %lld", last, key_name(t, i),
                             sqlite3_column_int64(group, (int)i));
-    while (st == TC_OK && row) {
+    while (status == TC_OK && row) {
         const char *name;
 
-        st = val_sql_step(t->ds, names, &row, err);
-        if (st != TC_OK || !row)
+        status = val_sql_step(t->ds, names, &row, err);
+        if (status != TC_OK || !row)
             break;
         name = (const char *)sqlite3_column_text(names, 0);
         sqlite3_str_appendf(columns, ", k%lld.\"%w\" AS \"%w", last, name,
@@ -157,7 +157,7 @@ static tc_status add_group(const cut_table *t, sqlite3_stmt *group, sqlite3_stmt
         sqlite3_str_appendf(columns, "_%w\"", name);
     }
     sqlite3_reset(names);
-    return st;
+    return status;
 }
 
 /* A view for the rows of the table of groups in which all keys but the last are the same, and
@@ -171,7 +171,7 @@ static tc_status make_wide(const cut_table *t, sqlite3_stmt *group, sqlite3_stmt
     sqlite3_str *const sql = sqlite3_str_new(t->ds->db), *const joins = sqlite3_str_new(t->ds->db);
     int64_t key[WU_MAX_AXES];
     char *text;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     sqlite3_str_appendf(sql, "CREATE VIEW \"%w_wide", t->base);
     for (int i = 0; i < last; i++) {
@@ -181,11 +181,12 @@ static tc_status make_wide(const cut_table *t, sqlite3_stmt *group, sqlite3_stmt
     if (block > 0)
         append_key(t, (unsigned)last, block * t->joined + 1, sql);
     sqlite3_str_appendall(sql, "\" AS SELECT items.id AS item, items.name AS name");
-    for (bool same = true; st == TC_OK && same;) {
-        st = add_group(t, group, names, sql, joins, err);
-        if (st == TC_OK)
-            st = val_sql_step(t->ds, group, more, err);
-        same = st == TC_OK && *more && (sqlite3_column_int64(group, last) - 1) / t->joined == block;
+    for (bool same = true; status == TC_OK && same;) {
+        status = add_group(t, group, names, sql, joins, err);
+        if (status == TC_OK)
+            status = val_sql_step(t->ds, group, more, err);
+        same = status == TC_OK && *more &&
+               (sqlite3_column_int64(group, last) - 1) / t->joined == block;
         for (int i = 0; same && i < last; i++)
             same = sqlite3_column_int64(group, i) == key[i];
     }
@@ -193,36 +194,36 @@ static tc_status make_wide(const cut_table *t, sqlite3_stmt *group, sqlite3_stmt
     sqlite3_str_appendf(
         sql, " FROM units JOIN items ON items.unit = units.id%s WHERE units.analysis = %Q",
         text != NULL ? text : "", t->analysis);
-    if (st == TC_OK && text == NULL)
-        st = tc_no_memory(err, "a view");
+    if (status == TC_OK && text == NULL)
+        status = tc_no_memory(err, "a view");
     sqlite3_free(text);
-    if (st == TC_OK)
+    if (status == TC_OK)
         return val_sql_built(t->ds, sql, err);
     sqlite3_free(sqlite3_str_finish(sql));
-    return st;
+    return status;
 }
 
 static tc_status make_all_wide(cut_table *t, tc_err *err)
 {
     sqlite3_stmt *groups = NULL, *names = NULL;
     bool more = true;
-    tc_status st = columns_of(t, &names, err);
+    tc_status status = columns_of(t, &names, err);
 
-    for (t->joined = 0; st == TC_OK && more; t->joined += more) /* counts the columns first */
-        st = val_sql_step(t->ds, names, &more, err);
+    for (t->joined = 0; status == TC_OK && more; t->joined += more) /* counts the columns first */
+        status = val_sql_step(t->ds, names, &more, err);
     t->joined = t->joined > WIDE_COLUMNS ? 1 : WIDE_COLUMNS / (t->joined > 0 ? t->joined : 1);
     t->joined = t->joined < WIDE_JOINS ? t->joined : WIDE_JOINS;
-    if (st == TC_OK)
-        st = val_sql_prepare(t->ds, &groups, err, "SELECT * FROM \"%w_groups\" ORDER BY %.*s",
-                             t->name, (int)(2 * t->n_keys - 1), "1,2,3,4,5,6");
+    if (status == TC_OK)
+        status = val_sql_prepare(t->ds, &groups, err, "SELECT * FROM \"%w_groups\" ORDER BY %.*s",
+                                 t->name, (int)(2 * t->n_keys - 1), "1,2,3,4,5,6");
     sqlite3_reset(names);
-    if (st == TC_OK)
-        st = val_sql_step(t->ds, groups, &more, err);
-    while (st == TC_OK && more)
-        st = make_wide(t, groups, names, &more, err);
+    if (status == TC_OK)
+        status = val_sql_step(t->ds, groups, &more, err);
+    while (status == TC_OK && more)
+        status = make_wide(t, groups, names, &more, err);
     sqlite3_finalize(groups);
     sqlite3_finalize(names);
-    return st;
+    return status;
 }
 
 tc_status val_make_views(const val_dataset *ds, const char *analysis, const wu_table *table,
@@ -234,14 +235,14 @@ tc_status val_make_views(const val_dataset *ds, const char *analysis, const wu_t
                     .n_keys = val_cut_axes(table),
                     .name = sqlite3_mprintf("%s_%s", analysis, table->name),
                     .base = val_view_base(analysis, table->name) };
-    tc_status st =
+    tc_status status =
         t.name == NULL || t.base == NULL ? tc_no_memory(err, "a view") : drop_views(&t, err);
 
-    if (st == TC_OK)
-        st = make_long(&t, err);
-    if (st == TC_OK)
-        st = make_all_wide(&t, err);
+    if (status == TC_OK)
+        status = make_long(&t, err);
+    if (status == TC_OK)
+        status = make_all_wide(&t, err);
     sqlite3_free(t.name);
     sqlite3_free(t.base);
-    return st;
+    return status;
 }

@@ -57,8 +57,8 @@ static tc_status changed(const wu_archive *a, tc_err *err)
 static tc_status read_at(const wu_archive *a, uint64_t at, void *buf, size_t n, tc_err *err)
 {
     size_t got;
-    const tc_status st = tc_read_at(a->fd, a->path, at, buf, n, &got, err);
-    return st == TC_OK && got < n ? changed(a, err) : st;
+    const tc_status status = tc_read_at(a->fd, a->path, at, buf, n, &got, err);
+    return status == TC_OK && got < n ? changed(a, err) : status;
 }
 
 /* Of bytes [from, to) of the file, and of those before; sha256 may be NULL. */
@@ -66,33 +66,33 @@ static tc_status crc_more(const wu_archive *a, uint64_t from, uint64_t to, uint3
                           tc_sha256 *sha256, tc_err *err)
 {
     unsigned char *const buf = malloc(CHUNK);
-    tc_status st = buf == NULL ? tc_no_memory(err, "a read buffer") : TC_OK;
-    for (uint64_t at = from; st == TC_OK && at < to; at += CHUNK) {
+    tc_status status = buf == NULL ? tc_no_memory(err, "a read buffer") : TC_OK;
+    for (uint64_t at = from; status == TC_OK && at < to; at += CHUNK) {
         const size_t n = to - at < CHUNK ? (size_t)(to - at) : CHUNK;
-        st = read_at(a, at, buf, n, err);
+        status = read_at(a, at, buf, n, err);
         *crc = (uint32_t)crc32(*crc, buf, (uInt)n);
-        if (st == TC_OK && sha256 != NULL)
+        if (status == TC_OK && sha256 != NULL)
             tc_sha256_add(sha256, buf, n);
-        st = st == TC_OK ? tc_ask(a->poll, err) : st;
+        status = status == TC_OK ? tc_ask(a->poll, err) : status;
     }
     free(buf);
-    return st;
+    return status;
 }
 
 tc_status wu_archive_crc_of_read(const wu_archive *a, uint32_t *crc, tc_err *err)
 {
     uint64_t at = 0;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
     *crc = (uint32_t)crc32(0, NULL, 0);
-    for (size_t i = 0; st == TC_OK && i < a->n; i++) {
+    for (size_t i = 0; status == TC_OK && i < a->n; i++) {
         const wu_member *const m = &a->members[i];
         if (m->is_folder || m->is_deflated || m->packed > INT32_MAX || m->data < at)
             continue; /* read as what stands between the others */
-        st = crc_more(a, at, m->data, crc, NULL, err);
+        status = crc_more(a, at, m->data, crc, NULL, err);
         *crc = (uint32_t)crc32_combine(*crc, m->crc, (z_off_t)m->packed);
         at = m->data + m->packed;
     }
-    return st == TC_OK ? crc_more(a, at, a->file_size, crc, NULL, err) : st;
+    return status == TC_OK ? crc_more(a, at, a->file_size, crc, NULL, err) : status;
 }
 
 tc_status wu_archive_digest(const wu_archive *a, uint32_t *crc, char sha256[TC_SHA256_TEXT],
@@ -101,18 +101,18 @@ tc_status wu_archive_digest(const wu_archive *a, uint32_t *crc, char sha256[TC_S
     tc_sha256 sum;
     *crc = (uint32_t)crc32(0, NULL, 0);
     tc_sha256_begin(&sum);
-    const tc_status st = crc_more(a, 0, a->file_size, crc, &sum, err);
+    const tc_status status = crc_more(a, 0, a->file_size, crc, &sum, err);
     tc_sha256_end(&sum, sha256);
-    return st;
+    return status;
 }
 
 static tc_status check_head(const wu_archive *a, tc_err *err)
 {
     unsigned char head[4];
     size_t n;
-    const tc_status st = tc_read_at(a->fd, a->path, 0, head, sizeof head, &n, err);
-    if (st != TC_OK)
-        return st;
+    const tc_status status = tc_read_at(a->fd, a->path, 0, head, sizeof head, &n, err);
+    if (status != TC_OK)
+        return status;
     if (n == 0)
         return tc_fail(err, TC_BAD_INPUT, "%s: the file is empty", a->path);
     if (n == 4 && memcmp(head, "PK\5\6", 4) == 0)
@@ -193,19 +193,20 @@ static tc_status find_directory(const wu_archive *a, directory *d, tc_err *err)
         return tc_no_memory(err, "the end of an archive");
     const size_t n = a->file_size < MOST ? (size_t)a->file_size : MOST;
     unsigned char *const read = tail + BEFORE; /* zeros before the file's begin */
-    tc_status st = read_at(a, a->file_size - n, read, n, err);
+    tc_status status = read_at(a, a->file_size - n, read, n, err);
     size_t at = n < END_RECORD ? 0 : n - END_RECORD;
     while (at > 0 && memcmp(read + at, "PK\5\6", 4) != 0)
         at--;
-    if (st == TC_OK &&
+    if (status == TC_OK &&
         (at == 0 || !read_end(read + at - BEFORE, a->file_size - n + at, n - at - END_RECORD, d)))
-        st = tc_fail(err, TC_BAD_INPUT,
-                     "%s: the ZIP archive is truncated or damaged: it does not end where its last "
-                     "record ends, or that does not tell its list of members",
-                     a->path);
+        status =
+            tc_fail(err, TC_BAD_INPUT,
+                    "%s: the ZIP archive is truncated or damaged: it does not end where its last "
+                    "record ends, or that does not tell its list of members",
+                    a->path);
     d->is_plain = n - at == END_RECORD;
     free(tail);
-    return st;
+    return status;
 }
 
 /* --- the list of members --------------------------------------------------------------------- */
@@ -302,9 +303,10 @@ static tc_status next_entry(listing *l, entry *e, tc_err *err)
 {
     const uint64_t left = l->d.end - l->at, most = sizeof e->bytes - 1;
     memset(e->bytes, 0, sizeof e->bytes);
-    const tc_status st = read_at(l->a, l->at, e->bytes, (size_t)(left < most ? left : most), err);
-    if (st != TC_OK)
-        return st;
+    const tc_status status =
+        read_at(l->a, l->at, e->bytes, (size_t)(left < most ? left : most), err);
+    if (status != TC_OK)
+        return status;
     parse_entry(e);
     if (left < ENTRY || memcmp(e->bytes, "PK\1\2", 4) != 0 ||
         e->name + e->extra + e->comment > left - ENTRY)
@@ -331,9 +333,10 @@ static tc_status read_local(const listing *l, const entry *e, uint64_t *data, bo
     uint64_t extra = 0;
     bool good = e->offset < l->d.begin && l->d.begin - e->offset >= LOCAL_HEADER + e->name;
     if (good) {
-        const tc_status st = read_at(l->a, e->offset, local, LOCAL_HEADER + (size_t)e->name, err);
-        if (st != TC_OK)
-            return st;
+        const tc_status status =
+            read_at(l->a, e->offset, local, LOCAL_HEADER + (size_t)e->name, err);
+        if (status != TC_OK)
+            return status;
         extra = little_endian(local + 28, 2);
         *data = e->offset + LOCAL_HEADER + e->name + extra;
         /* Sizes in a ZIP64 field are not looked at: those of the list count. */
@@ -387,9 +390,9 @@ static tc_status add_member(listing *l, tc_err *err)
     entry e;
     uint64_t data = 0;
     bool is_plain = false;
-    tc_status st = next_entry(l, &e, err);
-    if (st != TC_OK)
-        return st;
+    tc_status status = next_entry(l, &e, err);
+    if (status != TC_OK)
+        return status;
     const char *const name = (const char *)e.bytes + ENTRY;
     const char *fault = name_fault(name, e.name);
     if (fault == NULL)
@@ -399,11 +402,11 @@ static tc_status add_member(listing *l, tc_err *err)
     if (fault != NULL)
         return tc_fail(err, TC_BAD_INPUT, "%s: member \"%s\" is refused: %s", a->path,
                        wu_quote(name).text, fault);
-    st = read_local(l, &e, &data, &is_plain, err);
-    if (st == TC_OK)
-        st = reserve_member(l, err);
-    if (st != TC_OK)
-        return st;
+    status = read_local(l, &e, &data, &is_plain, err);
+    if (status == TC_OK)
+        status = reserve_member(l, err);
+    if (status != TC_OK)
+        return status;
     wu_member *const m = &a->members[a->n];
     *m = (wu_member){ .name = strdup(name),
                       .is_folder = name[e.name - 1] == '/',
@@ -427,21 +430,21 @@ static tc_status add_member(listing *l, tc_err *err)
 static tc_status list_members(wu_archive *a, uint64_t max_members, tc_err *err)
 {
     listing l = { .a = a };
-    tc_status st = find_directory(a, &l.d, err);
+    tc_status status = find_directory(a, &l.d, err);
     a->is_plain = a->has_plain_fields = true;
     l.at = l.d.begin;
-    while (st == TC_OK && l.at < l.d.end && l.d.count <= max_members && a->n <= max_members)
-        st = tc_ask(a->poll, err) == TC_OK ? add_member(&l, err) : TC_TRY_LATER;
-    if (st == TC_OK && (l.d.count > max_members || a->n > max_members))
+    while (status == TC_OK && l.at < l.d.end && l.d.count <= max_members && a->n <= max_members)
+        status = tc_ask(a->poll, err) == TC_OK ? add_member(&l, err) : TC_TRY_LATER;
+    if (status == TC_OK && (l.d.count > max_members || a->n > max_members))
         return tc_fail(err, TC_BAD_INPUT, "%s: more than %llu members", a->path,
                        (unsigned long long)max_members);
-    if (st == TC_OK && a->n != l.d.count &&
+    if (status == TC_OK && a->n != l.d.count &&
         !(l.d.count == COUNT_UNKNOWN && a->n > COUNT_UNKNOWN && !l.d.has_zip64))
-        st = tc_fail(err, TC_BAD_INPUT, "%s: damaged: it should have %llu members, but has %zu",
-                     a->path, (unsigned long long)l.d.count, a->n);
+        status = tc_fail(err, TC_BAD_INPUT, "%s: damaged: it should have %llu members, but has %zu",
+                         a->path, (unsigned long long)l.d.count, a->n);
     a->is_plain = a->is_plain && l.next == l.d.begin && l.d.is_plain &&
                   l.d.has_zip64 == (a->n > COUNT_UNKNOWN);
-    return st;
+    return status;
 }
 
 const char *wu_archive_untidy(const wu_archive *a)
@@ -488,19 +491,19 @@ tc_status wu_archive_read(const char *path, uint64_t max_members, const tc_poll 
     a->fd = -1;
     a->poll = poll;
     a->path = strdup(path);
-    tc_status st = a->path == NULL ? tc_no_memory(err, "an archive")
-                                   : tc_open_regular(path, &a->fd, &a->file_size, err);
-    if (st == TC_OK)
-        st = check_head(a, err);
-    if (st == TC_OK)
-        st = list_members(a, max_members, err);
-    if (st == TC_OK)
-        st = sort_names(a, err);
-    if (st == TC_OK)
+    tc_status status = a->path == NULL ? tc_no_memory(err, "an archive")
+                                       : tc_open_regular(path, &a->fd, &a->file_size, err);
+    if (status == TC_OK)
+        status = check_head(a, err);
+    if (status == TC_OK)
+        status = list_members(a, max_members, err);
+    if (status == TC_OK)
+        status = sort_names(a, err);
+    if (status == TC_OK)
         *out = a;
     else
         wu_archive_destroy(&a);
-    return st;
+    return status;
 }
 
 void wu_archive_destroy(wu_archive **archive)
@@ -596,9 +599,9 @@ static tc_status inflate_some(wu_unzip *z, const wu_member *m, void *buf, size_t
         if (z->z.avail_in == 0 && z->taken < m->packed) {
             const uint64_t left = m->packed - z->taken;
             const size_t part = left < CHUNK ? (size_t)left : CHUNK;
-            const tc_status st = read_at(z->archive, m->data + z->taken, z->packed, part, err);
-            if (st != TC_OK)
-                return st;
+            const tc_status status = read_at(z->archive, m->data + z->taken, z->packed, part, err);
+            if (status != TC_OK)
+                return status;
             z->taken += part;
             z->z.next_in = z->packed;
             z->z.avail_in = (uInt)part;
@@ -617,19 +620,20 @@ static tc_status end_member(wu_unzip *z, const wu_member *m, tc_err *err)
 {
     unsigned char more;
     size_t got = 0;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
     z->in_member = false;
     if (z->done != m->size)
         return corrupt(z, err, "its data end after %llu of %llu bytes", (unsigned long long)z->done,
                        (unsigned long long)m->size);
     if (m->is_deflated)
-        st = inflate_some(z, m, &more, 1, &got, err);
-    if (st == TC_OK &&
+        status = inflate_some(z, m, &more, 1, &got, err);
+    if (status == TC_OK &&
         (got > 0 || (m->is_deflated && (z->taken != m->packed || z->z.avail_in > 0))))
-        st = corrupt(z, err, "its data do not end after %llu bytes", (unsigned long long)m->size);
-    if (st == TC_OK && z->crc != m->crc)
-        st = corrupt(z, err, "its CRC is wrong");
-    return st;
+        status =
+            corrupt(z, err, "its data do not end after %llu bytes", (unsigned long long)m->size);
+    if (status == TC_OK && z->crc != m->crc)
+        status = corrupt(z, err, "its CRC is wrong");
+    return status;
 }
 
 tc_status wu_unzip_read(wu_unzip *z, void *buf, size_t n, size_t *n_read, tc_err *err)
@@ -638,20 +642,20 @@ tc_status wu_unzip_read(wu_unzip *z, void *buf, size_t n, size_t *n_read, tc_err
     *n_read = 0;
     if (!z->in_member || n == 0)
         return TC_OK;
-    tc_status st = tc_ask(z->poll, err);
+    tc_status status = tc_ask(z->poll, err);
     const wu_member *const m = &z->archive->members[z->index];
     const uint64_t left = m->size - z->done;
     size_t part = n < largest ? n : largest, got = 0;
     part = left < part ? (size_t)left : part;
-    if (st == TC_OK && part > 0 && m->is_deflated) {
-        st = inflate_some(z, m, buf, part, &got, err);
-    } else if (st == TC_OK && part > 0) {
-        st = read_at(z->archive, m->data + z->done, buf, part, err);
-        got = st == TC_OK ? part : 0;
+    if (status == TC_OK && part > 0 && m->is_deflated) {
+        status = inflate_some(z, m, buf, part, &got, err);
+    } else if (status == TC_OK && part > 0) {
+        status = read_at(z->archive, m->data + z->done, buf, part, err);
+        got = status == TC_OK ? part : 0;
     }
-    if (st != TC_OK) {
+    if (status != TC_OK) {
         z->in_member = false;
-        return st;
+        return status;
     }
     if (got == 0)
         return end_member(z, m, err);
@@ -666,13 +670,13 @@ tc_status wu_unzip_drain(wu_unzip *z, tc_err *err)
     unsigned char *buf = malloc(CHUNK);
     if (buf == NULL)
         return tc_no_memory(err, "unpacking");
-    tc_status st;
+    tc_status status;
     size_t n;
     do
-        st = wu_unzip_read(z, buf, CHUNK, &n, err);
-    while (st == TC_OK && n > 0);
+        status = wu_unzip_read(z, buf, CHUNK, &n, err);
+    while (status == TC_OK && n > 0);
     free(buf);
-    return st;
+    return status;
 }
 
 void wu_unzip_close(wu_unzip **z)
@@ -698,15 +702,15 @@ tc_status wu_unzip_json(wu_unzip *z, size_t index, uint64_t max_bytes, uint64_t 
     if (text == NULL)
         return tc_no_memory(err, m->name);
     size_t total = 0, n = 0;
-    tc_status st;
+    tc_status status;
     wu_unzip_begin(z, index);
     do {
         /* The byte beyond the size makes the last read see the end. */
-        st = wu_unzip_read(z, text + total, (size_t)m->size + 1 - total, &n, err);
+        status = wu_unzip_read(z, text + total, (size_t)m->size + 1 - total, &n, err);
         total += n;
-    } while (st == TC_OK && n > 0);
-    if (st == TC_OK)
-        st = wu_json_parse(a->path, m->name, text, total, max_values, out, err);
+    } while (status == TC_OK && n > 0);
+    if (status == TC_OK)
+        status = wu_json_parse(a->path, m->name, text, total, max_values, out, err);
     free(text);
-    return st;
+    return status;
 }

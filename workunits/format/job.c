@@ -149,9 +149,9 @@ static tc_status find_picture(job_reader *r, const json_t *value, const char *pl
         return job_fail(r, place, "\"%s\" is not a picture", name);
     wu_png_info *const known = &r->job->heads[member];
     if (known->width == 0) {
-        const tc_status st = wu_member_head(r->zip, (size_t)member, known, r->err);
-        if (st != TC_OK)
-            return st;
+        const tc_status status = wu_member_head(r->zip, (size_t)member, known, r->err);
+        if (status != TC_OK)
+            return status;
     }
     r->used[member] = true;
     r->packed += r->job->archive->members[member].packed;
@@ -221,9 +221,9 @@ static tc_status read_image(job_reader *r, wu_item *item, const json_t *value, s
 {
     const job_place place = place_of(index, "image");
     size_t n = 0;
-    tc_status st = count_strips(r, value, place.text, "", &n);
-    if (st != TC_OK)
-        return st;
+    tc_status status = count_strips(r, value, place.text, "", &n);
+    if (status != TC_OK)
+        return status;
     item->images = calloc(n, sizeof *item->images);
     if (item->images == NULL)
         return tc_no_memory(r->err, "a work unit");
@@ -231,18 +231,18 @@ static tc_status read_image(job_reader *r, wu_item *item, const json_t *value, s
     for (size_t i = 0; i < n; i++) {
         const job_place strip = place_of_member(index, "image", value, i);
         wu_png_info head;
-        st = find_picture(r, member_of(value, i), strip.text, &item->images[i], &head);
-        if (st != TC_OK)
-            return st;
+        status = find_picture(r, member_of(value, i), strip.text, &item->images[i], &head);
+        if (status != TC_OK)
+            return status;
         item->n_images++;
         if (i == 0) {
             item->nx = head.width;
             item->bits = head.bits;
             item->channels = head.channels;
         }
-        st = add_strip(r, item, &head, strip.text);
-        if (st != TC_OK)
-            return st;
+        status = add_strip(r, item, &head, strip.text);
+        if (status != TC_OK)
+            return status;
     }
     return check_size(r, item, place.text);
 }
@@ -277,10 +277,10 @@ static tc_status read_stack(job_reader *r, wu_item *item, const json_t *list, si
     for (size_t z = 0; z < n; z++) {
         const job_place slice = place_in(index, "stack", z);
         wu_png_info head;
-        tc_status st =
+        tc_status status =
             find_picture(r, json_array_get(list, z), slice.text, &item->images[z], &head);
-        if (st != TC_OK)
-            return st;
+        if (status != TC_OK)
+            return status;
         item->n_images++;
         if (z == 0) {
             item->nx = head.width;
@@ -288,9 +288,9 @@ static tc_status read_stack(job_reader *r, wu_item *item, const json_t *list, si
             item->bits = head.bits;
             item->channels = 1;
         }
-        st = check_slice(r, item, &head, slice.text);
-        if (st != TC_OK)
-            return st;
+        status = check_slice(r, item, &head, slice.text);
+        if (status != TC_OK)
+            return status;
     }
     return check_size(r, item, place.text);
 }
@@ -343,21 +343,21 @@ static tc_status read_beside(job_reader *r, const wu_item *item, const beside *w
     const job_place place = place_of(index, what->key);
     size_t count = 0;
     uint64_t above = 0;
-    tc_status st = count_beside(r, item, what, value, place.text, &count);
-    if (st != TC_OK)
-        return st;
+    tc_status status = count_beside(r, item, what, value, place.text, &count);
+    if (status != TC_OK)
+        return status;
     *members = calloc(count, sizeof **members);
     if (*members == NULL)
         return tc_no_memory(r->err, "a work unit");
     for (size_t i = 0; i < count; i++) {
         const job_place one = place_of_member(index, what->key, value, i);
         wu_png_info head;
-        st = find_picture(r, member_of(value, i), one.text, &(*members)[i], &head);
-        if (st == TC_OK)
-            st = check_beside(r, item, what, &head, above, item->is_stack || i + 1 == count,
-                              one.text);
-        if (st != TC_OK)
-            return st;
+        status = find_picture(r, member_of(value, i), one.text, &(*members)[i], &head);
+        if (status == TC_OK)
+            status = check_beside(r, item, what, &head, above, item->is_stack || i + 1 == count,
+                                  one.text);
+        if (status != TC_OK)
+            return status;
         above += item->is_stack ? 0 : head.height;
         ++*n;
     }
@@ -410,9 +410,9 @@ static tc_status read_source(job_reader *r, wu_item *item, const json_t *json, s
 {
     const job_place place = place_of(index, "source");
     const char *source = NULL;
-    const tc_status st = get_string(r, json, "source", place.text, false, &source);
-    if (st != TC_OK || source == NULL)
-        return st;
+    const tc_status status = get_string(r, json, "source", place.text, false, &source);
+    if (status != TC_OK || source == NULL)
+        return status;
     if (!wu_line_ok(source, WU_MAX_SOURCE))
         return job_fail(r, place.text, "must have 1 to %u bytes, none of them a control character",
                         WU_MAX_SOURCE);
@@ -433,35 +433,35 @@ static tc_status read_item(job_reader *r, wu_item *item, json_t *json, size_t in
     r->packed = 0;
     if (!json_is_object(json))
         return job_fail(r, place.text, "must be an object, not %s", type_name(json));
-    tc_status st = check_keys(r, json, place.text, r->version == 1 ? keys_1 : keys);
-    if (st == TC_OK)
-        st = get_string(r, json, "name", name_place.text, true, &name);
-    if (st != TC_OK)
-        return st;
+    tc_status status = check_keys(r, json, place.text, r->version == 1 ? keys_1 : keys);
+    if (status == TC_OK)
+        status = get_string(r, json, "name", name_place.text, true, &name);
+    if (status != TC_OK)
+        return status;
     if (!wu_name_ok(name))
         return job_fail(
             r, name_place.text,
             "\"%s\" is not a name: 1 to %u letters, digits, '.', '_', '-', not beginning with '.'",
             wu_quote(name).text, WU_MAX_NAME);
-    st = copy_string(r, name, &item->name);
-    if (st == TC_OK)
-        st = read_source(r, item, json, index);
-    if (st != TC_OK)
-        return st;
+    status = copy_string(r, name, &item->name);
+    if (status == TC_OK)
+        status = read_source(r, item, json, index);
+    if (status != TC_OK)
+        return status;
     const json_t *image = json_object_get(json, "image"), *stack = json_object_get(json, "stack");
     const json_t *mask = json_object_get(json, "mask");
     if ((image == NULL) == (stack == NULL))
         return job_fail(r, place.text, "must have either \"image\" or \"stack\", not %s",
                         image == NULL ? "neither" : "both");
-    st = image != NULL ? read_image(r, item, image, index) : read_stack(r, item, stack, index);
-    if (st == TC_OK)
-        st = read_spacing(r, item, json_object_get(json, "spacing"), index);
-    if (st == TC_OK && mask != NULL)
-        st = read_beside(r, item, &mask_pictures, mask, index, &item->masks, &item->n_masks);
-    if (st == TC_OK)
-        st = read_labels(r, item, json, index);
+    status = image != NULL ? read_image(r, item, image, index) : read_stack(r, item, stack, index);
+    if (status == TC_OK)
+        status = read_spacing(r, item, json_object_get(json, "spacing"), index);
+    if (status == TC_OK && mask != NULL)
+        status = read_beside(r, item, &mask_pictures, mask, index, &item->masks, &item->n_masks);
+    if (status == TC_OK)
+        status = read_labels(r, item, json, index);
     item->packed_bytes = r->packed;
-    return st;
+    return status;
 }
 
 static int compare_strings(const void *a, const void *b)
@@ -474,19 +474,19 @@ static int compare_strings(const void *a, const void *b)
 static tc_status check_item_names(const job_reader *r)
 {
     const wu_job *job = r->job;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
     const char **sorted = malloc((job->n_items + 1) * sizeof *sorted);
     if (sorted == NULL)
         return tc_no_memory(r->err, "a work unit");
     for (size_t i = 0; i < job->n_items; i++)
         sorted[i] = job->items[i].name;
     qsort(sorted, job->n_items, sizeof *sorted, compare_strings);
-    for (size_t i = 1; i < job->n_items && st == TC_OK; i++) {
+    for (size_t i = 1; i < job->n_items && status == TC_OK; i++) {
         if (strcmp(sorted[i - 1], sorted[i]) == 0)
-            st = job_fail(r, "items", "two items are named \"%s\"", sorted[i]);
+            status = job_fail(r, "items", "two items are named \"%s\"", sorted[i]);
     }
     free(sorted);
-    return st;
+    return status;
 }
 
 static tc_status read_items(job_reader *r, const json_t *items)
@@ -504,9 +504,9 @@ static tc_status read_items(job_reader *r, const json_t *items)
         return tc_no_memory(r->err, "a work unit");
     job->n_items = n;
     for (size_t i = 0; i < n; i++) {
-        const tc_status st = read_item(r, &job->items[i], json_array_get(items, i), i);
-        if (st != TC_OK)
-            return st;
+        const tc_status status = read_item(r, &job->items[i], json_array_get(items, i), i);
+        if (status != TC_OK)
+            return status;
     }
     return check_item_names(r);
 }
@@ -518,9 +518,9 @@ static tc_status check_format(job_reader *r, const json_t *json)
 {
     const char *format = NULL;
     const json_t *version = json_object_get(json, "version");
-    const tc_status st = get_string(r, json, "format", "format", true, &format);
-    if (st != TC_OK)
-        return st;
+    const tc_status status = get_string(r, json, "format", "format", true, &format);
+    if (status != TC_OK)
+        return status;
     if (strcmp(format, WU_FORMAT_NAME) != 0)
         return job_fail(r, "format", "must be \"" WU_FORMAT_NAME "\", not \"%s\"",
                         wu_quote(format).text);
@@ -545,22 +545,22 @@ static tc_status read_job_json(job_reader *r, json_t *json)
     wu_job *job = r->job;
     const char *analysis = NULL, *about = NULL;
     json_t *parameters = json_object_get(json, "parameters");
-    tc_status st = check_format(r, json);
-    if (st == TC_OK)
-        st = check_keys(r, json, "", r->version == 1 ? keys_1 : keys);
-    if (st == TC_OK)
-        st = get_string(r, json, "analysis", "analysis", true, &analysis);
-    if (st == TC_OK)
-        st = copy_string(r, analysis, &job->analysis);
-    if (st == TC_OK)
-        st = get_string(r, json, "about", "about", false, &about);
-    if (st == TC_OK && about != NULL && !wu_line_ok(about, WU_MAX_ABOUT))
-        st = job_fail(r, "about", "must have 1 to %u bytes, none of them a control character",
-                      WU_MAX_ABOUT);
-    if (st == TC_OK && about != NULL)
-        st = copy_string(r, about, &job->about);
-    if (st != TC_OK)
-        return st;
+    tc_status status = check_format(r, json);
+    if (status == TC_OK)
+        status = check_keys(r, json, "", r->version == 1 ? keys_1 : keys);
+    if (status == TC_OK)
+        status = get_string(r, json, "analysis", "analysis", true, &analysis);
+    if (status == TC_OK)
+        status = copy_string(r, analysis, &job->analysis);
+    if (status == TC_OK)
+        status = get_string(r, json, "about", "about", false, &about);
+    if (status == TC_OK && about != NULL && !wu_line_ok(about, WU_MAX_ABOUT))
+        status = job_fail(r, "about", "must have 1 to %u bytes, none of them a control character",
+                          WU_MAX_ABOUT);
+    if (status == TC_OK && about != NULL)
+        status = copy_string(r, about, &job->about);
+    if (status != TC_OK)
+        return status;
     if (parameters != NULL && !json_is_object(parameters))
         return job_fail(r, "parameters", "must be an object, not %s", type_name(parameters));
     job->parameters = parameters != NULL ? json_incref(parameters) : json_object();
@@ -595,15 +595,16 @@ static tc_status read_members(job_reader *r)
     if (r->job->heads == NULL || r->used == NULL)
         return tc_no_memory(r->err, "a work unit");
     r->used[member] = true;
-    tc_status st = wu_unzip_open(a, a->poll, &r->zip, r->err);
-    if (st == TC_OK)
-        st = wu_unzip_json(r->zip, (size_t)member, WU_MAX_JSON, WU_MAX_JSON_VALUES, &json, r->err);
-    if (st == TC_OK)
-        st = read_job_json(r, json);
-    if (st == TC_OK)
-        st = check_all_used(r);
+    tc_status status = wu_unzip_open(a, a->poll, &r->zip, r->err);
+    if (status == TC_OK)
+        status =
+            wu_unzip_json(r->zip, (size_t)member, WU_MAX_JSON, WU_MAX_JSON_VALUES, &json, r->err);
+    if (status == TC_OK)
+        status = read_job_json(r, json);
+    if (status == TC_OK)
+        status = check_all_used(r);
     json_decref(json);
-    return st;
+    return status;
 }
 
 tc_status wu_job_read(const char *path, wu_job **out, tc_err *err)
@@ -617,26 +618,26 @@ tc_status wu_job_read_polled(const char *path, const tc_poll *poll, wu_job **out
     job_reader r = { .job = calloc(1, sizeof *r.job), .err = err };
     if (r.job == NULL)
         return tc_no_memory(err, "a work unit");
-    tc_status st = wu_archive_read(path, WU_MAX_MEMBERS, poll, &r.job->archive, err);
-    if (st != TC_OK)
+    tc_status status = wu_archive_read(path, WU_MAX_MEMBERS, poll, &r.job->archive, err);
+    if (status != TC_OK)
         goto cleanup;
     r.job->path = strdup(path);
     if (r.job->path == NULL) {
-        st = tc_no_memory(err, "a work unit");
+        status = tc_no_memory(err, "a work unit");
         goto cleanup;
     }
-    st = read_members(&r);
-    if (st == TC_OK)
-        st = wu_archive_crc_of_read(r.job->archive, &r.job->file_crc, err);
+    status = read_members(&r);
+    if (status == TC_OK)
+        status = wu_archive_crc_of_read(r.job->archive, &r.job->file_crc, err);
     r.job->file_size = r.job->archive != NULL ? r.job->archive->file_size : 0;
 cleanup:
     wu_unzip_close(&r.zip);
     free(r.used);
-    if (st == TC_OK)
+    if (status == TC_OK)
         *out = r.job;
     else
         wu_job_destroy(&r.job);
-    return st;
+    return status;
 }
 
 tc_status wu_job_identify(wu_job *job, tc_err *err)
@@ -644,13 +645,13 @@ tc_status wu_job_identify(wu_job *job, tc_err *err)
     uint32_t crc = 0;
     if (job->version < WU_SHA256_VERSION || job->file_sha256[0] != '\0')
         return TC_OK;
-    const tc_status st = wu_archive_digest(job->archive, &crc, job->file_sha256, err);
-    if (st == TC_OK && crc == job->file_crc)
+    const tc_status status = wu_archive_digest(job->archive, &crc, job->file_sha256, err);
+    if (status == TC_OK && crc == job->file_crc)
         return TC_OK;
     job->file_sha256[0] = '\0';
-    return st == TC_OK ? tc_fail(err, TC_BAD_INPUT, "%s: the file has changed since it was checked",
-                                 job->path)
-                       : st;
+    return status == TC_OK ? tc_fail(err, TC_BAD_INPUT,
+                                     "%s: the file has changed since it was checked", job->path)
+                           : status;
 }
 
 json_t *wu_job_identity(const wu_job *job)

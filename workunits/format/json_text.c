@@ -101,19 +101,19 @@ tc_status wu_json_parse(const char *where, const char *name, const char *text, s
         return tc_fail(err, TC_BAD_INPUT, "%s: %s: more than %llu values", where, name,
                        (unsigned long long)max_values);
     json_t *const json = wu_json_load(text, n, JSON_REJECT_DUPLICATES, &fault);
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
     if (wu_json_starved())
-        st = tc_no_memory(err, name);
+        status = tc_no_memory(err, name);
     else if (json == NULL)
-        st = tc_fail(err, TC_BAD_INPUT, "%s: %s: line %d, column %d: %s", where, name, fault.line,
-                     fault.column, wu_quote(fault.text).text);
+        status = tc_fail(err, TC_BAD_INPUT, "%s: %s: line %d, column %d: %s", where, name,
+                         fault.line, fault.column, wu_quote(fault.text).text);
     else if (!json_is_object(json))
-        st = tc_fail(err, TC_BAD_INPUT, "%s: %s: must be a JSON object", where, name);
-    if (st == TC_OK)
+        status = tc_fail(err, TC_BAD_INPUT, "%s: %s: must be a JSON object", where, name);
+    if (status == TC_OK)
         *out = json;
     else
         json_decref(json);
-    return st;
+    return status;
 }
 
 char *wu_json_text(const json_t *json, size_t flags)

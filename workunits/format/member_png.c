@@ -35,8 +35,8 @@ static tc_status read_member(wu_unzip *zip, size_t member, wu_png_info *head, vo
         return tc_fail(err, s.status, "%s", s.err.message);
     if (png == TC_BAD_INPUT)
         wu_unzip_begin(zip, member);
-    const tc_status st = png == TC_OK || png == TC_BAD_INPUT ? wu_unzip_drain(zip, err) : TC_OK;
-    return st == TC_OK && png != TC_OK ? tc_fail(err, png, "%s", png_err.message) : st;
+    const tc_status status = png == TC_OK || png == TC_BAD_INPUT ? wu_unzip_drain(zip, err) : TC_OK;
+    return status == TC_OK && png != TC_OK ? tc_fail(err, png, "%s", png_err.message) : status;
 }
 
 tc_status wu_member_head(wu_unzip *zip, size_t member, wu_png_info *head, tc_err *err)

@@ -234,12 +234,12 @@ static tc_status cannot_write(const wu_npz_writer *w, int error, tc_err *err)
 /* Renaming onto a device or a folder would replace or fail late: look first. */
 static tc_status check_target(const wu_npz_writer *w, tc_err *err)
 {
-    struct stat st;
-    if (stat(w->path, &st) != 0)
+    struct stat info;
+    if (stat(w->path, &info) != 0)
         return errno == ENOENT ? TC_OK : cannot_write(w, errno, err);
-    if (S_ISDIR(st.st_mode))
+    if (S_ISDIR(info.st_mode))
         return cannot_write(w, EISDIR, err);
-    if (!S_ISREG(st.st_mode))
+    if (!S_ISREG(info.st_mode))
         return tc_fail(err, TC_IO, "%s: cannot write: not a regular file", w->path);
     return TC_OK;
 }
@@ -260,26 +260,26 @@ tc_status wu_npz_create(const char *path, wu_npz_writer **out, tc_err *err)
     wu_npz_writer *w = calloc(1, sizeof *w);
     if (w == NULL)
         return tc_no_memory(err, "a result");
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
     w->fd = -1;
     w->path = strdup(path);
     w->temporary = with_suffix(path, ".tmp");
     w->names = json_object();
     if (w->path == NULL || w->temporary == NULL || w->names == NULL)
-        st = tc_no_memory(err, "a result");
-    if (st == TC_OK)
-        st = check_target(w, err);
-    if (st == TC_OK)
-        st = tc_open_locked(w->temporary, w->path, &w->fd, err);
-    if (st == TC_OK && ftruncate(w->fd, 0) != 0)
-        st = cannot_write(w, errno, err);
-    if (st == TC_OK)
-        st = wu_zip_create(w->fd, w->path, WU_NPZ_LEVEL, &w->zip, err);
-    if (st == TC_OK)
+        status = tc_no_memory(err, "a result");
+    if (status == TC_OK)
+        status = check_target(w, err);
+    if (status == TC_OK)
+        status = tc_open_locked(w->temporary, w->path, &w->fd, err);
+    if (status == TC_OK && ftruncate(w->fd, 0) != 0)
+        status = cannot_write(w, errno, err);
+    if (status == TC_OK)
+        status = wu_zip_create(w->fd, w->path, WU_NPZ_LEVEL, &w->zip, err);
+    if (status == TC_OK)
         *out = w;
     else
         wu_npz_abort(&w);
-    return st;
+    return status;
 }
 
 void wu_npz_use_threads(wu_npz_writer *w, unsigned threads)
@@ -330,37 +330,38 @@ static tc_status make_head(const char *shown, const wu_array_info *info, npy_hea
 tc_status wu_npz_begin(wu_npz_writer *w, const wu_array_info *info, tc_err *err)
 {
     npy_head head;
-    tc_status st = make_head(w->path, info, &head, err);
-    if (st == TC_OK)
-        st = begin_entry(w, head.member, err);
-    if (st != TC_OK)
-        return st;
+    tc_status status = make_head(w->path, info, &head, err);
+    if (status == TC_OK)
+        status = begin_entry(w, head.member, err);
+    if (status != TC_OK)
+        return status;
     w->left = head.data_bytes;
-    st = wu_zip_begin(w->zip, head.member, head.deflated, head.data_bytes + head.n, err);
-    return st == TC_OK ? wu_zip_write(w->zip, head.bytes, head.n, err) : st;
+    status = wu_zip_begin(w->zip, head.member, head.deflated, head.data_bytes + head.n, err);
+    return status == TC_OK ? wu_zip_write(w->zip, head.bytes, head.n, err) : status;
 }
 
 tc_status wu_npz_pack(wu_packer *packer, const char *shown, const wu_array_info *info, tc_err *err)
 {
     npy_head head;
-    tc_status st = make_head(shown, info, &head, err);
-    if (st == TC_OK)
-        st = wu_packer_begin(packer, head.deflated, head.data_bytes + head.n, err);
-    return st == TC_OK ? wu_packer_write(packer, head.bytes, head.n, err) : st;
+    tc_status status = make_head(shown, info, &head, err);
+    if (status == TC_OK)
+        status = wu_packer_begin(packer, head.deflated, head.data_bytes + head.n, err);
+    return status == TC_OK ? wu_packer_write(packer, head.bytes, head.n, err) : status;
 }
 
 tc_status wu_npz_begin_packed(wu_npz_writer *w, const wu_array_info *info, const wu_packed *packed,
                               tc_err *err)
 {
     npy_head head;
-    tc_status st = make_head(w->path, info, &head, err);
-    if (st == TC_OK &&
+    tc_status status = make_head(w->path, info, &head, err);
+    if (status == TC_OK &&
         (packed->deflated != head.deflated || packed->size != head.data_bytes + head.n))
-        st = tc_fail(err, TC_INTERNAL, "%s: array %s is not what was packed", w->path, info->name);
-    if (st == TC_OK)
-        st = begin_entry(w, head.member, err);
-    if (st != TC_OK)
-        return st;
+        status =
+            tc_fail(err, TC_INTERNAL, "%s: array %s is not what was packed", w->path, info->name);
+    if (status == TC_OK)
+        status = begin_entry(w, head.member, err);
+    if (status != TC_OK)
+        return status;
     w->left = packed->packed;
     return wu_zip_begin_packed(w->zip, head.member, packed, err);
 }
@@ -386,68 +387,68 @@ tc_status wu_npz_add_json(wu_npz_writer *w, const char *name, const json_t *json
     if (text == NULL)
         return tc_no_memory(err, name);
     const size_t n = strlen(text);
-    tc_status st = begin_entry(w, name, err);
-    if (st == TC_OK)
-        st = wu_zip_begin(w->zip, name, true, n + 1, err);
-    if (st == TC_OK)
-        st = wu_zip_write(w->zip, text, n, err);
-    if (st == TC_OK)
-        st = wu_zip_write(w->zip, "\n", 1, err);
-    if (st == TC_OK)
-        st = end_entry(w, err);
+    tc_status status = begin_entry(w, name, err);
+    if (status == TC_OK)
+        status = wu_zip_begin(w->zip, name, true, n + 1, err);
+    if (status == TC_OK)
+        status = wu_zip_write(w->zip, text, n, err);
+    if (status == TC_OK)
+        status = wu_zip_write(w->zip, "\n", 1, err);
+    if (status == TC_OK)
+        status = end_entry(w, err);
     free(text);
-    return st;
+    return status;
 }
 
 tc_status wu_npz_copy(wu_npz_writer *w, wu_npz_reader *r, tc_err *err)
 {
     unsigned char *const block = malloc(COPY_BLOCK);
-    tc_status st = block == NULL ? tc_no_memory(err, "a result")
-                                 : wu_npz_add_json(w, RESULT_JSON, wu_npz_json(r), err);
-    for (size_t i = 0; st == TC_OK && i < wu_npz_count(r); i++) {
+    tc_status status = block == NULL ? tc_no_memory(err, "a result")
+                                     : wu_npz_add_json(w, RESULT_JSON, wu_npz_json(r), err);
+    for (size_t i = 0; status == TC_OK && i < wu_npz_count(r); i++) {
         wu_npz_stream *s = NULL;
-        st = wu_npz_stream_open(r, i, &s, err);
-        if (st == TC_OK)
-            st = wu_npz_begin(w, wu_npz_info(r, i), err);
-        while (st == TC_OK && wu_npz_stream_left(s) > 0) {
+        status = wu_npz_stream_open(r, i, &s, err);
+        if (status == TC_OK)
+            status = wu_npz_begin(w, wu_npz_info(r, i), err);
+        while (status == TC_OK && wu_npz_stream_left(s) > 0) {
             const uint64_t left = wu_npz_stream_left(s);
             const size_t n = left < COPY_BLOCK ? (size_t)left : COPY_BLOCK;
-            st = wu_npz_stream_read(s, block, n, err);
-            if (st == TC_OK)
-                st = wu_npz_write(w, block, n, err);
+            status = wu_npz_stream_read(s, block, n, err);
+            if (status == TC_OK)
+                status = wu_npz_write(w, block, n, err);
         }
-        if (st == TC_OK)
-            st = wu_npz_stream_end(s, err);
-        if (st == TC_OK)
-            st = wu_npz_end(w, err);
+        if (status == TC_OK)
+            status = wu_npz_stream_end(s, err);
+        if (status == TC_OK)
+            status = wu_npz_end(w, err);
         wu_npz_stream_close(&s);
     }
     free(block);
-    return st;
+    return status;
 }
 
 tc_status wu_npz_complete(wu_npz_writer *w, tc_err *err)
 {
     if (w->in_entry)
         return tc_fail(err, TC_INTERNAL, "%s: closed inside an entry", w->path);
-    const tc_status st = wu_zip_finish(w->zip, err);
-    w->complete = st == TC_OK;
-    return st;
+    const tc_status status = wu_zip_finish(w->zip, err);
+    w->complete = status == TC_OK;
+    return status;
 }
 
 tc_status wu_npz_close(wu_npz_writer **writer, tc_err *err)
 {
     wu_npz_writer *w = *writer;
-    tc_status st = w->complete ? TC_OK : wu_npz_complete(w, err);
+    tc_status status = w->complete ? TC_OK : wu_npz_complete(w, err);
     /* All bytes are on disk. The name changes while the file is still locked. */
-    if (st == TC_OK && !os_replace(w->temporary, w->path))
-        st = cannot_write(w, errno, err);
-    if (st == TC_OK) {
+    if (status == TC_OK && !os_replace(w->temporary, w->path))
+        status = cannot_write(w, errno, err);
+    if (status == TC_OK) {
         (void)close(w->fd);
         w->fd = -1;
     }
     wu_npz_abort(writer); /* frees; after a success there is no temporary any more */
-    return st;
+    return status;
 }
 
 void wu_npz_abort(wu_npz_writer **writer)
@@ -499,9 +500,9 @@ static tc_status read_exactly(const wu_npz_reader *r, wu_unzip *zip, size_t memb
     unsigned char *p = buf;
     while (n > 0) {
         size_t got = 0;
-        const tc_status st = wu_unzip_read(zip, p, n, &got, err);
-        if (st != TC_OK)
-            return st;
+        const tc_status status = wu_unzip_read(zip, p, n, &got, err);
+        if (status != TC_OK)
+            return status;
         if (got == 0)
             return array_fault(r, member, err, "too short for an array");
         p += got;
@@ -515,17 +516,17 @@ static tc_status read_array_header(wu_npz_reader *r, size_t member, npz_array *a
     unsigned char prefix[NPY_PREFIX];
     char text[NPY_TEXT_MAX + 1];
     wu_unzip_begin(r->idle, member);
-    tc_status st = read_exactly(r, r->idle, member, prefix, sizeof prefix, err);
-    if (st != TC_OK)
-        return st;
+    tc_status status = read_exactly(r, r->idle, member, prefix, sizeof prefix, err);
+    if (status != TC_OK)
+        return status;
     if (memcmp(prefix, npy_magic, 8) != 0)
         return array_fault(r, member, err, "not a NumPy array of format 1.0");
     const size_t n = prefix[8] | (size_t)prefix[9] << 8;
     if (n > NPY_TEXT_MAX)
         return array_fault(r, member, err, "its header is too long");
-    st = read_exactly(r, r->idle, member, text, n, err);
-    if (st != TC_OK)
-        return st;
+    status = read_exactly(r, r->idle, member, text, n, err);
+    if (status != TC_OK)
+        return status;
     text[n] = '\0';
     if (!parse_header(text, &array->info))
         return array_fault(r, member, err,
@@ -558,9 +559,9 @@ static tc_status read_member(wu_npz_reader *r, size_t member, tc_err *err)
     if (length == 0)
         return array_fault(r, member, err, "neither " RESULT_JSON " nor an array");
     npz_array *array = &r->arrays[r->n];
-    const tc_status st = read_array_header(r, member, array, err);
-    if (st != TC_OK)
-        return st;
+    const tc_status status = read_array_header(r, member, array, err);
+    if (status != TC_OK)
+        return status;
     array->info.name = tc_text_of(m->name, length);
     if (array->info.name == NULL)
         return tc_no_memory(err, "a result");
@@ -588,15 +589,15 @@ static tc_status read_members(wu_npz_reader *r, tc_err *err)
     r->array_of_member = calloc(a->n, sizeof *r->array_of_member);
     if (r->arrays == NULL || r->array_of_member == NULL)
         return tc_no_memory(err, "a result");
-    tc_status st = wu_unzip_open(a, a->poll, &r->idle, err);
-    if (st == TC_OK)
-        st = wu_unzip_json(r->idle, (size_t)json, r->limits.json_bytes, MAX_RESULT_VALUES, &r->json,
-                           err);
+    tc_status status = wu_unzip_open(a, a->poll, &r->idle, err);
+    if (status == TC_OK)
+        status = wu_unzip_json(r->idle, (size_t)json, r->limits.json_bytes, MAX_RESULT_VALUES,
+                               &r->json, err);
     r->array_of_member[json] = -1;
-    for (size_t i = 0; i < a->n && st == TC_OK; i++)
+    for (size_t i = 0; i < a->n && status == TC_OK; i++)
         if ((long)i != json)
-            st = read_member(r, i, err);
-    return st;
+            status = read_member(r, i, err);
+    return status;
 }
 
 /* The smaller one, if there are two. */
@@ -617,14 +618,14 @@ tc_status wu_npz_open(const char *path, const wu_npz_limits *limits, wu_npz_read
                                  .members = limit(given.members, WU_MAX_MEMBERS),
                                  .json_bytes = limit(given.json_bytes, MAX_RESULT_JSON),
                                  .canonical = given.canonical };
-    tc_status st = wu_archive_read(path, r->limits.members, NULL, &r->archive, err);
-    if (st == TC_OK)
-        st = read_members(r, err);
-    if (st == TC_OK)
+    tc_status status = wu_archive_read(path, r->limits.members, NULL, &r->archive, err);
+    if (status == TC_OK)
+        status = read_members(r, err);
+    if (status == TC_OK)
         *out = r;
     else
         wu_npz_reader_close(&r);
-    return st;
+    return status;
 }
 
 void wu_npz_reader_close(wu_npz_reader **reader)
@@ -681,7 +682,7 @@ tc_status wu_npz_stream_open(wu_npz_reader *r, size_t index, wu_npz_stream **out
 {
     unsigned char header[NPY_PREFIX + NPY_TEXT_MAX];
     const npz_array *array = &r->arrays[index];
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
     *out = NULL;
     wu_npz_stream *s = calloc(1, sizeof *s);
     if (s == NULL)
@@ -689,24 +690,24 @@ tc_status wu_npz_stream_open(wu_npz_reader *r, size_t index, wu_npz_stream **out
     *s = (wu_npz_stream){ .r = r, .zip = r->idle, .member = array->member, .left = array->bytes };
     r->idle = NULL;
     if (s->zip == NULL)
-        st = wu_unzip_open(r->archive, r->archive->poll, &s->zip, err);
-    if (st == TC_OK) {
+        status = wu_unzip_open(r->archive, r->archive->poll, &s->zip, err);
+    if (status == TC_OK) {
         wu_unzip_begin(s->zip, s->member);
-        st = read_exactly(r, s->zip, s->member, header, array->header, err);
+        status = read_exactly(r, s->zip, s->member, header, array->header, err);
     }
-    if (st == TC_OK)
+    if (status == TC_OK)
         *out = s;
     else
         wu_npz_stream_close(&s);
-    return st;
+    return status;
 }
 
 tc_status wu_npz_stream_read(wu_npz_stream *s, void *buf, size_t n, tc_err *err)
 {
-    const tc_status st = read_exactly(s->r, s->zip, s->member, buf, n, err);
-    if (st == TC_OK)
+    const tc_status status = read_exactly(s->r, s->zip, s->member, buf, n, err);
+    if (status == TC_OK)
         s->left -= n;
-    return st;
+    return status;
 }
 
 uint64_t wu_npz_stream_left(const wu_npz_stream *s)
@@ -737,22 +738,22 @@ tc_status wu_npz_load(wu_npz_reader *r, size_t index, void **data, tc_err *err)
     const npz_array *array = &r->arrays[index];
     wu_npz_stream *s = NULL;
     *data = NULL;
-    tc_status st = wu_npz_stream_open(r, index, &s, err);
-    if (st != TC_OK)
-        return st;
+    tc_status status = wu_npz_stream_open(r, index, &s, err);
+    if (status != TC_OK)
+        return status;
     void *buf = malloc((size_t)array->bytes + 1);
     if (buf == NULL)
-        st = tc_no_memory(err, array->info.name);
-    if (st == TC_OK)
-        st = wu_npz_stream_read(s, buf, (size_t)array->bytes, err);
-    if (st == TC_OK)
-        st = wu_npz_stream_end(s, err);
+        status = tc_no_memory(err, array->info.name);
+    if (status == TC_OK)
+        status = wu_npz_stream_read(s, buf, (size_t)array->bytes, err);
+    if (status == TC_OK)
+        status = wu_npz_stream_end(s, err);
     wu_npz_stream_close(&s);
-    if (st == TC_OK)
+    if (status == TC_OK)
         *data = buf;
     else
         free(buf);
-    return st;
+    return status;
 }
 
 /* --- text ------------------------------------------------------------------------------------ */

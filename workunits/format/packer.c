@@ -138,7 +138,7 @@ static void deflate_block(void *user, unsigned thread, size_t i)
 static tc_status deflate_waiting(wu_packer *p, bool last, tc_err *err)
 {
     const size_t blocks = p->waiting == 0 ? 1 : (p->waiting + BLOCK - 1) / BLOCK;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
     p->last = last;
     for (size_t i = 0; i < blocks; i++) {
         lane *const l = &p->lanes[i];
@@ -158,33 +158,33 @@ static tc_status deflate_waiting(wu_packer *p, bool last, tc_err *err)
         for (size_t i = 0; i < blocks; i++)
             deflate_block(p, 0, i);
     p->member.text = p->first ? p->lanes[0].text : p->member.text;
-    for (size_t i = 0; st == TC_OK && i < blocks; i++) {
+    for (size_t i = 0; status == TC_OK && i < blocks; i++) {
         p->member.crc =
             (uint32_t)crc32_combine(p->member.crc, p->lanes[i].crc, (z_off_t)block_size(p, i));
-        st = hand_on(p, p->lanes[i].packed, p->lanes[i].n, err);
+        status = hand_on(p, p->lanes[i].packed, p->lanes[i].n, err);
     }
     if (!last) /* all blocks are full */
         memcpy(p->plain, p->plain + p->waiting, WINDOW);
     p->first = false;
     p->waiting = 0;
-    return st;
+    return status;
 }
 
 /* Bytes wait until there are more than there is room for: so the last block is known when it
  * comes. */
 static tc_status deflate_more(wu_packer *p, const unsigned char *data, size_t n, tc_err *err)
 {
-    tc_status st = TC_OK;
-    while (st == TC_OK && n > 0) {
+    tc_status status = TC_OK;
+    while (status == TC_OK && n > 0) {
         if (p->waiting == p->room)
-            st = deflate_waiting(p, false, err);
+            status = deflate_waiting(p, false, err);
         const size_t room = p->room - p->waiting, part = n < room ? n : room;
         memcpy(p->plain + WINDOW + p->waiting, data, part);
         p->waiting += part;
         data += part;
         n -= part;
     }
-    return st;
+    return status;
 }
 
 tc_status wu_packer_write(wu_packer *p, const void *data, size_t n, tc_err *err)
@@ -198,7 +198,7 @@ tc_status wu_packer_write(wu_packer *p, const void *data, size_t n, tc_err *err)
 
 tc_status wu_packer_end(wu_packer *p, wu_packed *out, tc_err *err)
 {
-    const tc_status st = p->member.deflated ? deflate_waiting(p, true, err) : TC_OK;
+    const tc_status status = p->member.deflated ? deflate_waiting(p, true, err) : TC_OK;
     *out = p->member;
-    return st;
+    return status;
 }

@@ -74,38 +74,38 @@ static tc_status add_pieces(loader *l, piece_kind kind, char *const *members, si
 /* RGB to grey in place: sample i is written where samples 3i.. were read. */
 static tc_status rgb_to_grey(uint8_t *p, size_t n, const tc_poll *poll, tc_err *err)
 {
-    tc_status st = TC_OK;
-    for (size_t i = 0; st == TC_OK && i < n;) {
+    tc_status status = TC_OK;
+    for (size_t i = 0; status == TC_OK && i < n;) {
         const size_t end = tc_block_end(i, n);
         for (; i < end; i++)
             p[i] = (uint8_t)(((unsigned)p[3 * i] + p[3 * i + 1] + p[3 * i + 2]) / 3);
-        st = tc_ask(poll, err);
+        status = tc_ask(poll, err);
     }
-    return st;
+    return status;
 }
 
 static tc_status decode_image(const loader *l, decoder *d, const piece *p)
 {
     const wu_png_info *const head = &l->job->heads[p->member];
     uint8_t *const to = l->image + p->first * head->channels * (head->bits / 8);
-    const tc_status st = wu_member_pixels(d->zip, p->member, head, to, &d->err);
-    return st == TC_OK && head->channels == 3 && l->out != NULL
+    const tc_status status = wu_member_pixels(d->zip, p->member, head, to, &d->err);
+    return status == TC_OK && head->channels == 3 && l->out != NULL
                ? rgb_to_grey(to, p->n, d->poll, &d->err)
-               : st;
+               : status;
 }
 
 /* n samples to 0 and 1; the mask may be the samples. */
 static tc_status threshold_mask(const uint8_t *samples, unsigned bits, size_t n, uint8_t *mask,
                                 const tc_poll *poll, tc_err *err)
 {
-    tc_status st = TC_OK;
-    for (size_t i = 0; st == TC_OK && i < n;) {
+    tc_status status = TC_OK;
+    for (size_t i = 0; status == TC_OK && i < n;) {
         const size_t end = tc_block_end(i, n);
         for (; i < end; i++)
             mask[i] = bits == 8 ? samples[i] != 0 : (samples[2 * i] | samples[2 * i + 1]) != 0;
-        st = tc_ask(poll, err);
+        status = tc_ask(poll, err);
     }
-    return st;
+    return status;
 }
 
 static tc_status decode_mask(const loader *l, decoder *d, const piece *p)
@@ -116,11 +116,11 @@ static tc_status decode_mask(const loader *l, decoder *d, const piece *p)
     uint8_t *const samples = deep != NULL ? deep : mask;
     if (head->bits != 8 && deep == NULL)
         return tc_no_memory(&d->err, "the mask of an item");
-    tc_status st = wu_member_pixels(d->zip, p->member, head, samples, &d->err);
-    if (st == TC_OK)
-        st = threshold_mask(samples, head->bits, p->n, mask, d->poll, &d->err);
+    tc_status status = wu_member_pixels(d->zip, p->member, head, samples, &d->err);
+    if (status == TC_OK)
+        status = threshold_mask(samples, head->bits, p->n, mask, d->poll, &d->err);
     free(deep);
-    return st;
+    return status;
 }
 
 /* Labels from to to - 1 from samples of that kind, in place. From the last to the first: no sample
@@ -142,14 +142,14 @@ static tc_status decode_labels(const loader *l, decoder *d, const piece *p)
 {
     const wu_png_info *const head = &l->job->heads[p->member];
     uint32_t *const labels = l->out->labels + p->first;
-    tc_status st = wu_member_pixels(d->zip, p->member, head, labels, &d->err);
-    for (size_t to = p->n; st == TC_OK && to > 0;) {
+    tc_status status = wu_member_pixels(d->zip, p->member, head, labels, &d->err);
+    for (size_t to = p->n; status == TC_OK && to > 0;) {
         const size_t from = to > TC_BLOCK ? to - TC_BLOCK : 0;
         widen_labels(labels, from, to, head);
         to = from;
-        st = tc_ask(d->poll, &d->err);
+        status = tc_ask(d->poll, &d->err);
     }
-    return st;
+    return status;
 }
 
 /* --- all of them ----------------------------------------------------------------------------- */
@@ -188,11 +188,11 @@ static unsigned threads_of(const loader *l)
 static tc_status decode_in_pool(loader *l, unsigned threads, tc_err *err)
 {
     an_pool *pool = NULL;
-    tc_status st = an_pool_create(threads, &pool, err);
-    if (st == TC_OK)
-        st = an_pool_run_polled(pool, decode_piece, l, l->n, l->poll, err);
+    tc_status status = an_pool_create(threads, &pool, err);
+    if (status == TC_OK)
+        status = an_pool_run_polled(pool, decode_piece, l, l->n, l->poll, err);
     an_pool_destroy(&pool);
-    return st;
+    return status;
 }
 
 /* The fault of the first piece that has one: the same on any number of threads. */
@@ -209,38 +209,38 @@ static tc_status decode_pieces(loader *l, tc_err *err)
 {
     const unsigned threads = threads_of(l);
     const tc_poll *const poll = threads == 1 || l->any_thread ? l->poll : NULL;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
     l->decoders = calloc(threads, sizeof *l->decoders);
     if (l->decoders == NULL)
         return tc_no_memory(err, "the pixels of an item");
-    for (unsigned i = 0; st == TC_OK && i < threads; i++) {
+    for (unsigned i = 0; status == TC_OK && i < threads; i++) {
         l->decoders[i].poll = poll;
-        st = wu_unzip_open(l->job->archive, poll, &l->decoders[i].zip, err);
+        status = wu_unzip_open(l->job->archive, poll, &l->decoders[i].zip, err);
     }
-    if (st == TC_OK && threads > 1)
-        st = decode_in_pool(l, threads, err);
-    for (size_t i = 0; st == TC_OK && threads == 1 && i < l->n; i++)
+    if (status == TC_OK && threads > 1)
+        status = decode_in_pool(l, threads, err);
+    for (size_t i = 0; status == TC_OK && threads == 1 && i < l->n; i++)
         decode_piece(l, 0, i);
-    if (st == TC_OK)
-        st = first_fault(l, threads, err);
+    if (status == TC_OK)
+        status = first_fault(l, threads, err);
     for (unsigned i = 0; i < threads; i++)
         wu_unzip_close(&l->decoders[i].zip);
     free(l->decoders);
-    return st;
+    return status;
 }
 
 /* Greys that stand at the begin of each piece's colours, one behind the other. */
 static tc_status gather_greys(const loader *l, tc_err *err)
 {
-    tc_status st = TC_OK;
-    for (size_t i = 0; st == TC_OK && i < l->n; i++) {
+    tc_status status = TC_OK;
+    for (size_t i = 0; status == TC_OK && i < l->n; i++) {
         const piece *const p = &l->pieces[i];
         if (p->kind == IMAGE && p->first > 0) {
             memmove(l->image + p->first, l->image + 3 * p->first, p->n);
-            st = tc_ask(l->poll, err);
+            status = tc_ask(l->poll, err);
         }
     }
-    return st;
+    return status;
 }
 
 /* The item's labels are as many as job.json says; notes the largest. */
@@ -249,8 +249,8 @@ static tc_status count_labels(const loader *l, size_t n, tc_err *err)
     const uint32_t *const labels = l->out->labels;
     uint64_t *const seen = calloc(WU_MAX_LABEL / 64 + 1, sizeof *seen); /* a bit for each */
     uint32_t count = 0, largest = 0, last = 0;
-    tc_status st = seen == NULL ? tc_no_memory(err, "the labels of an item") : TC_OK;
-    for (size_t i = 0; st == TC_OK && i < n;) {
+    tc_status status = seen == NULL ? tc_no_memory(err, "the labels of an item") : TC_OK;
+    for (size_t i = 0; status == TC_OK && i < n;) {
         for (const size_t end = tc_block_end(i, n); i < end; i++) {
             if (labels[i] == last || labels[i] == 0)
                 continue;
@@ -259,15 +259,15 @@ static tc_status count_labels(const loader *l, size_t n, tc_err *err)
             seen[last / 64] |= (uint64_t)1 << last % 64;
             largest = last > largest ? last : largest;
         }
-        st = tc_ask(l->poll, err);
+        status = tc_ask(l->poll, err);
     }
     free(seen);
     l->out->largest_label = largest;
-    if (st == TC_OK && count != l->item->n_objects)
-        st = tc_fail(err, TC_BAD_INPUT,
-                     "%s: job.json: item \"%s\" has %u different labels, not %u objects",
-                     l->job->path, l->item->name, (unsigned)count, (unsigned)l->item->n_objects);
-    return st;
+    if (status == TC_OK && count != l->item->n_objects)
+        status = tc_fail(
+            err, TC_BAD_INPUT, "%s: job.json: item \"%s\" has %u different labels, not %u objects",
+            l->job->path, l->item->name, (unsigned)count, (unsigned)l->item->n_objects);
+    return status;
 }
 
 /* Room for n pixels of all kinds. The sizes were held against WU_MAX_SIDE and WU_MAX_VOXELS on
@@ -302,22 +302,22 @@ static tc_status load(loader *l, tc_err *err)
 {
     const wu_item *const item = l->item;
     const size_t n = (size_t)item->nx * item->ny * item->nz;
-    tc_status st = make_room(l, n, err);
-    if (st == TC_OK)
-        st = add_pieces(l, IMAGE, item->images, 0, item->n_images, err);
-    if (st == TC_OK)
-        st = add_pieces(l, MASK, item->masks, 0, item->n_masks, err);
-    if (st == TC_OK)
-        st = add_pieces(l, LABELS, item->labels, 0, item->n_labels, err);
-    if (st == TC_OK)
-        st = decode_pieces(l, err);
-    if (st == TC_OK && item->channels == 3)
-        st = gather_greys(l, err);
-    if (st == TC_OK && item->n_labels > 0)
-        st = count_labels(l, n, err);
-    if (st == TC_OK)
+    tc_status status = make_room(l, n, err);
+    if (status == TC_OK)
+        status = add_pieces(l, IMAGE, item->images, 0, item->n_images, err);
+    if (status == TC_OK)
+        status = add_pieces(l, MASK, item->masks, 0, item->n_masks, err);
+    if (status == TC_OK)
+        status = add_pieces(l, LABELS, item->labels, 0, item->n_labels, err);
+    if (status == TC_OK)
+        status = decode_pieces(l, err);
+    if (status == TC_OK && item->channels == 3)
+        status = gather_greys(l, err);
+    if (status == TC_OK && item->n_labels > 0)
+        status = count_labels(l, n, err);
+    if (status == TC_OK)
         give_image(l, n);
-    return st;
+    return status;
 }
 
 static tc_status load_item(const wu_job *job, size_t index, const tc_poll *poll, bool any_thread,
@@ -332,12 +332,12 @@ static tc_status load_item(const wu_job *job, size_t index, const tc_poll *poll,
     out->ny = item->ny;
     out->nz = item->nz;
     out->bits = item->bits;
-    const tc_status st = load(&l, err);
+    const tc_status status = load(&l, err);
     free(l.image);
     free(l.pieces);
-    if (st != TC_OK)
+    if (status != TC_OK)
         wu_pixels_free(out);
-    return st;
+    return status;
 }
 
 tc_status wu_item_load(const wu_job *job, size_t index, wu_pixels *out, tc_err *err)
@@ -355,12 +355,12 @@ tc_status wu_item_image(const wu_job *job, size_t index, uint32_t z, void *sampl
 {
     const wu_item *const item = &job->items[index];
     loader l = { .job = job, .poll = job->archive->poll, .item = item, .image = samples };
-    tc_status st = item->is_stack ? add_pieces(&l, IMAGE, item->images, z, z + 1, err)
-                                  : add_pieces(&l, IMAGE, item->images, 0, item->n_images, err);
-    if (st == TC_OK)
-        st = decode_pieces(&l, err);
+    tc_status status = item->is_stack ? add_pieces(&l, IMAGE, item->images, z, z + 1, err)
+                                      : add_pieces(&l, IMAGE, item->images, 0, item->n_images, err);
+    if (status == TC_OK)
+        status = decode_pieces(&l, err);
     free(l.pieces);
-    return st;
+    return status;
 }
 
 void wu_pixels_free(wu_pixels *pixels)

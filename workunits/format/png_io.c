@@ -249,19 +249,19 @@ static void read_all(png_ctx *c)
 
 static tc_status read_with(png_ctx *c, void (*body)(png_ctx *))
 {
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
     c->png = png_create_read_struct(PNG_LIBPNG_VER_STRING, c, on_error, on_warning);
     c->info = c->png != NULL ? png_create_info_struct(c->png) : NULL;
     if (c->info == NULL) {
-        st = tc_no_memory(c->err, "reading a PNG");
+        status = tc_no_memory(c->err, "reading a PNG");
         goto cleanup;
     }
     png_set_read_fn(c->png, c, on_read);
-    st = guarded(c, body);
+    status = guarded(c, body);
 cleanup:
     png_destroy_read_struct(&c->png, &c->info, NULL);
     free(c->raw);
-    return st;
+    return status;
 }
 
 tc_status wu_png_read_info(wu_read_fn read, void *user, uint64_t encoded_bytes, const char *what,
@@ -270,10 +270,10 @@ tc_status wu_png_read_info(wu_read_fn read, void *user, uint64_t encoded_bytes, 
     png_ctx c = {
         .read = read, .user = user, .what = what, .encoded_bytes = encoded_bytes, .err = err
     };
-    const tc_status st = read_with(&c, read_head);
-    if (st == TC_OK)
+    const tc_status status = read_with(&c, read_head);
+    if (status == TC_OK)
         *info = c.head;
-    return st;
+    return status;
 }
 
 tc_status wu_png_read(wu_read_fn read, void *user, uint64_t encoded_bytes, const char *what,
@@ -299,10 +299,10 @@ tc_status wu_png_convert_info(wu_read_fn read, void *user, const char *what, boo
                   .convert = true,
                   .numbers = numbers,
                   .err = err };
-    const tc_status st = read_with(&c, read_head);
-    if (st == TC_OK)
+    const tc_status status = read_with(&c, read_head);
+    if (status == TC_OK)
         *info = c.head;
-    return st;
+    return status;
 }
 
 tc_status wu_png_convert(wu_read_fn read, void *user, const char *what, bool numbers,
@@ -318,9 +318,9 @@ tc_status wu_png_convert(wu_read_fn read, void *user, const char *what, bool num
                   .expected = expected,
                   .in_pixels = pixels,
                   .err = err };
-    const tc_status st = read_with(&c, read_all);
+    const tc_status status = read_with(&c, read_all);
     *alpha_dropped = c.alpha_dropped;
-    return st;
+    return status;
 }
 
 /* --- writing --------------------------------------------------------------------------------- */
@@ -357,18 +357,18 @@ tc_status wu_png_write(wu_write_fn write, void *user, const char *what, const wu
     const bool rgb = info->channels == 3 && info->bits == 8;
     if ((!grey && !rgb) || info->width == 0 || info->height == 0)
         return tc_fail(err, TC_INTERNAL, "%s: not a kind of picture that is written", what);
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
     c.png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &c, on_error, on_warning);
     c.info = c.png != NULL ? png_create_info_struct(c.png) : NULL;
     if (c.info == NULL) {
-        st = tc_no_memory(err, "writing a PNG");
+        status = tc_no_memory(err, "writing a PNG");
         goto cleanup;
     }
     png_set_write_fn(c.png, &c, on_write, on_flush);
-    st = guarded(&c, write_all);
+    status = guarded(&c, write_all);
 cleanup:
     png_destroy_write_struct(&c.png, &c.info);
-    return st;
+    return status;
 }
 
 static int write_to_file(void *user, const void *buf, size_t n)
@@ -380,10 +380,10 @@ tc_status wu_png_write_file(const char *path, const wu_png_info *info, const voi
                             tc_err *err)
 {
     wu_new_file out;
-    tc_status st = wu_new_file_open(path, &out, err);
-    if (st == TC_OK)
-        st = wu_png_write(write_to_file, out.file, path, info, pixels, err);
-    return wu_new_file_close(&out, st, err);
+    tc_status status = wu_new_file_open(path, &out, err);
+    if (status == TC_OK)
+        status = wu_png_write(write_to_file, out.file, path, info, pixels, err);
+    return wu_new_file_close(&out, status, err);
 }
 
 void wu_libraries(char *text, size_t size)

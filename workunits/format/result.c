@@ -86,19 +86,19 @@ static tc_status declare(wu_output *out, const wu_declared *declared, const wu_i
     info->name = copy_texts(&array.declared, item != NULL ? item->name : "");
     if (info->name == NULL)
         return tc_no_memory(err, declared->name);
-    const tc_status st = append(out, &array, err);
-    if (st != TC_OK)
+    const tc_status status = append(out, &array, err);
+    if (status != TC_OK)
         free(info->name);
-    return st;
+    return status;
 }
 
 tc_status wu_output_declare(wu_output *out, const wu_declared *declared, size_t n,
                             const wu_item *item, tc_err *err)
 {
-    tc_status st = TC_OK;
-    for (size_t i = 0; i < n && st == TC_OK; i++)
-        st = declare(out, &declared[i], item, err);
-    return st;
+    tc_status status = TC_OK;
+    for (size_t i = 0; i < n && status == TC_OK; i++)
+        status = declare(out, &declared[i], item, err);
+    return status;
 }
 
 static tc_status allocate(wu_out_array *array, uint64_t rows, tc_err *err)
@@ -127,17 +127,17 @@ tc_status wu_output_add(wu_output *out, wu_array_kind kind, const char *name, wu
     array.info.name = strdup(name);
     if (array.info.name == NULL)
         return tc_no_memory(err, name);
-    tc_status st = append(out, &array, err);
-    if (st != TC_OK) {
+    tc_status status = append(out, &array, err);
+    if (status != TC_OK) {
         free(array.info.name);
-        return st;
+        return status;
     }
-    st = allocate(&out->arrays[out->n - 1], 0, err);
-    if (st == TC_OK)
+    status = allocate(&out->arrays[out->n - 1], 0, err);
+    if (status == TC_OK)
         *data = out->arrays[out->n - 1].data;
     else
         free(out->arrays[--out->n].info.name);
-    return st;
+    return status;
 }
 
 tc_status wu_output_add_packed(wu_output *out, const wu_array_info *info, const wu_packed *packed,
@@ -147,10 +147,10 @@ tc_status wu_output_add_packed(wu_output *out, const wu_array_info *info, const 
     array.info.name = strdup(info->name);
     if (array.info.name == NULL)
         return tc_no_memory(err, info->name);
-    const tc_status st = append(out, &array, err);
-    if (st != TC_OK)
+    const tc_status status = append(out, &array, err);
+    if (status != TC_OK)
         free(array.info.name);
-    return st;
+    return status;
 }
 
 void wu_output_lend(wu_out_array *array, const void *data)
@@ -168,9 +168,9 @@ tc_status wu_output_keep(wu_output *out, tc_err *err)
             continue;
         array->lent = false;
         array->data = NULL;
-        const tc_status st = allocate(array, 0, err);
-        if (st != TC_OK)
-            return st;
+        const tc_status status = allocate(array, 0, err);
+        if (status != TC_OK)
+            return status;
         int ok = 0;
         memcpy(array->data, from, (size_t)wu_array_bytes(&array->info, &ok));
     }
@@ -179,10 +179,10 @@ tc_status wu_output_keep(wu_output *out, tc_err *err)
 
 tc_status wu_output_allocate(wu_output *out, uint64_t rows, tc_err *err)
 {
-    tc_status st = TC_OK;
-    for (size_t i = 0; i < out->n && st == TC_OK; i++)
-        st = allocate(&out->arrays[i], rows, err);
-    return st;
+    tc_status status = TC_OK;
+    for (size_t i = 0; i < out->n && status == TC_OK; i++)
+        status = allocate(&out->arrays[i], rows, err);
+    return status;
 }
 
 wu_out_array *wu_output_find(const wu_output *out, const char *name)
@@ -245,9 +245,9 @@ static tc_status load(result_writer *r, size_t index, const char *only)
         return TC_OK;
     wu_output_free(&r->current);
     r->loaded = false;
-    const tc_status st = r->source->read(r->source->user, index, only, &r->current, r->err);
-    if (st != TC_OK)
-        return st;
+    const tc_status status = r->source->read(r->source->user, index, only, &r->current, r->err);
+    if (status != TC_OK)
+        return status;
     r->loaded = only == NULL;
     r->index = index;
     return TC_OK;
@@ -266,23 +266,23 @@ static void tell(const result_writer *r)
 static tc_status write_piece(result_writer *r, const void *data, size_t n, double weight,
                              tc_err *err)
 {
-    tc_status st = wu_npz_write(r->npz, data, n, err);
+    tc_status status = wu_npz_write(r->npz, data, n, err);
     r->bytes += weight;
-    if (st == TC_OK)
-        st = tc_ask(r->poll, err);
-    if (st == TC_OK)
+    if (status == TC_OK)
+        status = tc_ask(r->poll, err);
+    if (status == TC_OK)
         tell(r);
-    return st;
+    return status;
 }
 
 static tc_status write_data(result_writer *r, const void *data, size_t n)
 {
     const unsigned char *const p = data;
-    tc_status st = TC_OK;
-    for (size_t at = 0; st == TC_OK && at < n; at = tc_block_end(at, n))
-        st = write_piece(r, p + at, tc_block_end(at, n) - at, (double)(tc_block_end(at, n) - at),
-                         r->err);
-    return st;
+    tc_status status = TC_OK;
+    for (size_t at = 0; status == TC_OK && at < n; at = tc_block_end(at, n))
+        status = write_piece(r, p + at, tc_block_end(at, n) - at,
+                             (double)(tc_block_end(at, n) - at), r->err);
+    return status;
 }
 
 static tc_status write_packed(void *user, const void *data, size_t n, tc_err *err)
@@ -296,12 +296,12 @@ static tc_status write_array(result_writer *r, const wu_out_array *array)
     const uint64_t bytes = wu_array_bytes(&array->info, &ok);
     if (!ok)
         return tc_fail(r->err, TC_INTERNAL, "%s: array %s is too large", r->path, array->info.name);
-    tc_status st = wu_npz_begin(r->npz, &array->info, r->err);
-    if (st == TC_OK)
-        st = write_data(r, array->data, (size_t)bytes);
-    if (st == TC_OK)
-        st = wu_npz_end(r->npz, r->err);
-    return st;
+    tc_status status = wu_npz_begin(r->npz, &array->info, r->err);
+    if (status == TC_OK)
+        status = write_data(r, array->data, (size_t)bytes);
+    if (status == TC_OK)
+        status = wu_npz_end(r->npz, r->err);
+    return status;
 }
 
 /* --- result.json and the arrays of the whole ------------------------------------------------- */
@@ -371,14 +371,14 @@ json_t *wu_result_json(const wu_job *job, const json_t *parameters, const wu_out
 
 static tc_status write_once(result_writer *r, const wu_output *once)
 {
-    tc_status st = TC_OK;
-    for (size_t i = 0; i < once->n && st == TC_OK; i++) {
+    tc_status status = TC_OK;
+    for (size_t i = 0; i < once->n && status == TC_OK; i++) {
         if (once->arrays[i].kind != WU_ONCE)
             return tc_fail(r->err, TC_INTERNAL, "%s: array %s is not one of the whole result",
                            r->path, once->arrays[i].info.name);
-        st = write_array(r, &once->arrays[i]);
+        status = write_array(r, &once->arrays[i]);
     }
-    return st;
+    return status;
 }
 
 static tc_status add_spacing(const wu_job *job, wu_output *out, tc_err *err)
@@ -390,10 +390,10 @@ static tc_status add_spacing(const wu_job *job, wu_output *out, tc_err *err)
         any = any || job->items[i].has_spacing || job->items[i].has_pixel;
     if (!any)
         return TC_OK;
-    const tc_status st =
+    const tc_status status =
         wu_output_add(out, WU_ONCE, WU_ITEM_SPACING, WU_F64, 0, 2, shape, &data, err);
     double *at = data;
-    for (size_t i = 0; st == TC_OK && i < job->n_items; i++, at += 3) {
+    for (size_t i = 0; status == TC_OK && i < job->n_items; i++, at += 3) {
         const wu_item *const item = &job->items[i];
         at[0] = item->has_spacing ? item->spacing[0] : (double)NAN;
         for (size_t k = 0; k < 2; k++)
@@ -401,7 +401,7 @@ static tc_status add_spacing(const wu_job *job, wu_output *out, tc_err *err)
                         : item->has_pixel ? item->pixel[k]
                                           : (double)NAN;
     }
-    return st;
+    return status;
 }
 
 tc_status wu_add_item_names(const wu_job *job, wu_output *out, tc_err *err)
@@ -411,11 +411,11 @@ tc_status wu_add_item_names(const wu_job *job, wu_output *out, tc_err *err)
     void *chars = NULL;
     for (size_t i = 0; i < job->n_items; i++)
         width = strlen(job->items[i].name) > width ? strlen(job->items[i].name) : width;
-    const tc_status st =
+    const tc_status status =
         wu_output_add(out, WU_ONCE, "item_names", WU_STR, (uint32_t)width, 1, &n, &chars, err);
-    for (size_t i = 0; st == TC_OK && i < job->n_items; i++)
+    for (size_t i = 0; status == TC_OK && i < job->n_items; i++)
         wu_utf8_to_ucs4(job->items[i].name, (uint32_t *)chars + i * width, (uint32_t)width);
-    return st == TC_OK ? add_spacing(job, out, err) : st;
+    return status == TC_OK ? add_spacing(job, out, err) : status;
 }
 
 /* --- arrays of the items --------------------------------------------------------------------- */
@@ -464,57 +464,57 @@ static tc_status write_rows(result_writer *r, size_t array)
 {
     wu_array_info info = r->declared->arrays[array].info;
     info.shape[0] = r->rows[array];
-    tc_status st = wu_npz_begin(r->npz, &info, r->err);
-    for (size_t item = 0; item < r->job->n_items && st == TC_OK; item++) {
+    tc_status status = wu_npz_begin(r->npz, &info, r->err);
+    for (size_t item = 0; item < r->job->n_items && status == TC_OK; item++) {
         int ok = 0;
-        st = load(r, item, info.name);
-        if (st != TC_OK)
-            return st;
+        status = load(r, item, info.name);
+        if (status != TC_OK)
+            return status;
         const wu_out_array *const rows = wu_output_find(&r->current, info.name);
         if (rows == NULL || !same_kind(&info, &rows->info))
             return mismatch(r, item, info.name);
         const uint64_t bytes = wu_array_bytes(&rows->info, &ok);
-        st = write_data(r, rows->data, (size_t)bytes);
+        status = write_data(r, rows->data, (size_t)bytes);
     }
-    return st == TC_OK ? wu_npz_end(r->npz, r->err) : st;
+    return status == TC_OK ? wu_npz_end(r->npz, r->err) : status;
 }
 
 static tc_status copy_array(result_writer *r, size_t item, const wu_out_array *array)
 {
-    tc_status st = wu_npz_begin_packed(r->npz, &array->info, &array->packed, r->err);
-    if (st == TC_OK)
-        st = r->source->copy(r->source->user, item, array->info.name, write_packed, r, r->err);
-    return st == TC_OK ? wu_npz_end(r->npz, r->err) : st;
+    tc_status status = wu_npz_begin_packed(r->npz, &array->info, &array->packed, r->err);
+    if (status == TC_OK)
+        status = r->source->copy(r->source->user, item, array->info.name, write_packed, r, r->err);
+    return status == TC_OK ? wu_npz_end(r->npz, r->err) : status;
 }
 
 static tc_status write_own(result_writer *r)
 {
-    tc_status st = TC_OK;
-    for (size_t item = 0; item < r->job->n_items && st == TC_OK; item++) {
-        st = load(r, item, "");
-        for (size_t i = 0; st == TC_OK && i < r->current.n; i++) {
+    tc_status status = TC_OK;
+    for (size_t item = 0; item < r->job->n_items && status == TC_OK; item++) {
+        status = load(r, item, "");
+        for (size_t i = 0; status == TC_OK && i < r->current.n; i++) {
             if (r->current.arrays[i].kind == WU_OWN)
-                st = copy_array(r, item, &r->current.arrays[i]);
+                status = copy_array(r, item, &r->current.arrays[i]);
         }
     }
-    return st;
+    return status;
 }
 
 static tc_status write_items(result_writer *r)
 {
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
     r->bytes = 0; /* what is not of an item does not count */
-    for (size_t i = 0; i < r->job->n_items && st == TC_OK; i++) {
-        st = load(r, i, NULL);
-        if (st == TC_OK)
-            st = survey_item(r);
+    for (size_t i = 0; i < r->job->n_items && status == TC_OK; i++) {
+        status = load(r, i, NULL);
+        if (status == TC_OK)
+            status = survey_item(r);
     }
-    for (size_t i = 0; i < r->declared->n && st == TC_OK; i++)
+    for (size_t i = 0; i < r->declared->n && status == TC_OK; i++)
         if (r->declared->arrays[i].kind == WU_ROWS)
-            st = write_rows(r, i);
-    if (st == TC_OK && r->any_own)
-        st = write_own(r);
-    return st;
+            status = write_rows(r, i);
+    if (status == TC_OK && r->any_own)
+        status = write_own(r);
+    return status;
 }
 
 tc_status wu_result_write(const char *path, const wu_job *job, const json_t *parameters,
@@ -531,26 +531,26 @@ tc_status wu_result_write(const char *path, const wu_job *job, const json_t *par
                         .rows = calloc(declared->n + 1, sizeof *r.rows) };
     json_t *const json = wu_result_json(job, parameters, once, declared);
     wu_output names = { 0 };
-    tc_status st = json == NULL || r.rows == NULL ? tc_no_memory(err, WU_RESULT_JSON)
-                                                  : wu_npz_create(path, &r.npz, err);
-    if (st == TC_OK) {
+    tc_status status = json == NULL || r.rows == NULL ? tc_no_memory(err, WU_RESULT_JSON)
+                                                      : wu_npz_create(path, &r.npz, err);
+    if (status == TC_OK) {
         wu_npz_use_threads(r.npz, job->threads);
-        st = wu_npz_add_json(r.npz, WU_RESULT_JSON, json, err);
+        status = wu_npz_add_json(r.npz, WU_RESULT_JSON, json, err);
     }
-    if (st == TC_OK)
-        st = write_once(&r, once);
-    if (st == TC_OK)
-        st = wu_add_item_names(job, &names, err);
-    if (st == TC_OK)
-        st = write_once(&r, &names);
-    if (st == TC_OK)
-        st = write_items(&r);
-    if (st == TC_OK)
-        st = wu_npz_close(&r.npz, err);
+    if (status == TC_OK)
+        status = write_once(&r, once);
+    if (status == TC_OK)
+        status = wu_add_item_names(job, &names, err);
+    if (status == TC_OK)
+        status = write_once(&r, &names);
+    if (status == TC_OK)
+        status = write_items(&r);
+    if (status == TC_OK)
+        status = wu_npz_close(&r.npz, err);
     wu_npz_abort(&r.npz);
     json_decref(json);
     wu_output_free(&names);
     wu_output_free(&r.current);
     free(r.rows);
-    return st;
+    return status;
 }

@@ -85,9 +85,9 @@ static tc_status append(wu_zip_writer *w, const void *data, size_t n, tc_err *er
         p += part;
         n -= part;
         if (w->n_buffered == BUFFER) {
-            const tc_status st = flush(w, err);
-            if (st != TC_OK)
-                return st;
+            const tc_status status = flush(w, err);
+            if (status != TC_OK)
+                return status;
         }
     }
     return TC_OK;
@@ -107,12 +107,12 @@ tc_status wu_zip_create(int fd, const char *shown, int level, wu_zip_writer **ou
     if (w == NULL)
         return tc_no_memory(err, shown);
     *w = (wu_zip_writer){ .fd = fd, .shown = shown, .level = level };
-    const tc_status st = wu_packer_create(level, 1, shown, append_packed, w, &w->packer, err);
-    if (st == TC_OK)
+    const tc_status status = wu_packer_create(level, 1, shown, append_packed, w, &w->packer, err);
+    if (status == TC_OK)
         *out = w;
     else
         free(w);
-    return st;
+    return status;
 }
 
 void wu_zip_use_threads(wu_zip_writer *w, unsigned threads)
@@ -169,30 +169,30 @@ static tc_status begin(wu_zip_writer *w, const char *name, bool deflated, uint64
     const uint64_t later = w->zip64 ? UINT32_MAX : 0;
     put_shared(w, put(header, 0x04034b50, 4), w->zip64, 0, later, later,
                w->zip64 ? LOCAL_EXTRA : 0);
-    tc_status st = append(w, header, sizeof header, err);
-    if (st == TC_OK)
-        st = append(w, name, strlen(name), err);
-    if (st == TC_OK && w->zip64)
-        st = append(w, extra, sizeof extra, err);
+    tc_status status = append(w, header, sizeof header, err);
+    if (status == TC_OK)
+        status = append(w, name, strlen(name), err);
+    if (status == TC_OK && w->zip64)
+        status = append(w, extra, sizeof extra, err);
     w->data = position(w);
-    return st;
+    return status;
 }
 
 tc_status wu_zip_begin(wu_zip_writer *w, const char *name, bool deflated, uint64_t bytes,
                        tc_err *err)
 {
-    const tc_status st = begin(w, name, deflated, bytes, err);
+    const tc_status status = begin(w, name, deflated, bytes, err);
     w->packed = false;
-    return st == TC_OK ? wu_packer_begin(w->packer, deflated, bytes, err) : st;
+    return status == TC_OK ? wu_packer_begin(w->packer, deflated, bytes, err) : status;
 }
 
 tc_status wu_zip_begin_packed(wu_zip_writer *w, const char *name, const wu_packed *member,
                               tc_err *err)
 {
-    const tc_status st = begin(w, name, member->deflated, member->size, err);
+    const tc_status status = begin(w, name, member->deflated, member->size, err);
     w->packed = true;
     w->member = *member;
-    return st;
+    return status;
 }
 
 tc_status wu_zip_write(wu_zip_writer *w, const void *data, size_t n, tc_err *err)
@@ -235,11 +235,11 @@ tc_status wu_zip_end(wu_zip_writer *w, tc_err *err)
 {
     unsigned char numbers[12], large[16];
     const wu_packed *const m = &w->member;
-    tc_status st = w->packed ? TC_OK : wu_packer_end(w->packer, &w->member, err);
-    if (st == TC_OK)
-        st = flush(w, err);
-    if (st != TC_OK)
-        return st;
+    tc_status status = w->packed ? TC_OK : wu_packer_end(w->packer, &w->member, err);
+    if (status == TC_OK)
+        status = flush(w, err);
+    if (status != TC_OK)
+        return status;
     if (w->at - w->data != m->packed)
         return tc_fail(err, TC_INTERNAL, "%s: member %s is not of the length that was said",
                        w->shown, w->name);
@@ -270,10 +270,10 @@ tc_status wu_zip_finish(wu_zip_writer *w, tc_err *err)
     p = put(put(p, 0x06054b50, 4), 0, 4);
     p = put(put(p, n, 2), n, 2);
     p = put(put(put(p, short_of(w->list_size), 4), short_of(begin), 4), 0, 2);
-    tc_status st = append(w, w->list, w->list_size, err);
-    if (st == TC_OK)
-        st = append(w, record, (size_t)(p - record), err);
-    if (st == TC_OK)
-        st = flush(w, err);
-    return st == TC_OK && !os_sync(w->fd) ? cannot_write(w, err) : st;
+    tc_status status = append(w, w->list, w->list_size, err);
+    if (status == TC_OK)
+        status = append(w, record, (size_t)(p - record), err);
+    if (status == TC_OK)
+        status = flush(w, err);
+    return status == TC_OK && !os_sync(w->fd) ? cannot_write(w, err) : status;
 }

@@ -26,9 +26,9 @@ static tc_status take_from_result(const wu_result_file *file, wu_source *item, t
 {
     const wu_picture_info *const size = &item->pages.info;
     size_t index = 0;
-    tc_status st = find_in_result(file, item->name, &index, err);
-    if (st != TC_OK)
-        return st;
+    tc_status status = find_in_result(file, item->name, &index, err);
+    if (status != TC_OK)
+        return status;
     const wu_array_info *const info = wu_npz_info(file->npz, index);
     const uint64_t *const shape = info->shape + info->ndim - 2;
     const uint64_t nz = info->ndim == 3 ? info->shape[0] : 1;
@@ -46,13 +46,13 @@ static tc_status take_from_result(const wu_result_file *file, wu_source *item, t
 static tc_status add_from_result(wu_sources *sources, const char *path, tc_err *err)
 {
     wu_result_file file;
-    tc_status st = wu_result_file_open(path, NULL, &file, err);
-    for (size_t i = 0; st == TC_OK && i < sources->n; i++)
+    tc_status status = wu_result_file_open(path, NULL, &file, err);
+    for (size_t i = 0; status == TC_OK && i < sources->n; i++)
         if (sources->items[i].fault == NULL)
-            st = wu_source_keep_fault(&sources->items[i],
-                                      take_from_result(&file, &sources->items[i], err), err);
+            status = wu_source_keep_fault(&sources->items[i],
+                                          take_from_result(&file, &sources->items[i], err), err);
     wu_result_file_close(&file);
-    return st;
+    return status;
 }
 
 /* A result is a ZIP, and no picture is. */
@@ -74,19 +74,19 @@ static tc_status open_stream(wu_label_reader *r, tc_err *err)
     r->result = calloc(1, sizeof *r->result);
     if (r->result == NULL)
         return tc_no_memory(err, "the labels of an item");
-    const tc_status st = wu_result_file_open(r->item->labels.files[0], NULL, r->result, err);
-    return st == TC_OK
+    const tc_status status = wu_result_file_open(r->item->labels.files[0], NULL, r->result, err);
+    return status == TC_OK
                ? wu_npz_stream_open(r->result->npz, (size_t)r->item->labels_array, &r->stream, err)
-               : st;
+               : status;
 }
 
 static tc_status next_of_result(wu_label_reader *r, uint32_t *labels, size_t n, tc_err *err)
 {
-    tc_status st = r->stream == NULL ? open_stream(r, err) : TC_OK;
-    if (st == TC_OK)
-        st = wu_npz_stream_read(r->stream, labels, n * sizeof *labels, err);
-    return st == TC_OK && wu_npz_stream_left(r->stream) == 0 ? wu_npz_stream_end(r->stream, err)
-                                                             : st;
+    tc_status status = r->stream == NULL ? open_stream(r, err) : TC_OK;
+    if (status == TC_OK)
+        status = wu_npz_stream_read(r->stream, labels, n * sizeof *labels, err);
+    return status == TC_OK && wu_npz_stream_left(r->stream) == 0 ? wu_npz_stream_end(r->stream, err)
+                                                                 : status;
 }
 
 static tc_status next_of_pictures(wu_label_reader *r, uint32_t *labels, size_t n, tc_err *err)
@@ -94,9 +94,9 @@ static tc_status next_of_pictures(wu_label_reader *r, uint32_t *labels, size_t n
     wu_picture_info info;
     r->pages.item = r->item;
     r->pages.kind = WU_KIND_LABELS;
-    const tc_status st = wu_page_next(&r->pages, &r->page, &info, err);
-    if (st != TC_OK)
-        return st;
+    const tc_status status = wu_page_next(&r->pages, &r->page, &info, err);
+    if (status != TC_OK)
+        return status;
     const uint8_t *const u8 = r->page.data;
     const uint16_t *const u16 = r->page.data;
     if (info.bits == 32)
@@ -113,16 +113,16 @@ static tc_status next_of_pictures(wu_label_reader *r, uint32_t *labels, size_t n
 tc_status wu_labels_next(wu_label_reader *r, uint32_t *labels, tc_err *err)
 {
     const size_t n = (size_t)r->item->pages.info.nx * r->item->pages.info.ny;
-    const tc_status st = r->item->labels_array >= 0 ? next_of_result(r, labels, n, err)
-                                                    : next_of_pictures(r, labels, n, err);
-    for (size_t i = 0; st == TC_OK && i < n; i++)
+    const tc_status status = r->item->labels_array >= 0 ? next_of_result(r, labels, n, err)
+                                                        : next_of_pictures(r, labels, n, err);
+    for (size_t i = 0; status == TC_OK && i < n; i++)
         if (labels[i] > WU_MAX_LABEL)
             return tc_fail(
                 err, TC_BAD_INPUT,
                 "%s: has a value that is no label: they are whole numbers from 0 to %u; number "
                 "the objects anew",
                 r->item->labels.files[0], WU_MAX_LABEL);
-    return st;
+    return status;
 }
 
 void wu_labels_close(wu_label_reader *r)
@@ -158,27 +158,27 @@ static tc_status count_labels(wu_source *item, tc_err *err)
     uint64_t *const seen = calloc(WU_MAX_LABEL / 64 + 1, sizeof *seen);
     uint32_t *const labels = malloc(n * sizeof *labels);
     wu_label_reader reader = { .item = item };
-    tc_status st =
+    tc_status status =
         seen == NULL || labels == NULL ? tc_no_memory(err, "the labels of an item") : TC_OK;
-    for (uint32_t z = 0; z < item->pages.info.nz && st == TC_OK; z++) {
-        st = wu_labels_next(&reader, labels, err);
-        if (st == TC_OK)
+    for (uint32_t z = 0; z < item->pages.info.nz && status == TC_OK; z++) {
+        status = wu_labels_next(&reader, labels, err);
+        if (status == TC_OK)
             count_slice(item, labels, n, seen);
     }
     wu_labels_close(&reader);
     free(labels);
     free(seen);
-    return st;
+    return status;
 }
 
 tc_status wu_labels_add(wu_sources *sources, const char *path, bool recursive, tc_err *err)
 {
-    tc_status st = is_result(path)
-                       ? add_from_result(sources, path, err)
-                       : wu_sources_add_beside(sources, path, WU_KIND_LABELS, recursive, err);
-    for (size_t i = 0; i < sources->n && st == TC_OK; i++)
+    tc_status status = is_result(path)
+                           ? add_from_result(sources, path, err)
+                           : wu_sources_add_beside(sources, path, WU_KIND_LABELS, recursive, err);
+    for (size_t i = 0; i < sources->n && status == TC_OK; i++)
         if (sources->items[i].fault == NULL)
-            st = wu_source_keep_fault(&sources->items[i], count_labels(&sources->items[i], err),
-                                      err);
-    return st;
+            status = wu_source_keep_fault(&sources->items[i], count_labels(&sources->items[i], err),
+                                          err);
+    return status;
 }

@@ -111,10 +111,10 @@ typedef struct pack_options {
 static tc_status take_params(void *to, const char *path, tc_err *err)
 {
     pack_options *o = to;
-    struct stat st;
-    if (stat(path, &st) != 0)
+    struct stat info;
+    if (stat(path, &info) != 0)
         return tc_fail(err, TC_BAD_INPUT, "%s: %s", path, strerror(errno));
-    if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size > WU_MAX_JSON)
+    if (!S_ISREG(info.st_mode) || (uint64_t)info.st_size > WU_MAX_JSON)
         return tc_fail(err, TC_BAD_INPUT, "%s: is not a file of parameters", path);
     json_error_t where;
     json_t *json = wu_json_load_file(path, JSON_REJECT_DUPLICATES, &where);
@@ -489,10 +489,10 @@ static tc_status check_outputs(const outputs *out, const pack_options *o, const 
                                tc_err *err)
 {
     for (size_t i = 0; i < out->n; i++) {
-        struct stat st;
-        if (stat(out->paths[i], &st) != 0)
+        struct stat info;
+        if (stat(out->paths[i], &info) != 0)
             continue;
-        if (!S_ISREG(st.st_mode))
+        if (!S_ISREG(info.st_mode))
             return tc_fail(err, TC_USAGE, "pack: -o %s: is there and is not a file", out->paths[i]);
         if (is_input(out->paths[i], o, sources))
             return tc_fail(err, TC_USAGE, "pack: -o %s: is one of the inputs", out->paths[i]);
@@ -546,15 +546,16 @@ static tc_status write_unit(outputs *out, size_t index, const wu_unit *unit, tc_
 static tc_status publish(outputs *out, size_t n_items, tc_err *err)
 {
     for (size_t i = 0; i < out->n; i++) {
-        struct stat st;
-        if (stat(out->temporaries[i], &st) != 0 || !os_replace(out->temporaries[i], out->paths[i]))
+        struct stat info;
+        if (stat(out->temporaries[i], &info) != 0 ||
+            !os_replace(out->temporaries[i], out->paths[i]))
             return tc_fail(err, TC_IO, "%s: cannot be written: %s", out->paths[i], strerror(errno));
         free(out->temporaries[i]);
         out->temporaries[i] = NULL;
         const size_t first = i * out->per_unit;
         const size_t n = n_items - first < out->per_unit ? n_items - first : out->per_unit;
         printf("%s: %zu %s, %lld bytes\n", out->paths[i], n, n == 1 ? "item" : "items",
-               (long long)st.st_size);
+               (long long)info.st_size);
     }
     return TC_OK;
 }

@@ -77,8 +77,8 @@ static tc_status refuse_kind(const wu_picture *picture, const unsigned char *mag
 /* Looks before it opens: opening a pipe would wait for a writer. */
 static tc_status open_file(wu_picture *picture, tc_err *err)
 {
-    struct stat st;
-    if (stat(picture->path, &st) == 0 && !S_ISREG(st.st_mode))
+    struct stat info;
+    if (stat(picture->path, &info) == 0 && !S_ISREG(info.st_mode))
         return tc_fail(err, TC_BAD_INPUT, "%s: is not a regular file", picture->path);
     picture->file = fopen(picture->path, "rb");
     if (picture->file == NULL)

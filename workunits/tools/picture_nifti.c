@@ -88,10 +88,10 @@ static tc_status go_to(wu_picture *picture, uint64_t place, tc_err *err)
 static tc_status check_size(const wu_picture *picture, uint64_t bytes, tc_err *err)
 {
     const nifti_state *const s = picture->state;
-    struct stat st;
-    if (fstat(fileno(picture->file), &st) != 0)
+    struct stat info;
+    if (fstat(fileno(picture->file), &info) != 0)
         return tc_fail(err, TC_BAD_INPUT, "%s: cannot be read: %s", picture->path, strerror(errno));
-    return (uint64_t)st.st_size * (s->stream != NULL ? MOST_DEFLATED : 1) >= bytes
+    return (uint64_t)info.st_size * (s->stream != NULL ? MOST_DEFLATED : 1) >= bytes
                ? TC_OK
                : damaged(picture, "ends too early", err);
 }

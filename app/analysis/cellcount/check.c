@@ -205,33 +205,34 @@ static tc_status check_labels(const cc_params *p, const wu_item *item, const wu_
     const int32_t *const plane = labels->data;
     const size_t n = (size_t)wu_output_find(out, "region_item")->info.shape[0];
     extent *const extents = calloc(n + 1, sizeof *extents);
-    tc_status st = extents == NULL ? tc_no_memory(err, "the regions") : TC_OK;
+    tc_status status = extents == NULL ? tc_no_memory(err, "the regions") : TC_OK;
 
-    if (st == TC_OK)
-        st = check_label_order(plane, (size_t)item->nx * item->ny, (int32_t)n, labels->info.name,
-                               err);
-    if (st == TC_OK && !p->split)
-        st = check_apart(p, plane, item->nx, item->ny, labels->info.name, err);
-    if (st == TC_OK)
+    if (status == TC_OK)
+        status = check_label_order(plane, (size_t)item->nx * item->ny, (int32_t)n,
+                                   labels->info.name, err);
+    if (status == TC_OK && !p->split)
+        status = check_apart(p, plane, item->nx, item->ny, labels->info.name, err);
+    if (status == TC_OK)
         measure(plane, item->nx, item->ny, extents);
-    for (size_t i = 0; st == TC_OK && i < n; i++) {
+    for (size_t i = 0; status == TC_OK && i < n; i++) {
         const row r = row_of(out, i);
 
         if (!same_region(&extents[i + 1], &r))
-            st = tc_fail(err, TC_BAD_INPUT, "region %zu: area, box or centroid is not that of %s",
-                         i + 1, labels->info.name);
+            status =
+                tc_fail(err, TC_BAD_INPUT, "region %zu: area, box or centroid is not that of %s",
+                        i + 1, labels->info.name);
     }
     free(extents);
-    return st;
+    return status;
 }
 
 tc_status cc_check_result(const void *params, const wu_item *item, const wu_output *out,
                           tc_err *err)
 {
     const cc_params *const p = params;
-    tc_status st = check_table(p, item, out, err);
+    tc_status status = check_table(p, item, out, err);
 
-    if (st == TC_OK && p->labels)
-        st = check_labels(p, item, out, err);
-    return st;
+    if (status == TC_OK && p->labels)
+        status = check_labels(p, item, out, err);
+    return status;
 }

@@ -107,12 +107,12 @@ static tc_status go_on(cc_worker *w, cc_state *state, tc_err *err)
     an_state_head *const head = &state->head;
 
     do {
-        tc_status st = TC_OK;
+        tc_status status = TC_OK;
 
         if (w->done > 0 && phases[w->phase]->end != NULL)
-            st = phases[w->phase]->end(w, err);
-        if (st != TC_OK)
-            return st;
+            status = phases[w->phase]->end(w, err);
+        if (status != TC_OK)
+            return status;
         if (w->phase == CC_HISTOGRAM && w->done > 0)
             state->threshold = w->threshold;
         w->phase++;
@@ -143,7 +143,7 @@ tc_status cc_host_step(void *worker, cc_state *state, cc_phase until, uint64_t *
     an_state_head *const head = &state->head;
     const double end = tc_seconds() + AN_STEP_SECONDS;
     size_t parts, left;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     *portions_done = head->portions_done;
     if (head->portions_done == w->work->plan.portions || w->phase >= until)
@@ -167,14 +167,14 @@ tc_status cc_host_step(void *worker, cc_state *state, cc_phase until, uint64_t *
                 return tc_no_memory(err, "the cells");
         *portions_done = ((uint64_t)w->phase * parts + w->done) * w->bands / parts;
         if (w->done == parts)
-            st = go_on(w, state, err);
-    } while (st == TC_OK && w->phase < until && tc_seconds() < end);
-    if (st == TC_OK && w->phase < until)
+            status = go_on(w, state, err);
+    } while (status == TC_OK && w->phase < until && tc_seconds() < end);
+    if (status == TC_OK && w->phase < until)
         return TC_MORE;
     if (w->phase < CC_PHASES)
-        return st;
+        return status;
     *portions_done = head->portions_done;
-    return st;
+    return status;
 }
 
 static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc_err *err)
@@ -261,11 +261,11 @@ static bool make_planes(cc_worker *w)
 static tc_status resume_split(cc_worker *w, const int32_t *distances, tc_err *err)
 {
     for (uint32_t y = 0; y < w->ny; y++) {
-        const tc_status st = tc_ask(w->work->poll, err);
+        const tc_status status = tc_ask(w->work->poll, err);
         uint64_t *const words = w->picture.bits + y * w->picture.stride;
 
-        if (st != TC_OK)
-            return st;
+        if (status != TC_OK)
+            return status;
         memset(words, 0, w->picture.stride * sizeof *words);
         for (uint32_t x = 0; x < w->nx; x++)
             if (distances[(size_t)y * w->nx + x] != 0)
@@ -279,7 +279,7 @@ static tc_status cpu_open(const an_work *work, const void *state_at, void **work
 {
     const cc_state *const state = state_at;
     cc_worker *const w = calloc(1, sizeof *w);
-    tc_status st;
+    tc_status status;
 
     *worker = w;
     if (w == NULL)
@@ -301,18 +301,18 @@ static tc_status cpu_open(const an_work *work, const void *state_at, void **work
                   .rule = w->params,
                   .apart = w->params->split == CC_INTENSITY ? cc_apart_by_intensity
                                                             : apart_by_distance };
-    st = an_pool_create(work->threads, &w->pool, err);
-    if (st == TC_OK && (!make_planes(w) || !make_scratch(w)))
-        st = tc_no_memory(err, "cellcount");
-    if (st == TC_OK && state->head.portions_done == (uint64_t)CC_KEPT * w->bands)
-        st = resume_split(w, state->plane, err);
-    else if (st == TC_OK)
-        st = cc_prepare_begin(&w->prepare, w->params, work->pixels, err);
+    status = an_pool_create(work->threads, &w->pool, err);
+    if (status == TC_OK && (!make_planes(w) || !make_scratch(w)))
+        status = tc_no_memory(err, "cellcount");
+    if (status == TC_OK && state->head.portions_done == (uint64_t)CC_KEPT * w->bands)
+        status = resume_split(w, state->plane, err);
+    else if (status == TC_OK)
+        status = cc_prepare_begin(&w->prepare, w->params, work->pixels, err);
     while (phase_parts(w, w->phase) == 0)
         w->phase++;
-    if (st != TC_OK)
+    if (status != TC_OK)
         cpu_close(worker);
-    return st;
+    return status;
 }
 
 /* --- with a device --------------------------------------------------------------------------- */
@@ -355,10 +355,10 @@ tc_status cc_host_resume(void *worker, cc_phase next, uint32_t strip_rows, tc_er
 
     for (uint32_t y = 0; y < w->ny; y++) {
         uint64_t *const words = w->picture.bits + y * w->picture.stride;
-        const tc_status st = tc_ask(w->work->poll, err);
+        const tc_status status = tc_ask(w->work->poll, err);
 
-        if (st != TC_OK)
-            return st;
+        if (status != TC_OK)
+            return status;
         memset(words, 0, w->picture.stride * sizeof *words);
         for (uint32_t x = 0; x < w->nx; x++)
             words[x / 64] |= (uint64_t)(w->up[(size_t)y * w->nx + x] >= 0) << x % 64;

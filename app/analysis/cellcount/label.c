@@ -199,9 +199,9 @@ static tc_status end_areas(cc_worker *w, tc_err *err)
 {
     const size_t n = (size_t)w->first[w->bands];
     uint32_t label = 0;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
-    for (size_t i = 0, end; st == TC_OK && i < n; st = tc_ask(w->work->poll, err))
+    for (size_t i = 0, end; status == TC_OK && i < n; status = tc_ask(w->work->poll, err))
         for (end = tc_block_end(i, n); i < end; i++) {
             const bool kept =
                 cc_kept(w->params, w->areas[i] & ~BORDER, (w->areas[i] & BORDER) != 0);
@@ -209,7 +209,7 @@ static tc_status end_areas(cc_worker *w, tc_err *err)
             w->areas[i] = kept ? ++label : 0;
         }
     w->regions = label;
-    return st;
+    return status;
 }
 
 static void renumber_band(cc_worker *w, size_t band, cc_scratch *s)

@@ -86,11 +86,11 @@ static tc_status end_hole_seams(cc_worker *w, tc_err *err)
 
     w->outside = -1;
     for (uint32_t y = 0; y < w->ny; y++) {
-        const tc_status st = tc_ask(w->work->poll, err);
-        const size_t runs = st == TC_OK ? lab_runs(&p, y, edges) : 0;
+        const tc_status status = tc_ask(w->work->poll, err);
+        const size_t runs = status == TC_OK ? lab_runs(&p, y, edges) : 0;
 
-        if (st != TC_OK)
-            return st;
+        if (status != TC_OK)
+            return status;
 
         for (size_t k = 0; k < runs; k++) {
             const int32_t id = p.starts[(size_t)y * w->nx + edges[2 * k]];

@@ -88,12 +88,12 @@ static void merge(cc_region *r, const cc_region *o)
 
 static tc_status clear(const cc_measure *m, cc_region *table, size_t rows, tc_err *err)
 {
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
-    for (size_t i = 0, end; st == TC_OK && i < rows; st = tc_ask(m->poll, err))
+    for (size_t i = 0, end; status == TC_OK && i < rows; status = tc_ask(m->poll, err))
         for (end = tc_block_end(i, rows); i < end; i++)
             table[i] = (cc_region){ .y0 = UINT16_MAX, .x0 = UINT16_MAX };
-    return st;
+    return status;
 }
 
 tc_status cc_measure_begin(cc_measure *m, unsigned threads, tc_err *err)
@@ -104,27 +104,28 @@ tc_status cc_measure_begin(cc_measure *m, unsigned threads, tc_err *err)
                     : 1;
     m->others = os_zeroed(((m->tables - 1) * m->rows + 1) * sizeof *m->others);
     m->sums = malloc(m->tables * ((size_t)m->nx + 1) * sizeof *m->sums);
-    tc_status st = m->others == NULL || m->sums == NULL ? tc_no_memory(err, "the regions") : TC_OK;
-    if (st == TC_OK)
-        st = clear(m, m->regions, m->rows, err);
-    if (st == TC_OK)
-        st = clear(m, m->others, (m->tables - 1) * m->rows, err);
-    if (st != TC_OK)
+    tc_status status =
+        m->others == NULL || m->sums == NULL ? tc_no_memory(err, "the regions") : TC_OK;
+    if (status == TC_OK)
+        status = clear(m, m->regions, m->rows, err);
+    if (status == TC_OK)
+        status = clear(m, m->others, (m->tables - 1) * m->rows, err);
+    if (status != TC_OK)
         cc_measure_drop(m);
-    return st;
+    return status;
 }
 
 tc_status cc_measure_end(cc_measure *m, tc_err *err)
 {
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
-    for (size_t i = 0, end; st == TC_OK && i < m->rows; st = tc_ask(m->poll, err))
+    for (size_t i = 0, end; status == TC_OK && i < m->rows; status = tc_ask(m->poll, err))
         for (end = tc_block_end(i, m->rows); i < end; i++)
             for (size_t t = 0; t + 1 < m->tables; t++)
                 merge(&m->regions[i], &m->others[t * m->rows + i]);
     memset(&m->regions[0], 0, sizeof m->regions[0]);
     cc_measure_drop(m);
-    return st;
+    return status;
 }
 
 void cc_measure_drop(cc_measure *m)

@@ -20,9 +20,9 @@ static tc_status fill_table(const an_work *work, size_t item_index, const cc_reg
     double *const centroid = wu_output_data(out, "region_centroid"), *const mean = wu_output_data(
                                                                          out, "region_mean");
     uint8_t *const border = wu_output_data(out, "region_border");
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
-    for (size_t i = 0; st == TC_OK && i < n; i++) {
+    for (size_t i = 0; status == TC_OK && i < n; i++) {
         const cc_region *const r = &regions[i + 1];
 
         item[i] = (int64_t)item_index;
@@ -37,9 +37,9 @@ static tc_status fill_table(const an_work *work, size_t item_index, const cc_reg
         mean[i] = (double)r->sum_grey / (double)r->area;
         border[i] = cc_at_border(r->x0, r->y0, r->x1, r->y1, work->item->nx, work->item->ny) != 0;
         if (i % 4096 == 0)
-            st = tc_ask(work->poll, err);
+            status = tc_ask(work->poll, err);
     }
-    return st;
+    return status;
 }
 
 static void measure_band(void *user, unsigned thread, size_t band)
@@ -58,26 +58,26 @@ tc_status cc_regions(const an_work *work, const cc_state *state, const cc_region
                      .ny = ny,
                      .rows = (size_t)state->regions + 1 };
     an_pool *pool = NULL;
-    tc_status st;
+    tc_status status;
 
     *owned = NULL;
     *regions = (const cc_region *)(const void *)((const char *)state + cc_table_at(nx, ny));
     if (m.rows <= cc_table_rows(nx, ny))
         return TC_OK;
     m.regions = os_zeroed(m.rows * sizeof *m.regions);
-    st = m.regions == NULL ? tc_no_memory(err, "the regions")
-                           : cc_measure_begin(&m, work->threads, err);
-    if (st == TC_OK)
-        st = an_pool_create(m.tables, &pool, err);
-    if (st == TC_OK)
-        st = an_pool_run_polled(pool, measure_band, &m, cc_bands(nx, ny), work->poll, err);
+    status = m.regions == NULL ? tc_no_memory(err, "the regions")
+                               : cc_measure_begin(&m, work->threads, err);
+    if (status == TC_OK)
+        status = an_pool_create(m.tables, &pool, err);
+    if (status == TC_OK)
+        status = an_pool_run_polled(pool, measure_band, &m, cc_bands(nx, ny), work->poll, err);
     an_pool_destroy(&pool);
-    if (st == TC_OK)
-        st = cc_measure_end(&m, err);
-    if (st != TC_OK) {
+    if (status == TC_OK)
+        status = cc_measure_end(&m, err);
+    if (status != TC_OK) {
         cc_measure_drop(&m);
         free(m.regions);
-        return st;
+        return status;
     }
     *regions = *owned = m.regions;
     return TC_OK;
@@ -92,16 +92,16 @@ static tc_status damaged(tc_err *err)
 static tc_status are_at_most(const an_work *work, const cc_state *state, uint64_t most, tc_err *err)
 {
     const size_t n = (size_t)work->item->nx * work->item->ny;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
-    for (size_t i = 0, end; st == TC_OK && i < n;) {
+    for (size_t i = 0, end; status == TC_OK && i < n;) {
         bool good = true;
 
         for (end = tc_block_end(i, n); i < end; i++)
             good = good && state->plane[i] >= 0 && (uint64_t)state->plane[i] <= most;
-        st = good ? tc_ask(work->poll, err) : damaged(err);
+        status = good ? tc_ask(work->poll, err) : damaged(err);
     }
-    return st;
+    return status;
 }
 
 tc_status cc_check_state(const an_work *work, const void *state_at, tc_err *err)
@@ -161,23 +161,23 @@ tc_status cc_finish(const an_work *work, size_t item_index, const void *state_at
     const size_t n = (size_t)state->regions;
     const cc_region *regions = NULL;
     cc_region *owned = NULL;
-    tc_status st = cc_regions(work, state, &regions, &owned, err);
+    tc_status status = cc_regions(work, state, &regions, &owned, err);
 
-    if (st == TC_OK)
-        st = cc_expect(p, work->item, out, err);
-    if (st == TC_OK && p->labels)
+    if (status == TC_OK)
+        status = cc_expect(p, work->item, out, err);
+    if (status == TC_OK && p->labels)
         wu_output_lend(&out->arrays[out->n - 1], state->plane);
-    if (st == TC_OK)
-        st = wu_output_allocate(out, n, err);
-    if (st == TC_OK) {
+    if (status == TC_OK)
+        status = wu_output_allocate(out, n, err);
+    if (status == TC_OK) {
         *(int64_t *)wu_output_data(out, "count") = (int64_t)n;
         *(int64_t *)wu_output_data(out, "threshold") =
             p->threshold_word == CC_OTSU ? (int64_t)state->threshold
                                          : (int64_t)cc_threshold(p, work->item->bits);
-        st = fill_table(work, item_index, regions, n, out, err);
+        status = fill_table(work, item_index, regions, n, out, err);
     }
     free(owned);
-    return st;
+    return status;
 }
 
 bool cc_note_result(const void *params, const wu_item *item, const wu_output *out, char *text,

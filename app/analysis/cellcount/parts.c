@@ -31,7 +31,7 @@ static tc_status walk(patch *a, const cc_params *p, const tc_poll *poll, tc_err 
                          .up = a->up,
                          .apart = cc_apart_by_intensity,
                          .rule = p };
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     for (size_t k = 0; k < a->c->pixels; k++) {
         const uint32_t v = wu_grey(a->f->px, a->f->queue[k]);
@@ -40,14 +40,14 @@ static tc_status walk(patch *a, const cc_params *p, const tc_poll *poll, tc_err 
     }
     for (size_t i = 0; i < (size_t)a->nx * a->ny; i++)
         a->first[i] = INT32_MAX;
-    for (int part = WS_ASCEND; st == TC_OK && part <= WS_SADDLES; part++) {
+    for (int part = WS_ASCEND; status == TC_OK && part <= WS_SADDLES; part++) {
         ws_rows(&map, (ws_part)part, 0, a->ny, &a->found);
-        st = a->found.no_memory ? tc_no_memory(err, "a region")
-                                : ws_end(&map, (ws_part)part, &a->found, 1, poll, err);
+        status = a->found.no_memory ? tc_no_memory(err, "a region")
+                                    : ws_end(&map, (ws_part)part, &a->found, 1, poll, err);
     }
-    if (st == TC_OK)
+    if (status == TC_OK)
         ws_first(&map, 0, a->ny, a->first, NULL, NULL);
-    return st;
+    return status;
 }
 
 static void extend(cc_region *r, uint16_t y, uint16_t x, uint32_t grey)
@@ -91,19 +91,19 @@ tc_status cc_parts_of(const cc_params *p, const an_follow *f, const an_component
 {
     patch a = { .f = f, .c = c, .nx = c->hi[2] - c->lo[2], .ny = c->hi[1] - c->lo[1] };
     const size_t box = (size_t)a.nx * a.ny;
-    tc_status st;
+    tc_status status;
 
     a.height = calloc(box, sizeof *a.height);
     a.up = malloc(box * sizeof *a.up);
     a.first = malloc(box * sizeof *a.first);
     *parts = NULL;
-    st = a.height == NULL || a.up == NULL || a.first == NULL ? tc_no_memory(err, "a region")
-                                                             : walk(&a, p, poll, err);
-    if (st == TC_OK)
-        st = measure(&a, parts, n, err);
+    status = a.height == NULL || a.up == NULL || a.first == NULL ? tc_no_memory(err, "a region")
+                                                                 : walk(&a, p, poll, err);
+    if (status == TC_OK)
+        status = measure(&a, parts, n, err);
     ws_list_drop(&a.found);
     free(a.height);
     free(a.up);
     free(a.first);
-    return st;
+    return status;
 }

@@ -357,7 +357,7 @@ static tc_status check_component(const an_work *work, part *q, const table *t, s
     an_component c;
     cc_region *parts = NULL;
     size_t n = 0;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     an_follow_component(&q->f, i, &c);
     s->unknown = !c.whole || c.pixels > s->left || c.lo[1] < q->y0 || c.lo[2] < q->x0 ||
@@ -365,8 +365,8 @@ static tc_status check_component(const an_work *work, part *q, const table *t, s
                  (uint64_t)(c.hi[1] - c.lo[1]) * (c.hi[2] - c.lo[2]) > 16 * c.pixels + 256;
     s->left -= c.pixels < s->left ? (size_t)c.pixels : s->left;
     if (!s->unknown)
-        st = cc_parts_of(p, &q->f, &c, work->poll, &parts, &n, err);
-    for (size_t k = 0; st == TC_OK && k < n; k++) {
+        status = cc_parts_of(p, &q->f, &c, work->poll, &parts, &n, err);
+    for (size_t k = 0; status == TC_OK && k < n; k++) {
         const cc_region *const r = &parts[k];
         const bool border = cc_at_border(q->x + r->x0, q->y + r->y0, q->x + r->x1, q->y + r->y1,
                                          work->item->nx, work->item->ny);
@@ -375,11 +375,11 @@ static tc_status check_component(const an_work *work, part *q, const table *t, s
         s->found = s->found || (found < q->n_rows && found == s->row);
         q->known += found < q->n_rows;
         if (found == q->n_rows && cc_kept(p, r->area, border))
-            st = tc_fail(err, TC_BAD_INPUT, "regions: one of those around pixel %zu is missing",
-                         in_picture(q, i));
+            status = tc_fail(err, TC_BAD_INPUT, "regions: one of those around pixel %zu is missing",
+                             in_picture(q, i));
     }
     free(parts);
-    return st;
+    return status;
 }
 
 /* A row of the table is of a component that has a pixel in the first row of its box. */
@@ -387,14 +387,15 @@ static tc_status check_row(const an_work *work, part *q, const table *t, sought 
 {
     const region r = region_of(q, t, s->row);
     const size_t at = (size_t)r.y0 * q->f.px->nx;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
-    for (uint32_t x = r.x0; st == TC_OK && !s->unknown && !s->found && x < r.x1; x++)
+    for (uint32_t x = r.x0; status == TC_OK && !s->unknown && !s->found && x < r.x1; x++)
         if (an_follow_takes(&q->f, at + x) && (x == r.x0 || !an_follow_takes(&q->f, at + x - 1)))
-            st = check_component(work, q, t, at + x, s, err);
-    if (st == TC_OK && !s->unknown && !s->found)
-        st = tc_fail(err, TC_BAD_INPUT, "region %zu: the picture has no such region", r.row + 1);
-    return st;
+            status = check_component(work, q, t, at + x, s, err);
+    if (status == TC_OK && !s->unknown && !s->found)
+        status =
+            tc_fail(err, TC_BAD_INPUT, "region %zu: the picture has no such region", r.row + 1);
+    return status;
 }
 
 /* Some components, of pixels and of rows that are chosen by chance: their parts are computed, and
@@ -403,21 +404,21 @@ static tc_status check_parts(const an_work *work, part *q, const table *t, uint6
                              tc_err *err)
 {
     size_t left = 4 * q->f.room;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
-    for (int k = 0; st == TC_OK && left > 0 && k < LOOKS; k++) {
+    for (int k = 0; status == TC_OK && left > 0 && k < LOOKS; k++) {
         const bool of_row = k % 2 == 0 && q->n_rows > 0;
         const size_t i = pixel_of(q, random);
         sought s = { .row = of_row ? (size_t)tc_random_below(q->n_rows, random) : q->n_rows,
                      .left = left };
 
         if (of_row)
-            st = check_row(work, q, t, &s, err);
+            status = check_row(work, q, t, &s, err);
         else if (an_follow_takes(&q->f, i))
-            st = check_component(work, q, t, i, &s, err);
+            status = check_component(work, q, t, i, &s, err);
         left = s.left;
     }
-    return st;
+    return status;
 }
 
 /* Whether cells are more frequent in the boxes than in the picture: at some pixels of each of
@@ -465,15 +466,16 @@ static tc_status check_part(const an_work *work, part *q, const table *t, uint64
 {
     const cc_params *const p = work->params;
     const size_t n = (size_t)q->f.px->nx * q->f.px->ny;
-    tc_status st = an_follow_begin(&q->f, n / (p->split == CC_INTENSITY ? 256 : 1024) + 64, err);
+    tc_status status =
+        an_follow_begin(&q->f, n / (p->split == CC_INTENSITY ? 256 : 1024) + 64, err);
 
-    if (st == TC_OK && t->labels != NULL)
-        st = check_labels(p, q, t, random, err);
-    if (st == TC_OK && t->labels != NULL && p->split == CC_INTENSITY)
-        st = check_ways(q, t, random, err);
-    if (st == TC_OK && p->split == CC_INTENSITY && !p->fill_holes)
-        st = check_parts(work, q, t, random, err);
-    return st == TC_OK ? check_regions(p, q, t, random, err) : st;
+    if (status == TC_OK && t->labels != NULL)
+        status = check_labels(p, q, t, random, err);
+    if (status == TC_OK && t->labels != NULL && p->split == CC_INTENSITY)
+        status = check_ways(q, t, random, err);
+    if (status == TC_OK && p->split == CC_INTENSITY && !p->fill_holes)
+        status = check_parts(work, q, t, random, err);
+    return status == TC_OK ? check_regions(p, q, t, random, err) : status;
 }
 
 /* --- Otsu ------------------------------------------------------------------------------------ */
@@ -521,7 +523,7 @@ static tc_status check_otsu(const wu_pixels *px, uint32_t claimed, uint64_t *ran
     const uint32_t size = (uint32_t)1 << px->bits;
     const size_t rows = (px->ny + ROW_SHARE - 1) / ROW_SHARE + LEAST_PIXELS / px->nx;
     uint64_t *const histogram = calloc(size, sizeof *histogram);
-    tc_status st;
+    tc_status status;
 
     if (histogram == NULL)
         return tc_no_memory(err, "the grey values");
@@ -530,9 +532,9 @@ static tc_status check_otsu(const wu_pixels *px, uint32_t claimed, uint64_t *ran
 
         an_histogram(px, y * px->nx, (y + 1) * px->nx, histogram);
     }
-    st = judge_otsu(histogram, size, claimed, err);
+    status = judge_otsu(histogram, size, claimed, err);
     free(histogram);
-    return st;
+    return status;
 }
 
 /* --- the whole picture ----------------------------------------------------------------------- */
@@ -551,20 +553,21 @@ static tc_status check_whole(const an_work *work, const table *t, uint32_t thres
                .y1 = px->ny,
                .x1 = px->nx,
                .n_rows = t->n };
-    tc_status st = p->threshold_word == CC_OTSU ? check_otsu(px, threshold, random, err) : TC_OK;
+    tc_status status =
+        p->threshold_word == CC_OTSU ? check_otsu(px, threshold, random, err) : TC_OK;
 
-    if (st == TC_OK)
-        st = check_totals(p, cells, t, err);
-    if (st == TC_OK)
-        st = check_part(work, &q, t, random, err);
-    if (st == TC_OK && p->split)
-        st = check_boxes(&q, cells, t, random, err);
-    if (st == TC_OK)
-        st = judge_known(p, q.known, err);
-    if (st == TC_OK && says_nothing(cells, t, q.known, (uint64_t)px->nx * px->ny))
-        st = tc_fail(err, TC_NO_MATCH, "no region, or a single one of which little is known");
+    if (status == TC_OK)
+        status = check_totals(p, cells, t, err);
+    if (status == TC_OK)
+        status = check_part(work, &q, t, random, err);
+    if (status == TC_OK && p->split)
+        status = check_boxes(&q, cells, t, random, err);
+    if (status == TC_OK)
+        status = judge_known(p, q.known, err);
+    if (status == TC_OK && says_nothing(cells, t, q.known, (uint64_t)px->nx * px->ny))
+        status = tc_fail(err, TC_NO_MATCH, "no region, or a single one of which little is known");
     an_follow_end(&q.f);
-    return st;
+    return status;
 }
 
 /* --- tiles ----------------------------------------------------------------------------------- */
@@ -724,31 +727,31 @@ static tc_status check_tile(const an_work *work, const table *t, uint32_t thresh
     wu_pixels tile = { .nz = 1, .bits = px->bits };
     part q = { .f = { .threshold = threshold, .above = p->bright, .corners = p->eight_connected },
                .nx = px->nx };
-    tc_status st;
+    tc_status status;
 
     choose_place(px, t, of_region, random, place);
     y = stretch_of(px->ny, side, place[0], place[2], margin);
     x = stretch_of(px->nx, side, place[1], place[3], margin);
     q.y = y.from, q.y0 = y.first - y.from, q.y1 = y.end - y.from, tile.ny = y.to - y.from;
     q.x = x.from, q.x0 = x.first - x.from, q.x1 = x.end - x.from, tile.nx = x.to - x.from;
-    st = copy_tile(px, &q, &tile, err);
-    if (st == TC_OK)
-        st = cc_prepare_all(&prepare, p, &tile, err);
+    status = copy_tile(px, &q, &tile, err);
+    if (status == TC_OK)
+        status = cc_prepare_all(&prepare, p, &tile, err);
     q.f.px = prepare.now;
-    if (st == TC_OK)
-        st = take_rows(&q, t, err);
-    if (st == TC_OK)
-        st = check_part(work, &q, t, random, err);
-    if (st == TC_OK)
-        st = check_components(p, &q, t, px->ny, random, err);
-    if (st == TC_OK)
-        st = count_core(&q, t, all, err);
+    if (status == TC_OK)
+        status = take_rows(&q, t, err);
+    if (status == TC_OK)
+        status = check_part(work, &q, t, random, err);
+    if (status == TC_OK)
+        status = check_components(p, &q, t, px->ny, random, err);
+    if (status == TC_OK)
+        status = count_core(&q, t, all, err);
     all->known += q.known;
     free(q.rows);
     an_follow_end(&q.f);
     cc_prepare_end(&prepare);
     wu_pixels_free(&tile);
-    return st;
+    return status;
 }
 
 /* What is claimed to be cells, and what is: of boxes, more within than without. */
@@ -776,22 +779,22 @@ static tc_status check_tiles(const an_work *work, const table *t, uint32_t thres
     const uint32_t size = (uint32_t)1 << px->bits;
     found all = { .histogram =
                       p->threshold_word == CC_OTSU ? calloc(size, sizeof *all.histogram) : NULL };
-    tc_status st = p->threshold_word == CC_OTSU && all.histogram == NULL
-                       ? tc_no_memory(err, "the grey values")
-                       : TC_OK;
+    tc_status status = p->threshold_word == CC_OTSU && all.histogram == NULL
+                           ? tc_no_memory(err, "the grey values")
+                           : TC_OK;
 
-    for (size_t k = 0; st == TC_OK && k < count_tiles(p, work->item); k++)
-        st = check_tile(work, t, threshold, k % 2 == 0 && t->n > 0, random, &all, err);
-    if (st == TC_OK && all.histogram != NULL)
-        st = judge_otsu(all.histogram, size, threshold, err);
-    if (st == TC_OK)
-        st = judge_tiles(&all, t->labels == NULL, err);
-    if (st == TC_OK)
-        st = judge_known(p, all.known, err);
-    if (st == TC_OK && (all.cells == 0 || says_nothing(all.cells, t, all.known, all.pixels)))
-        st = tc_fail(err, TC_NO_MATCH, "no region, or a single one of which little is known");
+    for (size_t k = 0; status == TC_OK && k < count_tiles(p, work->item); k++)
+        status = check_tile(work, t, threshold, k % 2 == 0 && t->n > 0, random, &all, err);
+    if (status == TC_OK && all.histogram != NULL)
+        status = judge_otsu(all.histogram, size, threshold, err);
+    if (status == TC_OK)
+        status = judge_tiles(&all, t->labels == NULL, err);
+    if (status == TC_OK)
+        status = judge_known(p, all.known, err);
+    if (status == TC_OK && (all.cells == 0 || says_nothing(all.cells, t, all.known, all.pixels)))
+        status = tc_fail(err, TC_NO_MATCH, "no region, or a single one of which little is known");
     free(all.histogram);
-    return st;
+    return status;
 }
 
 /* --- all of it ------------------------------------------------------------------------------- */

@@ -170,9 +170,9 @@ static tc_status step_in(const ws_map *m, const steps *w, const ws_list *from, w
     enum {
         BLOCK = 1 << 16
     };
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
-    for (size_t n = 0; st == TC_OK && n < from->n_pixels; n++) {
+    for (size_t n = 0; status == TC_OK && n < from->n_pixels; n++) {
         const int32_t i = from->pixels[n];
         const place at = place_of(&m->shape, (size_t)i);
 
@@ -187,19 +187,19 @@ static tc_status step_in(const ws_map *m, const steps *w, const ws_list *from, w
             m->up[there] = WS_PENDING(i);
         }
         if (n % BLOCK == 0)
-            st = tc_ask(poll, err);
+            status = tc_ask(poll, err);
     }
-    return st;
+    return status;
 }
 
 static tc_status settle(const ws_map *m, const ws_list *list, const tc_poll *poll, tc_err *err)
 {
-    tc_status st = list->no_memory ? tc_no_memory(err, "the plateaus") : TC_OK;
+    tc_status status = list->no_memory ? tc_no_memory(err, "the plateaus") : TC_OK;
 
-    for (size_t i = 0, end; st == TC_OK && i < list->n_pixels; st = tc_ask(poll, err))
+    for (size_t i = 0, end; status == TC_OK && i < list->n_pixels; status = tc_ask(poll, err))
         for (end = tc_block_end(i, list->n_pixels); i < end; i++)
             m->up[list->pixels[i]] = WS_PENDING(m->up[list->pixels[i]]);
-    return st;
+    return status;
 }
 
 static tc_status walk_plateaus(const ws_map *m, ws_list *lists, size_t n_lists, const tc_poll *poll,
@@ -207,23 +207,23 @@ static tc_status walk_plateaus(const ws_map *m, ws_list *lists, size_t n_lists, 
 {
     const steps w = steps_of(&m->shape);
     ws_list now = { .n = 0 }, next = { .n = 0 };
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
-    for (size_t k = 0; st == TC_OK && k < n_lists; k++)
-        st = settle(m, &lists[k], poll, err);
+    for (size_t k = 0; status == TC_OK && k < n_lists; k++)
+        status = settle(m, &lists[k], poll, err);
     for (size_t k = 0; k < n_lists; k++) {
-        if (st == TC_OK)
-            st = step_in(m, &w, &lists[k], &now, poll, err);
+        if (status == TC_OK)
+            status = step_in(m, &w, &lists[k], &now, poll, err);
         free(lists[k].pixels);
         lists[k].pixels = NULL;
         lists[k].n_pixels = lists[k].pixel_room = 0;
     }
-    while (st == TC_OK && (now.n_pixels > 0 || now.no_memory)) {
+    while (status == TC_OK && (now.n_pixels > 0 || now.no_memory)) {
         ws_list done;
 
-        st = settle(m, &now, poll, err);
-        if (st == TC_OK)
-            st = step_in(m, &w, &now, &next, poll, err);
+        status = settle(m, &now, poll, err);
+        if (status == TC_OK)
+            status = step_in(m, &w, &now, &next, poll, err);
         done = now;
         now = next;
         next = done;
@@ -231,7 +231,7 @@ static tc_status walk_plateaus(const ws_map *m, ws_list *lists, size_t n_lists, 
     }
     ws_list_drop(&now);
     ws_list_drop(&next);
-    return st;
+    return status;
 }
 
 static void flat_rows(const ws_map *m, size_t row0, size_t row1)
@@ -415,7 +415,7 @@ static void saddle_rows(const ws_map *m, size_t row0, size_t row1, ws_list *list
 static tc_status gather(ws_list *lists, size_t n_lists, ws_list *all, const tc_poll *poll,
                         tc_err *err)
 {
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
     size_t n = 0;
 
     for (size_t k = 0; k < n_lists; k++)
@@ -426,14 +426,14 @@ static tc_status gather(ws_list *lists, size_t n_lists, ws_list *all, const tc_p
     for (size_t k = 0; k < n_lists; k++) {
         ws_list *const p = &lists[k];
 
-        for (size_t i = 0, end; st == TC_OK && i < p->n; i = end, st = tc_ask(poll, err)) {
+        for (size_t i = 0, end; status == TC_OK && i < p->n; i = end, status = tc_ask(poll, err)) {
             end = tc_block_end(i, p->n);
             memcpy(all->saddles + all->n, p->saddles + i, (end - i) * sizeof *p->saddles);
             all->n += end - i;
         }
         ws_list_drop(p);
     }
-    return st;
+    return status;
 }
 
 static int32_t maximum_of(int32_t *up, int32_t i)
@@ -449,9 +449,9 @@ static int32_t maximum_of(int32_t *up, int32_t i)
 static tc_status join_maxima(const ws_map *m, const ws_list *all, const tc_poll *poll, tc_err *err)
 {
     const uint32_t *const height = m->height;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
-    for (size_t i = 0; st == TC_OK && i < all->n; i++) {
+    for (size_t i = 0; status == TC_OK && i < all->n; i++) {
         const ws_saddle *const s = &all->saddles[i];
         const int32_t a = maximum_of(m->up, s->a), b = maximum_of(m->up, s->b);
         const bool a_higher = height[a] > height[b] || (height[a] == height[b] && a < b);
@@ -459,24 +459,25 @@ static tc_status join_maxima(const ws_map *m, const ws_list *all, const tc_poll 
 
         if (a != b && !m->apart(m->rule, height[low], s->height))
             m->up[low] = high;
-        st = tc_ask(poll, err);
+        status = tc_ask(poll, err);
     }
-    return st;
+    return status;
 }
 
 static tc_status join_hills(const ws_map *m, ws_list *lists, size_t n_lists, const tc_poll *poll,
                             tc_err *err)
 {
     ws_list all = { .n = 0 };
-    tc_status st = gather(lists, n_lists, &all, poll, err);
+    tc_status status = gather(lists, n_lists, &all, poll, err);
 
     /* Lower saddles of a pair that is there more than once do nothing: what was apart stays so. */
-    if (st == TC_OK)
-        st = tc_sort_by_key(all.saddles, all.n, sizeof *all.saddles, depth_of, by_pair, poll, err);
-    if (st == TC_OK)
-        st = join_maxima(m, &all, poll, err);
+    if (status == TC_OK)
+        status =
+            tc_sort_by_key(all.saddles, all.n, sizeof *all.saddles, depth_of, by_pair, poll, err);
+    if (status == TC_OK)
+        status = join_maxima(m, &all, poll, err);
     ws_list_drop(&all);
-    return st;
+    return status;
 }
 
 /* --- hills ----------------------------------------------------------------------------------- */

@@ -515,18 +515,18 @@ tc_status glcm_check_result(const void *params, const wu_item *item, const wu_ou
     const glcm_params *const p = params;
     const double *const features = wu_output_data(out, "features");
     place g;
-    tc_status st;
+    tc_status status;
 
     place_init(&g, p, item);
-    st = check_features(&g, features, err);
-    if (st == TC_OK && p->per_offset) {
+    status = check_features(&g, features, err);
+    if (status == TC_OK && p->per_offset) {
         const double *const offsets = wu_output_data(out, "offset_features");
 
-        st = check_offsets(&g, offsets, err);
-        if (st == TC_OK)
-            st = check_summaries(p, features, offsets, err);
+        status = check_offsets(&g, offsets, err);
+        if (status == TC_OK)
+            status = check_summaries(p, features, offsets, err);
     }
-    for (size_t i = 0; st == TC_OK && i < p->n_maps; i++)
-        st = check_map(&g, item, &p->maps[i], &out->arrays[out->n - p->n_maps + i], out, err);
-    return st;
+    for (size_t i = 0; status == TC_OK && i < p->n_maps; i++)
+        status = check_map(&g, item, &p->maps[i], &out->arrays[out->n - p->n_maps + i], out, err);
+    return status;
 }

@@ -595,20 +595,20 @@ static tc_status large_portion(cpu_worker *w, glcm_stat *stat, tc_err *err)
 {
     const unsigned levels = w->params->levels[w->whole.level];
     const size_t rows = LARGE_ROI / (size_t)w->g.nx + 1;
-    tc_status st;
+    tc_status status;
 
     glcm_stat_clear(stat);
     if (w->more != NULL)
         glcm_more_clear(&w->more[0]);
     for (unsigned t = 0; t < w->work->threads; t++)
         clear_counts(w, &w->whole, &w->scratch[t]);
-    st =
+    status =
         an_pool_run_polled(w->pool, count_band, w, (w->g.ny + rows - 1) / rows, w->work->poll, err);
     for (unsigned t = 1; t < w->work->threads; t++)
         for (size_t i = 0; i < (size_t)levels * levels; i++)
             w->scratch[0].counts[i] += w->scratch[t].counts[i];
     take_matrix(w, &w->whole, &w->scratch[0], stat, w->more);
-    return st;
+    return status;
 }
 
 static void run_portion(void *user, unsigned thread, size_t part)
@@ -616,18 +616,18 @@ static void run_portion(void *user, unsigned thread, size_t part)
     cpu_worker *const w = user;
     scratch *const s = &w->scratch[thread];
     glcm_more *const more = w->more != NULL ? &w->more[part] : NULL;
-    tc_status st;
+    tc_status status;
     glcm_portion portion;
 
     glcm_portion_at(&w->g, w->first + part, &portion);
     glcm_stat_clear(&w->results[part]);
     if (more != NULL)
         glcm_more_clear(more);
-    st = w->params->window == GLCM_WHOLE_ROI
-             ? whole_portion(w, &portion, s, &w->results[part], more)
-             : slide_portion(w, &portion, s, &w->results[part], more);
-    if (st != TC_OK)
-        s->status = st;
+    status = w->params->window == GLCM_WHOLE_ROI
+                 ? whole_portion(w, &portion, s, &w->results[part], more)
+                 : slide_portion(w, &portion, s, &w->results[part], more);
+    if (status != TC_OK)
+        s->status = status;
 }
 
 /* --- planes of a slice ----------------------------------------------------------------------- */
@@ -666,16 +666,17 @@ static void load_rows(void *user, unsigned thread, size_t part)
 
 static tc_status load_slice(cpu_worker *w, uint32_t slice, tc_err *err)
 {
-    tc_status st;
+    tc_status status;
 
     if (w->slice == slice)
         return TC_OK;
     w->loading = slice;
     w->slice = UINT32_MAX;
-    st = an_pool_run_polled(w->pool, load_rows, w, (w->g.ny + TILE - 1) / TILE, w->work->poll, err);
-    if (st == TC_OK)
+    status =
+        an_pool_run_polled(w->pool, load_rows, w, (w->g.ny + TILE - 1) / TILE, w->work->poll, err);
+    if (status == TC_OK)
         w->slice = slice;
-    return st;
+    return status;
 }
 
 /* --- the backend ----------------------------------------------------------------------------- */
@@ -710,7 +711,7 @@ static void cpu_close(void **worker)
 static tc_status make_planes(cpu_worker *w, tc_err *err)
 {
     const size_t plane = (size_t)w->g.nx * w->g.ny;
-    tc_status st;
+    tc_status status;
 
     w->quantiser = glcm_quantiser(&w->g, w->work->pixels->bits);
     for (int i = 0; i < 2; i++) {
@@ -721,8 +722,8 @@ static tc_status make_planes(cpu_worker *w, tc_err *err)
         w->roi[1] == NULL)
         return tc_no_memory(err, "glcm");
     /* A few rows of a picture go all over the transposed ones. */
-    st = tc_clear(w->grey[1], plane * w->params->n_levels, w->work->poll, err);
-    return st == TC_OK ? tc_clear(w->roi[1], plane, w->work->poll, err) : st;
+    status = tc_clear(w->grey[1], plane * w->params->n_levels, w->work->poll, err);
+    return status == TC_OK ? tc_clear(w->roi[1], plane, w->work->poll, err) : status;
 }
 
 static bool make_scratch(cpu_worker *w, unsigned threads)
@@ -748,7 +749,7 @@ static tc_status cpu_open(const an_work *work, const void *state, void **worker,
 {
     const glcm_params *const p = work->params;
     cpu_worker *const w = calloc(1, sizeof *w);
-    tc_status st;
+    tc_status status;
 
     (void)state;
     *worker = w;
@@ -757,20 +758,20 @@ static tc_status cpu_open(const an_work *work, const void *state, void **worker,
     w->work = work;
     w->params = p;
     w->slice = UINT32_MAX;
-    st = glcm_geometry_init(work, &w->g, err);
-    if (st == TC_OK)
-        st = glcm_tables_init(w->g.fbits, w->g.max_pairs, &w->tables, err);
-    if (st == TC_OK)
-        st = an_pool_create(work->threads, &w->pool, err);
-    if (st != TC_OK)
+    status = glcm_geometry_init(work, &w->g, err);
+    if (status == TC_OK)
+        status = glcm_tables_init(w->g.fbits, w->g.max_pairs, &w->tables, err);
+    if (status == TC_OK)
+        status = an_pool_create(work->threads, &w->pool, err);
+    if (status != TC_OK)
         goto fail;
-    st = make_scratch(w, work->threads) ? make_planes(w, err) : tc_no_memory(err, "glcm");
-    if (st != TC_OK)
+    status = make_scratch(w, work->threads) ? make_planes(w, err) : tc_no_memory(err, "glcm");
+    if (status != TC_OK)
         goto fail;
     return TC_OK;
 fail:
     cpu_close(worker);
-    return st;
+    return status;
 }
 
 /* Most portions of one step: within a slice. */
@@ -791,7 +792,7 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc
     const uint64_t done = head->portions_done;
     glcm_portion portion;
     uint64_t n;
-    tc_status st;
+    tc_status status;
 
     *portions_done = done;
     if (done >= w->g.portions)
@@ -807,16 +808,16 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc
             return tc_no_memory(err, "glcm");
     }
     glcm_portion_at(&w->g, done, &portion);
-    st = load_slice(w, portion.slice, err);
+    status = load_slice(w, portion.slice, err);
     w->first = done;
     w->maps = (unsigned char *)state + glcm_state_maps_at(w->params);
     w->whole = portion;
-    if (st == TC_OK && is_large_roi(w))
-        st = large_portion(w, &w->results[0], err);
-    else if (st == TC_OK)
+    if (status == TC_OK && is_large_roi(w))
+        status = large_portion(w, &w->results[0], err);
+    else if (status == TC_OK)
         n = an_pool_run_until(w->pool, run_portion, w, n, tc_seconds() + AN_STEP_SECONDS);
-    if (st != TC_OK)
-        return st;
+    if (status != TC_OK)
+        return status;
     for (unsigned i = 0; i < w->work->threads; i++)
         if (w->scratch[i].status != TC_OK)
             return tc_no_memory(err, "glcm");

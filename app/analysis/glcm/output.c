@@ -242,11 +242,11 @@ tc_status glcm_expect(const void *params, const wu_item *item, wu_output *out, t
 {
     const glcm_params *const p = params;
     const wu_declared arrays[] = { features_of(p), offset_features_of(p) };
-    tc_status st = wu_output_declare(out, arrays, p->per_offset ? 2 : 1, item, err);
+    tc_status status = wu_output_declare(out, arrays, p->per_offset ? 2 : 1, item, err);
 
-    for (size_t i = 0; st == TC_OK && i < p->n_maps; i++)
-        st = declare_map(p, &p->maps[i], item, out, err);
-    return st;
+    for (size_t i = 0; status == TC_OK && i < p->n_maps; i++)
+        status = declare_map(p, &p->maps[i], item, out, err);
+    return status;
 }
 
 tc_status glcm_finish(const an_work *work, size_t item_index, const void *state, wu_output *out,
@@ -257,15 +257,15 @@ tc_status glcm_finish(const an_work *work, size_t item_index, const void *state,
     const statistics stats = statistics_of(p, state);
     const size_t bytes = (size_t)item->nx * item->ny * item->nz * sizeof(float);
     const unsigned char *const planes = (const unsigned char *)state + glcm_state_maps_at(p);
-    tc_status st = glcm_expect(p, item, out, err);
+    tc_status status = glcm_expect(p, item, out, err);
 
     (void)item_index;
-    for (size_t i = 0; st == TC_OK && i < p->n_maps; i++)
+    for (size_t i = 0; status == TC_OK && i < p->n_maps; i++)
         wu_output_lend(&out->arrays[out->n - p->n_maps + i], planes + i * bytes);
-    if (st == TC_OK)
-        st = wu_output_allocate(out, 0, err);
-    if (st != TC_OK)
-        return st;
+    if (status == TC_OK)
+        status = wu_output_allocate(out, 0, err);
+    if (status != TC_OK)
+        return status;
     fill_features(&stats, wu_output_data(out, "features"));
     if (p->per_offset)
         fill_offset_features(&stats, wu_output_data(out, "offset_features"));
@@ -340,12 +340,12 @@ tc_status glcm_constants(const void *params, wu_output *out, tc_err *err)
         { "offsets", WU_I32, WU_KEYS, "offset_features", .rows = p->n_offsets, .n_axes = 1,
           .axes = { { .n = 3, .words = columns } } },
     };
-    tc_status st = wu_output_declare(out, arrays, p->per_offset ? 2 : 1, NULL, err);
+    tc_status status = wu_output_declare(out, arrays, p->per_offset ? 2 : 1, NULL, err);
 
-    if (st == TC_OK)
-        st = wu_output_allocate(out, 0, err);
-    if (st != TC_OK)
-        return st;
+    if (status == TC_OK)
+        status = wu_output_allocate(out, 0, err);
+    if (status != TC_OK)
+        return status;
     for (uint64_t i = 0; i < n; i++) {
         char title[WU_TITLE_MAX];
 

@@ -172,7 +172,7 @@ tc_status glcm_derive_params(void *params, const char *where, tc_err *err)
     glcm_params *const p = params;
     const json_t *const roi = json_object_get(p->head.as_run, "roi");
     const bool centred = json_object_get(roi, "cx") == NULL;
-    tc_status st;
+    tc_status status;
 
     if (p->range == GLCM_RANGE_FIXED && p->range_ends[0] > p->range_ends[1])
         return tc_fail(err, TC_BAD_INPUT, "%s.range: [lo,hi] must have lo <= hi, not [%u,%u]",
@@ -195,10 +195,10 @@ tc_status glcm_derive_params(void *params, const char *where, tc_err *err)
             p->feature[p->n_features++] = f;
         }
     p->more = p->features >> GLCM_FEATURES != 0;
-    st = make_offsets(p, where, err);
-    for (size_t i = 0; st == TC_OK && i < p->n_maps; i++)
-        st = find_map(p, i, where, err);
-    return st;
+    status = make_offsets(p, where, err);
+    for (size_t i = 0; status == TC_OK && i < p->n_maps; i++)
+        status = find_map(p, i, where, err);
+    return status;
 }
 
 void glcm_clear_params(void *params)

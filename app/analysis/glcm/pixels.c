@@ -82,14 +82,14 @@ static tc_status choose(const an_work *work, uint64_t *random, sample *s, tc_err
     glcm_geometry g;
     uint64_t n = 0;
     uint8_t *roi;
-    tc_status st = glcm_geometry_init(work, &g, err);
+    tc_status status = glcm_geometry_init(work, &g, err);
 
     s->pixels = *px;
     s->is_all = true;
-    if (st == TC_OK)
-        st = take_levels_and_distance(p, &g, random, s, err);
-    if (st != TC_OK || p->window == GLCM_WHOLE_ROI)
-        return st;
+    if (status == TC_OK)
+        status = take_levels_and_distance(p, &g, random, s, err);
+    if (status != TC_OK || p->window == GLCM_WHOLE_ROI)
+        return status;
     roi = malloc(voxels);
     if (roi == NULL)
         return tc_no_memory(err, "the windows");
@@ -108,32 +108,32 @@ static tc_status compute(const an_work *work, const sample *s, wu_output *out, t
         .params = &s->params, .item = work->item, .pixels = &s->pixels, .threads = work->threads
     };
     void *state = NULL;
-    tc_status st = an_glcm.plan(&s->params, work->item, &part.plan, err);
+    tc_status status = an_glcm.plan(&s->params, work->item, &part.plan, err);
 
-    if (st == TC_OK) {
+    if (status == TC_OK) {
         state = calloc(1, part.plan.state_bytes);
-        st = state == NULL ? tc_no_memory(err, "glcm")
-                           : an_work_run(&an_glcm, &glcm_cpu, &part, state, 0, err);
+        status = state == NULL ? tc_no_memory(err, "glcm")
+                               : an_work_run(&an_glcm, &glcm_cpu, &part, state, 0, err);
     }
-    if (st == TC_OK)
-        st = glcm_finish(&part, 0, state, out, err);
+    if (status == TC_OK)
+        status = glcm_finish(&part, 0, state, out, err);
     free(state);
-    return st;
+    return status;
 }
 
 /* What is wrong with the five statistics of a feature, given those of n of its windows. The
  * mean of n windows of variance sd^2 is hardly ever further off than 6 sd / sqrt(n). */
 static const char *fault_of(const double claimed[GLCM_STATISTICS],
-                            const double found[GLCM_STATISTICS], double n, tc_status *st)
+                            const double found[GLCM_STATISTICS], double n, tc_status *status)
 {
     const double range = claimed[GLCM_MAX] - claimed[GLCM_MIN];
 
-    *st = TC_BAD_INPUT;
+    *status = TC_BAD_INPUT;
     if (isnan(found[GLCM_MEAN]))
         return NULL;
     if (!(found[GLCM_MIN] >= claimed[GLCM_MIN] && found[GLCM_MAX] <= claimed[GLCM_MAX]))
         return "a window that was computed again is outside minimum and maximum";
-    *st = TC_NO_MATCH;
+    *status = TC_NO_MATCH;
     if (fabs(found[GLCM_MEAN] - claimed[GLCM_MEAN]) >
         6 * claimed[GLCM_SD] / sqrt(n) + 12 * range / n + 1e-9)
         return "windows that were computed again have another mean";
@@ -150,15 +150,15 @@ static tc_status compare(const glcm_params *p, const sample *s, const double *cl
 {
     for (size_t f = 0; f < p->n_features;
          f++, claimed += GLCM_STATISTICS, found += GLCM_STATISTICS) {
-        tc_status st = TC_BAD_INPUT;
+        tc_status status = TC_BAD_INPUT;
         const char *fault = NULL;
 
         if (!s->is_all)
-            fault = fault_of(claimed, found, (double)s->windows, &st);
+            fault = fault_of(claimed, found, (double)s->windows, &status);
         else if (!same_bits(claimed, found, GLCM_STATISTICS * sizeof *found))
             fault = "not what the windows give when they are computed again";
         if (fault != NULL)
-            return tc_fail(err, st, "features: glcm_L%u_d%02u_%s: %s", p->levels[s->level],
+            return tc_fail(err, status, "features: glcm_L%u_d%02u_%s: %s", p->levels[s->level],
                            p->distances[s->distance], p->feature_names[f], fault);
     }
     return TC_OK;
@@ -170,20 +170,21 @@ tc_status glcm_check_pixels(const an_work *work, const wu_output *out, uint64_t 
     const glcm_params *const p = work->params;
     sample s = { .level = 0 };
     wu_output found = { .n = 0 };
-    tc_status st = choose(work, random, &s, err);
+    tc_status status = choose(work, random, &s, err);
 
-    if (st == TC_OK)
-        st = compute(work, &s, &found, err);
-    if (st == TC_OK)
-        st = compare(p, &s,
-                     (const double *)wu_output_data(out, "features") +
-                         (s.level * p->n_distances + s.distance) * p->n_features * GLCM_STATISTICS,
-                     wu_output_data(&found, "features"), err);
+    if (status == TC_OK)
+        status = compute(work, &s, &found, err);
+    if (status == TC_OK)
+        status =
+            compare(p, &s,
+                    (const double *)wu_output_data(out, "features") +
+                        (s.level * p->n_distances + s.distance) * p->n_features * GLCM_STATISTICS,
+                    wu_output_data(&found, "features"), err);
     wu_output_free(&found);
     if (s.pixels.mask != work->pixels->mask)
         free(s.pixels.mask);
     free(s.params.offsets);
-    return st;
+    return status;
 }
 
 double glcm_pixels_share(const an_work *work)

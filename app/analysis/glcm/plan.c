@@ -148,28 +148,28 @@ static tc_status value_range(const an_work *work, unsigned *lo, unsigned *hi, tc
 {
     const wu_pixels *const px = work->pixels;
     const size_t n = (size_t)px->nx * px->ny * px->nz;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     *lo = UINT32_MAX;
     *hi = 0;
-    for (size_t i = 0, end; st == TC_OK && i < n; st = tc_ask(work->poll, err))
+    for (size_t i = 0, end; status == TC_OK && i < n; status = tc_ask(work->poll, err))
         for (end = tc_block_end(i, n); i < end; i++) {
             const unsigned v = wu_grey(px, i);
 
             *lo = v < *lo ? v : *lo;
             *hi = v > *hi ? v : *hi;
         }
-    return st;
+    return status;
 }
 
 tc_status glcm_geometry_init(const an_work *work, glcm_geometry *g, tc_err *err)
 {
     const glcm_params *const p = work->params;
     const wu_pixels *const px = work->pixels;
-    tc_status st = glcm_geometry_plan(p, work->item, g, err);
+    tc_status status = glcm_geometry_plan(p, work->item, g, err);
 
-    if (st != TC_OK)
-        return st;
+    if (status != TC_OK)
+        return status;
     g->slice_mask = p->roi == GLCM_ROI_MASK ? px->mask : NULL;
     if (g->slice_mask != NULL && memchr(g->slice_mask, 1, (size_t)px->nx * px->ny * px->nz) == NULL)
         return tc_fail(err, TC_BAD_INPUT, "the mask has no pixel inside");
@@ -179,9 +179,9 @@ tc_status glcm_geometry_init(const an_work *work, glcm_geometry *g, tc_err *err)
         g->lo = 0;
         g->hi = px->bits == 8 ? 255 : 65535;
     } else if (p->range == GLCM_RANGE_IMAGE) {
-        st = value_range(work, &g->lo, &g->hi, err);
+        status = value_range(work, &g->lo, &g->hi, err);
     }
-    return st;
+    return status;
 }
 
 void glcm_portion_at(const glcm_geometry *g, uint64_t index, glcm_portion *portion)
@@ -315,11 +315,11 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     const uint64_t plane = (uint64_t)item->nx * item->ny;
     const uint64_t voxels = plane * item->nz;
     glcm_geometry g;
-    tc_status st = glcm_geometry_plan(p, item, &g, err);
+    tc_status status = glcm_geometry_plan(p, item, &g, err);
     double windows, portions = 0;
 
-    if (st != TC_OK)
-        return st;
+    if (status != TC_OK)
+        return status;
     windows = (double)(g.view[0].x1 - g.view[0].x0) * (double)(g.view[0].y1 - g.view[0].y0);
     out->portions = g.portions;
     out->state_bytes = glcm_state_maps_at(p) + p->n_maps * voxels * sizeof(float);
@@ -363,16 +363,16 @@ static tc_status init(const an_work *work, void *state, tc_err *err)
     glcm_stat *const stats = glcm_state_stats(state);
     float *const maps = (float *)(void *)((unsigned char *)state + glcm_state_maps_at(p));
     const size_t n = (work->plan.state_bytes - glcm_state_maps_at(p)) / sizeof(float);
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     for (size_t i = 0; i < p->n_levels * p->n_offsets; i++)
         glcm_stat_clear(&stats[i]);
     for (size_t i = 0; p->more && i < p->n_levels * p->n_offsets; i++)
         glcm_more_clear(&glcm_state_more(p, state)[i]);
-    for (size_t i = 0, end; st == TC_OK && i < n; st = tc_ask(work->poll, err))
+    for (size_t i = 0, end; status == TC_OK && i < n; status = tc_ask(work->poll, err))
         for (end = tc_block_end(i, n); i < end; i++)
             maps[i] = __builtin_nanf("");
-    return st;
+    return status;
 }
 
 /* Borders, every window shape, 8 and 16 bit, several slices, maps; levels whose

@@ -88,7 +88,7 @@ static tc_status make_steps(glcm_tables *t, tc_err *err)
 tc_status glcm_tables_init(int fbits, uint32_t max_pairs, glcm_tables *t, tc_err *err)
 {
     const uint32_t n = 2 * max_pairs;
-    tc_status st;
+    tc_status status;
 
     memset(t, 0, sizeof *t);
     t->fbits = fbits;
@@ -100,11 +100,11 @@ tc_status glcm_tables_init(int fbits, uint32_t max_pairs, glcm_tables *t, tc_err
     t->exp_table = calloc(GLCM_EXP_SIZE, sizeof *t->exp_table);
     if (t->f == NULL || t->f60 == NULL || t->f12 == NULL || t->divisors == NULL ||
         t->exp_table == NULL) {
-        st = tc_no_memory(err, "the tables");
+        status = tc_no_memory(err, "the tables");
         goto fail;
     }
-    st = additive_logs(n, t->f60, err);
-    if (st != TC_OK)
+    status = additive_logs(n, t->f60, err);
+    if (status != TC_OK)
         goto fail;
     for (uint64_t k = 1; k <= n; k++) {
         const u128 exact = (u128)t->f60[k] * k;
@@ -121,12 +121,12 @@ tc_status glcm_tables_init(int fbits, uint32_t max_pairs, glcm_tables *t, tc_err
     exp_table(1 << 20, GLCM_EXP_B, t->exp_table + GLCM_EXP_A + GLCM_EXP_B);
     for (uint64_t k = 0; k < GLCM_MAX_LEVELS; k++)
         t->idm[k] = (((uint64_t)1 << GLCM_IDM_BITS) + (1 + k * k) / 2) / (1 + k * k);
-    st = make_steps(t, err);
-    if (st == TC_OK)
+    status = make_steps(t, err);
+    if (status == TC_OK)
         return TC_OK;
 fail:
     glcm_tables_free(t);
-    return st;
+    return status;
 }
 
 void glcm_tables_free(glcm_tables *t)

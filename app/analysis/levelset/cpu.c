@@ -457,7 +457,7 @@ static bool make_fields(cpu_worker *w)
 static tc_status cpu_open(const an_work *work, const void *state, void **worker, tc_err *err)
 {
     cpu_worker *const w = calloc(1, sizeof *w);
-    tc_status st;
+    tc_status status;
 
     *worker = w;
     if (w == NULL)
@@ -470,19 +470,19 @@ static tc_status cpu_open(const an_work *work, const void *state, void **worker,
     w->part_runs = smaller(
         4 * (size_t)PART_VOXELS / ((size_t)w->size.nx * LS_BY * (w->size.nz > 1 ? LS_BZ : 1)) + 1,
         MOST_RUNS);
-    st = ls_force_make(work, &w->force, err);
-    if (st == TC_OK)
-        st = an_pool_create(work->threads, &w->pool, err);
-    if (st == TC_OK) {
+    status = ls_force_make(work, &w->force, err);
+    if (status == TC_OK)
+        status = an_pool_create(work->threads, &w->pool, err);
+    if (status == TC_OK) {
         w->edt =
             (edt_job){ .nx = w->size.nx, .ny = w->size.ny, .nz = w->size.nz, .sides = EDT_BOTH };
         if (!make_fields(w) || !make_scratch(w))
-            st = tc_no_memory(err, "levelset");
+            status = tc_no_memory(err, "levelset");
         w->edt.mask = w->sides;
     }
-    if (st != TC_OK)
+    if (status != TC_OK)
         cpu_close(worker);
-    return st;
+    return status;
 }
 
 /* The state's memory is known from the first step on. */
@@ -501,7 +501,7 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc
 {
     cpu_worker *const w = worker;
     const double end = tc_seconds() + 0.05;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     attach(w, state);
     do {
@@ -512,10 +512,10 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc
             }
             begin_portion(w);
         }
-        st = advance(w, err);
-    } while (st == TC_OK && tc_seconds() < end);
+        status = advance(w, err);
+    } while (status == TC_OK && tc_seconds() < end);
     *portions_done = w->head.head.portions_done;
-    return st == TC_OK ? TC_MORE : st;
+    return status == TC_OK ? TC_MORE : status;
 }
 
 static bool changes_phi(phase p)
@@ -525,33 +525,33 @@ static bool changes_phi(phase p)
 
 static tc_status copy_phi(const cpu_worker *w, float *to, tc_err *err)
 {
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
-    for (size_t i = 0; st == TC_OK && i < w->size.voxels; i = tc_block_end(i, w->size.voxels)) {
+    for (size_t i = 0; status == TC_OK && i < w->size.voxels; i = tc_block_end(i, w->size.voxels)) {
         memcpy(to + i, w->phi + i, (tc_block_end(i, w->size.voxels) - i) * sizeof *to);
-        st = tc_ask(w->work->poll, err);
+        status = tc_ask(w->work->poll, err);
     }
-    return st;
+    return status;
 }
 
 static tc_status cpu_sync(void *worker, void *state, tc_err *err)
 {
     cpu_worker *const w = worker;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     attach(w, state);
-    while (st == TC_OK && changes_phi(w->phase)) {
-        st = advance(w, err);
-        if (st == TC_OK)
-            st = tc_ask(w->work->poll, err);
+    while (status == TC_OK && changes_phi(w->phase)) {
+        status = advance(w, err);
+        if (status == TC_OK)
+            status = tc_ask(w->work->poll, err);
     }
-    if (st == TC_OK && w->phi == w->own) {
+    if (status == TC_OK && w->phi == w->own) {
         /* A step under way writes to the state's memory: begin it again. */
         w->phase = PHASE_NONE;
-        st = copy_phi(w, ls_phi(state), err);
+        status = copy_phi(w, ls_phi(state), err);
     }
-    if (st != TC_OK)
-        return st;
+    if (status != TC_OK)
+        return status;
     if (w->phi == w->own) {
         w->phi = ls_phi(state);
         w->other = w->own;

@@ -126,17 +126,17 @@ static tc_status all_rows(field_rows *w, tc_err *err)
  * free. */
 static tc_status smooth(field_rows *w, tc_err *err)
 {
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     w->row = blur_row;
-    for (w->axis = 0; st == TC_OK && w->axis < (w->px->nz > 1 ? 3 : 2); w->axis++) {
+    for (w->axis = 0; status == TC_OK && w->axis < (w->px->nz > 1 ? 3 : 2); w->axis++) {
         uint32_t *const done = w->to;
 
         w->to = w->from;
         w->from = done;
-        st = all_rows(w, err);
+        status = all_rows(w, err);
     }
-    return st;
+    return status;
 }
 
 tc_status ls_force_make(const an_work *work, ls_force *force, tc_err *err)
@@ -150,7 +150,7 @@ tc_status ls_force_make(const an_work *work, ls_force *force, tc_err *err)
                      .force = force,
                      .rows_per_part = ROW_VOXELS / px->nx + 1,
                      .row = load_row };
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     w.blur = an_gauss_make(p->smooth > 0 ? p->smooth : 1);
     w.line_room = px->nx + 2 * (size_t)w.blur.radius;
@@ -161,28 +161,28 @@ tc_status ls_force_make(const an_work *work, ls_force *force, tc_err *err)
     force->stop = p->edge_stop > 0 ? os_zeroed(bytes) : NULL;
     if (w.lines == NULL || w.from == NULL || w.to == NULL ||
         (p->edge_stop > 0 && force->stop == NULL)) {
-        st = tc_no_memory(err, "levelset");
+        status = tc_no_memory(err, "levelset");
         goto end;
     }
-    st = an_pool_create(work->threads, &w.pool, err);
-    if (st == TC_OK)
-        st = all_rows(&w, err);
-    if (st == TC_OK && p->smooth > 0)
-        st = smooth(&w, err);
+    status = an_pool_create(work->threads, &w.pool, err);
+    if (status == TC_OK)
+        status = all_rows(&w, err);
+    if (status == TC_OK && p->smooth > 0)
+        status = smooth(&w, err);
     force->data = (float *)w.from;
     w.from = w.to;
     w.to = NULL;
     w.row = force_row;
-    if (st == TC_OK)
-        st = all_rows(&w, err);
+    if (status == TC_OK)
+        status = all_rows(&w, err);
 end:
     an_pool_destroy(&w.pool);
     free(w.lines);
     free(w.from);
     free(w.to);
-    if (st != TC_OK)
+    if (status != TC_OK)
         ls_force_free(force);
-    return st;
+    return status;
 }
 
 void ls_force_free(ls_force *force)

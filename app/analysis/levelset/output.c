@@ -28,17 +28,17 @@ tc_status ls_check_state(const an_work *work, const void *state, tc_err *err)
 {
     const size_t voxels = (size_t)work->item->nx * work->item->ny * work->item->nz;
     const float *const phi = ls_phi_const(state);
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
-    for (size_t i = 0, end; st == TC_OK && i < voxels;) {
+    for (size_t i = 0, end; status == TC_OK && i < voxels;) {
         bool finite = true;
 
         for (end = tc_block_end(i, voxels); i < end; i++)
             finite = finite && __builtin_isfinite(phi[i]);
-        st = finite ? tc_ask(work->poll, err)
-                    : tc_fail(err, TC_BAD_INPUT, "the level set is damaged");
+        status = finite ? tc_ask(work->poll, err)
+                        : tc_fail(err, TC_BAD_INPUT, "the level set is damaged");
     }
-    return st;
+    return status;
 }
 
 tc_status ls_finish(const an_work *work, size_t item_index, const void *state, wu_output *out,
@@ -51,21 +51,21 @@ tc_status ls_finish(const an_work *work, size_t item_index, const void *state, w
     const float *const phi = ls_phi_const(state);
     int64_t inside = 0;
     uint8_t *mask;
-    tc_status st = ls_expect(p, item, out, err);
+    tc_status status = ls_expect(p, item, out, err);
 
     (void)item_index;
-    if (st == TC_OK)
-        st = wu_output_allocate(out, 0, err);
-    if (st != TC_OK)
-        return st;
+    if (status == TC_OK)
+        status = wu_output_allocate(out, 0, err);
+    if (status != TC_OK)
+        return status;
     mask = out->arrays[out->n - 1].data;
-    for (size_t i = 0, end; st == TC_OK && i < voxels; st = tc_ask(work->poll, err))
+    for (size_t i = 0, end; status == TC_OK && i < voxels; status = tc_ask(work->poll, err))
         for (end = tc_block_end(i, voxels); i < end; i++) {
             mask[i] = phi[i] < 0;
             inside += mask[i];
         }
-    if (st != TC_OK)
-        return st;
+    if (status != TC_OK)
+        return status;
     *(int64_t *)wu_output_data(out, "inside_voxels") = inside;
     *(double *)wu_output_data(out, "measure") = ls_measure(item, inside);
     *(int64_t *)wu_output_data(out, "iterations_run") =

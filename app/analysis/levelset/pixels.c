@@ -171,7 +171,7 @@ static tc_status make_coarse(const an_work *work, const uint8_t *mask, uint32_t 
 {
     const wu_item *const item = work->item;
     const ls_size fine = ls_size_of(item);
-    tc_status st;
+    tc_status status;
 
     *c = (coarse){ .f = f, .p = work->params, .item = *item, .scale = item->bits == 8 ? 257 : 1 };
     c->item.nx = c->pixels.nx = (item->nx + f - 1) / f;
@@ -191,10 +191,10 @@ static tc_status make_coarse(const an_work *work, const uint8_t *mask, uint32_t 
     if (c->pixels.u16 == NULL || c->claimed == NULL || c->sides == NULL || c->phi == NULL ||
         c->motion == NULL || c->scratch == NULL || c->boxes == NULL)
         return tc_no_memory(err, "levelset");
-    st = an_pool_create(1, &c->pool, err);
-    if (st == TC_OK)
+    status = an_pool_create(1, &c->pool, err);
+    if (status == TC_OK)
         shrink(work, mask, c);
-    return st;
+    return status;
 }
 
 /* --- the evolution --------------------------------------------------------------------------- */
@@ -209,16 +209,16 @@ static tc_status make_distance(coarse *c, tc_err *err)
                           .sides = EDT_BOTH,
                           .out = (uint32_t *)(void *)c->motion };
     size_t inside = 0;
-    tc_status st;
+    tc_status status;
 
     for (size_t i = 0; i < c->size.voxels; i++)
         inside += c->sides[i] = c->phi[i] < 0;
     if (inside == 0 || inside == c->size.voxels)
         return TC_OK;
-    st = edt_transform(&edt, c->pool, 1, err);
-    for (size_t i = 0; st == TC_OK && i < c->size.voxels; i++)
+    status = edt_transform(&edt, c->pool, 1, err);
+    for (size_t i = 0; status == TC_OK && i < c->size.voxels; i++)
         c->phi[i] = ls_signed_distance(edt.out[i], c->sides[i]);
-    return st;
+    return status;
 }
 
 static bool is_near(const coarse *c, const ls_box *b)
@@ -361,10 +361,10 @@ static tc_status evolve(coarse *c, int64_t iterations, double *alike, tc_err *er
     const double all = (double)iterations, from = all * (c->p->band > 0 ? FROM_BAND : FROM);
     const double every = (double)c->p->reinit_every;
     double least_done = 0, most_done = 0, next_look = 0, next_distance = every;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     *alike = 0;
-    for (int64_t steps = 0; st == TC_OK && least_done < all && steps < iterations; steps++) {
+    for (int64_t steps = 0; status == TC_OK && least_done < all && steps < iterations; steps++) {
         const float most = find_motion(c), f = (float)c->f;
         const float fastest = fmaxf(f * most, (float)c->most);
         const double longest = c->p->cfl ? (double)ls_cfl(f * most, c->bound) : c->p->dt;
@@ -383,29 +383,29 @@ static tc_status evolve(coarse *c, int64_t iterations, double *alike, tc_err *er
         }
         if (every > 0 && least_done >= next_distance) {
             next_distance += (floor((least_done - next_distance) / every) + 1) * every;
-            st = make_distance(c, err);
+            status = make_distance(c, err);
         }
     }
     *alike = fmax(*alike, likeness(c));
-    return st;
+    return status;
 }
 
 static tc_status look(coarse *c, int64_t iterations, tc_err *err)
 {
     double alike = 0, blank = 0;
-    tc_status st = make_force(c, err);
+    tc_status status = make_force(c, err);
 
-    if (st == TC_OK)
-        st = make_distance(c, err);
-    if (st == TC_OK)
-        st = blankness(c, &blank, err);
-    if (st == TC_OK)
-        st = evolve(c, iterations, &alike, err);
+    if (status == TC_OK)
+        status = make_distance(c, err);
+    if (status == TC_OK)
+        status = blankness(c, &blank, err);
+    if (status == TC_OK)
+        status = evolve(c, iterations, &alike, err);
     /* Curvature alone treats all pictures as blank. */
     if (c->p->alpha == 0 && c->p->edge_stop == 0)
         blank = 0;
-    return st != TC_OK || (alike >= ALIKE && alike >= fmin(blank + MORE_ALIKE, 1))
-               ? st
+    return status != TC_OK || (alike >= ALIKE && alike >= fmin(blank + MORE_ALIKE, 1))
+               ? status
                : tc_fail(err, TC_NO_MATCH,
                          "the mask is not where the interface goes (likeness %.2f, to a blank "
                          "picture's %.2f)",
@@ -415,14 +415,14 @@ static tc_status look(coarse *c, int64_t iterations, tc_err *err)
 static tc_status look_at(const an_work *work, const wu_output *out, uint32_t f, tc_err *err)
 {
     coarse c;
-    tc_status st = make_coarse(work, out->arrays[out->n - 1].data, f, &c, err);
+    tc_status status = make_coarse(work, out->arrays[out->n - 1].data, f, &c, err);
 
-    if (st == TC_OK && f == PICTURE && (c.started < LEAST_INSIDE || c.inside < LEAST_INSIDE))
-        st = tc_fail(err, TC_NO_MATCH, "too little inside");
-    if (st == TC_OK)
-        st = look(&c, *(const int64_t *)wu_output_data(out, "iterations_run"), err);
+    if (status == TC_OK && f == PICTURE && (c.started < LEAST_INSIDE || c.inside < LEAST_INSIDE))
+        status = tc_fail(err, TC_NO_MATCH, "too little inside");
+    if (status == TC_OK)
+        status = look(&c, *(const int64_t *)wu_output_data(out, "iterations_run"), err);
     free_coarse(&c);
-    return st;
+    return status;
 }
 
 tc_status ls_check_pixels(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err)
@@ -430,16 +430,16 @@ tc_status ls_check_pixels(const an_work *work, const wu_output *out, uint64_t *r
     const wu_item *const item = work->item;
     const bool large = item->nz == 1 && least(item->nx, item->ny) >= PICTURE * LEAST_SIDE;
     const uint32_t f[2] = { large ? PICTURE : STACK, large ? STACK : FINER };
-    tc_status st = TC_NO_MATCH;
+    tc_status status = TC_NO_MATCH;
 
     (void)random;
     if (work->plan.flops < FEW)
         return tc_fail(err, TC_NO_MATCH, "takes hardly any time");
     if (item->nx < LEAST_SIDE || item->ny < LEAST_SIDE || (item->nz > 1 && item->nz < LEAST_SIDE))
         return TC_OK;
-    for (int k = 0; k < 2 && st == TC_NO_MATCH; k++)
-        st = look_at(work, out, f[k], err);
-    return st;
+    for (int k = 0; k < 2 && status == TC_NO_MATCH; k++)
+        status = look_at(work, out, f[k], err);
+    return status;
 }
 
 double ls_pixels_share(const an_work *work)

@@ -208,10 +208,10 @@ static tc_status init(const an_work *work, void *state, tc_err *err)
 
     for (uint32_t z = 0; z < px->nz; z++)
         for (uint32_t y = 0; y < px->ny; y++) {
-            const tc_status st = tc_ask(work->poll, err);
+            const tc_status status = tc_ask(work->poll, err);
 
-            if (st != TC_OK)
-                return st;
+            if (status != TC_OK)
+                return status;
             for (uint32_t x = 0; x < px->nx; x++) {
                 const bool in = ls_starts_inside(p, px, x, y, z);
 

@@ -300,7 +300,7 @@ static tc_status open_scratch(cpu_worker *w, tc_err *err)
     const wu_item *const item = w->work->item;
     const bool texture = (w->params->families & OBJ_TEXTURE) != 0;
     const bool outline = (w->params->families & OBJ_SHAPE) != 0 && w->o.dims == 2;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     w->scratch = calloc(w->work->threads, sizeof *w->scratch);
     w->outlines = outline ? calloc(w->work->threads, sizeof *w->outlines) : NULL;
@@ -308,25 +308,25 @@ static tc_status open_scratch(cpu_worker *w, tc_err *err)
     if (w->scratch == NULL || (outline && w->outlines == NULL) ||
         (texture && w->o.quantised == NULL))
         return tc_no_memory(err, "objects");
-    for (unsigned t = 0; st == TC_OK && t < w->work->threads; t++) {
+    for (unsigned t = 0; status == TC_OK && t < w->work->threads; t++) {
         scratch *const s = &w->scratch[t];
 
         obj_sums_clear(&s->sums);
         s->rows = malloc(obj_rows_bytes(item));
-        st = s->rows == NULL ? tc_no_memory(err, "objects") : obj_grey_init(&s->grey, err);
-        if (st == TC_OK && texture)
-            st = obj_pairs_init(w->params, &s->pairs, err);
-        if (st == TC_OK && outline)
-            st = obj_outline_init(item, &w->outlines[t], err);
+        status = s->rows == NULL ? tc_no_memory(err, "objects") : obj_grey_init(&s->grey, err);
+        if (status == TC_OK && texture)
+            status = obj_pairs_init(w->params, &s->pairs, err);
+        if (status == TC_OK && outline)
+            status = obj_outline_init(item, &w->outlines[t], err);
     }
-    return st;
+    return status;
 }
 
 static tc_status cpu_open(const an_work *work, const void *state, void **worker, tc_err *err)
 {
     cpu_worker *const w = calloc(1, sizeof *w);
     const uint64_t done = ((const an_state_head *)state)->portions_done;
-    tc_status st;
+    tc_status status;
 
     *worker = w;
     if (w == NULL)
@@ -342,12 +342,12 @@ static tc_status cpu_open(const an_work *work, const void *state, void **worker,
     w->object = done == 0 ? 0 : (done - 1) / obj_portions(w->params);
     w->portion = done == 0 ? 0 : (done - 1) % obj_portions(w->params);
     obj_window_areas(work->item->spacing, w->o.window_area);
-    st = open_scratch(w, err);
-    if (st == TC_OK)
-        st = an_pool_create(work->threads, &w->pool, err);
-    if (st != TC_OK)
+    status = open_scratch(w, err);
+    if (status == TC_OK)
+        status = an_pool_create(work->threads, &w->pool, err);
+    if (status != TC_OK)
         cpu_close(worker);
-    return st;
+    return status;
 }
 
 /* Objects from the next one on, none of which has been begun, up to one of `large` pixels. */
@@ -386,14 +386,14 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc
 {
     cpu_worker *const w = worker;
     const uint64_t small = count_small(w, LARGE, MOST_SMALL);
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     w->state = state;
     if (!w->indexed) {
-        st = obj_index_step(&w->index, &w->o, w->pool, w->work->threads, err);
-        if (st == TC_OK)
-            st = tc_logs_init(&w->o.logs, largest_count(w), err);
-        w->indexed = st == TC_OK;
+        status = obj_index_step(&w->index, &w->o, w->pool, w->work->threads, err);
+        if (status == TC_OK)
+            status = tc_logs_init(&w->o.logs, largest_count(w), err);
+        w->indexed = status == TC_OK;
     } else if (small > 0) {
         w->object +=
             an_pool_run_until(w->pool, small_object, w, small, tc_seconds() + AN_STEP_SECONDS);
@@ -402,7 +402,7 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc
         w->portion = 0;
         w->object++;
     }
-    return st == TC_OK || st == TC_MORE ? answer(w, portions_done) : st;
+    return status == TC_OK || status == TC_MORE ? answer(w, portions_done) : status;
 }
 
 tc_status obj_host_give_index(void *worker, size_t n, const uint32_t *label, const uint32_t *area,
@@ -412,10 +412,11 @@ tc_status obj_host_give_index(void *worker, size_t n, const uint32_t *label, con
         LOGS = 256
     }; /* most counts of small objects are below it */
     cpu_worker *const w = worker;
-    const tc_status st = tc_logs_init(&w->o.logs, LOGS, err);
+    const tc_status status = tc_logs_init(&w->o.logs, LOGS, err);
 
     w->indexed = true;
-    return st == TC_OK ? obj_index_give(&w->index, &w->o, n, label, area, start, runs, err) : st;
+    return status == TC_OK ? obj_index_give(&w->index, &w->o, n, label, area, start, runs, err)
+                           : status;
 }
 
 /* --- for a device's backend

@@ -230,19 +230,19 @@ tc_status obj_index_step(obj_index *ix, obj_item *o, an_pool *pool, unsigned thr
 {
     const uint64_t rows = (uint64_t)o->pixels->ny * o->pixels->nz;
     const double start = tc_seconds();
-    tc_status st = ix->o == NULL ? begin(ix, o, threads, err) : TC_OK;
+    tc_status status = ix->o == NULL ? begin(ix, o, threads, err) : TC_OK;
 
-    if (st != TC_OK)
-        return st;
+    if (status != TC_OK)
+        return status;
     while (ix->rows_done < rows) {
         index_rows(ix, rows, pool, threads);
         if (tc_seconds() - start > STEP_SECONDS && ix->rows_done < rows)
             return TC_MORE;
     }
     if (ix->pass == 0) {
-        st = place(ix, o, threads, err);
-        if (st != TC_OK)
-            return st;
+        status = place(ix, o, threads, err);
+        if (status != TC_OK)
+            return status;
         ix->pass = 1;
         if (ix->all > ix->most_kept)
             ix->rows_done = 0;

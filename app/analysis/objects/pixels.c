@@ -75,7 +75,7 @@ static tc_status add_run(sample *s, obj_run run, tc_err *err)
 static tc_status add_object(const an_work *work, const box *b, size_t row, uint32_t label,
                             sample *s, tc_err *err)
 {
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     s->row[s->n] = row;
     s->label[s->n] = label;
@@ -85,7 +85,7 @@ static tc_status add_object(const an_work *work, const box *b, size_t row, uint3
         for (uint32_t y = b->lo[1]; y < b->hi[1]; y++) {
             const uint32_t *const labels = obj_labels(work->pixels, z, y);
 
-            for (uint32_t x = b->lo[2]; st == TC_OK && x < b->hi[2]; x++) {
+            for (uint32_t x = b->lo[2]; status == TC_OK && x < b->hi[2]; x++) {
                 const uint32_t x0 = x;
 
                 if (labels[x] != label)
@@ -93,14 +93,14 @@ static tc_status add_object(const an_work *work, const box *b, size_t row, uint3
                 while (x + 1 < b->hi[2] && labels[x + 1] == label)
                     x++;
                 s->area[s->n] += x - x0 + 1;
-                st = add_run(s, OBJ_RUN(z, y, x0, x), err);
+                status = add_run(s, OBJ_RUN(z, y, x0, x), err);
             }
         }
     s->start[++s->n] = (uint32_t)s->n_runs;
-    if (st == TC_OK && s->area[s->n - 1] == 0)
+    if (status == TC_OK && s->area[s->n - 1] == 0)
         return tc_fail(err, TC_BAD_INPUT, "object_label: no pixel within object_bbox has label %lu",
                        (unsigned long)label);
-    return st;
+    return status;
 }
 
 /* Some objects, as many as a small part of the pixels is; none if all are large. */
@@ -114,9 +114,9 @@ static tc_status choose(const an_work *work, const wu_output *out, uint64_t *ran
     const size_t wanted = boxes ? CANDIDATES : LOOKED_FOR;
     const int64_t *const label = wu_output_data(out, "object_label");
     uint64_t left = pixels / SHARE + LEAST_PIXELS;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
-    for (size_t k = 0; k < wanted && st == TC_OK; k++) {
+    for (size_t k = 0; k < wanted && status == TC_OK; k++) {
         /* Each of its own part of the table, so that rows rise. */
         const size_t from = k * n / wanted, to = (k + 1) * n / wanted;
         size_t row;
@@ -129,11 +129,11 @@ static tc_status choose(const an_work *work, const wu_output *out, uint64_t *ran
         if (boxes && pixels_of(&b) > left)
             continue;
         left -= boxes ? pixels_of(&b) : 0;
-        st = add_object(work, &b, row, (uint32_t)label[row], s, err);
-        if (st == TC_OK && s->area[s->n - 1] > pixels / MOST_SHARE + LEAST_PIXELS)
+        status = add_object(work, &b, row, (uint32_t)label[row], s, err);
+        if (status == TC_OK && s->area[s->n - 1] > pixels / MOST_SHARE + LEAST_PIXELS)
             s->n_runs = s->start[--s->n];
     }
-    return st;
+    return status;
 }
 
 /* Row `row` of the claimed table and row k of the other have the same bits. */
@@ -160,15 +160,15 @@ static tc_status measure(const an_work *work, const sample *s, void *state, wu_o
 {
     uint64_t done = 0;
     void *worker = NULL;
-    tc_status st = obj_cpu.open(work, state, &worker, err);
+    tc_status status = obj_cpu.open(work, state, &worker, err);
 
-    if (st == TC_OK)
-        st = obj_host_give_index(worker, s->n, s->label, s->area, s->start, s->runs, err);
-    while (st == TC_OK && obj_cpu.step(worker, state, &done, err) == TC_MORE)
+    if (status == TC_OK)
+        status = obj_host_give_index(worker, s->n, s->label, s->area, s->start, s->runs, err);
+    while (status == TC_OK && obj_cpu.step(worker, state, &done, err) == TC_MORE)
         ;
     if (worker != NULL)
         obj_cpu.close(&worker);
-    return st == TC_OK ? obj_finish(work, 0, state, right, err) : st;
+    return status == TC_OK ? obj_finish(work, 0, state, right, err) : status;
 }
 
 static tc_status check_objects(const an_work *work, const wu_output *out, uint64_t *random,
@@ -182,22 +182,23 @@ static tc_status check_objects(const an_work *work, const wu_output *out, uint64
     };
     wu_output right = { .n = 0 };
     void *state = NULL;
-    tc_status st = choose(work, out, random, &s, err);
+    tc_status status = choose(work, out, random, &s, err);
 
     item.n_objects = (uint32_t)s.n;
     params.exclude_border = false;
-    if (st == TC_OK && s.n > 0)
-        st = an_objects.plan(&params, &item, &part.plan, err);
-    if (st == TC_OK && s.n > 0) {
+    if (status == TC_OK && s.n > 0)
+        status = an_objects.plan(&params, &item, &part.plan, err);
+    if (status == TC_OK && s.n > 0) {
         state = calloc(1, part.plan.state_bytes);
-        st = state == NULL ? tc_no_memory(err, "objects") : measure(&part, &s, state, &right, err);
+        status =
+            state == NULL ? tc_no_memory(err, "objects") : measure(&part, &s, state, &right, err);
     }
-    for (size_t k = 0; st == TC_OK && k < s.n; k++)
-        st = compare(out, s.row[k], &right, k, err);
+    for (size_t k = 0; status == TC_OK && k < s.n; k++)
+        status = compare(out, s.row[k], &right, k, err);
     wu_output_free(&right);
     free(state);
     free(s.runs);
-    return st;
+    return status;
 }
 
 /* --- greys ----------------------------------------------------------------------------------- */
@@ -256,9 +257,10 @@ static tc_status check_greys(const an_work *work, const wu_output *out, uint64_t
 tc_status obj_check_pixels(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err)
 {
     const obj_params *const p = work->params;
-    tc_status st = (p->families & OBJ_INTENSITY) != 0 ? check_greys(work, out, random, err) : TC_OK;
+    tc_status status =
+        (p->families & OBJ_INTENSITY) != 0 ? check_greys(work, out, random, err) : TC_OK;
 
-    return st == TC_OK ? check_objects(work, out, random, err) : st;
+    return status == TC_OK ? check_objects(work, out, random, err) : status;
 }
 
 double obj_pixels_share(const an_work *work)

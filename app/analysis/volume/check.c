@@ -149,16 +149,16 @@ static tc_status check_totals(const vol_params *p, const wu_item *item, const wu
     static const char *const counts[] = { "inside_voxels",       "membrane_voxels",
                                           "external_voxels",     "left_out_voxels",
                                           "repair_added_voxels", "repair_bias_voxels" };
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
-    for (size_t i = 0; st == TC_OK && i < sizeof counts / sizeof counts[0]; i++)
-        st = an_check_range(out, counts[i], 0, n, err);
-    if (st != TC_OK)
-        return st;
+    for (size_t i = 0; status == TC_OK && i < sizeof counts / sizeof counts[0]; i++)
+        status = an_check_range(out, counts[i], 0, n, err);
+    if (status != TC_OK)
+        return status;
     if (p->otsu)
-        st = an_check_range(out, "threshold", 1, ((int64_t)1 << item->bits) - 1, err);
-    if (st != TC_OK)
-        return st;
+        status = an_check_range(out, "threshold", 1, ((int64_t)1 << item->bits) - 1, err);
+    if (status != TC_OK)
+        return status;
     if (inside != voxels)
         return an_impossible("inside_voxels", 0, "not the sum of cell_voxels", err);
     if (inside + membrane + integer(out, "external_voxels") + left_out != n)
@@ -243,18 +243,19 @@ static tc_status check_labels(const vol_params *p, const wu_item *item, const wu
     const wu_out_array *const labels = &out->arrays[out->n - 1];
     const size_t n = (size_t)wu_output_find(out, "cell_item")->info.shape[0];
     extent *const extents = calloc(n + 1, sizeof *extents);
-    tc_status st = extents == NULL ? tc_no_memory(err, "the cells")
-                                   : read_labels(p, item, labels, (int32_t)n, extents, err);
+    tc_status status = extents == NULL ? tc_no_memory(err, "the cells")
+                                       : read_labels(p, item, labels, (int32_t)n, extents, err);
 
-    for (size_t i = 0; st == TC_OK && i < n; i++) {
+    for (size_t i = 0; status == TC_OK && i < n; i++) {
         const row r = row_of(out, i);
 
         if (!same_cell(&extents[i + 1], &r))
-            st = tc_fail(err, TC_BAD_INPUT, "cell %zu: voxels, box or centroid are not those of %s",
-                         i + 1, labels->info.name);
+            status =
+                tc_fail(err, TC_BAD_INPUT, "cell %zu: voxels, box or centroid are not those of %s",
+                        i + 1, labels->info.name);
     }
     free(extents);
-    return st;
+    return status;
 }
 
 tc_status vol_check_result(const void *params, const wu_item *item, const wu_output *out,
@@ -262,11 +263,11 @@ tc_status vol_check_result(const void *params, const wu_item *item, const wu_out
 {
     const vol_params *const p = params;
     int64_t voxels = 0;
-    tc_status st = check_table(p, item, out, &voxels, err);
+    tc_status status = check_table(p, item, out, &voxels, err);
 
-    if (st == TC_OK)
-        st = check_totals(p, item, out, voxels, err);
-    if (st == TC_OK && p->labels)
-        st = check_labels(p, item, out, err);
-    return st;
+    if (status == TC_OK)
+        status = check_totals(p, item, out, voxels, err);
+    if (status == TC_OK && p->labels)
+        status = check_labels(p, item, out, err);
+    return status;
 }

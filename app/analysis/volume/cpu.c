@@ -254,16 +254,16 @@ static tc_status end_sizes(vol_worker *w, vol_state *state, tc_err *err)
     const vol_params *const p = w->params;
     const size_t cells = (size_t)w->cells;
     uint32_t label = 0;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
-    for (size_t i = 0, end; st == TC_OK && i < cells; st = tc_ask(w->work->poll, err))
+    for (size_t i = 0, end; status == TC_OK && i < cells; status = tc_ask(w->work->poll, err))
         for (end = tc_block_end(i, cells); i < end; i++) {
             const bool kept = vol_keeps(p, w->sizes[i] & ~BORDER, (w->sizes[i] & BORDER) != 0);
 
             w->sizes[i] = kept ? ++label : 0;
         }
     state->cells = label;
-    return st;
+    return status;
 }
 
 static void last_band(vol_worker *w, size_t band, vol_scratch *s)
@@ -407,16 +407,16 @@ static tc_status take_nodes(vol_worker *w, vol_state *state, tc_err *err)
 {
     const size_t bytes = w->work->plan.state_bytes;
     const bool clear = !w->started && state->begun && state->head.portions_done == 0;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     if (clear)
-        st = tc_clear(state, bytes, w->work->poll, err);
+        status = tc_clear(state, bytes, w->work->poll, err);
     state->begun = 1;
-    w->started = st == TC_OK;
+    w->started = status == TC_OK;
     w->stack.nodes = state->nodes;
     w->blur.plane = state->nodes + 1;
     w->map.height = (const uint32_t *)w->blur.plane;
-    return st;
+    return status;
 }
 
 tc_status vol_host_step(void *worker, vol_state *state, vol_phase until, uint64_t *portions_done,
@@ -424,22 +424,22 @@ tc_status vol_host_step(void *worker, vol_state *state, vol_phase until, uint64_
 {
     vol_worker *const w = worker;
     const double end = tc_seconds() + AN_STEP_SECONDS;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     *portions_done = state->head.portions_done;
     if (state->head.portions_done == w->work->plan.portions || w->phase >= until)
         return TC_OK;
-    st = take_nodes(w, state, err);
-    if (st != TC_OK)
-        return st;
+    status = take_nodes(w, state, err);
+    if (status != TC_OK)
+        return status;
     /* A small stack is done in one step. */
     do {
         const size_t parts = phase_parts(w, w->phase);
 
         if (w->done == 0)
-            st = begin(w, state, err);
-        if (st != TC_OK)
-            return st;
+            status = begin(w, state, err);
+        if (status != TC_OK)
+            return status;
         if (w->phase == VOL_BANDS || w->phase == VOL_CLEAR)
             state->head.portions_done = 0; /* what was blurred goes */
         w->done += an_pool_run_until(w->pool, run_part, w, parts - w->done, end);
@@ -450,14 +450,14 @@ tc_status vol_host_step(void *worker, vol_state *state, vol_phase until, uint64_
         if (w->done < parts)
             continue;
         if (work_of(w->phase)->end != NULL)
-            st = work_of(w->phase)->end(w, state, err);
+            status = work_of(w->phase)->end(w, state, err);
         go_to(w, state, w->phase + 1);
-    } while (st == TC_OK && w->phase < until && tc_seconds() < end);
-    if (st == TC_OK && w->phase < until)
+    } while (status == TC_OK && w->phase < until && tc_seconds() < end);
+    if (status == TC_OK && w->phase < until)
         return TC_MORE;
     if (w->phase == VOL_PHASES)
         *portions_done = state->head.portions_done;
-    return st;
+    return status;
 }
 
 static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc_err *err)
@@ -544,18 +544,18 @@ static tc_status cpu_open(const an_work *work, const void *state_at, void **work
 {
     const vol_state *const state = state_at;
     vol_worker *const w = calloc(1, sizeof *w);
-    tc_status st;
+    tc_status status;
 
     *worker = w;
     if (w == NULL)
         return tc_no_memory(err, "volume");
     describe(w, work);
-    st = an_pool_create(work->threads, &w->pool, err);
-    if (st == TC_OK)
-        st = make_memory(w, err);
-    if (st != TC_OK) {
+    status = an_pool_create(work->threads, &w->pool, err);
+    if (status == TC_OK)
+        status = make_memory(w, err);
+    if (status != TC_OK) {
         cpu_close(worker);
-        return st;
+        return status;
     }
     w->phase = VOL_HISTOGRAM;
     if (state->head.portions_done == (uint64_t)VOL_KEPT * w->bands) {
@@ -608,13 +608,13 @@ tc_status vol_host_resume(void *worker, vol_state *state, vol_phase next, size_t
                           tc_err *err)
 {
     vol_worker *const w = worker;
-    tc_status st;
+    tc_status status;
 
     /* What is left of an interrupted run is cleared, unless it is what is wanted. */
     if (next != VOL_BANDS || vol_blurs(w->params))
         w->started = true;
     w->zeros = false;
-    st = take_nodes(w, state, err);
+    status = take_nodes(w, state, err);
     state->nodes[0] = next == VOL_SEAMS ? ~0 : 0;
     w->phase = next;
     if (next == VOL_EDGES || next == VOL_SADDLES)
@@ -626,7 +626,7 @@ tc_status vol_host_resume(void *worker, vol_state *state, vol_phase next, size_t
         w->slab_rows = slab_rows;
     }
     go_to(w, state, next);
-    return st;
+    return status;
 }
 
 const an_backend vol_cpu = {

@@ -78,18 +78,18 @@ static void merge(vol_cell *c, const vol_cell *o)
 static tc_status measure_bands(measure *m, unsigned threads, const tc_poll *poll, tc_err *err)
 {
     an_pool *pool = NULL;
-    tc_status st = an_pool_create(threads, &pool, err);
+    tc_status status = an_pool_create(threads, &pool, err);
 
-    if (st == TC_OK)
-        st = an_pool_run_polled(pool, measure_band, m,
-                                (m->rows + vol_band_rows(m->nx) - 1) / vol_band_rows(m->nx), poll,
-                                err);
+    if (status == TC_OK)
+        status = an_pool_run_polled(pool, measure_band, m,
+                                    (m->rows + vol_band_rows(m->nx) - 1) / vol_band_rows(m->nx),
+                                    poll, err);
     an_pool_destroy(&pool);
-    for (size_t i = 0, end; st == TC_OK && i < m->n; st = tc_ask(poll, err))
+    for (size_t i = 0, end; status == TC_OK && i < m->n; status = tc_ask(poll, err))
         for (end = tc_block_end(i, m->n); i < end; i++)
             for (unsigned t = 1; t < threads; t++)
                 merge(&m->tables[i], &m->tables[t * m->n + i]);
-    return st;
+    return status;
 }
 
 /* *out: the cells, the caller's. */
@@ -102,15 +102,15 @@ static tc_status measure_cells(const an_work *work, const vol_state *state, vol_
     const unsigned threads =
         work->threads * n * sizeof(vol_cell) > rows * item->nx ? 1 : work->threads;
     measure m = { .plane = state->nodes + 1, .nx = item->nx, .ny = item->ny, .rows = rows, .n = n };
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     *out = m.tables = os_zeroed((threads * n + 1) * sizeof *m.tables);
     if (m.tables == NULL)
         return tc_no_memory(err, "the cells");
-    for (size_t i = 0, end; st == TC_OK && i < threads * n; st = tc_ask(work->poll, err))
+    for (size_t i = 0, end; status == TC_OK && i < threads * n; status = tc_ask(work->poll, err))
         for (end = tc_block_end(i, threads * n); i < end; i++)
             m.tables[i] = (vol_cell){ .lo = { UINT32_MAX, UINT32_MAX, UINT32_MAX } };
-    return st == TC_OK ? measure_bands(&m, threads, work->poll, err) : st;
+    return status == TC_OK ? measure_bands(&m, threads, work->poll, err) : status;
 }
 
 static tc_status damaged(tc_err *err)
@@ -123,9 +123,9 @@ static tc_status are_between(const an_work *work, const vol_state *state, uint64
                              uint64_t most, uint8_t *seen, tc_err *err)
 {
     const size_t voxels = (size_t)work->item->nx * work->item->ny * work->item->nz;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
-    for (size_t i = 0, end; st == TC_OK && i < voxels;) {
+    for (size_t i = 0, end; status == TC_OK && i < voxels;) {
         bool good = true;
 
         for (end = tc_block_end(i, voxels); good && i < end; i++) {
@@ -135,9 +135,9 @@ static tc_status are_between(const an_work *work, const vol_state *state, uint64
             if (good && seen != NULL)
                 seen[label] = 1;
         }
-        st = good ? tc_ask(work->poll, err) : damaged(err);
+        status = good ? tc_ask(work->poll, err) : damaged(err);
     }
-    return st;
+    return status;
 }
 
 /* Whether the voxels of a final state are labelled 1 to cells, with a voxel at least for
@@ -146,14 +146,14 @@ static tc_status are_labels(const an_work *work, const vol_state *state, tc_err 
 {
     const uint64_t voxels = (uint64_t)work->item->nx * work->item->ny * work->item->nz;
     uint8_t *const seen = state->cells <= voxels ? os_zeroed((size_t)state->cells + 1) : NULL;
-    tc_status st = state->cells > voxels ? damaged(err)
-                   : seen == NULL        ? tc_no_memory(err, "the cells")
-                                         : are_between(work, state, 0, state->cells, seen, err);
+    tc_status status = state->cells > voxels ? damaged(err)
+                       : seen == NULL        ? tc_no_memory(err, "the cells")
+                                             : are_between(work, state, 0, state->cells, seen, err);
 
-    if (st == TC_OK && state->cells > 0 && memchr(seen + 1, 0, (size_t)state->cells) != NULL)
-        st = damaged(err);
+    if (status == TC_OK && state->cells > 0 && memchr(seen + 1, 0, (size_t)state->cells) != NULL)
+        status = damaged(err);
     free(seen);
-    return st;
+    return status;
 }
 
 tc_status vol_check_state(const an_work *work, const void *state_at, tc_err *err)
@@ -211,9 +211,9 @@ static tc_status fill_table(const an_work *work, size_t item_index, const vol_ce
                                                                    out, "cell_centroid");
     uint8_t *const border = wu_output_data(out, "cell_border");
     const uint32_t size[3] = { item->nz, item->ny, item->nx };
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
-    for (size_t i = 0; st == TC_OK && i < n; i++) {
+    for (size_t i = 0; status == TC_OK && i < n; i++) {
         const vol_cell *const c = &cells[i];
 
         items[i] = (int64_t)item_index;
@@ -227,9 +227,9 @@ static tc_status fill_table(const an_work *work, size_t item_index, const vol_ce
         }
         border[i] = is_at_border(c, size);
         if (i % 4096 == 0)
-            st = tc_ask(work->poll, err);
+            status = tc_ask(work->poll, err);
     }
-    return st;
+    return status;
 }
 
 static void set_integer(const wu_output *out, const char *name, uint64_t value)
@@ -292,9 +292,10 @@ tc_status vol_expect(const void *params, const wu_item *item, wu_output *out, tc
     const vol_params *const p = params;
     const size_t n = sizeof arrays / sizeof arrays[0] - !p->labels,
                  given = 9; /* before Otsu's threshold */
-    tc_status st = wu_output_declare(out, arrays, given + p->otsu, item, err);
+    tc_status status = wu_output_declare(out, arrays, given + p->otsu, item, err);
 
-    return st != TC_OK ? st : wu_output_declare(out, arrays + given + 1, n - given - 1, item, err);
+    return status != TC_OK ? status
+                           : wu_output_declare(out, arrays + given + 1, n - given - 1, item, err);
 }
 
 /* The labels are lent: another plane would double the memory. */
@@ -302,19 +303,19 @@ static tc_status fill(const an_work *work, size_t item_index, const vol_state *s
                       const int32_t *labels, const vol_cell *cells, wu_output *out, tc_err *err)
 {
     const vol_params *const p = work->params;
-    tc_status st = vol_expect(p, work->item, out, err);
+    tc_status status = vol_expect(p, work->item, out, err);
 
-    if (st == TC_OK && p->labels)
+    if (status == TC_OK && p->labels)
         wu_output_lend(&out->arrays[out->n - 1], labels);
-    if (st == TC_OK)
-        st = wu_output_allocate(out, state->cells, err);
-    if (st == TC_OK)
-        st = fill_table(work, item_index, cells, (size_t)state->cells, out, err);
-    if (st == TC_OK)
+    if (status == TC_OK)
+        status = wu_output_allocate(out, state->cells, err);
+    if (status == TC_OK)
+        status = fill_table(work, item_index, cells, (size_t)state->cells, out, err);
+    if (status == TC_OK)
         fill_totals(work->item, state, cells, out);
-    if (st == TC_OK && p->otsu)
+    if (status == TC_OK && p->otsu)
         set_integer(out, "threshold", state->threshold);
-    return st;
+    return status;
 }
 
 tc_status vol_finish(const an_work *work, size_t item_index, const void *state_at, wu_output *out,
@@ -322,12 +323,12 @@ tc_status vol_finish(const an_work *work, size_t item_index, const void *state_a
 {
     const vol_state *const state = state_at;
     vol_cell *cells = NULL;
-    tc_status st = measure_cells(work, state, &cells, err);
+    tc_status status = measure_cells(work, state, &cells, err);
 
-    if (st == TC_OK)
-        st = fill(work, item_index, state, state->nodes + 1, cells, out, err);
+    if (status == TC_OK)
+        status = fill(work, item_index, state, state->nodes + 1, cells, out, err);
     free(cells);
-    return st;
+    return status;
 }
 
 tc_status vol_finish_cells(const an_work *work, size_t item_index, vol_state *head, vol_cell *cells,
@@ -336,14 +337,14 @@ tc_status vol_finish_cells(const an_work *work, size_t item_index, vol_state *he
     const wu_item *const item = work->item;
     const uint32_t size[3] = { item->nz, item->ny, item->nx };
     const size_t n = (size_t)head->cells;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     head->cells = 0;
-    for (size_t i = 0, end; st == TC_OK && i < n; st = tc_ask(work->poll, err))
+    for (size_t i = 0, end; status == TC_OK && i < n; status = tc_ask(work->poll, err))
         for (end = tc_block_end(i, n); i < end; i++)
             if (vol_keeps(work->params, (int64_t)cells[i].voxels, is_at_border(&cells[i], size)))
                 cells[head->cells++] = cells[i];
-    return st == TC_OK ? fill(work, item_index, head, NULL, cells, out, err) : st;
+    return status == TC_OK ? fill(work, item_index, head, NULL, cells, out, err) : status;
 }
 
 static int64_t integer(const wu_output *out, const char *name)
@@ -402,14 +403,14 @@ tc_status vol_constants(const void *params, wu_output *out, tc_err *err)
     static const wu_declared gaps = { "repair_gap",          WU_I64,          WU_VALUE,
                                       .title = "repair_gap", .unit = "voxel", .rows = VOL_WALLS };
     const vol_params *const p = params;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     if (!p->repair)
         return TC_OK;
-    st = wu_output_declare(out, &gaps, 1, NULL, err);
-    if (st == TC_OK)
-        st = wu_output_allocate(out, 0, err);
-    if (st == TC_OK)
+    status = wu_output_declare(out, &gaps, 1, NULL, err);
+    if (status == TC_OK)
+        status = wu_output_allocate(out, 0, err);
+    if (status == TC_OK)
         vol_repair_gaps(p, wu_output_data(out, gaps.name));
-    return st;
+    return status;
 }

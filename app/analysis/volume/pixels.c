@@ -29,15 +29,15 @@ static tc_status find_threshold(const an_work *work, const wu_output *out, uint3
                                 tc_err *err)
 {
     const vol_params *const p = work->params;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     *threshold = (uint32_t)p->membrane;
     if (p->otsu)
-        st = an_otsu_of(work->pixels, threshold, err);
-    if (st == TC_OK && p->otsu && integer(out, "threshold") != *threshold)
-        st = tc_fail(err, TC_BAD_INPUT, "threshold: is %lld, but Otsu's is %lu",
-                     (long long)integer(out, "threshold"), (unsigned long)*threshold);
-    return st;
+        status = an_otsu_of(work->pixels, threshold, err);
+    if (status == TC_OK && p->otsu && integer(out, "threshold") != *threshold)
+        status = tc_fail(err, TC_BAD_INPUT, "threshold: is %lld, but Otsu's is %lu",
+                         (long long)integer(out, "threshold"), (unsigned long)*threshold);
+    return status;
 }
 
 /* What was membrane before the repair. */
@@ -236,12 +236,12 @@ static tc_status check_watershed(const an_work *work, uint32_t threshold, const 
     const vol_blur blur = vol_blur_of(p, px);
     const wu_out_array *const labels = &out->arrays[out->n - 1];
     const heights h = { p, px, labels->data, threshold, blur.gauss };
-    tc_status st;
+    tc_status status;
 
-    st = check_ways(&h, (size_t)px->nx * px->ny * px->nz, labels->info.name, random, err);
-    if (st == TC_OK && integer(out, "cells") < 2)
-        st = tc_fail(err, TC_NO_MATCH, "no two cells");
-    return st;
+    status = check_ways(&h, (size_t)px->nx * px->ny * px->nz, labels->info.name, random, err);
+    if (status == TC_OK && integer(out, "cells") < 2)
+        status = tc_fail(err, TC_NO_MATCH, "no two cells");
+    return status;
 }
 
 /* Whether nothing can be told but by computing it again. */
@@ -257,25 +257,25 @@ tc_status vol_check_pixels(const an_work *work, const wu_output *out, uint64_t *
     const wu_pixels *const px = work->pixels;
     const size_t n = (size_t)px->nx * px->ny * px->nz;
     an_follow f = { .px = px, .through = p->through };
-    tc_status st = find_threshold(work, out, &f.threshold, err);
+    tc_status status = find_threshold(work, out, &f.threshold, err);
 
     /* What smooth makes membrane is not known without it. */
-    if (st == TC_OK && !p->fill && (p->watershed || p->smooth == 0))
-        st = check_membrane(work, f.threshold, out, err);
-    if (st == TC_OK && is_in_doubt(p))
+    if (status == TC_OK && !p->fill && (p->watershed || p->smooth == 0))
+        status = check_membrane(work, f.threshold, out, err);
+    if (status == TC_OK && is_in_doubt(p))
         return tc_fail(err, TC_NO_MATCH,
                        p->watershed ? "a watershed without labels, or of a wide blur"
                                     : "a smoothed stack is known when it is smoothed");
-    if (st == TC_OK && p->watershed)
+    if (status == TC_OK && p->watershed)
         return check_watershed(work, f.threshold, out, random, err);
-    if (st == TC_OK)
-        st = an_follow_begin(&f, n / 4096 + 64, err);
-    if (st == TC_OK && p->labels)
-        st = check_labels(&f, &out->arrays[out->n - 1], random, err);
-    if (st == TC_OK)
-        st = check_cells(work, &f, out, random, err);
+    if (status == TC_OK)
+        status = an_follow_begin(&f, n / 4096 + 64, err);
+    if (status == TC_OK && p->labels)
+        status = check_labels(&f, &out->arrays[out->n - 1], random, err);
+    if (status == TC_OK)
+        status = check_cells(work, &f, out, random, err);
     an_follow_end(&f);
-    return st;
+    return status;
 }
 
 double vol_pixels_share(const an_work *work)

@@ -84,25 +84,25 @@ tc_status voting_check_result(const void *params, const wu_item *item, const wu_
     const size_t n = (size_t)wu_output_find(out, "point_item")->info.shape[0];
     voting_peaks peaks = { .n = n, .room = n, .list = calloc(n + 1, sizeof *peaks.list) };
     voting_scheme s;
-    tc_status st = peaks.list == NULL ? tc_no_memory(err, "the points") : TC_OK;
+    tc_status status = peaks.list == NULL ? tc_no_memory(err, "the points") : TC_OK;
 
-    if (st == TC_OK && *(const int64_t *)wu_output_data(out, "count") != (int64_t)n)
-        st = tc_fail(err, TC_BAD_INPUT, "count: is %lld, but there are %zu points",
-                     (long long)*(const int64_t *)wu_output_data(out, "count"), n);
-    if (st == TC_OK)
-        st = voting_scheme_init(p, item, item->name, &s, err);
-    if (st == TC_OK)
-        st = check_scores(p, &s, out, err);
-    if (st == TC_OK)
-        st = read_points(p, &s, out, &peaks, err);
-    if (st == TC_OK)
-        st = check_order(p, &peaks, err);
+    if (status == TC_OK && *(const int64_t *)wu_output_data(out, "count") != (int64_t)n)
+        status = tc_fail(err, TC_BAD_INPUT, "count: is %lld, but there are %zu points",
+                         (long long)*(const int64_t *)wu_output_data(out, "count"), n);
+    if (status == TC_OK)
+        status = voting_scheme_init(p, item, item->name, &s, err);
+    if (status == TC_OK)
+        status = check_scores(p, &s, out, err);
+    if (status == TC_OK)
+        status = read_points(p, &s, out, &peaks, err);
+    if (status == TC_OK)
+        status = check_order(p, &peaks, err);
     /* Refined points may have come closer. */
-    if (st == TC_OK && !p->refine) {
-        st = voting_suppress(&s, &peaks, NULL, err);
-        if (st == TC_OK && peaks.n < n)
-            st = tc_fail(err, TC_BAD_INPUT, "point: two points are closer than the radius");
+    if (status == TC_OK && !p->refine) {
+        status = voting_suppress(&s, &peaks, NULL, err);
+        if (status == TC_OK && peaks.n < n)
+            status = tc_fail(err, TC_BAD_INPUT, "point: two points are closer than the radius");
     }
     free(peaks.list);
-    return st;
+    return status;
 }

@@ -228,7 +228,7 @@ static tc_status make_scratch(cpu_worker *w, tc_err *err)
 static tc_status cpu_open(const an_work *work, const void *state, void **worker, tc_err *err)
 {
     cpu_worker *const w = calloc(1, sizeof *w);
-    tc_status st;
+    tc_status status;
 
     (void)state;
     *worker = w;
@@ -236,18 +236,18 @@ static tc_status cpu_open(const an_work *work, const void *state, void **worker,
         return tc_no_memory(err, "voting");
     w->work = work;
     w->params = work->params;
-    st = voting_scheme_init(w->params, work->item, work->item->name, &w->s, err);
-    if (st == TC_OK)
-        st = voting_levels_init(work, &w->s, err);
-    if (st == TC_OK)
-        st = voting_tables_init(&w->s, &w->tables, err);
-    if (st == TC_OK)
-        st = make_scratch(w, err);
-    if (st == TC_OK)
-        st = an_pool_create(work->threads, &w->pool, err);
-    if (st != TC_OK)
+    status = voting_scheme_init(w->params, work->item, work->item->name, &w->s, err);
+    if (status == TC_OK)
+        status = voting_levels_init(work, &w->s, err);
+    if (status == TC_OK)
+        status = voting_tables_init(&w->s, &w->tables, err);
+    if (status == TC_OK)
+        status = make_scratch(w, err);
+    if (status == TC_OK)
+        status = an_pool_create(work->threads, &w->pool, err);
+    if (status != TC_OK)
         cpu_close(worker);
-    return st;
+    return status;
 }
 
 /* Strips of a band: what a voter does at most, in additions or look-ups, says how long one
@@ -270,7 +270,7 @@ static uint32_t strips_of(const voting_scheme *s, voting_phase phase)
 static tc_status do_round(cpu_worker *w, int round, uint64_t *n, tc_err *err)
 {
     const size_t size = w->phase == VOTING_TURN ? (size_t)*n * w->s.band_rows * w->s.nx : 0;
-    tc_status st = voting_tables_round(w->work, &w->s, &w->tables, round, w->pool, err);
+    tc_status status = voting_tables_round(w->work, &w->s, &w->tables, round, w->pool, err);
 
     if (size > w->turned_size) {
         free(w->turned);
@@ -279,20 +279,20 @@ static tc_status do_round(cpu_worker *w, int round, uint64_t *n, tc_err *err)
         if (w->turned == NULL)
             return tc_no_memory(err, "voting");
     }
-    if (st == TC_OK && w->strips > 1)
-        st = an_pool_run_polled(w->pool, run_band, w, *n * w->strips, w->work->poll, err);
-    else if (st == TC_OK)
+    if (status == TC_OK && w->strips > 1)
+        status = an_pool_run_polled(w->pool, run_band, w, *n * w->strips, w->work->poll, err);
+    else if (status == TC_OK)
         *n = an_pool_run_until(w->pool, run_band, w, *n, tc_seconds() + AN_STEP_SECONDS);
-    if (st == TC_OK && w->phase == VOTING_TURN)
+    if (status == TC_OK && w->phase == VOTING_TURN)
         take_turned(w, *n);
-    return st;
+    return status;
 }
 
 static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc_err *err)
 {
     cpu_worker *const w = worker;
     an_state_head *const head = state;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
     uint64_t n;
     int round;
 
@@ -307,11 +307,11 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc
     w->votes = voting_votes(state);
     w->voters = w->votes + w->s.n;
     if (w->phase == VOTING_VOTE || w->phase == VOTING_TURN)
-        st = do_round(w, round, &n, err);
+        status = do_round(w, round, &n, err);
     else
         n = an_pool_run_until(w->pool, run_band, w, n, tc_seconds() + AN_STEP_SECONDS);
-    if (st != TC_OK)
-        return st;
+    if (status != TC_OK)
+        return status;
     head->portions_done += n;
     *portions_done = head->portions_done;
     return head->portions_done == w->s.portions ? TC_OK : TC_MORE;

@@ -51,10 +51,10 @@ static tc_status find_in_rows(const voting_scheme *s, const uint32_t *votes, uin
                               uint32_t y0, uint32_t y1, voting_peaks *p, tc_err *err)
 {
     size_t i = ((size_t)z * s->ny + y0) * s->nx;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     for (uint32_t y = y0; y < y1; y++)
-        for (uint32_t x = 0; st == TC_OK && x < s->nx; x++, i++) {
+        for (uint32_t x = 0; status == TC_OK && x < s->nx; x++, i++) {
             /* Most pixels are told by four of their neighbours. */
             if (votes[i] == 0 || (x > 0 && votes[i - 1] >= votes[i]) ||
                 (x + 1 < s->nx && votes[i + 1] > votes[i]) ||
@@ -62,9 +62,9 @@ static tc_status find_in_rows(const voting_scheme *s, const uint32_t *votes, uin
                 (y + 1 < s->ny && votes[i + s->nx] > votes[i]))
                 continue;
             if (is_peak(s, votes, z, y, x))
-                st = add_peak(p, &(voting_peak){ votes[i], z, y, x, { z, y, x } }, err);
+                status = add_peak(p, &(voting_peak){ votes[i], z, y, x, { z, y, x } }, err);
         }
-    return st;
+    return status;
 }
 
 /* What the threads find, each in its bands. */
@@ -95,24 +95,24 @@ static tc_status find_peaks(const an_work *work, const voting_scheme *s, const u
 {
     const unsigned threads = work->threads;
     search all = { s, votes, calloc(threads, sizeof *all.found) };
-    tc_status st = all.found == NULL ? tc_no_memory(err, "the peaks") : TC_OK;
+    tc_status status = all.found == NULL ? tc_no_memory(err, "the peaks") : TC_OK;
 
-    if (st == TC_OK)
-        st = an_pool_run_polled(pool, search_band, &all, s->bands, work->poll, err);
+    if (status == TC_OK)
+        status = an_pool_run_polled(pool, search_band, &all, s->bands, work->poll, err);
     for (unsigned i = 0; all.found != NULL && i < threads; i++) {
         const struct found *const f = &all.found[i];
 
-        if (st == TC_OK && f->status != TC_OK)
-            st = tc_fail(err, f->status, "%s", f->err.message);
-        for (size_t k = 0; st == TC_OK && k < f->peaks.n; k++) {
-            st = add_peak(p, &f->peaks.list[k], err);
-            if (st == TC_OK)
-                st = tc_ask(work->poll, err);
+        if (status == TC_OK && f->status != TC_OK)
+            status = tc_fail(err, f->status, "%s", f->err.message);
+        for (size_t k = 0; status == TC_OK && k < f->peaks.n; k++) {
+            status = add_peak(p, &f->peaks.list[k], err);
+            if (status == TC_OK)
+                status = tc_ask(work->poll, err);
         }
         free(f->peaks.list);
     }
     free(all.found);
-    return st;
+    return status;
 }
 
 int voting_by_order(const void *a_at, const void *b_at)
@@ -183,15 +183,15 @@ static bool is_suppressed(const voting_scheme *s, const grid *g, const voting_pe
 tc_status voting_suppress(const voting_scheme *s, voting_peaks *p, const tc_poll *poll, tc_err *err)
 {
     grid g = { .head = NULL };
-    tc_status st;
+    tc_status status;
     size_t kept = 0;
 
     if (p->n == 0)
         return TC_OK;
-    st = tc_sort(p->list, p->n, sizeof *p->list, voting_by_order, poll, err);
-    if (st == TC_OK)
-        st = grid_init(s, p->n, &g, err);
-    for (size_t i = 0; st == TC_OK && i < p->n; i++, st = tc_ask(poll, err)) {
+    status = tc_sort(p->list, p->n, sizeof *p->list, voting_by_order, poll, err);
+    if (status == TC_OK)
+        status = grid_init(s, p->n, &g, err);
+    for (size_t i = 0; status == TC_OK && i < p->n; i++, status = tc_ask(poll, err)) {
         const voting_peak one = p->list[i];
         size_t box;
 
@@ -202,10 +202,10 @@ tc_status voting_suppress(const voting_scheme *s, voting_peaks *p, const tc_poll
         g.next[kept] = g.head[box];
         g.head[box] = (int64_t)kept++;
     }
-    p->n = st == TC_OK ? kept : p->n;
+    p->n = status == TC_OK ? kept : p->n;
     free(g.head);
     free(g.next);
-    return st;
+    return status;
 }
 
 /* --- threshold ------------------------------------------------------------------------------- */
@@ -251,12 +251,12 @@ tc_status voting_add_points(const an_work *work, size_t item_index, const voting
                             wu_output *out, tc_err *err)
 {
     const size_t dims = work->item->is_stack ? 3 : 2;
-    tc_status st = voting_expect(work->params, work->item, out, err);
+    tc_status status = voting_expect(work->params, work->item, out, err);
 
-    if (st == TC_OK)
-        st = wu_output_allocate(out, p->n, err);
-    if (st != TC_OK)
-        return st;
+    if (status == TC_OK)
+        status = wu_output_allocate(out, p->n, err);
+    if (status != TC_OK)
+        return status;
     *(int64_t *)wu_output_data(out, "count") = (int64_t)p->n;
     for (size_t i = 0; i < p->n; i++) {
         ((int64_t *)wu_output_data(out, "point_item"))[i] = (int64_t)item_index;
@@ -275,23 +275,23 @@ tc_status voting_finish(const an_work *work, size_t item_index, const void *stat
     voting_peaks found = { 0, 0, NULL };
     an_pool *pool = NULL;
     voting_scheme s;
-    tc_status st = voting_scheme_init(p, work->item, work->item->name, &s, err);
+    tc_status status = voting_scheme_init(p, work->item, work->item->name, &s, err);
 
-    if (st == TC_OK)
-        st = voting_levels_init(work, &s, err);
-    if (st == TC_OK)
-        st = an_pool_create(work->threads, &pool, err);
-    if (st == TC_OK)
-        st = find_peaks(work, &s, votes, pool, &found, err);
-    if (st == TC_OK)
-        st = voting_suppress(&s, &found, work->poll, err);
-    if (st == TC_OK)
+    if (status == TC_OK)
+        status = voting_levels_init(work, &s, err);
+    if (status == TC_OK)
+        status = an_pool_create(work->threads, &pool, err);
+    if (status == TC_OK)
+        status = find_peaks(work, &s, votes, pool, &found, err);
+    if (status == TC_OK)
+        status = voting_suppress(&s, &found, work->poll, err);
+    if (status == TC_OK)
         voting_apply_threshold(p, &found);
-    if (st == TC_OK && p->refine)
-        st = voting_refine(&s, votes + s.n, NULL, pool, &found, work->poll, err);
-    if (st == TC_OK)
-        st = voting_add_points(work, item_index, &found, out, err);
+    if (status == TC_OK && p->refine)
+        status = voting_refine(&s, votes + s.n, NULL, pool, &found, work->poll, err);
+    if (status == TC_OK)
+        status = voting_add_points(work, item_index, &found, out, err);
     an_pool_destroy(&pool);
     free(found.list);
-    return st;
+    return status;
 }

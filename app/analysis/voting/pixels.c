@@ -132,10 +132,10 @@ static tc_status votes_at(const an_work *work, const voting_scheme *s, const uin
 {
     const double cos2 = (double)s->cos2[0] / (1 << 20);
     around a;
-    tc_status st = take_box(work, s, place, &a, err);
+    tc_status status = take_box(work, s, place, &a, err);
 
     *votes = 0;
-    for (uint32_t z = 0; st == TC_OK && z < a.s.nz; z++)
+    for (uint32_t z = 0; status == TC_OK && z < a.s.nz; z++)
         for (uint32_t y = 0; y < a.s.ny; y++)
             for (uint32_t x = 0; x < a.s.nx; x++) {
                 const uint32_t at[3] = { z, y, x };
@@ -149,7 +149,7 @@ static tc_status votes_at(const an_work *work, const voting_scheme *s, const uin
                     *votes += vote_of(&a, at, d, distance, cos2);
             }
     free_around(&a);
-    return st;
+    return status;
 }
 
 /* The pixel of a point of the result. */
@@ -199,18 +199,18 @@ static tc_status look_at_points(const an_work *work, const voting_scheme *s, con
 {
     const uint64_t n = wu_output_find(out, "point_item")->info.shape[0];
     const int64_t *const score = wu_output_data(out, "score");
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
-    for (bool enough = false; st == TC_OK && e->looks < looks && !enough;) {
+    for (bool enough = false; status == TC_OK && e->looks < looks && !enough;) {
         const size_t point = (size_t)tc_random_below(n, random);
         uint32_t place[3];
         double votes = 0, beside = 0;
 
         place_of(s, out, point, place);
-        st = votes_at(work, s, place, &votes, err);
+        status = votes_at(work, s, place, &votes, err);
         move_away(s, place, random);
-        if (st == TC_OK)
-            st = votes_at(work, s, place, &beside, err);
+        if (status == TC_OK)
+            status = votes_at(work, s, place, &beside, err);
         e->more += votes > beside;
         e->votes += votes;
         e->scores += (double)score[point];
@@ -218,26 +218,26 @@ static tc_status look_at_points(const an_work *work, const voting_scheme *s, con
         enough =
             early && e->looks >= AGREEING + FOR_EACH_OTHER * (e->looks - e->more) && scores_suit(e);
     }
-    return st;
+    return status;
 }
 
 /* Whether anybody votes at all, at some places. */
 static tc_status look_elsewhere(const an_work *work, const voting_scheme *s, size_t looks,
                                 uint64_t *random, bool *any, tc_err *err)
 {
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     *any = false;
-    for (size_t k = 0; st == TC_OK && k < looks && !*any; k++) {
+    for (size_t k = 0; status == TC_OK && k < looks && !*any; k++) {
         const uint32_t place[3] = { (uint32_t)tc_random_below(s->nz, random),
                                     (uint32_t)tc_random_below(s->ny, random),
                                     (uint32_t)tc_random_below(s->nx, random) };
         double votes = 0;
 
-        st = votes_at(work, s, place, &votes, err);
+        status = votes_at(work, s, place, &votes, err);
         *any = votes > 0;
     }
-    return st;
+    return status;
 }
 
 /* How many looks the work has room for. */
@@ -259,18 +259,18 @@ tc_status voting_check_pixels(const an_work *work, const wu_output *out, uint64_
     size_t looks;
     double wanted;
     bool any = false;
-    tc_status st = voting_scheme_init(work->params, work->item, work->item->name, &s, err);
+    tc_status status = voting_scheme_init(work->params, work->item, work->item->name, &s, err);
 
-    if (st == TC_OK)
-        st = voting_levels_init(work, &s, err);
-    if (st != TC_OK)
-        return st;
+    if (status == TC_OK)
+        status = voting_levels_init(work, &s, err);
+    if (status != TC_OK)
+        return status;
     wanted = room_for_looks(work, &s);
     looks = wanted < LEAST_LOOKS ? LEAST_LOOKS : wanted > MOST_LOOKS ? MOST_LOOKS : (size_t)wanted;
-    st = none ? look_elsewhere(work, &s, looks, random, &any, err)
-              : look_at_points(work, &s, out, looks, wanted < LEAST_LOOKS, random, &e, err);
-    if (st != TC_OK)
-        return st;
+    status = none ? look_elsewhere(work, &s, looks, random, &any, err)
+                  : look_at_points(work, &s, out, looks, wanted < LEAST_LOOKS, random, &e, err);
+    if (status != TC_OK)
+        return status;
     if (none && any)
         return tc_fail(err, TC_NO_MATCH, "no points, but votes");
     if (!none && ((double)e.more < MORE * (double)e.looks || !scores_suit(&e)))

@@ -120,7 +120,7 @@ tc_status voting_scheme_init(const voting_params *p, const wu_item *item, const 
                              voting_scheme *s, tc_err *err)
 {
     const uint32_t length[3] = { item->nz, item->ny, item->nx };
-    tc_status st;
+    tc_status status;
 
     memset(s, 0, sizeof *s);
     s->nx = item->nx;
@@ -130,9 +130,9 @@ tc_status voting_scheme_init(const voting_params *p, const wu_item *item, const 
     for (int a = 0; a < 3; a++)
         s->shape.n[a] = (tc_i32)length[a];
     s->shape.root = p->root;
-    st = make_scale(p, item, where, s, err);
-    if (st != TC_OK)
-        return st;
+    status = make_scale(p, item, where, s, err);
+    if (status != TC_OK)
+        return status;
     for (int a = 0; a < 3; a++)
         make_kernel(s, a, length[a], rounded(256 * p->sigma * 64 / s->scale[a]));
     make_rounds(p, s);
@@ -188,9 +188,9 @@ static tc_status find_shift(const an_work *work, voting_scheme *s, tc_err *err)
     const size_t n = s->n * (px->bits / 8), words = n / 8;
     uint64_t all = 0, word = 0;
     uint32_t bits = 1;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
-    for (size_t i = 0; st == TC_OK && i < words; st = tc_ask(work->poll, err))
+    for (size_t i = 0; status == TC_OK && i < words; status = tc_ask(work->poll, err))
         for (const size_t end = tc_block_end(i, words); i < end; i++) {
             memcpy(&word, bytes + 8 * i, 8);
             all |= word;
@@ -202,7 +202,7 @@ static tc_status find_shift(const an_work *work, voting_scheme *s, tc_err *err)
     s->shape.shift = 0;
     while (bits << (s->shape.shift + 1) < 65536)
         s->shape.shift++;
-    return st;
+    return status;
 }
 
 static int pixel(const wu_pixels *px, size_t i)
@@ -291,12 +291,12 @@ tc_status voting_levels_init(const an_work *work, voting_scheme *s, tc_err *err)
     const voting_params *const p = work->params;
     const double deviations = 4.047;
     uint32_t median;
-    tc_status st = median_roughness(s, work->pixels, &median, err);
+    tc_status status = median_roughness(s, work->pixels, &median, err);
 
-    if (st == TC_OK)
-        st = find_shift(work, s, err);
-    if (st != TC_OK)
-        return st;
+    if (status == TC_OK)
+        status = find_shift(work, s, err);
+    if (status != TC_OK)
+        return status;
     s->shape.floor = (uint64_t)(p->floor * (median / deviations) * (double)(1u << s->shape.shift) *
                                 (16 * 64) * __builtin_sqrt(gradient_gain(s)));
     return TC_OK;
@@ -479,10 +479,10 @@ static void plan_flops(const voting_params *p, const voting_scheme *s, const wu_
 static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_err *err)
 {
     voting_scheme s;
-    tc_status st = voting_scheme_init(params, item, item->name, &s, err);
+    tc_status status = voting_scheme_init(params, item, item->name, &s, err);
 
-    if (st != TC_OK)
-        return st;
+    if (status != TC_OK)
+        return status;
     out->portions = s.portions;
     out->most_rows = most_points(&s);
     out->state_bytes = sizeof(an_state_head) + 2 * s.n * sizeof(uint32_t);

@@ -274,12 +274,12 @@ tc_status voting_refine(const voting_scheme *s, const uint32_t *blurred, const v
     refiner r = { s, blurred, lines, p };
     size_t kept = 0;
 
-    const tc_status st =
+    const tc_status status =
         an_pool_run_polled(pool, refine_some, &r, p->n / PEAKS_OF_PART + 1, poll, err);
 
     for (size_t i = 0; i < p->n; i++)
         if (p->list[i].score > 0)
             p->list[kept++] = p->list[i];
     p->n = kept;
-    return st;
+    return status;
 }

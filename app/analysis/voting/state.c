@@ -22,21 +22,22 @@ static tc_status check_planes(const an_work *work, const voting_scheme *s, uint6
     uint64_t band;
     uint32_t z, y0, y1;
     int round;
-    tc_status st = TC_OK;
+    tc_status status = TC_OK;
 
     voting_portion_at(s, all ? done - 1 : done, &phase, &round, &band);
     voting_band_rows(s, band, &z, &y0, &y1);
     if (phase == VOTING_REBLUR)
         reblurred = all ? s->n : ((size_t)z * s->ny + y0) * s->nx;
-    for (size_t i = 0, end; st == TC_OK && i < s->n;) {
+    for (size_t i = 0, end; status == TC_OK && i < s->n;) {
         bool good = true;
 
         for (end = tc_block_end(i, s->n); i < end; i++)
             good = good && (phase > VOTING_VOTERS || is_blurred(votes[i])) &&
                    (i < reblurred ? is_blurred(voters[i]) : is_voter(s, voters[i]));
-        st = good ? tc_ask(work->poll, err) : tc_fail(err, TC_BAD_INPUT, "the votes are damaged");
+        status =
+            good ? tc_ask(work->poll, err) : tc_fail(err, TC_BAD_INPUT, "the votes are damaged");
     }
-    return st;
+    return status;
 }
 
 tc_status voting_check_state(const an_work *work, const void *state, tc_err *err)
@@ -44,7 +45,7 @@ tc_status voting_check_state(const an_work *work, const void *state, tc_err *err
     const uint64_t done = ((const an_state_head *)state)->portions_done;
     const uint32_t *const votes = voting_votes_const(state);
     voting_scheme s;
-    tc_status st = voting_scheme_init(work->params, work->item, work->item->name, &s, err);
+    tc_status status = voting_scheme_init(work->params, work->item, work->item->name, &s, err);
 
-    return st == TC_OK ? check_planes(work, &s, done, votes, votes + s.n, err) : st;
+    return status == TC_OK ? check_planes(work, &s, done, votes, votes + s.n, err) : status;
 }

@@ -283,14 +283,14 @@ tc_status voting_tables_round(const an_work *work, const voting_scheme *s, votin
 {
     const size_t parts = s->n_dirs / DIRS_OF_PART + 1;
     maker m = { s, t, round, false };
-    tc_status st;
+    tc_status status;
 
     if (t->round == round)
         return TC_OK;
-    st = an_pool_run_polled(pool, make_some, &m, parts, work->poll, err);
+    status = an_pool_run_polled(pool, make_some, &m, parts, work->poll, err);
     m.mirrored = true;
-    if (st == TC_OK)
-        st = an_pool_run_polled(pool, make_some, &m, parts, work->poll, err);
-    t->round = st == TC_OK ? round : -1;
-    return st;
+    if (status == TC_OK)
+        status = an_pool_run_polled(pool, make_some, &m, parts, work->poll, err);
+    t->round = status == TC_OK ? round : -1;
+    return status;
 }

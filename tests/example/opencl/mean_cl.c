@@ -38,12 +38,12 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     const uint64_t fit = MOST_PIXELS / px->nx, most = fit < MOST_ROWS ? fit : MOST_ROWS;
     const ocl_need needs[] = { { PIXELS, most * px->nx * (px->bits / 8), "the pixels", NULL },
                                { ROWS, most * sizeof(mean_row), "the rows", NULL } };
-    const tc_status st = ocl_build(&w->ocl, &ocl_source_mean, false, names, KERNELS, err,
-                                   "-DPIXEL=%s", px->bits == 8 ? "uchar" : "ushort");
+    const tc_status status = ocl_build(&w->ocl, &ocl_source_mean, false, names, KERNELS, err,
+                                       "-DPIXEL=%s", px->bits == 8 ? "uchar" : "ushort");
 
     (void)state;
     ocl_pace_begin(&w->ocl, &w->pace, 1, most);
-    return st == TC_OK ? ocl_make_buffers(&w->ocl, needs, BUFFERS, err) : st;
+    return status == TC_OK ? ocl_make_buffers(&w->ocl, needs, BUFFERS, err) : status;
 }
 
 static tc_status cl_step(void *worker, void *state, uint64_t *portions_done, tc_err *err)
@@ -55,17 +55,18 @@ static tc_status cl_step(void *worker, void *state, uint64_t *portions_done, tc_
     const uint64_t left = w->ocl.work->plan.portions - s->head.portions_done,
                    n = ocl_pace_next(&w->pace, left);
     const size_t bytes = n * px->nx * (px->bits / 8);
-    tc_status st = ocl_put(&w->ocl, PIXELS, 0, ocl_pixels_from(px, s->head.portions_done * px->nx),
-                           bytes, err);
+    tc_status status = ocl_put(&w->ocl, PIXELS, 0,
+                               ocl_pixels_from(px, s->head.portions_done * px->nx), bytes, err);
 
-    if (st == TC_OK)
-        st = OCL_QUEUE(w, K_ROWS, ocl_grid_of(GROUP, n, 1, 1), err, OCL_HELD(w, PIXELS),
-                       OCL_HELD(w, ROWS), OCL_UINT(px->nx), OCL_UINT(n), OCL_UINT(p->threshold));
-    st = ocl_end_launch(&w->ocl, st, &w->pace, n, err);
-    if (st == TC_OK)
-        st = ocl_get(&w->ocl, ROWS, 0, w->rows, n * sizeof(mean_row), err);
-    if (st != TC_OK)
-        return st;
+    if (status == TC_OK)
+        status =
+            OCL_QUEUE(w, K_ROWS, ocl_grid_of(GROUP, n, 1, 1), err, OCL_HELD(w, PIXELS),
+                      OCL_HELD(w, ROWS), OCL_UINT(px->nx), OCL_UINT(n), OCL_UINT(p->threshold));
+    status = ocl_end_launch(&w->ocl, status, &w->pace, n, err);
+    if (status == TC_OK)
+        status = ocl_get(&w->ocl, ROWS, 0, w->rows, n * sizeof(mean_row), err);
+    if (status != TC_OK)
+        return status;
     for (uint64_t i = 0; i < n; i++) {
         s->pixels += w->rows[i].pixels;
         s->sum += w->rows[i].sum;

@@ -12,14 +12,14 @@ tc_status mean_check_result(const void *params, const wu_item *item, const wu_ou
     const double mean = *(const double *)wu_output_data(out, "mean");
     const int64_t all = (int64_t)item->nx * item->ny * item->nz;
     int64_t sum;
-    tc_status st = an_check_range(out, "pixels", p->threshold == 0 ? all : 0, all, err);
+    tc_status status = an_check_range(out, "pixels", p->threshold == 0 ? all : 0, all, err);
 
-    if (st == TC_OK && (pixels == 0) != isnan(mean))
-        st =
+    if (status == TC_OK && (pixels == 0) != isnan(mean))
+        status =
             an_impossible("mean", 0, "a number where no pixel counts, or none where one does", err);
-    if (st == TC_OK && pixels > 0 && !an_is_quotient(mean, pixels, &sum))
-        st = an_impossible("mean", 0, "not a mean of so many pixels", err);
-    if (st == TC_OK && pixels > 0 && (mean < p->threshold || mean > (1 << item->bits) - 1))
-        st = an_impossible("mean", 0, "not from the threshold to the largest grey value", err);
-    return st;
+    if (status == TC_OK && pixels > 0 && !an_is_quotient(mean, pixels, &sum))
+        status = an_impossible("mean", 0, "not a mean of so many pixels", err);
+    if (status == TC_OK && pixels > 0 && (mean < p->threshold || mean > (1 << item->bits) - 1))
+        status = an_impossible("mean", 0, "not from the threshold to the largest grey value", err);
+    return status;
 }

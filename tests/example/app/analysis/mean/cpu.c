@@ -43,7 +43,7 @@ static void cpu_close(void **worker)
 static tc_status cpu_open(const an_work *work, const void *state, void **worker, tc_err *err)
 {
     cpu_worker *const w = calloc(1, sizeof *w);
-    tc_status st;
+    tc_status status;
 
     (void)state;
     *worker = w;
@@ -51,10 +51,11 @@ static tc_status cpu_open(const an_work *work, const void *state, void **worker,
         return tc_no_memory(err, "mean");
     w->work = work;
     w->part = calloc(work->threads, sizeof *w->part);
-    st = w->part == NULL ? tc_no_memory(err, "mean") : an_pool_create(work->threads, &w->pool, err);
-    if (st != TC_OK)
+    status =
+        w->part == NULL ? tc_no_memory(err, "mean") : an_pool_create(work->threads, &w->pool, err);
+    if (status != TC_OK)
         cpu_close(worker);
-    return st;
+    return status;
 }
 
 static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc_err *err)

@@ -28,13 +28,13 @@ tc_status mean_finish(const an_work *work, size_t item_index, const void *state,
                       tc_err *err)
 {
     const mean_state *const s = state;
-    tc_status st = mean_expect(work->params, work->item, out, err);
+    tc_status status = mean_expect(work->params, work->item, out, err);
 
     (void)item_index;
-    if (st == TC_OK)
-        st = wu_output_allocate(out, 0, err);
-    if (st != TC_OK)
-        return st;
+    if (status == TC_OK)
+        status = wu_output_allocate(out, 0, err);
+    if (status != TC_OK)
+        return status;
     *(int64_t *)wu_output_data(out, "pixels") = (int64_t)s->pixels;
     *(double *)wu_output_data(out, "mean") =
         s->pixels > 0 ? (double)s->sum / (double)s->pixels : (double)NAN;
