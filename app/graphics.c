@@ -238,17 +238,17 @@ static void resize(int width, int height)
     glLoadIdentity();
 }
 
-static void tick(int unused)
+static void on_timer(int unused)
 {
     (void)unused;
     say_watching();
     read_view();
     glutPostRedisplay();
-    glutTimerFunc(READ_MS, tick, 0);
+    glutTimerFunc(READ_MS, on_timer, 0);
 }
 
 /* A screensaver goes away at any key, a window at Escape or q. */
-static void key(unsigned char code, int x, int y)
+static void on_key(unsigned char code, int x, int y)
 {
     (void)x;
     (void)y;
@@ -267,7 +267,7 @@ static void click(int button, int state, int x, int y)
 }
 
 /* A screensaver's window may come up under a mouse that rests. */
-static void move(int x, int y)
+static void on_motion(int x, int y)
 {
     const bool far = abs(x - show.mouse_x) > 8 || abs(y - show.mouse_y) > 8;
 
@@ -308,11 +308,11 @@ int main(int argc, char **argv)
     begin_texture();
     glutDisplayFunc(draw);
     glutReshapeFunc(resize);
-    glutKeyboardFunc(key);
+    glutKeyboardFunc(on_key);
     glutMouseFunc(click);
-    glutPassiveMotionFunc(move);
+    glutPassiveMotionFunc(on_motion);
     resize(glutGet(GLUT_WINDOW_WIDTH), glutGet(GLUT_WINDOW_HEIGHT));
-    tick(0);
+    on_timer(0);
     glutMainLoop();
     return 0;
 }

@@ -16,7 +16,7 @@ typedef struct item_run {
     void *worker;
     const item_work *how;
     wu_output output; /* of an item that the backend finished */
-    double opened;    /* when the portions' part began: worked() */
+    double opened;    /* when the chunks' part began: seconds_worked() */
     bool finished;
     bool saved_last; /* the final state, which is on disk only where finishing it takes long */
 } item_run;
@@ -141,13 +141,13 @@ static void show(const item_work *w, double share)
     progress_show(w->progress, fraction, w->unit->job->items[w->index].name, w->index);
 }
 
-static double spent(const item_run *it, uint64_t portions_done)
+static double share_spent(const item_run *it, uint64_t chunks_done)
 {
-    return an_spent(it->how->unit->analysis, &it->work, portions_done);
+    return an_spent(it->how->unit->analysis, &it->work, chunks_done);
 }
 
 /* A picture of it, for who watches. */
-static void draw(const item_work *w, item_run *it, uint64_t portions_done)
+static void draw(const item_work *w, item_run *it, uint64_t chunks_done)
 {
     tc_err ignored;
 
@@ -156,10 +156,10 @@ static void draw(const item_work *w, item_run *it, uint64_t portions_done)
     /* What comes of a sync that fails, the next step sees. */
     if (it->backend->sync(it->worker, it->state, &ignored) == TC_OK)
         view_write(w->view, w->unit->analysis, &it->work, it->state,
-                   fraction_at(w, spent(it, portions_done)), w->index, w->unit->job);
+                   fraction_at(w, share_spent(it, chunks_done)), w->index, w->unit->job);
 }
 
-/* All portions are done: the result, or a state that it can be made from. */
+/* All chunks are done: the result, or a state that it can be made from. */
 static tc_status complete(const item_work *w, item_run *it, tc_err *err)
 {
     const tc_status status =
@@ -179,19 +179,19 @@ static tc_status do_steps(const item_work *w, item_run *it, tc_err *err)
 {
     tc_status status = TC_MORE;
 
-    show(w, spent(it, ((const an_state_head *)it->state)->portions_done));
+    show(w, share_spent(it, ((const an_state_head *)it->state)->chunks_done));
     while (status == TC_MORE) {
-        uint64_t portions = 0;
+        uint64_t chunks = 0;
 
         status = tc_ask(&w->files->poll, err);
         if (status == TC_OK)
-            status = it->backend->step(it->worker, it->state, &portions, err);
+            status = it->backend->step(it->worker, it->state, &chunks, err);
         if (status == TC_OK)
             status = complete(w, it, err);
         if (status == TC_OK || status == TC_MORE)
-            draw(w, it, portions);
+            draw(w, it, chunks);
         if (status == TC_MORE) {
-            show(w, spent(it, portions));
+            show(w, share_spent(it, chunks));
             status = maybe_save(w, it, err);
             status = status == TC_OK ? TC_MORE : status;
         }
@@ -213,7 +213,7 @@ static tc_status check_state(const item_work *w, const item_run *it, tc_err *err
     const an_analysis *const analysis = w->unit->analysis;
 
     if (w->files->mark.state_size != it->work.plan.state_bytes ||
-        head->portions_done > it->work.plan.portions)
+        head->chunks_done > it->work.plan.chunks)
         return tc_fail(err, TC_BAD_INPUT, "the state is of another size");
     return analysis->check_state != NULL ? analysis->check_state(&it->work, head, err) : TC_OK;
 }
@@ -237,7 +237,7 @@ static tc_status take_state(const item_work *w, item_run *it, tc_err *err)
 }
 
 /* Seconds of a clock that stands while the task is suspended. */
-static double worked(const item_work *w)
+static double seconds_worked(const item_work *w)
 {
     return tc_seconds() - w->files->asleep;
 }
@@ -251,10 +251,10 @@ static unsigned threads_for(const item_work *w, const an_plan *plan)
     return n < w->threads && !w->all_threads ? (unsigned)n : w->threads;
 }
 
-static tc_status begin(const item_work *w, item_run *it, tc_err *err)
+static tc_status begin_item(const item_work *w, item_run *it, tc_err *err)
 {
     const an_unit *const unit = w->unit;
-    tc_status status = ahead_take(w->ahead, w->index, &w->files->poll, &it->pixels, err);
+    tc_status status = prefetch_take(w->prefetch, w->index, &w->files->poll, &it->pixels, err);
 
     it->work = (an_work){ .params = unit->params,
                           .item = &unit->job->items[w->index],
@@ -268,11 +268,11 @@ static tc_status begin(const item_work *w, item_run *it, tc_err *err)
     it->work.threads = threads_for(w, &it->work.plan);
     if (status == TC_OK)
         status = take_state(w, it, err);
-    it->opened = worked(w);
+    it->opened = seconds_worked(w);
     if (status == TC_OK)
         status = open_backend(w, it, err);
     if (status == TC_OK && it->work.device != NULL)
-        ahead_begin(w->ahead, w->index + 1);
+        prefetch_begin(w->prefetch, w->index + 1);
     return status;
 }
 
@@ -290,18 +290,18 @@ static tc_status ask_while_finishing(void *user, tc_err *err)
     return status;
 }
 
-static void show_packed(void *user, double share)
+static void show_compressed(void *user, double share)
 {
     const item_run *const it = user;
 
     show(it->how, an_spent_packing(&it->work, share));
 }
 
-static tc_status end(const item_work *w, item_run *it, tc_err *err)
+static tc_status end_item(const item_work *w, item_run *it, tc_err *err)
 {
     const an_analysis *const analysis = w->unit->analysis;
     const tc_poll poll = { ask_while_finishing, it };
-    const wu_written written = { show_packed, it };
+    const wu_written written = { show_compressed, it };
     char text[TC_ERR_MAX];
     tc_status status = TC_OK;
 
@@ -329,23 +329,23 @@ tc_status item_do(const item_work *w, tc_err *err)
 {
     const wu_job *const job = w->unit->job;
     const char *const name = job->items[w->index].name;
-    const double start = tc_seconds(), start_of_work = worked(w);
+    const double start = tc_seconds(), start_of_work = seconds_worked(w);
     const bool resumed = w->files->state != NULL;
     item_run it = { .how = w };
-    tc_status status = begin(w, &it, err);
+    tc_status status = begin_item(w, &it, err);
     const bool begun = status == TC_OK;
     double stepped;
 
     if (status == TC_OK)
         status = do_steps(w, &it, err);
-    stepped = worked(w);
+    stepped = seconds_worked(w);
     if (status == TC_OK && it.work.threads > 1)
-        ahead_begin(w->ahead, w->index + 1);
+        prefetch_begin(w->prefetch, w->index + 1);
     if (status == TC_OK)
-        status = end(w, &it, err);
+        status = end_item(w, &it, err);
     if (status == TC_OK && it.work.device != NULL && !resumed)
-        *w->times =
-            (item_times){ stepped - it.opened, it.opened - start_of_work + worked(w) - stepped };
+        *w->times = (item_times){ stepped - it.opened,
+                                  it.opened - start_of_work + seconds_worked(w) - stepped };
     if (status == TC_TRY_LATER && begun && bw_why()[0] != '\0')
         status = stop_as_asked(w, &it, err);
     if (status == TC_OK && resumed)

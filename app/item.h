@@ -5,11 +5,11 @@
 #ifndef APP_ITEM_H
 #define APP_ITEM_H
 
-#include "app/ahead.h"
+#include "app/prefetch.h"
 #include "app/job_files.h"
 #include "app/progress.h"
 #include "app/view.h"
-#include "app/weights.h"
+#include "app/cost_model.h"
 #include "opencl/device.h"
 
 /* The device that works for the job, as long as it does. */
@@ -28,12 +28,12 @@ typedef struct item_work {
     size_t index;
     double from, to;   /* share of the job's work before and after the item */
     double speed;      /* of a device, beside a core: weights.h */
-    item_times *times; /* set where the device did all of the item's portions */
+    item_times *times; /* set where the device did all of the item's chunks */
     unsigned threads;
     bool all_threads; /* for any item; else fewer for one that is too small for them */
     double launch_ms; /* longest launch on a device */
     job_device *device;
-    ahead *ahead; /* has the item, perhaps, and begins with the next */
+    prefetch *prefetch; /* has the item, perhaps, and begins with the next */
     job_files *files;
     progress *progress;
     view *view; /* NULL: nobody can watch */

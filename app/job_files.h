@@ -8,16 +8,16 @@
 #include <stdbool.h>
 
 #include "app/analysis/analysis.h"
-#include "app/base/gate.h"
+#include "app/base/background.h"
 #include "app/checkpoint.h"
 #include "app/progress.h"
 #include "app/spool.h"
 
 typedef struct job_files {
     tc_poll poll; /* asked by whatever the job does, wherever something lasts */
-    tc_gate
-        *beside;   /* where the threads wait that work beside the main one; NULL: there are none */
-    double asleep; /* seconds that it took, suspended */
+    tc_background *
+        background; /* where the threads wait that work beside the main one; NULL: there are none */
+    double asleep;  /* seconds that it took, suspended */
     double leave_by; /* when leaving: in tc_seconds, until when there is time for a checkpoint */
     const char *checkpoint_path, *spool_path;
     spool *spool;

@@ -115,7 +115,7 @@ static unsigned processors(void)
 }
 
 /* FOLDER/NAME.SUFFIX, for the name of the output; caller frees. */
-static char *beside(const command *c, const char *suffix)
+static char *path_with_suffix(const command *c, const char *suffix)
 {
     const char *const name = c->checkpoint_dir != NULL ? os_last_part(c->output) : c->output;
     const char *const folder = c->checkpoint_dir != NULL ? c->checkpoint_dir : "";
@@ -156,9 +156,9 @@ static tc_status run_command(const command *c, tc_err *err)
 
     o.driver_fault = driver_fault_restart;
     o.kernels = c->kernel_cache;
-    status = ocl_wish_parse(c->device != NULL ? c->device : "auto", &o.wish, err);
+    status = ocl_request_parse(c->device != NULL ? c->device : "auto", &o.request, err);
     if (status == TC_OK && driver_fault_before() != NULL) {
-        o.wish = (ocl_wish){ .kind = OCL_WISH_CPU };
+        o.request = (ocl_request){ .kind = OCL_REQUEST_CPU };
         fputs("texcell: going on with the CPU: the OpenCL driver failed: ", stderr);
         tc_put_plain(driver_fault_before(), stderr);
         fputc('\n', stderr);
@@ -166,8 +166,8 @@ static tc_status run_command(const command *c, tc_err *err)
     if (status != TC_OK)
         return status;
     bw_init(&seam);
-    checkpoint = beside(c, "checkpoint");
-    spool = beside(c, "spool");
+    checkpoint = path_with_suffix(c, "checkpoint");
+    spool = path_with_suffix(c, "spool");
     o.checkpoint = checkpoint;
     o.spool = spool;
     status = checkpoint == NULL || spool == NULL ? tc_no_memory(err, "a file name")
@@ -188,19 +188,19 @@ static tc_status run_command(const command *c, tc_err *err)
  * app_config.xml names a device. */
 static tc_status choose_for_task(const command *c, run_options *o, tc_err *err)
 {
-    ocl_wish *const wish = &o->wish;
+    ocl_request *const request = &o->request;
     bw_gpu gpu;
 
     bw_get_gpu(&gpu);
     o->gpu_task = gpu.assigned;
     o->launch_ms = launch_ms(c, gpu.while_used);
     if (c->device != NULL)
-        return ocl_wish_parse(c->device, wish, err);
-    memset(wish, 0, sizeof *wish);
-    wish->kind = gpu.assigned ? OCL_WISH_ASSIGNED : OCL_WISH_CPU;
-    snprintf(wish->vendor, sizeof wish->vendor, "%s", gpu.vendor);
-    wish->opencl_index = gpu.opencl_index;
-    wish->device_number = gpu.device_number;
+        return ocl_request_parse(c->device, request, err);
+    memset(request, 0, sizeof *request);
+    request->kind = gpu.assigned ? OCL_REQUEST_ASSIGNED : OCL_REQUEST_CPU;
+    snprintf(request->vendor, sizeof request->vendor, "%s", gpu.vendor);
+    request->opencl_index = gpu.opencl_index;
+    request->device_number = gpu.device_number;
     return TC_OK;
 }
 
@@ -278,10 +278,10 @@ static void run_task(const command *c, tc_status status, tc_err *err)
 static tc_status selftest(const char *spec, tc_err *err)
 {
     ocl_device *device = NULL;
-    ocl_wish wish;
-    tc_status status = ocl_wish_parse(spec, &wish, err);
+    ocl_request request;
+    tc_status status = ocl_request_parse(spec, &request, err);
 
-    if (status == TC_OK && wish.kind != OCL_WISH_CPU)
+    if (status == TC_OK && request.kind != OCL_REQUEST_CPU)
         status = tc_guard_up(driver_fault_leave, err);
     for (size_t i = 0; status == TC_OK && an_table[i] != NULL; i++) {
         const an_analysis *const a = an_table[i];
@@ -289,11 +289,11 @@ static tc_status selftest(const char *spec, tc_err *err)
         status = an_selftest_run(a, a->cpu, NULL, 2, NULL, err);
         if (status == TC_OK)
             printf("%s: the CPU is right\n", a->name);
-        if (status != TC_OK || wish.kind == OCL_WISH_CPU || ocl_backend(a->name) == NULL)
+        if (status != TC_OK || request.kind == OCL_REQUEST_CPU || ocl_backend(a->name) == NULL)
             continue;
-        wish.floats = a->uses_floats;
-        status = ocl_device_find(&wish, &device, err);
-        if (status == TC_DEVICE && wish.kind == OCL_WISH_AUTO) {
+        request.floats = a->uses_floats;
+        status = ocl_device_find(&request, &device, err);
+        if (status == TC_DEVICE && request.kind == OCL_REQUEST_AUTO) {
             printf("%s: no device: %s\n", a->name, tc_plain(err->message));
             status = TC_OK;
             continue;
@@ -352,7 +352,7 @@ static tc_status selftest_verb(int argc, char **argv, tc_err *err)
 }
 
 /* Returns only where there is no client, and then with an error. */
-static tc_status task(int argc, char **argv, tc_err *err)
+static tc_status run_client_task(int argc, char **argv, tc_err *err)
 {
     command c = defaults;
     int n_words = 0;
@@ -381,7 +381,7 @@ int main(int argc, char **argv)
                                      { "devices", devices_verb, NULL },
                                      { "selftest", selftest_verb, NULL },
                                      { .name = NULL } };
-    static const tc_program program = { "texcell", usage, verbs, wu_libraries, task };
+    static const tc_program program = { "texcell", usage, verbs, wu_libraries, run_client_task };
     tc_err err = { "" };
 
     /* A shared library that was linked for speed rather than exactness (Debian's

@@ -13,7 +13,7 @@
 
 /* What has been told of the work goes up to that share, if it is more, and never back: there may be
  * more to write than was guessed. */
-static double forward(double *told, double share)
+static double never_less(double *told, double share)
 {
     *told = share > *told ? share : *told;
     return *told;
@@ -24,24 +24,24 @@ static double forward(double *told, double share)
 static tc_status find_device(const run_options *o, const an_analysis *analysis,
                              const job_files *files, const progress *p, job_device *d, tc_err *err)
 {
-    const bool may_do_without = o->wish.kind == OCL_WISH_AUTO;
-    ocl_wish wish = o->wish;
+    const bool may_do_without = o->request.kind == OCL_REQUEST_AUTO;
+    ocl_request request = o->request;
     tc_status status;
 
     *d = (job_device){ .backend = ocl_backend(analysis->name), .gpu_task = o->gpu_task };
-    if (wish.kind == OCL_WISH_CPU || (may_do_without && d->backend == NULL))
+    if (request.kind == OCL_REQUEST_CPU || (may_do_without && d->backend == NULL))
         return TC_OK;
     if (d->backend == NULL)
         return tc_fail(err, TC_DEVICE, "%s cannot use OpenCL in this version: use --device cpu",
                        analysis->name);
-    wish.floats = analysis->uses_floats;
+    request.floats = analysis->uses_floats;
     status = tc_guard_up(o->driver_fault, err);
-    tc_guard_listen(bw_listen, files->beside, o->launch_ms);
+    tc_guard_listen(bw_listen, files->background, o->launch_ms);
     if (status == TC_OK)
-        status = ocl_device_find(&wish, &d->open, err);
+        status = ocl_device_find(&request, &d->open, err);
     if (status == TC_OK) {
-        d->open->kept_in = o->kernels;
-        d->open->beside = files->beside;
+        d->open->cache_folder = o->kernels;
+        d->open->background = files->background;
         status = ocl_check_device(analysis, d->open, &files->poll, err);
         if (status == TC_DEVICE && may_do_without)
             progress_note(p, "using the CPU: %s", err->message);
@@ -54,17 +54,17 @@ static tc_status find_device(const run_options *o, const an_analysis *analysis,
 
 /* Every item that is not done yet. *done: how much of the work that is. */
 static tc_status do_items(const run_options *o, const an_unit *unit, job_device *device,
-                          ahead *next, job_files *files, progress *p, double *done, tc_err *err)
+                          prefetch *next, job_files *files, progress *p, double *done, tc_err *err)
 {
     const size_t n = unit->job->n_items;
-    weights w;
+    cost_model w;
     view v = { .next = 0 };
-    tc_status status = weights_of(unit, device->open != NULL, &w, err);
+    tc_status status = cost_model_make(unit, device->open != NULL, &w, err);
 
     for (size_t i = (size_t)files->mark.item; status == TC_OK && i < n; i++) {
-        const double all = weights_whole(&w, i, spool_to_write(files->spool));
-        const double from = forward(done, weights_before(&w, i) / all),
-                     to = forward(done, weights_before(&w, i + 1) / all);
+        const double all = cost_total(&w, i, spool_to_write(files->spool));
+        const double from = never_less(done, cost_before(&w, i) / all),
+                     to = never_less(done, cost_before(&w, i + 1) / all);
         item_times times = { 0, 0 };
         const item_work work = { .unit = unit,
                                  .index = i,
@@ -76,7 +76,7 @@ static tc_status do_items(const run_options *o, const an_unit *unit, job_device 
                                  .all_threads = o->all_threads,
                                  .launch_ms = o->launch_ms,
                                  .device = device,
-                                 .ahead = next,
+                                 .prefetch = next,
                                  .files = files,
                                  .progress = p,
                                  .view = o->watched ? &v : NULL };
@@ -85,18 +85,18 @@ static tc_status do_items(const run_options *o, const an_unit *unit, job_device 
         files->item_saved = files->state != NULL;
         status = item_do(&work, err);
         if (device->open == NULL)
-            weights_on_cpu(&w);
-        else if (status == TC_OK && times.portions > 0)
-            weights_learn(&w, i, &times);
+            cost_on_cpu(&w);
+        else if (status == TC_OK && times.chunks > 0)
+            cost_learn(&w, i, &times);
         free(files->state); /* one that was not of this item */
         files->state = NULL;
         if (status == TC_OK && i + 1 < n)
             item_save_between(&work);
     }
     if (status == TC_OK)
-        forward(done, (weights_before(&w, n) + w.identifying) /
-                          weights_whole(&w, n, spool_to_write(files->spool)));
-    weights_free(&w);
+        never_less(done, (cost_before(&w, n) + w.identifying) /
+                             cost_total(&w, n, spool_to_write(files->spool)));
+    cost_model_free(&w);
     return status;
 }
 
@@ -163,13 +163,13 @@ static tc_status do_job(const run_options *o, const an_unit *unit, job_files *fi
     const size_t n_items = unit->job->n_items;
     job_device device = { .open = NULL };
     writing w = { .p = p, .job = unit->job };
-    ahead next;
+    prefetch next;
     tc_status status = job_files_find_start(files, n_items, p, err);
 
-    ahead_init(&next, unit->job);
-    files->beside = &next.gate;
-    if (status == TC_OK && o->wish.kind != OCL_WISH_CPU)
-        ahead_begin(&next, (size_t)files->mark.item);
+    prefetch_init(&next, unit->job);
+    files->background = &next.background;
+    if (status == TC_OK && o->request.kind != OCL_REQUEST_CPU)
+        prefetch_begin(&next, (size_t)files->mark.item);
     if (status == TC_OK)
         status = find_device(o, unit->analysis, files, p, &device, err);
     if (status == TC_OK) {
@@ -182,8 +182,8 @@ static tc_status do_job(const run_options *o, const an_unit *unit, job_files *fi
         status = do_items(o, unit, &device, &next, files, p, &w.before, err);
     }
     job_device_release(&device);
-    files->beside = NULL;
-    ahead_end(&next);
+    files->background = NULL;
+    prefetch_end(&next);
     if (status != TC_OK) {
         /* The items before it are not done again; of this one the checkpoint
          * may know more than that it has begun. */
@@ -227,9 +227,9 @@ static tc_status ask_client(void *user, tc_err *err)
     const double start = tc_seconds();
 
     tc_guard_heard();
-    tc_gate_hold(files->beside);
+    tc_background_pause(files->background);
     const bw_request answer = bw_poll();
-    tc_gate_release(files->beside);
+    tc_background_resume(files->background);
     files->asleep += tc_seconds() - start;
     return answer == BW_GO_ON ? TC_OK : tc_fail(err, TC_TRY_LATER, "%s", bw_why());
 }

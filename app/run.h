@@ -18,12 +18,12 @@ typedef struct run_options {
     const char *spool;
     unsigned threads; /* >= 1; the most, or for any item exactly so many: */
     bool all_threads;
-    ocl_wish wish;              /* which device */
+    ocl_request request;        /* which device */
     tc_guard_act *driver_fault; /* what becomes of a driver's crash (driver_fault.h) */
     bool gpu_task;       /* the client gave a GPU: without one that works, leave and try later */
     double launch_ms;    /* longest launch on a device */
     double gpu_share;    /* of the time that launches may take, in (0, 1] */
-    const char *kernels; /* a folder for compiled programs (opencl/kept.h), or NULL */
+    const char *kernels; /* a folder for compiled programs (opencl/program_cache.h), or NULL */
     bool watched;        /* a graphics program may look: what it reads lies in the current folder */
     bool quiet;          /* no progress on stderr */
 } run_options;

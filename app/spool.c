@@ -33,20 +33,20 @@ typedef struct record_tail {
 
 typedef struct array_head {
     uint8_t kind, dtype, ndim;
-    uint8_t packed; /* 0: the data are as they are; else these */
+    uint8_t compressed; /* 0: the data are as they are; else these */
     uint32_t width;
     uint32_t name_length;
     uint32_t crc;         /* of the data as they stand in the record */
     uint64_t bytes;       /* of these */
-    uint64_t plain_bytes; /* that were packed, and their CRC; else 0 */
+    uint64_t plain_bytes; /* that were compressed, and their CRC; else 0 */
     uint32_t plain_crc;
     uint32_t reserved;
 } array_head;
 
 enum {
-    PACKED = 1,
-    PACKED_DEFLATED = 2,
-    PACKED_TEXT = 4
+    COMPRESSED = 1,
+    COMPRESSED_DEFLATED = 2,
+    COMPRESSED_TEXT = 4
 };
 
 static const char magic[4] = "TXSP";
@@ -156,7 +156,7 @@ static tc_status read_heads(const spool *s, uint64_t at, heads *h, tc_err *err)
     return tc_fail(err, TC_BAD_INPUT, "%s: is corrupt", s->path);
 }
 
-static bool take(heads *h, void *out, size_t n)
+static bool take_bytes(heads *h, void *out, size_t n)
 {
     if (n > h->tail.head_bytes - h->used)
         return false;
@@ -171,15 +171,15 @@ static bool next_array(heads *h)
     wu_array_info *const info = &h->info;
     int ok;
 
-    if (!take(h, a, sizeof *a) || a->kind > WU_ONCE || a->dtype > WU_STR || a->ndim < 1 ||
+    if (!take_bytes(h, a, sizeof *a) || a->kind > WU_ONCE || a->dtype > WU_STR || a->ndim < 1 ||
         a->ndim > WU_MAX_NDIM || a->name_length >= sizeof h->name ||
-        !take(h, h->name, a->name_length))
+        !take_bytes(h, h->name, a->name_length))
         return false;
     h->name[a->name_length] = '\0';
     *info = (wu_array_info){
         .name = h->name, .dtype = (wu_dtype)a->dtype, .width = a->width, .ndim = a->ndim
     };
-    if (!take(h, info->shape, a->ndim * sizeof info->shape[0]) || a->bytes > h->left)
+    if (!take_bytes(h, info->shape, a->ndim * sizeof info->shape[0]) || a->bytes > h->left)
         return false;
     h->plain = wu_array_bytes(info, &ok);
     h->data = h->at;
@@ -187,16 +187,17 @@ static bool next_array(heads *h)
     h->left -= a->bytes;
     /* Nothing is allocated that the record cannot fill. */
     return ok && wu_dtype_size(info->dtype, info->width) > 0 &&
-           (a->packed != 0) == (a->kind == WU_OWN) && (a->packed != 0 || a->bytes == h->plain);
+           (a->compressed != 0) == (a->kind == WU_OWN) &&
+           (a->compressed != 0 || a->bytes == h->plain);
 }
 
-static wu_packed member_of(const array_head *a)
+static wu_compressed member_of(const array_head *a)
 {
-    return (wu_packed){ .size = a->plain_bytes,
-                        .packed = a->bytes,
-                        .crc = a->plain_crc,
-                        .deflated = (a->packed & PACKED_DEFLATED) != 0,
-                        .text = (a->packed & PACKED_TEXT) != 0 };
+    return (wu_compressed){ .size = a->plain_bytes,
+                            .compressed = a->bytes,
+                            .crc = a->plain_crc,
+                            .deflated = (a->compressed & COMPRESSED_DEFLATED) != 0,
+                            .text = (a->compressed & COMPRESSED_TEXT) != 0 };
 }
 
 static tc_status cannot_be_read(const spool *s, tc_err *err)
@@ -238,15 +239,15 @@ static tc_status copy_to(void *user, const void *data, size_t n, tc_err *err)
     return TC_OK;
 }
 
-/* Adds the array at hand, with its data unless they are packed. */
+/* Adds the array at hand, with its data unless they are compressed. */
 static tc_status add_array(const spool *s, const heads *h, wu_output *output, tc_err *err)
 {
-    const wu_packed packed = member_of(&h->head);
+    const wu_compressed compressed = member_of(&h->head);
     void *data;
     tc_status status;
 
-    if (h->head.packed != 0)
-        return wu_output_add_packed(output, &h->info, &packed, err);
+    if (h->head.compressed != 0)
+        return wu_output_add_compressed(output, &h->info, &compressed, err);
     status = wu_output_add(output, (wu_array_kind)h->head.kind, h->name, h->info.dtype,
                            h->info.width, h->info.ndim, h->info.shape, &data, err);
     return status == TC_OK && data != NULL ? read_data(s, h, copy_to, &data, err) : status;
@@ -270,7 +271,7 @@ tc_status spool_read(void *user, size_t index, const char *only, wu_output *outp
     for (uint32_t i = 0; status == TC_OK && i < h.tail.n_arrays; i++) {
         if (!next_array(&h))
             status = cannot_be_read(s, err);
-        else if (only == NULL || h.head.packed != 0 || strcmp(h.name, only) == 0)
+        else if (only == NULL || h.head.compressed != 0 || strcmp(h.name, only) == 0)
             status = add_array(s, &h, output, err);
     }
     if (status == TC_OK && (h.left > 0 || h.used < h.tail.head_bytes))
@@ -318,7 +319,7 @@ static tc_status add_record(spool *s, uint64_t at, tc_err *err)
 /* How much of writing the result an array is. */
 static double to_write(const array_head *a)
 {
-    return (double)a->bytes / (a->packed != 0 ? WU_COPIED : 1);
+    return (double)a->bytes / (a->compressed != 0 ? WU_COPIED : 1);
 }
 
 /* Finds the records in the first `size` bytes, from the last one on. */
@@ -386,7 +387,7 @@ typedef struct record {
     const spool *s;
     const tc_poll *poll;
     const wu_written *written;
-    wu_packer *packer;
+    wu_compressor *packer;
     double done, all;               /* bytes of data */
     uint64_t at;                    /* where the next piece goes */
     uint32_t crc;                   /* of the file up to there */
@@ -445,7 +446,7 @@ static tc_status write_data(record *r, const wu_out_array *a, tc_err *err)
 
     for (size_t at = 0, end; status == TC_OK && at < bytes; at = end) {
         end = tc_block_end(at, bytes);
-        status = a->kind == WU_OWN ? wu_packer_write(r->packer, data + at, end - at, err)
+        status = a->kind == WU_OWN ? wu_compressor_write(r->packer, data + at, end - at, err)
                                    : write_piece(r, data + at, end - at, err);
         r->done += (double)(end - at);
         if (status == TC_OK)
@@ -458,7 +459,7 @@ static tc_status write_data(record *r, const wu_out_array *a, tc_err *err)
 
 /* What a record says of an array whose data have been written from `begin` on. */
 static array_head head_of(const record *r, const wu_out_array *a, uint64_t begin,
-                          const wu_packed *packed)
+                          const wu_compressed *compressed)
 {
     array_head head = { .kind = (uint8_t)a->kind,
                         .dtype = (uint8_t)a->info.dtype,
@@ -469,10 +470,10 @@ static array_head head_of(const record *r, const wu_out_array *a, uint64_t begin
                         .bytes = r->at - begin };
 
     if (a->kind == WU_OWN) {
-        head.packed = (uint8_t)(PACKED | (packed->deflated ? PACKED_DEFLATED : 0) |
-                                (packed->text ? PACKED_TEXT : 0));
-        head.plain_bytes = packed->size;
-        head.plain_crc = packed->crc;
+        head.compressed = (uint8_t)(COMPRESSED | (compressed->deflated ? COMPRESSED_DEFLATED : 0) |
+                                    (compressed->text ? COMPRESSED_TEXT : 0));
+        head.plain_bytes = compressed->size;
+        head.plain_crc = compressed->crc;
     }
     return head;
 }
@@ -480,17 +481,17 @@ static array_head head_of(const record *r, const wu_out_array *a, uint64_t begin
 static tc_status write_array(record *r, const wu_out_array *a, array_head *head, tc_err *err)
 {
     const uint64_t begin = r->at;
-    wu_packed packed = { .size = 0 };
+    wu_compressed compressed = { .size = 0 };
     tc_status status = TC_OK;
 
     r->data_crc = 0;
     if (a->kind == WU_OWN)
-        status = wu_npz_pack(r->packer, r->s->path, &a->info, err);
+        status = wu_npz_compress(r->packer, r->s->path, &a->info, err);
     if (status == TC_OK)
         status = write_data(r, a, err);
     if (status == TC_OK && a->kind == WU_OWN)
-        status = wu_packer_end(r->packer, &packed, err);
-    *head = head_of(r, a, begin, &packed);
+        status = wu_compressor_end(r->packer, &compressed, err);
+    *head = head_of(r, a, begin, &compressed);
     return status;
 }
 
@@ -524,8 +525,8 @@ tc_status spool_append(spool *s, const wu_output *output, unsigned threads, cons
     record r = { .s = s, .poll = poll, .written = written, .at = s->size, .crc = s->crc };
     array_head *const all = calloc(output->n + 1, sizeof *all);
     tc_status status = all == NULL ? tc_no_memory(err, "the spool")
-                                   : wu_packer_create(WU_NPZ_LEVEL, threads, s->path, write_piece,
-                                                      &r, &r.packer, err);
+                                   : wu_compressor_create(WU_NPZ_LEVEL, threads, s->path,
+                                                          write_piece, &r, &r.packer, err);
     double more = 0;
 
     for (size_t i = 0; i < output->n; i++)
@@ -545,7 +546,7 @@ tc_status spool_append(spool *s, const wu_output *output, unsigned threads, cons
         s->size = r.at;
         s->to_write += more;
     }
-    wu_packer_free(&r.packer);
+    wu_compressor_free(&r.packer);
     free(all);
     return status;
 }

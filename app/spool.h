@@ -19,11 +19,11 @@ tc_status spool_open(const char *path, const tc_poll *poll, spool **out, tc_err 
  * bytes are not there or not the same: the spool is then empty. After another failure it is as it
  * was, for the next time. */
 tc_status spool_keep(spool *s, uint64_t size, uint32_t crc, uint64_t items, tc_err *err);
-/* Appends an item's output, its WU_OWN arrays packed by so many threads. poll: asked meanwhile, in
- * place of the spool's; written: may be NULL. */
+/* Appends an item's output, its WU_OWN arrays compressed by so many threads. poll: asked meanwhile,
+ * in place of the spool's; written: may be NULL. */
 tc_status spool_append(spool *s, const wu_output *output, unsigned threads, const tc_poll *poll,
                        const wu_written *written, tc_err *err);
-/* What writing the result from all records will take, in bytes that are packed meanwhile: see
+/* What writing the result from all records will take, in bytes that are compressed meanwhile: see
  * WU_COPIED. */
 double spool_to_write(const spool *s);
 /* Makes everything appended durable; size and CRC are for the checkpoint. */

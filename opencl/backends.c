@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "app/analysis/selftest.h"
-#include "opencl/kept.h"
+#include "opencl/program_cache.h"
 #include "opencl/selftest.h"
 
 static const struct {
@@ -42,8 +42,8 @@ tc_status ocl_check_device(const an_analysis *analysis, ocl_device *device, cons
     const char *const name = device->info.name;
     tc_status status = known_answers(analysis, device, poll, err);
 
-    if (status == TC_DEVICE && device->kept_used) {
-        ocl_kept_drop(device);
+    if (status == TC_DEVICE && device->cache_used) {
+        ocl_program_cache_clear(device);
         status = known_answers(analysis, device, poll, err);
     }
     if (status == TC_TOO_LARGE)

@@ -365,7 +365,7 @@ static tc_status finish_device(cc_cl_worker *w, cc_state *state, tc_err *err)
         return TC_OK;
     }
     if (final_labels(w)) {
-        state->head.portions_done = w->ocl.work->plan.portions;
+        state->head.chunks_done = w->ocl.work->plan.chunks;
         return TC_OK;
     }
     w->host_only = true;
@@ -373,7 +373,7 @@ static tc_status finish_device(cc_cl_worker *w, cc_state *state, tc_err *err)
                             in_strips(w) ? w->strip_rows : 0, err);
     /* The plane holds the distances. */
     if (status == TC_OK && w->params->split)
-        state->head.portions_done = (uint64_t)CC_KEPT * cc_bands(w->nx, w->ny);
+        state->head.chunks_done = (uint64_t)CC_KEPT * cc_bands(w->nx, w->ny);
     return status;
 }
 
@@ -405,12 +405,12 @@ static tc_status end_stage(cc_cl_worker *w, cc_state *state, tc_err *err)
 
 /* --- the backend ----------------------------------------------------------------------------- */
 
-/* Progress in the plan's portions: the device's part counts as the first half. */
-static uint64_t position(const cc_cl_worker *w)
+/* Progress in the plan's chunks: the device's part counts as the first half. */
+static uint64_t progress_of(const cc_cl_worker *w)
 {
     const double strip = ((double)w->stage + 1) / STAGES;
 
-    return (uint64_t)((double)w->ocl.work->plan.portions / 2 * (w->y0 + strip * w->rows) / w->ny);
+    return (uint64_t)((double)w->ocl.work->plan.chunks / 2 * (w->y0 + strip * w->rows) / w->ny);
 }
 
 /* Keeps the device time of what was done last. */
@@ -422,20 +422,20 @@ static void note_time(cc_cl_worker *w)
         w->measure_ms += w->ocl.took_ms;
 }
 
-static tc_status cl_step(void *worker, void *state_at, uint64_t *portions_done, tc_err *err)
+static tc_status cl_step(void *worker, void *state_at, uint64_t *chunks_done, tc_err *err)
 {
     cc_cl_worker *const w = worker;
     cc_state *const state = state_at;
     const double end = tc_seconds() + AN_STEP_SECONDS;
     tc_status status = TC_OK;
 
-    *portions_done = state->head.portions_done;
-    if (state->head.portions_done == w->ocl.work->plan.portions)
+    *chunks_done = state->head.chunks_done;
+    if (state->head.chunks_done == w->ocl.work->plan.chunks)
         return TC_OK;
     if (w->host_only)
-        return cc_host_step(w->host, state, CC_PHASES, portions_done, err);
+        return cc_host_step(w->host, state, CC_PHASES, chunks_done, err);
     if (in_strips(w) && cc_host_phase(w->host) < CC_BANDS) {
-        status = cc_host_step(w->host, state, CC_BANDS, portions_done, err);
+        status = cc_host_step(w->host, state, CC_BANDS, chunks_done, err);
         if (status != TC_OK)
             return status;
         status = begin_strip(w, 0, err);
@@ -459,10 +459,10 @@ static tc_status cl_step(void *worker, void *state_at, uint64_t *portions_done, 
         if (tc_seconds() >= end)
             break;
     }
-    *portions_done = state->head.portions_done > 0 ? state->head.portions_done : position(w);
+    *chunks_done = state->head.chunks_done > 0 ? state->head.chunks_done : progress_of(w);
     if (status != TC_OK)
         return status;
-    return state->head.portions_done == w->ocl.work->plan.portions ? TC_OK : TC_MORE;
+    return state->head.chunks_done == w->ocl.work->plan.chunks ? TC_OK : TC_MORE;
 }
 
 static void free_parts(void *worker)

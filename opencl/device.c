@@ -27,7 +27,7 @@ static void clean_copy(char *out, size_t size, const char *text)
     out[n] = '\0';
 }
 
-static void refuse(ocl_info *info, const char *format, ...)
+static void refuse_device(ocl_info *info, const char *format, ...)
 {
     va_list args;
     if (info->refusal[0] != '\0')
@@ -39,17 +39,17 @@ static void refuse(ocl_info *info, const char *format, ...)
 
 /* One question to the driver. A failure refuses the device and leaves *value
  * zeroed, so that the questions can go on without a check after each. */
-static void ask(const ocl_api *api, ocl_info *info, cl_device_info what, const char *what_name,
-                void *value, size_t size)
+static void query_info(const ocl_api *api, ocl_info *info, cl_device_info what,
+                       const char *what_name, void *value, size_t size)
 {
     memset(value, 0, size);
     const cl_int code = api->clGetDeviceInfo(info->id, what, size, value, NULL);
     if (code != CL_SUCCESS) {
         memset(value, 0, size);
-        refuse(info, "it does not tell its %s: %s", what_name, ocl_error_name(code));
+        refuse_device(info, "it does not tell its %s: %s", what_name, ocl_error_name(code));
     }
 }
-#define ASK(what, value) ask(api, info, what, #what, &(value), sizeof(value))
+#define ASK(what, value) query_info(api, info, what, #what, &(value), sizeof(value))
 
 static void ask_text(const ocl_api *api, ocl_info *info, cl_device_info what, const char *what_name,
                      char *out, size_t out_size)
@@ -59,7 +59,7 @@ static void ask_text(const ocl_api *api, ocl_info *info, cl_device_info what, co
     text[sizeof text - 1] = '\0';
     clean_copy(out, out_size, code == CL_SUCCESS ? text : "");
     if (code != CL_SUCCESS)
-        refuse(info, "it does not tell its %s: %s", what_name, ocl_error_name(code));
+        refuse_device(info, "it does not tell its %s: %s", what_name, ocl_error_name(code));
 }
 #define ASK_TEXT(what, out) ask_text(api, info, what, #what, out, sizeof(out))
 
@@ -81,13 +81,13 @@ static void check_versions(const ocl_api *api, ocl_info *info, const char *platf
     ASK_TEXT(CL_DEVICE_OPENCL_C_VERSION, c_version);
     ASK_TEXT(CL_DEVICE_PROFILE, profile);
     if (!is_12(platform_version, "OpenCL "))
-        refuse(info, "its platform is \"%.40s\", OpenCL 1.2 is needed", platform_version);
+        refuse_device(info, "its platform is \"%.40s\", OpenCL 1.2 is needed", platform_version);
     if (!is_12(version, "OpenCL "))
-        refuse(info, "it is \"%.40s\", OpenCL 1.2 is needed", version);
+        refuse_device(info, "it is \"%.40s\", OpenCL 1.2 is needed", version);
     if (!is_12(c_version, "OpenCL C "))
-        refuse(info, "it compiles \"%.40s\", OpenCL C 1.2 is needed", c_version);
+        refuse_device(info, "it compiles \"%.40s\", OpenCL C 1.2 is needed", c_version);
     if (strcmp(profile, "FULL_PROFILE") != 0)
-        refuse(info, "its profile is \"%.40s\", the full profile is needed", profile);
+        refuse_device(info, "its profile is \"%.40s\", the full profile is needed", profile);
 }
 
 static void check_switches(const ocl_api *api, ocl_info *info)
@@ -97,11 +97,11 @@ static void check_switches(const ocl_api *api, ocl_info *info)
     ASK(CL_DEVICE_COMPILER_AVAILABLE, compiler);
     ASK(CL_DEVICE_ENDIAN_LITTLE, little);
     if (!available)
-        refuse(info, "it is not available");
+        refuse_device(info, "it is not available");
     if (!compiler)
-        refuse(info, "it has no compiler");
+        refuse_device(info, "it has no compiler");
     if (!little)
-        refuse(info, "it is not little-endian");
+        refuse_device(info, "it is not little-endian");
 }
 
 static void check_sizes(const ocl_api *api, ocl_info *info)
@@ -125,14 +125,14 @@ static void check_sizes(const ocl_api *api, ocl_info *info)
     if (info->max_group > along[0])
         info->max_group = along[0];
     if (info->local_bytes < OCL_LOCAL_FLOOR)
-        refuse(info, "it has %llu bytes of local memory, %d are needed",
-               (unsigned long long)info->local_bytes, OCL_LOCAL_FLOOR);
+        refuse_device(info, "it has %llu bytes of local memory, %d are needed",
+                      (unsigned long long)info->local_bytes, OCL_LOCAL_FLOOR);
     if (info->max_group < OCL_GROUP_FLOOR)
-        refuse(info, "its work-groups have %zu work-items at most, %d are needed", info->max_group,
-               OCL_GROUP_FLOOR);
+        refuse_device(info, "its work-groups have %zu work-items at most, %d are needed",
+                      info->max_group, OCL_GROUP_FLOOR);
 }
 
-static void describe(const ocl_api *api, ocl_info *info, const char *platform_version)
+static void describe_device(const ocl_api *api, ocl_info *info, const char *platform_version)
 {
     ASK_TEXT(CL_DEVICE_NAME, info->name);
     if (info->name[0] == '\0')
@@ -201,7 +201,7 @@ static tc_status add_platform(const ocl_api *api, listing *list, cl_platform_id 
                            &gpu_count);
     if (code != CL_SUCCESS) {
         snprintf(base.name, sizeof base.name, "platform %.80s", base.platform_name);
-        refuse(&base, "it does not list its devices: %s", ocl_error_name(code));
+        refuse_device(&base, "it does not list its devices: %s", ocl_error_name(code));
         return add_entry(list, &base, err);
     }
     for (cl_uint d = 0; d < count; d++) {
@@ -211,7 +211,7 @@ static tc_status add_platform(const ocl_api *api, listing *list, cl_platform_id 
         for (cl_uint g = 0; g < gpu_count; g++)
             if (gpus[g] == all[d])
                 info.gpu_index = (int)g;
-        describe(api, &info, version);
+        describe_device(api, &info, version);
         const tc_status status = add_entry(list, &info, err);
         if (status != TC_OK)
             return status;
@@ -249,26 +249,26 @@ tc_status ocl_enumerate(const ocl_api *api, ocl_info **list, size_t *count, tc_e
 
 /* --- the choice ------------------------------------------------------------------------------ */
 
-tc_status ocl_wish_parse(const char *spec, ocl_wish *wish, tc_err *err)
+tc_status ocl_request_parse(const char *spec, ocl_request *request, tc_err *err)
 {
     unsigned platform, device;
     int length = 0;
-    memset(wish, 0, sizeof *wish);
-    wish->opencl_index = wish->device_number = -1;
+    memset(request, 0, sizeof *request);
+    request->opencl_index = request->device_number = -1;
     if (strcmp(spec, "auto") == 0) {
-        wish->kind = OCL_WISH_AUTO;
+        request->kind = OCL_REQUEST_AUTO;
     } else if (strcmp(spec, "cpu") == 0) {
-        wish->kind = OCL_WISH_CPU;
+        request->kind = OCL_REQUEST_CPU;
     } else if (strcmp(spec, "opencl") == 0) {
-        wish->kind = OCL_WISH_ANY;
+        request->kind = OCL_REQUEST_ANY;
     } else if (isdigit((unsigned char)spec[0]) &&
                strspn(spec, "0123456789:") == strlen(spec)
                /* NOLINTNEXTLINE(cert-err34-c): nor do those of four */
                && sscanf(spec, "%4u:%4u%n", &platform, &device, &length) == 2 &&
                spec[length] == '\0') {
-        wish->kind = OCL_WISH_INDEX;
-        wish->platform = platform;
-        wish->device = device;
+        request->kind = OCL_REQUEST_INDEX;
+        request->platform = platform;
+        request->device = device;
     } else {
         return tc_fail(err, TC_USAGE, "--device: \"%s\" is none of auto, cpu, opencl, P:D", spec);
     }
@@ -284,12 +284,12 @@ const char *ocl_float_refusal(const ocl_info *info)
     return NULL;
 }
 
-/* Why this device cannot serve the wish, or NULL. */
-static const char *refusal_of(const ocl_info *info, const ocl_wish *wish)
+/* Why this device cannot serve the request, or NULL. */
+static const char *refusal_of(const ocl_info *info, const ocl_request *request)
 {
     if (info->refusal[0] != '\0')
         return info->refusal;
-    return wish->floats ? ocl_float_refusal(info) : NULL;
+    return request->floats ? ocl_float_refusal(info) : NULL;
 }
 
 /* 3 GPU, 2 accelerator, 1 anything else. What says that it is a CPU is one,
@@ -319,14 +319,14 @@ static void add_reason(char *text, size_t size, const ocl_info *info, const char
              info->device_index, info->name, why);
 }
 
-static tc_status choose_best(const ocl_info *list, size_t count, const ocl_wish *wish,
+static tc_status choose_best(const ocl_info *list, size_t count, const ocl_request *request,
                              size_t *chosen, tc_err *err)
 {
-    const bool cpu_too = wish->kind == OCL_WISH_ANY;
+    const bool cpu_too = request->kind == OCL_REQUEST_ANY;
     char reasons[700] = "";
     bool found = false;
     for (size_t i = 0; i < count; i++) {
-        const char *why = refusal_of(&list[i], wish);
+        const char *why = refusal_of(&list[i], request);
         if (why == NULL && !cpu_too && class_of(&list[i]) == 1)
             why = "it is not a GPU";
         if (why != NULL) {
@@ -342,10 +342,10 @@ static tc_status choose_best(const ocl_info *list, size_t count, const ocl_wish 
                    count > 0 ? reasons : "there is no device");
 }
 
-static tc_status accept(const ocl_info *list, size_t index, const ocl_wish *wish, size_t *chosen,
-                        tc_err *err)
+static tc_status accept_device(const ocl_info *list, size_t index, const ocl_request *request,
+                               size_t *chosen, tc_err *err)
 {
-    const char *why = refusal_of(&list[index], wish);
+    const char *why = refusal_of(&list[index], request);
     if (why != NULL)
         return tc_fail(err, TC_DEVICE, "OpenCL device %u:%u, %s, cannot be used: %s",
                        list[index].platform_index, list[index].device_index, list[index].name, why);
@@ -353,17 +353,18 @@ static tc_status accept(const ocl_info *list, size_t index, const ocl_wish *wish
     return TC_OK;
 }
 
-static tc_status choose_index(const ocl_info *list, size_t count, const ocl_wish *wish,
+static tc_status choose_index(const ocl_info *list, size_t count, const ocl_request *request,
                               size_t *chosen, tc_err *err)
 {
     for (size_t i = 0; i < count; i++)
-        if (list[i].platform_index == wish->platform && list[i].device_index == wish->device)
-            return accept(list, i, wish, chosen, err);
-    return tc_fail(err, TC_DEVICE, "there is no OpenCL device %u:%u", wish->platform, wish->device);
+        if (list[i].platform_index == request->platform && list[i].device_index == request->device)
+            return accept_device(list, i, request, chosen, err);
+    return tc_fail(err, TC_DEVICE, "there is no OpenCL device %u:%u", request->platform,
+                   request->device);
 }
 
 /* Whether text holds a lower-case word, in whatever case. */
-static bool mentions(const char *text, const char *word)
+static bool contains_word(const char *text, const char *word)
 {
     for (; *text != '\0'; text++) {
         size_t n = 0;
@@ -379,15 +380,15 @@ static bool mentions(const char *text, const char *word)
  * it has no type for is its own type. */
 static const char *client_type(const char *vendor)
 {
-    if (mentions(vendor, "nvidia"))
+    if (contains_word(vendor, "nvidia"))
         return "NVIDIA";
     /* As written: "ati" in lower case is in "Corporation". */
     if (strstr(vendor, "ATI") != NULL || strstr(vendor, "AMD") != NULL ||
         strstr(vendor, "Advanced Micro Devices") != NULL)
         return "ATI";
-    if (mentions(vendor, "intel"))
+    if (contains_word(vendor, "intel"))
         return "intel_gpu";
-    if (mentions(vendor, "apple"))
+    if (contains_word(vendor, "apple"))
         return "apple_gpu";
     return vendor;
 }
@@ -408,10 +409,10 @@ static const char *canonical_type(const char *type)
     return strcmp(type, "Apple") == 0 ? "apple_gpu" : type;
 }
 
-static tc_status choose_assigned(const ocl_info *list, size_t count, const ocl_wish *wish,
+static tc_status choose_assigned(const ocl_info *list, size_t count, const ocl_request *request,
                                  size_t *chosen, tc_err *err)
 {
-    const char *type = canonical_type(wish->vendor);
+    const char *type = canonical_type(request->vendor);
     const bool by_platform = has_own_type(type);
     int ordinal = 0;      /* of this device among the vendor's, all platforms */
     size_t first = count; /* the first candidate */
@@ -419,29 +420,29 @@ static tc_status choose_assigned(const ocl_info *list, size_t count, const ocl_w
         if (list[i].gpu_index < 0 || strcmp(client_type(list[i].vendor), type) != 0)
             continue;
         const int index = by_platform ? list[i].gpu_index : ordinal;
-        const bool candidate =
-            wish->opencl_index >= 0 ? index == wish->opencl_index : ordinal == wish->device_number;
-        if (candidate && (first == count || ordinal == wish->device_number))
+        const bool candidate = request->opencl_index >= 0 ? index == request->opencl_index
+                                                          : ordinal == request->device_number;
+        if (candidate && (first == count || ordinal == request->device_number))
             first = i;
         ordinal++;
     }
     if (first < count)
-        return accept(list, first, wish, chosen, err);
+        return accept_device(list, first, request, chosen, err);
     return tc_fail(err, TC_DEVICE,
                    "the GPU that the BOINC client assigned (type \"%s\", OpenCL index %d, number "
                    "%d) is not among the OpenCL devices",
-                   wish->vendor, wish->opencl_index, wish->device_number);
+                   request->vendor, request->opencl_index, request->device_number);
 }
 
-tc_status ocl_choose(const ocl_info *list, size_t count, const ocl_wish *wish, size_t *chosen,
+tc_status ocl_choose(const ocl_info *list, size_t count, const ocl_request *request, size_t *chosen,
                      tc_err *err)
 {
-    switch (wish->kind) {
-    case OCL_WISH_AUTO:
-    case OCL_WISH_ANY: return choose_best(list, count, wish, chosen, err);
-    case OCL_WISH_INDEX: return choose_index(list, count, wish, chosen, err);
-    case OCL_WISH_ASSIGNED: return choose_assigned(list, count, wish, chosen, err);
-    case OCL_WISH_CPU: break;
+    switch (request->kind) {
+    case OCL_REQUEST_AUTO:
+    case OCL_REQUEST_ANY: return choose_best(list, count, request, chosen, err);
+    case OCL_REQUEST_INDEX: return choose_index(list, count, request, chosen, err);
+    case OCL_REQUEST_ASSIGNED: return choose_assigned(list, count, request, chosen, err);
+    case OCL_REQUEST_CPU: break;
     }
     return tc_fail(err, TC_INTERNAL, "an OpenCL device was to be chosen where none is wanted");
 }
@@ -483,21 +484,21 @@ done:
     return status;
 }
 
-tc_status ocl_device_find(const ocl_wish *wish, ocl_device **device, tc_err *err)
+tc_status ocl_device_find(const ocl_request *request, ocl_device **device, tc_err *err)
 {
     ocl_api api;
     ocl_info *list = NULL;
     size_t count = 0, chosen = 0;
 
     *device = NULL;
-    if (wish->kind == OCL_WISH_CPU)
+    if (request->kind == OCL_REQUEST_CPU)
         return TC_OK;
     tc_status status = ocl_load(&api, err);
     if (status != TC_OK)
         return status;
     status = ocl_enumerate(&api, &list, &count, err);
     if (status == TC_OK)
-        status = ocl_choose(list, count, wish, &chosen, err);
+        status = ocl_choose(list, count, request, &chosen, err);
     if (status == TC_OK)
         status = ocl_device_open(&api, &list[chosen], device, err);
     free(list);

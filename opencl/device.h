@@ -50,27 +50,27 @@ typedef struct ocl_info {
     char refusal[160]; /* why it cannot be used; "" if it can */
 } ocl_info;
 
-typedef enum ocl_wish_kind {
-    OCL_WISH_AUTO,    /* the best GPU or accelerator; never a CPU */
-    OCL_WISH_CPU,     /* no OpenCL */
-    OCL_WISH_ANY,     /* the best device, an OpenCL CPU if need be */
-    OCL_WISH_INDEX,   /* P:D */
-    OCL_WISH_ASSIGNED /* the one the BOINC client assigned */
-} ocl_wish_kind;
+typedef enum ocl_request_kind {
+    OCL_REQUEST_AUTO,    /* the best GPU or accelerator; never a CPU */
+    OCL_REQUEST_CPU,     /* no OpenCL */
+    OCL_REQUEST_ANY,     /* the best device, an OpenCL CPU if need be */
+    OCL_REQUEST_INDEX,   /* P:D */
+    OCL_REQUEST_ASSIGNED /* the one the BOINC client assigned */
+} ocl_request_kind;
 
-typedef struct ocl_wish {
-    ocl_wish_kind kind;
-    unsigned platform, device; /* OCL_WISH_INDEX */
-    /* OCL_WISH_ASSIGNED, as in the client's init_data.xml: */
+typedef struct ocl_request {
+    ocl_request_kind kind;
+    unsigned platform, device; /* OCL_REQUEST_INDEX */
+    /* OCL_REQUEST_ASSIGNED, as in the client's init_data.xml: */
     char vendor[64];   /* gpu_type */
     int opencl_index;  /* gpu_opencl_dev_index, -1 if not given */
     int device_number; /* gpu_device_num, -1 if not given */
     bool floats;       /* the analysis computes with fp32 (see ocl_float_refusal) */
-} ocl_wish;
+} ocl_request;
 
 /* Reads a --device argument, "auto", "cpu", "opencl" or "P:D", into an
- * otherwise zeroed wish. TC_USAGE if it is none of these. */
-tc_status ocl_wish_parse(const char *spec, ocl_wish *wish, tc_err *err);
+ * otherwise zeroed request. TC_USAGE if it is none of these. */
+tc_status ocl_request_parse(const char *spec, ocl_request *request, tc_err *err);
 
 /*
  * Lists every device of every platform, in the order of OpenCL. Devices that
@@ -98,9 +98,9 @@ const char *ocl_float_refusal(const ocl_info *info);
  * all platforms. Clients before 7.0.12 give gpu_device_num alone.
  *
  * TC_DEVICE: nothing suits, or the one asked for is refused; the message says
- * why. TC_INTERNAL for OCL_WISH_CPU, which wants no device.
+ * why. TC_INTERNAL for OCL_REQUEST_CPU, which wants no device.
  */
-tc_status ocl_choose(const ocl_info *list, size_t count, const ocl_wish *wish, size_t *chosen,
+tc_status ocl_choose(const ocl_info *list, size_t count, const ocl_request *request, size_t *chosen,
                      tc_err *err);
 
 /* Paces (work.h) of a worker, in the order in which they are made. */
@@ -124,19 +124,19 @@ typedef struct ocl_device {
     ocl_info info;
     cl_context context;
     cl_command_queue queue;
-    uint64_t memory_used;  /* bytes of the buffers held now */
-    ocl_times times;       /* since it was opened */
-    uint64_t memory_limit; /* the most they may come to: half of global_bytes */
-    double share;          /* of the time that launches may take; 1, or 0: all of it */
-    const char
-        *kept_in; /* a folder for compiled programs (kept.h), which the caller keeps; NULL: none */
-    bool kept_used;   /* a program came from there */
-    double rested_at; /* clock, ms: they have had no more than that then */
+    uint64_t memory_used;     /* bytes of the buffers held now */
+    ocl_times times;          /* since it was opened */
+    uint64_t memory_limit;    /* the most they may come to: half of global_bytes */
+    double share;             /* of the time that launches may take; 1, or 0: all of it */
+    const char *cache_folder; /* a folder for compiled programs (program_cache.h), which the caller
+                                 keeps; NULL: none */
+    bool cache_used;          /* a program came from there */
+    double rested_at;         /* clock, ms: they have had no more than that then */
     /* What the paces of a job's items have come to, as a multiple of what they began with; 0:
      * nothing is known. The next item's begin there. */
     const void *paces_of; /* the job's parameters */
     double grown[OCL_MOST_PACES];
-    struct tc_gate *beside; /* lifted while this thread sleeps; may be NULL */
+    struct tc_background *background; /* lifted while this thread sleeps; may be NULL */
     /* Of the host that copy what goes to and fro; 0: the driver does (staging.h) */
     unsigned threads;
     struct ocl_staging *staging; /* made and freed by staging.c */
@@ -147,9 +147,9 @@ typedef struct ocl_device {
 tc_status ocl_device_open(const ocl_api *api, const ocl_info *info, ocl_device **device,
                           tc_err *err);
 
-/* Loads OpenCL, lists, chooses, opens. For OCL_WISH_CPU: TC_OK and *device is
+/* Loads OpenCL, lists, chooses, opens. For OCL_REQUEST_CPU: TC_OK and *device is
  * NULL. The self-test (selftest.h) is the caller's next step. */
-tc_status ocl_device_find(const ocl_wish *wish, ocl_device **device, tc_err *err);
+tc_status ocl_device_find(const ocl_request *request, ocl_device **device, tc_err *err);
 
 /* Waits for what is under way, releases everything; *device becomes NULL. */
 void ocl_device_close(ocl_device **device);

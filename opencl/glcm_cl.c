@@ -2,10 +2,10 @@
  * glcm on an OpenCL device: buffers and launches. The arithmetic is in
  * app/analysis/glcm/core.h, the kernels in opencl/kernels/glcm.cl.
  *
- * A step takes a batch of portions: for each entry of levels one launch of
- * glcm_slide over its portions of the batch, then one of glcm_statistics over all.
- * Where one portion is more than a launch should last, a step takes one, in several launches.
- * What comes back is the statistics of each portion, which the host adds to its
+ * A step takes a batch of chunks: for each entry of levels one launch of
+ * glcm_slide over its chunks of the batch, then one of glcm_statistics over all.
+ * Where one chunk is more than a launch should last, a step takes one, in several launches.
+ * What comes back is the statistics of each chunk, which the host adds to its
  * own copy of those of the state. Maps stay on the device until a sync, which brings
  * the two together: the caller's state never holds half of what was done.
  */
@@ -27,7 +27,7 @@ _Static_assert(GLCM_ROWS == 2 * GLCM_MAX_RADIUS + 1, "any lens has room");
 _Static_assert(GLCM_ALL == GLCM_FEATURES + GLCM_MORE, "every feature has its place in glcm_work");
 
 enum {
-    MAX_BATCH = 4096, /* portions of a step */
+    MAX_BATCH = 4096, /* chunks of a step */
     MAX_GROUP = 64,   /* work-items of a sliding group */
     MATRIX = GLCM_MAX_LEVELS * GLCM_MAX_LEVELS,
     FIRST_PIXELS = 1 << 16, /* that are counted in the first launch */
@@ -48,7 +48,7 @@ enum {
     PLANES,
     ROI,
     WORK,
-    PORTIONS,
+    CHUNKS,
     WORDS,
     BINS,
     PARTIALS,
@@ -104,19 +104,19 @@ typedef struct cl_worker {
 
     unsigned char *state;                  /* all but the maps: what steps add to */
     uint32_t slice;                        /* whose planes are on the device; UINT32_MAX: none */
-    ocl_pace pace;                         /* of portions; of a whole ROI rows of them */
-    bool apart;                            /* a portion is more than a launch should be */
-    size_t fit;                            /* portions in a row that were not */
-    ocl_pace slides[GLCM_MAX_LEVEL_COUNT]; /* of a portion: groups of rows, times segments */
-    ocl_pace features, maps;               /* of a portion: groups of GLCM_GROUP_WINDOWS, columns */
-    uint64_t most;                         /* portions that the buffers have room for */
+    ocl_pace pace;                         /* of chunks; of a whole ROI rows of them */
+    bool apart;                            /* a chunk is more than a launch should be */
+    size_t fit;                            /* chunks in a row that were not */
+    ocl_pace slides[GLCM_MAX_LEVEL_COUNT]; /* of a chunk: groups of rows, times segments */
+    ocl_pace features, maps;               /* of a chunk: groups of GLCM_GROUP_WINDOWS, columns */
+    uint64_t most;                         /* chunks that the buffers have room for */
     glcm_work *host_work;                  /* [most] */
-    uint32_t *host_portions;               /* [most] by level */
+    uint32_t *host_chunks;                 /* [most] by level */
     glcm_moments *host_partials, *host_more;
     uint32_t *host_counts;
-    uint32_t groups_per_portion;
-    uint64_t portion_windows; /* the most of any portion, and the most of each alone */
-    size_t portion_rows, portion_columns;
+    uint32_t groups_per_chunk;
+    uint64_t chunk_windows; /* the most of any chunk, and the most of each alone */
+    size_t chunk_rows, chunk_columns;
 } cl_worker;
 
 static bool whole_roi(const cl_worker *w)
@@ -378,15 +378,15 @@ static tc_status make_kernels(cl_worker *w, tc_err *err)
 
 /* Windows that a work-item slides over before it starts anew. Where there are less than some groups
  * for each compute unit it is worth while to start more often. */
-static size_t segment_of(const cl_worker *w, size_t level, size_t portions)
+static size_t segment_of(const cl_worker *w, size_t level, size_t chunks)
 {
     const size_t groups =
-        (w->portion_rows + w->group[level] - 1) / w->group[level] * (portions > 0 ? portions : 1);
+        (w->chunk_rows + w->group[level] - 1) / w->group[level] * (chunks > 0 ? chunks : 1);
     const size_t wanted = 8 * (size_t)w->ocl.device->info.compute_units / groups;
     const size_t parts = runs_in_turn(w->ocl.device) || w->global_bins[level] || wanted < 1 ? 1
                          : wanted > 4                                                       ? 4
                                       : wanted;
-    const size_t segment = (w->portion_columns + parts - 1) / parts;
+    const size_t segment = (w->chunk_columns + parts - 1) / parts;
     const size_t cells = (size_t)w->params->levels[level] * (w->params->levels[level] + 1) / 2;
     const size_t most =
         w->more && ITEM_CELLS / cells < GLCM_SEGMENT ? ITEM_CELLS / cells : GLCM_SEGMENT;
@@ -396,17 +396,17 @@ static size_t segment_of(const cl_worker *w, size_t level, size_t portions)
 
 static size_t segments_of(const cl_worker *w, size_t segment)
 {
-    return (w->portion_columns + segment - 1) / segment;
+    return (w->chunk_columns + segment - 1) / segment;
 }
 
-/* Work-items of one portion's launch with histograms in global memory. */
+/* Work-items of one chunk's launch with histograms in global memory. */
 static uint64_t global_bin_items(const cl_worker *w, size_t level)
 {
-    return ocl_round_up(w->portion_rows, w->group[level]) * segments_of(w, segment_of(w, level, 1));
+    return ocl_round_up(w->chunk_rows, w->group[level]) * segments_of(w, segment_of(w, level, 1));
 }
 
-/* Most bytes that a portion takes in the buffers of a batch. */
-static uint64_t portion_bytes(const cl_worker *w)
+/* Most bytes that a chunk takes in the buffers of a batch. */
+static uint64_t chunk_bytes(const cl_worker *w)
 {
     uint64_t bins = 0;
 
@@ -417,12 +417,12 @@ static uint64_t portion_bytes(const cl_worker *w)
 
         bins = bytes > bins ? bytes : bins;
     }
-    return w->portion_windows * w->words * sizeof(uint64_t) + bins + sizeof(glcm_work) + 4 +
-           w->groups_per_portion * (GLCM_ALL * sizeof(glcm_moments) + sizeof(uint32_t));
+    return w->chunk_windows * w->words * sizeof(uint64_t) + bins + sizeof(glcm_work) + 4 +
+           w->groups_per_chunk * (GLCM_ALL * sizeof(glcm_moments) + sizeof(uint32_t));
 }
 
-/* Windows of the largest portion, in either orientation. */
-static void measure_portions(cl_worker *w)
+/* Windows of the largest chunk, in either orientation. */
+static void measure_chunks(cl_worker *w)
 {
     for (int turn = 0; turn < 2; turn++) {
         const glcm_view *const v = &w->g.view[turn];
@@ -431,39 +431,39 @@ static void measure_portions(cl_worker *w)
             const glcm_tile tile = glcm_tile_at(&w->g, v, i);
             const size_t columns = (size_t)(tile.x1 - tile.x0), rows = (size_t)(tile.y1 - tile.y0);
 
-            w->portion_columns = columns > w->portion_columns ? columns : w->portion_columns;
-            w->portion_rows = rows > w->portion_rows ? rows : w->portion_rows;
-            w->portion_windows =
-                columns * rows > w->portion_windows ? columns * rows : w->portion_windows;
+            w->chunk_columns = columns > w->chunk_columns ? columns : w->chunk_columns;
+            w->chunk_rows = rows > w->chunk_rows ? rows : w->chunk_rows;
+            w->chunk_windows =
+                columns * rows > w->chunk_windows ? columns * rows : w->chunk_windows;
         }
     }
-    w->groups_per_portion =
-        (uint32_t)((w->portion_windows + GLCM_GROUP_WINDOWS - 1) / GLCM_GROUP_WINDOWS);
+    w->groups_per_chunk =
+        (uint32_t)((w->chunk_windows + GLCM_GROUP_WINDOWS - 1) / GLCM_GROUP_WINDOWS);
 }
 
-static uint64_t least(uint64_t a, uint64_t b)
+static uint64_t smaller(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
 
-/* Portions of a batch: what there is, what the memory holds, what one buffer may. */
+/* Chunks of a batch: what there is, what the memory holds, what one buffer may. */
 static uint64_t choose_most(const cl_worker *w)
 {
-    const uint64_t each = portion_bytes(w);
+    const uint64_t each = chunk_bytes(w);
     const uint64_t fixed =
         w->crop_pixels * (4 * w->params->n_levels + 2) +
         w->params->n_maps * sizeof(float) * (uint64_t)w->g.nx * w->g.ny * w->g.nz +
         ((uint64_t)8 << 20);
     const uint64_t limit =
         w->ocl.device->memory_limit > fixed ? (w->ocl.device->memory_limit - fixed) / 2 : 0;
-    uint64_t most = least(w->g.portions / w->g.nz, MAX_BATCH);
+    uint64_t most = smaller(w->g.chunks / w->g.nz, MAX_BATCH);
 
     /* More than this serves no device. */
-    most = least(most, least(limit, (uint64_t)4 << 30) / each);
-    most = least(most, w->ocl.device->info.max_alloc_bytes / each);
+    most = smaller(most, smaller(limit, (uint64_t)4 << 30) / each);
+    most = smaller(most, w->ocl.device->info.max_alloc_bytes / each);
     /* A CPU's caches should hold what one kernel leaves for the next. */
     if (runs_in_turn(w->ocl.device))
-        most = least(most, (uint64_t)w->params->n_levels * w->ocl.device->info.compute_units);
+        most = smaller(most, (uint64_t)w->params->n_levels * w->ocl.device->info.compute_units);
     return most < 1 ? 1 : most;
 }
 
@@ -474,7 +474,7 @@ static tc_status make_buffers(cl_worker *w, const void *maps, uint64_t map_bytes
     const uint64_t n = w->most, sliding = !whole_roi(w), matrices = whole_roi(w),
                    steps = 2 * (uint64_t)t->max_pairs + 1;
     const uint64_t n_moves = (uint64_t)w->first_move[w->params->n_offsets] + 1,
-                   groups = n * w->groups_per_portion;
+                   groups = n * w->groups_per_chunk;
     const uint64_t planes = 2 * w->params->n_levels * w->crop_pixels * sizeof(uint16_t);
     glcm_move *const moves = make_moves(w);
     uint64_t *const fine = malloc((size_t)steps * sizeof *fine), bins = 1;
@@ -491,10 +491,10 @@ static tc_status make_buffers(cl_worker *w, const void *maps, uint64_t map_bytes
     const ocl_need needs[] = {
         { PLANES, planes, "the picture", NULL },
         { ROI, 2 * w->crop_pixels, "the picture", NULL },
-        { WORK, n * sizeof(glcm_work), "the portions", NULL },
+        { WORK, n * sizeof(glcm_work), "the chunks", NULL },
         { MATRICES, matrices * n * MATRIX * sizeof(uint32_t), "the matrices", NULL },
-        { PORTIONS, sliding * n * sizeof(uint32_t), "the portions", NULL },
-        { WORDS, sliding * n * w->portion_windows * w->words * sizeof(uint64_t), "the sums", NULL },
+        { CHUNKS, sliding * n * sizeof(uint32_t), "the chunks", NULL },
+        { WORDS, sliding * n * w->chunk_windows * w->words * sizeof(uint64_t), "the sums", NULL },
         { BINS, sliding * bins, "the histograms", NULL },
         { PARTIALS, sliding * groups * GLCM_FEATURES * sizeof(glcm_moments), "the statistics",
           NULL },
@@ -522,15 +522,15 @@ static tc_status make_buffers(cl_worker *w, const void *maps, uint64_t map_bytes
 
 static tc_status make_host_memory(cl_worker *w, tc_err *err)
 {
-    const size_t n = (size_t)w->most, groups = n * w->groups_per_portion;
+    const size_t n = (size_t)w->most, groups = n * w->groups_per_chunk;
     const size_t matrices = whole_roi(w) ? n * MATRIX : 1;
 
     w->host_work = calloc(n, sizeof *w->host_work);
-    w->host_portions = calloc(n, sizeof *w->host_portions);
+    w->host_chunks = calloc(n, sizeof *w->host_chunks);
     w->host_partials = calloc(groups + 1, GLCM_FEATURES * sizeof *w->host_partials);
     w->host_more = calloc(groups + 1, GLCM_MORE * sizeof *w->host_more);
     w->host_counts = calloc(groups + 1 > matrices ? groups + 1 : matrices, sizeof *w->host_counts);
-    if (w->host_work == NULL || w->host_portions == NULL || w->host_partials == NULL ||
+    if (w->host_work == NULL || w->host_chunks == NULL || w->host_partials == NULL ||
         w->host_more == NULL || w->host_counts == NULL)
         return tc_no_memory(err, "glcm");
     return TC_OK;
@@ -538,20 +538,19 @@ static tc_status make_host_memory(cl_worker *w, tc_err *err)
 
 /* --- one batch ------------------------------------------------------------------------------- */
 
-static void find_maps(const cl_worker *w, const glcm_portion *portion, glcm_work *work)
+static void find_maps(const cl_worker *w, const glcm_chunk *chunk, glcm_work *work)
 {
     for (int f = 0; f < GLCM_ALL; f++)
         work->map[f] = -1;
     for (size_t i = 0; i < w->params->n_maps; i++) {
         const glcm_map *const m = &w->params->maps[i];
 
-        if (m->offset == portion->offset && m->level == portion->level)
-            work->map[m->feature] = (tc_i32)(i * w->g.nz + portion->slice);
+        if (m->offset == chunk->offset && m->level == chunk->level)
+            work->map[m->feature] = (tc_i32)(i * w->g.nz + chunk->slice);
     }
 }
 
-static void describe_portion(const cl_worker *w, uint64_t index, uint64_t place,
-                             glcm_portion *portion)
+static void describe_chunk(const cl_worker *w, uint64_t index, uint64_t place, glcm_chunk *chunk)
 {
     glcm_work *const work = &w->host_work[place];
     const glcm_lens *lens;
@@ -559,32 +558,31 @@ static void describe_portion(const cl_worker *w, uint64_t index, uint64_t place,
     const crop *c;
     int64_t at;
 
-    glcm_portion_at(&w->g, index, portion);
-    lens = &w->lenses[portion->offset];
-    tile = glcm_tile_at(&w->g, &w->g.view[lens->transposed], portion->tile);
+    glcm_chunk_at(&w->g, index, chunk);
+    lens = &w->lenses[chunk->offset];
+    tile = glcm_tile_at(&w->g, &w->g.view[lens->transposed], chunk->tile);
     c = &w->crop[lens->transposed];
     at = (tile.x0 - c->x0) * c->rows + (tile.y0 - c->y0);
     *work =
-        (glcm_work){ .plane =
-                         (tc_i64)((2 * portion->level + lens->transposed) * w->crop_pixels) + at,
+        (glcm_work){ .plane = (tc_i64)((2 * chunk->level + lens->transposed) * w->crop_pixels) + at,
                      .roi = (tc_i64)(lens->transposed * w->crop_pixels) + at,
-                     .words = (tc_i64)(place * w->portion_windows * w->words),
+                     .words = (tc_i64)(place * w->chunk_windows * w->words),
                      .stride = (tc_i32)c->rows,
                      .partner = (tc_i32)(lens->dx * c->rows + lens->dy),
                      .columns = (tc_i32)(tile.x1 - tile.x0),
                      .rows = (tc_i32)(tile.y1 - tile.y0),
-                     .first_move = (tc_i32)w->first_move[portion->offset],
+                     .first_move = (tc_i32)w->first_move[chunk->offset],
                      .moves = lens->rows,
-                     .levels = w->params->levels[portion->level],
-                     .partial = (tc_i32)(place * w->groups_per_portion),
+                     .levels = w->params->levels[chunk->level],
+                     .partial = (tc_i32)(place * w->groups_per_chunk),
                      .transposed = lens->transposed,
                      .interior = w->interior,
                      .map_x0 = (tc_i32)(lens->transposed ? tile.y0 : tile.x0),
                      .map_y0 = (tc_i32)(lens->transposed ? tile.x0 : tile.y0) };
-    find_maps(w, portion, work);
+    find_maps(w, chunk, work);
 }
 
-/* Slides over portions of a level, from `listed` on in the list. */
+/* Slides over chunks of a level, from `listed` on in the list. */
 static tc_status queue_slides(cl_worker *w, size_t level, uint32_t listed, size_t segment,
                               ocl_grid grid, tc_err *err)
 {
@@ -592,7 +590,7 @@ static tc_status queue_slides(cl_worker *w, size_t level, uint32_t listed, size_
     const size_t bins = bins_of(w, level), bytes = w->group[level] * bins * sizeof(uint16_t);
 
     return OCL_QUEUE(w, global ? SLIDE_GLOBAL : SLIDE, grid, err, OCL_HELD(w, WORK),
-                     OCL_HELD(w, PORTIONS), OCL_UINT(listed), OCL_HELD(w, PLANES), OCL_HELD(w, ROI),
+                     OCL_HELD(w, CHUNKS), OCL_UINT(listed), OCL_HELD(w, PLANES), OCL_HELD(w, ROI),
                      OCL_HELD(w, MOVES), OCL_HELD(w, FINE_STEPS), OCL_HELD(w, STEPS),
                      OCL_HELD(w, IDM), OCL_HELD(w, WORDS), OCL_INT(segment), OCL_UINT(bins),
                      global ? (ocl_arg)OCL_HELD(w, BINS) : (ocl_arg)OCL_LOCAL(bytes));
@@ -604,30 +602,29 @@ static tc_status launch_slides(cl_worker *w, uint64_t n, tc_err *err)
     uint32_t listed = 0, first[GLCM_MAX_LEVEL_COUNT + 1] = { 0 };
     tc_status status;
 
-    /* The portions of each level, one level after another. */
+    /* The chunks of each level, one level after another. */
     for (size_t level = 0; level < w->params->n_levels; level++) {
         first[level] = listed;
         for (uint64_t i = 0; i < n; i++)
             if (w->host_work[i].levels == w->params->levels[level])
-                w->host_portions[listed++] = (uint32_t)i;
+                w->host_chunks[listed++] = (uint32_t)i;
     }
     first[w->params->n_levels] = listed;
     for (uint64_t i = 0; i < n; i++)
         rows = (size_t)w->host_work[i].rows > rows ? (size_t)w->host_work[i].rows : rows;
-    status =
-        ocl_put(&w->ocl, PORTIONS, 0, w->host_portions, listed * sizeof *w->host_portions, err);
+    status = ocl_put(&w->ocl, CHUNKS, 0, w->host_chunks, listed * sizeof *w->host_chunks, err);
     for (size_t level = 0; status == TC_OK && level < w->params->n_levels; level++) {
-        const size_t portions = first[level + 1] - first[level],
-                     segment = segment_of(w, level, portions);
+        const size_t chunks = first[level + 1] - first[level],
+                     segment = segment_of(w, level, chunks);
 
-        status = queue_slides(w, level, first[level], segment,
-                              ocl_grid_of(w->group[level], rows, segments_of(w, segment), portions),
-                              err);
+        status =
+            queue_slides(w, level, first[level], segment,
+                         ocl_grid_of(w->group[level], rows, segments_of(w, segment), chunks), err);
     }
     return status;
 }
 
-/* Of n portions, `groups` of GLCM_GROUP_WINDOWS from one on. */
+/* Of n chunks, `groups` of GLCM_GROUP_WINDOWS from one on. */
 static tc_status launch_statistics(cl_worker *w, uint64_t n, size_t from, size_t groups,
                                    tc_err *err)
 {
@@ -644,7 +641,7 @@ static tc_status launch_statistics(cl_worker *w, uint64_t n, size_t from, size_t
                                       : status;
 }
 
-/* Whether a portion has a map of some of the features. */
+/* Whether a chunk has a map of some of the features. */
 static bool has_map(const glcm_work *work, int first, int end)
 {
     for (int f = first; f < end; f++)
@@ -653,7 +650,7 @@ static bool has_map(const glcm_work *work, int first, int end)
     return false;
 }
 
-/* Some columns of the maps of a portion of the batch, if it has any. */
+/* Some columns of the maps of a chunk of the batch, if it has any. */
 static tc_status launch_maps(cl_worker *w, uint32_t place, size_t from, size_t columns, tc_err *err)
 {
     const glcm_work *const work = &w->host_work[place];
@@ -675,7 +672,7 @@ static tc_status launch_maps(cl_worker *w, uint32_t place, size_t from, size_t c
 
 static tc_status read_statistics(cl_worker *w, uint64_t n, tc_err *err)
 {
-    const size_t groups = (size_t)(n * w->groups_per_portion);
+    const size_t groups = (size_t)(n * w->groups_per_chunk);
     tc_status status = ocl_get(&w->ocl, PARTIALS, 0, w->host_partials,
                                groups * GLCM_FEATURES * sizeof *w->host_partials, err);
 
@@ -692,12 +689,12 @@ static void add_statistics(const cl_worker *w, uint64_t first, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++) {
         const uint64_t windows = (uint64_t)w->host_work[i].columns * (uint64_t)w->host_work[i].rows;
-        const size_t at = (size_t)(i * w->groups_per_portion);
-        glcm_portion portion;
+        const size_t at = (size_t)(i * w->groups_per_chunk);
+        glcm_chunk chunk;
         size_t entry;
 
-        glcm_portion_at(&w->g, first + i, &portion);
-        entry = portion.level * w->params->n_offsets + portion.offset;
+        glcm_chunk_at(&w->g, first + i, &chunk);
+        entry = chunk.level * w->params->n_offsets + chunk.offset;
         for (size_t k = 0; k * GLCM_GROUP_WINDOWS < windows; k++) {
             glcm_stat stat = { .windows = w->host_counts[at + k] };
 
@@ -713,7 +710,7 @@ static void add_statistics(const cl_worker *w, uint64_t first, uint64_t n)
     }
 }
 
-/* Ends a launch of a portion's part, and asks: what of a portion is on the device is done again
+/* Ends a launch of a chunk's part, and asks: what of a chunk is on the device is done again
  * after a stop. */
 static tc_status end_part(cl_worker *w, tc_status status, ocl_pace *pace, uint64_t work,
                           double *took, tc_err *err)
@@ -723,7 +720,7 @@ static tc_status end_part(cl_worker *w, tc_status status, ocl_pace *pace, uint64
     return status == TC_OK ? tc_ask(w->ocl.work->poll, err) : status;
 }
 
-/* The portion at place 0: all segments of some groups of rows in a launch, or some segments of
+/* The chunk at place 0: all segments of some groups of rows in a launch, or some segments of
  * one. */
 static tc_status slide_parts(cl_worker *w, size_t level, double *took, tc_err *err)
 {
@@ -732,15 +729,15 @@ static tc_status slide_parts(cl_worker *w, size_t level, double *took, tc_err *e
     const size_t segment = segment_of(w, level, 1), segments = segments_of(w, segment);
     ocl_pace *const pace = &w->slides[level];
     const uint32_t only = 0;
-    tc_status status = ocl_put(&w->ocl, PORTIONS, 0, &only, sizeof only, err);
+    tc_status status = ocl_put(&w->ocl, CHUNKS, 0, &only, sizeof only, err);
 
     for (size_t group = 0, some = 1; status == TC_OK && group < groups; group += some)
         for (size_t at = 0, n = segments; status == TC_OK && at < segments; at += n) {
             const uint64_t now = ocl_pace_next(pace, pace->most), whole = now / segments;
             ocl_grid grid;
 
-            some = at > 0 || whole < 1 ? 1 : (size_t)least(whole, groups - group);
-            n = (size_t)least(whole < 1 ? now : segments, segments - at);
+            some = at > 0 || whole < 1 ? 1 : (size_t)smaller(whole, groups - group);
+            n = (size_t)smaller(whole < 1 ? now : segments, segments - at);
             grid = ocl_grid_of(items, some * items, n, 1);
             grid.start[0] = group * items;
             grid.start[1] = at;
@@ -758,8 +755,8 @@ static tc_status feature_parts(cl_worker *w, double *took, tc_err *err)
     const size_t columns = has_map(work, 0, GLCM_ALL) ? (size_t)work->columns : 0;
     tc_status status = TC_OK;
 
-    for (size_t at = 0, some; status == TC_OK && at < w->groups_per_portion; at += some) {
-        some = (size_t)ocl_pace_next(&w->features, w->groups_per_portion - at);
+    for (size_t at = 0, some; status == TC_OK && at < w->groups_per_chunk; at += some) {
+        some = (size_t)ocl_pace_next(&w->features, w->groups_per_chunk - at);
         status = end_part(w, launch_statistics(w, 1, at, some, err), &w->features, some, took, err);
     }
     for (size_t at = 0, some; status == TC_OK && at < columns; at += some) {
@@ -781,11 +778,11 @@ static void set_apart(cl_worker *w, bool apart)
 static tc_status slide_apart(cl_worker *w, uint64_t first, tc_err *err)
 {
     double took = 0;
-    glcm_portion portion;
+    glcm_chunk chunk;
     tc_status status;
 
-    glcm_portion_at(&w->g, first, &portion);
-    status = slide_parts(w, portion.level, &took, err);
+    glcm_chunk_at(&w->g, first, &chunk);
+    status = slide_parts(w, chunk.level, &took, err);
     if (status == TC_OK)
         status = feature_parts(w, &took, err);
     /* Once one of each level would fit into a launch they are taken whole. */
@@ -800,7 +797,7 @@ static tc_status slide_whole(cl_worker *w, uint64_t n, tc_err *err)
     tc_status status = launch_slides(w, n, err);
 
     if (status == TC_OK)
-        status = launch_statistics(w, n, 0, w->groups_per_portion, err);
+        status = launch_statistics(w, n, 0, w->groups_per_chunk, err);
     for (uint32_t i = 0; status == TC_OK && i < n; i++)
         status = launch_maps(w, i, 0, (size_t)w->host_work[i].columns, err);
     status = ocl_end_launch(&w->ocl, status, &w->pace, n, err);
@@ -823,11 +820,11 @@ static tc_status slide_batch(cl_worker *w, uint64_t first, uint64_t n, tc_err *e
 /* --- a batch of whole-ROI matrices ----------------------------------------------------------- */
 
 /* From counts of unordered pairs, a <= b, to the symmetric matrix. */
-static void add_matrix(const cl_worker *w, const glcm_portion *portion, const uint32_t *counts,
+static void add_matrix(const cl_worker *w, const glcm_chunk *chunk, const uint32_t *counts,
                        uint64_t *matrix)
 {
-    const unsigned levels = w->params->levels[portion->level];
-    const size_t entry = portion->level * w->params->n_offsets + portion->offset;
+    const unsigned levels = w->params->levels[chunk->level];
+    const size_t entry = chunk->level * w->params->n_offsets + chunk->offset;
 
     for (unsigned a = 0; a < levels; a++)
         for (unsigned b = a; b < levels; b++) {
@@ -874,10 +871,10 @@ static tc_status count_batch(cl_worker *w, uint64_t first, uint64_t n, tc_err *e
         status = ocl_get(&w->ocl, MATRICES, 0, w->host_counts,
                          (size_t)n * MATRIX * sizeof *w->host_counts, err);
     for (uint64_t i = 0; status == TC_OK && i < n; i++) {
-        glcm_portion portion;
+        glcm_chunk chunk;
 
-        glcm_portion_at(&w->g, first + i, &portion);
-        add_matrix(w, &portion, w->host_counts + i * MATRIX, matrix);
+        glcm_chunk_at(&w->g, first + i, &chunk);
+        add_matrix(w, &chunk, w->host_counts + i * MATRIX, matrix);
     }
     free(matrix);
     return status;
@@ -894,29 +891,29 @@ static void free_parts(void *worker)
     free(w->lenses);
     free(w->first_move);
     free(w->host_work);
-    free(w->host_portions);
+    free(w->host_chunks);
     free(w->host_partials);
     free(w->host_more);
     free(w->host_counts);
     glcm_tables_free(&w->tables);
 }
 
-/* Portions are apart until some were seen to fit. There is one, or of apart ones a group, for each
+/* Chunks are apart until some were seen to fit. There is one, or of apart ones a group, for each
  * compute unit, as these work side by side and take no longer than one does. */
 static void begin_paces(cl_worker *w)
 {
     const glcm_params *const p = w->params;
     const double moves = (double)(w->first_move[p->n_offsets] + 1) / (double)p->n_offsets;
-    const double few = FIRST_MOVES / (moves * (double)w->portion_windows),
+    const double few = FIRST_MOVES / (moves * (double)w->chunk_windows),
                  units = (double)w->ocl.device->info.compute_units;
 
     ocl_pace_begin(&w->ocl, &w->pace, few > units ? few : units, w->most);
     w->pace.bold = true;
     w->apart = few < 1 && (w->pace.grown == NULL || *w->pace.grown <= 0);
-    ocl_pace_begin(&w->ocl, &w->features, units, w->groups_per_portion);
-    ocl_pace_begin(&w->ocl, &w->maps, 1, w->portion_columns);
+    ocl_pace_begin(&w->ocl, &w->features, units, w->groups_per_chunk);
+    ocl_pace_begin(&w->ocl, &w->maps, 1, w->chunk_columns);
     for (size_t i = 0; i < p->n_levels; i++) {
-        const size_t groups = (w->portion_rows + w->group[i] - 1) / w->group[i],
+        const size_t groups = (w->chunk_rows + w->group[i] - 1) / w->group[i],
                      segment = segment_of(w, i, 1);
         const double moved = FIRST_MOVES / (moves * (double)(w->group[i] * segment));
 
@@ -953,14 +950,14 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     make_crops(w);
     w->narrow = are_narrow(w);
     choose_groups(w);
-    measure_portions(w);
+    measure_chunks(w);
     status = make_kernels(w, err);
     if (status != TC_OK)
         return status;
     w->most = choose_most(w);
     if (whole_roi(w))
-        ocl_pace_begin(&w->ocl, &w->pace, (double)FIRST_PIXELS / (double)w->portion_columns,
-                       w->most * w->portion_rows);
+        ocl_pace_begin(&w->ocl, &w->pace, (double)FIRST_PIXELS / (double)w->chunk_columns,
+                       w->most * w->chunk_rows);
     else
         begin_paces(w);
     status = make_buffers(w, (const unsigned char *)state + maps_at,
@@ -975,38 +972,38 @@ static tc_status cl_open(const an_work *work, const void *state, void **worker, 
     return ocl_worker_open(&launcher, work, state, worker, err);
 }
 
-static tc_status cl_step(void *worker, void *state, uint64_t *portions_done, tc_err *err)
+static tc_status cl_step(void *worker, void *state, uint64_t *chunks_done, tc_err *err)
 {
     cl_worker *const w = worker;
     an_state_head *const head = (an_state_head *)(void *)w->state;
-    const uint64_t done = head->portions_done, per_slice = w->g.portions / w->g.nz;
-    glcm_portion portion;
+    const uint64_t done = head->chunks_done, per_slice = w->g.chunks / w->g.nz;
+    glcm_chunk chunk;
     tc_status status = TC_OK;
     uint64_t n;
 
     (void)state;
-    *portions_done = done;
-    if (done >= w->g.portions)
+    *chunks_done = done;
+    if (done >= w->g.chunks)
         return TC_OK;
     n = per_slice - done % per_slice;
     if (whole_roi(w))
-        n = ocl_pace_next(&w->pace, least(n, w->most) * w->portion_rows) / w->portion_rows;
+        n = ocl_pace_next(&w->pace, smaller(n, w->most) * w->chunk_rows) / w->chunk_rows;
     else
         n = w->apart ? 1 : ocl_pace_next(&w->pace, n);
     n = n > 0 ? n : 1;
     for (uint64_t i = 0; i < n; i++)
-        describe_portion(w, done + i, i, &portion);
-    if (portion.slice != w->slice)
-        status = load_slice(w, portion.slice, err);
+        describe_chunk(w, done + i, i, &chunk);
+    if (chunk.slice != w->slice)
+        status = load_slice(w, chunk.slice, err);
     if (status == TC_OK)
         status = ocl_put(&w->ocl, WORK, 0, w->host_work, (size_t)n * sizeof *w->host_work, err);
     if (status == TC_OK)
         status = whole_roi(w) ? count_batch(w, done, n, err) : slide_batch(w, done, n, err);
     if (status != TC_OK)
         return status;
-    head->portions_done = done + n;
-    *portions_done = head->portions_done;
-    return head->portions_done == w->g.portions ? TC_OK : TC_MORE;
+    head->chunks_done = done + n;
+    *chunks_done = head->chunks_done;
+    return head->chunks_done == w->g.chunks ? TC_OK : TC_MORE;
 }
 
 static tc_status cl_sync(void *worker, void *state, tc_err *err)

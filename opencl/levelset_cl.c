@@ -1,6 +1,6 @@
 /*
  * levelset on an OpenCL device: buffers and launches. A step queues as many
- * portions as take about launch_ms and then looks once at what was met; phi stays on
+ * chunks as take about launch_ms and then looks once at what was met; phi stays on
  * the device until sync.
  */
 #include <stdlib.h>
@@ -57,9 +57,9 @@ typedef struct cl_worker {
     cl_uint listed, other; /* words of ctl: blocks in the list, in the next one */
     size_t band_groups;    /* that share the list of blocks */
     size_t n_listed;       /* blocks in the list, when it was looked at last */
-    ocl_pace pace;         /* portions of a small picture */
+    ocl_pace pace;         /* chunks of a small picture */
     ocl_pace voxels[KERNELS]; /* of a launch */
-    bool long_portion;        /* one portion's launches together took longer than one may */
+    bool long_chunk;          /* one chunk's launches together took longer than one may */
     bool one_by_one;          /* launches are waited for */
     /* scalars as arguments want them */
     cl_uint cfl, has_stop, stop_after;
@@ -303,12 +303,12 @@ static tc_status reinit(cl_worker *w, cl_uint done, tc_err *err)
     return status;
 }
 
-static tc_status queue_portion(cl_worker *w, uint64_t portion, tc_err *err)
+static tc_status queue_chunk(cl_worker *w, uint64_t chunk, tc_err *err)
 {
-    const cl_uint done = (cl_uint)ls_iterations_at(w->p, portion);
+    const cl_uint done = (cl_uint)ls_iterations_at(w->p, chunk);
     tc_status status;
 
-    if (ls_is_reinit(w->p, portion))
+    if (ls_is_reinit(w->p, chunk))
         return reinit(w, done, err);
     if (w->p->band > 0)
         return band_iteration(w, done, err);
@@ -393,8 +393,8 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     return status;
 }
 
-/* What the batch up to `portions` portions met: the position it really reached. */
-static tc_status look(cl_worker *w, uint64_t portions, tc_err *err)
+/* What the batch up to `chunks` chunks met: the position it really reached. */
+static tc_status look_at_surface(cl_worker *w, uint64_t chunks, tc_err *err)
 {
     cl_uint ctl[LS_CTL_WORDS];
     const tc_status status = ocl_get(&w->ocl, B_CTL, 0, ctl, sizeof ctl, err);
@@ -405,10 +405,10 @@ static tc_status look(cl_worker *w, uint64_t portions, tc_err *err)
         return ls_not_finite(ctl[LS_CTL_BAD], err);
     w->head.last_change = ctl[LS_CTL_CHANGE];
     w->n_listed = w->p->band > 0 ? ctl[w->listed] : 0;
-    w->head.head.portions_done = portions;
+    w->head.head.chunks_done = chunks;
     if (ls_has_converged(w->p, &w->head))
-        w->head.head.portions_done =
-            ls_portions_after(w->p, w->head.last_change + (uint64_t)w->p->stop_after);
+        w->head.head.chunks_done =
+            ls_chunks_after(w->p, w->head.last_change + (uint64_t)w->p->stop_after);
     return TC_OK;
 }
 
@@ -420,29 +420,29 @@ static bool is_in_parts(const cl_worker *w, int kernel)
                                            : w->size.voxels);
 }
 
-static tc_status cl_step(void *worker, void *state, uint64_t *portions_done, tc_err *err)
+static tc_status cl_step(void *worker, void *state, uint64_t *chunks_done, tc_err *err)
 {
     cl_worker *const w = worker;
-    const uint64_t done = w->head.head.portions_done, portions = w->ocl.work->plan.portions;
-    w->one_by_one = w->long_portion || is_in_parts(w, K_STEP) ||
-                    (w->p->band > 0 && is_in_parts(w, K_BAND_APPLY));
-    const uint64_t n = w->one_by_one ? 1 : ocl_pace_next(&w->pace, portions - done);
+    const uint64_t done = w->head.head.chunks_done, chunks = w->ocl.work->plan.chunks;
+    w->one_by_one =
+        w->long_chunk || is_in_parts(w, K_STEP) || (w->p->band > 0 && is_in_parts(w, K_BAND_APPLY));
+    const uint64_t n = w->one_by_one ? 1 : ocl_pace_next(&w->pace, chunks - done);
     tc_status status = TC_OK;
 
     (void)state;
     if (ls_has_ended(w->p, &w->head)) {
-        *portions_done = portions;
+        *chunks_done = chunks;
         return TC_OK;
     }
     for (uint64_t i = 0; status == TC_OK && i < n; i++)
-        status = queue_portion(w, done + i, err);
+        status = queue_chunk(w, done + i, err);
     status = ocl_end_launch(&w->ocl, status, &w->pace, w->one_by_one ? 0 : n, err);
-    w->long_portion = w->long_portion || (n == 1 && w->ocl.took_ms > w->ocl.work->launch_ms);
+    w->long_chunk = w->long_chunk || (n == 1 && w->ocl.took_ms > w->ocl.work->launch_ms);
     if (status == TC_OK)
-        status = look(w, done + n, err);
+        status = look_at_surface(w, done + n, err);
     if (status != TC_OK)
         return status;
-    *portions_done = w->head.head.portions_done;
+    *chunks_done = w->head.head.chunks_done;
     return TC_MORE;
 }
 

@@ -40,7 +40,7 @@ static ocl_api real;
 
 /* A driver takes signals for itself when it is loaded, or in the first calls that need
  * more of it. seen: how often this call has been made. */
-static void leave(unsigned *seen)
+static void leave_loading(unsigned *seen)
 {
     enum {
         FIRST_CALLS = 4
@@ -66,7 +66,7 @@ static bool is_work(const char *name)
         static unsigned seen;                             \
         tc_guard_enter(#name, is_work(#name));            \
         type const answer = real.name arguments;          \
-        leave(&seen);                                     \
+        leave_loading(&seen);                             \
         return answer;                                    \
     }
 /* NOLINTEND(bugprone-macro-parentheses) */

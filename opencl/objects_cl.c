@@ -126,7 +126,7 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     ocl_pace_begin(&w->ocl, &w->pace, 1 << 15, (uint64_t)1 << 34);
     status = obj_cpu.open(work, state, &w->host, err);
     /* Without texture there is nothing for the device to do. */
-    return status == TC_OK && obj_portions(w->params) > 1 && work->item->n_objects > 0
+    return status == TC_OK && obj_chunks(w->params) > 1 && work->item->n_objects > 0
                ? open_device(w, err)
                : status;
 }
@@ -192,8 +192,8 @@ static tc_status queue_distance(cl_worker *w, const obj_item *o, uint64_t first,
     return status;
 }
 
-static tc_status textures(cl_worker *w, const obj_item *o, void *state, uint64_t first, uint64_t n,
-                          uint64_t pace, tc_err *err)
+static tc_status measure_textures(cl_worker *w, const obj_item *o, void *state, uint64_t first,
+                                  uint64_t n, uint64_t pace, tc_err *err)
 {
     const size_t features = w->params->n_features;
     tc_status status = quantise(w, o, state, first, n, err);
@@ -215,7 +215,7 @@ static tc_status textures(cl_worker *w, const obj_item *o, void *state, uint64_t
     return status;
 }
 
-static tc_status cl_step(void *worker, void *state, uint64_t *portions_done, tc_err *err)
+static tc_status cl_step(void *worker, void *state, uint64_t *chunks_done, tc_err *err)
 {
     cl_worker *const w = worker;
     const uint64_t budget = ocl_pace_next(&w->pace, (uint64_t)1 << 34);
@@ -226,7 +226,7 @@ static tc_status cl_step(void *worker, void *state, uint64_t *portions_done, tc_
     if (index != NULL && w->most > 0)
         n = obj_host_small(w->host, LARGE, w->most, budget / w->directions);
     if (n == 0)
-        return obj_cpu.step(w->host, state, portions_done, err);
+        return obj_cpu.step(w->host, state, chunks_done, err);
     if (!w->indexed)
         status = put_index(w, index, err);
     if (status != TC_OK)
@@ -238,9 +238,9 @@ static tc_status cl_step(void *worker, void *state, uint64_t *portions_done, tc_
     /* Whole objects are as many as the pace allows: it may grow. */
     if (pixels < budget && n < w->most && first + n < index->n)
         pixels = budget;
-    status = textures(w, index->o, state, first, n, pixels, err);
+    status = measure_textures(w, index->o, state, first, n, pixels, err);
     if (status == TC_OK)
-        return obj_host_done(w->host, n, portions_done);
+        return obj_host_done(w->host, n, chunks_done);
     /* The state is as it was before the step. */
     memset(obj_row_of(state, index->o->row_bytes, first), 0, n * index->o->row_bytes);
     return status;

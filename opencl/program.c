@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "opencl/kept.h"
+#include "opencl/program_cache.h"
 
 enum {
     LOG_MAX = 256 * 1024,
@@ -83,9 +83,9 @@ tc_status ocl_program_build(ocl_device *device, const ocl_source *source, const 
     tc_status status = flags_for(device, source, defines, floats, flags, sizeof flags, err);
     if (status != TC_OK)
         return status;
-    const ocl_kept of = { source->lines, source->count, flags };
+    const ocl_program_source of = { source->lines, source->count, flags };
 
-    *program = ocl_kept_take(device, &of);
+    *program = ocl_program_cache_load(device, &of);
     if (*program != NULL)
         return TC_OK;
     const char **lines = lines_of(source);
@@ -106,7 +106,7 @@ tc_status ocl_program_build(ocl_device *device, const ocl_source *source, const 
         device->api.clReleaseProgram(made);
         return status;
     }
-    ocl_kept_add(device, &of, made, took);
+    ocl_program_cache_store(device, &of, made, took);
     *program = made;
     return TC_OK;
 }

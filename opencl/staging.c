@@ -36,7 +36,7 @@ static bool make(ocl_device *d, ocl_staging *s)
                           &ignored) == TC_OK;
 }
 
-static void drop(ocl_device *d, ocl_staging *s)
+static void free_staging_buffer(ocl_device *d, ocl_staging *s)
 {
     if (s->host != NULL)
         d->api.clEnqueueUnmapMemObject(d->queue, s->memory, s->host, 0, NULL, NULL);
@@ -49,7 +49,7 @@ static void drop(ocl_device *d, ocl_staging *s)
 /* Before the queue is released. */
 static void free_staging(ocl_device *d)
 {
-    drop(d, d->staging);
+    free_staging_buffer(d, d->staging);
     free(d->staging);
     d->staging = NULL;
 }
@@ -62,7 +62,7 @@ bool ocl_stages(ocl_device *d, size_t bytes)
         d->staging = calloc(1, sizeof *d->staging);
         d->free_staging = free_staging;
         if (d->staging != NULL && !make(d, d->staging))
-            drop(d, d->staging); /* and no second try */
+            free_staging_buffer(d, d->staging); /* and no second try */
     }
     return d->staging != NULL && d->staging->host != NULL;
 }

@@ -255,7 +255,7 @@ static tc_status read_rows(cl_worker *w, vol_state *state, uint64_t first, uint6
     const size_t row = (size_t)w->nx * sizeof(int32_t);
 
     state->begun = 1;
-    state->head.portions_done = 0;
+    state->head.chunks_done = 0;
     return ocl_get(&w->ocl, B_PLANE, first * row,
                    state->nodes + 1 + ((size_t)w->z0 * w->ny + first) * w->nx, count * row, err);
 }
@@ -364,16 +364,16 @@ static tc_status end_stage(cl_worker *w, vol_state *state, tc_err *err)
 
 /* --- the backend ----------------------------------------------------------------------------- */
 
-/* Progress in the plan's portions: the device's part counts as the first half. */
-static uint64_t position(const cl_worker *w)
+/* Progress in the plan's chunks: the device's part counts as the first half. */
+static uint64_t progress_of(const cl_worker *w)
 {
     const double slab = ((double)w->stage + 1) / STAGES;
 
-    return (uint64_t)((double)w->ocl.work->plan.portions / 2 * (w->z0 + slab * w->slices) / w->nz);
+    return (uint64_t)((double)w->ocl.work->plan.chunks / 2 * (w->z0 + slab * w->slices) / w->nz);
 }
 
 /* Launches and copies for the time of a step. */
-static tc_status work(cl_worker *w, vol_state *state, tc_err *err)
+static tc_status run_stages(cl_worker *w, vol_state *state, tc_err *err)
 {
     tc_status status = w->slices == 0 ? begin_slab(w, 0, err) : TC_OK;
     const double end = tc_seconds() + AN_STEP_SECONDS;
@@ -393,27 +393,27 @@ static tc_status work(cl_worker *w, vol_state *state, tc_err *err)
     return status;
 }
 
-static tc_status cl_step(void *worker, void *state_at, uint64_t *portions_done, tc_err *err)
+static tc_status cl_step(void *worker, void *state_at, uint64_t *chunks_done, tc_err *err)
 {
     cl_worker *const w = worker;
     vol_state *const state = state_at;
     tc_status status;
     bool done;
 
-    *portions_done = state->head.portions_done;
-    if (state->head.portions_done == w->ocl.work->plan.portions)
+    *chunks_done = state->head.chunks_done;
+    if (state->head.chunks_done == w->ocl.work->plan.chunks)
         return TC_OK;
     if (w->ocl.launcher == &vol_watershed_launcher)
-        return vol_watershed_step(worker, state, portions_done, err);
+        return vol_watershed_step(worker, state, chunks_done, err);
     if (w->host_only)
-        return vol_host_step(w->host, state, VOL_PHASES, portions_done, err);
+        return vol_host_step(w->host, state, VOL_PHASES, chunks_done, err);
     if (vol_host_phase(w->host) < VOL_BANDS) {
-        status = vol_host_step(w->host, state, VOL_BANDS, portions_done, err);
+        status = vol_host_step(w->host, state, VOL_BANDS, chunks_done, err);
         return status == TC_OK ? TC_MORE : status;
     }
-    status = work(w, state, err);
+    status = run_stages(w, state, err);
     done = status == TC_OK && w->stage == STAGES && w->has_table;
-    *portions_done = done ? w->ocl.work->plan.portions : position(w);
+    *chunks_done = done ? w->ocl.work->plan.chunks : progress_of(w);
     return status == TC_OK && !done ? TC_MORE : status;
 }
 
@@ -465,7 +465,7 @@ static uint64_t slab_bytes(const cl_worker *w, uint64_t slices)
            (uint64_t)w->piece * w->nx * (w->ocl.work->pixels->bits / 8) + 64;
 }
 
-static bool fits(const cl_worker *w, uint64_t slices)
+static bool slab_fits(const cl_worker *w, uint64_t slices)
 {
     const ocl_device *const d = w->ocl.device;
 
@@ -481,7 +481,7 @@ static void choose_slabs(cl_worker *w)
     while (fitting < most) {
         const uint32_t middle = most - (most - fitting) / 2;
 
-        if (fits(w, middle))
+        if (slab_fits(w, middle))
             fitting = middle;
         else
             most = middle - 1;

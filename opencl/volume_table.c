@@ -20,7 +20,7 @@ tc_status vol_table_begin(ocl_worker *w, int buffer, uint64_t cells, bool *made,
     return status == TC_TOO_LARGE ? TC_OK : status;
 }
 
-static uint64_t wide(const cl_uint *low)
+static uint64_t join_halves(const cl_uint *low)
 {
     return low[0] | (uint64_t)low[1] << 32;
 }
@@ -28,7 +28,8 @@ static uint64_t wide(const cl_uint *low)
 static vol_cell cell_of(const cl_uint *row)
 {
     vol_cell c = { .voxels = row[VOL_VOXELS],
-                   .sum = { wide(row + VOL_SUM_Z), wide(row + VOL_SUM_Y), wide(row + VOL_SUM_X) } };
+                   .sum = { join_halves(row + VOL_SUM_Z), join_halves(row + VOL_SUM_Y),
+                            join_halves(row + VOL_SUM_X) } };
 
     for (int k = 0; k < 3; k++) {
         c.lo[k] = row[VOL_LO + k];

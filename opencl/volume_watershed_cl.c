@@ -136,14 +136,14 @@ static size_t slice_of(const ws_worker *w)
 }
 
 /* Slices beside a voxel's own that its height takes. */
-static uint32_t reach(const ws_worker *w)
+static uint32_t margin_of(const ws_worker *w)
 {
     return w->params->through ? (uint32_t)w->gauss.radius : 0;
 }
 
 /* Voxels [*first, *end) of the stack as counted from the first slice on the device: those whose
  * heights (margin 1) or ways (0) are wanted. */
-static void wanted(const ws_worker *w, uint32_t margin, uint32_t *first, uint32_t *end)
+static void slices_with_margin(const ws_worker *w, uint32_t margin, uint32_t *first, uint32_t *end)
 {
     const uint32_t more = w->params->through ? margin : 0;
     const uint32_t lo = w->z0 > more ? w->z0 - more : 0;
@@ -182,8 +182,8 @@ static uint64_t stage_work(const ws_worker *w, stage s)
     case PUT:
     case BLUR_X:
     case BLUR_Y: return voxels_on_device(w);
-    case BLUR_Z: wanted(w, 1, &first, &end); return reach(w) > 0 ? end - first : 0;
-    case WAYS: wanted(w, 0, &first, &end); return end - first;
+    case BLUR_Z: slices_with_margin(w, 1, &first, &end); return margin_of(w) > 0 ? end - first : 0;
+    case WAYS: slices_with_margin(w, 0, &first, &end); return end - first;
     case READ_HEIGHTS:
     case READ_WAYS: return whole ? 0 : w->slices * slice_of(w);
     case SETTLE:
@@ -220,7 +220,7 @@ static uint64_t stage_work(const ws_worker *w, stage s)
  * goes there. */
 static tc_status launch_blur(ws_worker *w, uint64_t first, uint64_t count, tc_err *err)
 {
-    const int radius = w->gauss.radius, last = reach(w) == 0;
+    const int radius = w->gauss.radius, last = margin_of(w) == 0;
     uint32_t from = 0, end;
 
     if (w->stage == BLUR_X)
@@ -230,7 +230,7 @@ static tc_status launch_blur(ws_worker *w, uint64_t first, uint64_t count, tc_er
         return LAUNCH(w, first, first + count, err, OCL_HELD(w, B_UP), OCL_HELD(w, B_WEIGHTS),
                       OCL_INT(radius), OCL_HELD(w, last ? B_HEIGHT : B_TOP), OCL_INT(w->nx),
                       OCL_INT(w->ny), OCL_UINT(last ? VOL_TOP : 0));
-    wanted(w, 1, &from, &end);
+    slices_with_margin(w, 1, &from, &end);
     return LAUNCH(w, from + first, from + first + count, err, OCL_HELD(w, B_TOP),
                   OCL_HELD(w, B_WEIGHTS), OCL_INT(radius), OCL_HELD(w, B_HEIGHT),
                   OCL_INT(slice_of(w)), OCL_INT(w->from), OCL_INT(w->nz), OCL_UINT(VOL_TOP));
@@ -243,7 +243,7 @@ static tc_status launch_ways(ws_worker *w, uint64_t first, uint64_t end, tc_err 
 
     switch (w->stage) {
     case WAYS:
-        wanted(w, 0, &from, &to);
+        slices_with_margin(w, 0, &from, &to);
         return LAUNCH(w, from + first, from + end, err, OCL_HELD(w, B_HEIGHT), OCL_HELD(w, B_UP),
                       SHAPE(w), OCL_INT(w->from * slice_of(w)));
     case EDGES:
@@ -376,7 +376,7 @@ static tc_status do_part(ws_worker *w, vol_state *state, uint64_t count, tc_err 
     case READ_TOPS_HEIGHTS:
     case READ_LABELS:
         state->begun = 1;
-        state->head.portions_done = 0;
+        state->head.chunks_done = 0;
         return read_plane(w, w->stage == READ_LABELS ? B_TOP : B_HEIGHT, state->nodes + 1, w->done,
                           count, err);
     case READ_WAYS:
@@ -476,7 +476,7 @@ static tc_status end_firsts(ws_worker *w, tc_err *err)
 static tc_status begin_slab(ws_worker *w, uint32_t z0, tc_err *err)
 {
     static const uint32_t none[2] = { 0, 0 };
-    const uint32_t margin = w->params->through ? reach(w) + 1 : 0;
+    const uint32_t margin = w->params->through ? margin_of(w) + 1 : 0;
     tc_status status = TC_OK;
 
     w->z0 = z0;
@@ -551,16 +551,16 @@ static tc_status end_stage(ws_worker *w, vol_state *state, tc_err *err)
 
 /* --- the backend ----------------------------------------------------------------------------- */
 
-/* Progress in the plan's portions: the device's part counts as the first half. */
-static uint64_t position(const ws_worker *w)
+/* Progress in the plan's chunks: the device's part counts as the first half. */
+static uint64_t progress_of(const ws_worker *w)
 {
     const double slab = ((double)w->stage + 1) / STAGES;
 
-    return (uint64_t)((double)w->ocl.work->plan.portions / 2 * (w->z0 + slab * w->slices) / w->nz);
+    return (uint64_t)((double)w->ocl.work->plan.chunks / 2 * (w->z0 + slab * w->slices) / w->nz);
 }
 
 /* Launches and copies for the time of a step. */
-static tc_status work(ws_worker *w, vol_state *state, tc_err *err)
+static tc_status run_stages(ws_worker *w, vol_state *state, tc_err *err)
 {
     tc_status status = w->slices == 0 ? begin_slab(w, 0, err) : TC_OK;
     const double end = tc_seconds() + AN_STEP_SECONDS;
@@ -579,21 +579,21 @@ static tc_status work(ws_worker *w, vol_state *state, tc_err *err)
     return status;
 }
 
-tc_status vol_watershed_step(void *worker, vol_state *state, uint64_t *portions_done, tc_err *err)
+tc_status vol_watershed_step(void *worker, vol_state *state, uint64_t *chunks_done, tc_err *err)
 {
     ws_worker *const w = worker;
     tc_status status;
     bool done;
 
     if (w->host_only)
-        return vol_host_step(w->host, state, VOL_PHASES, portions_done, err);
+        return vol_host_step(w->host, state, VOL_PHASES, chunks_done, err);
     if (vol_host_phase(w->host) < VOL_BLUR) {
-        status = vol_host_step(w->host, state, VOL_BLUR, portions_done, err);
+        status = vol_host_step(w->host, state, VOL_BLUR, chunks_done, err);
         return status == TC_OK ? TC_MORE : status;
     }
-    status = work(w, state, err);
+    status = run_stages(w, state, err);
     done = status == TC_OK && w->stage == STAGES && w->has_table;
-    *portions_done = done ? w->ocl.work->plan.portions : position(w);
+    *chunks_done = done ? w->ocl.work->plan.chunks : progress_of(w);
     return status == TC_OK && !done ? TC_MORE : status;
 }
 
@@ -631,7 +631,7 @@ static uint32_t slots_for(uint64_t voxels)
  * thought to take as much as their table. */
 static uint64_t slab_bytes(const ws_worker *w, uint64_t slices, bool whole)
 {
-    const uint64_t margin = w->params->through ? 2 * ((uint64_t)reach(w) + 1) : 0;
+    const uint64_t margin = w->params->through ? 2 * ((uint64_t)margin_of(w) + 1) : 0;
     const uint64_t on_device = whole || slices + margin > w->nz ? w->nz : slices + margin,
                    n = on_device * slice_of(w);
 
@@ -639,7 +639,7 @@ static uint64_t slab_bytes(const ws_worker *w, uint64_t slices, bool whole)
            (whole ? 16 * (uint64_t)slots_for(n) : 0) + 4096;
 }
 
-static bool fits(const ws_worker *w, uint64_t slices, bool whole)
+static bool slab_fits(const ws_worker *w, uint64_t slices, bool whole)
 {
     const ocl_device *const d = w->ocl.device;
     const uint64_t bytes = slab_bytes(w, slices, whole);
@@ -653,14 +653,14 @@ static void choose_slabs(ws_worker *w)
     int32_t by[MOST_STEPS];
     uint32_t most = w->nz - 1, fitting = 0;
 
-    if (fits(w, w->nz, true) && w->nz * slice_of(w) * steps_of(w, by) < VOL_FREE) {
+    if (slab_fits(w, w->nz, true) && w->nz * slice_of(w) * steps_of(w, by) < VOL_FREE) {
         w->slab_slices = w->nz;
         return;
     }
     while (fitting < most) {
         const uint32_t middle = most - (most - fitting) / 2;
 
-        if (fits(w, middle, false))
+        if (slab_fits(w, middle, false))
             fitting = middle;
         else
             most = middle - 1;
@@ -670,7 +670,7 @@ static void choose_slabs(ws_worker *w)
 
 static tc_status make_buffers(ws_worker *w, tc_err *err)
 {
-    const uint32_t margin = w->params->through ? 2 * (reach(w) + 1) : 0;
+    const uint32_t margin = w->params->through ? 2 * (margin_of(w) + 1) : 0;
     const uint64_t slices = w->nz - w->slab_slices > margin ? w->slab_slices + margin : w->nz;
     const uint64_t n = slices * slice_of(w), word = sizeof(cl_uint);
     int32_t by[MOST_STEPS] = { 0 };

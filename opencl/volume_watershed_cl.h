@@ -7,7 +7,7 @@
 
 extern const ocl_launcher vol_watershed_launcher;
 /* As an_backend's. */
-tc_status vol_watershed_step(void *worker, vol_state *state, uint64_t *portions_done, tc_err *err);
+tc_status vol_watershed_step(void *worker, vol_state *state, uint64_t *chunks_done, tc_err *err);
 tc_status vol_watershed_finish(void *worker, const vol_state *state, size_t item_index,
                                wu_output *out, tc_err *err);
 

@@ -75,7 +75,7 @@ typedef struct cl_worker {
     an_pool *pool;          /* makes the tables */
     uint64_t slab_bands;    /* 0: the item fits. Otherwise a slab has as many bands */
     rows in_rows, out_rows; /* that a slab's buffers hold */
-    uint64_t slab_end;      /* portions up to the end of the slab; <= done: none is loaded */
+    uint64_t slab_end;      /* chunks up to the end of the slab; <= done: none is loaded */
     uint32_t *copy;         /* rows from the device, on their way to the state */
     int round;              /* of the device's tables; -1: none */
     size_t group, tile_rows;
@@ -126,7 +126,7 @@ static uint64_t halo_of(const voting_scheme *s, voting_phase phase)
 }
 
 /* Rows [first, end) and those around them. */
-static rows around(const voting_scheme *s, uint64_t first, uint64_t end, uint64_t halo)
+static rows rows_with_halo(const voting_scheme *s, uint64_t first, uint64_t end, uint64_t halo)
 {
     const uint64_t from = first > halo ? first - halo : 0, all = all_rows(s);
     const uint64_t to = end + halo < all ? end + halo : all;
@@ -174,7 +174,7 @@ static slab_bytes bytes_of_slab(const cl_worker *w, uint64_t slab_bands)
 }
 
 /* Whether there is room for an item, or for a slab of it: 0 bands are all. */
-static bool fits(const cl_worker *w, uint64_t bands)
+static bool bands_fit(const cl_worker *w, uint64_t bands)
 {
     const uint64_t room = w->ocl.device->memory_limit - w->ocl.device->memory_used,
                    most = w->ocl.device->info.max_alloc_bytes;
@@ -192,12 +192,12 @@ static void choose_slabs(cl_worker *w)
     uint64_t few = 1, many = w->s.bands;
 
     w->slab_bands = 0;
-    if (fits(w, 0))
+    if (bands_fit(w, 0))
         return;
     while (few < many) {
         const uint64_t middle = few + (many - few + 1) / 2;
 
-        if (fits(w, middle))
+        if (bands_fit(w, middle))
             few = middle;
         else
             many = middle - 1;
@@ -273,7 +273,7 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     tc_status status = voting_scheme_init(work->params, work->item, work->item->name, &w->s, err);
 
     w->round = -1;
-    w->done = ((const an_state_head *)state)->portions_done;
+    w->done = ((const an_state_head *)state)->chunks_done;
     w->group = ocl_group_size(w->ocl.device, 512);
     w->tile_rows = w->ocl.device->info.local_bytes < (24 << 10) ? 8 : 16;
     if (status == TC_OK)
@@ -447,7 +447,7 @@ static tc_status load_slab(cl_worker *w, voting_phase phase, uint64_t band, void
     tc_status status;
 
     w->out_rows = (rows){ first, last - first };
-    w->in_rows = around(s, first, last, halo_of(s, phase));
+    w->in_rows = rows_with_halo(s, first, last, halo_of(s, phase));
     if (reads_pixels(phase))
         status = ocl_put(&w->ocl, B_IN, 0, ocl_pixels_from(px, w->in_rows.first * s->nx),
                          w->in_rows.n * s->nx * (px->bits / 8), err);
@@ -511,7 +511,7 @@ static tc_status launch(cl_worker *w, voting_phase phase, uint64_t *row, uint64_
     return status;
 }
 
-static tc_status cl_step(void *worker, void *state, uint64_t *portions_done, tc_err *err)
+static tc_status cl_step(void *worker, void *state, uint64_t *chunks_done, tc_err *err)
 {
     cl_worker *const w = worker;
     const voting_scheme *const s = &w->s;
@@ -520,10 +520,10 @@ static tc_status cl_step(void *worker, void *state, uint64_t *portions_done, tc_
     tc_status status = TC_OK;
     int round;
 
-    *portions_done = w->done;
-    if (w->done >= s->portions)
+    *chunks_done = w->done;
+    if (w->done >= s->chunks)
         return TC_OK;
-    voting_portion_at(s, w->done, &phase, &round, &band);
+    voting_chunk_at(s, w->done, &phase, &round, &band);
     first = row = rows_before(s, band);
     if (phase == VOTING_VOTE || phase == VOTING_TURN)
         status = load_round(w, round, err);
@@ -540,9 +540,9 @@ static tc_status cl_step(void *worker, void *state, uint64_t *portions_done, tc_
         w->done++;
     }
     if (w->slab_bands > 0)
-        ((an_state_head *)state)->portions_done = w->done;
-    *portions_done = w->done;
-    return w->done == s->portions ? TC_OK : TC_MORE;
+        ((an_state_head *)state)->chunks_done = w->done;
+    *chunks_done = w->done;
+    return w->done == s->chunks ? TC_OK : TC_MORE;
 }
 
 /* The planes, as far as they have been written; the rest is that of the start, as
@@ -563,9 +563,9 @@ static tc_status cl_sync(void *worker, void *state, tc_err *err)
 
     if (w->slab_bands > 0) /* the state is never behind */
         return TC_OK;
-    status = ocl_fetch(&w->ocl, parts, 2, head->portions_done == 0, err);
+    status = ocl_fetch(&w->ocl, parts, 2, head->chunks_done == 0, err);
     if (status == TC_OK)
-        head->portions_done = w->done;
+        head->chunks_done = w->done;
     return status;
 }
 
@@ -670,8 +670,8 @@ static tc_status lines_around(cl_worker *w, const voting_peaks *p, voting_lines 
 }
 
 /* As voting_finish, from the planes on the device. */
-static tc_status points(cl_worker *w, voting_peaks *found, size_t item_index, wu_output *out,
-                        tc_err *err)
+static tc_status output_points(cl_worker *w, voting_peaks *found, size_t item_index, wu_output *out,
+                               tc_err *err)
 {
     const an_work *const work = w->ocl.work;
     const voting_params *const p = work->params;
@@ -702,7 +702,7 @@ static tc_status cl_finish(void *worker, void *state, size_t item_index, wu_outp
 
     (void)state;
     if (status == TC_OK)
-        status = n > room_for_peaks(w) ? TC_MORE : points(w, &found, item_index, out, err);
+        status = n > room_for_peaks(w) ? TC_MORE : output_points(w, &found, item_index, out, err);
     free(found.list);
     return status;
 }

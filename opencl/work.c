@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/base/gate.h"
+#include "app/base/background.h"
 #include "app/base/os.h"
 #include "opencl/staging.h"
 
@@ -156,20 +156,20 @@ tc_status ocl_launch(ocl_device *device, const ocl_kernel *kernel, cl_uint dimen
 /* Lets the processor rest until the event is about to be complete. Errors are left to the wait
  * proper, and so is what takes much longer than expected: the guard sees a call that does not
  * return, but not many short ones. */
-static void doze(ocl_device *device, cl_event event, double expected_ms)
+static void sleep_until_done(ocl_device *device, cl_event event, double expected_ms)
 {
     const double poll = 0.2e-3; /* seconds */
     const double until = ocl_clock_ms() + 10 * expected_ms + 1000;
     cl_int state = CL_QUEUED;
     if (device->api.clFlush(device->queue) != CL_SUCCESS)
         return;
-    tc_gate_lift(device->beside);
+    tc_background_allow(device->background);
     os_sleep(expected_ms < 100 ? expected_ms * 0.75e-3 : 75e-3);
     while (device->api.clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state,
                                       &state, NULL) == CL_SUCCESS &&
            state > CL_COMPLETE && ocl_clock_ms() < until)
         os_sleep(poll);
-    tc_gate_drop(device->beside);
+    tc_background_disallow(device->background);
 }
 
 /* Time between two events; a driver that cannot tell gives a clock's time. */
@@ -207,7 +207,7 @@ tc_status ocl_batch_wait(ocl_device *device, ocl_batch *batch, double expected_m
     }
     const cl_event last = batch->more ? batch->last : batch->first;
     if (expected_ms >= 2 && !(device->info.type & CL_DEVICE_TYPE_CPU))
-        doze(device, last, expected_ms);
+        sleep_until_done(device, last, expected_ms);
     const cl_int code = device->api.clWaitForEvents(1, &last);
     if (code != CL_SUCCESS)
         status = ocl_fail(device, "clWaitForEvents", code, err);

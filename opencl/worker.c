@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/base/gate.h"
+#include "app/base/background.h"
 #include "app/base/os.h"
 
 tc_status ocl_worker_open(const ocl_launcher *launcher, const an_work *work, const void *state,
@@ -104,8 +104,8 @@ const void *ocl_pixels_from(const wu_pixels *px, size_t first)
 #define TRANSFER ((size_t)1 << 25)
 
 /* To the buffer, or with `from` NULL from it to `to`. */
-static tc_status transfer(ocl_worker *w, int buffer, size_t offset, const unsigned char *from,
-                          unsigned char *to, size_t bytes, tc_err *err)
+static tc_status write_buffer(ocl_worker *w, int buffer, size_t offset, const unsigned char *from,
+                              unsigned char *to, size_t bytes, tc_err *err)
 {
     tc_status status = TC_OK;
 
@@ -123,12 +123,12 @@ static tc_status transfer(ocl_worker *w, int buffer, size_t offset, const unsign
 tc_status ocl_put(ocl_worker *w, int buffer, size_t offset, const void *from, size_t bytes,
                   tc_err *err)
 {
-    return transfer(w, buffer, offset, from, NULL, bytes, err);
+    return write_buffer(w, buffer, offset, from, NULL, bytes, err);
 }
 
 tc_status ocl_get(ocl_worker *w, int buffer, size_t offset, void *to, size_t bytes, tc_err *err)
 {
-    return transfer(w, buffer, offset, NULL, to, bytes, err);
+    return write_buffer(w, buffer, offset, NULL, to, bytes, err);
 }
 
 static size_t bytes_of(const ocl_part *parts, size_t n)
@@ -207,7 +207,7 @@ static bool note_change(ocl_set_value *old, const ocl_arg *arg)
 
 static tc_status set_arg(ocl_worker *w, int kernel, size_t i, const ocl_arg *arg, tc_err *err)
 {
-    ocl_set_value *const old = i < OCL_KEPT_ARGS ? &w->set[kernel][i] : NULL;
+    ocl_set_value *const old = i < OCL_REMEMBERED_ARGS ? &w->set[kernel][i] : NULL;
 
     if (old != NULL && !note_change(old, arg))
         return TC_OK;
@@ -247,7 +247,7 @@ void ocl_pace_begin(ocl_worker *w, ocl_pace *pace, double first, uint64_t most)
 
 /* After launches that took so long: until they have had their share of the time since. What the
  * host took before counts, up to a tenth of a second of it. */
-static void rest(ocl_worker *w, double took_ms)
+static void sleep_between_launches(ocl_worker *w, double took_ms)
 {
     ocl_device *const d = w->device;
     const double owed_from = ocl_clock_ms() - took_ms - 100;
@@ -257,10 +257,10 @@ static void rest(ocl_worker *w, double took_ms)
     if (!(d->share > 0 && d->share < 1))
         return;
     d->rested_at = (d->rested_at > owed_from ? d->rested_at : owed_from) + took_ms / d->share;
-    tc_gate_lift(d->beside);
+    tc_background_allow(d->background);
     while ((left = d->rested_at - ocl_clock_ms()) > 0 && tc_ask(w->work->poll, &ignored) == TC_OK)
         os_sleep((left < 50 ? left : 50) * 1e-3);
-    tc_gate_drop(d->beside);
+    tc_background_disallow(d->background);
 }
 
 tc_status ocl_end_launch(ocl_worker *w, tc_status status, ocl_pace *pace, uint64_t work,
@@ -272,7 +272,7 @@ tc_status ocl_end_launch(ocl_worker *w, tc_status status, ocl_pace *pace, uint64
     ocl_batch_drop(w->device, &w->batch);
     if (status == TC_OK)
         ocl_pace_took(pace, work, w->took_ms);
-    rest(w, w->took_ms);
+    sleep_between_launches(w, w->took_ms);
     return status;
 }
 

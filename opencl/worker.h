@@ -39,7 +39,7 @@
 enum {
     OCL_MOST_BUFFERS = 24,
     OCL_MOST_KERNELS = 40,
-    OCL_KEPT_ARGS = 24
+    OCL_REMEMBERED_ARGS = 24
 };
 
 /* A launcher: how its worker is made. */
@@ -64,7 +64,7 @@ typedef struct ocl_worker {
     ocl_device *device;
     ocl_buffer buffer[OCL_MOST_BUFFERS]; /* by the launcher's enums */
     ocl_kernel kernel[OCL_MOST_KERNELS];
-    ocl_set_value set[OCL_MOST_KERNELS][OCL_KEPT_ARGS];
+    ocl_set_value set[OCL_MOST_KERNELS][OCL_REMEMBERED_ARGS];
     ocl_batch batch; /* launches queued since the last wait */
     size_t n_paces;
     bool torn;      /* the work was stopped within a step: what is on the device is no state */

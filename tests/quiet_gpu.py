@@ -33,7 +33,7 @@ JOBS = {
     "levelset": ({"target": 170, "epsilon": 80, "iterations": 8, "init": BALL}, items()),
     "voting": ({"radius": 8}, items()),
     "objects": ({}, items(labels=[LABELS.astype(np.uint16)])),
-    "glcm, portions of many launches": ({"levels": [8, 16], "window": {"shape": "square", "radius": 1}, "distances": [1],
+    "glcm, chunks of many launches": ({"levels": [8, 16], "window": {"shape": "square", "radius": 1}, "distances": [1],
                                         "maps": [{"feature": "asm", "levels": 16, "offset": [1, 0]}]},
                                         [workunit.item("p", [np.tile(PICTURE, (38, 1))[:8192, :16]])]),
     "glcm, the ROI as window": ({"levels": [8], "window": {"shape": "roi"}, "distances": [1, 2]}, items()),
@@ -41,8 +41,8 @@ JOBS = {
     "cellcount, split by distance": ({"split": "distance", "labels": True}, items()),
     "cellcount, split by intensity": ({"split": "intensity", "h": 0, "threshold": "local", "background": {"radius": 20}}, items()),
 }
-# Nanoseconds of a work-item: 10 million a second, as no GPU is slow. Where a portion is to be too much, more.
-ITEM_NS = {"glcm, portions of many launches": 2000}
+# Nanoseconds of a work-item: 10 million a second, as no GPU is slow. Where a chunk is to be too much, more.
+ITEM_NS = {"glcm, chunks of many launches": 2000}
 # Where launches have their rests measured, and whether the device does all of it there: elsewhere the host
 # works between them.
 SHARED = {"cellcount": False, "levelset": True}

@@ -100,7 +100,7 @@ void bw_checkpoint_failed(void)
 }
 
 /* What the client, or a signal, wants; text: room for a reason. */
-static bw_request asked(const char **reason, char text[WHY_MAX], bool *suspended)
+static bw_request read_request(const char **reason, char text[WHY_MAX], bool *suspended)
 {
     const bw_request request = side->asked(reason, suspended);
 
@@ -116,7 +116,7 @@ bw_request bw_poll(void)
     bool suspended = true;
 
     while (answer == BW_GO_ON && suspended) {
-        answer = asked(&why, why_buffer, &suspended);
+        answer = read_request(&why, why_buffer, &suspended);
         if (answer == BW_GO_ON && suspended)
             os_sleep(0.1);
     }
@@ -128,7 +128,7 @@ bool bw_listen(void)
     char text[WHY_MAX];
     const char *reason = "";
     bool suspended = false;
-    const bw_request request = asked(&reason, text, &suspended);
+    const bw_request request = read_request(&reason, text, &suspended);
 
     if (request == BW_GO_ON)
         return suspended;

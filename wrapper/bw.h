@@ -13,9 +13,9 @@
  *
  * The rules of the loop:
  *  - Nothing interrupts the program between two calls of bw_poll: BOINC's
- *    runtime is told to record the client's wishes and to act on none. So
+ *    runtime is told to record the client's requests and to act on none. So
  *    bw_poll must be called often, about every 50 ms whatever is being done, and with
- *    all worker threads idle or held at a gate, and no launch on a device under way. It costs a
+ *    all worker threads idle or paused, and no launch on a device under way. It costs a
  * tenth of a microsecond.
  *  - When bw_poll answers BW_QUIT: sync, write a checkpoint, call
  *    bw_checkpoint_completed if that went well, then bw_exit_on_request. The

@@ -72,7 +72,7 @@ static bw_request null_asked(const char **why, bool *suspended)
     return BW_GO_ON; /* bw.c looks at the signals */
 }
 
-static void leave(int code)
+static void end_process(int code)
 {
     fflush(NULL);
     os_exit_now(code);
@@ -81,14 +81,14 @@ static void leave(int code)
 static void null_exit_on_request(bw_request request)
 {
     (void)request;
-    leave(tc_exit_code(TC_TRY_LATER));
+    end_process(tc_exit_code(TC_TRY_LATER));
 }
 
 static void null_temporary_exit(int delay, const char *reason)
 {
     (void)delay;
     (void)reason;
-    leave(tc_exit_code(TC_TRY_LATER));
+    end_process(tc_exit_code(TC_TRY_LATER));
 }
 
 static void null_leave_now(int delay, const char *reason, bool alert)

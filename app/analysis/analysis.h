@@ -25,7 +25,7 @@
 #include "workunits/format/result.h"
 
 typedef struct an_state_head {
-    uint64_t portions_done; /* of plan.portions */
+    uint64_t chunks_done; /* of plan.chunks */
 } an_state_head;
 
 /* PLAN_THREAD: bytes of a thread's stack and the allocator's for it. */
@@ -37,7 +37,7 @@ enum {
 /* What an item will take. Pure: a function of parameters and item only, never
  * of the device or the number of threads. */
 typedef struct an_plan {
-    uint64_t portions; /* of the work: each about equally long, or as `spent` says */
+    uint64_t chunks; /* of the work: each about equally long, or as `spent` says */
     size_t state_bytes;
     /* Host memory at the peak, pixels and state included, of an ordinary item: one with at most a
      * row of its table for PLAN_PIXELS_A_ROW pixels ... */
@@ -46,12 +46,12 @@ typedef struct an_plan {
     uint64_t most_memory_bytes; /* of an item that is all noise, where that is more; else 0 */
     uint64_t most_rows; /* that the item's table can have, if it has one; 0: as many as pixels */
     /* For rsc_fpops_est, in flops of the client's Whetstone; the sum of the parts that follow and
-     * of the portions. */
+     * of the chunks. */
     double flops;
     double open_flops;     /* its part in opening the unit, before any item */
-    double load_flops;     /* before the first portion: reading the pixels */
+    double load_flops;     /* before the first chunk: reading the pixels */
     double finish_flops;   /* after the last: the item's arrays */
-    double pack_flops;     /* compressing those of them that are pictures, into the spool */
+    double compress_flops; /* compressing those of them that are pictures, into the spool */
     double identify_flops; /* its part in the unit's SHA-256, when all items are done */
     double write_flops;    /* writing the result: a guess, since once the arrays are known ... */
     double byte_flops;     /* ... each byte of those compressed then takes so many: WU_COPIED */
@@ -67,31 +67,31 @@ typedef struct an_work {
     const tc_poll *poll;       /* tc_ask(poll), wherever something lasts; NULL: none */
     struct ocl_device *device; /* NULL for the CPU backend */
     double launch_ms;          /* longest launch wanted on a device */
-    double speed; /* of the device's portions over a core's: for an_spent; 0: AN_DEVICE_SPEED */
-    /* Once all portions are done, a device's state may lack what the result is made without. */
+    double speed; /* of the device's chunks over a core's: for an_spent; 0: AN_DEVICE_SPEED */
+    /* Once all chunks are done, a device's state may lack what the result is made without. */
     bool result_only;
 } an_work;
 
-/* How the portions get done: on the CPU, or on an OpenCL device. */
+/* How the chunks get done: on the CPU, or on an OpenCL device. */
 typedef struct an_backend {
     const char *name; /* "cpu", "opencl" */
     /* All functions but close ask work->poll where they last longer than 50 ms, and give up with
      * TC_TRY_LATER if that says so. */
     /* Prepares the worker from the state as it stands (new or resumed). */
     tc_status (*open)(const an_work *work, const void *state, void **worker, tc_err *err);
-    /* Does some portions. On the CPU a step takes at most about 0.2 s of work per thread, on a
-     * device at most about launch_ms. *portions_done is the position reached.
-     * TC_MORE: call again; TC_OK: all portions are done and in the state. TC_TRY_LATER: the
+    /* Does some chunks. On the CPU a step takes at most about 0.2 s of work per thread, on a
+     * device at most about launch_ms. *chunks_done is the position reached.
+     * TC_MORE: call again; TC_OK: all chunks are done and in the state. TC_TRY_LATER: the
      * step counts for nothing, and what was done before it can be synced.
      * A device backend may keep its work on the device until sync. */
-    tc_status (*step)(void *worker, void *state, uint64_t *portions_done, tc_err *err);
+    tc_status (*step)(void *worker, void *state, uint64_t *chunks_done, tc_err *err);
     /* Makes the state hold everything done so far. On an error the state is
      * what it was; after TC_TRY_LATER it counts once a further call has succeeded. A backend that
      * works in the state itself: an_always_synced. */
     tc_status (*sync)(void *worker, void *state, tc_err *err);
     /* Frees the worker; *worker becomes NULL. */
     void (*close)(void **worker);
-    /* Makes the result from what the worker has once all portions are done, as the analysis' finish
+    /* Makes the result from what the worker has once all chunks are done, as the analysis' finish
      * from the state, which needs no sync then and stays what it was. TC_MORE, or NULL: it cannot;
      * after a sync the analysis can. */
     tc_status (*finish)(void *worker, void *state, size_t item_index, wu_output *out, tc_err *err);
@@ -136,15 +136,15 @@ typedef struct an_analysis {
     bool (*note_result)(const void *params, const wu_item *item, const wu_output *out, char *text,
                         size_t size);
     tc_status (*plan)(const void *params, const wu_item *item, an_plan *plan, tc_err *err);
-    /* Which share of what all portions take has been spent when so many are done: 0 to 1, never
+    /* Which share of what all chunks take has been spent when so many are done: 0 to 1, never
      * less for more. By parameters, item and plan alone: a task that goes on from a checkpoint
      * tells no less than before. NULL: they are equally long. */
-    double (*spent)(const an_work *work, uint64_t portions_done);
+    double (*spent)(const an_work *work, uint64_t chunks_done);
     /* Fills the zeroed state for a new item; an_starts_zeroed: that is it. Asks work->poll. */
     tc_status (*init)(const an_work *work, void *state, tc_err *err);
     /* Whether a state that comes from a checkpoint can have come about: positions that
      * there are, indices within their tables, numbers that are some. A state that passes
-     * harms nobody, whatever else it holds. portions_done is at most plan.portions. TC_BAD_INPUT
+     * harms nobody, whatever else it holds. chunks_done is at most plan.chunks. TC_BAD_INPUT
      * says what is wrong; NULL: all bytes do. */
     tc_status (*check_state)(const an_work *work, const void *state, tc_err *err);
     /* From the final state, which arrays may be lent (wu_output_lend), to the item's arrays. Shared
@@ -220,29 +220,29 @@ tc_status an_unit_read(const char *path, an_unit *out, tc_err *err);
 tc_status an_unit_read_polled(const char *path, const tc_poll *poll, an_unit *out, tc_err *err);
 void an_unit_free(an_unit *unit);
 
-/* What all portions take, of plan.flops. */
-static inline double an_portions_flops(const an_plan *plan)
+/* What all chunks take, of plan.flops. */
+static inline double an_chunks_flops(const an_plan *plan)
 {
     return plan->flops - plan->open_flops - plan->load_flops - plan->finish_flops -
-           plan->pack_flops - plan->identify_flops - plan->write_flops;
+           plan->compress_flops - plan->identify_flops - plan->write_flops;
 }
 
 /* The sum of all, of a plan that has the item's own of before, after and of the result. */
-void an_plan_flops(an_plan *plan, const wu_item *item, double portions);
+void an_plan_flops(an_plan *plan, const wu_item *item, double chunks);
 
-/* For load_flops: what reading an item takes, by the bytes that it is unpacked to and by those in
- * the file. */
+/* For load_flops: what reading an item takes, by the bytes that it is decompressed to and by those
+ * in the file. */
 double an_reading_flops(const wu_item *item);
 
-/* How many times as fast as a core a device does portions, about, before anything is known of
+/* How many times as fast as a core a device does chunks, about, before anything is known of
  * it. */
 #define AN_DEVICE_SPEED 50
-/* What an item counts beside others, all but its part in writing the result. Portions count less on
+/* What an item counts beside others, all but its part in writing the result. Chunks count less on
  * a device, which is `speed` times as fast: reading and finishing are the host's there, too. */
 double an_weight(const an_plan *plan, double speed);
-/* Which share of it has been spent when so many portions are done, reading included: 0 to 1. */
-double an_spent(const an_analysis *analysis, const an_work *work, uint64_t portions_done);
-/* The same when that share of its arrays is packed. */
+/* Which share of it has been spent when so many chunks are done, reading included: 0 to 1. */
+double an_spent(const an_analysis *analysis, const an_work *work, uint64_t chunks_done);
+/* The same when that share of its arrays is compressed. */
 double an_spent_packing(const an_work *work, double share);
 
 /* Does the work from start to end with nothing in between, in a zeroed state of

@@ -91,7 +91,7 @@ an_text an_condition_in_words(const an_param *p, const an_param *keys)
 }
 
 /* A value as it was found, short and printable. */
-static an_text found(const json_t *value)
+static an_text describe_value(const json_t *value)
 {
     an_text t = { "" };
 
@@ -107,10 +107,10 @@ static an_text found(const json_t *value)
     return t;
 }
 
-static tc_status wrong(const an_param *p, const json_t *value, const char *at, tc_err *err)
+static tc_status refuse_value(const an_param *p, const json_t *value, const char *at, tc_err *err)
 {
     return tc_fail(err, TC_BAD_INPUT, "%s: must be %s, not %s", at, an_value_in_words(p).text,
-                   found(value).text);
+                   describe_value(value).text);
 }
 
 /* The letters to insert, leave out or change until a is b (Wagner and Fischer). b: up to 31. */
@@ -168,7 +168,7 @@ json_t *an_json_of(const char *text)
 }
 
 /* A whole number is one in JSON, too; 45.0 may also be written 45. */
-static bool says(const json_t *value, const char *choice)
+static bool says_choice(const json_t *value, const char *choice)
 {
     double number;
 
@@ -183,7 +183,7 @@ static bool says(const json_t *value, const char *choice)
 static int index_of(const char *const *choices, const json_t *value)
 {
     for (int i = 0; choices != NULL && choices[i] != NULL; i++)
-        if (says(value, choices[i]))
+        if (says_choice(value, choices[i]))
             return i;
     return -1;
 }
@@ -200,7 +200,7 @@ static bool in_bounds(const an_param *p, const json_t *value)
     return number >= p->min && number <= p->max && (!p->above_min || (float)number > (float)p->min);
 }
 
-static void put(an_field field, void *base, int64_t value)
+static void store_value(an_field field, void *base, int64_t value)
 {
     void *const at = (char *)base + field.at;
 
@@ -219,20 +219,20 @@ static tc_status read_ints(const an_param *p, const json_t *list, void *base, co
     const size_t n = json_array_size(list), most = p->field.size / sizeof *values;
 
     if (!json_is_array(list) || n > most || n < (p->count.size > 0 ? 1 : most))
-        return wrong(p, list, at, err);
+        return refuse_value(p, list, at, err);
     for (size_t i = 0; i < n; i++) {
         const json_t *const value = json_array_get(list, i);
 
         if (!json_is_integer(value) || !in_bounds(p, value))
             return tc_fail(err, TC_BAD_INPUT,
                            "%s[%zu]: must be an integer from %.15g to %.15g, not %s", at, i, p->min,
-                           p->max, found(value).text);
+                           p->max, describe_value(value).text);
         values[i] = (int32_t)json_integer_value(value);
         for (size_t j = 0; p->count.size > 0 && j < i; j++)
             if (values[j] == values[i])
                 return tc_fail(err, TC_BAD_INPUT, "%s: %d stands twice", at, (int)values[i]);
     }
-    put(p->count, base, (int64_t)n);
+    store_value(p->count, base, (int64_t)n);
     return TC_OK;
 }
 
@@ -243,18 +243,18 @@ static tc_status read_words(const an_param *p, const json_t *list, void *base, c
     uint32_t bits = 0;
 
     if (!json_is_array(list) || n == 0)
-        return wrong(p, list, at, err);
+        return refuse_value(p, list, at, err);
     for (size_t i = 0; i < n; i++) {
         const json_t *const value = json_array_get(list, i);
         const int word = index_of(p->words, value);
 
         if (word < 0)
-            return wrong(p, value, at, err);
+            return refuse_value(p, value, at, err);
         if ((bits >> word & 1) != 0)
             return tc_fail(err, TC_BAD_INPUT, "%s: \"%s\" stands twice", at, p->words[word]);
         bits |= 1u << word;
     }
-    put(p->field, base, bits);
+    store_value(p->field, base, bits);
     return TC_OK;
 }
 
@@ -268,7 +268,7 @@ static tc_status read_objects(const an_param *p, const json_t *list, void *base,
     tc_status status = TC_OK;
 
     if (!json_is_array(list) || n > p->field.size / p->stride)
-        return wrong(p, list, where, err);
+        return refuse_value(p, list, where, err);
     for (size_t i = 0; status == TC_OK && i < n; i++) {
         void *const each = (char *)base + p->field.at + i * p->stride;
         json_t *const kept = json_object();
@@ -279,7 +279,7 @@ static tc_status read_objects(const an_param *p, const json_t *list, void *base,
                      ? tc_no_memory(err, "the parameters")
                      : read_object(p->keys, json_array_get(list, i), each, kept, at, err);
     }
-    put(p->count, base, (int64_t)n);
+    store_value(p->count, base, (int64_t)n);
     return status;
 }
 
@@ -291,18 +291,18 @@ static tc_status read_value(const an_param *p, const json_t *value, void *base, 
     bool good = choice >= 0;
 
     if (good) {
-        put(p->type == AN_CHOICE ? p->field : p->word, base,
-            p->type == AN_CHOICE ? choice : choice + 1);
+        store_value(p->type == AN_CHOICE ? p->field : p->word, base,
+                    p->type == AN_CHOICE ? choice : choice + 1);
         return TC_OK;
     }
     switch (p->type) {
     case AN_BOOL:
         good = json_is_boolean(value);
-        put(p->field, base, json_is_true(value));
+        store_value(p->field, base, json_is_true(value));
         break;
     case AN_INT:
         good = json_is_integer(value) && in_bounds(p, value);
-        put(p->field, base, json_integer_value(value));
+        store_value(p->field, base, json_integer_value(value));
         break;
     case AN_NUMBER:
         good = json_is_number(value) && in_bounds(p, value);
@@ -312,13 +312,13 @@ static tc_status read_value(const an_param *p, const json_t *value, void *base, 
     case AN_WORDS: return read_words(p, value, base, at, err);
     case AN_OBJECTS: return read_objects(p, value, base, out, at, err);
     case AN_OBJECT:
-        put(p->field, base, true);
+        store_value(p->field, base, true);
         return json_is_object(value) ? read_object(p->keys, value, base, out, at, err)
-                                     : wrong(p, value, at, err);
+                                     : refuse_value(p, value, at, err);
     case AN_CHOICE:
     case AN_PRESET: break;
     }
-    return good ? TC_OK : wrong(p, value, at, err);
+    return good ? TC_OK : refuse_value(p, value, at, err);
 }
 
 /* The value as run: of what has keys only the frame. A number is one, whether it was given as
@@ -368,7 +368,7 @@ static tc_status read_object(const an_param *keys, const json_t *object, void *b
 
     if (!json_is_object(object))
         return tc_fail(err, TC_BAD_INPUT, "%s: must be an object, not %s", where,
-                       found(object).text);
+                       describe_value(object).text);
     json_object_foreach(all, key, value)
     {
         const an_param *p = keys;

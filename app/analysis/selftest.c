@@ -152,7 +152,7 @@ static tc_status make_up(const an_analysis *a, const an_selftest *t, struct ocl_
     return status;
 }
 
-static void drop(const an_analysis *a, made_up *m)
+static void free_item(const an_analysis *a, made_up *m)
 {
     wu_pixels_free(&m->pixels);
     an_params_free(a, &m->params);
@@ -173,7 +173,7 @@ tc_status an_selftest_crc(const an_analysis *a, const an_selftest *t, const an_b
         *crc = (uint32_t)crc32_z(crc32_z(0, NULL, 0), state, m.work.plan.state_bytes);
     }
     free(state);
-    drop(a, &m);
+    free_item(a, &m);
     return status;
 }
 
@@ -192,14 +192,14 @@ static tc_status result_by_backend(const an_analysis *a, const an_backend *backe
                                    const an_work *work, void *state, wu_output *out, tc_err *err)
 {
     void *worker = NULL;
-    uint64_t portions;
+    uint64_t chunks;
     tc_status status = a->init(work, state, err);
 
     if (status == TC_OK)
         status = backend->open(work, state, &worker, err);
     if (status == TC_OK)
         do
-            status = backend->step(worker, state, &portions, err);
+            status = backend->step(worker, state, &chunks, err);
         while (status == TC_MORE);
     if (status == TC_OK)
         status = backend->finish(worker, state, 0, out, err);
@@ -234,7 +234,7 @@ tc_status an_selftest_result(const an_analysis *a, const an_selftest *t, const a
     wu_output_free(&ours);
     free(state[0]);
     free(state[1]);
-    drop(a, &m);
+    free_item(a, &m);
     return status == TC_MORE ? TC_OK : status;
 }
 

@@ -162,24 +162,25 @@ double an_reading_flops(const wu_item *item)
     const unsigned each =
         item->bits / 8 * item->channels + (item->n_masks > 0) + 2 * (item->n_labels > 0);
     const double bytes = (double)item->nx * item->ny * item->nz * each;
-    const double packed = item->packed_bytes > 0 ? (double)item->packed_bytes / bytes : 0.3;
+    const double compressed =
+        item->compressed_bytes > 0 ? (double)item->compressed_bytes / bytes : 0.3;
 
-    return bytes * (12.5 + 70 * (packed < 0.43 ? packed : 0.43));
+    return bytes * (12.5 + 70 * (compressed < 0.43 ? compressed : 0.43));
 }
 
 /* Opening reads all bytes of the file, and takes its sums of them; so does identifying. */
-void an_plan_flops(an_plan *plan, const wu_item *item, double portions)
+void an_plan_flops(an_plan *plan, const wu_item *item, double chunks)
 {
-    plan->open_flops = 10 * (double)item->packed_bytes;
-    plan->identify_flops = 6 * (double)item->packed_bytes;
-    plan->flops = plan->open_flops + plan->load_flops + portions + plan->finish_flops +
-                  plan->pack_flops + plan->identify_flops + plan->write_flops;
+    plan->open_flops = 10 * (double)item->compressed_bytes;
+    plan->identify_flops = 6 * (double)item->compressed_bytes;
+    plan->flops = plan->open_flops + plan->load_flops + chunks + plan->finish_flops +
+                  plan->compress_flops + plan->identify_flops + plan->write_flops;
 }
 
 double an_weight(const an_plan *plan, double speed)
 {
-    return plan->load_flops + an_portions_flops(plan) / speed + plan->finish_flops +
-           plan->pack_flops;
+    return plan->load_flops + an_chunks_flops(plan) / speed + plan->finish_flops +
+           plan->compress_flops;
 }
 
 /* Beside a core's. */
@@ -188,33 +189,32 @@ static double speed_of(const an_work *work)
     return work->device == NULL ? 1 : work->speed > 0 ? work->speed : AN_DEVICE_SPEED;
 }
 
-/* Of the portions. */
-static double portions_spent(const an_analysis *analysis, const an_work *work,
-                             uint64_t portions_done)
+/* Of the chunks. */
+static double chunks_spent(const an_analysis *analysis, const an_work *work, uint64_t chunks_done)
 {
-    return analysis->spent != NULL ? analysis->spent(work, portions_done)
-                                   : (double)portions_done / (double)work->plan.portions;
+    return analysis->spent != NULL ? analysis->spent(work, chunks_done)
+                                   : (double)chunks_done / (double)work->plan.chunks;
 }
 
-double an_spent(const an_analysis *analysis, const an_work *work, uint64_t portions_done)
+double an_spent(const an_analysis *analysis, const an_work *work, uint64_t chunks_done)
 {
     const double all = an_weight(&work->plan, speed_of(work));
-    const double portions =
-        all - work->plan.load_flops - work->plan.finish_flops - work->plan.pack_flops;
+    const double chunks =
+        all - work->plan.load_flops - work->plan.finish_flops - work->plan.compress_flops;
 
-    return (work->plan.load_flops + portions * portions_spent(analysis, work, portions_done)) / all;
+    return (work->plan.load_flops + chunks * chunks_spent(analysis, work, chunks_done)) / all;
 }
 
 double an_spent_packing(const an_work *work, double share)
 {
-    return 1 - work->plan.pack_flops / an_weight(&work->plan, speed_of(work)) * (1 - share);
+    return 1 - work->plan.compress_flops / an_weight(&work->plan, speed_of(work)) * (1 - share);
 }
 
 tc_status an_work_run(const an_analysis *analysis, const an_backend *backend, const an_work *work,
                       void *state, double deadline, tc_err *err)
 {
     void *worker = NULL;
-    uint64_t portions;
+    uint64_t chunks;
     tc_status status = analysis->init(work, state, err);
 
     if (status == TC_OK)
@@ -226,7 +226,7 @@ tc_status an_work_run(const an_analysis *analysis, const an_backend *backend, co
             status = tc_fail(err, TC_TRY_LATER, "item \"%s\": the time for it is over",
                              work->item->name);
         else
-            status = backend->step(worker, state, &portions, err);
+            status = backend->step(worker, state, &chunks, err);
     }
     if (status == TC_OK)
         status = backend->sync(worker, state, err);

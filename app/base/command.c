@@ -59,7 +59,7 @@ static tc_status take_value(const tc_option *o, const char *value, tc_err *err)
 }
 
 /* The option that getopt_long refused with `answer`, by its name. */
-static tc_status refuse(int answer, char **argv, tc_err *err)
+static tc_status refuse_option(int answer, char **argv, tc_err *err)
 {
     const char *what = argv[optind - 1];
     const char letter[] = { '-', (char)optopt, '\0' };
@@ -107,7 +107,7 @@ tc_status tc_read_options(int argc, char **argv, const tc_option *options, int *
             continue;
         }
         if (answer == ':' || answer == '?')
-            return refuse(answer, argv, err);
+            return refuse_option(answer, argv, err);
         if (i < 0)
             for (i = 0; options[i].letter != answer; i++)
                 ;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/base/bell.h"
+#include "app/base/condition.h"
 #include "app/base/os.h"
 
 static struct {
@@ -16,16 +16,16 @@ static struct {
     _Atomic bool is_work;      /* that call */
     _Atomic uint64_t calls;    /* that have begun or ended */
     _Atomic pthread_t caller;
-    tc_guard_ask *_Atomic ask;  /* or NULL */
-    tc_gate *_Atomic beside;    /* or NULL */
-    _Atomic double patience_ms; /* with calls that are work */
-    _Atomic uint64_t heard;     /* questions that the program asked by itself */
+    tc_guard_ask *_Atomic ask;         /* or NULL */
+    tc_background *_Atomic background; /* or NULL */
+    _Atomic double patience_ms;        /* with calls that are work */
+    _Atomic uint64_t heard;            /* questions that the program asked by itself */
     atomic_flag tripped;
     _Atomic pthread_t acting; /* the thread that set it */
     pthread_t watcher;
     bool watching;
     pthread_mutex_t lock;
-    tc_bell over;
+    tc_condition over;
     bool stop;       /* the watcher's work; under lock */
     bool registered; /* on_exit_call */
     bool leaving;    /* tc_guard_exit, with this code */
@@ -34,7 +34,7 @@ static struct {
 } guard = { .tripped = ATOMIC_FLAG_INIT, .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* Appends text to guard.how; safe in a signal handler. */
-static void tell(const char *text)
+static void write_text(const char *text)
 {
     size_t n = strnlen(guard.how, sizeof guard.how);
 
@@ -45,7 +45,7 @@ static void tell(const char *text)
 
 /* The first fault acts. Others meanwhile wait for the end: threads of the library lose
  * their footing. */
-static void trip(const char *what, int number)
+static void end_stuck_process(const char *what, int number)
 {
     tc_guard_act *const act = guard.act;
     const char *const call = guard.call;
@@ -59,14 +59,14 @@ static void trip(const char *what, int number)
             os_sleep(1);
     guard.acting = pthread_self();
     os_let_faults_in();
-    tell(call != NULL ? call : "the OpenCL driver");
-    tell(what);
+    write_text(call != NULL ? call : "the OpenCL driver");
+    write_text(what);
     if (number != 0) {
         const char digits[] = { (char)('0' + number / 10), (char)('0' + number % 10), '\0' };
 
-        tell(" (signal ");
-        tell(number < 10 ? digits + 1 : digits);
-        tell(")");
+        write_text(" (signal ");
+        write_text(number < 10 ? digits + 1 : digits);
+        write_text(")");
     }
     act(guard.how);
     os_exit_now(TC_GUARD_SECONDS); /* not reached: act does not return */
@@ -75,14 +75,14 @@ static void trip(const char *what, int number)
 /* Where the guard is down it is as if it had never been up. */
 static void on_fatal(int number)
 {
-    trip(" crashed", number);
+    end_stuck_process(" crashed", number);
 }
 
 /* Reached by a driver's exit(), and on our own way out. */
 static void on_exit_call(void)
 {
     if (!guard.leaving)
-        trip(" ended the program", 0);
+        end_stuck_process(" ended the program", 0);
 }
 
 /* Whether the program is to sleep while a call lasts; ends it where it is to end. lasts: the call
@@ -101,34 +101,34 @@ static bool is_to_sleep(bool lasts, unsigned ms, unsigned deaf_ms)
            ask();
 }
 
-/* That gate instead of *held; NULL: none. */
-static void hold(tc_gate **held, tc_gate *gate)
+/* Pauses those threads instead of *held; NULL: none. */
+static void pause_background(tc_background **held, tc_background *background)
 {
-    if (*held == gate)
+    if (*held == background)
         return;
-    tc_gate_release(*held);
-    tc_gate_hold(gate);
-    *held = gate;
+    tc_background_resume(*held);
+    tc_background_pause(background);
+    *held = background;
 }
 
 /* Counts the time of one call that it had, not the time on a clock: a process that was stopped
  * meanwhile, or a computer that slept, is not at fault. */
-static void *watch(void *unused)
+static void *watch_main_thread(void *unused)
 {
     uint64_t last = 0, last_heard = 0;
     unsigned ms = 0, deaf_ms = 0;
-    tc_gate *held = NULL;
+    tc_background *held = NULL;
 
     (void)unused;
     pthread_mutex_lock(&guard.lock);
     while (!guard.stop) {
-        tc_bell_wait(&guard.over, &guard.lock, 1e-3 * TC_GUARD_TICK_MS);
+        tc_condition_wait(&guard.over, &guard.lock, 1e-3 * TC_GUARD_TICK_MS);
         const uint64_t now = guard.calls, heard = guard.heard;
         const bool lasts = guard.call != NULL && now == last;
         ms = lasts ? ms : 0;
         deaf_ms = heard == last_heard ? deaf_ms + TC_GUARD_TICK_MS : 0;
         const bool sleeps = is_to_sleep(lasts, ms, deaf_ms);
-        hold(&held, sleeps ? guard.beside : NULL);
+        pause_background(&held, sleeps ? guard.background : NULL);
         if (sleeps)
             os_rest(guard.caller, 0.9e-3 * TC_GUARD_TICK_MS);
         else if (lasts)
@@ -136,9 +136,9 @@ static void *watch(void *unused)
         last = now;
         last_heard = heard;
         if (ms >= 1000 * TC_GUARD_SECONDS)
-            trip(" does not return", 0);
+            end_stuck_process(" does not return", 0);
     }
-    hold(&held, NULL);
+    pause_background(&held, NULL);
     pthread_mutex_unlock(&guard.lock);
     return NULL;
 }
@@ -150,8 +150,8 @@ tc_status tc_guard_up(tc_guard_act *act, tc_err *err)
     guard.registered = true;
     if (!guard.watching) {
         guard.stop = false;
-        tc_bell_init(&guard.over);
-        guard.watching = os_thread(&guard.watcher, watch, NULL);
+        tc_condition_init(&guard.over);
+        guard.watching = os_thread(&guard.watcher, watch_main_thread, NULL);
     }
     if (!guard.watching)
         return tc_no_memory(err, "a thread that watches the OpenCL driver");
@@ -166,9 +166,9 @@ void tc_guard_again(void)
         os_catch_faults(on_fatal);
 }
 
-void tc_guard_listen(tc_guard_ask *ask, tc_gate *beside, double launch_ms)
+void tc_guard_listen(tc_guard_ask *ask, tc_background *background, double launch_ms)
 {
-    guard.beside = beside;
+    guard.background = background;
     guard.patience_ms = 2 * launch_ms;
     guard.ask = guard.act != NULL ? ask : NULL;
 }
@@ -186,10 +186,10 @@ void tc_guard_down(void)
         return;
     pthread_mutex_lock(&guard.lock);
     guard.stop = true;
-    tc_bell_ring(&guard.over);
+    tc_condition_signal(&guard.over);
     pthread_mutex_unlock(&guard.lock);
     pthread_join(guard.watcher, NULL);
-    tc_bell_destroy(&guard.over);
+    tc_condition_destroy(&guard.over);
     guard.watching = false;
 }
 

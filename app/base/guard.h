@@ -13,7 +13,7 @@
 
 #include <stdbool.h>
 
-#include "app/base/gate.h"
+#include "app/base/background.h"
 
 /* How long a call may take. Translating a kernel on a slow processor takes some seconds. */
 enum {
@@ -40,7 +40,7 @@ typedef bool tc_guard_ask(void);
 /* If the guard is up, and until it is down. beside: held while the program is to sleep; may be
  * NULL. launch_ms: calls that are a part of the work are left alone for twice as long, since what
  * they do would be lost. */
-void tc_guard_listen(tc_guard_ask *ask, tc_gate *beside, double launch_ms);
+void tc_guard_listen(tc_guard_ask *ask, tc_background *background, double launch_ms);
 /* The program has asked by itself what the other thread would. */
 void tc_guard_heard(void);
 /* From now on a fault is a fault again. */

@@ -100,11 +100,11 @@ bool os_keep_start(char **argv, const char *variable);
 void os_restart(const char *value);
 /* Calls work(user) in a process of its own, or here where there is no such thing; its exit
  * code. -1: it could not be started, errno; 0 with *ended_by: the signal that ended it. */
-int os_run_apart(int (*work)(void *user), void *user, int *ended_by);
+int os_run_child(int (*work)(void *user), void *user, int *ended_by);
 /* Runs a program that lies beside this one, or else on the search path, until it ends; words: its
  * command line, the program's name first, ended by NULL. A person who wants the program to stop
  * stops that one. Its exit code and *ended_by as above. */
-int os_run_beside(char *const *words, int *ended_by);
+int os_run_program(char *const *words, int *ended_by);
 /* What a confined process may do with a file, or with a folder and all that is below it. */
 typedef enum os_may {
     OS_MAY_NOTHING, /* ends a list of places */

@@ -63,7 +63,7 @@ unsigned os_confines(void)
 
 /* All that a version knows: of files, of TCP, of signals and sockets without a name in the file
  * system. */
-static ruleset everything(unsigned version)
+static ruleset all_rights(unsigned version)
 {
     const int last[] = { 0, 12, 13, 14, 14, 15 };
     const unsigned known = version < 5 ? version : 5;
@@ -103,7 +103,7 @@ static bool allow(int set, uint64_t known, const char *path, os_may may)
 static bool confine_files(const os_place *places)
 {
     const unsigned version = os_confines();
-    const ruleset all = everything(version);
+    const ruleset all = all_rights(version);
     int set;
     bool good;
 

@@ -233,7 +233,7 @@ void os_restart(const char *value)
     execve(start.argv[0], start.argv, start.envp);
 }
 
-/* Waits for it; how it ended, as os_run_apart says. child < 0: there is none. */
+/* Waits for it; how it ended, as os_run_child says. child < 0: there is none. */
 static int end_of(pid_t child, int *ended_by)
 {
     int status = 0;
@@ -249,7 +249,7 @@ static int end_of(pid_t child, int *ended_by)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 0;
 }
 
-int os_run_apart(int (*work)(void *user), void *user, int *ended_by)
+int os_run_child(int (*work)(void *user), void *user, int *ended_by)
 {
     pid_t child;
 
@@ -269,7 +269,7 @@ static void pass_on(int number)
         kill(running, number);
 }
 
-int os_run_beside(char *const *words, int *ended_by)
+int os_run_program(char *const *words, int *ended_by)
 {
     char path[4096];
     const ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
@@ -301,7 +301,7 @@ const char *os_signal_name(int number)
 
 static void (*on_fault)(int number);
 
-static void fault(int number)
+static void handle_fault(int number)
 {
     on_fault(number);
     signal(number, SIG_DFL);
@@ -313,7 +313,8 @@ void os_catch_faults(void (*caught)(int number))
     static const int fatal[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS };
     static char own[64 * 1024]; /* the thread's stack may be what is used up */
     const stack_t stack = { .ss_sp = own, .ss_size = sizeof own };
-    const struct sigaction action = { .sa_handler = fault, .sa_flags = SA_ONSTACK | SA_NODEFER };
+    const struct sigaction action = { .sa_handler = handle_fault,
+                                      .sa_flags = SA_ONSTACK | SA_NODEFER };
 
     on_fault = caught;
     sigaltstack(&stack, NULL);
@@ -331,7 +332,7 @@ void os_let_faults_in(void)
 
 static volatile long rest_ns;
 
-static void rest(int unused)
+static void ignore_signal(int unused)
 {
     const struct timespec time = { 0, rest_ns };
     const int before = errno;
@@ -344,7 +345,7 @@ static void rest(int unused)
 /* SIGURG: nobody means anything by it, and unhandled it does nothing. */
 void os_rest(pthread_t thread, double seconds)
 {
-    const struct sigaction action = { .sa_handler = rest, .sa_flags = SA_RESTART };
+    const struct sigaction action = { .sa_handler = ignore_signal, .sa_flags = SA_RESTART };
 
     rest_ns = (long)(seconds * 1e9);
     if (sigaction(SIGURG, &action, NULL) == 0)

@@ -23,7 +23,7 @@
 /* --- errors ---------------------------------------------------------------------------------- */
 
 /* errno for what Windows says; its answer is handed through. */
-static bool fail(DWORD error)
+static bool fail_with(DWORD error)
 {
     static const struct {
         DWORD from;
@@ -84,7 +84,7 @@ int os_open(const char *path, os_access access)
     if (file == INVALID_HANDLE_VALUE) {
         const DWORD error = GetLastError();
 
-        fail(error);
+        fail_with(error);
         if (error == ERROR_ACCESS_DENIED && os_kind_of(path) == OS_FOLDER)
             errno = EISDIR;
         return -1;
@@ -95,7 +95,7 @@ int os_open(const char *path, os_access access)
     return fd;
 }
 
-static OVERLAPPED offset(uint64_t at)
+static OVERLAPPED overlapped_at(uint64_t at)
 {
     return (OVERLAPPED){ .Offset = (DWORD)at, .OffsetHigh = (DWORD)(at >> 32) };
 }
@@ -108,36 +108,36 @@ static DWORD at_most(size_t n)
 
 ptrdiff_t os_read_at(int fd, void *data, size_t n, uint64_t at)
 {
-    OVERLAPPED where = offset(at);
+    OVERLAPPED where = overlapped_at(at);
     DWORD done = 0;
 
     if (ReadFile(handle_of(fd), data, at_most(n), &done, &where) ||
         GetLastError() == ERROR_HANDLE_EOF)
         return (ptrdiff_t)done;
-    fail(GetLastError());
+    fail_with(GetLastError());
     return -1;
 }
 
 ptrdiff_t os_write_at(int fd, const void *data, size_t n, uint64_t at)
 {
-    OVERLAPPED where = offset(at);
+    OVERLAPPED where = overlapped_at(at);
     DWORD done = 0;
 
     if (WriteFile(handle_of(fd), data, at_most(n), &done, &where))
         return (ptrdiff_t)done;
-    fail(GetLastError());
+    fail_with(GetLastError());
     return -1;
 }
 
 bool os_sync(int fd)
 {
-    return FlushFileBuffers(handle_of(fd)) || fail(GetLastError());
+    return FlushFileBuffers(handle_of(fd)) || fail_with(GetLastError());
 }
 
 bool os_lock(int fd)
 {
     /* Who reads meanwhile is stopped by a lock of the bytes that are there. */
-    OVERLAPPED where = offset((uint64_t)1 << 62);
+    OVERLAPPED where = overlapped_at((uint64_t)1 << 62);
 
     return LockFileEx(handle_of(fd), LOCKFILE_EXCLUSIVE_LOCK | LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0,
                       &where) ||
@@ -193,11 +193,11 @@ bool os_replace(const char *from, const char *to)
             return true;
         error = GetLastError();
         if (error != ERROR_ACCESS_DENIED && error != ERROR_SHARING_VIOLATION)
-            return fail(error);
+            return fail_with(error);
         if (replace_open_file(from, to))
             return true;
         if (tries == 50)
-            return fail(error);
+            return fail_with(error);
         Sleep(100);
     }
 }
@@ -245,7 +245,7 @@ os_kind os_kind_of(const char *path)
     const DWORD attributes = GetFileAttributesA(path);
 
     if (attributes == INVALID_FILE_ATTRIBUTES) {
-        fail(GetLastError());
+        fail_with(GetLastError());
         return OS_NOTHING;
     }
     return attributes & FILE_ATTRIBUTE_DEVICE      ? OS_OTHER
@@ -336,7 +336,7 @@ static void (*on_stop)(int number);
 
 /* In a thread of its own. The system kills the process when this returns from what is not the
  * keyboard's, and after some seconds in any case. */
-static BOOL WINAPI stopped(DWORD event)
+static BOOL WINAPI handle_stop(DWORD event)
 {
     static LONG times;
 
@@ -351,7 +351,7 @@ static BOOL WINAPI stopped(DWORD event)
 void os_on_stop(void (*stop)(int number))
 {
     on_stop = stop;
-    SetConsoleCtrlHandler(stopped, TRUE);
+    SetConsoleCtrlHandler(handle_stop, TRUE);
 }
 
 /* To a BOINC client any exit code but 0 is an error of the task. */
@@ -394,7 +394,7 @@ void os_restart(const char *value)
     os_exit_now((int)code);
 }
 
-int os_run_apart(int (*work)(void *user), void *user, int *ended_by)
+int os_run_child(int (*work)(void *user), void *user, int *ended_by)
 {
     *ended_by = 0;
     return work(user);
@@ -422,7 +422,7 @@ static void add_word(char *line, size_t size, const char *word)
     line[n] = '\0';
 }
 
-int os_run_beside(char *const *words, int *ended_by)
+int os_run_program(char *const *words, int *ended_by)
 {
     enum {
         LINE = 32768
@@ -445,7 +445,7 @@ int os_run_beside(char *const *words, int *ended_by)
         fflush(stdout);
         good = CreateProcessA(os_kind_of(path) == OS_FILE ? path : NULL, line, NULL, NULL, TRUE, 0,
                               NULL, NULL, &start, &made) ||
-               fail(GetLastError());
+               fail_with(GetLastError());
     }
     free(line);
     free(path);
@@ -469,7 +469,7 @@ const char *os_signal_name(int number)
 static void (*on_fault)(int number);
 
 /* What nobody has handled; what a driver throws and catches itself does not come here. */
-static LONG WINAPI fault(EXCEPTION_POINTERS *what)
+static LONG WINAPI handle_fault(EXCEPTION_POINTERS *what)
 {
     switch (what->ExceptionRecord->ExceptionCode) {
     case EXCEPTION_ILLEGAL_INSTRUCTION:
@@ -480,7 +480,7 @@ static LONG WINAPI fault(EXCEPTION_POINTERS *what)
     return EXCEPTION_EXECUTE_HANDLER; /* the end, without a box */
 }
 
-static void aborted(int number)
+static void handle_abort(int number)
 {
     on_fault(number);
 }
@@ -488,8 +488,8 @@ static void aborted(int number)
 void os_catch_faults(void (*caught)(int number))
 {
     on_fault = caught;
-    SetUnhandledExceptionFilter(fault);
-    signal(SIGABRT, aborted);
+    SetUnhandledExceptionFilter(handle_fault);
+    signal(SIGABRT, handle_abort);
 }
 
 void os_let_faults_in(void)

@@ -21,8 +21,8 @@ enum {
 };
 
 /* For the main thread, about every 50 ms, while no launch is under way and no other thread
- * works but those that wait at a gate meanwhile (app/base/gate.h). It returns when the work may
- * go on, later where it is suspended: TC_OK. TC_TRY_LATER: it is to stop; what was not finished
+ * works but those that are paused meanwhile (app/base/background.h). It returns when the work
+ * may go on, later where it is suspended: TC_OK. TC_TRY_LATER: it is to stop; what was not finished
  * is done again another time. Without a poll, or with one that is zeroed, the work may always
  * go on. */
 static inline tc_status tc_ask(const tc_poll *poll, tc_err *err)

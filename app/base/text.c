@@ -51,7 +51,7 @@ static bool drives_terminal(uint32_t c)
 }
 
 /* The bytes of the character at text, and whether it may be shown. */
-static size_t character(const char *text, bool *plain)
+static size_t character_length(const char *text, bool *plain)
 {
     uint32_t c = 0;
     const size_t n = tc_decode_utf8(text, &c);
@@ -63,7 +63,7 @@ char *tc_plain(char *text)
 {
     bool plain;
     for (char *c = text; *c != '\0';) {
-        const size_t n = character(c, &plain);
+        const size_t n = character_length(c, &plain);
         for (const char *const end = c + n; c < end; c++)
             if (!plain)
                 *c = '?';
@@ -75,7 +75,7 @@ void tc_put_plain(const char *text, FILE *to)
 {
     bool plain;
     while (*text != '\0') {
-        const size_t n = character(text, &plain);
+        const size_t n = character_length(text, &plain);
         for (const char *const end = text + n; text < end; text++)
             fputc(plain ? *text : '?', to);
     }

@@ -267,17 +267,17 @@ static inline void fetch(__global const ushort *p, const __local int *moves, int
 
 /*
  * Global size: x: rows of windows, rounded up to the group; y: segments of a
- * row, of both all or some; z: the portions listed in `portions`. bins: room for one group (local),
+ * row, of both all or some; z: the chunks listed in `chunks`. bins: room for one group (local),
  * or for all groups (global), of `bins` counts of 16 bits a work-item.
  */
-__kernel void glcm_slide(__global const glcm_work *all, __global const uint *portions,
-                         uint first_portion, __global const ushort *planes,
+__kernel void glcm_slide(__global const glcm_work *all, __global const uint *chunks,
+                         uint first_chunk, __global const ushort *planes,
                          __global const uchar *roi_planes, __global const glcm_move *all_moves,
                          __global const ulong *fine, __global const ulong *other,
                          __global const ulong *idm, __global ulong *all_words, int segment,
                          uint bins, GLCM_BINS ushort *all_bins)
 {
-    __global const glcm_work *const u = all + portions[first_portion + get_global_id(2)];
+    __global const glcm_work *const u = all + chunks[first_chunk + get_global_id(2)];
     const slide_steps t = { fine, other, idm };
     const int y = (int)get_global_id(0);
     int x0 = (int)get_global_id(1) * segment, x1 = min(x0 + segment, u->columns);
@@ -431,10 +431,10 @@ static inline void load_sums(__global const ulong *words, long windows, glcm_sum
 
 /*
  * Global size: x: groups of GLCM_GROUP for every GLCM_GROUP_WINDOWS windows of
- * the largest portion, or some of them; y: portions. Work-items compute the features of a block of
+ * the largest chunk, or some of them; y: chunks. Work-items compute the features of a block of
  * windows into local memory; then each takes one feature of a part of the
  * block, whose statistics it keeps.
- * partials: [group][GLCM_FEATURES] of each portion, and the windows counted.
+ * partials: [group][GLCM_FEATURES] of each chunk, and the windows counted.
  */
 __kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1))) void glcm_statistics(
     __global const glcm_work *all, __global const ulong *all_words,
@@ -450,8 +450,8 @@ __kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1))) void glcm_stati
     __local glcm_moments part[PARTS * GLCM_FEATURES];
     __global const glcm_work *const u = all + get_global_id(1);
     const int windows = u->columns * u->rows;
-    const int group_of_portion = (int)(get_global_id(0) / GLCM_GROUP),
-              first = group_of_portion * GLCM_GROUP_WINDOWS;
+    const int group_of_chunk = (int)(get_global_id(0) / GLCM_GROUP),
+              first = group_of_chunk * GLCM_GROUP_WINDOWS;
     const int last = min(first + GLCM_GROUP_WINDOWS, windows);
     const uint me = (uint)get_local_id(0);
     const uint my_part = (me >= GLCM_FEATURES) + (me >= 2 * GLCM_FEATURES) +
@@ -495,7 +495,7 @@ __kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1))) void glcm_stati
     block[me] = my_part < PARTS && my_feature == 0 ? counted : 0;
     barrier(CLK_LOCAL_MEM_FENCE);
     if (first < windows && me < GLCM_FEATURES) {
-        const long group = u->partial + (long)group_of_portion;
+        const long group = u->partial + (long)group_of_chunk;
 
         for (uint i = 1; i < PARTS; i++) {
             const glcm_moments other = part[i * GLCM_FEATURES + me];
@@ -514,16 +514,15 @@ __kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1))) void glcm_stati
 }
 
 /*
- * The maps of one portion. Global size: x: rows of windows; y: columns. maps:
+ * The maps of one chunk. Global size: x: rows of windows; y: columns. maps:
  * [planes][height][width]; window (0,0) is at pixel (x0, y0).
  */
-__kernel void glcm_maps(__global const glcm_work *all, uint portion,
-                        __global const ulong *all_words, __global const glcm_divisors *divisors,
-                        __global const ulong *f, __global const ulong *f60, int fbits,
-                        __global const ulong *exp_table, __global float *maps, long map_plane,
-                        int map_width)
+__kernel void glcm_maps(__global const glcm_work *all, uint chunk, __global const ulong *all_words,
+                        __global const glcm_divisors *divisors, __global const ulong *f,
+                        __global const ulong *f60, int fbits, __global const ulong *exp_table,
+                        __global float *maps, long map_plane, int map_width)
 {
-    __global const glcm_work *const u = all + portion;
+    __global const glcm_work *const u = all + chunk;
     const long x = (long)get_global_id(1), y = (long)get_global_id(0);
     const long px = u->map_x0 + (u->transposed ? y : x), py = u->map_y0 + (u->transposed ? x : y);
     const long windows = (long)u->columns * u->rows;
@@ -577,11 +576,11 @@ __kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1))) void glcm_more_
 }
 
 /* The maps of these, as glcm_maps. */
-__kernel void glcm_more_maps(__global const glcm_work *all, uint portion,
+__kernel void glcm_more_maps(__global const glcm_work *all, uint chunk,
                              __global const ulong *all_words, __global float *maps, long map_plane,
                              int map_width)
 {
-    __global const glcm_work *const u = all + portion;
+    __global const glcm_work *const u = all + chunk;
     const long x = (long)get_global_id(1), y = (long)get_global_id(0);
     const long px = u->map_x0 + (u->transposed ? y : x), py = u->map_y0 + (u->transposed ? x : y);
     const long windows = (long)u->columns * u->rows;
@@ -599,8 +598,8 @@ __kernel void glcm_more_maps(__global const glcm_work *all, uint portion,
 /* --- one matrix of the whole ROI ------------------------------------------------------------- */
 
 /*
- * Global size: x: rows; y: columns; z: portions. counts: a zeroed matrix for each
- * portion; entry (a,b) with a <= b counts unordered pairs.
+ * Global size: x: rows; y: columns; z: chunks. counts: a zeroed matrix for each
+ * chunk; entry (a,b) with a <= b counts unordered pairs.
  */
 __kernel void glcm_count(__global const glcm_work *all, __global const ushort *planes,
                          __global const uchar *roi_planes, volatile __global uint *counts,

@@ -34,7 +34,7 @@ static tc_status once(an_work *work, cc_state *state, double *ms, tc_err *err)
     uint64_t units;
     tc_status status;
 
-    state->head.portions_done = 0;
+    state->head.chunks_done = 0;
     status = cc_cpu.open(work, state, &worker, err);
     if (status == TC_OK)
         do

@@ -35,7 +35,7 @@ static tc_status once(const an_backend *backend, const an_work *work, cc_state *
     uint64_t units;
     tc_status status;
 
-    state->head.portions_done = 0;
+    state->head.chunks_done = 0;
     status = backend->open(work, state, &worker, err);
     if (status == TC_OK)
         do
@@ -87,14 +87,14 @@ int main(int argc, char **argv)
     wu_item item = { .nz = 1, .bits = 8, .channels = 1 };
     wu_pixels pixels = { .nz = 1, .bits = 8 };
     an_work work = { .params = &params, .item = &item, .pixels = &pixels, .launch_ms = 50 };
-    ocl_wish wish = { .kind = OCL_WISH_ANY };
+    ocl_request request = { .kind = OCL_REQUEST_ANY };
     ocl_device *device = NULL;
     tc_err err = { "" };
     tc_status status;
     FILE *file;
     size_t n;
 
-    if (argc != 7 || ocl_wish_parse(argv[1], &wish, &err) != TC_OK) {
+    if (argc != 7 || ocl_request_parse(argv[1], &request, &err) != TC_OK) {
         fprintf(stderr, "usage: gpu_cellcount DEVICE WIDTH HEIGHT CONNECTIVITY REPEATS FILE\n%s\n",
                 err.message);
         return 1;
@@ -113,7 +113,7 @@ int main(int argc, char **argv)
     fclose(file);
     status = an_cellcount.plan(&params, &item, &work.plan, &err);
     if (status == TC_OK)
-        status = ocl_device_find(&wish, &device, &err);
+        status = ocl_device_find(&request, &device, &err);
     if (status == TC_OK)
         status = compare(&work, device, atoi(argv[5]), &err);
     if (status != TC_OK)

@@ -89,17 +89,17 @@ static tc_status measure(ocl_device *d, double seconds, tc_err *err)
 int main(int argc, char **argv)
 {
     ocl_device *device = NULL;
-    ocl_wish wish;
+    ocl_request request;
     tc_err err;
 
     if (argc != 3) {
         fputs("usage: gpu_lag DEVICE SECONDS\n", stderr);
         return 1;
     }
-    tc_status status = ocl_wish_parse(argv[1], &wish, &err);
+    tc_status status = ocl_request_parse(argv[1], &request, &err);
 
     if (status == TC_OK)
-        status = ocl_device_find(&wish, &device, &err);
+        status = ocl_device_find(&request, &device, &err);
     if (status == TC_OK && device != NULL)
         status = measure(device, strtod(argv[2], NULL), &err);
     if (device != NULL)

@@ -26,7 +26,7 @@ static tc_status run(const an_work *work, const an_backend *backend, unsigned lo
     void *const state = calloc(1, work->plan.state_bytes);
     const double start = ocl_clock_ms();
     void *worker = NULL;
-    uint64_t portions;
+    uint64_t chunks;
     tc_status status =
         state == NULL ? tc_no_memory(err, "the state") : backend->open(work, state, &worker, err);
     const double opened = ocl_clock_ms();
@@ -34,7 +34,7 @@ static tc_status run(const an_work *work, const an_backend *backend, unsigned lo
     if (status == TC_OK)
         status = TC_MORE;
     while (status == TC_MORE)
-        status = backend->step(worker, state, &portions, err);
+        status = backend->step(worker, state, &chunks, err);
     if (status == TC_OK) {
         *crc = crc32_z(crc32_z(0, NULL, 0), state, work->plan.state_bytes);
         printf("  %s: open %.1f, steps %.1f ms", backend->name, opened - start,
@@ -46,10 +46,11 @@ static tc_status run(const an_work *work, const an_backend *backend, unsigned lo
     return status;
 }
 
-static tc_status on_device(an_work *work, const ocl_wish *wish, unsigned long expected, tc_err *err)
+static tc_status on_device(an_work *work, const ocl_request *request, unsigned long expected,
+                           tc_err *err)
 {
     unsigned long crc = 0;
-    tc_status status = ocl_device_find(wish, &work->device, err);
+    tc_status status = ocl_device_find(request, &work->device, err);
 
     if (status == TC_OK)
         status = run(work, &ocl_objects, &crc, err);
@@ -64,7 +65,7 @@ static tc_status on_device(an_work *work, const ocl_wish *wish, unsigned long ex
 
 int main(int argc, char **argv)
 {
-    ocl_wish wish = { .kind = OCL_WISH_ANY };
+    ocl_request request = { .kind = OCL_REQUEST_ANY };
     wu_pixels pixels = { 0 };
     an_work work = { .pixels = &pixels, .launch_ms = 50 };
     json_t *json = NULL;
@@ -75,7 +76,7 @@ int main(int argc, char **argv)
     tc_status status;
 
     if (argc < 4 ||
-        (strcmp(argv[1], "none") != 0 && ocl_wish_parse(argv[1], &wish, &err) != TC_OK)) {
+        (strcmp(argv[1], "none") != 0 && ocl_request_parse(argv[1], &request, &err) != TC_OK)) {
         fprintf(stderr, "usage: gpu_objects DEVICE THREADS UNIT.zip [PARAMETERS]\n%s\n",
                 err.message);
         return 1;
@@ -97,7 +98,7 @@ int main(int argc, char **argv)
         status = run(&work, &obj_cpu, &crc, &err);
         printf(", %u threads\n", work.threads);
         if (status == TC_OK && strcmp(argv[1], "none") != 0)
-            status = on_device(&work, &wish, crc, &err);
+            status = on_device(&work, &request, crc, &err);
     }
     if (status != TC_OK)
         fprintf(stderr, "gpu_objects: %s\n", err.message);

@@ -104,7 +104,7 @@ static tc_status do_steps(const bench *b, const an_backend *backend, void *worke
         voting_phase phase;
         int round;
 
-        voting_portion_at(&s, units, &phase, &round, &band);
+        voting_chunk_at(&s, units, &phase, &round, &band);
         status = backend->step(worker, state, &units, err);
         t->phase[phase] += ocl_clock_ms() - start;
         t->kernels[phase] += (device != NULL ? device->times.kernels : 0) - kernels;
@@ -170,8 +170,8 @@ static tc_status run_once(const bench *b, const an_backend *backend, unsigned lo
 }
 
 /* cpu_ms: 0 where the CPU was not asked. */
-static tc_status run_device(bench *b, const ocl_wish *wish, unsigned long expected, double cpu_ms,
-                            tc_err *err)
+static tc_status run_device(bench *b, const ocl_request *request, unsigned long expected,
+                            double cpu_ms, tc_err *err)
 {
     tc_status status = TC_OK;
 
@@ -179,7 +179,7 @@ static tc_status run_device(bench *b, const ocl_wish *wish, unsigned long expect
         unsigned long crc = 0;
         double ms = 0;
 
-        status = ocl_device_find(wish, &b->work.device, err);
+        status = ocl_device_find(request, &b->work.device, err);
         if (status == TC_OK && i == 0)
             printf("%s\n", b->work.device->info.name);
         if (status == TC_OK)
@@ -204,13 +204,13 @@ int main(int argc, char **argv)
 {
     bench b = { .work = { .pixels = &b.pixels } };
     const bool unit = argc == 4 || argc == 5;
-    ocl_wish wish = { .kind = OCL_WISH_ANY };
+    ocl_request request = { .kind = OCL_REQUEST_ANY };
     unsigned long crc = 0;
     double cpu_ms = 0;
     tc_err err = { "" };
     tc_status status;
 
-    if (!(unit || argc == 7 || argc == 8) || ocl_wish_parse(argv[1], &wish, &err) != TC_OK) {
+    if (!(unit || argc == 7 || argc == 8) || ocl_request_parse(argv[1], &request, &err) != TC_OK) {
         fprintf(stderr,
                 "usage: gpu_voting DEVICE THREADS (UNIT.zip | NX NY NZ RADIUS) [SLICE_MS]\n%s\n",
                 err.message);
@@ -227,7 +227,7 @@ int main(int argc, char **argv)
         status = run_once(&b, &voting_cpu, &crc, &cpu_ms, &err);
     }
     if (status == TC_OK)
-        status = run_device(&b, &wish, crc, cpu_ms, &err);
+        status = run_device(&b, &request, crc, cpu_ms, &err);
     if (status != TC_OK)
         fprintf(stderr, "gpu_voting: %s\n", err.message);
     if (b.params != NULL)

@@ -155,13 +155,13 @@ int main(int argc, char **argv)
     };
     wu_pixels pixels = { .bits = 8 };
     an_work work = { .params = &params, .item = &item, .pixels = &pixels, .launch_ms = 50 };
-    ocl_wish wish = { 0 };
+    ocl_request request = { 0 };
     ocl_device *device = NULL;
     tc_err err = { "" };
     tc_status status;
     size_t n;
 
-    if (argc != 9 || ocl_wish_parse(argv[1], &wish, &err) != TC_OK) {
+    if (argc != 9 || ocl_request_parse(argv[1], &request, &err) != TC_OK) {
         fprintf(stderr, "volume_bench DEVICE WIDTH HEIGHT SLICES MODE THREADS REPEATS FILE\n%s\n",
                 err.message);
         return 1;
@@ -183,7 +183,7 @@ int main(int argc, char **argv)
     if (status == TC_OK)
         status = an_volume.plan(&params, &item, &work.plan, &err);
     if (status == TC_OK)
-        status = ocl_device_find(&wish, &device, &err);
+        status = ocl_device_find(&request, &device, &err);
     if (status == TC_OK)
         status = bench(&work, device, atoi(argv[7]), &err);
     if (status != TC_OK)

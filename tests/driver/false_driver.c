@@ -61,13 +61,13 @@ static void misbehave(const char *how)
 
 static void called(const char *name, unsigned long times)
 {
-    const char *const wish = getenv("FALSE_DRIVER");
+    const char *const request = getenv("FALSE_DRIVER");
     const size_t length = strlen(name);
     char *end;
 
-    if (wish == NULL || strncmp(wish, name, length) != 0 || wish[length] != ':')
+    if (request == NULL || strncmp(request, name, length) != 0 || request[length] != ':')
         return;
-    if (strtoul(wish + length + 1, &end, 10) == times && *end == ':')
+    if (strtoul(request + length + 1, &end, 10) == times && *end == ':')
         misbehave(end + 1);
 }
 

@@ -133,7 +133,7 @@ static void one_state(const an_analysis *a, job *j, const uint8_t *data, size_t 
     if (state == NULL)
         abort();
     must(a->init(&j->work, state, NULL));
-    if (far > 0 && work(a, j, state, j->work.plan.portions * far / UINT8_MAX) != TC_MORE &&
+    if (far > 0 && work(a, j, state, j->work.plan.chunks * far / UINT8_MAX) != TC_MORE &&
         far < UINT8_MAX)
         far = UINT8_MAX; /* small items are done in one step */
     for (; size >= CHANGE; data += CHANGE, size -= CHANGE) {
@@ -142,7 +142,7 @@ static void one_state(const an_analysis *a, job *j, const uint8_t *data, size_t 
         memcpy(&place, data, sizeof place);
         state[place % bytes] = data[CHANGE - 1];
     }
-    if (((const an_state_head *)(const void *)state)->portions_done <= j->work.plan.portions &&
+    if (((const an_state_head *)(const void *)state)->chunks_done <= j->work.plan.chunks &&
         (a->check_state == NULL || a->check_state(&j->work, state, NULL) == TC_OK) &&
         work(a, j, state, UINT64_MAX) == TC_OK)
         finish(a, j, state);

@@ -7,7 +7,7 @@ from scipy import ndimage
 from skimage import measure
 
 from oracle import watershed_oracle
-from oracle.gauss import weights_of
+from oracle.gauss import cost_model_make
 
 DEFAULTS = {"threshold": "otsu", "polarity": "dark", "connectivity": 8, "fill_holes": False,
             "min_area": 1, "max_area": None, "exclude_border": False, "split": "none", "labels": False,
@@ -39,8 +39,8 @@ def otsu(picture):
 
 
 def smoothed(image, sigma):
-    out = (ndimage.convolve1d(image.astype(np.int64), weights_of(sigma), 1, mode="nearest") + 128) >> 8
-    out = (ndimage.convolve1d(out, weights_of(sigma), 0, mode="nearest") + 32768) >> 16
+    out = (ndimage.convolve1d(image.astype(np.int64), cost_model_make(sigma), 1, mode="nearest") + 128) >> 8
+    out = (ndimage.convolve1d(out, cost_model_make(sigma), 0, mode="nearest") + 32768) >> 16
     return ((out + 128) >> 8).astype(image.dtype)
 
 

@@ -10,7 +10,7 @@ def gaussian(sigma):
     return g / g.sum()
 
 
-def weights_of(sigma):
+def cost_model_make(sigma):
     """Those of FORMAT.md, 65,536 together."""
     if sigma == 0:
         return np.array([65536])

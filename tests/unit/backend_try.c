@@ -16,7 +16,7 @@ int main(int argc, char **argv)
 {
     const an_analysis *const a = argc == 8 || argc == 9 ? an_find(argv[1]) : NULL;
     const bool result = argc == 9;
-    ocl_wish wish = { .kind = OCL_WISH_ANY };
+    ocl_request request = { .kind = OCL_REQUEST_ANY };
     ocl_device *device = NULL;
     uint32_t cpu = 0, cl = 1;
     tc_err err = { "" };
@@ -33,8 +33,8 @@ int main(int argc, char **argv)
                                .bits = (unsigned)atoi(argv[6]),
                                .mask = atoi(argv[7]) != 0 };
 
-    wish.floats = a->uses_floats;
-    status = ocl_device_find(&wish, &device, &err);
+    request.floats = a->uses_floats;
+    status = ocl_device_find(&request, &device, &err);
     if (status == TC_OK && result) {
         status = an_selftest_result(a, &test, ocl_backend(argv[1]), device, 1, NULL, &err);
         cl = cpu;

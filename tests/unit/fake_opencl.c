@@ -352,7 +352,7 @@ static cl_int CL_API_CALL event_info(cl_event of, cl_event_info what, size_t siz
 {
     const cl_int state = ++fake.event_polls < 3 ? CL_RUNNING : fake.event_state;
     (void)of, (void)what;
-    fake.up += fake.beside != NULL && fake.beside->lifts > 0;
+    fake.up += fake.background != NULL && fake.background->allowed > 0;
     MAY_FAIL(CL_OUT_OF_RESOURCES);
     return answer(&state, sizeof state, size, value, length);
 }

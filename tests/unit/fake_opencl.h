@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "app/base/gate.h"
+#include "app/base/background.h"
 #include "opencl/loader.h"
 
 typedef struct fake_device {
@@ -48,7 +48,7 @@ typedef struct fake_world {
     cl_ulong start_ns, end_ns; /* what profiling answers */
     cl_int event_state;        /* what clGetEventInfo answers */
     unsigned event_polls;
-    const tc_gate *beside; /* how often it was up then; may be NULL */
+    const tc_background *background; /* how often it was up then; may be NULL */
     unsigned up;
 } fake_world;
 

@@ -49,17 +49,17 @@ static tc_status launch(ocl_device *device, const char *const lines[4], tc_err *
 static tc_status on_device(int argc, char **argv, tc_err *err)
 {
     ocl_device *device = NULL;
-    ocl_wish wish;
-    tc_status status = ocl_wish_parse(argv[2], &wish, err);
+    ocl_request request;
+    tc_status status = ocl_request_parse(argv[2], &request, err);
     if (status != TC_OK)
         return status;
-    wish.floats = argc > 3 && strcmp(argv[3], "floats") == 0;
-    status = ocl_device_find(&wish, &device, err);
+    request.floats = argc > 3 && strcmp(argv[3], "floats") == 0;
+    status = ocl_device_find(&request, &device, err);
     if (status != TC_OK || device == NULL)
         return status;
     printf("%u:%u %s\n", device->info.platform_index, device->info.device_index, device->info.name);
     if (strcmp(argv[1], "selftest") == 0)
-        status = ocl_selftest(device, wish.floats, NULL, err);
+        status = ocl_selftest(device, request.floats, NULL, err);
     else
         status = launch(device, strcmp(argv[1], "race") == 0 ? race_lines : broken_lines, err);
     if (device->memory_used != 0)

@@ -22,10 +22,10 @@ const ls_simd *__wrap_ls_simd_best(void);
 
 const ls_simd *__wrap_ls_simd_best(void)
 {
-    const char *const wish = getenv("TEXCELL_TEST_SIMD");
+    const char *const request = getenv("TEXCELL_TEST_SIMD");
     const ls_simd *s = __real_ls_simd_best();
 
-    while (wish != NULL && strcmp(s->name, wish) != 0 && s->narrower != NULL)
+    while (request != NULL && strcmp(s->name, request) != 0 && s->narrower != NULL)
         s = s->narrower;
     return s;
 }
@@ -91,12 +91,12 @@ static tc_status move_state(run *r, tc_err *err)
 /* Makes devices[which] the one that works. */
 static tc_status use_device(run *r, unsigned which, tc_err *err)
 {
-    ocl_wish wish = { 0 };
-    tc_status status = ocl_wish_parse(r->devices[which], &wish, err);
+    ocl_request request = { 0 };
+    tc_status status = ocl_request_parse(r->devices[which], &request, err);
 
-    wish.floats = r->analysis->uses_floats;
+    request.floats = r->analysis->uses_floats;
     if (status == TC_OK && r->device[which] == NULL)
-        status = ocl_device_find(&wish, &r->device[which], err);
+        status = ocl_device_find(&request, &r->device[which], err);
     r->work.device = r->device[which];
     r->backend = r->work.device != NULL ? ocl_backend(r->analysis->name) : r->analysis->cpu;
     if (status == TC_OK && r->backend == NULL)
@@ -104,7 +104,7 @@ static tc_status use_device(run *r, unsigned which, tc_err *err)
     return status;
 }
 
-/* All portions are done: each device sees that, in the few steps that it takes to prepare. */
+/* All chunks are done: each device sees that, in the few steps that it takes to prepare. */
 static tc_status begin_at_end(run *r, double *seconds, tc_err *err)
 {
     tc_status status = TC_OK;
@@ -114,8 +114,7 @@ static tc_status begin_at_end(run *r, double *seconds, tc_err *err)
         if (status == TC_OK)
             status = do_steps(r, 1000, seconds, err);
         if (status == TC_MORE)
-            status =
-                tc_fail(err, TC_DEVICE, "all portions are done, but %s goes on", r->devices[i]);
+            status = tc_fail(err, TC_DEVICE, "all chunks are done, but %s goes on", r->devices[i]);
     }
     return status;
 }
@@ -137,12 +136,12 @@ static tc_status work(run *r, unsigned long steps, const char *path, tc_err *err
         return status;
     for (unsigned turn = 0;; turn++) {
         const an_state_head *const head = r->state;
-        const uint64_t before = head->portions_done;
+        const uint64_t before = head->chunks_done;
 
         status = use_device(r, turn % (r->devices[1] != NULL ? 2 : 1), err);
         if (status == TC_OK)
             status = do_steps(r, steps > 0 ? steps + more : 0, &seconds, err);
-        more = head->portions_done > before ? 0 : more + 1;
+        more = head->chunks_done > before ? 0 : more + 1;
         if (status == TC_MORE)
             status = move_state(r, err) == TC_OK ? TC_MORE : TC_NO_MEMORY;
         if (status != TC_MORE)

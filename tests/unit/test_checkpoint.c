@@ -332,14 +332,14 @@ static void make_output(unsigned i, wu_output *out)
     MUST(wu_output_add(out, WU_OWN, name, WU_U8, 0, 1, none, &data, &err) == TC_OK);
 }
 
-typedef struct packed_bytes {
+typedef struct compressed_bytes {
     unsigned char *data;
     size_t n;
-} packed_bytes;
+} compressed_bytes;
 
 static tc_status keep(void *user, const void *data, size_t n, tc_err *e)
 {
-    packed_bytes *const b = user;
+    compressed_bytes *const b = user;
     unsigned char *const grown = realloc(b->data, b->n + n + 1);
 
     (void)e;
@@ -350,11 +350,12 @@ static tc_status keep(void *user, const void *data, size_t n, tc_err *e)
     return TC_OK;
 }
 
-/* An array of its own: unpacked by zlib it is its data, behind a header that numpy's format makes
- * 128 bytes long. */
-static void expect_packed(spool *s, unsigned i, const wu_out_array *want, const wu_out_array *got)
+/* An array of its own: decompressed by zlib it is its data, behind a header that numpy's format
+ * makes 128 bytes long. */
+static void expect_compressed(spool *s, unsigned i, const wu_out_array *want,
+                              const wu_out_array *got)
 {
-    packed_bytes b = { NULL, 0 };
+    compressed_bytes b = { NULL, 0 };
     int ok;
     const size_t n = (size_t)wu_array_bytes(&want->info, &ok), room = n + 4096;
     unsigned char *const plain = malloc(room);
@@ -363,15 +364,15 @@ static void expect_packed(spool *s, unsigned i, const wu_out_array *want, const 
     MUST(plain != NULL);
     assert_null(got->data);
     assert_int_equal(spool_copy(s, i, want->info.name, keep, &b, &err), TC_OK);
-    assert_int_equal(b.n, got->packed.packed);
-    assert_true(got->packed.deflated);
-    assert_int_equal(got->packed.size, n + 128);
+    assert_int_equal(b.n, got->compressed.compressed);
+    assert_true(got->compressed.deflated);
+    assert_int_equal(got->compressed.size, n + 128);
     z.next_in = b.data;
     z.avail_in = (uInt)b.n;
     assert_int_equal(inflateInit2(&z, -MAX_WBITS), Z_OK);
     assert_int_equal(inflate(&z, Z_FINISH), Z_STREAM_END);
-    assert_int_equal(z.total_out, got->packed.size);
-    assert_int_equal(crc32(0, plain, (uInt)z.total_out), got->packed.crc);
+    assert_int_equal(z.total_out, got->compressed.size);
+    assert_int_equal(crc32(0, plain, (uInt)z.total_out), got->compressed.crc);
     if (n > 0)
         assert_memory_equal(plain + 128, want->data, n);
     (void)inflateEnd(&z);
@@ -391,7 +392,7 @@ static void expect_array(spool *s, unsigned i, const wu_out_array *want, const w
     assert_int_equal(a->ndim, b->ndim);
     assert_memory_equal(a->shape, b->shape, a->ndim * sizeof a->shape[0]);
     if (want->kind == WU_OWN)
-        expect_packed(s, i, want, got);
+        expect_compressed(s, i, want, got);
     else
         assert_memory_equal(want->data, got->data, wu_array_bytes(a, &ok));
 }
@@ -407,7 +408,7 @@ static void expect_output(spool *s, unsigned i)
         expect_array(s, i, &want.arrays[k], &got.arrays[k]);
     wu_output_free(&got);
     assert_int_equal(spool_read(s, i, "names", &got, &err),
-                     TC_OK); /* alone, beside what is packed */
+                     TC_OK); /* alone, beside what is compressed */
     assert_int_equal(got.n, 3);
     for (size_t k = 0; k < 3; k++)
         expect_array(s, i, &want.arrays[k + 1], &got.arrays[k]);
@@ -616,11 +617,11 @@ static void distrusts_a_spool(void **state)
             if (spool_keep(s, size, f->mark.spool_crc, 1, &err) == TC_OK &&
                 spool_read(s, 0, NULL, &out, &err) == TC_OK) {
                 for (size_t k = 0; k < out.n; k++) {
-                    packed_bytes b = { NULL, 0 };
+                    compressed_bytes b = { NULL, 0 };
 
                     if (out.arrays[k].kind == WU_OWN &&
                         spool_copy(s, 0, out.arrays[k].info.name, keep, &b, &err) == TC_OK)
-                        assert_int_equal(b.n, out.arrays[k].packed.packed);
+                        assert_int_equal(b.n, out.arrays[k].compressed.compressed);
                     free(b.data);
                 }
                 wu_output_free(&out);

@@ -34,7 +34,7 @@ static double seconds_of(clockid_t which)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-static tc_gate beside;
+static tc_background beside;
 static bool was_held; /* during the last call() */
 static double took;   /* seconds that the last call() took: more than asked for on a busy machine */
 
@@ -48,7 +48,7 @@ static double call(double seconds, bool is_work)
     tc_guard_enter("a call", is_work);
     while (seconds_of(CLOCK_MONOTONIC) - start < seconds) {
         pthread_mutex_lock(&beside.lock);
-        was_held = was_held || beside.holds > 0;
+        was_held = was_held || beside.pauses > 0;
         pthread_mutex_unlock(&beside.lock);
     }
     tc_guard_leave();
@@ -77,7 +77,7 @@ static void test_long_calls(void **unused)
     call(0.5, true); /* but not one that takes too long */
     assert_in_range(asked, 2, (uintmax_t)(18 * took));
     tc_guard_down();
-    assert_int_equal(beside.holds, 0);
+    assert_int_equal(beside.pauses, 0);
 }
 
 /* Calls of a few ms for half a second, between which the program asks by itself, or not; how often
@@ -125,7 +125,7 @@ int main(void)
                                         cmocka_unit_test(test_many_short_calls),
                                         cmocka_unit_test(test_nobody_asks_without_a_guard) };
 
-    tc_gate_init(&beside, true);
+    tc_background_init(&beside, true);
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "app/ahead.h"
+#include "app/prefetch.h"
 #include "tests/unit/make_zip.h"
 #include "workunits/format/archive.h"
 #include "workunits/format/job.h"
@@ -240,12 +240,12 @@ static tc_status ask_counted(void *user, tc_err *e)
     return (*left)-- > 0 ? TC_OK : tc_fail(e, TC_TRY_LATER, "enough");
 }
 
-static void wait_for_end(ahead *a)
+static void wait_for_end(prefetch *a)
 {
     const double until = tc_seconds() + 30;
-    while (!ahead_has_ended(a, 1) && tc_seconds() < until)
+    while (!prefetch_has_ended(a, 1) && tc_seconds() < until)
         ;
-    assert_true(ahead_has_ended(a, 0));
+    assert_true(prefetch_has_ended(a, 0));
 }
 
 /* What was decoded ahead is what is decoded otherwise: with a thread for it at once, else while the
@@ -260,17 +260,17 @@ static void decodes_ahead(void **state)
                ", {\"name\": \"large\", \"stack\": [\"large.png\", \"large.png\", \"large.png\"]}");
     assert_int_equal(wu_job_read(f->path, &job, &err), TC_OK);
     for (unsigned threads = 1; threads < 4; threads++) {
-        ahead a;
+        prefetch a;
         job->threads = threads;
-        ahead_init(&a, job);
+        prefetch_init(&a, job);
         for (size_t i = 0; i < 5; i++) {
             wu_pixels p, q;
-            ahead_begin(&a, i);
+            prefetch_begin(&a, i);
             assert_true(a.is_under_way);
-            assert_true(threads > 1 || !ahead_has_ended(&a, 0.01));
+            assert_true(threads > 1 || !prefetch_has_ended(&a, 0.01));
             if (threads > 1)
                 wait_for_end(&a);
-            assert_int_equal(ahead_take(&a, i, &poll, &p, &err), TC_OK);
+            assert_int_equal(prefetch_take(&a, i, &poll, &p, &err), TC_OK);
             assert_false(a.is_under_way);
             assert_int_equal(wu_item_load(job, i, &q, &err), TC_OK);
             const size_t n = (size_t)p.nx * p.ny * p.nz;
@@ -283,44 +283,44 @@ static void decodes_ahead(void **state)
             wu_pixels_free(&p);
             wu_pixels_free(&q);
         }
-        ahead_begin(&a, 5); /* there is none */
+        prefetch_begin(&a, 5); /* there is none */
         assert_false(a.is_under_way);
-        ahead_begin(&a, 1); /* another than is wanted then */
+        prefetch_begin(&a, 1); /* another than is wanted then */
         wu_pixels p;
-        assert_int_equal(ahead_take(&a, 2, &poll, &p, &err), TC_OK);
+        assert_int_equal(prefetch_take(&a, 2, &poll, &p, &err), TC_OK);
         assert_true(p.mask == NULL && a.is_under_way);
         wu_pixels_free(&p);
-        ahead_end(&a);
+        prefetch_end(&a);
     }
     wu_job_destroy(&job);
 }
 
-/* While the gate is down nothing is decoded, and whoever waits for it may be told to stop. */
+/* While the background is down nothing is decoded, and whoever waits for it may be told to stop. */
 static void decodes_ahead_when_it_may(void **state)
 {
     const fixture *f = *state;
     wu_job *job = NULL;
     wu_pixels p;
-    ahead a;
+    prefetch a;
     int none = 0;
     const tc_poll poll = { ask_counted, &none };
     write_unit(f->path, ALL_ITEMS);
     assert_int_equal(wu_job_read(f->path, &job, &err), TC_OK);
     job->threads = 2;
-    ahead_init(&a, job);
-    tc_gate_hold(&a.gate); /* as while the client is asked */
-    ahead_begin(&a, 0);
-    assert_int_equal(ahead_take(&a, 0, &poll, &p, &err), TC_TRY_LATER);
+    prefetch_init(&a, job);
+    tc_background_pause(&a.background); /* as while the client is asked */
+    prefetch_begin(&a, 0);
+    assert_int_equal(prefetch_take(&a, 0, &poll, &p, &err), TC_TRY_LATER);
     assert_string_equal(err.message, "enough");
-    assert_false(ahead_has_ended(&a, 0.02));
-    tc_gate_release(&a.gate);
+    assert_false(prefetch_has_ended(&a, 0.02));
+    tc_background_resume(&a.background);
     wait_for_end(&a);
-    ahead_end(&a); /* with pixels that nobody took */
+    prefetch_end(&a); /* with pixels that nobody took */
 
-    ahead_init(&a, job);
-    tc_gate_hold(&a.gate);
-    ahead_begin(&a, 3);
-    ahead_end(&a);
+    prefetch_init(&a, job);
+    tc_background_pause(&a.background);
+    prefetch_begin(&a, 3);
+    prefetch_end(&a);
     assert_int_equal(a.status, TC_TRY_LATER);
     wu_job_destroy(&job);
 }
@@ -366,16 +366,16 @@ static void notices_that_the_file_changed(void **state)
     assert_non_null(strstr(err.message, "wu.zip: member \"images/grey8.png\" is corrupt"));
     free(b.data);
     /* Ahead of its turn, too: it is told when the item is wanted. */
-    ahead a;
+    prefetch a;
     const tc_poll none = { NULL, NULL };
-    ahead_init(&a, job);
-    ahead_begin(&a, 0);
+    prefetch_init(&a, job);
+    prefetch_begin(&a, 0);
     err.message[0] = '\0';
-    assert_int_equal(ahead_take(&a, 0, &none, &p, &err), TC_BAD_INPUT);
+    assert_int_equal(prefetch_take(&a, 0, &none, &p, &err), TC_BAD_INPUT);
     assert_int_equal(a.status, TC_BAD_INPUT);
     assert_non_null(strstr(err.message, "wu.zip: member \"images/grey8.png\" is corrupt"));
     assert_null(p.u8);
-    ahead_end(&a);
+    prefetch_end(&a);
     wu_job_destroy(&job);
 }
 

@@ -360,7 +360,8 @@ static tc_status keep(void *user, const void *data, size_t n, tc_err *e)
     return TC_OK;
 }
 
-/* A file with an array that is packed on the way, or (how > 0) one by so many threads before. */
+/* A file with an array that is compressed on the way, or (how > 0) one by so many threads before.
+ */
 static bytes write_one(const fixture *f, const wu_array_info *info, const void *data, unsigned how)
 {
     json_t *const json = json_object();
@@ -368,19 +369,20 @@ static bytes write_one(const fixture *f, const wu_array_info *info, const void *
     const size_t n = (size_t)wu_array_bytes(info, &ok);
     bytes stream = { .data = malloc(n + 65536) };
     wu_npz_writer *w = NULL;
-    wu_packer *p = NULL;
-    wu_packed packed;
+    wu_compressor *p = NULL;
+    wu_compressed compressed;
     assert_non_null(stream.data);
     assert_int_equal(wu_npz_create(f->path, &w, &err), TC_OK);
     assert_int_equal(wu_npz_add_json(w, "result.json", json, &err), TC_OK);
     if (how > 0) {
-        assert_int_equal(wu_packer_create(WU_NPZ_LEVEL, how, "x", keep, &stream, &p, &err), TC_OK);
-        assert_int_equal(wu_npz_pack(p, "x", info, &err), TC_OK);
-        assert_int_equal(wu_packer_write(p, data, n, &err), TC_OK);
-        assert_int_equal(wu_packer_end(p, &packed, &err), TC_OK);
-        wu_packer_free(&p);
-        assert_int_equal(packed.packed, stream.n);
-        assert_int_equal(wu_npz_begin_packed(w, info, &packed, &err), TC_OK);
+        assert_int_equal(wu_compressor_create(WU_NPZ_LEVEL, how, "x", keep, &stream, &p, &err),
+                         TC_OK);
+        assert_int_equal(wu_npz_compress(p, "x", info, &err), TC_OK);
+        assert_int_equal(wu_compressor_write(p, data, n, &err), TC_OK);
+        assert_int_equal(wu_compressor_end(p, &compressed, &err), TC_OK);
+        wu_compressor_free(&p);
+        assert_int_equal(compressed.compressed, stream.n);
+        assert_int_equal(wu_npz_begin_compressed(w, info, &compressed, &err), TC_OK);
         assert_int_equal(wu_npz_write(w, stream.data, stream.n - 1, &err), TC_OK);
         assert_int_equal(wu_npz_end(w, &err), TC_INTERNAL);                   /* too few */
         assert_int_equal(wu_npz_write(w, stream.data, 2, &err), TC_INTERNAL); /* too many */
@@ -396,7 +398,7 @@ static bytes write_one(const fixture *f, const wu_array_info *info, const void *
     return read_file(f->path);
 }
 
-/* Packed before or on the way, deflated or stored: the same file. */
+/* Compressed before or on the way, deflated or stored: the same file. */
 static void takes_what_was_packed_before(void **state)
 {
     enum {

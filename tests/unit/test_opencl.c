@@ -11,34 +11,34 @@
 
 #include "fake_opencl.h"
 #include "opencl/backends.h"
-#include "opencl/kept.h"
+#include "opencl/program_cache.h"
 #include "opencl/program.h"
 #include "opencl/selftest.h"
 #include "scratch.h"
 
 /* --- the --device argument ------------------------------------------------------------------- */
 
-static void test_wish_parse(void **state)
+static void test_request_parse(void **state)
 {
     (void)state;
     static const char *const bad[] = { "",     "gpu",     "AUTO",    "0",    ":",    "0:",
                                        ":1",   "0:1:2",   "-1:0",    "0:-1", "0: 1", " 0:1",
                                        "0:1 ", "99999:0", "1:99999", "0x1:0" };
-    ocl_wish wish;
+    ocl_request request;
     tc_err err;
-    assert_int_equal(ocl_wish_parse("auto", &wish, &err), TC_OK);
-    assert_int_equal(wish.kind, OCL_WISH_AUTO);
-    assert_int_equal(ocl_wish_parse("cpu", &wish, &err), TC_OK);
-    assert_int_equal(wish.kind, OCL_WISH_CPU);
-    assert_int_equal(ocl_wish_parse("opencl", &wish, &err), TC_OK);
-    assert_int_equal(wish.kind, OCL_WISH_ANY);
-    assert_int_equal(ocl_wish_parse("2:13", &wish, &err), TC_OK);
-    assert_int_equal(wish.kind, OCL_WISH_INDEX);
-    assert_int_equal(wish.platform, 2);
-    assert_int_equal(wish.device, 13);
+    assert_int_equal(ocl_request_parse("auto", &request, &err), TC_OK);
+    assert_int_equal(request.kind, OCL_REQUEST_AUTO);
+    assert_int_equal(ocl_request_parse("cpu", &request, &err), TC_OK);
+    assert_int_equal(request.kind, OCL_REQUEST_CPU);
+    assert_int_equal(ocl_request_parse("opencl", &request, &err), TC_OK);
+    assert_int_equal(request.kind, OCL_REQUEST_ANY);
+    assert_int_equal(ocl_request_parse("2:13", &request, &err), TC_OK);
+    assert_int_equal(request.kind, OCL_REQUEST_INDEX);
+    assert_int_equal(request.platform, 2);
+    assert_int_equal(request.device, 13);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         err.message[0] = '\0';
-        assert_int_equal(ocl_wish_parse(bad[i], &wish, &err), TC_USAGE);
+        assert_int_equal(ocl_request_parse(bad[i], &request, &err), TC_USAGE);
         assert_non_null(strstr(err.message, "--device"));
     }
 }
@@ -76,15 +76,15 @@ static void make_workstation(workstation *w)
     w->api = fake_api(w->platforms, 5);
 }
 
-/* The name of the device that the wish gets, "" if none; err has the reason. */
-static const char *chosen_name(const ocl_api *api, const ocl_wish *wish, tc_err *err)
+/* The name of the device that the request gets, "" if none; err has the reason. */
+static const char *chosen_name(const ocl_api *api, const ocl_request *request, tc_err *err)
 {
     static char name[96];
     ocl_info *list;
     size_t count, chosen = SIZE_MAX;
     err->message[0] = '\0';
     assert_int_equal(ocl_enumerate(api, &list, &count, err), TC_OK);
-    const tc_status status = ocl_choose(list, count, wish, &chosen, err);
+    const tc_status status = ocl_choose(list, count, request, &chosen, err);
     name[0] = '\0';
     if (status == TC_OK) {
         assert_true(chosen < count);
@@ -99,18 +99,20 @@ static const char *chosen_name(const ocl_api *api, const ocl_wish *wish, tc_err 
 
 static const char *by_spec(workstation *w, const char *spec, bool floats, tc_err *err)
 {
-    ocl_wish wish;
-    assert_int_equal(ocl_wish_parse(spec, &wish, err), TC_OK);
-    wish.floats = floats;
-    return chosen_name(&w->api, &wish, err);
+    ocl_request request;
+    assert_int_equal(ocl_request_parse(spec, &request, err), TC_OK);
+    request.floats = floats;
+    return chosen_name(&w->api, &request, err);
 }
 
 static const char *by_client(const ocl_api *api, const char *vendor, int index, int number,
                              tc_err *err)
 {
-    ocl_wish wish = { .kind = OCL_WISH_ASSIGNED, .opencl_index = index, .device_number = number };
-    strcpy(wish.vendor, vendor);
-    return chosen_name(api, &wish, err);
+    ocl_request request = { .kind = OCL_REQUEST_ASSIGNED,
+                            .opencl_index = index,
+                            .device_number = number };
+    strcpy(request.vendor, vendor);
+    return chosen_name(api, &request, err);
 }
 
 static void test_enumerate(void **state)
@@ -358,11 +360,11 @@ static void test_no_device(void **state)
     api = fake_api(platforms, 1);
     assert_int_equal(ocl_enumerate(&api, &list, &count, &err), TC_OK);
     assert_int_equal(count, 0);
-    ocl_wish wish = { .kind = OCL_WISH_ANY };
-    assert_string_equal(chosen_name(&api, &wish, &err), "");
+    ocl_request request = { .kind = OCL_REQUEST_ANY };
+    assert_string_equal(chosen_name(&api, &request, &err), "");
     assert_non_null(strstr(err.message, "there is no device"));
     api = fake_api(platforms, 2);
-    assert_string_equal(chosen_name(&api, &wish, &err), "");
+    assert_string_equal(chosen_name(&api, &request, &err), "");
     assert_non_null(strstr(err.message, "platform Broken"));
     assert_non_null(strstr(err.message, "CL_OUT_OF_RESOURCES"));
 }
@@ -375,7 +377,7 @@ static void test_enumerate_faults(void **state)
     fake_device d = fake_gpu("G", "NVIDIA", 7, 9);
     fake_platform platform = { "P", "OpenCL 1.2", &d, 1, 0, false };
     ocl_api api = fake_api(&platform, 1);
-    ocl_wish wish = { .kind = OCL_WISH_AUTO };
+    ocl_request request = { .kind = OCL_REQUEST_AUTO };
     ocl_info *list;
     size_t count, chosen;
     tc_err err;
@@ -390,7 +392,7 @@ static void test_enumerate_faults(void **state)
         const tc_status status = ocl_enumerate(&api, &list, &count, &err);
         if (status == TC_OK) {
             assert_int_equal(count, 1);
-            if (ocl_choose(list, count, &wish, &chosen, &err) == TC_OK) {
+            if (ocl_choose(list, count, &request, &chosen, &err) == TC_OK) {
                 assert_int_equal(list[0].compute_units, 7);
                 assert_string_equal(list[0].name, "G");
                 chosen_anyway++;
@@ -461,8 +463,8 @@ static void test_open(void **state)
         assert_int_equal(fake.live, 0);
     }
     /* The CPU is no device, and needs no OpenCL. */
-    ocl_wish wish = { .kind = OCL_WISH_CPU };
-    assert_int_equal(ocl_device_find(&wish, &o.device, &err), TC_OK);
+    ocl_request request = { .kind = OCL_REQUEST_CPU };
+    assert_int_equal(ocl_device_find(&request, &o.device, &err), TC_OK);
     assert_null(o.device);
 }
 
@@ -582,8 +584,8 @@ static void open_keeping(keeping *k)
 {
     open_fake(&k->o);
     k->folder = make_folder();
-    k->o.device->kept_in = k->folder;
-    fake.build_ms = OCL_KEPT_SLOW_MS + 20;
+    k->o.device->cache_folder = k->folder;
+    fake.build_ms = OCL_CACHE_SLOW_MS + 20;
 }
 
 static void close_keeping(keeping *k)
@@ -622,16 +624,16 @@ static char *kept_file(const keeping *k)
     return path;
 }
 
-static void test_kept(void **state)
+static void test_program_cache(void **state)
 {
     (void)state;
     keeping k;
     open_keeping(&k);
     assert_string_equal(build_once(&k, NULL), "S");
     assert_int_equal(count_files(k.folder), 1);
-    assert_false(k.o.device->kept_used);
+    assert_false(k.o.device->cache_used);
     assert_string_equal(build_once(&k, NULL), "B");
-    assert_true(k.o.device->kept_used);
+    assert_true(k.o.device->cache_used);
     /* Other flags, another driver or device: another program. */
     assert_string_equal(build_once(&k, "-DA=1"), "S");
     snprintf(k.o.device->info.driver, sizeof k.o.device->info.driver, "2.0");
@@ -640,28 +642,28 @@ static void test_kept(void **state)
     assert_string_equal(build_once(&k, NULL), "S");
     assert_string_equal(build_once(&k, NULL), "B");
     assert_int_equal(count_files(k.folder), 4);
-    ocl_kept_drop(k.o.device);
+    ocl_program_cache_clear(k.o.device);
     assert_int_equal(count_files(k.folder), 0);
     assert_string_equal(build_once(&k, NULL), "S");
     assert_int_equal(count_files(k.folder), 0);
     close_keeping(&k);
 }
 
-static void test_kept_not(void **state)
+static void test_program_cache_not(void **state)
 {
     (void)state;
     keeping k;
     open_keeping(&k);
     fake.build_ms = 0; /* fast: the driver keeps its own */
     assert_string_equal(build_once(&k, NULL), "S");
-    fake.build_ms = OCL_KEPT_SLOW_MS + 20;
+    fake.build_ms = OCL_CACHE_SLOW_MS + 20;
     k.o.device->info.type = CL_DEVICE_TYPE_CPU;
     assert_string_equal(build_once(&k, NULL), "S");
     assert_int_equal(count_files(k.folder), 0);
     k.o.device->info.type = CL_DEVICE_TYPE_GPU;
-    k.o.device->kept_in = "/no/such/folder";
+    k.o.device->cache_folder = "/no/such/folder";
     assert_string_equal(build_once(&k, NULL), "S");
-    k.o.device->kept_in = k.folder;
+    k.o.device->cache_folder = k.folder;
     for (unsigned n = 3; n <= 4; n++) { /* the driver does not give it */
         fake.calls = 0;
         fake.fail_at = n;
@@ -671,7 +673,7 @@ static void test_kept_not(void **state)
     close_keeping(&k);
 }
 
-static void test_kept_broken(void **state)
+static void test_program_cache_broken(void **state)
 {
     (void)state;
     keeping k;
@@ -716,7 +718,7 @@ static void test_kept_broken(void **state)
 }
 
 /* A device that gives a wrong answer with kept programs is asked once more, without them. */
-static void test_kept_wrong(void **state)
+static void test_program_cache_wrong(void **state)
 {
     (void)state;
     keeping k;
@@ -730,17 +732,17 @@ static void test_kept_wrong(void **state)
     assert_int_equal(fake.binaries, 1);
     assert_int_equal(fake.sources, 2);
     assert_int_equal(count_files(k.folder), 0);
-    assert_null(k.o.device->kept_in);
+    assert_null(k.o.device->cache_folder);
     close_keeping(&k);
 }
 
-static void test_kept_room(void **state)
+static void test_program_cache_room(void **state)
 {
     (void)state;
     keeping k;
     char name[40];
     open_keeping(&k);
-    for (int i = 0; i < OCL_KEPT_MOST + 3; i++) {
+    for (int i = 0; i < OCL_CACHE_MOST + 3; i++) {
         snprintf(name, sizeof name, "texcell_kernels_%d.bin", i);
         char *const path = join_path(k.folder, name);
         write_file(path, "old", 3);
@@ -749,7 +751,7 @@ static void test_kept_room(void **state)
     char *const other = join_path(k.folder, "a_picture.zip");
     write_file(other, "mine", 4);
     build_once(&k, NULL);
-    assert_int_equal(count_files(k.folder), OCL_KEPT_MOST + 1);
+    assert_int_equal(count_files(k.folder), OCL_CACHE_MOST + 1);
     assert_int_equal(access(other, F_OK), 0);
     free(other);
     assert_string_equal(build_once(&k, NULL), "B");
@@ -776,7 +778,7 @@ static void test_batch(void **state)
     ocl_batch batch = { 0 };
     const size_t global = 64, none = 0;
     double ms = -1;
-    tc_gate beside;
+    tc_background beside;
     tc_err err;
     make_kernel(&o, &k);
     assert_int_equal(k.max_group, 256); /* the device's, less than the kernel's 1024 */
@@ -792,17 +794,17 @@ static void test_batch(void **state)
         assert_int_equal(ocl_launch(d, &k, 1, NULL, &global, NULL, &batch, &err), TC_OK);
     assert_int_equal(fake.launches, 5);
     assert_int_equal(fake.live, before + 1); /* the first one's event */
-    tc_gate_init(&beside, false);
-    d->beside = &beside;
-    fake.beside = &beside;
+    tc_background_init(&beside, false);
+    d->background = &beside;
+    fake.background = &beside;
     assert_int_equal(ocl_batch_wait(d, &batch, 3, &ms, &err), TC_OK);
     assert_true(ms == 3.0);
     assert_int_equal(fake.event_polls, 3); /* it dozed until the event was complete, */
     assert_int_equal(fake.up, 3);          /* and others worked meanwhile */
-    assert_int_equal(beside.lifts, 0);
-    d->beside = NULL;
-    fake.beside = NULL;
-    tc_gate_destroy(&beside);
+    assert_int_equal(beside.allowed, 0);
+    d->background = NULL;
+    fake.background = NULL;
+    tc_background_destroy(&beside);
     assert_int_equal(fake.live, before);
 
     /* A driver whose profile is rubbish: a clock is used. */
@@ -958,7 +960,7 @@ static void test_round_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_wish_parse),
+        cmocka_unit_test(test_request_parse),
         cmocka_unit_test(test_enumerate),
         cmocka_unit_test(test_choose_best),
         cmocka_unit_test(test_choose_index),
@@ -972,11 +974,11 @@ int main(void)
         cmocka_unit_test(test_buffers),
         cmocka_unit_test(test_build_flags),
         cmocka_unit_test(test_build_failure),
-        cmocka_unit_test(test_kept),
-        cmocka_unit_test(test_kept_not),
-        cmocka_unit_test(test_kept_broken),
-        cmocka_unit_test(test_kept_wrong),
-        cmocka_unit_test(test_kept_room),
+        cmocka_unit_test(test_program_cache),
+        cmocka_unit_test(test_program_cache_not),
+        cmocka_unit_test(test_program_cache_broken),
+        cmocka_unit_test(test_program_cache_wrong),
+        cmocka_unit_test(test_program_cache_room),
         cmocka_unit_test(test_batch),
         cmocka_unit_test(test_selftest_faults),
         cmocka_unit_test(test_pace_rules),

@@ -144,17 +144,17 @@ static tc_status make_item(const fixture *f, size_t index, wu_output *out, tc_er
 }
 
 /* Packs an array as the spool does. */
-static wu_packed pack(const wu_out_array *a, wu_take take, void *taker)
+static wu_compressed pack(const wu_out_array *a, wu_take take, void *taker)
 {
-    wu_packer *p = NULL;
-    wu_packed packed;
+    wu_compressor *p = NULL;
+    wu_compressed compressed;
     int ok = 0;
-    MUST(wu_packer_create(WU_NPZ_LEVEL, 1, "spool", take, taker, &p, &err) == TC_OK);
-    MUST(wu_npz_pack(p, "spool", &a->info, &err) == TC_OK);
-    MUST(wu_packer_write(p, a->data, (size_t)wu_array_bytes(&a->info, &ok), &err) == TC_OK);
-    MUST(wu_packer_end(p, &packed, &err) == TC_OK);
-    wu_packer_free(&p);
-    return packed;
+    MUST(wu_compressor_create(WU_NPZ_LEVEL, 1, "spool", take, taker, &p, &err) == TC_OK);
+    MUST(wu_npz_compress(p, "spool", &a->info, &err) == TC_OK);
+    MUST(wu_compressor_write(p, a->data, (size_t)wu_array_bytes(&a->info, &ok), &err) == TC_OK);
+    MUST(wu_compressor_end(p, &compressed, &err) == TC_OK);
+    wu_compressor_free(&p);
+    return compressed;
 }
 
 static tc_status drop(void *user, const void *data, size_t n, tc_err *e)
@@ -175,8 +175,8 @@ static tc_status read_item(void *user, size_t index, const char *only, wu_output
     for (size_t i = 0; status == TC_OK && i < out->n; i++) {
         wu_out_array *const a = &out->arrays[i];
         if (a->kind == WU_OWN) {
-            a->packed = pack(a, drop, NULL);
-            a->packed.size += strcmp(f->fault, "size") == 0;
+            a->compressed = pack(a, drop, NULL);
+            a->compressed.size += strcmp(f->fault, "size") == 0;
             free(a->data);
             a->data = NULL;
         }
@@ -353,7 +353,7 @@ static void passes_faults_of_the_source_on(void **state)
     assert_int_equal(count_files(f->folder), 0);
     f->fault = "size";
     assert_int_equal(write_result(f), TC_INTERNAL);
-    assert_non_null(strstr(err.message, "r.npz: array labels_a is not what was packed"));
+    assert_non_null(strstr(err.message, "r.npz: array labels_a is not what was compressed"));
     assert_int_equal(count_files(f->folder), 0);
 }
 

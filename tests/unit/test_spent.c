@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "app/analysis/selftest.h"
-#include "app/weights.h"
+#include "app/cost_model.h"
 
 /* A second passes with each look at the clock: steps do the least that they can. */
 double __wrap_tc_seconds(void);
@@ -53,13 +53,13 @@ static void end(job *j)
 static void grows(const job *j)
 {
     const an_plan *const plan = &j->work.plan;
-    const double all = an_weight(plan, 1), left = (plan->finish_flops + plan->pack_flops) / all;
+    const double all = an_weight(plan, 1), left = (plan->finish_flops + plan->compress_flops) / all;
     double last = plan->load_flops / all;
 
     assert_true(plan->load_flops > 0 && plan->finish_flops >= 0 && plan->write_flops >= 0);
-    assert_true(an_portions_flops(plan) > 0);
+    assert_true(an_chunks_flops(plan) > 0);
     assert_true(an_spent(j->analysis, &j->work, 0) == last && last < 1);
-    for (uint64_t i = 1; i <= plan->portions; i++) {
+    for (uint64_t i = 1; i <= plan->chunks; i++) {
         const double spent = an_spent(j->analysis, &j->work, i);
 
         assert_true(spent >= last && spent <= 1);
@@ -74,7 +74,7 @@ static double work_on(const job *j, void *state, unsigned steps, tc_status *stat
 {
     const an_backend *const cpu = j->analysis->cpu;
     const double from =
-        an_spent(j->analysis, &j->work, ((const an_state_head *)state)->portions_done);
+        an_spent(j->analysis, &j->work, ((const an_state_head *)state)->chunks_done);
     double last = from;
     void *worker = NULL;
     tc_err err;
@@ -82,17 +82,17 @@ static double work_on(const job *j, void *state, unsigned steps, tc_status *stat
     *status = cpu->open(&j->work, state, &worker, &err);
     assert_int_equal(*status, TC_OK);
     for (unsigned i = 0; i < steps && (i == 0 || *status == TC_MORE); i++) {
-        uint64_t portions = 0;
+        uint64_t chunks = 0;
         double spent;
 
-        *status = cpu->step(worker, state, &portions, &err);
+        *status = cpu->step(worker, state, &chunks, &err);
         assert_true(*status == TC_OK || *status == TC_MORE);
-        spent = an_spent(j->analysis, &j->work, portions);
+        spent = an_spent(j->analysis, &j->work, chunks);
         assert_true(spent >= last);
         last = spent;
     }
     assert_int_equal(cpu->sync(worker, state, &err), TC_OK);
-    assert_true(an_spent(j->analysis, &j->work, ((const an_state_head *)state)->portions_done) <=
+    assert_true(an_spent(j->analysis, &j->work, ((const an_state_head *)state)->chunks_done) <=
                 last);
     cpu->close(&worker);
     return last;
@@ -112,7 +112,7 @@ static void never_falls(const job *j)
         if (status == TC_MORE)
             last = work_on(j, state, UINT32_MAX, &status);
         assert_int_equal(status, TC_OK);
-        assert_true(last == an_spent(j->analysis, &j->work, j->work.plan.portions));
+        assert_true(last == an_spent(j->analysis, &j->work, j->work.plan.chunks));
         free(state);
     }
 }
@@ -134,35 +134,34 @@ static void tells_what_is_spent(void **state)
 /* Two items of 10 operations of the host each; of the device 100 and 300. */
 static void learns_a_device(void **state)
 {
-    double host[] = { 0, 10, 20 }, portions[] = { 0, 100, 400 }, writing[] = { 8, 4, 0 };
-    weights w = { .n = 2,
-                  .host = host,
-                  .portions = portions,
-                  .writing = writing,
-                  .opening = 1,
-                  .identifying = 2,
-                  .byte = 3,
-                  .speed = 50 };
+    double host[] = { 0, 10, 20 }, chunks[] = { 0, 100, 400 }, writing[] = { 8, 4, 0 };
+    cost_model w = { .n = 2,
+                     .host = host,
+                     .chunks = chunks,
+                     .writing = writing,
+                     .opening = 1,
+                     .identifying = 2,
+                     .byte = 3,
+                     .speed = 50 };
 
     (void)state;
-    assert_true(weights_before(&w, 0) == 1 && weights_before(&w, 1) == 13 &&
-                weights_before(&w, 2) == 29);
-    assert_true(weights_whole(&w, 1, 0) == 35 && weights_whole(&w, 2, 100) == 331);
+    assert_true(cost_before(&w, 0) == 1 && cost_before(&w, 1) == 13 && cost_before(&w, 2) == 29);
+    assert_true(cost_total(&w, 1, 0) == 35 && cost_total(&w, 2, 100) == 331);
     /* the first took as long on the device, where a driver compiled, as on the host: ten times its
      * speed */
-    weights_learn(&w, 0, &(item_times){ .portions = 2, .host = 2 });
-    assert_true(w.speed == 10 && weights_before(&w, 2) == 61);
+    cost_learn(&w, 0, &(item_times){ .chunks = 2, .host = 2 });
+    assert_true(w.speed == 10 && cost_before(&w, 2) == 61);
     /* the second alone counts then */
-    weights_learn(&w, 1, &(item_times){ .portions = 3, .host = 2 });
-    assert_true(w.speed == 20 && weights_before(&w, 2) == 41);
-    weights_learn(&w, 0, &(item_times){ .portions = 2, .host = 2 });
+    cost_learn(&w, 1, &(item_times){ .chunks = 3, .host = 2 });
+    assert_true(w.speed == 20 && cost_before(&w, 2) == 41);
+    cost_learn(&w, 0, &(item_times){ .chunks = 2, .host = 2 });
     assert_true(w.speed == 400 / 5.0 / (20 / 4.0));
     /* no time that a clock shows says nothing */
     w.n_known = 1;
-    weights_learn(&w, 0, &(item_times){ .portions = 2, .host = 0 });
+    cost_learn(&w, 0, &(item_times){ .chunks = 2, .host = 0 });
     assert_true(w.speed == 16);
-    weights_on_cpu(&w);
-    assert_true(weights_before(&w, 2) == 421);
+    cost_on_cpu(&w);
+    assert_true(cost_before(&w, 2) == 421);
 }
 
 int main(void)

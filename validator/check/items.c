@@ -32,7 +32,7 @@ struct val_items {
 
 /* --- result.json ----------------------------------------------------------------------------- */
 
-static tc_status differs(const val_items *v, const char *key, tc_err *err)
+static tc_status refuse_difference(const val_items *v, const char *key, tc_err *err)
 {
     return tc_fail(err, TC_BAD_INPUT, "%s: %s: \"%s\" is not that of the work unit", v->path,
                    WU_RESULT_JSON, key);
@@ -51,9 +51,9 @@ static tc_status parameters_differ(const val_items *v, const json_t *want, const
         char name[128];
 
         snprintf(name, sizeof name, "parameters.%.64s", key);
-        return differs(v, name, err);
+        return refuse_difference(v, name, err);
     }
-    return differs(v, "parameters", err);
+    return refuse_difference(v, "parameters", err);
 }
 
 static tc_status compare_json(const val_items *v, const json_t *want, tc_err *err)
@@ -74,7 +74,7 @@ static tc_status compare_json(const val_items *v, const json_t *want, tc_err *er
                            WU_RESULT_JSON, wu_result_version(v->unit->job));
         return strcmp(key, "parameters") == 0
                    ? parameters_differ(v, value, json_object_get(json, key), err)
-                   : differs(v, key, err);
+                   : refuse_difference(v, key, err);
     }
     if (json_object_size(json) != json_object_size(want))
         return tc_fail(err, TC_BAD_INPUT, "%s: %s: has %zu keys, not %zu", v->path, WU_RESULT_JSON,
@@ -137,7 +137,7 @@ static tc_status check_constants(val_items *v, tc_err *err)
     return status;
 }
 
-static tc_status expect(const val_items *v, size_t item, wu_output *out, tc_err *err)
+static tc_status compute_expected(const val_items *v, size_t item, wu_output *out, tc_err *err)
 {
     return v->unit->analysis->expect(v->unit->params, &v->unit->job->items[item], out, err);
 }
@@ -231,7 +231,7 @@ static tc_status check_own(const val_items *v, tc_err *err)
     for (size_t item = 0; status == TC_OK && item < v->unit->job->n_items; item++) {
         wu_output out = { .n = 0 };
 
-        status = expect(v, item, &out, err);
+        status = compute_expected(v, item, &out, err);
         for (size_t i = 0; status == TC_OK && i < out.n; i++)
             if (out.arrays[i].kind == WU_OWN)
                 status = check_info(v, at++, &out.arrays[i].info, err);
@@ -276,7 +276,7 @@ static tc_status open_items(val_items *v, tc_err *err)
     if (unit->analysis->constants != NULL)
         status = unit->analysis->constants(unit->params, &v->once, err);
     if (status == TC_OK)
-        status = expect(v, 0, &v->first, err);
+        status = compute_expected(v, 0, &v->first, err);
     if (status == TC_OK && wu_job_identify(unit->job, err) != TC_OK)
         status = TC_TRY_LATER; /* the result can do nothing for it */
     if (status == TC_OK)
@@ -446,7 +446,7 @@ tc_status val_items_next(val_items *v, wu_output *out, tc_err *err)
     if (status == TC_OK)
         status = check_memory(v, rows, err);
     if (status == TC_OK)
-        status = expect(v, v->index, out, err);
+        status = compute_expected(v, v->index, out, err);
     if (status == TC_OK)
         status = wu_output_allocate(out, rows, err);
     for (size_t i = 0; status == TC_OK && i < out->n; i++)

@@ -102,7 +102,7 @@ typedef struct command {
 
 /* The exit code of a process apart whose "try again later" waiting does not change: 3 to others. */
 enum {
-    IN_VAIN = 67
+    EXIT_NO_RETRY = 67
 };
 
 /* --- the command line ------------------------------------------------------------------------ */
@@ -193,7 +193,7 @@ static tc_status do_command(command *c, tc_err *err)
 }
 
 /* Does it and prints the answer. */
-static tc_status answer(command *c, tc_err *err)
+static tc_status answer_question(command *c, tc_err *err)
 {
     const tc_status status = wu_json_verdict(do_command(c, err), err);
 
@@ -207,13 +207,13 @@ static tc_status answer(command *c, tc_err *err)
     return status;
 }
 
-static int answer_apart(void *user)
+static int answer_in_child(void *user)
 {
     command *const c = user;
     const val_verification *const v = &c->verification;
     const double begin = tc_seconds();
     tc_err err = { "" };
-    bool in_vain;
+    bool no_retry;
     int code;
     tc_status status;
 
@@ -223,14 +223,14 @@ static int answer_apart(void *user)
     }
     status = val_confine_uploads(&c->places, c->files, verbs[c->verb].n_files, NULL, &err);
     if (status == TC_OK)
-        status = answer(c, &err);
-    in_vain =
+        status = answer_question(c, &err);
+    no_retry =
         (status == TC_NO_MEMORY && v->max_memory > 0) ||
         (status == TC_TRY_LATER && v->max_seconds > 0 && tc_seconds() - begin >= v->max_seconds);
     val_private_hide(c->private, err.message);
     /* A fault of this program is none of the computer that sent the file. */
     code = tc_report(PROGRAM, status == TC_INTERNAL ? TC_TRY_LATER : status, &err);
-    return in_vain ? IN_VAIN : code;
+    return no_retry ? EXIT_NO_RETRY : code;
 }
 
 /* Again and again for a while, where something of the server's is not as it should be: to BOINC
@@ -240,14 +240,14 @@ static tc_status answer_in_time(command *c, int *code, tc_err *err)
     const double until = tc_seconds() + c->wait;
     double pause = 1;
     int ended_by;
-    tc_status status = val_run_apart(answer_apart, c, c->files[0], code, &ended_by, err);
+    tc_status status = val_run_child(answer_in_child, c, c->files[0], code, &ended_by, err);
 
     while ((status != TC_OK || *code == 3) && tc_seconds() + pause <= until) {
         os_sleep(pause);
         pause *= 2;
-        status = val_run_apart(answer_apart, c, c->files[0], code, &ended_by, err);
+        status = val_run_child(answer_in_child, c, c->files[0], code, &ended_by, err);
     }
-    if (*code == IN_VAIN)
+    if (*code == EXIT_NO_RETRY)
         *code = 3;
     if (status == TC_OK && c->places.quarantine != NULL && (*code == 2 || *code == 4))
         val_quarantine(c->places.quarantine, c->files[0]); /* that process may not */
@@ -256,7 +256,7 @@ static tc_status answer_in_time(command *c, int *code, tc_err *err)
 
 /* Does what script_validator wants of one result, or of two; *code is the exit code that says
  * so. */
-static tc_status script(command *c, int *code, tc_err *err)
+static tc_status answer_script(command *c, int *code, tc_err *err)
 {
     tc_status status;
 
@@ -306,7 +306,7 @@ static tc_status script_many(command *c, tc_err *err)
         const int n = split(line, files);
         int code;
         const tc_status status =
-            n == verbs[c->verb].n_files ? script(c, &code, &why) : wrong_files(c, n, &why);
+            n == verbs[c->verb].n_files ? answer_script(c, &code, &why) : wrong_files(c, n, &why);
 
         if (status != TC_OK)
             code = tc_report(PROGRAM, status, &why);
@@ -336,17 +336,17 @@ static tc_status run(int argc, char **argv, tc_err *err)
                                            { c.files[1], OS_MAY_READ },
                                            { .may = OS_MAY_NOTHING } },
                              err);
-        return status == TC_OK ? answer(&c, err) : status;
+        return status == TC_OK ? answer_question(&c, err) : status;
     }
     if (c.many)
         return script_many(&c, err);
-    status = script(&c, &code, err);
+    status = answer_script(&c, &code, err);
     if (status == TC_OK)
         exit(code); /* it has said why */
     return status;
 }
 
-static void libraries(char *text, size_t size)
+static void describe_libraries(char *text, size_t size)
 {
     wu_libraries(text, size);
     val_say_confined(text, size);
@@ -357,7 +357,7 @@ int main(int argc, char **argv)
     static const tc_verb table[] = { { "check", run, NULL },          { "compare", run, NULL },
                                      { "verify", run, NULL },         { "script-init", run, NULL },
                                      { "script-compare", run, NULL }, { .name = NULL } };
-    static const tc_program program = { PROGRAM, usage, table, libraries, NULL };
+    static const tc_program program = { PROGRAM, usage, table, describe_libraries, NULL };
 
     return tc_main(&program, argc, argv);
 }

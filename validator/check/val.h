@@ -105,7 +105,7 @@ void val_quarantine(const char *folder, const char *upload);
  * of its own, so that a fault of this program does not count against the file it
  * stumbled over. *code is what work gave. TC_TRY_LATER with *ended_by: a signal
  * ended it. TC_TRY_LATER with 0: no process could be started. */
-tc_status val_run_apart(int (*work)(void *user), void *user, const char *file, int *code,
+tc_status val_run_child(int (*work)(void *user), void *user, const char *file, int *code,
                         int *ended_by, tc_err *err);
 /* From now on this process opens nothing but these places (os_confine). TC_TRY_LATER: that could
  * not be done. */

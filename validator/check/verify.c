@@ -59,7 +59,7 @@ static tc_status count_looks(const an_unit *unit, size_t *looks, tc_err *err)
 
 /* At least one of `chosen` items, drawn from n without putting back, is one of
  * `forged`: 1 - C(n - forged, chosen) / C(n, chosen). */
-static double caught(size_t n, size_t chosen, size_t forged)
+static double odds_of_finding(size_t n, size_t chosen, size_t forged)
 {
     double missed = 1;
 
@@ -68,7 +68,7 @@ static double caught(size_t n, size_t chosen, size_t forged)
     return 1 - missed;
 }
 
-static void report(const val_verifier *v, size_t n)
+static void report_items(const val_verifier *v, size_t n)
 {
     const size_t forged[] = { 1, (n + 9) / 10, (n + 1) / 2, n };
     size_t last = 0;
@@ -78,7 +78,7 @@ static void report(const val_verifier *v, size_t n)
     for (size_t i = 0; i < sizeof forged / sizeof forged[0]; i++) {
         if (forged[i] > last)
             printf("forging %zu of %zu items is caught with probability %.6f\n", forged[i], n,
-                   caught(n, v->n_chosen, forged[i]));
+                   odds_of_finding(n, v->n_chosen, forged[i]));
         last = forged[i];
     }
 }
@@ -117,7 +117,7 @@ tc_status val_verifier_init(val_verifier *v, const an_unit *unit, const val_veri
         return TC_OK;
     v->n_chosen = share < 1 ? 1 : share < (double)n ? (size_t)share : n;
     choose(v->seed, n, v->n_chosen, v->chosen);
-    report(v, n);
+    report_items(v, n);
     return TC_OK;
 }
 

@@ -209,7 +209,7 @@ static const char schema[] =
     " stored TEXT NOT NULL,"
     " PRIMARY KEY(wu_id, name)) WITHOUT ROWID;";
 
-static tc_status pragma(const val_dataset *ds, const char *name, int64_t *value, tc_err *err)
+static tc_status read_pragma(const val_dataset *ds, const char *name, int64_t *value, tc_err *err)
 {
     sqlite3_stmt *stmt;
     bool row = false;
@@ -227,15 +227,15 @@ static tc_status pragma(const val_dataset *ds, const char *name, int64_t *value,
 /* Whether the file is a data set: *empty is true for a database with nothing
  * in it, *old the version of an older one, or 0. Within a transaction, lest another assimilator
  * makes it meanwhile. */
-static tc_status whose(const val_dataset *ds, bool *empty, int *old, tc_err *err)
+static tc_status read_format(const val_dataset *ds, bool *empty, int *old, tc_err *err)
 {
     int64_t application, version, objects;
-    tc_status status = pragma(ds, "application_id", &application, err);
+    tc_status status = read_pragma(ds, "application_id", &application, err);
 
     if (status == TC_OK)
-        status = pragma(ds, "user_version", &version, err);
+        status = read_pragma(ds, "user_version", &version, err);
     if (status == TC_OK)
-        status = pragma(ds, "schema_version", &objects, err);
+        status = read_pragma(ds, "schema_version", &objects, err);
     if (status != TC_OK)
         return status;
     *empty = application == 0 && version == 0 && objects == 0;
@@ -260,7 +260,7 @@ static tc_status renew(const val_dataset *ds, tc_err *err)
 
     if (status != TC_OK)
         return status;
-    status = whose(ds, &empty, &old, err);
+    status = read_format(ds, &empty, &old, err);
     if (status == TC_OK && old == 1)
         status = val_sql(ds, err, "ALTER TABLE items ADD COLUMN source TEXT");
     if (status == TC_OK && old > 0)
@@ -314,7 +314,7 @@ static tc_status create(const val_dataset *ds, tc_err *err)
     if (status != TC_OK)
         return status;
     /* Another assimilator may have been faster. */
-    status = whose(ds, &empty, &old, err);
+    status = read_format(ds, &empty, &old, err);
     if (status == TC_OK && empty)
         status = val_sql(ds, err, "PRAGMA application_id=%d; PRAGMA user_version=%d; %s",
                          APPLICATION_ID, SCHEMA_VERSION, schema);
@@ -366,7 +366,7 @@ tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc
     if (status == TC_OK)
         status = val_sql(out, err, "BEGIN");
     if (status == TC_OK)
-        status = val_end(out, whose(out, &empty, &old, err), err);
+        status = val_end(out, read_format(out, &empty, &old, err), err);
     /* One that was not made to its end, or that somebody has switched, has none. It is opened by
      * what is read. */
     if (status == TC_OK && !empty && mode != VAL_READ)

@@ -16,7 +16,7 @@ typedef struct exporting {
 } exporting;
 
 /* Whether a file is wanted. */
-static bool wanted(const exporting *x, const char *file)
+static bool is_requested(const exporting *x, const char *file)
 {
     return x->only == NULL || strcmp(x->only, file) == 0;
 }
@@ -67,7 +67,7 @@ static tc_status write_query(exporting *x, const char *file, const char *query, 
     wu_csv csv;
     tc_status status;
 
-    if (!wanted(x, file))
+    if (!is_requested(x, file))
         return TC_OK;
     status = wu_csv_open(x->folder, file, &csv, err);
     if (status == TC_OK)
@@ -207,7 +207,7 @@ static tc_status write_rows(exporting *x, const analysis_table *t, char *file, c
     tc_status status =
         file == NULL || titles == NULL || query == NULL ? tc_no_memory(err, t->name) : TC_OK;
 
-    if (status == TC_OK && wanted(x, file)) {
+    if (status == TC_OK && is_requested(x, file)) {
         status = wu_csv_open(x->folder, file, &csv, err);
         x->written++;
         if (status == TC_OK)

@@ -85,7 +85,7 @@ static tc_status read_options(int argc, char **argv, const tc_option *known, opt
     return status;
 }
 
-static bool number(const char *text, int64_t *out)
+static bool parse_number(const char *text, int64_t *out)
 {
     char *end;
 
@@ -148,7 +148,7 @@ static void say_stored(const session *s, val_stored stored)
 }
 
 /* Puts a result aside, and says so. */
-static tc_status refuse(const session *s, const char *kind, char *reason, tc_err *err)
+static tc_status record_refusal(const session *s, const char *kind, char *reason, tc_err *err)
 {
     tc_err why = { "" };
     char *kept;
@@ -219,7 +219,7 @@ static tc_status add(int argc, char **argv, tc_err *err)
     if (status == TC_NO_MATCH) {
         tc_err again = { "" };
 
-        if (refuse(&s, "conflict", err->message, &again) != TC_OK)
+        if (record_refusal(&s, "conflict", err->message, &again) != TC_OK)
             *err = again;
     }
     close_session(&s);
@@ -275,7 +275,7 @@ static tc_status store_or_refuse(session *s, const options *o, const char *priva
     tc_status status = val_is_there(s->d.result, &why);
 
     if (status == TC_BAD_INPUT && val_is_there(s->d.result, NULL) == status)
-        return refuse(s, "missing", why.message, err);
+        return record_refusal(s, "missing", why.message, err);
     if (status == TC_OK)
         status = find_workunit(o->workunits, s, &workunit, &why);
     if (status == TC_OK) {
@@ -293,10 +293,10 @@ static tc_status store_or_refuse(session *s, const options *o, const char *priva
         val_forget(o->accepted, s->d.result);
     switch (status) {
     case TC_OK: say_stored(s, stored); return TC_OK;
-    case TC_USAGE: return refuse(s, "changed", why.message, err);
-    case TC_BAD_INPUT: return refuse(s, "invalid", why.message, err);
-    case TC_NO_MATCH: return refuse(s, "conflict", why.message, err);
-    case TC_INTERNAL: return refuse(s, "fault", why.message, err);
+    case TC_USAGE: return record_refusal(s, "changed", why.message, err);
+    case TC_BAD_INPUT: return record_refusal(s, "invalid", why.message, err);
+    case TC_NO_MATCH: return record_refusal(s, "conflict", why.message, err);
+    case TC_INTERNAL: return record_refusal(s, "fault", why.message, err);
     default: *err = why; return wu_json_verdict(status, NULL);
     }
 }
@@ -362,13 +362,13 @@ static tc_status script_result(const options *o, tc_err *err)
     int code, sig;
     tc_status status;
 
-    if (o->n != 2 || !number(o->args[0], &s.d.wu_id) || s.d.wu_id == 0)
+    if (o->n != 2 || !parse_number(o->args[0], &s.d.wu_id) || s.d.wu_id == 0)
         return tc_fail(err, TC_USAGE,
                        "script: takes WU_ID and one file, or --error; %d arguments given", o->n);
     status = val_private_folder(&w.private, err);
     if (status != TC_OK)
         return status;
-    status = val_run_apart(store_upload, &w, o->args[1], &code, &sig, err);
+    status = val_run_child(store_upload, &w, o->args[1], &code, &sig, err);
     val_private_remove(&w.private);
     if (status == TC_OK)
         exit(code); /* it has said why */
@@ -377,7 +377,7 @@ static tc_status script_result(const options *o, tc_err *err)
     reason = *err;
     status = open_upload(&s, o, err);
     if (status == TC_OK)
-        status = refuse(&s, "fault", reason.message, err);
+        status = record_refusal(&s, "fault", reason.message, err);
     close_session(&s);
     return status;
 }
@@ -388,8 +388,8 @@ static tc_status script_error(const options *o, tc_err *err)
     val_dataset ds = { .db = NULL };
     tc_status status;
 
-    if (o->n != 4 || !number(o->args[0], &f.error_mask) || o->args[1][0] == '\0' ||
-        !number(o->args[2], &f.wu_id) || !number(o->args[3], &f.batch))
+    if (o->n != 4 || !parse_number(o->args[0], &f.error_mask) || o->args[1][0] == '\0' ||
+        !parse_number(o->args[2], &f.wu_id) || !parse_number(o->args[3], &f.batch))
         return tc_fail(err, TC_USAGE, "script: --error takes MASK NAME WU_ID BATCH");
     f.name = o->args[1];
     status = val_dataset_open(o->db, VAL_WRITE, &ds, err);
@@ -402,7 +402,7 @@ static tc_status script_error(const options *o, tc_err *err)
 }
 
 /* One of the two that script_assimilator may ask for. */
-static tc_status script(int argc, char **argv, tc_err *err)
+static tc_status run_script(int argc, char **argv, tc_err *err)
 {
     options o = { .workunits = WORKUNITS };
     const tc_option known[] = { { "db", 0, TC_TEXT, .to = &o.db },
@@ -431,7 +431,7 @@ static tc_status script(int argc, char **argv, tc_err *err)
 
 /* --- export ---------------------------------------------------------------------------------- */
 
-static tc_status report(int argc, char **argv, tc_err *err)
+static tc_status write_report(int argc, char **argv, tc_err *err)
 {
     options o = { .db = NULL };
     const tc_option known[] = { { "db", 0, TC_TEXT, .to = &o.db },
@@ -481,7 +481,7 @@ static tc_status export(int argc, char **argv, tc_err *err)
     return status;
 }
 
-static void libraries(char *text, size_t size)
+static void describe_libraries(char *text, size_t size)
 {
     wu_libraries(text, size);
     snprintf(text + strlen(text), size - strlen(text), ", SQLite %s", sqlite3_libversion());
@@ -492,11 +492,11 @@ static void libraries(char *text, size_t size)
 
 int main(int argc, char **argv)
 {
-    static const tc_verb verbs[] = { { "script", script, NULL },
+    static const tc_verb verbs[] = { { "script", run_script, NULL },
                                      { "export", export, NULL },
-                                     { "report", report, NULL },
+                                     { "report", write_report, NULL },
                                      { .name = NULL } };
-    static const tc_program program = { PROGRAM, usage, verbs, libraries, add };
+    static const tc_program program = { PROGRAM, usage, verbs, describe_libraries, add };
 
     return tc_main(&program, argc, argv);
 }

@@ -66,7 +66,7 @@ static tc_status digest_of_array(const unit *u, size_t index, unsigned char *blo
     return status;
 }
 
-static json_t *describe(const wu_array_info *info, const digest *d)
+static json_t *describe_array(const wu_array_info *info, const digest *d)
 {
     static const char *const types[] = { "bool",    "uint8",   "int32", "int64",
                                          "float32", "float64", "text" };
@@ -92,7 +92,8 @@ static tc_status describe_arrays(unit *u, tc_err *err)
         digest d;
 
         status = digest_of_array(u, i, block, &d, err);
-        if (status == TC_OK && json_object_set_new(u->arrays, info->name, describe(info, &d)) != 0)
+        if (status == TC_OK &&
+            json_object_set_new(u->arrays, info->name, describe_array(info, &d)) != 0)
             status = tc_no_memory(err, u->d->result);
     }
     free(block);

@@ -39,16 +39,16 @@ struct wu_unzip {
     z_stream z;
     bool in_member;
     size_t index;   /* of the member being read */
-    uint64_t done;  /* bytes of it unpacked so far */
-    uint64_t taken; /* of its packed bytes read so far */
+    uint64_t done;  /* bytes of it decompressed so far */
+    uint64_t taken; /* of its compressed bytes read so far */
     bool ended;     /* the deflate stream has */
-    uint32_t crc;   /* of the bytes unpacked so far */
-    unsigned char packed[CHUNK];
+    uint32_t crc;   /* of the bytes decompressed so far */
+    unsigned char compressed[CHUNK];
 };
 
 /* --- the file as a whole --------------------------------------------------------------------- */
 
-static tc_status changed(const wu_archive *a, tc_err *err)
+static tc_status refuse_changed(const wu_archive *a, tc_err *err)
 {
     return tc_fail(err, TC_BAD_INPUT, "%s: the file has changed since it was checked", a->path);
 }
@@ -58,7 +58,7 @@ static tc_status read_at(const wu_archive *a, uint64_t at, void *buf, size_t n, 
 {
     size_t got;
     const tc_status status = tc_read_at(a->fd, a->path, at, buf, n, &got, err);
-    return status == TC_OK && got < n ? changed(a, err) : status;
+    return status == TC_OK && got < n ? refuse_changed(a, err) : status;
 }
 
 /* Of bytes [from, to) of the file, and of those before; sha256 may be NULL. */
@@ -86,11 +86,11 @@ tc_status wu_archive_crc_of_read(const wu_archive *a, uint32_t *crc, tc_err *err
     *crc = (uint32_t)crc32(0, NULL, 0);
     for (size_t i = 0; status == TC_OK && i < a->n; i++) {
         const wu_member *const m = &a->members[i];
-        if (m->is_folder || m->is_deflated || m->packed > INT32_MAX || m->data < at)
+        if (m->is_folder || m->is_deflated || m->compressed > INT32_MAX || m->data < at)
             continue; /* read as what stands between the others */
         status = crc_more(a, at, m->data, crc, NULL, err);
-        *crc = (uint32_t)crc32_combine(*crc, m->crc, (z_off_t)m->packed);
-        at = m->data + m->packed;
+        *crc = (uint32_t)crc32_combine(*crc, m->crc, (z_off_t)m->compressed);
+        at = m->data + m->compressed;
     }
     return status == TC_OK ? crc_more(a, at, a->file_size, crc, NULL, err) : status;
 }
@@ -211,7 +211,7 @@ static tc_status find_directory(const wu_archive *a, directory *d, tc_err *err)
 
 /* --- the list of members --------------------------------------------------------------------- */
 
-/* Why a name may not be in an archive, or NULL. Nothing here is ever unpacked
+/* Why a name may not be in an archive, or NULL. Nothing here is ever decompressed
  * to a path, but other tools will do so with the same file. */
 static const char *name_fault(const char *name, size_t length)
 {
@@ -247,7 +247,7 @@ typedef struct entry {
     unsigned char bytes[ENTRY + WU_MAX_MEMBER_NAME + 1]; /* with the name, and a NUL */
     unsigned version, flags, method;
     uint32_t crc;
-    uint64_t packed, size, name, extra, comment, offset;
+    uint64_t compressed, size, name, extra, comment, offset;
 } entry;
 
 static void parse_entry(entry *e)
@@ -257,7 +257,7 @@ static void parse_entry(entry *e)
     e->flags = (unsigned)little_endian(p + 8, 2);
     e->method = (unsigned)little_endian(p + 10, 2);
     e->crc = (uint32_t)little_endian(p + 16, 4);
-    e->packed = little_endian(p + 20, 4);
+    e->compressed = little_endian(p + 20, 4);
     e->size = little_endian(p + 24, 4);
     e->name = little_endian(p + 28, 2);
     e->extra = little_endian(p + 30, 2);
@@ -269,15 +269,15 @@ static void parse_entry(entry *e)
 static const char *member_fault(const entry *e)
 {
     const bool is_folder = e->name > 0 && e->bytes[ENTRY + e->name - 1] == '/';
-    if (e->size > WU_MAX_ARCHIVE || e->packed > WU_MAX_ARCHIVE)
+    if (e->size > WU_MAX_ARCHIVE || e->compressed > WU_MAX_ARCHIVE)
         return "it is larger than 4 GiB";
     if (e->flags & (FLAG_ENCRYPTED | FLAG_STRONG_ENCRYPTION | FLAG_MASKED_DIRECTORY))
         return "it is encrypted";
     if (e->method != 0 && e->method != Z_DEFLATED)
         return "its compression method is neither store nor deflate";
-    if (e->method == 0 && e->packed != e->size)
+    if (e->method == 0 && e->compressed != e->size)
         return "it is stored, but its two sizes differ";
-    if (e->size / MAX_DEFLATE_RATIO > e->packed)
+    if (e->size / MAX_DEFLATE_RATIO > e->compressed)
         return "it claims to unpack to more bytes than deflate can hold";
     return is_folder && e->size != 0 ? "it is a folder with data" : NULL;
 }
@@ -286,10 +286,10 @@ static const char *member_fault(const entry *e)
 typedef struct listing {
     wu_archive *a;
     directory d;
-    size_t room;     /* for so many members */
-    uint64_t at;     /* of the next entry */
-    uint64_t packed; /* the sum of the packed sizes so far */
-    uint64_t next;   /* where the next member begins, if all is plain */
+    size_t room;         /* for so many members */
+    uint64_t at;         /* of the next entry */
+    uint64_t compressed; /* the sum of the compressed sizes so far */
+    uint64_t next;       /* where the next member begins, if all is plain */
 } listing;
 
 static tc_status bad_list(const wu_archive *a, tc_err *err)
@@ -345,8 +345,8 @@ static tc_status read_local(const listing *l, const entry *e, uint64_t *data, bo
         good = memcmp(local, "PK\3\4", 4) == 0 && little_endian(local + 8, 2) == e->method &&
                (little_endian(local + 6, 2) & FLAG_ENCRYPTED) == 0 &&
                same_number(e, local + 14, e->crc) &&
-               (elsewhere ||
-                (same_number(e, local + 18, e->packed) && same_number(e, local + 22, e->size))) &&
+               (elsewhere || (same_number(e, local + 18, e->compressed) &&
+                              same_number(e, local + 22, e->size))) &&
                little_endian(local + 26, 2) == e->name &&
                memcmp(local + LOCAL_HEADER, name, e->name) == 0;
     }
@@ -354,7 +354,7 @@ static tc_status read_local(const listing *l, const entry *e, uint64_t *data, bo
         return tc_fail(err, TC_BAD_INPUT,
                        "%s: member \"%s\" is corrupt: its header and the list of members disagree",
                        l->a->path, wu_quote(name).text);
-    if (*data > l->d.begin || e->packed > l->d.begin - *data)
+    if (*data > l->d.begin || e->compressed > l->d.begin - *data)
         return tc_fail(err, TC_BAD_INPUT,
                        "%s: member \"%s\" is corrupt: it does not end before the list of members",
                        l->a->path, wu_quote(name).text);
@@ -397,7 +397,7 @@ static tc_status add_member(listing *l, tc_err *err)
     const char *fault = name_fault(name, e.name);
     if (fault == NULL)
         fault = member_fault(&e);
-    if (fault == NULL && e.packed > a->file_size - l->packed)
+    if (fault == NULL && e.compressed > a->file_size - l->compressed)
         fault = "it overlaps another member, or the file is cut short";
     if (fault != NULL)
         return tc_fail(err, TC_BAD_INPUT, "%s: member \"%s\" is refused: %s", a->path,
@@ -413,13 +413,13 @@ static tc_status add_member(listing *l, tc_err *err)
                       .is_deflated = e.method != 0,
                       .size = e.size,
                       .crc = e.crc,
-                      .packed = e.packed,
+                      .compressed = e.compressed,
                       .data = data };
     if (m->name == NULL)
         return tc_no_memory(err, "the list of members");
     a->n++;
-    l->packed += e.packed;
-    l->next = data + e.packed;
+    l->compressed += e.compressed;
+    l->next = data + e.compressed;
     a->is_plain = a->is_plain && is_plain;
     a->has_plain_fields = a->has_plain_fields && has_plain_fields(&e);
     return TC_OK;
@@ -560,7 +560,7 @@ tc_status wu_unzip_open(const wu_archive *archive, const tc_poll *poll, wu_unzip
     if (fstat(archive->fd, &now) != 0)
         return tc_fail(err, TC_TRY_LATER, "%s: cannot read: %s", archive->path, strerror(errno));
     if ((uint64_t)now.st_size != archive->file_size)
-        return changed(archive, err);
+        return refuse_changed(archive, err);
     wu_unzip *z = calloc(1, sizeof *z);
     if (z == NULL || inflateInit2(&z->z, -MAX_WBITS) != Z_OK) {
         free(z);
@@ -596,14 +596,15 @@ static tc_status inflate_some(wu_unzip *z, const wu_member *m, void *buf, size_t
     z->z.next_out = buf;
     z->z.avail_out = (uInt)n;
     while (!z->ended && z->z.avail_out > 0 && rc == Z_OK) {
-        if (z->z.avail_in == 0 && z->taken < m->packed) {
-            const uint64_t left = m->packed - z->taken;
+        if (z->z.avail_in == 0 && z->taken < m->compressed) {
+            const uint64_t left = m->compressed - z->taken;
             const size_t part = left < CHUNK ? (size_t)left : CHUNK;
-            const tc_status status = read_at(z->archive, m->data + z->taken, z->packed, part, err);
+            const tc_status status =
+                read_at(z->archive, m->data + z->taken, z->compressed, part, err);
             if (status != TC_OK)
                 return status;
             z->taken += part;
-            z->z.next_in = z->packed;
+            z->z.next_in = z->compressed;
             z->z.avail_in = (uInt)part;
         }
         rc = inflate(&z->z, Z_NO_FLUSH);
@@ -615,7 +616,7 @@ static tc_status inflate_some(wu_unzip *z, const wu_member *m, void *buf, size_t
     return rc == Z_OK || z->ended ? TC_OK : corrupt(z, err, "it does not unpack");
 }
 
-/* After the last byte: the stream ends here, too, with the last packed byte. */
+/* After the last byte: the stream ends here, too, with the last compressed byte. */
 static tc_status end_member(wu_unzip *z, const wu_member *m, tc_err *err)
 {
     unsigned char more;
@@ -628,7 +629,7 @@ static tc_status end_member(wu_unzip *z, const wu_member *m, tc_err *err)
     if (m->is_deflated)
         status = inflate_some(z, m, &more, 1, &got, err);
     if (status == TC_OK &&
-        (got > 0 || (m->is_deflated && (z->taken != m->packed || z->z.avail_in > 0))))
+        (got > 0 || (m->is_deflated && (z->taken != m->compressed || z->z.avail_in > 0))))
         status =
             corrupt(z, err, "its data do not end after %llu bytes", (unsigned long long)m->size);
     if (status == TC_OK && z->crc != m->crc)

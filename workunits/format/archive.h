@@ -1,6 +1,6 @@
 /*
  * Reading a ZIP that a stranger made: the one place where work units and
- * results are unpacked. wu_archive_read lists and checks the members, and
+ * results are decompressed. wu_archive_read lists and checks the members, and
  * wu_unzip reads them one after another.
  *
  * A ZIP says most things twice or three times, and readers differ in what they
@@ -11,7 +11,7 @@
  * What is refused: a file that is not a ZIP, is cut short or goes on after its
  * end; names that are not plain relative paths of printable ASCII; two members
  * of one name; encryption; methods other than store and deflate; sizes that the
- * packed bytes cannot hold; members that share their bytes in the file; files
+ * compressed bytes cannot hold; members that share their bytes in the file; files
  * and members of 4 GiB or more.
  *
  * TC_BAD_INPUT is said of bytes alone. What the system cannot do now is
@@ -36,12 +36,12 @@
 
 typedef struct wu_member {
     char *name;
-    bool is_folder;   /* the name ends with '/' and there are no data */
-    uint64_t size;    /* bytes unpacked */
-    uint32_t crc;     /* of the unpacked bytes */
-    bool is_deflated; /* or stored */
-    uint64_t packed;  /* bytes in the file ... */
-    uint64_t data;    /* ... and where they begin */
+    bool is_folder;      /* the name ends with '/' and there are no data */
+    uint64_t size;       /* bytes decompressed */
+    uint32_t crc;        /* of the decompressed bytes */
+    bool is_deflated;    /* or stored */
+    uint64_t compressed; /* bytes in the file ... */
+    uint64_t data;       /* ... and where they begin */
 } wu_member;
 
 typedef struct wu_member_name {
@@ -62,7 +62,7 @@ typedef struct wu_archive {
 } wu_archive;
 
 /* Lists and checks the archive at path, of up to max_members; no member is
- * unpacked yet. *out is the caller's; poll (may be NULL) must outlive it. TC_BAD_INPUT
+ * decompressed yet. *out is the caller's; poll (may be NULL) must outlive it. TC_BAD_INPUT
  * with the file and the member at fault. */
 tc_status wu_archive_read(const char *path, uint64_t max_members, const tc_poll *poll,
                           wu_archive **out, tc_err *err);
@@ -90,7 +90,7 @@ tc_status wu_unzip_open(const wu_archive *archive, const tc_poll *poll, wu_unzip
 /* Turns to a member; the one before it need not have been read to its end. */
 void wu_unzip_begin(wu_unzip *z, size_t index);
 /* Reads up to n bytes. *n_read is 0 only at the end (or for n = 0), where size
- * and CRC have been checked, and that the packed data end there. */
+ * and CRC have been checked, and that the compressed data end there. */
 tc_status wu_unzip_read(wu_unzip *z, void *buf, size_t n, size_t *n_read, tc_err *err);
 /* Reads what is left of the member, for the sake of its CRC. */
 tc_status wu_unzip_drain(wu_unzip *z, tc_err *err);

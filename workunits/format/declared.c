@@ -107,7 +107,7 @@ static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvw
                   no_memory[] = "memory", word[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
 
 /* Whether a text is absent, or 1 to `most` of these characters (NULL: printable ASCII). */
-static bool fits(const char *text, const char *characters, size_t most)
+static bool is_made_of(const char *text, const char *characters, size_t most)
 {
     const size_t n = text == NULL ? 0 : strlen(text);
     bool good = text == NULL || (n >= 1 && n <= most);
@@ -118,7 +118,7 @@ static bool fits(const char *text, const char *characters, size_t most)
 }
 
 /* The string at `key`, or NULL. *known counts the keys that are there and of their type. */
-static const char *take(const json_t *json, const char *key, size_t *known)
+static const char *take_text(const json_t *json, const char *key, size_t *known)
 {
     const char *const text = json_string_value(json_object_get(json, key));
     *known += text != NULL;
@@ -145,7 +145,7 @@ static const char *read_values(const json_t *list, wu_axis *out)
         if (numbers && json_is_integer(value) && number >= 0 && number <= INT32_MAX)
             values[i] = (unsigned)number;
         else if (!numbers && json_is_string(value) &&
-                 fits(json_string_value(value), word, MAX_WORD))
+                 is_made_of(json_string_value(value), word, MAX_WORD))
             words[i] = json_string_value(value);
         else
             return "values";
@@ -159,11 +159,11 @@ static const char *read_axis(const json_t *json, wu_axis *out)
     const json_t *const values = json_object_get(json, "values"), *const digits = json_object_get(
                                                                       json, "digits");
     size_t known = (values != NULL) + (digits != NULL);
-    out->name = take(json, "name", &known);
-    out->array = take(json, "array", &known);
-    out->prefix = take(json, "prefix", &known);
-    if (known != json_object_size(json) || !fits(out->name, word, MAX_WORD) ||
-        !fits(out->array, word, MAX_WORD) || !fits(out->prefix, letters, 8) ||
+    out->name = take_text(json, "name", &known);
+    out->array = take_text(json, "array", &known);
+    out->prefix = take_text(json, "prefix", &known);
+    if (known != json_object_size(json) || !is_made_of(out->name, word, MAX_WORD) ||
+        !is_made_of(out->array, word, MAX_WORD) || !is_made_of(out->prefix, letters, 8) ||
         (out->array == NULL) == (values == NULL))
         return "axes";
     const char *const fault = out->array == NULL ? read_values(values, out) : NULL;
@@ -201,7 +201,7 @@ static bool picture_name_fits(const char *name)
     const char *const at = strstr(name, mark);
     return at != NULL && at != name && strspn(name, word) == (size_t)(at - name) &&
            strlen(name) <= MAX_LINE &&
-           (at[strlen(mark)] == '\0' || fits(at + strlen(mark), any, MAX_LINE));
+           (at[strlen(mark)] == '\0' || is_made_of(at + strlen(mark), any, MAX_LINE));
 }
 
 /* What goes with a role. */
@@ -209,9 +209,9 @@ static const char *check_role(const wu_declared *d)
 {
     const bool picture = wu_is_picture(d->role),
                columns = d->n_axes == 1 && d->axes[0].words != NULL;
-    if (picture ? !picture_name_fits(d->name) : !fits(d->name, word, MAX_WORD))
+    if (picture ? !picture_name_fits(d->name) : !is_made_of(d->name, word, MAX_WORD))
         return "array";
-    if (!fits(d->title, picture ? NULL : word, picture ? MAX_LINE : MAX_WORD))
+    if (!is_made_of(d->title, picture ? NULL : word, picture ? MAX_LINE : MAX_WORD))
         return "title";
     if ((d->role == WU_ITEM || d->role == WU_KEY || d->role == WU_PLACE || d->role == WU_TITLES) &&
         d->table == NULL)
@@ -227,18 +227,18 @@ static const char *read_declared(const json_t *json, wu_declared *out)
 {
     const json_t *const axes = json_object_get(json, "axes");
     size_t known = axes != NULL, role = 0;
-    const char *const name = take(json, "role", &known);
-    out->name = take(json, "array", &known);
-    out->table = take(json, "table", &known);
-    out->title = take(json, "title", &known);
-    out->unit = take(json, "unit", &known);
+    const char *const name = take_text(json, "role", &known);
+    out->name = take_text(json, "array", &known);
+    out->table = take_text(json, "table", &known);
+    out->title = take_text(json, "title", &known);
+    out->unit = take_text(json, "unit", &known);
     while (role < ROLES && (name == NULL || strcmp(name, role_names[role]) != 0))
         role++;
     if (role == ROLES || out->name == NULL)
         return role == ROLES ? "role" : "array";
     if (known != json_object_size(json))
         return "";
-    if (!fits(out->table, word, MAX_WORD) || !fits(out->unit, NULL, MAX_WORD))
+    if (!is_made_of(out->table, word, MAX_WORD) || !is_made_of(out->unit, NULL, MAX_WORD))
         return "table";
     out->role = (wu_role)role;
     const char *const fault = read_axes(axes, out);

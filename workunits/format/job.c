@@ -17,8 +17,8 @@ typedef struct job_reader {
     wu_unzip *zip;
     bool *used; /* per member: something in job.json names it */
     json_int_t version;
-    size_t sources;  /* bytes of those that were read */
-    uint64_t packed; /* of the item's pictures */
+    size_t sources;      /* bytes of those that were read */
+    uint64_t compressed; /* of the item's pictures */
     tc_err *err;
 } job_reader;
 
@@ -154,7 +154,7 @@ static tc_status find_picture(job_reader *r, const json_t *value, const char *pl
             return status;
     }
     r->used[member] = true;
-    r->packed += r->job->archive->members[member].packed;
+    r->compressed += r->job->archive->members[member].compressed;
     *member_name = r->job->archive->members[member].name;
     *head = *known;
     return TC_OK;
@@ -296,17 +296,18 @@ static tc_status read_stack(job_reader *r, wu_item *item, const json_t *list, si
 }
 
 /* Pictures that go with those of an item, pixel by pixel: its mask, or its labels. */
-typedef struct beside {
+typedef struct aligned {
     const char *key, *one, *many; /* "mask", "a mask", "masks" */
     bool colour;                  /* RGB is taken as well */
-} beside;
+} aligned;
 
-static const beside mask_pictures = { "mask", "a mask", "masks", false },
-                    label_pictures = { "labels", "a label picture", "label pictures", true };
+static const aligned mask_pictures = { "mask", "a mask", "masks", false },
+                     label_pictures = { "labels", "a label picture", "label pictures", true };
 
 /* Whether a picture goes with the item from row `above` of it on. */
-static tc_status check_beside(const job_reader *r, const wu_item *item, const beside *what,
-                              const wu_png_info *head, uint64_t above, bool last, const char *place)
+static tc_status check_aligned(const job_reader *r, const wu_item *item, const aligned *what,
+                               const wu_png_info *head, uint64_t above, bool last,
+                               const char *place)
 {
     const uint64_t height = above + head->height;
     if (head->channels != 1 && !what->colour)
@@ -319,8 +320,8 @@ static tc_status check_beside(const job_reader *r, const wu_item *item, const be
 }
 
 /* How many pictures go with an item: as many as there are slices, with an image any strips. */
-static tc_status count_beside(const job_reader *r, const wu_item *item, const beside *what,
-                              const json_t *value, const char *place, size_t *n)
+static tc_status count_aligned(const job_reader *r, const wu_item *item, const aligned *what,
+                               const json_t *value, const char *place, size_t *n)
 {
     char text[64];
     snprintf(text, sizeof text, "the %s of an image ", what->key);
@@ -337,13 +338,13 @@ static tc_status count_beside(const job_reader *r, const wu_item *item, const be
 }
 
 /* *members: the list is the item's, even on failure; *n counts what is in it. */
-static tc_status read_beside(job_reader *r, const wu_item *item, const beside *what,
-                             const json_t *value, size_t index, char ***members, size_t *n)
+static tc_status read_aligned(job_reader *r, const wu_item *item, const aligned *what,
+                              const json_t *value, size_t index, char ***members, size_t *n)
 {
     const job_place place = place_of(index, what->key);
     size_t count = 0;
     uint64_t above = 0;
-    tc_status status = count_beside(r, item, what, value, place.text, &count);
+    tc_status status = count_aligned(r, item, what, value, place.text, &count);
     if (status != TC_OK)
         return status;
     *members = calloc(count, sizeof **members);
@@ -354,8 +355,8 @@ static tc_status read_beside(job_reader *r, const wu_item *item, const beside *w
         wu_png_info head;
         status = find_picture(r, member_of(value, i), one.text, &(*members)[i], &head);
         if (status == TC_OK)
-            status = check_beside(r, item, what, &head, above, item->is_stack || i + 1 == count,
-                                  one.text);
+            status = check_aligned(r, item, what, &head, above, item->is_stack || i + 1 == count,
+                                   one.text);
         if (status != TC_OK)
             return status;
         above += item->is_stack ? 0 : head.height;
@@ -379,7 +380,7 @@ static tc_status read_labels(job_reader *r, wu_item *item, const json_t *json, s
     if (!json_is_integer(objects) || n < 0 || n > (json_int_t)WU_MAX_LABEL)
         return job_fail(r, place.text, "must be an integer from 0 to %u", WU_MAX_LABEL);
     item->n_objects = (uint32_t)n;
-    return read_beside(r, item, &label_pictures, labels, index, &item->labels, &item->n_labels);
+    return read_aligned(r, item, &label_pictures, labels, index, &item->labels, &item->n_labels);
 }
 
 static tc_status read_spacing(const job_reader *r, wu_item *item, const json_t *list, size_t index)
@@ -430,7 +431,7 @@ static tc_status read_item(job_reader *r, wu_item *item, json_t *json, size_t in
     static const char *const keys_1[] = { "name", "image", "stack", "spacing", "mask", NULL };
     const job_place place = place_of(index, NULL), name_place = place_of(index, "name");
     const char *name = NULL;
-    r->packed = 0;
+    r->compressed = 0;
     if (!json_is_object(json))
         return job_fail(r, place.text, "must be an object, not %s", type_name(json));
     tc_status status = check_keys(r, json, place.text, r->version == 1 ? keys_1 : keys);
@@ -457,10 +458,10 @@ static tc_status read_item(job_reader *r, wu_item *item, json_t *json, size_t in
     if (status == TC_OK)
         status = read_spacing(r, item, json_object_get(json, "spacing"), index);
     if (status == TC_OK && mask != NULL)
-        status = read_beside(r, item, &mask_pictures, mask, index, &item->masks, &item->n_masks);
+        status = read_aligned(r, item, &mask_pictures, mask, index, &item->masks, &item->n_masks);
     if (status == TC_OK)
         status = read_labels(r, item, json, index);
-    item->packed_bytes = r->packed;
+    item->compressed_bytes = r->compressed;
     return status;
 }
 

@@ -49,12 +49,12 @@ typedef struct wu_item {
     bool has_spacing;
     double spacing[3]; /* of a stack: z, y, x in micrometres; 1,1,1 when absent */
     bool has_pixel;
-    double pixel[2];       /* of an image: y, x in micrometres; nothing is computed from it */
-    uint32_t nx, ny, nz;   /* width, height, slices (1 for an image) */
-    unsigned bits;         /* 8 or 16 per sample */
-    unsigned channels;     /* 1 grey, 3 RGB, as stored in the file */
-    uint64_t packed_bytes; /* of its pictures, masks and labels in the file; 0 of an item that is in
-                              none */
+    double pixel[2];           /* of an image: y, x in micrometres; nothing is computed from it */
+    uint32_t nx, ny, nz;       /* width, height, slices (1 for an image) */
+    unsigned bits;             /* 8 or 16 per sample */
+    unsigned channels;         /* 1 grey, 3 RGB, as stored in the file */
+    uint64_t compressed_bytes; /* of its pictures, masks and labels in the file; 0 of an item that
+                              is in none */
 } wu_item;
 
 typedef struct wu_job {
@@ -115,8 +115,8 @@ void wu_job_destroy(wu_job **job);
 tc_status wu_item_load(const wu_job *job, size_t index, wu_pixels *out, tc_err *err);
 /* The same beside the main thread, as long as poll lets it, which may be asked by several threads
  * at a time. */
-tc_status wu_item_load_beside(const wu_job *job, size_t index, const tc_poll *poll, wu_pixels *out,
-                              tc_err *err);
+tc_status wu_item_load_in_background(const wu_job *job, size_t index, const tc_poll *poll,
+                                     wu_pixels *out, tc_err *err);
 void wu_pixels_free(wu_pixels *pixels);
 
 /* Decodes one slice of an item (0: an image) as it is stored: ny * nx * channels

@@ -11,7 +11,7 @@ static atomic_bool starved;
 /* Where a thread goes on that has no memory while it reads; or NULL. */
 static _Thread_local jmp_buf *reading;
 
-static void *take(size_t n)
+static void *allocate_text(size_t n)
 {
     void *const memory = malloc(n);
 
@@ -25,7 +25,7 @@ static void *take(size_t n)
 
 void wu_json_watch(void)
 {
-    json_set_alloc_funcs(take, free);
+    json_set_alloc_funcs(allocate_text, free);
 }
 
 bool wu_json_starved(void)

@@ -141,7 +141,7 @@ static size_t build_header(const wu_array_info *info, unsigned char out[NPY_PREF
     return total;
 }
 
-static bool eat(const char **p, const char *literal)
+static bool skip_literal(const char **p, const char *literal)
 {
     const size_t n = strlen(literal);
     if (strncmp(*p, literal, n) != 0)
@@ -172,12 +172,12 @@ static bool eat_dtype(const char **p, wu_array_info *info)
 {
     uint64_t width = 0;
     for (unsigned d = 0; d < WU_STR; d++) {
-        if (eat(p, dtypes[d].descr)) {
+        if (skip_literal(p, dtypes[d].descr)) {
             info->dtype = (wu_dtype)d;
             return true;
         }
     }
-    if (!eat(p, "<U") || !eat_number(p, MAX_WIDTH, &width))
+    if (!skip_literal(p, "<U") || !eat_number(p, MAX_WIDTH, &width))
         return false;
     info->dtype = WU_STR;
     info->width = (uint32_t)width;
@@ -190,11 +190,11 @@ static bool eat_shape(const char **p, wu_array_info *info)
         if (info->ndim == WU_MAX_NDIM || !eat_number(p, INT64_MAX, &info->shape[info->ndim]))
             return false;
         info->ndim++;
-        if (info->ndim == 1 && eat(p, ",)"))
+        if (info->ndim == 1 && skip_literal(p, ",)"))
             return true;
-        if (info->ndim > 1 && eat(p, ")"))
+        if (info->ndim > 1 && skip_literal(p, ")"))
             return true;
-        if (!eat(p, ", "))
+        if (!skip_literal(p, ", "))
             return false;
     }
 }
@@ -205,9 +205,9 @@ static bool eat_shape(const char **p, wu_array_info *info)
 static bool parse_header(const char *text, wu_array_info *info)
 {
     const char *p = text;
-    if (!eat(&p, "{'descr': '") || !eat_dtype(&p, info) ||
-        !eat(&p, "', 'fortran_order': False, 'shape': (") || !eat_shape(&p, info) ||
-        !eat(&p, ", }"))
+    if (!skip_literal(&p, "{'descr': '") || !eat_dtype(&p, info) ||
+        !skip_literal(&p, "', 'fortran_order': False, 'shape': (") || !eat_shape(&p, info) ||
+        !skip_literal(&p, ", }"))
         return false;
     while (*p == ' ')
         p++;
@@ -340,30 +340,31 @@ tc_status wu_npz_begin(wu_npz_writer *w, const wu_array_info *info, tc_err *err)
     return status == TC_OK ? wu_zip_write(w->zip, head.bytes, head.n, err) : status;
 }
 
-tc_status wu_npz_pack(wu_packer *packer, const char *shown, const wu_array_info *info, tc_err *err)
+tc_status wu_npz_compress(wu_compressor *packer, const char *shown, const wu_array_info *info,
+                          tc_err *err)
 {
     npy_head head;
     tc_status status = make_head(shown, info, &head, err);
     if (status == TC_OK)
-        status = wu_packer_begin(packer, head.deflated, head.data_bytes + head.n, err);
-    return status == TC_OK ? wu_packer_write(packer, head.bytes, head.n, err) : status;
+        status = wu_compressor_begin(packer, head.deflated, head.data_bytes + head.n, err);
+    return status == TC_OK ? wu_compressor_write(packer, head.bytes, head.n, err) : status;
 }
 
-tc_status wu_npz_begin_packed(wu_npz_writer *w, const wu_array_info *info, const wu_packed *packed,
-                              tc_err *err)
+tc_status wu_npz_begin_compressed(wu_npz_writer *w, const wu_array_info *info,
+                                  const wu_compressed *compressed, tc_err *err)
 {
     npy_head head;
     tc_status status = make_head(w->path, info, &head, err);
     if (status == TC_OK &&
-        (packed->deflated != head.deflated || packed->size != head.data_bytes + head.n))
-        status =
-            tc_fail(err, TC_INTERNAL, "%s: array %s is not what was packed", w->path, info->name);
+        (compressed->deflated != head.deflated || compressed->size != head.data_bytes + head.n))
+        status = tc_fail(err, TC_INTERNAL, "%s: array %s is not what was compressed", w->path,
+                         info->name);
     if (status == TC_OK)
         status = begin_entry(w, head.member, err);
     if (status != TC_OK)
         return status;
-    w->left = packed->packed;
-    return wu_zip_begin_packed(w->zip, head.member, packed, err);
+    w->left = compressed->compressed;
+    return wu_zip_begin_compressed(w->zip, head.member, compressed, err);
 }
 
 tc_status wu_npz_write(wu_npz_writer *w, const void *data, size_t n, tc_err *err)
@@ -601,7 +602,7 @@ static tc_status read_members(wu_npz_reader *r, tc_err *err)
 }
 
 /* The smaller one, if there are two. */
-static uint64_t limit(uint64_t given, uint64_t most)
+static uint64_t limit_of(uint64_t given, uint64_t most)
 {
     return given != 0 && given < most ? given : most;
 }
@@ -614,9 +615,9 @@ tc_status wu_npz_open(const char *path, const wu_npz_limits *limits, wu_npz_read
     wu_npz_reader *r = calloc(1, sizeof *r);
     if (r == NULL)
         return tc_no_memory(err, "a result");
-    r->limits = (wu_npz_limits){ .array_bytes = limit(given.array_bytes, DEFAULT_MAX_BYTES),
-                                 .members = limit(given.members, WU_MAX_MEMBERS),
-                                 .json_bytes = limit(given.json_bytes, MAX_RESULT_JSON),
+    r->limits = (wu_npz_limits){ .array_bytes = limit_of(given.array_bytes, DEFAULT_MAX_BYTES),
+                                 .members = limit_of(given.members, WU_MAX_MEMBERS),
+                                 .json_bytes = limit_of(given.json_bytes, MAX_RESULT_JSON),
                                  .canonical = given.canonical };
     tc_status status = wu_archive_read(path, r->limits.members, NULL, &r->archive, err);
     if (status == TC_OK)

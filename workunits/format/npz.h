@@ -51,18 +51,19 @@ typedef struct wu_npz_writer wu_npz_writer;
  * wu_npz_close, which completes, fsyncs and renames. TC_TRY_LATER: another
  * process is writing it. */
 tc_status wu_npz_create(const char *path, wu_npz_writer **out, tc_err *err);
-/* wu_packer_use_threads. */
+/* wu_compressor_use_threads. */
 void wu_npz_use_threads(wu_npz_writer *w, unsigned threads);
 /* One array: begin, any number of writes that add up to its bytes, end. */
 tc_status wu_npz_begin(wu_npz_writer *w, const wu_array_info *info, tc_err *err);
 tc_status wu_npz_write(wu_npz_writer *w, const void *data, size_t n, tc_err *err);
 tc_status wu_npz_end(wu_npz_writer *w, tc_err *err);
-/* The same of an array that was packed outside: writes that add up to its packed bytes. */
-tc_status wu_npz_begin_packed(wu_npz_writer *w, const wu_array_info *info, const wu_packed *packed,
-                              tc_err *err);
+/* The same of an array that was compressed outside: writes that add up to its compressed bytes. */
+tc_status wu_npz_begin_compressed(wu_npz_writer *w, const wu_array_info *info,
+                                  const wu_compressed *compressed, tc_err *err);
 /* Begins such an array in a packer of level WU_NPZ_LEVEL: to be followed by its data
- * (wu_packer_write) and wu_packer_end. shown: the file that messages name. */
-tc_status wu_npz_pack(wu_packer *packer, const char *shown, const wu_array_info *info, tc_err *err);
+ * (wu_compressor_write) and wu_compressor_end. shown: the file that messages name. */
+tc_status wu_npz_compress(wu_compressor *packer, const char *shown, const wu_array_info *info,
+                          tc_err *err);
 /* The JSON member `name` ("result.json"), keys sorted, indented. */
 tc_status wu_npz_add_json(wu_npz_writer *w, const char *name, const json_t *json, tc_err *err);
 /* Completes the file but for its name: nothing can be added, and what is left for

@@ -15,13 +15,13 @@ enum {
 /* What deflates a block. */
 typedef struct lane {
     z_stream z;
-    unsigned char *packed; /* [room] */
+    unsigned char *compressed; /* [room] */
     size_t room, n;
     uint32_t crc; /* of the plain bytes */
     bool text;    /* zlib takes them for text */
 } lane;
 
-struct wu_packer {
+struct wu_compressor {
     const char *shown;
     wu_take take;
     void *user;
@@ -33,34 +33,34 @@ struct wu_packer {
     unsigned char *plain; /* [WINDOW + room]: the member's bytes that were deflated last, */
     size_t room, waiting; /*   and those that are to be */
     bool first, last;     /* the blocks at hand begin, end a member */
-    wu_packed member;     /* so far */
+    wu_compressed member; /* so far */
 };
 
-tc_status wu_packer_create(int level, unsigned threads, const char *shown, wu_take take, void *user,
-                           wu_packer **out, tc_err *err)
+tc_status wu_compressor_create(int level, unsigned threads, const char *shown, wu_take take,
+                               void *user, wu_compressor **out, tc_err *err)
 {
-    wu_packer *const p = calloc(1, sizeof *p);
+    wu_compressor *const p = calloc(1, sizeof *p);
     *out = p;
     if (p == NULL)
         return tc_no_memory(err, shown);
-    *p = (wu_packer){ .level = level, .shown = shown, .take = take, .user = user };
-    wu_packer_use_threads(p, threads);
+    *p = (wu_compressor){ .level = level, .shown = shown, .take = take, .user = user };
+    wu_compressor_use_threads(p, threads);
     return TC_OK;
 }
 
-void wu_packer_use_threads(wu_packer *p, unsigned threads)
+void wu_compressor_use_threads(wu_compressor *p, unsigned threads)
 {
     p->threads = threads < MAX_LANES ? threads : MAX_LANES;
 }
 
-void wu_packer_free(wu_packer **packer)
+void wu_compressor_free(wu_compressor **packer)
 {
-    wu_packer *const p = *packer;
+    wu_compressor *const p = *packer;
     if (p == NULL)
         return;
     for (unsigned i = 0; i < p->n_lanes; i++) {
         (void)deflateEnd(&p->lanes[i].z);
-        free(p->lanes[i].packed);
+        free(p->lanes[i].compressed);
     }
     an_pool_destroy(&p->pool);
     free(p->plain);
@@ -68,21 +68,21 @@ void wu_packer_free(wu_packer **packer)
     *packer = NULL;
 }
 
-static tc_status hand_on(wu_packer *p, const void *data, size_t n, tc_err *err)
+static tc_status hand_on(wu_compressor *p, const void *data, size_t n, tc_err *err)
 {
-    p->member.packed += n;
+    p->member.compressed += n;
     return p->take(p->user, data, n, err);
 }
 
 /* The bytes of block i of those that wait. */
-static size_t block_size(const wu_packer *p, size_t i)
+static size_t block_size(const wu_compressor *p, size_t i)
 {
     const size_t left = p->waiting - i * BLOCK;
     return left < BLOCK ? left : BLOCK;
 }
 
 /* Lanes, and room for what a member of so many bytes lets wait. */
-static tc_status make_lanes(wu_packer *p, uint64_t bytes, tc_err *err)
+static tc_status make_lanes(wu_compressor *p, uint64_t bytes, tc_err *err)
 {
     const uint64_t blocks = bytes / BLOCK + 1;
     const unsigned lanes = blocks < p->threads ? (unsigned)blocks : p->threads > 0 ? p->threads : 1;
@@ -104,9 +104,9 @@ static tc_status make_lanes(wu_packer *p, uint64_t bytes, tc_err *err)
     return lanes > 1 && p->pool == NULL ? an_pool_create(p->threads, &p->pool, err) : TC_OK;
 }
 
-tc_status wu_packer_begin(wu_packer *p, bool deflated, uint64_t bytes, tc_err *err)
+tc_status wu_compressor_begin(wu_compressor *p, bool deflated, uint64_t bytes, tc_err *err)
 {
-    p->member = (wu_packed){ .deflated = deflated };
+    p->member = (wu_compressed){ .deflated = deflated };
     p->waiting = 0;
     p->first = true;
     return deflated ? make_lanes(p, bytes, err) : TC_OK;
@@ -115,7 +115,7 @@ tc_status wu_packer_begin(wu_packer *p, bool deflated, uint64_t bytes, tc_err *e
 /* A part of the pool's: a block of those that wait, in its lane. */
 static void deflate_block(void *user, unsigned thread, size_t i)
 {
-    wu_packer *const p = user;
+    wu_compressor *const p = user;
     const size_t n = block_size(p, i);
     const bool ends = p->last && p->waiting - i * BLOCK <= BLOCK;
     lane *const l = &p->lanes[i];
@@ -127,7 +127,7 @@ static void deflate_block(void *user, unsigned thread, size_t i)
         (void)deflateSetDictionary(&l->z, from - WINDOW, WINDOW);
     l->z.next_in = from;
     l->z.avail_in = (uInt)n;
-    l->z.next_out = l->packed;
+    l->z.next_out = l->compressed;
     l->z.avail_out = (uInt)l->room;
     (void)deflate(&l->z, ends ? Z_FINISH : Z_SYNC_FLUSH);
     l->n = l->room - l->z.avail_out;
@@ -135,7 +135,7 @@ static void deflate_block(void *user, unsigned thread, size_t i)
 }
 
 /* Deflates and hands on what waits; last: the member ends with it. */
-static tc_status deflate_waiting(wu_packer *p, bool last, tc_err *err)
+static tc_status deflate_waiting(wu_compressor *p, bool last, tc_err *err)
 {
     const size_t blocks = p->waiting == 0 ? 1 : (p->waiting + BLOCK - 1) / BLOCK;
     tc_status status = TC_OK;
@@ -145,11 +145,11 @@ static tc_status deflate_waiting(wu_packer *p, bool last, tc_err *err)
         /* An empty block to flush besides what deflate's own bound has. */
         const size_t room = deflateBound(&l->z, block_size(p, i)) + 16;
         if (room > l->room) {
-            free(l->packed);
-            l->packed = malloc(room);
-            l->room = l->packed == NULL ? 0 : room;
+            free(l->compressed);
+            l->compressed = malloc(room);
+            l->room = l->compressed == NULL ? 0 : room;
         }
-        if (l->packed == NULL)
+        if (l->compressed == NULL)
             return tc_no_memory(err, p->shown);
     }
     if (blocks > 1 && p->pool != NULL)
@@ -161,7 +161,7 @@ static tc_status deflate_waiting(wu_packer *p, bool last, tc_err *err)
     for (size_t i = 0; status == TC_OK && i < blocks; i++) {
         p->member.crc =
             (uint32_t)crc32_combine(p->member.crc, p->lanes[i].crc, (z_off_t)block_size(p, i));
-        status = hand_on(p, p->lanes[i].packed, p->lanes[i].n, err);
+        status = hand_on(p, p->lanes[i].compressed, p->lanes[i].n, err);
     }
     if (!last) /* all blocks are full */
         memcpy(p->plain, p->plain + p->waiting, WINDOW);
@@ -172,7 +172,7 @@ static tc_status deflate_waiting(wu_packer *p, bool last, tc_err *err)
 
 /* Bytes wait until there are more than there is room for: so the last block is known when it
  * comes. */
-static tc_status deflate_more(wu_packer *p, const unsigned char *data, size_t n, tc_err *err)
+static tc_status deflate_more(wu_compressor *p, const unsigned char *data, size_t n, tc_err *err)
 {
     tc_status status = TC_OK;
     while (status == TC_OK && n > 0) {
@@ -187,7 +187,7 @@ static tc_status deflate_more(wu_packer *p, const unsigned char *data, size_t n,
     return status;
 }
 
-tc_status wu_packer_write(wu_packer *p, const void *data, size_t n, tc_err *err)
+tc_status wu_compressor_write(wu_compressor *p, const void *data, size_t n, tc_err *err)
 {
     p->member.size += n;
     if (p->member.deflated)
@@ -196,7 +196,7 @@ tc_status wu_packer_write(wu_packer *p, const void *data, size_t n, tc_err *err)
     return hand_on(p, data, n, err);
 }
 
-tc_status wu_packer_end(wu_packer *p, wu_packed *out, tc_err *err)
+tc_status wu_compressor_end(wu_compressor *p, wu_compressed *out, tc_err *err)
 {
     const tc_status status = p->member.deflated ? deflate_waiting(p, true, err) : TC_OK;
     *out = p->member;

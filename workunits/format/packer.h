@@ -11,28 +11,28 @@
 
 #include "app/base/status.h"
 
-typedef struct wu_packer wu_packer;
+typedef struct wu_compressor wu_compressor;
 
 /* What a ZIP says of a member's data. */
-typedef struct wu_packed {
-    uint64_t size, packed; /* bytes, and as many as they were packed to */
-    uint32_t crc;          /* CRC-32 of the former */
-    bool deflated;         /* or stored as they are */
-    bool text;             /* zlib takes them for text */
-} wu_packed;
+typedef struct wu_compressed {
+    uint64_t size, compressed; /* bytes, and as many as they were compressed to */
+    uint32_t crc;              /* CRC-32 of the former */
+    bool deflated;             /* or stored as they are */
+    bool text;                 /* zlib takes them for text */
+} wu_compressed;
 
-/* Takes packed bytes. */
+/* Takes compressed bytes. */
 typedef tc_status (*wu_take)(void *user, const void *data, size_t n, tc_err *err);
 
 /* level: zlib's. So many threads deflate, 8 at most, a megabyte for each. shown: what messages
  * name; it must outlive the packer, and so must whoever takes the bytes. */
-tc_status wu_packer_create(int level, unsigned threads, const char *shown, wu_take take, void *user,
-                           wu_packer **out, tc_err *err);
-void wu_packer_use_threads(wu_packer *p, unsigned threads);
+tc_status wu_compressor_create(int level, unsigned threads, const char *shown, wu_take take,
+                               void *user, wu_compressor **out, tc_err *err);
+void wu_compressor_use_threads(wu_compressor *p, unsigned threads);
 /* A member: begin, any number of writes, end. bytes: as many at most. */
-tc_status wu_packer_begin(wu_packer *p, bool deflated, uint64_t bytes, tc_err *err);
-tc_status wu_packer_write(wu_packer *p, const void *data, size_t n, tc_err *err);
-tc_status wu_packer_end(wu_packer *p, wu_packed *out, tc_err *err);
-void wu_packer_free(wu_packer **p);
+tc_status wu_compressor_begin(wu_compressor *p, bool deflated, uint64_t bytes, tc_err *err);
+tc_status wu_compressor_write(wu_compressor *p, const void *data, size_t n, tc_err *err);
+tc_status wu_compressor_end(wu_compressor *p, wu_compressed *out, tc_err *err);
+void wu_compressor_free(wu_compressor **p);
 
 #endif

@@ -345,8 +345,8 @@ tc_status wu_item_load(const wu_job *job, size_t index, wu_pixels *out, tc_err *
     return load_item(job, index, job->archive->poll, false, out, err);
 }
 
-tc_status wu_item_load_beside(const wu_job *job, size_t index, const tc_poll *poll, wu_pixels *out,
-                              tc_err *err)
+tc_status wu_item_load_in_background(const wu_job *job, size_t index, const tc_poll *poll,
+                                     wu_pixels *out, tc_err *err)
 {
     return load_item(job, index, poll, true, out, err);
 }

@@ -93,7 +93,7 @@ static void on_flush(png_structp png)
 }
 
 /* Runs body with libpng's way out of an error. */
-static tc_status guarded(png_ctx *c, void (*body)(png_ctx *))
+static tc_status call_guarded(png_ctx *c, void (*body)(png_ctx *))
 {
     if (setjmp(png_jmpbuf(c->png)) != 0)
         return c->status;
@@ -257,7 +257,7 @@ static tc_status read_with(png_ctx *c, void (*body)(png_ctx *))
         goto cleanup;
     }
     png_set_read_fn(c->png, c, on_read);
-    status = guarded(c, body);
+    status = call_guarded(c, body);
 cleanup:
     png_destroy_read_struct(&c->png, &c->info, NULL);
     free(c->raw);
@@ -365,7 +365,7 @@ tc_status wu_png_write(wu_write_fn write, void *user, const char *what, const wu
         goto cleanup;
     }
     png_set_write_fn(c.png, &c, on_write, on_flush);
-    status = guarded(&c, write_all);
+    status = call_guarded(&c, write_all);
 cleanup:
     png_destroy_write_struct(&c.png, &c.info);
     return status;

@@ -140,10 +140,10 @@ tc_status wu_output_add(wu_output *out, wu_array_kind kind, const char *name, wu
     return status;
 }
 
-tc_status wu_output_add_packed(wu_output *out, const wu_array_info *info, const wu_packed *packed,
-                               tc_err *err)
+tc_status wu_output_add_compressed(wu_output *out, const wu_array_info *info,
+                                   const wu_compressed *compressed, tc_err *err)
 {
-    wu_out_array array = { .kind = WU_OWN, .info = *info, .packed = *packed };
+    wu_out_array array = { .kind = WU_OWN, .info = *info, .compressed = *compressed };
     array.info.name = strdup(info->name);
     if (array.info.name == NULL)
         return tc_no_memory(err, info->name);
@@ -221,8 +221,8 @@ typedef struct result_writer {
     const wu_result_source *source;
     const wu_written *written;
     size_t surveyed;   /* items */
-    double all, bytes; /* of the items' arrays as surveyed; of arrays that have been written: packed
-                          ones a WU_COPIEDth */
+    double all, bytes; /* of the items' arrays as surveyed; of arrays that have been written:
+                          compressed ones a WU_COPIEDth */
     tc_err *err;
     bool loaded;  /* current holds item `index`: a job of one item */
     size_t index; /*   loads it once */
@@ -231,7 +231,7 @@ typedef struct result_writer {
     bool any_own;
 } result_writer;
 
-static tc_status mismatch(const result_writer *r, size_t item, const char *array)
+static tc_status refuse_mismatch(const result_writer *r, size_t item, const char *array)
 {
     return tc_fail(r->err, TC_INTERNAL,
                    "%s: item %s: array %s does not go with those of the other items", r->path,
@@ -254,7 +254,7 @@ static tc_status load(result_writer *r, size_t index, const char *only)
 }
 
 /* Reading all once takes a ninth. */
-static void tell(const result_writer *r)
+static void report_progress(const result_writer *r)
 {
     const double surveyed = (double)r->surveyed / (double)r->job->n_items;
     const double written = r->all > 0 ? r->bytes / r->all : 0;
@@ -271,7 +271,7 @@ static tc_status write_piece(result_writer *r, const void *data, size_t n, doubl
     if (status == TC_OK)
         status = tc_ask(r->poll, err);
     if (status == TC_OK)
-        tell(r);
+        report_progress(r);
     return status;
 }
 
@@ -285,7 +285,7 @@ static tc_status write_data(result_writer *r, const void *data, size_t n)
     return status;
 }
 
-static tc_status write_packed(void *user, const void *data, size_t n, tc_err *err)
+static tc_status write_compressed(void *user, const void *data, size_t n, tc_err *err)
 {
     return write_piece(user, data, n, (double)n / WU_COPIED, err);
 }
@@ -437,26 +437,26 @@ static tc_status survey_item(result_writer *r)
         const wu_out_array *const array = &got->arrays[i];
         int ok = 0;
         if (i >= want->n || array->kind != want->arrays[i].kind)
-            return mismatch(r, r->index, array->info.name);
+            return refuse_mismatch(r, r->index, array->info.name);
         if (array->kind == WU_OWN) {
             char name[1024];
             wu_declared_name(&want->arrays[i].declared, r->job->items[r->index].name, name,
                              sizeof name);
             if (strcmp(array->info.name, name) != 0)
-                return mismatch(r, r->index, array->info.name);
-            r->all += (double)array->packed.packed / WU_COPIED;
+                return refuse_mismatch(r, r->index, array->info.name);
+            r->all += (double)array->compressed.compressed / WU_COPIED;
             r->any_own = true;
             continue;
         }
         r->all += (double)wu_array_bytes(&array->info, &ok);
         if (!same_kind(&want->arrays[i].info, &array->info) ||
             array->info.shape[0] > INT64_MAX - r->rows[i])
-            return mismatch(r, r->index, array->info.name);
+            return refuse_mismatch(r, r->index, array->info.name);
         r->rows[i] += array->info.shape[0];
     }
     r->surveyed++;
-    tell(r);
-    return got->n == want->n ? TC_OK : mismatch(r, r->index, want->arrays[got->n].info.name);
+    report_progress(r);
+    return got->n == want->n ? TC_OK : refuse_mismatch(r, r->index, want->arrays[got->n].info.name);
 }
 
 /* The rows of a WU_ROWS array from all items, in order. */
@@ -472,7 +472,7 @@ static tc_status write_rows(result_writer *r, size_t array)
             return status;
         const wu_out_array *const rows = wu_output_find(&r->current, info.name);
         if (rows == NULL || !same_kind(&info, &rows->info))
-            return mismatch(r, item, info.name);
+            return refuse_mismatch(r, item, info.name);
         const uint64_t bytes = wu_array_bytes(&rows->info, &ok);
         status = write_data(r, rows->data, (size_t)bytes);
     }
@@ -481,9 +481,10 @@ static tc_status write_rows(result_writer *r, size_t array)
 
 static tc_status copy_array(result_writer *r, size_t item, const wu_out_array *array)
 {
-    tc_status status = wu_npz_begin_packed(r->npz, &array->info, &array->packed, r->err);
+    tc_status status = wu_npz_begin_compressed(r->npz, &array->info, &array->compressed, r->err);
     if (status == TC_OK)
-        status = r->source->copy(r->source->user, item, array->info.name, write_packed, r, r->err);
+        status =
+            r->source->copy(r->source->user, item, array->info.name, write_compressed, r, r->err);
     return status == TC_OK ? wu_npz_end(r->npz, r->err) : status;
 }
 

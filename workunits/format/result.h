@@ -25,7 +25,8 @@ typedef struct wu_out_array {
     wu_declared declared; /* nothing in an array that was added */
     void *data;           /* owned, unless lent */
     bool lent;
-    wu_packed packed; /* of an array whose data are elsewhere, and packed; else of size 0 */
+    wu_compressed
+        compressed; /* of an array whose data are elsewhere, and compressed; else of size 0 */
 } wu_out_array;
 
 typedef struct wu_output {
@@ -49,9 +50,9 @@ tc_status wu_output_declare(wu_output *out, const wu_declared *declared, size_t 
 tc_status wu_output_add(wu_output *out, wu_array_kind kind, const char *name, wu_dtype dtype,
                         uint32_t width, unsigned ndim, const uint64_t *shape, void **data,
                         tc_err *err);
-/* Adds an array whose data are elsewhere, and packed: wu_npz_begin_packed. */
-tc_status wu_output_add_packed(wu_output *out, const wu_array_info *info, const wu_packed *packed,
-                               tc_err *err);
+/* Adds an array whose data are elsewhere, and compressed: wu_npz_begin_compressed. */
+tc_status wu_output_add_compressed(wu_output *out, const wu_array_info *info,
+                                   const wu_compressed *compressed, tc_err *err);
 /* Gives a declared array its data, which stay the caller's and must be there until
  * the output is freed. */
 void wu_output_lend(wu_out_array *array, const void *data);
@@ -69,10 +70,11 @@ void wu_output_free(wu_output *out);
 /* Where a result's items are (the spool). */
 typedef struct wu_result_source {
     void *user;
-    /* The output of item `index` again: its WU_OWN arrays, packed, and all others, or with `only`
-     * of these that one alone. On success *out is the callee's to fill, the caller's to free. */
+    /* The output of item `index` again: its WU_OWN arrays, compressed, and all others, or with
+     * `only` of these that one alone. On success *out is the callee's to fill, the caller's to
+     * free. */
     tc_status (*read)(void *user, size_t index, const char *only, wu_output *out, tc_err *err);
-    /* Hands the packed bytes of an item's array to `take`. */
+    /* Hands the compressed bytes of an item's array to `take`. */
     tc_status (*copy)(void *user, size_t index, const char *array, wu_take take, void *taker,
                       tc_err *err);
 } wu_result_source;
@@ -83,7 +85,7 @@ typedef struct wu_written {
     void *user;
 } wu_written;
 
-/* Packed bytes that are copied take as long as one that is packed. */
+/* Compressed bytes that are copied take as long as one that is compressed. */
 enum {
     WU_COPIED = 16
 };
@@ -103,7 +105,7 @@ tc_status wu_add_item_names(const wu_job *job, wu_output *out, tc_err *err);
 
 /* Writes the result of a job that wu_job_identify has been asked of: result.json, the WU_ONCE
  * arrays, item_names, the WU_ROWS arrays, the WU_OWN arrays. declared: an item's arrays, without
- * data. written: may be NULL. Memory: of one item what is not packed. */
+ * data. written: may be NULL. Memory: of one item what is not compressed. */
 tc_status wu_result_write(const char *path, const wu_job *job, const json_t *parameters,
                           const wu_output *once, const wu_output *declared,
                           const wu_result_source *source, const wu_written *written, tc_err *err);

@@ -184,7 +184,7 @@ static bool axes_fit(const wu_array_info *info, const wu_declared *d)
            (info->ndim == 2 ? d->n_axes > 0 && info->shape[1] == n : d->n_axes == 0);
 }
 
-static bool fits(const wu_array_info *info, const wu_declared *d)
+static bool matches_declaration(const wu_array_info *info, const wu_declared *d)
 {
     if (wu_is_picture(d->role))
         return is_picture_of(info, d->role);
@@ -206,7 +206,7 @@ tc_status wu_find_declared(const wu_result_file *file, const wu_declared *d, con
     if (at < 0)
         return tc_fail(err, TC_BAD_INPUT, "%s: the array %s is missing", file->path, name);
     *index = (size_t)at;
-    if (!fits(wu_npz_info(file->npz, *index), d))
+    if (!matches_declaration(wu_npz_info(file->npz, *index), d))
         return tc_fail(err, TC_BAD_INPUT, "%s: %s: has not the type and shape that are declared",
                        file->path, name);
     return TC_OK;
@@ -271,7 +271,8 @@ static int axis_of(const char *word)
 /* What a value in pixels is to be multiplied with to be in micrometres, NaN where that is not
  * known: *power 1 for a length or a place, 2 for an area, 0 if it is none of them. spacing: z, y,
  * x. */
-static double micrometres(const wu_declared *d, size_t element, const double *spacing, int *power)
+static double micrometre_factor(const wu_declared *d, size_t element, const double *spacing,
+                                int *power)
 {
     const bool pixel =
         d->unit != NULL && (strcmp(d->unit, "pixel") == 0 || strcmp(d->unit, "voxel") == 0);
@@ -297,7 +298,7 @@ static int power_of(const wu_table *table, const wu_column *c)
 {
     static const double any[3] = { 1, 1, 1 };
     int power;
-    (void)micrometres(table->arrays[c->array].declared, c->element, any, &power);
+    (void)micrometre_factor(table->arrays[c->array].declared, c->element, any, &power);
     return power;
 }
 
@@ -513,8 +514,8 @@ const void *wu_cursor_value(wu_cursor *cursor, size_t column, const wu_array_inf
         return data;
     *info = &f64;
     cursor->um = wu_value_number(array->info, data) *
-                 micrometres(array->declared, c->element,
-                             cursor->file->item_spacing + 3 * cursor->item, &power);
+                 micrometre_factor(array->declared, c->element,
+                                   cursor->file->item_spacing + 3 * cursor->item, &power);
     return &cursor->um;
 }
 

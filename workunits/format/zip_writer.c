@@ -26,7 +26,7 @@ struct wu_zip_writer {
     int fd;
     const char *shown;
     int level;
-    wu_packer *packer;
+    wu_compressor *packer;
     uint64_t at; /* in the file: where the buffer goes */
     size_t n_buffered;
     unsigned char *list; /* the entries so far */
@@ -34,10 +34,10 @@ struct wu_zip_writer {
     uint64_t count;
     /* the member at hand */
     char *name;
-    bool packed;           /* its bytes come as they are to stand there */
+    bool compressed;       /* its bytes come as they are to stand there */
     bool zip64;            /* with room for large sizes in front of the data */
     uint64_t header, data; /* where they begin */
-    wu_packed member;
+    wu_compressed member;
     unsigned char buffer[BUFFER];
 };
 
@@ -48,7 +48,7 @@ static tc_status cannot_write(const wu_zip_writer *w, tc_err *err)
 
 /* --- bytes ----------------------------------------------------------------------------------- */
 
-static unsigned char *put(unsigned char *p, uint64_t value, unsigned n)
+static unsigned char *put_number(unsigned char *p, uint64_t value, unsigned n)
 {
     for (; n > 0; n--, value >>= 8)
         *p++ = (unsigned char)value;
@@ -61,7 +61,7 @@ static uint64_t short_of(uint64_t value)
     return value < UINT32_MAX ? value : UINT32_MAX;
 }
 
-static uint64_t position(const wu_zip_writer *w)
+static uint64_t bytes_written(const wu_zip_writer *w)
 {
     return w->at + w->n_buffered;
 }
@@ -93,7 +93,7 @@ static tc_status append(wu_zip_writer *w, const void *data, size_t n, tc_err *er
     return TC_OK;
 }
 
-static tc_status append_packed(void *user, const void *data, size_t n, tc_err *err)
+static tc_status append_compressed(void *user, const void *data, size_t n, tc_err *err)
 {
     return append(user, data, n, err);
 }
@@ -107,7 +107,8 @@ tc_status wu_zip_create(int fd, const char *shown, int level, wu_zip_writer **ou
     if (w == NULL)
         return tc_no_memory(err, shown);
     *w = (wu_zip_writer){ .fd = fd, .shown = shown, .level = level };
-    const tc_status status = wu_packer_create(level, 1, shown, append_packed, w, &w->packer, err);
+    const tc_status status =
+        wu_compressor_create(level, 1, shown, append_compressed, w, &w->packer, err);
     if (status == TC_OK)
         *out = w;
     else
@@ -117,7 +118,7 @@ tc_status wu_zip_create(int fd, const char *shown, int level, wu_zip_writer **ou
 
 void wu_zip_use_threads(wu_zip_writer *w, unsigned threads)
 {
-    wu_packer_use_threads(w->packer, threads);
+    wu_compressor_use_threads(w->packer, threads);
 }
 
 void wu_zip_free(wu_zip_writer **writer)
@@ -125,7 +126,7 @@ void wu_zip_free(wu_zip_writer **writer)
     wu_zip_writer *w = *writer;
     if (w == NULL)
         return;
-    wu_packer_free(&w->packer);
+    wu_compressor_free(&w->packer);
     free(w->name);
     free(w->list);
     free(w);
@@ -134,7 +135,7 @@ void wu_zip_free(wu_zip_writer **writer)
 
 /* The 26 bytes that the header in front of the data and the entry have in common. */
 static unsigned char *put_shared(const wu_zip_writer *w, unsigned char *p, bool zip64, uint32_t crc,
-                                 uint64_t packed, uint64_t size, size_t extra)
+                                 uint64_t compressed, uint64_t size, size_t extra)
 {
     /* How hard zlib tried, as PKWARE's own programs say it. */
     const unsigned effort = !w->member.deflated ? 0
@@ -142,69 +143,69 @@ static unsigned char *put_shared(const wu_zip_writer *w, unsigned char *p, bool 
                             : w->level == 2     ? 4
                             : w->level == 1     ? 6
                                                 : 0;
-    p = put(p, zip64 ? VERSION_ZIP64 : VERSION, 2);
-    p = put(p, effort, 2);
-    p = put(p, w->member.deflated ? Z_DEFLATED : 0, 2);
-    p = put(p, EPOCH, 4);
-    p = put(p, crc, 4);
-    p = put(p, packed, 4);
-    p = put(p, size, 4);
-    p = put(p, strlen(w->name), 2);
-    return put(p, extra, 2);
+    p = put_number(p, zip64 ? VERSION_ZIP64 : VERSION, 2);
+    p = put_number(p, effort, 2);
+    p = put_number(p, w->member.deflated ? Z_DEFLATED : 0, 2);
+    p = put_number(p, EPOCH, 4);
+    p = put_number(p, crc, 4);
+    p = put_number(p, compressed, 4);
+    p = put_number(p, size, 4);
+    p = put_number(p, strlen(w->name), 2);
+    return put_number(p, extra, 2);
 }
 
 /* The header in front of a member of `bytes` bytes at most. */
-static tc_status begin(wu_zip_writer *w, const char *name, bool deflated, uint64_t bytes,
-                       tc_err *err)
+static tc_status begin_member(wu_zip_writer *w, const char *name, bool deflated, uint64_t bytes,
+                              tc_err *err)
 {
     unsigned char header[LOCAL_HEADER], extra[LOCAL_EXTRA] = { 1, 0, 16, 0 };
     free(w->name);
     w->name = strdup(name);
     if (w->name == NULL)
         return tc_no_memory(err, w->shown);
-    w->member = (wu_packed){ .deflated = deflated };
+    w->member = (wu_compressed){ .deflated = deflated };
     /* Deflated data can be larger than the plain ones, by less than 1/1000. */
     w->zip64 = bytes + bytes / 1000 + (1 << 16) >= UINT32_MAX;
-    w->header = position(w);
+    w->header = bytes_written(w);
     const uint64_t later = w->zip64 ? UINT32_MAX : 0;
-    put_shared(w, put(header, 0x04034b50, 4), w->zip64, 0, later, later,
+    put_shared(w, put_number(header, 0x04034b50, 4), w->zip64, 0, later, later,
                w->zip64 ? LOCAL_EXTRA : 0);
     tc_status status = append(w, header, sizeof header, err);
     if (status == TC_OK)
         status = append(w, name, strlen(name), err);
     if (status == TC_OK && w->zip64)
         status = append(w, extra, sizeof extra, err);
-    w->data = position(w);
+    w->data = bytes_written(w);
     return status;
 }
 
 tc_status wu_zip_begin(wu_zip_writer *w, const char *name, bool deflated, uint64_t bytes,
                        tc_err *err)
 {
-    const tc_status status = begin(w, name, deflated, bytes, err);
-    w->packed = false;
-    return status == TC_OK ? wu_packer_begin(w->packer, deflated, bytes, err) : status;
+    const tc_status status = begin_member(w, name, deflated, bytes, err);
+    w->compressed = false;
+    return status == TC_OK ? wu_compressor_begin(w->packer, deflated, bytes, err) : status;
 }
 
-tc_status wu_zip_begin_packed(wu_zip_writer *w, const char *name, const wu_packed *member,
-                              tc_err *err)
+tc_status wu_zip_begin_compressed(wu_zip_writer *w, const char *name, const wu_compressed *member,
+                                  tc_err *err)
 {
-    const tc_status status = begin(w, name, member->deflated, member->size, err);
-    w->packed = true;
+    const tc_status status = begin_member(w, name, member->deflated, member->size, err);
+    w->compressed = true;
     w->member = *member;
     return status;
 }
 
 tc_status wu_zip_write(wu_zip_writer *w, const void *data, size_t n, tc_err *err)
 {
-    return w->packed ? append(w, data, n, err) : wu_packer_write(w->packer, data, n, err);
+    return w->compressed ? append(w, data, n, err) : wu_compressor_write(w->packer, data, n, err);
 }
 
 /* The member's entry in the list. */
 static tc_status add_entry(wu_zip_writer *w, tc_err *err)
 {
     const size_t name = strlen(w->name), need = w->list_size + ENTRY + name + ENTRY_EXTRA;
-    const uint64_t large[3] = { w->member.size, w->member.packed, w->header };
+    const uint64_t large[3] = { w->member.size, w->member.compressed, w->header };
     unsigned char extra[ENTRY_EXTRA], *end = extra + 4;
     if (need > w->list_room) {
         unsigned char *list = realloc(w->list, 2 * need);
@@ -214,16 +215,16 @@ static tc_status add_entry(wu_zip_writer *w, tc_err *err)
         w->list_room = 2 * need;
     }
     for (int i = 0; i < 3; i++)
-        end = large[i] >= UINT32_MAX ? put(end, large[i], 8) : end;
+        end = large[i] >= UINT32_MAX ? put_number(end, large[i], 8) : end;
     const size_t n = end == extra + 4 ? 0 : (size_t)(end - extra);
-    put(put(extra, 1, 2), n - 4, 2);
-    unsigned char *p = put(put(w->list + w->list_size, 0x02014b50, 4), 0, 2);
-    p = put_shared(w, p, w->zip64 || n > 0, w->member.crc, short_of(w->member.packed),
+    put_number(put_number(extra, 1, 2), n - 4, 2);
+    unsigned char *p = put_number(put_number(w->list + w->list_size, 0x02014b50, 4), 0, 2);
+    p = put_shared(w, p, w->zip64 || n > 0, w->member.crc, short_of(w->member.compressed),
                    short_of(w->member.size), n);
-    p = put(p, 0, 4); /* comment, volume */
-    p = put(p, w->member.text, 2);
-    p = put(p, 0, 4); /* attributes */
-    p = put(p, short_of(w->header), 4);
+    p = put_number(p, 0, 4); /* comment, volume */
+    p = put_number(p, w->member.text, 2);
+    p = put_number(p, 0, 4); /* attributes */
+    p = put_number(p, short_of(w->header), 4);
     memcpy(p, w->name, name);
     memcpy(p + name, extra, n);
     w->list_size += ENTRY + name + n;
@@ -234,20 +235,20 @@ static tc_status add_entry(wu_zip_writer *w, tc_err *err)
 tc_status wu_zip_end(wu_zip_writer *w, tc_err *err)
 {
     unsigned char numbers[12], large[16];
-    const wu_packed *const m = &w->member;
-    tc_status status = w->packed ? TC_OK : wu_packer_end(w->packer, &w->member, err);
+    const wu_compressed *const m = &w->member;
+    tc_status status = w->compressed ? TC_OK : wu_compressor_end(w->packer, &w->member, err);
     if (status == TC_OK)
         status = flush(w, err);
     if (status != TC_OK)
         return status;
-    if (w->at - w->data != m->packed)
+    if (w->at - w->data != m->compressed)
         return tc_fail(err, TC_INTERNAL, "%s: member %s is not of the length that was said",
                        w->shown, w->name);
-    if (!w->zip64 && (m->packed >= UINT32_MAX || m->size >= UINT32_MAX))
+    if (!w->zip64 && (m->compressed >= UINT32_MAX || m->size >= UINT32_MAX))
         return tc_fail(err, TC_INTERNAL, "%s: member %s is larger than was said", w->shown,
                        w->name);
-    put(put(put(numbers, m->crc, 4), m->packed, 4), m->size, 4);
-    put(put(large, m->size, 8), m->packed, 8);
+    put_number(put_number(put_number(numbers, m->crc, 4), m->compressed, 4), m->size, 4);
+    put_number(put_number(large, m->size, 8), m->compressed, 8);
     if (!tc_write_at(w->fd, w->header + LOCAL_CRC, numbers,
                      w->zip64 ? LOCAL_SIZES - LOCAL_CRC : sizeof numbers) ||
         (w->zip64 && !tc_write_at(w->fd, w->data - sizeof large, large, sizeof large)))
@@ -258,18 +259,18 @@ tc_status wu_zip_end(wu_zip_writer *w, tc_err *err)
 tc_status wu_zip_finish(wu_zip_writer *w, tc_err *err)
 {
     unsigned char record[56 + 20 + 22], *p = record;
-    const uint64_t begin = position(w), end = begin + w->list_size,
+    const uint64_t begin = bytes_written(w), end = begin + w->list_size,
                    n = w->count < 0xffff ? w->count : 0xffff;
     if (w->count > 0xffff || end >= UINT32_MAX) {
-        p = put(put(p, 0x06064b50, 4), 56 - 12, 8);
-        p = put(put(put(p, VERSION_ZIP64, 2), VERSION_ZIP64, 2), 0, 8);
-        p = put(put(p, w->count, 8), w->count, 8);
-        p = put(put(p, w->list_size, 8), begin, 8);
-        p = put(put(put(put(p, 0x07064b50, 4), 0, 4), end, 8), 1, 4);
+        p = put_number(put_number(p, 0x06064b50, 4), 56 - 12, 8);
+        p = put_number(put_number(put_number(p, VERSION_ZIP64, 2), VERSION_ZIP64, 2), 0, 8);
+        p = put_number(put_number(p, w->count, 8), w->count, 8);
+        p = put_number(put_number(p, w->list_size, 8), begin, 8);
+        p = put_number(put_number(put_number(put_number(p, 0x07064b50, 4), 0, 4), end, 8), 1, 4);
     }
-    p = put(put(p, 0x06054b50, 4), 0, 4);
-    p = put(put(p, n, 2), n, 2);
-    p = put(put(put(p, short_of(w->list_size), 4), short_of(begin), 4), 0, 2);
+    p = put_number(put_number(p, 0x06054b50, 4), 0, 4);
+    p = put_number(put_number(p, n, 2), n, 2);
+    p = put_number(put_number(put_number(p, short_of(w->list_size), 4), short_of(begin), 4), 0, 2);
     tc_status status = append(w, w->list, w->list_size, err);
     if (status == TC_OK)
         status = append(w, record, (size_t)(p - record), err);

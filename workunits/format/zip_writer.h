@@ -14,14 +14,14 @@ typedef struct wu_zip_writer wu_zip_writer;
  * for members that are deflated. shown: the file that messages name; it must outlive the
  * writer. */
 tc_status wu_zip_create(int fd, const char *shown, int level, wu_zip_writer **out, tc_err *err);
-/* wu_packer_use_threads. */
+/* wu_compressor_use_threads. */
 void wu_zip_use_threads(wu_zip_writer *w, unsigned threads);
 /* A member: begin, any number of writes, end. bytes: as many at most. */
 tc_status wu_zip_begin(wu_zip_writer *w, const char *name, bool deflated, uint64_t bytes,
                        tc_err *err);
-/* The same of one that has been packed, whose packed bytes are then written. */
-tc_status wu_zip_begin_packed(wu_zip_writer *w, const char *name, const wu_packed *member,
-                              tc_err *err);
+/* The same of one that has been compressed, whose compressed bytes are then written. */
+tc_status wu_zip_begin_compressed(wu_zip_writer *w, const char *name, const wu_compressed *member,
+                                  tc_err *err);
 tc_status wu_zip_write(wu_zip_writer *w, const void *data, size_t n, tc_err *err);
 tc_status wu_zip_end(wu_zip_writer *w, tc_err *err);
 /* The list and the end record, all of it on the disk (fsync). */

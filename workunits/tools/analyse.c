@@ -55,7 +55,7 @@ static bool is_done(const char *unit, const char *result)
 
 /* What a run that was ended right behind its result has left beside it; another run's files
  * stay. */
-static tc_status tidy(const char *place, tc_err *err)
+static tc_status remove_spool(const char *place, tc_err *err)
 {
     static const char *const ends[] = { ".npz.checkpoint", ".npz.checkpoint.tmp", ".npz.spool" };
     enum {
@@ -93,7 +93,7 @@ static tc_status run(const run_words *o, const char *unit, const char *result, t
         words[n++] = "--threads";
         words[n++] = o->threads;
     }
-    const int code = os_run_beside((char *const *)(uintptr_t)words, &signal);
+    const int code = os_run_program((char *const *)(uintptr_t)words, &signal);
     if (code < 0)
         return tc_fail(err, TC_TRY_LATER,
                        "texcell cannot be started: %s; it belongs beside texcell-wu",
@@ -121,7 +121,8 @@ static tc_status compute(const run_words *o, int argc, char **argv, wu_pack_into
     *result = wu_path_in(into->place, "result", ".npz");
     if (*result == NULL)
         return tc_no_memory(err, into->folder);
-    return is_done(into->unit, *result) ? tidy(into->place, err) : run(o, into->unit, *result, err);
+    return is_done(into->unit, *result) ? remove_spool(into->place, err)
+                                        : run(o, into->unit, *result, err);
 }
 
 static void free_into(wu_pack_into *into)

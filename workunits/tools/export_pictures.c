@@ -83,7 +83,7 @@ static void free_drawing(drawing *d)
 }
 
 /* The picture's grey at a voxel, or a plain background without a picture. */
-static wu_rgb ground(const drawing *d, size_t at, wu_rgb plain)
+static wu_rgb background_colour(const drawing *d, size_t at, wu_rgb plain)
 {
     if (d->pixels.nx == 0)
         return plain;
@@ -146,7 +146,7 @@ static void draw_montage(wu_canvas *canvas, uint64_t left, uint64_t top, const d
     }
 }
 
-static size_t voxel(const drawing *d, uint32_t x, uint32_t y, uint32_t z)
+static size_t voxel_index(const drawing *d, uint32_t x, uint32_t y, uint32_t z)
 {
     return ((size_t)z * d->ny + y) * d->nx + x;
 }
@@ -183,7 +183,7 @@ static map_view look_at_map(const drawing *d)
     for (uint32_t z = 0; z < d->nz; z++) {
         for (uint32_t y = 0; y < d->ny; y++) {
             for (uint32_t x = 0; x < d->nx; x++) {
-                const double value = (double)values[voxel(d, x, y, z)];
+                const double value = (double)values[voxel_index(d, x, y, z)];
                 if (!isfinite(value))
                     continue;
                 v.min = value < v.min ? value : v.min;
@@ -208,23 +208,23 @@ static map_view look_at_map(const drawing *d)
 static wu_rgb map_colour(const drawing *d, const void *user, uint32_t x, uint32_t y, uint32_t z)
 {
     const map_view *v = user;
-    const size_t at = voxel(d, x, y, z);
+    const size_t at = voxel_index(d, x, y, z);
     const double value = (double)((const float *)d->data)[at];
     if (!isfinite(value))
-        return ground(d, at, nothing);
+        return background_colour(d, at, nothing);
     return wu_colour_map(v->max > v->min ? (value - v->min) / (v->max - v->min) : 0.5);
 }
 
 static wu_rgb ground_colour(const drawing *d, const void *user, uint32_t x, uint32_t y, uint32_t z)
 {
     (void)user;
-    return ground(d, voxel(d, x, y, z), nothing);
+    return background_colour(d, voxel_index(d, x, y, z), nothing);
 }
 
 /* The map's colour with the picture showing through. */
 static wu_rgb overlay_colour(const drawing *d, const void *user, uint32_t x, uint32_t y, uint32_t z)
 {
-    const wu_rgb below = ground(d, voxel(d, x, y, z), nothing);
+    const wu_rgb below = background_colour(d, voxel_index(d, x, y, z), nothing);
     return wu_blend(below, map_colour(d, user, x, y, z), 0.5);
 }
 
@@ -331,7 +331,7 @@ static tc_status draw_map(drawing *d, const char *folder, tc_err *err)
 
 static uint32_t label_at(const drawing *d, uint32_t x, uint32_t y, uint32_t z)
 {
-    const size_t at = voxel(d, x, y, z);
+    const size_t at = voxel_index(d, x, y, z);
     if (d->info->dtype == WU_I32)
         return (uint32_t)((const int32_t *)d->data)[at];
     return ((const uint8_t *)d->data)[at] != 0;
@@ -355,7 +355,7 @@ static bool on_outline(const drawing *d, unsigned across, uint32_t x, uint32_t y
 static wu_rgb colour_across(const drawing *d, unsigned across, uint32_t x, uint32_t y, uint32_t z)
 {
     const uint32_t label = label_at(d, x, y, z);
-    const wu_rgb below = ground(d, voxel(d, x, y, z), black);
+    const wu_rgb below = background_colour(d, voxel_index(d, x, y, z), black);
     const bool is_mask = d->info->dtype != WU_I32;
     if (label == 0)
         return below;

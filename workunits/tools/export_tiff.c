@@ -90,7 +90,7 @@ static bool write_pages(tiff_file *f, const unsigned char *data, void *row)
     return good;
 }
 
-static void describe(tiff_file *f, const void *data, const wu_item *item)
+static void write_tags(tiff_file *f, const void *data, const wu_item *item)
 {
     const size_t ndim = f->info->ndim;
     f->nx = (uint32_t)f->info->shape[ndim - 1];
@@ -160,7 +160,7 @@ tc_status wu_export_tiff(const wu_result_file *file, const wu_job *images, const
         if (status == TC_OK)
             status = wu_export_begin(folder, f.info->name, ".tif", err);
         if (status == TC_OK) {
-            describe(&f, data, images != NULL ? &images->items[item] : NULL);
+            write_tags(&f, data, images != NULL ? &images->items[item] : NULL);
             status = write_file(&f, path, data, err);
         }
         *written += status == TC_OK;

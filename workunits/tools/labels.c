@@ -175,7 +175,7 @@ tc_status wu_labels_add(wu_sources *sources, const char *path, bool recursive, t
 {
     tc_status status = is_result(path)
                            ? add_from_result(sources, path, err)
-                           : wu_sources_add_beside(sources, path, WU_KIND_LABELS, recursive, err);
+                           : wu_sources_add_matching(sources, path, WU_KIND_LABELS, recursive, err);
     for (size_t i = 0; i < sources->n && status == TC_OK; i++)
         if (sources->items[i].fault == NULL)
             status = wu_source_keep_fault(&sources->items[i], count_labels(&sources->items[i], err),

@@ -96,8 +96,9 @@ static tc_status find_size(const wu_sources *sources, const char *given, const w
                     first->um[1], first->um[2], given);
     }
     *of = first;
-    return first != NULL ? TC_OK
-                         : tc_fail(err, TC_BAD_INPUT, "pack: no input is left that can be packed");
+    return first != NULL
+               ? TC_OK
+               : tc_fail(err, TC_BAD_INPUT, "pack: no input is left that can be compressed");
 }
 
 static tc_status pixel_of(const an_param *p, const wu_source *item, double *pixel, tc_err *err)
@@ -119,7 +120,7 @@ static tc_status pixel_of(const an_param *p, const wu_source *item, double *pixe
 }
 
 /* With as many digits as such numbers are known to. */
-static double rounded(double value)
+static double round_to_digits(double value)
 {
     char text[32];
     snprintf(text, sizeof text, "%.6g", value);
@@ -144,7 +145,7 @@ static tc_status replace_one(const an_param *p, json_t *parameters, const measur
         status = pixel_of(p, item, &pixel, err);
     if (status != TC_OK)
         return status;
-    const double value = rounded(m->um / pixel);
+    const double value = round_to_digits(m->um / pixel);
     const bool whole = p->type == AN_INT && fabs(value) < 1e15;
     wu_note("%s: %g %s", given, whole ? floor(value + 0.5) : value,
             p->measure == AN_LENGTH_SPACED && item->is_stack ? "in the unit of spacing"

@@ -110,7 +110,7 @@ static tc_status work_on(const an_analysis *analysis, const an_work *work, void 
                          double began, sample *out, tc_err *err)
 {
     void *worker = NULL;
-    uint64_t portions = 0;
+    uint64_t chunks = 0;
     tc_status status = analysis->init(work, state, err);
     if (status == TC_OK)
         status = analysis->cpu->open(work, state, &worker, err);
@@ -119,10 +119,10 @@ static tc_status work_on(const an_analysis *analysis, const an_work *work, void 
     if (status == TC_OK)
         status = TC_MORE;
     while (status == TC_MORE && tc_seconds() - start < try_seconds)
-        status = analysis->cpu->step(worker, state, &portions, err);
+        status = analysis->cpu->step(worker, state, &chunks, err);
     out->worked = tc_seconds() - start;
     out->operations =
-        an_spent(analysis, work, portions) * an_weight(&work->plan, 1) - work->plan.load_flops;
+        an_spent(analysis, work, chunks) * an_weight(&work->plan, 1) - work->plan.load_flops;
     if (worker != NULL)
         analysis->cpu->close(&worker);
     return status == TC_MORE ? TC_OK : status;
@@ -166,8 +166,7 @@ tc_status wu_needs_time(const wu_job *job, const wu_needs *needs, double *second
         status = begin_item(job, least, analysis, params, &s, err);
     an_params_free(analysis, &params);
     if (status == TC_OK && s.operations <= 0)
-        status =
-            tc_fail(err, TC_TRY_LATER, "no portion of an item was done in %.2g s", try_seconds);
+        status = tc_fail(err, TC_TRY_LATER, "no chunk of an item was done in %.2g s", try_seconds);
     if (status == TC_OK)
         *seconds = s.before * ((double)needs->pixels / (double)voxels_of(&job->items[least])) +
                    s.worked * ((needs->operations - needs->reading) / s.operations);

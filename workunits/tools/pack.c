@@ -73,8 +73,9 @@ const char wu_pack_help[] =
     "  --recursive          take the folders in a folder as well (with --stack one stack each);\n"
     "                       masks are looked for in folders of the same names\n"
     "  --about TEXT         what this work is for, in a sentence or two: volunteers see it\n"
-    "  --skip-bad           leave out the inputs that cannot be packed, and list them\n"
-    "  --max-pixels N       inputs of more pixels (of all slices) cannot be packed: for pictures "
+    "  --skip-bad           leave out the inputs that cannot be compressed, and list them\n"
+    "  --max-pixels N       inputs of more pixels (of all slices) cannot be compressed: for "
+    "pictures "
     "of\n"
     "                       strangers, of which a small file may be a very large picture\n"
     "  --split N            several work units of N items each: WU_0001.zip, WU_0002.zip, ...\n"
@@ -88,7 +89,7 @@ const char wu_pack_help[] =
     "Refused: CMYK, TIFF compressed otherwise than by LZW, deflate, PackBits, JPEG or CCITT, and\n"
     "damaged files.\n"
     "\n"
-    "The same input gives the same bytes, whenever and wherever it is packed.\n";
+    "The same input gives the same bytes, whenever and wherever it is compressed.\n";
 
 typedef struct pack_options {
     const char *analysis, *about;
@@ -283,7 +284,7 @@ static tc_status parse_options(int argc, char **argv, const wu_pack_into *into, 
 /* --- the analysis has its say ---------------------------------------------------------------- */
 
 /* The item as a reader of the work unit will see it, members aside. */
-static wu_item describe(const wu_source *source)
+static wu_item describe_item(const wu_source *source)
 {
     const wu_picture_info *info = &source->pages.info;
     wu_item item = {
@@ -336,7 +337,7 @@ static tc_status check_items(const an_analysis *analysis, const void *params, wu
         wu_source *const source = &sources->items[i];
         if (source->fault != NULL)
             continue;
-        const wu_item item = describe(source);
+        const wu_item item = describe_item(source);
         status = wu_source_keep_fault(
             source, an_check_item(analysis, params, &item, source->pages.files[0], err), err);
         if (status != TC_OK || source->fault != NULL)
@@ -365,7 +366,7 @@ typedef struct pixel_check {
 static tc_status check_pixels(void *user, wu_source *source, tc_err *err)
 {
     pixel_check *const c = user;
-    const wu_item item = describe(source);
+    const wu_item item = describe_item(source);
     const char *const path = source->pages.files[0];
     char text[TC_ERR_MAX];
     tc_status status = TC_OK;
@@ -388,9 +389,9 @@ static size_t count_bad(const wu_sources *sources)
     return bad;
 }
 
-/* Tells of all inputs with a fault: they are left out, or nothing is packed. Of the times of a file
- * the same is told once. */
-static tc_status settle(const pack_options *o, wu_sources *sources, tc_err *err)
+/* Tells of all inputs with a fault: they are left out, or nothing is compressed. Of the times of a
+ * file the same is told once. */
+static tc_status settle_names(const pack_options *o, wu_sources *sources, tc_err *err)
 {
     const size_t n = sources->n, bad = count_bad(sources);
     const char *last = "";
@@ -409,13 +410,15 @@ static tc_status settle(const pack_options *o, wu_sources *sources, tc_err *err)
     }
     if (bad > 0 && !o->skip_bad)
         return bad == n
-                   ? tc_fail(err, TC_BAD_INPUT, "pack: none of %zu inputs can be packed", n)
-                   : tc_fail(err, TC_BAD_INPUT,
-                             "pack: %zu of %zu inputs cannot be packed; --skip-bad leaves them out",
-                             bad, n);
+                   ? tc_fail(err, TC_BAD_INPUT, "pack: none of %zu inputs can be compressed", n)
+                   : tc_fail(
+                         err, TC_BAD_INPUT,
+                         "pack: %zu of %zu inputs cannot be compressed; --skip-bad leaves them out",
+                         bad, n);
     wu_sources_leave_out(sources);
-    return sources->n > 0 ? TC_OK
-                          : tc_fail(err, TC_BAD_INPUT, "pack: no input is left that can be packed");
+    return sources->n > 0
+               ? TC_OK
+               : tc_fail(err, TC_BAD_INPUT, "pack: no input is left that can be compressed");
 }
 
 /* --- output ---------------------------------------------------------------------------------- */
@@ -427,7 +430,7 @@ typedef struct outputs {
 } outputs;
 
 /* "WU.zip" and 3 to "WU_0003.zip". */
-static char *numbered(const char *path, size_t number)
+static char *numbered_path(const char *path, size_t number)
 {
     const size_t n = strlen(path);
     const size_t stem = n > 4 && strcmp(path + n - 4, ".zip") == 0 ? n - 4 : n;
@@ -447,7 +450,7 @@ static tc_status name_outputs(const pack_options *o, size_t n_items, outputs *ou
         return tc_no_memory(err, "the names of the work units");
     out->n = n;
     for (size_t i = 0; i < n; i++) {
-        out->paths[i] = o->split > 0 ? numbered(o->output, i + 1) : strdup(o->output);
+        out->paths[i] = o->split > 0 ? numbered_path(o->output, i + 1) : strdup(o->output);
         if (out->paths[i] == NULL)
             return tc_no_memory(err, "the names of the work units");
     }
@@ -543,7 +546,7 @@ static tc_status write_unit(outputs *out, size_t index, const wu_unit *unit, tc_
 
 /* All work units are complete under their temporary names before the first of
  * them gets its own. */
-static tc_status publish(outputs *out, size_t n_items, tc_err *err)
+static tc_status rename_outputs(outputs *out, size_t n_items, tc_err *err)
 {
     for (size_t i = 0; i < out->n; i++) {
         struct stat info;
@@ -583,7 +586,7 @@ static tc_status write_all(const pack_options *o, const wu_sources *sources, pix
         status = write_unit(&out, i, &unit, err);
     }
     if (status == TC_OK)
-        status = publish(&out, sources->n, err);
+        status = rename_outputs(&out, sources->n, err);
     free_outputs(&out);
     return status;
 }
@@ -668,7 +671,7 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
     if (status == TC_OK && (o.skip_bad || count_bad(&sources) > 0))
         status = wu_sources_decode(&sources, check_pixels, &check, err);
     if (status == TC_OK)
-        status = settle(&o, &sources, err);
+        status = settle_names(&o, &sources, err);
     if (status == TC_OK && into != NULL)
         status = wu_make_folder(into->folder, err);
     if (status == TC_OK && into != NULL)
@@ -679,7 +682,7 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
     if (status == TC_BAD_INPUT && !o.skip_bad && count_bad(&sources) == 0 &&
         wu_sources_decode(&sources, check_pixels, &check, &other) == TC_OK &&
         count_bad(&sources) > 0)
-        status = settle(&o, &sources, err);
+        status = settle_names(&o, &sources, err);
     wu_sources_free(&sources);
     an_params_free(analysis, &params);
     json_decref(o.parameters);

@@ -17,7 +17,7 @@ static void count(tally *t, const wu_source *item)
     t->first = t->n++ == 0 ? item : t->first;
 }
 
-static void tell(const tally *t, const char *text)
+static void print_note(const tally *t, const char *text)
 {
     char more[40] = "";
     if (t->n > 1)
@@ -43,7 +43,7 @@ static size_text say_size(const double um[3])
 }
 
 /* Where both say something, by more than 1%. */
-static bool differ(const double a[3], const double b[3])
+static bool is_different(const double a[3], const double b[3])
 {
     bool found = false;
     for (int i = 0; i < 3; i++)
@@ -91,7 +91,7 @@ tc_status wu_use_about(wu_sources *sources, const double given[3], tc_err *err)
             count(&told[TIMES], item);
         if (about->orientation != 1)
             count(&told[TURNED], item);
-        if (given[2] > 0 && differ(about->um, item->um))
+        if (given[2] > 0 && is_different(about->um, item->um))
             count(&told[OTHER_SIZE], item);
         else if (given[2] == 0 && item->is_stack && about->um[2] > 0)
             count(&told[item->um[0] > 0 ? OWN_SIZE : NO_Z], item);
@@ -99,29 +99,30 @@ tc_status wu_use_about(wu_sources *sources, const double given[3], tc_err *err)
     if (status != TC_OK)
         return status;
     char text[400];
-    tell(&told[TIMES], "says that its pages are a series of times; with --stack they are the "
-                       "slices of a stack, without it "
-                       "an item each");
-    tell(&told[TURNED], "says (Exif) that it is to be shown turned or mirrored; it is packed as it "
-                        "is stored, and so "
-                        "are places counted. If that matters, save it turned");
+    print_note(&told[TIMES], "says that its pages are a series of times; with --stack they are the "
+                             "slices of a stack, without it "
+                             "an item each");
+    print_note(&told[TURNED],
+               "says (Exif) that it is to be shown turned or mirrored; it is compressed as it "
+               "is stored, and so "
+               "are places counted. If that matters, save it turned");
     if (told[OTHER_SIZE].n > 0)
         snprintf(text, sizeof text, "says that a %s is %s, but --spacing says %s, which counts",
                  told[OTHER_SIZE].first->is_stack ? "voxel" : "pixel",
                  say_size(told[OTHER_SIZE].first->pages.about.um).text,
                  say_size(told[OTHER_SIZE].first->um).text);
-    tell(&told[OTHER_SIZE], text);
+    print_note(&told[OTHER_SIZE], text);
     if (told[NO_Z].n > 0)
         snprintf(text, sizeof text,
                  "says that a pixel is %s, but not how far slices are apart: voxels count as cubes "
                  "of 1; "
                  "give --spacing Z,Y,X",
                  say_size(told[NO_Z].first->pages.about.um).text);
-    tell(&told[NO_Z], text);
+    print_note(&told[NO_Z], text);
     if (told[OWN_SIZE].n > 0)
         snprintf(text, sizeof text,
                  "a voxel is %s, as the file says; --spacing Z,Y,X would say otherwise",
                  say_size(told[OWN_SIZE].first->um).text);
-    tell(&told[OWN_SIZE], text);
+    print_note(&told[OWN_SIZE], text);
     return TC_OK;
 }

@@ -78,7 +78,7 @@ static tc_status open_next_file(wu_page_reader *reader, tc_err *err)
     const uint32_t expected = pages->n_files == 1 ? pages->info.nz : 1;
     if (now->nx != pages->info.nx || now->ny != pages->info.ny || now->nz != expected ||
         now->bits != pages->info.bits || now->channels > pages->info.channels)
-        return tc_fail(err, TC_BAD_INPUT, "%s: changed while it was being packed", path);
+        return tc_fail(err, TC_BAD_INPUT, "%s: changed while it was being compressed", path);
     reader->left = now->nz;
     return TC_OK;
 }

@@ -62,7 +62,7 @@ static void print_keys(const an_param *keys, const char *outer)
 /* --- for programs ---------------------------------------------------------------------------- */
 
 /* Sets the key if it has a value. Takes the value; false without memory. */
-static bool set(json_t *object, const char *key, bool has, json_t *value)
+static bool set_value(json_t *object, const char *key, bool has, json_t *value)
 {
     if (has)
         return json_object_set_new(object, key, value) == 0;
@@ -85,28 +85,29 @@ static json_t *describe_choices(const char *const *choices, unsigned bits)
 }
 
 /* keys: those beside it. */
-static json_t *describe(const an_param *p, const an_param *keys)
+static json_t *describe_parameter(const an_param *p, const an_param *keys)
 {
     static const char *const types[] = { "boolean", "integer", "number",  "choice", "integers",
                                          "words",   "object",  "objects", "preset" };
     const bool bounded = p->type == AN_INT || p->type == AN_NUMBER || p->type == AN_INTS;
     const bool has_default = p->initial != NULL && p->initial[0] != '\0';
     json_t *const o = json_object(), *const when = json_object();
-    const bool good = set(o, "key", true, json_string(p->key)) &&
-                      set(o, "type", true, json_string(types[p->type])) &&
-                      set(o, "value", true, json_string(an_value_in_words(p).text)) &&
-                      set(o, "minimum", bounded, json_real(p->min)) &&
-                      set(o, "maximum", bounded, json_real(p->max)) &&
-                      set(o, "above_minimum", p->above_min, json_true()) &&
-                      set(o, "choices", p->choices != NULL, describe_choices(p->choices, ~0u)) &&
-                      set(o, "words", p->words != NULL, describe_choices(p->words, ~0u)) &&
-                      set(o, "default", has_default, has_default ? an_json_of(p->initial) : NULL) &&
-                      set(o, "needed", p->initial == NULL && p->type != AN_PRESET, json_true()) &&
-                      set(when, keys->key, true, describe_choices(keys->choices, p->when)) &&
-                      set(o, "only_with", p->when != 0, json_incref(when)) &&
-                      set(o, "unit", p->unit != NULL, json_string(p->unit)) &&
-                      set(o, "help", true, json_string(p->help)) &&
-                      set(o, "keys", p->keys != NULL, describe_keys(p->keys));
+    const bool good =
+        set_value(o, "key", true, json_string(p->key)) &&
+        set_value(o, "type", true, json_string(types[p->type])) &&
+        set_value(o, "value", true, json_string(an_value_in_words(p).text)) &&
+        set_value(o, "minimum", bounded, json_real(p->min)) &&
+        set_value(o, "maximum", bounded, json_real(p->max)) &&
+        set_value(o, "above_minimum", p->above_min, json_true()) &&
+        set_value(o, "choices", p->choices != NULL, describe_choices(p->choices, ~0u)) &&
+        set_value(o, "words", p->words != NULL, describe_choices(p->words, ~0u)) &&
+        set_value(o, "default", has_default, has_default ? an_json_of(p->initial) : NULL) &&
+        set_value(o, "needed", p->initial == NULL && p->type != AN_PRESET, json_true()) &&
+        set_value(when, keys->key, true, describe_choices(keys->choices, p->when)) &&
+        set_value(o, "only_with", p->when != 0, json_incref(when)) &&
+        set_value(o, "unit", p->unit != NULL, json_string(p->unit)) &&
+        set_value(o, "help", true, json_string(p->help)) &&
+        set_value(o, "keys", p->keys != NULL, describe_keys(p->keys));
 
     json_decref(when);
     if (good)
@@ -120,7 +121,7 @@ static json_t *describe_keys(const an_param *keys)
     json_t *list = json_array();
 
     for (const an_param *p = keys; p != NULL && p->key != NULL && list != NULL; p++)
-        if (json_array_append_new(list, describe(p, keys)) != 0) {
+        if (json_array_append_new(list, describe_parameter(p, keys)) != 0) {
             json_decref(list);
             list = NULL;
         }
@@ -134,8 +135,8 @@ static tc_status print_json(const an_analysis *only, tc_err *err)
     bool good = true;
 
     for (size_t i = 0; an_table[i] != NULL && good; i++)
-        good = set(all, an_table[i]->name, only == NULL || only == an_table[i],
-                   describe_keys(an_table[i]->parameters));
+        good = set_value(all, an_table[i]->name, only == NULL || only == an_table[i],
+                         describe_keys(an_table[i]->parameters));
     good = good && json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) == 0;
     json_decref(all);
     putchar('\n');

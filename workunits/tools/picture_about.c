@@ -14,7 +14,7 @@ static bool is_length(double um)
 }
 
 /* Micrometres of a unit that ends at one of `ends`; 0: no length, or not known. */
-static double micrometres(const char *unit, const char *ends)
+static double micrometres_of_unit(const char *unit, const char *ends)
 {
     static const struct {
         const char *name;
@@ -34,7 +34,7 @@ static double micrometres(const char *unit, const char *ends)
 }
 
 /* What stands behind key in text, or NULL. */
-static const char *after(const char *text, const char *key)
+static const char *text_after(const char *text, const char *key)
 {
     const char *const at = strstr(text, key);
     return at == NULL ? NULL : at + strlen(key);
@@ -42,22 +42,22 @@ static const char *after(const char *text, const char *key)
 
 static unsigned long count_after(const char *text, const char *key)
 {
-    const char *const at = after(text, key);
+    const char *const at = text_after(text, key);
     const unsigned long n = at == NULL ? 1 : strtoul(at, NULL, 10);
     return n == 0 ? 1 : n;
 }
 
 static double number_after(const char *text, const char *key)
 {
-    const char *const at = after(text, key);
+    const char *const at = text_after(text, key);
     return at == NULL ? 0 : strtod(at, NULL);
 }
 
 /* ImageJ's "key=value" lines: the resolution tags count pixels per unit. */
 static void read_imagej(const char *text, wu_picture_about *out)
 {
-    const char *const unit = after(text, "\nunit=");
-    const double um = unit == NULL ? 0 : micrometres(unit, "\r\n");
+    const char *const unit = text_after(text, "\nunit=");
+    const double um = unit == NULL ? 0 : micrometres_of_unit(unit, "\r\n");
     out->channels = count_after(text, "\nchannels=");
     out->frames = count_after(text, "\nframes=");
     out->slices = count_after(text, "\nslices=");
@@ -78,7 +78,7 @@ static void copy_tag(const char *at, char *out, size_t room)
 /* DimensionOrder has all five axes; x and y come first. */
 static void read_order(const char *pixels, wu_picture_about *out)
 {
-    const char *const text = after(pixels, " DimensionOrder=\"XY");
+    const char *const text = text_after(pixels, " DimensionOrder=\"XY");
     size_t n = 0;
     for (; text != NULL && n < 3 && strchr("CTZ", text[n]) != NULL && text[n] != '\0'; n++)
         out->order[n] = (char)(text[n] + ('a' - 'A'));
@@ -92,9 +92,9 @@ static unsigned long page_of(const char *data, const wu_picture_about *about)
 {
     unsigned long page = 0, stride = 1;
     for (const char *axis = about->order; *axis != '\0'; axis++) {
-        const char *const first = after(data, *axis == 'c'   ? " FirstC=\""
-                                              : *axis == 't' ? " FirstT=\""
-                                                             : " FirstZ=\"");
+        const char *const first = text_after(data, *axis == 'c'   ? " FirstC=\""
+                                                   : *axis == 't' ? " FirstT=\""
+                                                                  : " FirstZ=\"");
         page += stride * (first == NULL ? 0 : strtoul(first, NULL, 10));
         stride *= *axis == 'c' ? about->channels : *axis == 't' ? about->frames : about->slices;
     }
@@ -121,9 +121,9 @@ static void read_ome(const char *text, wu_picture_about *out)
     out->slices = count_after(pixels, " SizeZ=\"");
     read_order(pixels, out);
     for (int i = 0; i < 3; i++) {
-        const char *const unit = after(pixels, keys[i].unit);
-        out->um[i] =
-            number_after(pixels, keys[i].size) * (unit == NULL ? 1 : micrometres(unit, "\""));
+        const char *const unit = text_after(pixels, keys[i].unit);
+        out->um[i] = number_after(pixels, keys[i].size) *
+                     (unit == NULL ? 1 : micrometres_of_unit(unit, "\""));
     }
     const char *const next = strstr(begin + 1, "<Pixels "), *const end =
                                                                 next != NULL
@@ -131,7 +131,7 @@ static void read_ome(const char *text, wu_picture_about *out)
                                                                     : begin + strlen(begin);
     for (at = begin; (at = strstr(at + 1, "<TiffData ")) != NULL && at < end;) {
         copy_tag(at, data, sizeof data);
-        const char *const page = after(data, " IFD=\"");
+        const char *const page = text_after(data, " IFD=\"");
         if (page != NULL && strtoul(page, NULL, 10) != page_of(data, out))
             out->irregular = true;
     }
@@ -171,7 +171,7 @@ void wu_about_resolution(double x, double y, double unit_um, wu_picture_about *o
 }
 
 /* With as many digits as such numbers are known to: 0.065, not 0.06499999761581421. */
-static double rounded(double um)
+static double round_micrometres(double um)
 {
     char text[32];
     snprintf(text, sizeof text, "%.6g", um);
@@ -181,7 +181,7 @@ static double rounded(double um)
 void wu_about_check(wu_picture_about *out)
 {
     for (int i = 0; i < 3; i++)
-        out->um[i] = rounded(out->um[i]);
+        out->um[i] = round_micrometres(out->um[i]);
     if (!is_length(out->um[0]))
         out->um[0] = 0;
     if (!is_length(out->um[1]) || !is_length(out->um[2]))

@@ -31,13 +31,13 @@ typedef struct nifti_state {
     bool swapped; /* numbers have the other order of bytes than here */
 } nifti_state;
 
-static tc_status damaged(const wu_picture *picture, const char *what, tc_err *err)
+static tc_status refuse_damaged(const wu_picture *picture, const char *what, tc_err *err)
 {
     return tc_fail(err, TC_BAD_INPUT, "%s: damaged NIfTI: %s", picture->path, what);
 }
 
 /* What zlib says of a fault. */
-static tc_status unpacked(const wu_picture *picture, tc_err *err)
+static tc_status decompressed(const wu_picture *picture, tc_err *err)
 {
     const nifti_state *const s = picture->state;
     int fault = Z_OK;
@@ -45,12 +45,12 @@ static tc_status unpacked(const wu_picture *picture, tc_err *err)
     return fault == Z_MEM_ERROR ? tc_no_memory(err, picture->path)
            : fault == Z_ERRNO
                ? tc_fail(err, TC_IO, "%s: cannot read: %s", picture->path, strerror(errno))
-               : damaged(picture, text, err);
+               : refuse_damaged(picture, text, err);
 }
 
 /* --- bytes ----------------------------------------------------------------------------------- */
 
-static tc_status take(wu_picture *picture, void *out, uint64_t n, tc_err *err)
+static tc_status read_bytes(wu_picture *picture, void *out, uint64_t n, tc_err *err)
 {
     nifti_state *const s = picture->state;
     uint8_t *to = out;
@@ -58,13 +58,14 @@ static tc_status take(wu_picture *picture, void *out, uint64_t n, tc_err *err)
         const unsigned part = n < 1u << 30 ? (unsigned)n : 1u << 30;
         const int got = gzread(s->stream, to, part);
         if (got <= 0)
-            return got < 0 ? unpacked(picture, err) : damaged(picture, "ends too early", err);
+            return got < 0 ? decompressed(picture, err)
+                           : refuse_damaged(picture, "ends too early", err);
         to += got;
         n -= (unsigned)got;
         s->at += (unsigned)got;
     }
     if (n > 0 && fread(to, 1, n, picture->file) != n)
-        return damaged(picture, "ends too early", err);
+        return refuse_damaged(picture, "ends too early", err);
     return TC_OK;
 }
 
@@ -77,14 +78,14 @@ static tc_status go_to(wu_picture *picture, uint64_t place, tc_err *err)
     if (s->stream == NULL)
         return fseeko(picture->file, (off_t)place, SEEK_SET) == 0
                    ? TC_OK
-                   : damaged(picture, "ends too early", err);
+                   : refuse_damaged(picture, "ends too early", err);
     while (status == TC_OK && s->at < place)
-        status = take(picture, skipped,
-                      place - s->at < sizeof skipped ? place - s->at : sizeof skipped, err);
+        status = read_bytes(picture, skipped,
+                            place - s->at < sizeof skipped ? place - s->at : sizeof skipped, err);
     return status;
 }
 
-/* At least this many bytes must be there, or may be packed in what is there. */
+/* At least this many bytes must be there, or may be compressed in what is there. */
 static tc_status check_size(const wu_picture *picture, uint64_t bytes, tc_err *err)
 {
     const nifti_state *const s = picture->state;
@@ -93,7 +94,7 @@ static tc_status check_size(const wu_picture *picture, uint64_t bytes, tc_err *e
         return tc_fail(err, TC_BAD_INPUT, "%s: cannot be read: %s", picture->path, strerror(errno));
     return (uint64_t)info.st_size * (s->stream != NULL ? MOST_DEFLATED : 1) >= bytes
                ? TC_OK
-               : damaged(picture, "ends too early", err);
+               : refuse_damaged(picture, "ends too early", err);
 }
 
 static tc_status open_stream(wu_picture *picture, tc_err *err)
@@ -101,7 +102,7 @@ static tc_status open_stream(wu_picture *picture, tc_err *err)
     nifti_state *const s = picture->state;
     uint8_t magic[2];
     if (fread(magic, 1, sizeof magic, picture->file) != sizeof magic)
-        return damaged(picture, "ends too early", err);
+        return refuse_damaged(picture, "ends too early", err);
     rewind(picture->file);
     if (magic[0] != 0x1f || magic[1] != 0x8b)
         return TC_OK;
@@ -120,7 +121,7 @@ static tc_status open_stream(wu_picture *picture, tc_err *err)
 /* --- the header ------------------------------------------------------------------------------ */
 
 /* n bytes, of a number in the file's order, to that of the host. */
-static void turn(const nifti_state *s, uint8_t *bytes, size_t n)
+static void swap_bytes(const nifti_state *s, uint8_t *bytes, size_t n)
 {
     for (size_t i = 0; s->swapped && i < n / 2; i++) {
         const uint8_t byte = bytes[i];
@@ -134,7 +135,7 @@ static int short_at(const nifti_state *s, const uint8_t *header, size_t at)
     uint8_t bytes[2];
     int16_t value;
     memcpy(bytes, header + at, sizeof bytes);
-    turn(s, bytes, sizeof bytes);
+    swap_bytes(s, bytes, sizeof bytes);
     memcpy(&value, bytes, sizeof value);
     return value;
 }
@@ -144,7 +145,7 @@ static double float_at(const nifti_state *s, const uint8_t *header, size_t at)
     uint8_t bytes[4];
     float value;
     memcpy(bytes, header + at, sizeof bytes);
-    turn(s, bytes, sizeof bytes);
+    swap_bytes(s, bytes, sizeof bytes);
     memcpy(&value, bytes, sizeof value);
     return (double)value;
 }
@@ -157,7 +158,7 @@ static tc_status read_magic(wu_picture *picture, const uint8_t *header, tc_err *
     s->swapped = size != HEADER;
     uint8_t bytes[4];
     memcpy(bytes, header, sizeof bytes);
-    turn(s, bytes, sizeof bytes);
+    swap_bytes(s, bytes, sizeof bytes);
     memcpy(&size, bytes, sizeof size);
     if (size != HEADER)
         return tc_fail(err, TC_BAD_INPUT, "%s: is compressed by gzip, but holds no NIfTI-1 picture",
@@ -168,7 +169,7 @@ static tc_status read_magic(wu_picture *picture, const uint8_t *header, tc_err *
                        picture->path);
     return memcmp(header + 344, "n+1", 4) == 0
                ? TC_OK
-               : damaged(picture, "its header does not say NIfTI-1", err);
+               : refuse_damaged(picture, "its header does not say NIfTI-1", err);
 }
 
 static tc_status read_type(wu_picture *picture, const uint8_t *header, tc_err *err)
@@ -202,10 +203,10 @@ static tc_status read_type(wu_picture *picture, const uint8_t *header, tc_err *e
                        picture->path, code);
     picture->samples = types[i].samples;
     if (bits != (int)(picture->samples.bits * picture->samples.channels))
-        return damaged(picture, "bits and type of its samples do not agree", err);
+        return refuse_damaged(picture, "bits and type of its samples do not agree", err);
     /* A slope of 0 is none, and so is, as some programs write it, NaN. */
     if (isinf(slope) || (isinf(offset) && slope != 0))
-        return damaged(picture, "its slope is no number", err);
+        return refuse_damaged(picture, "its slope is no number", err);
     if (slope != 0 && !isnan(slope) && !isnan(offset) &&
         (slope < 1 || slope > 1 || offset < 0 || offset > 0) && !picture->samples.rgb) {
         picture->samples.slope = slope;
@@ -220,11 +221,11 @@ static tc_status read_axes(wu_picture *picture, const uint8_t *header, tc_err *e
     unsigned dim[DIMS] = { 0, 1, 1, 1, 1, 1, 1, 1 };
     const int n = short_at(s, header, 40);
     if (n < 1 || n >= DIMS)
-        return damaged(picture, "its number of axes", err);
+        return refuse_damaged(picture, "its number of axes", err);
     for (int i = 1; i <= n; i++) {
         const int size = short_at(s, header, 40 + 2 * (size_t)i);
         if (size < 1)
-            return damaged(picture, "an axis has no length", err);
+            return refuse_damaged(picture, "an axis has no length", err);
         dim[i] = (unsigned)size;
     }
     if (dim[6] > 1 || dim[7] > 1)
@@ -260,7 +261,7 @@ static tc_status open_nifti(wu_picture *picture, tc_err *err)
         return tc_no_memory(err, picture->path);
     tc_status status = open_stream(picture, err);
     if (status == TC_OK)
-        status = take(picture, header, sizeof header, err);
+        status = read_bytes(picture, header, sizeof header, err);
     if (status == TC_OK)
         status = read_magic(picture, header, err);
     if (status == TC_OK)
@@ -272,7 +273,7 @@ static tc_status open_nifti(wu_picture *picture, tc_err *err)
     read_size(picture, header);
     const double place = float_at(s, header, 108);
     if (!(place >= HEADER + 4 && place <= 1 << 30) || place != floor(place))
-        return damaged(picture, "where its samples are", err);
+        return refuse_damaged(picture, "where its samples are", err);
     s->samples = (uint64_t)place;
     s->page_bytes = (uint64_t)picture->info.nx * picture->info.ny * picture->samples.channels *
                     (picture->samples.bits / 8);
@@ -287,7 +288,7 @@ static tc_status check_end(const wu_picture *picture, tc_err *err)
     int fault = Z_OK;
     gzread(s->stream, &more, 1);
     gzerror(s->stream, &fault);
-    return fault == Z_OK || fault == Z_STREAM_END ? TC_OK : unpacked(picture, err);
+    return fault == Z_OK || fault == Z_STREAM_END ? TC_OK : decompressed(picture, err);
 }
 
 static tc_status next_nifti(wu_picture *picture, uint64_t page, void *samples, tc_err *err)
@@ -296,9 +297,9 @@ static tc_status next_nifti(wu_picture *picture, uint64_t page, void *samples, t
     const size_t bytes = picture->samples.bits / 8;
     tc_status status = go_to(picture, s->samples + page * s->page_bytes, err);
     if (status == TC_OK)
-        status = take(picture, samples, s->page_bytes, err);
+        status = read_bytes(picture, samples, s->page_bytes, err);
     for (size_t i = 0; status == TC_OK && s->swapped && bytes > 1 && i < s->page_bytes; i += bytes)
-        turn(s, (uint8_t *)samples + i, bytes);
+        swap_bytes(s, (uint8_t *)samples + i, bytes);
     return status == TC_OK && s->stream != NULL && page + 1 == s->n_pages ? check_end(picture, err)
                                                                           : status;
 }

@@ -4,14 +4,14 @@
 #include "workunits/tools/picture_format.h"
 
 #if !defined HAVE_JPEG || !defined HAVE_TIFF
-static tc_status refuse(wu_picture *picture, tc_err *err)
+static tc_status refuse_format(wu_picture *picture, tc_err *err)
 {
     return tc_fail(err, TC_BAD_INPUT,
                    "%s: this build of texcell-wu cannot read %s; convert it to PNG", picture->path,
                    picture->decoder->name);
 }
 
-static void nothing(wu_picture *picture)
+static void close_nothing(wu_picture *picture)
 {
     (void)picture;
 }

@@ -138,7 +138,7 @@ static tc_status read_about(wu_picture *picture, tc_err *err)
 
 /* --- the layout of a page -------------------------------------------------------------------- */
 
-static tc_status refuse(const wu_picture *picture, const char *what, tc_err *err)
+static tc_status refuse_tiff(const wu_picture *picture, const char *what, tc_err *err)
 {
     return tc_fail(err, TC_BAD_INPUT,
                    "%s: is a TIFF %s, which a work unit cannot hold; "
@@ -242,7 +242,7 @@ static tc_status read_colours(const wu_picture *picture, tiff_layout *layout, tc
     case PHOTOMETRIC_MINISBLACK: break;
     case PHOTOMETRIC_YCBCR:
         if (tag16(tiff, TIFFTAG_COMPRESSION, COMPRESSION_NONE) != COMPRESSION_JPEG)
-            return refuse(picture, "with YCbCr colours", err);
+            return refuse_tiff(picture, "with YCbCr colours", err);
         TIFFSetField(tiff, TIFFTAG_JPEGCOLORMODE, JPEGCOLORMODE_RGB);
         /* fall through */
     case PHOTOMETRIC_RGB:
@@ -253,9 +253,9 @@ static tc_status read_colours(const wu_picture *picture, tiff_layout *layout, tc
         if (labels)
             break;
         if (layout->bits > 8)
-            return refuse(picture, "with a palette of 16 bits", err);
+            return refuse_tiff(picture, "with a palette of 16 bits", err);
         break;
-    default: return refuse(picture, "with colours other than grey, RGB or a palette", err);
+    default: return refuse_tiff(picture, "with colours other than grey, RGB or a palette", err);
     }
     if (layout->samples == file_channels + 1 && n_extra == 1 &&
         (extra[0] != EXTRASAMPLE_UNSPECIFIED || file_channels == 3))
@@ -303,16 +303,16 @@ static tc_status read_type(const wu_picture *picture, tiff_layout *layout, tc_er
         layout->out.type = WU_SAMPLE_UNSIGNED;
         return bits == 1 || bits == 2 || bits == 4 || (bits >= 8 && bits <= 16) || whole
                    ? TC_OK
-                   : refuse(picture, "of an unusual number of bits a sample", err);
+                   : refuse_tiff(picture, "of an unusual number of bits a sample", err);
     case SAMPLEFORMAT_INT:
         layout->out.type = WU_SAMPLE_SIGNED;
-        return whole ? TC_OK : refuse(picture, "of an unusual number of bits a sample", err);
+        return whole ? TC_OK : refuse_tiff(picture, "of an unusual number of bits a sample", err);
     case SAMPLEFORMAT_IEEEFP:
         layout->out.type = WU_SAMPLE_FLOAT;
         return bits == 32 || bits == 64
                    ? TC_OK
-                   : refuse(picture, "of floating-point samples of unusual size", err);
-    default: return refuse(picture, "of complex samples", err);
+                   : refuse_tiff(picture, "of floating-point samples of unusual size", err);
+    default: return refuse_tiff(picture, "of complex samples", err);
     }
 }
 
@@ -335,7 +335,7 @@ static tc_status read_layout(wu_picture *picture, tiff_layout *layout, tc_err *e
     layout->samples = tag16(tiff, TIFFTAG_SAMPLESPERPIXEL, 1);
     uint32_t depth = 1;
     if (TIFFGetField(tiff, TIFFTAG_IMAGEDEPTH, &depth) == 1 && depth != 1)
-        return refuse(picture, "with volumes as pages", err);
+        return refuse_tiff(picture, "with volumes as pages", err);
     if (layout->samples == 0)
         return tc_fail(err, TC_BAD_INPUT, "%s: damaged TIFF: no samples", picture->path);
     layout->planar = layout->samples > 1 && tag16(tiff, TIFFTAG_PLANARCONFIG,
@@ -432,8 +432,8 @@ static tc_status scan_pages(wu_picture *picture, tc_err *err)
 }
 
 /* body, which is left where libtiff has no memory. */
-static tc_status guarded(wu_picture *picture, tc_status (*body)(wu_picture *, tc_err *),
-                         tc_err *err)
+static tc_status call_guarded(wu_picture *picture, tc_status (*body)(wu_picture *, tc_err *),
+                              tc_err *err)
 {
     tiff_state *const state = picture->state;
     tc_status status;
@@ -475,7 +475,7 @@ static tc_status open_tiff(wu_picture *picture, tc_err *err)
     TIFFOpenOptionsFree(options);
     if (state->tiff == NULL || state->damaged)
         return fail_tiff(picture, err);
-    return guarded(picture, open_pages, err);
+    return call_guarded(picture, open_pages, err);
 }
 
 /* --- samples --------------------------------------------------------------------------------- */
@@ -670,7 +670,7 @@ static tc_status next_tiff(wu_picture *picture, uint64_t page, void *samples, tc
     tiff_state *state = picture->state;
     state->wanted = page;
     state->pixels = samples;
-    return guarded(picture, go_to_page, err);
+    return call_guarded(picture, go_to_page, err);
 }
 
 static void close_tiff(wu_picture *picture)

@@ -58,7 +58,8 @@ static tc_status choose_of_axes(wu_picture *picture, tc_err *err)
         return tc_fail(err, TC_BAD_INPUT, "%s: has %lu channels; %u is none of them", picture->path,
                        about->channels, want->channel);
     if (want->time > about->frames)
-        return tc_fail(err, TC_BAD_INPUT, "%s: changed while it was being packed", picture->path);
+        return tc_fail(err, TC_BAD_INPUT, "%s: changed while it was being compressed",
+                       picture->path);
     const bool times = want->time == 0 && about->slices <= 1;
     picture->info.chosen = about->channels > 1;
     picture->first_page = (about->channels > 1 ? want->channel - 1 : 0) * stride_of(about, 'c') +
@@ -93,7 +94,7 @@ static bool is_deep_colour(const wu_picture *picture)
 }
 
 /* Whether a sample of 8 or 16 bits without a sign can hold the values, negative ones aside. */
-static bool fits(const wu_picture *picture)
+static bool sample_fits(const wu_picture *picture)
 {
     const wu_samples *const s = &picture->samples;
     return s->type != WU_SAMPLE_FLOAT && s->bits <= 16 && s->slope == 0 && !is_deep_colour(picture);
@@ -115,8 +116,9 @@ static tc_status choose_bits(wu_picture *picture, tc_err *err)
     case WU_KIND_MASK: info->bits = whole && s->bits <= 16 ? s->bits : 8; return TC_OK;
     default:
         info->bits = s->bits == 8 || (picture->want.scaled && info->channels == 3) ? 8 : 16;
-        return picture->want.scaled || fits(picture) ? TC_OK
-                                                     : wu_picture_refuse_unscaled(picture, err);
+        return picture->want.scaled || sample_fits(picture)
+                   ? TC_OK
+                   : wu_picture_refuse_unscaled(picture, err);
     }
 }
 
@@ -200,7 +202,7 @@ static double value_at(const wu_picture *picture, const void *raw, size_t i)
 }
 
 /* What the value is in a page as wanted; what is no label is more than any. */
-static uint32_t wanted(wu_picture *picture, double value)
+static uint32_t scale_value(wu_picture *picture, double value)
 {
     const wu_picture_want *const want = &picture->want;
     const double most = picture->info.bits == 8 ? 255 : 65535;
@@ -220,7 +222,7 @@ static uint32_t wanted(wu_picture *picture, double value)
 }
 
 /* Widens lo and hi to the finite values that are wanted of the page `raw`. */
-static void widen(const wu_picture *picture, const void *raw, double *lo, double *hi)
+static void widen_range(const wu_picture *picture, const void *raw, double *lo, double *hi)
 {
     const size_t n = wanted_samples(picture);
     for (size_t i = 0; i < n; i++) {
@@ -233,7 +235,7 @@ static void widen(const wu_picture *picture, const void *raw, double *lo, double
 static tc_status refuse_negative(const wu_picture *picture, const void *raw, tc_err *err)
 {
     double lo = DBL_MAX, hi = -DBL_MAX;
-    widen(picture, raw, &lo, &hi);
+    widen_range(picture, raw, &lo, &hi);
     return tc_fail(err, TC_BAD_INPUT,
                    "%s: has values from %g to %g%s, and a work unit none below 0; --scale LO,HI "
                    "says which values "
@@ -249,7 +251,7 @@ tc_status wu_picture_convert(wu_picture *picture, const void *raw, void *pixels,
         const double value = value_at(picture, raw, i);
         if (natural && value < 0)
             return refuse_negative(picture, raw, err);
-        const uint32_t v = wanted(picture, value);
+        const uint32_t v = scale_value(picture, value);
         if (picture->info.bits == 8)
             ((uint8_t *)pixels)[i] = (uint8_t)v;
         else if (picture->info.bits == 16)
@@ -282,7 +284,7 @@ tc_status wu_picture_refuse_unscaled(wu_picture *picture, tc_err *err)
         status =
             picture->decoder->next(picture, picture->first_page + z * picture->page_step, raw, err);
         if (status == TC_OK)
-            widen(picture, raw, &lo, &hi);
+            widen_range(picture, raw, &lo, &hi);
         picture->pages_read++;
     }
     free(raw);

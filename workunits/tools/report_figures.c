@@ -72,7 +72,7 @@ static void choose_step(shown *s)
 }
 
 /* n_panels 0: nothing is known of the item's looks. */
-static tc_status begin(wu_report *r, size_t item, shown *s, tc_err *err)
+static tc_status load_item(wu_report *r, size_t item, shown *s, tc_err *err)
 {
     const wu_array_info *const info = wu_first_picture(r->file, item);
     *s = (shown){ .r = r,
@@ -114,7 +114,7 @@ static tc_status load_declared(const shown *s, const wu_declared *d, void **data
     return wu_npz_load(file->npz, index, data, err);
 }
 
-static void end(shown *s)
+static void unload_item(shown *s)
 {
     for (size_t i = 0; i < s->n_panels; i++)
         free(s->panels[i].samples);
@@ -137,7 +137,7 @@ static unsigned sample_at(const shown *s, const void *samples, size_t at)
 }
 
 /* The mean of each step x step pixels. */
-static tc_status shrink(const shown *s, const void *samples, panel *p, tc_err *err)
+static tc_status shrink_picture(const shown *s, const void *samples, panel *p, tc_err *err)
 {
     const size_t c = s->channels;
     p->samples = malloc((size_t)s->sx * s->sy * c * sizeof *p->samples);
@@ -176,10 +176,10 @@ static tc_status load_panels(shown *s, tc_err *err)
                 most[i] = slice[i];
         }
         if (status == TC_OK && wanted)
-            status = shrink(s, slice, &s->panels[next++], err);
+            status = shrink_picture(s, slice, &s->panels[next++], err);
     }
     if (status == TC_OK && projected != NULL)
-        status = shrink(s, most, projected, err);
+        status = shrink_picture(s, most, projected, err);
     free(slice);
     free(most);
     return status;
@@ -525,7 +525,7 @@ static void put_bar(wu_page *page, double least, double most)
 }
 
 /* The map's colours where it has values, else the picture's greys. */
-static void colour(shown *s, const panel *p, const float *values, double least, double most)
+static void colour_panel(shown *s, const panel *p, const float *values, double least, double most)
 {
     for (size_t i = 0; i < (size_t)s->sx * s->sy; i++) {
         const double value = (double)values[voxel_of(s, i, p->z)];
@@ -553,7 +553,7 @@ static tc_status put_map(shown *s, const wu_declared *d, tc_err *err)
         if (s->panels[k].projected)
             continue;
         begin_figure(s, d->title != NULL ? d->title : d->name);
-        colour(s, &s->panels[k], data, least, most);
+        colour_panel(s, &s->panels[k], data, least, most);
         status = put_image(s, "map", 3, err);
         put_scale(s);
         wu_page_put(s->r->page, "</svg>");
@@ -568,7 +568,7 @@ static tc_status put_map(shown *s, const wu_declared *d, tc_err *err)
 tc_status wu_report_figures(wu_report *r, size_t item, tc_err *err)
 {
     shown s;
-    tc_status status = begin(r, item, &s, err);
+    tc_status status = load_item(r, item, &s, err);
     if (status == TC_OK && s.n_panels > 0) {
         if (s.head != NULL)
             status = load_panels(&s, err);
@@ -582,6 +582,6 @@ tc_status wu_report_figures(wu_report *r, size_t item, tc_err *err)
                 status = put_map(&s, &r->file->declared[i], err);
         wu_page_put(r->page, "</div>\n");
     }
-    end(&s);
+    unload_item(&s);
     return status;
 }

@@ -66,9 +66,9 @@ static bool is_picture_name(const char *name)
  * earliest, and its end if it has none. */
 static size_t extension_of(const char *path, size_t begin, size_t end)
 {
-    static const char packed[] = ".nii.gz";
-    const size_t n = sizeof packed - 1;
-    if (end - begin > n && strncasecmp(path + end - n, packed, n) == 0)
+    static const char compressed[] = ".nii.gz";
+    const size_t n = sizeof compressed - 1;
+    if (end - begin > n && strncasecmp(path + end - n, compressed, n) == 0)
         return end - n;
     size_t dot = end;
     while (dot > begin && path[dot] != '.')
@@ -857,7 +857,7 @@ static tc_status find_mask(const mask_folder *masks, wu_source *item, bool only_
     return status;
 }
 
-static tc_status check_beside(wu_source *item, wu_kind kind, bool slices, tc_err *err)
+static tc_status check_matching(wu_source *item, wu_kind kind, bool slices, tc_err *err)
 {
     wu_pages *const pages = wu_pages_of(item, kind);
     pages->want.kind = kind;
@@ -895,8 +895,8 @@ static tc_status check_bases(const wu_sources *all, wu_kind kind, tc_err *err)
     return status;
 }
 
-tc_status wu_sources_add_beside(wu_sources *all, const char *mask, wu_kind kind, bool recursive,
-                                tc_err *err)
+tc_status wu_sources_add_matching(wu_sources *all, const char *mask, wu_kind kind, bool recursive,
+                                  tc_err *err)
 {
     const int folder = is_folder(mask);
     if (folder < 0)
@@ -910,7 +910,7 @@ tc_status wu_sources_add_beside(wu_sources *all, const char *mask, wu_kind kind,
         if (all->items[0].fault != NULL)
             return TC_OK;
         const tc_status status = wu_pages_add(wu_pages_of(&all->items[0], kind), mask, err);
-        return status == TC_OK ? check_beside(&all->items[0], kind, false, err) : status;
+        return status == TC_OK ? check_matching(&all->items[0], kind, false, err) : status;
     }
     mask_folder masks = { .path = mask, .kind = kind, .by_key = json_object() };
     tc_status status =
@@ -924,7 +924,7 @@ tc_status wu_sources_add_beside(wu_sources *all, const char *mask, wu_kind kind,
             continue;
         status = find_mask(&masks, item, all->n == 1, &slices, err);
         if (status == TC_OK)
-            status = check_beside(item, kind, slices, err);
+            status = check_matching(item, kind, slices, err);
         status = wu_source_keep_fault(item, status, err);
     }
     free_pages(&masks.files);
@@ -945,7 +945,7 @@ tc_status wu_sources_find(char **inputs, size_t n_inputs, bool stacks, bool recu
     if (status == TC_OK)
         status = name_sources(out, err);
     if (status == TC_OK && mask != NULL)
-        status = wu_sources_add_beside(out, mask, WU_KIND_MASK, recursive, err);
+        status = wu_sources_add_matching(out, mask, WU_KIND_MASK, recursive, err);
     return status;
 }
 

@@ -37,7 +37,7 @@ typedef struct wu_source {
     wu_pages labels;         /* n_files 0: none */
     long labels_array; /* the only file is a result, and this its array; -1: they are pictures */
     uint32_t n_objects, largest_label;
-    char *fault; /* why it cannot be packed; owned. NULL: it can, as far as is known */
+    char *fault; /* why it cannot be compressed; owned. NULL: it can, as far as is known */
 } wu_source;
 
 typedef struct wu_sources {
@@ -62,8 +62,8 @@ tc_status wu_sources_find(char **inputs, size_t n_inputs, bool stacks, bool recu
                           const char *mask, wu_sources *out, tc_err *err);
 void wu_sources_free(wu_sources *sources);
 /* Finds what goes with each item and is called like it: its mask, or its label pictures. */
-tc_status wu_sources_add_beside(wu_sources *all, const char *path, wu_kind kind, bool recursive,
-                                tc_err *err);
+tc_status wu_sources_add_matching(wu_sources *all, const char *path, wu_kind kind, bool recursive,
+                                  tc_err *err);
 wu_pages *wu_pages_of(wu_source *item, wu_kind kind);
 /* Appends a copy of the path. */
 tc_status wu_pages_add(wu_pages *pages, const char *path, tc_err *err);

@@ -83,14 +83,14 @@ static tc_status choose_pictures(wu_sources *sources, an_pictures *out, tc_err *
         out->unit = source->is_stack && source->um[2] > 0 ? source->um[2] : 1;
     }
     if (status == TC_OK && out->n == 0)
-        status = tc_fail(err, TC_BAD_INPUT, "pack: no input is left that can be packed");
+        status = tc_fail(err, TC_BAD_INPUT, "pack: no input is left that can be compressed");
     return status;
 }
 
 /* --- what they suggest ----------------------------------------------------------------------- */
 
 /* "--param radius=15 --param polarity=dark", as pack takes it. */
-static tc_status tell(const an_suggestion *s, tc_err *err)
+static tc_status print_suggestion(const an_suggestion *s, tc_err *err)
 {
     char words[500] = "";
     const char *key;
@@ -130,7 +130,7 @@ tc_status wu_suggest(const an_analysis *analysis, wu_sources *sources, json_t *p
     if (status == TC_OK && json_object_update(parameters, out->parameters) != 0)
         status = tc_no_memory(err, "parameters");
     if (status == TC_OK)
-        status = tell(out, err);
+        status = print_suggestion(out, err);
     if (status == TC_OK && out->doubt[0] != '\0')
         wu_note("%s", out->doubt);
     for (size_t i = 0; i < pictures.n; i++)

@@ -222,7 +222,7 @@ extern const an_backend cc_cpu;
 /* The phase that comes next. */
 cc_phase cc_host_phase(const void *worker);
 /* Works until phase `until` comes next: TC_OK (and where all is done), or TC_MORE. */
-tc_status cc_host_step(void *worker, cc_state *state, cc_phase until, uint64_t *portions_done,
+tc_status cc_host_step(void *worker, cc_state *state, cc_phase until, uint64_t *chunks_done,
                        tc_err *err);
 /* The plane for the grey values that the threshold is for, where the device prepares them:
  * CC_HISTOGRAM comes next then. */

@@ -119,12 +119,12 @@ static tc_status go_on(cc_worker *w, cc_state *state, tc_err *err)
         w->done = 0;
     } while (w->phase < CC_PHASES && phase_parts(w, w->phase) == 0);
     if (w->phase == CC_KEPT && w->params->split)
-        head->portions_done = (uint64_t)CC_KEPT * w->bands;
+        head->chunks_done = (uint64_t)CC_KEPT * w->bands;
     else if (w->phase == CC_CLEAR)
-        head->portions_done = 0; /* the distances go */
+        head->chunks_done = 0; /* the distances go */
     if (w->phase == CC_PHASES) {
         state->regions = (uint32_t)w->regions;
-        head->portions_done = w->work->plan.portions;
+        head->chunks_done = w->work->plan.chunks;
     }
     return TC_OK;
 }
@@ -136,7 +136,7 @@ static void run_part(void *user, unsigned thread, size_t part)
     phases[w->phase]->part(w, w->done + part, &w->scratch[thread]);
 }
 
-tc_status cc_host_step(void *worker, cc_state *state, cc_phase until, uint64_t *portions_done,
+tc_status cc_host_step(void *worker, cc_state *state, cc_phase until, uint64_t *chunks_done,
                        tc_err *err)
 {
     cc_worker *const w = worker;
@@ -145,8 +145,8 @@ tc_status cc_host_step(void *worker, cc_state *state, cc_phase until, uint64_t *
     size_t parts, left;
     tc_status status = TC_OK;
 
-    *portions_done = head->portions_done;
-    if (head->portions_done == w->work->plan.portions || w->phase >= until)
+    *chunks_done = head->chunks_done;
+    if (head->chunks_done == w->work->plan.chunks || w->phase >= until)
         return TC_OK;
     w->plane = w->picture.starts = state->plane;
     w->table = (cc_region *)(void *)((char *)state + cc_table_at(w->nx, w->ny));
@@ -165,7 +165,7 @@ tc_status cc_host_step(void *worker, cc_state *state, cc_phase until, uint64_t *
         for (unsigned t = 0; t < w->work->threads; t++)
             if (w->scratch[t].no_memory)
                 return tc_no_memory(err, "the cells");
-        *portions_done = ((uint64_t)w->phase * parts + w->done) * w->bands / parts;
+        *chunks_done = ((uint64_t)w->phase * parts + w->done) * w->bands / parts;
         if (w->done == parts)
             status = go_on(w, state, err);
     } while (status == TC_OK && w->phase < until && tc_seconds() < end);
@@ -173,13 +173,13 @@ tc_status cc_host_step(void *worker, cc_state *state, cc_phase until, uint64_t *
         return TC_MORE;
     if (w->phase < CC_PHASES)
         return status;
-    *portions_done = head->portions_done;
+    *chunks_done = head->chunks_done;
     return status;
 }
 
-static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc_err *err)
+static tc_status cpu_step(void *worker, void *state, uint64_t *chunks_done, tc_err *err)
 {
-    return cc_host_step(worker, state, CC_PHASES, portions_done, err);
+    return cc_host_step(worker, state, CC_PHASES, chunks_done, err);
 }
 
 static void cpu_close(void **worker)
@@ -304,7 +304,7 @@ static tc_status cpu_open(const an_work *work, const void *state_at, void **work
     status = an_pool_create(work->threads, &w->pool, err);
     if (status == TC_OK && (!make_planes(w) || !make_scratch(w)))
         status = tc_no_memory(err, "cellcount");
-    if (status == TC_OK && state->head.portions_done == (uint64_t)CC_KEPT * w->bands)
+    if (status == TC_OK && state->head.chunks_done == (uint64_t)CC_KEPT * w->bands)
         status = resume_split(w, state->plane, err);
     else if (status == TC_OK)
         status = cc_prepare_begin(&w->prepare, w->params, work->pixels, err);

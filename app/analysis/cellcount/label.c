@@ -43,7 +43,7 @@ typedef struct seg {
 } seg;
 
 /* With a split: the end of the part that begins at a. */
-static inline void cut(const cc_worker *w, seg *s)
+static inline void end_segment(const cc_worker *w, seg *s)
 {
     s->b = s->edges[2 * s->k + 1];
     if (w->up != NULL) {
@@ -62,7 +62,7 @@ static inline seg first_segment(const cc_worker *w, uint32_t y, uint32_t *edges)
 
     if (s.runs > 0) {
         s.a = edges[0];
-        cut(w, &s);
+        end_segment(w, &s);
     }
     return s;
 }
@@ -77,7 +77,7 @@ static inline void next_segment(const cc_worker *w, seg *s)
         s->a = s->b;
         return;
     }
-    cut(w, s);
+    end_segment(w, s);
 }
 
 /* The parts whose first pixel is in the band get ids, which are written there
@@ -226,7 +226,7 @@ static void renumber_band(cc_worker *w, size_t band, cc_scratch *s)
 
 /* Writes [a, b), and up to PAD - 1 pixels more, which are written later. Most
  * stretches are short, and their ends can't be foreseen. */
-static inline void put(int32_t *row, uint32_t a, uint32_t b, int32_t label)
+static inline void put_label(int32_t *row, uint32_t a, uint32_t b, int32_t label)
 {
     do {
         for (uint32_t i = 0; i < CC_PAD; i++)
@@ -246,12 +246,12 @@ static void paint_band(cc_worker *w, size_t band, cc_scratch *s)
         /* Not in the plane itself: ids are there. */
         for (seg g = first_segment(w, y, s->edges); g.a < g.b; next_segment(w, &g)) {
             if (g.a > end)
-                put(s->row, end, g.a, 0);
-            put(s->row, g.a, g.b, label_of(w, &g));
+                put_label(s->row, end, g.a, 0);
+            put_label(s->row, g.a, g.b, label_of(w, &g));
             end = g.b;
         }
         if (end < w->nx)
-            put(s->row, end, w->nx, 0);
+            put_label(s->row, end, w->nx, 0);
         memcpy(w->plane + (size_t)y * w->nx, s->row, w->nx * sizeof *s->row);
     }
 }

@@ -51,7 +51,7 @@ static void mask_band(cc_worker *w, size_t band, cc_scratch *s)
 /* --- holes ----------------------------------------------------------------------------------- */
 
 /* The background has the other connectivity: 4 where cells have 8, and the reverse. */
-static lab_picture background(const cc_worker *w)
+static lab_picture background_picture(const cc_worker *w)
 {
     lab_picture p = w->picture;
 
@@ -62,7 +62,7 @@ static lab_picture background(const cc_worker *w)
 
 static void holes_band(cc_worker *w, size_t band, cc_scratch *s)
 {
-    const lab_picture p = background(w);
+    const lab_picture p = background_picture(w);
     uint32_t y0, y1;
 
     cc_band_range(w, band, &y0, &y1);
@@ -71,7 +71,7 @@ static void holes_band(cc_worker *w, size_t band, cc_scratch *s)
 
 static void holes_seam(cc_worker *w, size_t band, cc_scratch *s)
 {
-    const lab_picture p = background(w);
+    const lab_picture p = background_picture(w);
     uint32_t y0, y1;
 
     cc_band_range(w, band, &y0, &y1);
@@ -81,7 +81,7 @@ static void holes_seam(cc_worker *w, size_t band, cc_scratch *s)
 /* Makes one component of all background at the border. */
 static tc_status end_hole_seams(cc_worker *w, tc_err *err)
 {
-    const lab_picture p = background(w);
+    const lab_picture p = background_picture(w);
     uint32_t *const edges = w->scratch[0].edges;
 
     w->outside = -1;
@@ -121,7 +121,7 @@ static void set_bits(uint64_t *words, uint32_t a, uint32_t b)
 
 static void fill_band(cc_worker *w, size_t band, cc_scratch *s)
 {
-    const lab_picture p = background(w);
+    const lab_picture p = background_picture(w);
     uint32_t y0, y1;
 
     cc_band_range(w, band, &y0, &y1);

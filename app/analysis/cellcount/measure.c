@@ -74,7 +74,7 @@ void cc_measure_band(const cc_measure *m, unsigned thread, size_t band)
         measure_row(m, y, m->sums + table * ((size_t)m->nx + 1), table_of(m, table));
 }
 
-static void merge(cc_region *r, const cc_region *o)
+static void merge_regions(cc_region *r, const cc_region *o)
 {
     r->area += o->area;
     r->sum_y += o->sum_y;
@@ -122,7 +122,7 @@ tc_status cc_measure_end(cc_measure *m, tc_err *err)
     for (size_t i = 0, end; status == TC_OK && i < m->rows; status = tc_ask(m->poll, err))
         for (end = tc_block_end(i, m->rows); i < end; i++)
             for (size_t t = 0; t + 1 < m->tables; t++)
-                merge(&m->regions[i], &m->others[t * m->rows + i]);
+                merge_regions(&m->regions[i], &m->others[t * m->rows + i]);
     memset(&m->regions[0], 0, sizeof m->regions[0]);
     cc_measure_drop(m);
     return status;

@@ -83,7 +83,7 @@ tc_status cc_regions(const an_work *work, const cc_state *state, const cc_region
     return TC_OK;
 }
 
-static tc_status damaged(tc_err *err)
+static tc_status refuse_state(tc_err *err)
 {
     return tc_fail(err, TC_BAD_INPUT, "the labels are damaged");
 }
@@ -99,7 +99,7 @@ static tc_status are_at_most(const an_work *work, const cc_state *state, uint64_
 
         for (end = tc_block_end(i, n); i < end; i++)
             good = good && state->plane[i] >= 0 && (uint64_t)state->plane[i] <= most;
-        status = good ? tc_ask(work->poll, err) : damaged(err);
+        status = good ? tc_ask(work->poll, err) : refuse_state(err);
     }
     return status;
 }
@@ -109,7 +109,7 @@ tc_status cc_check_state(const an_work *work, const void *state_at, tc_err *err)
     const cc_params *const p = work->params;
     const cc_state *const state = state_at;
     const uint32_t nx = work->item->nx, ny = work->item->ny;
-    const uint64_t done = state->head.portions_done;
+    const uint64_t done = state->head.chunks_done;
     /* Of a picture of one grey value it is 1. */
     const bool known = p->threshold_word == CC_OTSU
                            ? state->threshold >= 1 && state->threshold < (uint32_t)1
@@ -118,7 +118,7 @@ tc_status cc_check_state(const an_work *work, const void *state_at, tc_err *err)
 
     if (done == 0)
         return TC_OK;
-    if (known && done == work->plan.portions && state->regions <= (uint64_t)nx * ny)
+    if (known && done == work->plan.chunks && state->regions <= (uint64_t)nx * ny)
         return are_at_most(work, state, state->regions, err);
     /* Squared distances to the background, or heights, which the split goes on from. */
     if (known && p->split && done == (uint64_t)CC_KEPT * cc_bands(nx, ny))
@@ -126,7 +126,7 @@ tc_status cc_check_state(const an_work *work, const void *state_at, tc_err *err)
                            p->split == CC_INTENSITY ? (uint64_t)1 << work->item->bits
                                                     : (uint64_t)nx * nx + (uint64_t)ny * ny,
                            err);
-    return damaged(err);
+    return refuse_state(err);
 }
 
 static const wu_axis box = { .n = 4, .words = (const char *const[]){ "y0", "x0", "y1", "x1" } },

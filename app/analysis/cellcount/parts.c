@@ -50,7 +50,7 @@ static tc_status walk(patch *a, const cc_params *p, const tc_poll *poll, tc_err 
     return status;
 }
 
-static void extend(cc_region *r, uint16_t y, uint16_t x, uint32_t grey)
+static void extend_region(cc_region *r, uint16_t y, uint16_t x, uint32_t grey)
 {
     r->y0 = r->area == 0 || y < r->y0 ? y : r->y0;
     r->x0 = r->area == 0 || x < r->x0 ? x : r->x0;
@@ -80,8 +80,8 @@ static tc_status measure(patch *a, cc_region **parts, size_t *n, tc_err *err)
     for (size_t k = 0; k < a->c->pixels; k++) {
         const size_t i = a->f->queue[k];
 
-        extend(&(*parts)[a->height[a->up[place_of(a, k)]]], (uint16_t)(i / nx), (uint16_t)(i % nx),
-               wu_grey(a->f->px, i));
+        extend_region(&(*parts)[a->height[a->up[place_of(a, k)]]], (uint16_t)(i / nx),
+                      (uint16_t)(i % nx), wu_grey(a->f->px, i));
     }
     return TC_OK;
 }

@@ -135,7 +135,7 @@ static tc_status check_labels(const cc_params *p, const part *q, const table *t,
 
 /* Where a pixel of a cell leads, of a split by intensity, if it has a higher neighbour; else
  * itself. */
-static size_t uphill(const an_follow *f, size_t i)
+static size_t highest_neighbour(const an_follow *f, size_t i)
 {
     const wu_pixels *const px = f->px;
     const int64_t nx = px->nx, ny = px->ny, x = (int64_t)i % nx, y = (int64_t)i / nx;
@@ -179,7 +179,8 @@ static tc_status check_ways(const part *q, const table *t, uint64_t *random, tc_
             i = next;
         }
         label = t->labels[in_picture(q, i)];
-        if (an_follow_takes(&q->f, i) && t->labels[in_picture(q, uphill(&q->f, i))] != label)
+        if (an_follow_takes(&q->f, i) &&
+            t->labels[in_picture(q, highest_neighbour(&q->f, i))] != label)
             return tc_fail(err, TC_BAD_INPUT, "labels: pixel %zu leads to another region",
                            in_picture(q, i));
     }
@@ -206,7 +207,7 @@ static region region_of(const part *q, const table *t, size_t index)
 
 /* Whether the outline crosses a side of a box: of n pixels along a row (step 1) or a column
  * (step nx) one is a cell's, and not the next one outside, if there is one (out; else 0). */
-static bool crosses(const an_follow *f, size_t at, size_t step, uint32_t n, ptrdiff_t out)
+static bool is_other_side(const an_follow *f, size_t at, size_t step, uint32_t n, ptrdiff_t out)
 {
     for (uint32_t i = 0; i < n; i++, at += step)
         if (an_follow_takes(f, at) &&
@@ -221,10 +222,10 @@ static bool reaches_sides(const an_follow *f, const region *r)
     const size_t nx = f->px->nx, ny = f->px->ny, first = r->y0 * nx + r->x0;
     const size_t bottom = (r->y1 - 1) * nx + r->x0, right = r->y0 * nx + r->x1 - 1;
 
-    return crosses(f, first, 1, r->x1 - r->x0, r->y0 > 0 ? -(ptrdiff_t)nx : 0) &&
-           crosses(f, bottom, 1, r->x1 - r->x0, r->y1 < ny ? (ptrdiff_t)nx : 0) &&
-           crosses(f, first, nx, r->y1 - r->y0, r->x0 > 0 ? -1 : 0) &&
-           crosses(f, right, nx, r->y1 - r->y0, r->x1 < nx ? 1 : 0);
+    return is_other_side(f, first, 1, r->x1 - r->x0, r->y0 > 0 ? -(ptrdiff_t)nx : 0) &&
+           is_other_side(f, bottom, 1, r->x1 - r->x0, r->y1 < ny ? (ptrdiff_t)nx : 0) &&
+           is_other_side(f, first, nx, r->y1 - r->y0, r->x0 > 0 ? -1 : 0) &&
+           is_other_side(f, right, nx, r->y1 - r->y0, r->x1 < nx ? 1 : 0);
 }
 
 static bool is_component(const part *q, const table *t, const region *r, const an_component *c)
@@ -481,7 +482,7 @@ static tc_status check_part(const an_work *work, part *q, const table *t, uint64
 /* --- Otsu ------------------------------------------------------------------------------------ */
 
 /* How well values below and from t on are divided, and how well the best t does that. */
-static double divides(const uint64_t *histogram, uint32_t size, uint32_t threshold, double *best)
+static double separation(const uint64_t *histogram, uint32_t size, uint32_t threshold, double *best)
 {
     double n = 0, s = 0, n0 = 0, s0 = 0, claimed = 0;
 
@@ -507,7 +508,7 @@ static double divides(const uint64_t *histogram, uint32_t size, uint32_t thresho
 static tc_status judge_otsu(const uint64_t *histogram, uint32_t size, uint32_t claimed, tc_err *err)
 {
     double best;
-    const double here = divides(histogram, size, claimed, &best);
+    const double here = separation(histogram, size, claimed, &best);
 
     return here >= AS_GOOD * best
                ? TC_OK

@@ -107,12 +107,12 @@ static void costs_of(const cc_params *p, double costs[CC_PHASES])
     costs[CC_MEASURE] = 5.5;
 }
 
-static double spent(const an_work *work, uint64_t portions_done)
+static double spent(const an_work *work, uint64_t chunks_done)
 {
     double costs[CC_PHASES];
 
     costs_of(work->params, costs);
-    return an_phases_spent(costs, CC_PHASES, work->plan.portions / CC_PHASES, portions_done);
+    return an_phases_spent(costs, CC_PHASES, work->plan.chunks / CC_PHASES, chunks_done);
 }
 
 static void plan_flops(const cc_params *p, const wu_item *item, an_plan *out)
@@ -123,7 +123,7 @@ static void plan_flops(const cc_params *p, const wu_item *item, an_plan *out)
     costs_of(p, costs);
     out->load_flops = an_reading_flops(item);
     out->finish_flops = n * (2 + (p->labels ? 18 : 0));
-    out->pack_flops = n * (p->labels ? 82 : 0);
+    out->compress_flops = n * (p->labels ? 82 : 0);
     out->write_flops = n * 3.5;
     out->byte_flops = 45;
     an_plan_flops(out, item, n * an_phases_sum(costs, CC_PHASES));
@@ -148,7 +148,7 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     const edt_job edt = { .nx = item->nx, .ny = item->ny, .nz = 1 };
 
     (void)err;
-    out->portions = (uint64_t)cc_bands(item->nx, item->ny) * CC_PHASES;
+    out->chunks = (uint64_t)cc_bands(item->nx, item->ny) * CC_PHASES;
     out->state_bytes =
         cc_table_at(item->nx, item->ny) + cc_table_rows(item->nx, item->ny) * sizeof(cc_region);
     /* The state once: labels are lent from it. */

@@ -43,7 +43,7 @@ static void write_values(const wu_pixels *px, size_t at, size_t n, const uint16_
         memcpy(px->u16 + at, values, n * sizeof *values);
 }
 
-static uint32_t greatest(const wu_pixels *px)
+static uint32_t greatest_pixel(const wu_pixels *px)
 {
     return px->bits == 8 ? UINT8_MAX : UINT16_MAX;
 }
@@ -128,7 +128,7 @@ static around around_of(int64_t at, int64_t radius, int64_t length)
 }
 
 /* As it is for `at`, of what adds up to `sum` from there, and to `moment` times how far along. */
-static int64_t risen(const around *a, int64_t sum, int64_t moment)
+static int64_t fitted_value(const around *a, int64_t sum, int64_t moment)
 {
     return a->u == 0 ? sum
                      : sum + cc_rise(2 * moment - (2 * a->first + a->n - 1) * sum, a->u, a->n);
@@ -175,7 +175,7 @@ static const int32_t *columns_at(const column_sums *c, const around *rows, size_
     if (!c->lines || rows->u == 0)
         return c->sums;
     for (size_t x = 0; x < nx; x++)
-        c->fitted[x] = (int32_t)risen(rows, c->sums[x], c->moments[x]);
+        c->fitted[x] = (int32_t)fitted_value(rows, c->sums[x], c->moments[x]);
     return c->fitted;
 }
 
@@ -209,9 +209,10 @@ static void mean_rows(const wu_pixels *in, const wu_pixels *to, int64_t radius, 
 
             sum += enters;
             moment += (x + radius) * enters;
-            ground =
-                cc_ground(lines ? risen(&here, sum, moment) : sum, rows.n * here.n, greatest(in));
-            c.values[x] = (uint16_t)cc_levelled(c.values[x], ground, middle, ratio, greatest(in));
+            ground = cc_ground(lines ? fitted_value(&here, sum, moment) : sum, rows.n * here.n,
+                               greatest_pixel(in));
+            c.values[x] =
+                (uint16_t)cc_levelled(c.values[x], ground, middle, ratio, greatest_pixel(in));
             sum -= leaves;
             moment -= (x - radius) * leaves;
         }
@@ -233,7 +234,7 @@ static int64_t half_width(int64_t radius, int64_t dy)
 }
 
 /* Of how many pixels a row's maxima are kept: 1, 2, 4, ... up to the disc's width. */
-static int powers(int64_t radius)
+static int largest_power(int64_t radius)
 {
     int n = 1;
 
@@ -246,14 +247,14 @@ uint32_t cc_disc_row(int64_t radius, int64_t dy)
 {
     const int64_t w = half_width(radius, dy);
 
-    return (uint32_t)w | (uint32_t)(powers(w) - 1) << 16;
+    return (uint32_t)w | (uint32_t)(largest_power(w) - 1) << 16;
 }
 
 static size_t disc_scratch(uint32_t nx, int64_t radius)
 {
     const size_t columns = piece_columns(nx) + 2 * (size_t)radius;
 
-    return ((TILE_ROWS + 2 * (size_t)radius) * (size_t)powers(radius) + 1) * columns *
+    return ((TILE_ROWS + 2 * (size_t)radius) * (size_t)largest_power(radius) + 1) * columns *
            sizeof(uint16_t);
 }
 
@@ -270,7 +271,7 @@ typedef struct tile {
 static uint16_t *maxima_of(const tile *t, int64_t y, int power)
 {
     return t->maxima +
-           ((size_t)(y - t->at.y0 + t->radius) * (size_t)powers(t->radius) + (size_t)power) *
+           ((size_t)(y - t->at.y0 + t->radius) * (size_t)largest_power(t->radius) + (size_t)power) *
                t->columns;
 }
 
@@ -287,7 +288,7 @@ static void read_tile_row(const tile *t, int64_t y)
         for (int64_t x = lo - from; x < hi - from; x++)
             row[x] ^= t->flip;
     }
-    for (int power = 1; power < powers(t->radius); power++) {
+    for (int power = 1; power < largest_power(t->radius); power++) {
         const size_t half = (size_t)1 << (power - 1);
         uint16_t *const next = maxima_of(t, y, power);
 
@@ -307,7 +308,7 @@ static void disc_row(const tile *t, int64_t y, uint16_t *out)
     memset(out, 0, n * sizeof *out);
     for (int64_t dy = -t->radius; dy <= t->radius; dy++) {
         const int64_t w = half_width(t->radius, dy);
-        const int power = powers(w) - 1;
+        const int power = largest_power(w) - 1;
         const uint16_t *const a = maxima_of(t, y + dy, power) + t->radius - w;
         const uint16_t *const b = a + 2 * w + 1 - ((int64_t)1 << power);
 
@@ -325,12 +326,12 @@ static void disc_piece(const cc_prepare *p, const wu_pixels *in, const wu_pixels
                        const wu_pixels *to, bool least, const piece *at, void *scratch)
 {
     const cc_params *const q = p->params;
-    const uint32_t middle = q->bright ? q->ratio ? cc_middle(in->bits) : 0 : greatest(in);
+    const uint32_t middle = q->bright ? q->ratio ? cc_middle(in->bits) : 0 : greatest_pixel(in);
     const tile t = { .in = in,
                      .at = *at,
                      .radius = q->radius,
                      .columns = (size_t)(at->x1 - at->x0) + 2 * (size_t)q->radius,
-                     .flip = least ? (uint16_t)greatest(in) : 0,
+                     .flip = least ? (uint16_t)greatest_pixel(in) : 0,
                      .maxima = scratch };
     const size_t n = (size_t)(at->x1 - at->x0);
     uint16_t *const out = maxima_of(&t, at->y1 + t.radius, 0);
@@ -347,7 +348,8 @@ static void disc_piece(const cc_prepare *p, const wu_pixels *in, const wu_pixels
         for (size_t x = 0; x < n; x++) {
             out[x] ^= t.flip;
             if (from != NULL)
-                out[x] = (uint16_t)cc_levelled(values[x], out[x], middle, q->ratio, greatest(in));
+                out[x] =
+                    (uint16_t)cc_levelled(values[x], out[x], middle, q->ratio, greatest_pixel(in));
         }
         write_values(to, first, n, out);
     }

@@ -19,21 +19,21 @@ typedef struct scratch {
     edt_parabola *kept; /* [length + 2] */
 } scratch;
 
-static size_t longest(const edt_job *job)
+static size_t longest_side(const edt_job *job)
 {
     return job->nz > job->ny ? job->nz : job->ny;
 }
 
 size_t edt_scratch_bytes(const edt_job *job)
 {
-    const size_t n = longest(job);
+    const size_t n = longest_side(job);
 
     return n * COLUMNS * (sizeof(uint32_t) + 1) + (n + 2) * sizeof(edt_parabola);
 }
 
 static scratch lay_out(const edt_job *job, void *memory)
 {
-    const size_t n = longest(job);
+    const size_t n = longest_side(job);
     scratch s;
 
     s.kept = memory;

@@ -44,7 +44,7 @@ static bool is_seen(const an_follow *f, size_t i)
     return (f->seen[i / 8] >> i % 8 & 1) != 0;
 }
 
-static void extend(an_component *c, const uint32_t at[3], uint32_t grey)
+static void extend_component(an_component *c, const uint32_t at[3], uint32_t grey)
 {
     for (int k = 0; k < 3; k++) {
         c->lo[k] = c->pixels == 0 || at[k] < c->lo[k] ? at[k] : c->lo[k];
@@ -56,7 +56,7 @@ static void extend(an_component *c, const uint32_t at[3], uint32_t grey)
 }
 
 /* Puts the neighbour of the pixel at `at` into the queue if it is new; false: there is no room. */
-static bool visit(an_follow *f, const uint32_t at[3], int dz, int dy, int dx, size_t *end)
+static bool visit_neighbour(an_follow *f, const uint32_t at[3], int dz, int dy, int dx, size_t *end)
 {
     const int64_t z = (int64_t)at[0] + dz, y = (int64_t)at[1] + dy, x = (int64_t)at[2] + dx;
     size_t i;
@@ -89,10 +89,10 @@ void an_follow_component(an_follow *f, size_t pixel, an_component *out)
         const uint32_t at[3] = { (uint32_t)(i / slice), (uint32_t)(i % slice / f->px->nx),
                                  (uint32_t)(i % slice % f->px->nx) };
 
-        extend(out, at, wu_grey(f->px, i));
+        extend_component(out, at, wu_grey(f->px, i));
         for (int k = 0; k < 10 && out->whole; k++)
             if ((k < 4 || k > 5 || f->through) && (k < 6 || f->corners))
-                out->whole = visit(f, at, steps[k][0], steps[k][1], steps[k][2], &end);
+                out->whole = visit_neighbour(f, at, steps[k][0], steps[k][1], steps[k][2], &end);
     }
     for (size_t i = 0; i < end; i++)
         f->seen[f->queue[i] / 8] = 0;

@@ -33,7 +33,7 @@ static wide square_times(u128 a, uint64_t b)
     return out;
 }
 
-static bool greater(const wide *a, const wide *b)
+static bool is_greater(const wide *a, const wide *b)
 {
     for (int i = 3; i >= 0; i--)
         if (a->word[i] != b->word[i])
@@ -70,7 +70,7 @@ uint32_t an_otsu(const uint64_t *histogram, uint32_t size)
         difference = a > b ? a - b : b - a;
         here = square_times(difference, best_weight);
         there = square_times(best, weight);
-        if (greater(&here, &there)) {
+        if (is_greater(&here, &there)) {
             best = difference;
             best_weight = weight;
             threshold = t;

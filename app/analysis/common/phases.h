@@ -1,5 +1,5 @@
 /*
- * What analyses whose portions are phases, each of as many, tell of how long they take.
+ * What analyses whose chunks are phases, each of as many, tell of how long they take.
  */
 #ifndef AN_PHASES_H
 #define AN_PHASES_H
@@ -16,22 +16,22 @@ static inline double an_phases_sum(const double *costs, size_t phases)
     return all;
 }
 
-/* The share of the phases' costs that has been spent when so many portions are done, per_phase to
+/* The share of the phases' costs that has been spent when so many chunks are done, per_phase to
  * each. */
 static inline double an_phases_spent(const double *costs, size_t phases, uint64_t per_phase,
-                                     uint64_t portions_done)
+                                     uint64_t chunks_done)
 {
     double spent = 0;
 
     for (size_t i = 0; i < phases; i++) {
         const uint64_t before = i * per_phase;
 
-        if (portions_done >= before + per_phase)
+        if (chunks_done >= before + per_phase)
             spent += costs[i];
-        else if (portions_done > before)
-            spent += costs[i] * (double)(portions_done - before) / (double)per_phase;
+        else if (chunks_done > before)
+            spent += costs[i] * (double)(chunks_done - before) / (double)per_phase;
     }
-    return portions_done >= phases * per_phase ? 1 : spent / an_phases_sum(costs, phases);
+    return chunks_done >= phases * per_phase ? 1 : spent / an_phases_sum(costs, phases);
 }
 
 #endif

@@ -61,7 +61,7 @@ static place place_of(const ws_shape *s, size_t i)
 }
 
 /* Whether step k from there leads to a pixel. */
-static inline bool leads(const ws_shape *s, const steps *w, place at, int k)
+static inline bool is_upper_border(const ws_shape *s, const steps *w, place at, int k)
 {
     return ws_is_within(s, at.x + w->dx[k], at.y + w->dy[k], at.z + w->dz[k]);
 }
@@ -153,7 +153,7 @@ static void edge_rows(const ws_map *m, size_t row0, size_t row1, ws_list *list)
             const size_t there = (size_t)((ptrdiff_t)i + w.by[k]);
 
             /* Others become pending meanwhile, which are negative as well. */
-            if (leads(s, &w, at, k) && m->height[there] == m->height[i] &&
+            if (is_upper_border(s, &w, at, k) && m->height[there] == m->height[i] &&
                 uf_load(&m->up[there]) >= 0) {
                 uf_store(&m->up[i], WS_PENDING((int32_t)there));
                 add_pixel(list, i);
@@ -179,7 +179,7 @@ static tc_status step_in(const ws_map *m, const steps *w, const ws_list *from, w
         for (int k = 0; k < w->n; k++) {
             const ptrdiff_t there = i + w->by[k];
 
-            if (!leads(&m->shape, w, at, k) || m->height[there] != m->height[i] ||
+            if (!is_upper_border(&m->shape, w, at, k) || m->height[there] != m->height[i] ||
                 m->up[there] >= WS_PENDING(i))
                 continue;
             if (m->up[there] == WS_UNKNOWN)
@@ -192,7 +192,8 @@ static tc_status step_in(const ws_map *m, const steps *w, const ws_list *from, w
     return status;
 }
 
-static tc_status settle(const ws_map *m, const ws_list *list, const tc_poll *poll, tc_err *err)
+static tc_status resolve_saddles(const ws_map *m, const ws_list *list, const tc_poll *poll,
+                                 tc_err *err)
 {
     tc_status status = list->no_memory ? tc_no_memory(err, "the plateaus") : TC_OK;
 
@@ -210,7 +211,7 @@ static tc_status walk_plateaus(const ws_map *m, ws_list *lists, size_t n_lists, 
     tc_status status = TC_OK;
 
     for (size_t k = 0; status == TC_OK && k < n_lists; k++)
-        status = settle(m, &lists[k], poll, err);
+        status = resolve_saddles(m, &lists[k], poll, err);
     for (size_t k = 0; k < n_lists; k++) {
         if (status == TC_OK)
             status = step_in(m, &w, &lists[k], &now, poll, err);
@@ -221,7 +222,7 @@ static tc_status walk_plateaus(const ws_map *m, ws_list *lists, size_t n_lists, 
     while (status == TC_OK && (now.n_pixels > 0 || now.no_memory)) {
         ws_list done;
 
-        status = settle(m, &now, poll, err);
+        status = resolve_saddles(m, &now, poll, err);
         if (status == TC_OK)
             status = step_in(m, &w, &now, &next, poll, err);
         done = now;
@@ -259,7 +260,7 @@ static void flat_join_rows(const ws_map *m, size_t row0, size_t row1)
         for (int k = 0; k < w.before; k++) {
             const size_t there = (size_t)((ptrdiff_t)i + w.by[k]);
 
-            if (leads(s, &w, at, k) && m->height[there] == m->height[i])
+            if (is_upper_border(s, &w, at, k) && m->height[there] == m->height[i])
                 uf_join_shared(m->up, (int32_t)i, (int32_t)there);
         }
     }
@@ -277,7 +278,7 @@ static inline int32_t next_of(int32_t *up, int32_t i)
 
 /* Follows the way from i to its end, and points all of it there. Others may do
  * the same: whatever they write leads to the same end. */
-static int32_t follow(int32_t *up, int32_t i)
+static int32_t follow_up(int32_t *up, int32_t i)
 {
     int32_t end = i, next;
 
@@ -297,7 +298,7 @@ static void top_rows(const ws_map *m, size_t row0, size_t row1)
 
     for (size_t i = row0 * nx; i < row1 * nx; i++)
         if (m->height[i] != 0)
-            follow(m->up, (int32_t)i);
+            follow_up(m->up, (int32_t)i);
 }
 
 /* --- saddles --------------------------------------------------------------------------------- */
@@ -356,7 +357,7 @@ static void keep_highest(ws_list *p, size_t from)
 }
 
 /* Whether a saddle cannot join maxima a and b: what they are joined with before is higher still. */
-static bool parts(const ws_map *m, int32_t a, int32_t b, uint32_t saddle)
+static bool is_separate(const ws_map *m, int32_t a, int32_t b, uint32_t saddle)
 {
     return m->apart(m->rule, m->height[a] < m->height[b] ? m->height[a] : m->height[b], saddle);
 }
@@ -379,13 +380,13 @@ static void saddles_of_row(const ws_map *m, const steps *w, size_t row, ws_list 
         for (int k = w->before; k < w->n; k++) {
             const ptrdiff_t there = (ptrdiff_t)i + w->by[k];
 
-            if (!whole && !leads(s, w, at, k))
+            if (!whole && !is_upper_border(s, w, at, k))
                 continue;
             if (m->up[there] != here && m->up[there] >= 0) {
                 const uint32_t saddle =
                     m->height[i] < m->height[there] ? m->height[i] : m->height[there];
 
-                if (!parts(m, here, m->up[there], saddle))
+                if (!is_separate(m, here, m->up[there], saddle))
                     add_saddle(list, here, m->up[there], saddle);
             }
         }
@@ -412,8 +413,8 @@ static void saddle_rows(const ws_map *m, size_t row0, size_t row1, ws_list *list
 }
 
 /* The saddles of all lists, which are emptied. */
-static tc_status gather(ws_list *lists, size_t n_lists, ws_list *all, const tc_poll *poll,
-                        tc_err *err)
+static tc_status gather_saddles(ws_list *lists, size_t n_lists, ws_list *all, const tc_poll *poll,
+                                tc_err *err)
 {
     tc_status status = TC_OK;
     size_t n = 0;
@@ -468,7 +469,7 @@ static tc_status join_hills(const ws_map *m, ws_list *lists, size_t n_lists, con
                             tc_err *err)
 {
     ws_list all = { .n = 0 };
-    tc_status status = gather(lists, n_lists, &all, poll, err);
+    tc_status status = gather_saddles(lists, n_lists, &all, poll, err);
 
     /* Lower saddles of a pair that is there more than once do nothing: what was apart stays so. */
     if (status == TC_OK)
@@ -492,7 +493,7 @@ void ws_first(const ws_map *m, size_t row0, size_t row1, int32_t *first,
 
         if (uf_load(&m->up[i]) < 0)
             continue;
-        at = &first[follow(m->up, (int32_t)i)];
+        at = &first[follow_up(m->up, (int32_t)i)];
         was = uf_load(at);
         if ((int32_t)i >= was || (counts != NULL && !counts(user, i)))
             continue;

@@ -19,7 +19,7 @@ typedef struct place {
 } place;
 
 /* Largest w with w^2 <= v, v >= 0. */
-static int64_t root(int64_t v)
+static int64_t integer_root(int64_t v)
 {
     return (int64_t)tc_sqrt_floor((uint64_t)v);
 }
@@ -32,9 +32,10 @@ static void place_init(place *g, const glcm_params *p, const wu_item *item)
                   .cx = p->roi_centred ? item->nx / 2 : p->roi_cx,
                   .cy = p->roi_centred ? item->ny / 2 : p->roi_cy };
     for (int y = -p->radius; y <= p->radius; y++)
-        g->width[y + p->radius] = p->window == GLCM_SQUARE
-                                      ? p->radius
-                                      : (int)root((int64_t)p->radius * p->radius - (int64_t)y * y);
+        g->width[y + p->radius] =
+            p->window == GLCM_SQUARE
+                ? p->radius
+                : (int)integer_root((int64_t)p->radius * p->radius - (int64_t)y * y);
 }
 
 static int64_t larger(int64_t a, int64_t b)
@@ -109,8 +110,10 @@ static bool roi_has_pair(const place *g, const glcm_offset *o)
         if (g->p->roi == GLCM_ROI_DISC) {
             if (a < -r || a > r || b < -r || b > r)
                 continue;
-            lo = larger(lo, g->cx + larger(-root(r * r - a * a), -root(r * r - b * b) - o->dx));
-            hi = smaller(hi, g->cx + smaller(root(r * r - a * a), root(r * r - b * b) - o->dx));
+            lo = larger(lo, g->cx + larger(-integer_root(r * r - a * a),
+                                           -integer_root(r * r - b * b) - o->dx));
+            hi = smaller(hi, g->cx + smaller(integer_root(r * r - a * a),
+                                             integer_root(r * r - b * b) - o->dx));
         }
         if (lo <= hi)
             return true;

@@ -59,7 +59,7 @@ typedef tc_u64 glcm_pair64 __attribute__((vector_size(16)));
 #define GLCM_SECOND(v) ((v)[1])
 #endif
 
-/* The sums of one window as they are accumulated. Packed so that one addition
+/* The sums of one window as they are accumulated. Compressed so that one addition
  * moves several; the bounds hold for n < 2^14 (a square
  * window of radius 63 has at most 127*126 pairs) and 256 levels. */
 typedef struct glcm_sums {

@@ -11,11 +11,11 @@
 #include "app/base/os.h"
 #include "app/base/pool.h"
 
-/* Pixels of a ROI that a thread counts by itself, and of a band of a larger one; portions of a
+/* Pixels of a ROI that a thread counts by itself, and of a band of a larger one; chunks of a
  * step. */
 enum {
     LARGE_ROI = 1 << 20,
-    MOST_PORTIONS = 4096
+    MOST_CHUNKS = 4096
 };
 
 /* --- histograms of one window ---------------------------------------------------
@@ -65,8 +65,8 @@ typedef struct cpu_worker {
     uint32_t loading;   /* the slice whose planes are being made */
     /* the current step */
     uint64_t first;
-    glcm_portion whole; /* of a large ROI */
-    glcm_stat *results; /* [MOST_PORTIONS], or fewer */
+    glcm_chunk whole;   /* of a large ROI */
+    glcm_stat *results; /* [MOST_CHUNKS], or fewer */
     glcm_more *more;    /* the same, with more features */
     size_t results_size;
     unsigned char *maps; /* planes in the state */
@@ -264,9 +264,9 @@ static void flush_kept(kept *k, glcm_stat *stat)
     k->windows = 0;
 }
 
-/* --- one portion ----------------------------------------------------------------------------- */
+/* --- one chunk ----------------------------------------------------------------------------- */
 
-typedef struct portion_work {
+typedef struct chunk_work {
     const cpu_worker *worker;
     unsigned levels;
     const glcm_view *view;
@@ -285,16 +285,16 @@ typedef struct portion_work {
     glcm_more *more; /* NULL: none are wanted */
     bool has_maps;
     float *maps[COOC_FEATURES]; /* by feature, or NULL */
-} portion_work;
+} chunk_work;
 
-static void move_by(portion_work *u, const move *m, ptrdiff_t codes)
+static void move_by(chunk_work *u, const move *m, ptrdiff_t codes)
 {
     slide(u->window, &u->worker->tables, u->centre, m);
     u->centre += codes;
 }
 
 /* Brings the window to (x, y) by sliding, or anew where that is cheaper. */
-static void go_to(portion_work *u, int64_t x, int64_t y)
+static void go_to(chunk_work *u, int64_t x, int64_t y)
 {
     const code_plane *const p = &u->plane;
     const int64_t across = x > u->x ? x - u->x : u->x - x, down = y - u->y;
@@ -317,7 +317,7 @@ static void go_to(portion_work *u, int64_t x, int64_t y)
 }
 
 /* Pairs of the window that are not there. */
-static uint32_t missing_pairs(const portion_work *u)
+static uint32_t missing_pairs(const chunk_work *u)
 {
     const glcm_lens *const l = &u->lens;
     const glcm_tile *const b = &u->plane.there;
@@ -333,7 +333,7 @@ static uint32_t missing_pairs(const portion_work *u)
 }
 
 /* Takes the missing pairs, which counted as (0,0), out of the sums. */
-static void without_missing(const portion_work *u, uint32_t missing, glcm_sums *s)
+static void without_missing(const chunk_work *u, uint32_t missing, glcm_sums *s)
 {
     const glcm_bins *const h = &u->window->bins;
     const glcm_tables *const t = &u->worker->tables;
@@ -352,7 +352,7 @@ static void without_missing(const portion_work *u, uint32_t missing, glcm_sums *
     s->difference -= (glcm_pair64){ 0, missing * t->idm[0] };
 }
 
-static void put_map(const portion_work *u, unsigned feature, float value)
+static void put_map(const chunk_work *u, unsigned feature, float value)
 {
     const int64_t x = u->lens.transposed ? u->y : u->x, y = u->lens.transposed ? u->x : u->y;
 
@@ -360,7 +360,7 @@ static void put_map(const portion_work *u, unsigned feature, float value)
 }
 
 /* The largest entry of the matrix, which nothing keeps while the window slides. */
-static uint64_t largest_entry(const portion_work *u, uint32_t missing)
+static uint64_t largest_entry(const chunk_work *u, uint32_t missing)
 {
     const uint16_t *cell = u->window->bins.cell;
     const uint32_t diagonal = u->worker->tables.diagonal;
@@ -377,7 +377,7 @@ static uint64_t largest_entry(const portion_work *u, uint32_t missing)
 }
 
 /* The features beyond the 13, of a window with n pairs. */
-static void take_more(const portion_work *u, uint32_t n, uint32_t missing)
+static void take_more(const chunk_work *u, uint32_t n, uint32_t missing)
 {
     const unsigned levels = u->levels;
     const glcm_bins *const h = &u->window->bins;
@@ -403,7 +403,7 @@ static void take_more(const portion_work *u, uint32_t n, uint32_t missing)
 }
 
 /* The features of the window where it stands. */
-static void take_features(portion_work *u)
+static void take_features(chunk_work *u)
 {
     const glcm_tables *const t = &u->worker->tables;
     const bool inside =
@@ -432,7 +432,7 @@ static void take_features(portion_work *u)
 }
 
 /* All windows of row y, from the end that is nearer to where the window is. */
-static void do_row(portion_work *u, int64_t y, int64_t x0, int64_t x1)
+static void do_row(chunk_work *u, int64_t y, int64_t x0, int64_t x1)
 {
     const uint8_t *const roi = u->roi + y * u->view->nx;
     bool back;
@@ -453,7 +453,7 @@ static void do_row(portion_work *u, int64_t y, int64_t x0, int64_t x1)
 }
 
 /* Room for the pair codes of all windows, and where pairs are missing. */
-static bool make_plane(portion_work *u, scratch *s)
+static bool make_plane(chunk_work *u, scratch *s)
 {
     const glcm_lens *const l = &u->lens;
     glcm_tile *const b = &u->plane.there;
@@ -484,7 +484,7 @@ static bool make_plane(portion_work *u, scratch *s)
     return s->pairs != NULL;
 }
 
-static void find_maps(portion_work *u, const glcm_portion *portion)
+static void find_maps(chunk_work *u, const glcm_chunk *chunk)
 {
     const cpu_worker *const w = u->worker;
     const size_t plane = (size_t)w->g.nx * w->g.ny;
@@ -492,38 +492,38 @@ static void find_maps(portion_work *u, const glcm_portion *portion)
     for (size_t i = 0; i < w->params->n_maps; i++) {
         const glcm_map *const m = &w->params->maps[i];
 
-        if (m->offset == portion->offset && m->level == portion->level) {
+        if (m->offset == chunk->offset && m->level == chunk->level) {
             u->has_maps = true;
-            u->maps[m->feature] = (float *)(void *)w->maps + (i * w->g.nz + portion->slice) * plane;
+            u->maps[m->feature] = (float *)(void *)w->maps + (i * w->g.nz + chunk->slice) * plane;
         }
     }
 }
 
 /* Windows of one (offset, levels, slice, tile) into *stat. */
-static tc_status slide_portion(const cpu_worker *w, const glcm_portion *portion, scratch *s,
-                               glcm_stat *stat, glcm_more *more)
+static tc_status slide_chunk(const cpu_worker *w, const glcm_chunk *chunk, scratch *s,
+                             glcm_stat *stat, glcm_more *more)
 {
-    portion_work u = { .worker = w,
-                       .levels = w->params->levels[portion->level],
-                       .window = s->window,
-                       .stat = stat,
-                       .more = more };
+    chunk_work u = { .worker = w,
+                     .levels = w->params->levels[chunk->level],
+                     .window = s->window,
+                     .stat = stat,
+                     .more = more };
     int turn;
 
-    glcm_lens_init(w->params, &w->params->offsets[portion->offset], &u.lens);
+    glcm_lens_init(w->params, &w->params->offsets[chunk->offset], &u.lens);
     if (u.lens.rows == 0)
         return TC_OK;
     turn = u.lens.transposed;
     u.view = &w->g.view[turn];
     u.roi = w->roi[turn];
-    u.tile = glcm_tile_at(&w->g, u.view, portion->tile);
+    u.tile = glcm_tile_at(&w->g, u.view, chunk->tile);
     if (!make_plane(&u, s))
         return TC_NO_MEMORY;
     fill_codes(&u.plane, u.view->nx, &u.lens,
-               w->grey[turn] + portion->level * (size_t)w->g.nx * w->g.ny);
+               w->grey[turn] + chunk->level * (size_t)w->g.nx * w->g.ny);
     moves_of(&u.lens, u.plane.stride, &u.right, &u.left);
     move_down(&u.lens, u.plane.stride, &u.down);
-    find_maps(&u, portion);
+    find_maps(&u, chunk);
     make_steps(&w->tables, u.levels, u.window);
     for (int64_t y = u.tile.y0; y < u.tile.y1; y++)
         do_row(&u, y, u.tile.x0, u.tile.x1);
@@ -532,13 +532,13 @@ static tc_status slide_portion(const cpu_worker *w, const glcm_portion *portion,
 }
 
 /* Adds pairs whose first ends are in rows [y0, y1) to the matrix of the ROI. */
-static void count_rows(const cpu_worker *w, const glcm_portion *portion, int64_t y0, int64_t y1,
+static void count_rows(const cpu_worker *w, const glcm_chunk *chunk, int64_t y0, int64_t y1,
                        uint64_t *counts)
 {
-    const glcm_offset *const o = &w->params->offsets[portion->offset];
-    const unsigned levels = w->params->levels[portion->level];
+    const glcm_offset *const o = &w->params->offsets[chunk->offset];
+    const unsigned levels = w->params->levels[chunk->level];
     const int64_t nx = w->g.nx, ny = w->g.ny, end = y1 < ny - o->dy ? y1 : ny - o->dy;
-    const uint8_t *const grey = w->grey[0] + portion->level * (size_t)nx * (size_t)ny;
+    const uint8_t *const grey = w->grey[0] + chunk->level * (size_t)nx * (size_t)ny;
     const int64_t x0 = o->dx < 0 ? -o->dx : 0, x1 = o->dx > 0 ? nx - o->dx : nx;
 
     for (int64_t y = y0; y < end; y++) {
@@ -553,26 +553,26 @@ static void count_rows(const cpu_worker *w, const glcm_portion *portion, int64_t
     }
 }
 
-static void clear_counts(const cpu_worker *w, const glcm_portion *portion, scratch *s)
+static void clear_counts(const cpu_worker *w, const glcm_chunk *chunk, scratch *s)
 {
     memset(s->counts, 0,
-           (size_t)w->params->levels[portion->level] * w->params->levels[portion->level] *
+           (size_t)w->params->levels[chunk->level] * w->params->levels[chunk->level] *
                sizeof *s->counts);
 }
 
-static void take_matrix(const cpu_worker *w, const glcm_portion *portion, const scratch *s,
+static void take_matrix(const cpu_worker *w, const glcm_chunk *chunk, const scratch *s,
                         glcm_stat *stat, glcm_more *more)
 {
-    glcm_matrix_take(s->counts, w->params->levels[portion->level], &w->tables, stat, more);
+    glcm_matrix_take(s->counts, w->params->levels[chunk->level], &w->tables, stat, more);
 }
 
 /* The one matrix of the ROI. */
-static tc_status whole_portion(const cpu_worker *w, const glcm_portion *portion, scratch *s,
-                               glcm_stat *stat, glcm_more *more)
+static tc_status whole_chunk(const cpu_worker *w, const glcm_chunk *chunk, scratch *s,
+                             glcm_stat *stat, glcm_more *more)
 {
-    clear_counts(w, portion, s);
-    count_rows(w, portion, 0, w->g.ny, s->counts);
-    take_matrix(w, portion, s, stat, more);
+    clear_counts(w, chunk, s);
+    count_rows(w, chunk, 0, w->g.ny, s->counts);
+    take_matrix(w, chunk, s, stat, more);
     return TC_OK;
 }
 
@@ -591,7 +591,7 @@ static void count_band(void *user, unsigned thread, size_t band)
 }
 
 /* That of a large ROI, by all threads together, each with a matrix of its own. */
-static tc_status large_portion(cpu_worker *w, glcm_stat *stat, tc_err *err)
+static tc_status large_chunk(cpu_worker *w, glcm_stat *stat, tc_err *err)
 {
     const unsigned levels = w->params->levels[w->whole.level];
     const size_t rows = LARGE_ROI / (size_t)w->g.nx + 1;
@@ -611,21 +611,21 @@ static tc_status large_portion(cpu_worker *w, glcm_stat *stat, tc_err *err)
     return status;
 }
 
-static void run_portion(void *user, unsigned thread, size_t part)
+static void run_chunk(void *user, unsigned thread, size_t part)
 {
     cpu_worker *const w = user;
     scratch *const s = &w->scratch[thread];
     glcm_more *const more = w->more != NULL ? &w->more[part] : NULL;
     tc_status status;
-    glcm_portion portion;
+    glcm_chunk chunk;
 
-    glcm_portion_at(&w->g, w->first + part, &portion);
+    glcm_chunk_at(&w->g, w->first + part, &chunk);
     glcm_stat_clear(&w->results[part]);
     if (more != NULL)
         glcm_more_clear(more);
     status = w->params->window == GLCM_WHOLE_ROI
-                 ? whole_portion(w, &portion, s, &w->results[part], more)
-                 : slide_portion(w, &portion, s, &w->results[part], more);
+                 ? whole_chunk(w, &chunk, s, &w->results[part], more)
+                 : slide_chunk(w, &chunk, s, &w->results[part], more);
     if (status != TC_OK)
         s->status = status;
 }
@@ -774,30 +774,30 @@ fail:
     return status;
 }
 
-/* Most portions of one step: within a slice. */
-static uint64_t step_portions(const cpu_worker *w, uint64_t done)
+/* Most chunks of one step: within a slice. */
+static uint64_t step_chunks(const cpu_worker *w, uint64_t done)
 {
-    const uint64_t per_slice = w->g.portions / w->g.nz;
+    const uint64_t per_slice = w->g.chunks / w->g.nz;
     const uint64_t left = per_slice - done % per_slice;
 
     if (is_large_roi(w))
         return 1;
-    return left < MOST_PORTIONS ? left : MOST_PORTIONS;
+    return left < MOST_CHUNKS ? left : MOST_CHUNKS;
 }
 
-static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc_err *err)
+static tc_status cpu_step(void *worker, void *state, uint64_t *chunks_done, tc_err *err)
 {
     cpu_worker *const w = worker;
     an_state_head *const head = state;
-    const uint64_t done = head->portions_done;
-    glcm_portion portion;
+    const uint64_t done = head->chunks_done;
+    glcm_chunk chunk;
     uint64_t n;
     tc_status status;
 
-    *portions_done = done;
-    if (done >= w->g.portions)
+    *chunks_done = done;
+    if (done >= w->g.chunks)
         return TC_OK;
-    n = step_portions(w, done);
+    n = step_chunks(w, done);
     if (n > w->results_size) {
         free(w->results);
         free(w->more);
@@ -807,34 +807,33 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc
         if (w->results_size == 0)
             return tc_no_memory(err, "glcm");
     }
-    glcm_portion_at(&w->g, done, &portion);
-    status = load_slice(w, portion.slice, err);
+    glcm_chunk_at(&w->g, done, &chunk);
+    status = load_slice(w, chunk.slice, err);
     w->first = done;
     w->maps = (unsigned char *)state + glcm_state_maps_at(w->params);
-    w->whole = portion;
+    w->whole = chunk;
     if (status == TC_OK && is_large_roi(w))
-        status = large_portion(w, &w->results[0], err);
+        status = large_chunk(w, &w->results[0], err);
     else if (status == TC_OK)
-        n = an_pool_run_until(w->pool, run_portion, w, n, tc_seconds() + AN_STEP_SECONDS);
+        n = an_pool_run_until(w->pool, run_chunk, w, n, tc_seconds() + AN_STEP_SECONDS);
     if (status != TC_OK)
         return status;
     for (unsigned i = 0; i < w->work->threads; i++)
         if (w->scratch[i].status != TC_OK)
             return tc_no_memory(err, "glcm");
     for (uint64_t i = 0; i < n; i++) {
-        glcm_portion_at(&w->g, done + i, &portion);
-        glcm_stat_merge(
-            &glcm_state_stats(state)[portion.level * w->params->n_offsets + portion.offset],
-            &w->results[i]);
+        glcm_chunk_at(&w->g, done + i, &chunk);
+        glcm_stat_merge(&glcm_state_stats(state)[chunk.level * w->params->n_offsets + chunk.offset],
+                        &w->results[i]);
         if (w->more != NULL)
             glcm_more_merge(
                 &glcm_state_more(w->params,
-                                 state)[portion.level * w->params->n_offsets + portion.offset],
+                                 state)[chunk.level * w->params->n_offsets + chunk.offset],
                 &w->more[i]);
     }
-    head->portions_done = done + n;
-    *portions_done = head->portions_done;
-    return head->portions_done == w->g.portions ? TC_OK : TC_MORE;
+    head->chunks_done = done + n;
+    *chunks_done = head->chunks_done;
+    return head->chunks_done == w->g.chunks ? TC_OK : TC_MORE;
 }
 
 /* The state is always up to date. */

@@ -144,12 +144,12 @@ typedef struct glcm_lens {
     uint32_t pairs;
 } glcm_lens;
 
-/* Work is cut into portions: for each offset, each slice, each tile of the ROI,
+/* Work is cut into chunks: for each offset, each slice, each tile of the ROI,
  * each entry of levels (fastest). */
-typedef struct glcm_portion {
+typedef struct glcm_chunk {
     size_t offset, level;
     uint32_t slice, tile;
-} glcm_portion;
+} glcm_chunk;
 
 typedef struct glcm_geometry {
     const glcm_params *params;
@@ -159,7 +159,7 @@ typedef struct glcm_geometry {
     glcm_view view[2];         /* as it is; transposed */
     const uint8_t *slice_mask; /* the item's mask [nz][ny][nx], or NULL */
     uint32_t bands, strips;    /* of rows, and of a band: tiles */
-    uint64_t portions;
+    uint64_t chunks;
     uint32_t max_pairs; /* bound on the pairs of a window */
     int fbits;          /* fraction bits of the tables of k log2 k */
 } glcm_geometry;
@@ -169,7 +169,7 @@ tc_status glcm_geometry_plan(const glcm_params *params, const wu_item *item, glc
                              tc_err *err);
 /* The whole geometry. It borrows from the work and needs no freeing. */
 tc_status glcm_geometry_init(const an_work *work, glcm_geometry *g, tc_err *err);
-void glcm_portion_at(const glcm_geometry *g, uint64_t index, glcm_portion *portion);
+void glcm_chunk_at(const glcm_geometry *g, uint64_t index, glcm_chunk *chunk);
 /* The pairs of an offset, in the cheaper orientation. */
 void glcm_lens_init(const glcm_params *params, const glcm_offset *o, glcm_lens *lens);
 /* The pixels of the view that a tile covers, half-open. */

@@ -18,7 +18,7 @@
 #define GLCM_OUTSIDE 0x8000
 
 /* Words of 64 bits kept for each window: the glcm_sums, n in the top 14 bits of
- * idm; with more features these behind them. Plane w of a portion begins at word + w * windows. */
+ * idm; with more features these behind them. Plane w of a chunk begins at word + w * windows. */
 #define GLCM_WORDS 9
 #define GLCM_N_SHIFT 50
 
@@ -32,7 +32,7 @@
 #define GLCM_GROUP 64
 #define GLCM_GROUP_WINDOWS 2048
 
-/* One portion of a batch: one (offset, levels) over one band of one slice. */
+/* One chunk of a batch: one (offset, levels) over one band of one slice. */
 typedef struct glcm_work {
     tc_i64 plane;             /* of the pixel of window (0,0) in the grey planes */
     tc_i64 roi;               /* of window (0,0) in the ROI planes */

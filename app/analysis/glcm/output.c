@@ -14,7 +14,7 @@ typedef unsigned __int128 u128;
 static const char *const statistic_names[GLCM_STATISTICS] = { "mean", "range", "sd", "min", "max" };
 static const char *const moment_names[GLCM_MOMENTS] = { "mean", "variance", "min", "max" };
 
-static u128 join(uint64_t lo, uint64_t hi)
+static u128 join_halves(uint64_t lo, uint64_t hi)
 {
     return (u128)hi << 64 | lo;
 }
@@ -80,13 +80,13 @@ void glcm_matrix_take(const uint64_t *counts, unsigned levels, const glcm_tables
 /* Mean and population variance of n > 0 values in 2^-32. The variance is taken
  * about an integer near the mean, where nothing cancels: with e = sum - n c,
  * sum (v-c)^2 = squares - 2 c sum + n c^2 and n var = that - e^2/n. */
-static void moments(const glcm_moments *m, uint64_t n, double *mean, double *variance)
+static void mean_and_variance(const glcm_moments *m, uint64_t n, double *mean, double *variance)
 {
-    const i128 sum = (i128)join(m->sum_lo, m->sum_hi);
+    const i128 sum = (i128)join_halves(m->sum_lo, m->sum_hi);
     const i128 c = sum / (i128)n;
     const i128 e = sum - c * (i128)n;
-    const u128 centred =
-        join(m->square_lo, m->square_hi) - 2 * (u128)c * (u128)sum + (u128)n * (u128)c * (u128)c;
+    const u128 centred = join_halves(m->square_lo, m->square_hi) - 2 * (u128)c * (u128)sum +
+                         (u128)n * (u128)c * (u128)c;
     const double count = (double)n;
     const double rest = (double)e;
 
@@ -125,7 +125,7 @@ static void over_windows(const statistics *s, size_t entry, unsigned feature,
         out[i] = NAN;
     if (s->stats[entry].windows == 0)
         return;
-    moments(m, s->stats[entry].windows, &out[0], &out[1]);
+    mean_and_variance(m, s->stats[entry].windows, &out[0], &out[1]);
     out[0] *= unit;
     out[1] *= unit * unit;
     out[2] = (double)m->min * 0x1p-32 * unit;
@@ -365,7 +365,7 @@ tc_status glcm_constants(const void *params, wu_output *out, tc_err *err)
 /* --- one matrix of many pairs ---------------------------------------------------------------- */
 
 /* Rounds a*2^32/b to the nearest. a*2^32 must fit. */
-static int64_t quotient(i128 a, i128 b)
+static int64_t rounded_quotient(i128 a, i128 b)
 {
     const i128 scaled = (a < 0 ? -a : a) * ((i128)1 << 32);
     const i128 q = (scaled + b / 2) / b;
@@ -455,22 +455,22 @@ bool glcm_matrix_features(const uint64_t *counts, unsigned levels, const glcm_ta
     variance = 2 * n2 * m.s2 - m.s1 * m.s1;
     x = information_sum(counts, levels, m.marginal, m.total);
     hx = entropy_sum(m.marginal, levels, m.total);
-    feature[GLCM_ASM] = quotient(m.e2, n2 * n2);
-    feature[GLCM_CONTRAST] = quotient(m.d2, n2);
+    feature[GLCM_ASM] = rounded_quotient(m.e2, n2 * n2);
+    feature[GLCM_CONTRAST] = rounded_quotient(m.d2, n2);
     feature[GLCM_CORRELATION] =
-        variance == 0 ? (int64_t)1 << 32 : quotient(variance - 2 * n2 * m.d2, variance);
-    feature[GLCM_VARIANCE] = quotient(variance, 4 * n2 * n2);
-    feature[GLCM_IDM] = quotient(m.idm, n2 << GLCM_IDM_BITS);
-    feature[GLCM_SUM_AVERAGE] = quotient(m.s1, n2) + ((int64_t)2 << 32);
-    feature[GLCM_SUM_VARIANCE] = quotient(variance - n2 * m.d2, n2 * n2);
+        variance == 0 ? (int64_t)1 << 32 : rounded_quotient(variance - 2 * n2 * m.d2, variance);
+    feature[GLCM_VARIANCE] = rounded_quotient(variance, 4 * n2 * n2);
+    feature[GLCM_IDM] = rounded_quotient(m.idm, n2 << GLCM_IDM_BITS);
+    feature[GLCM_SUM_AVERAGE] = rounded_quotient(m.s1, n2) + ((int64_t)2 << 32);
+    feature[GLCM_SUM_VARIANCE] = rounded_quotient(variance - n2 * m.d2, n2 * n2);
     feature[GLCM_SUM_ENTROPY] =
         rounded_entropy(entropy_sum(m.sum, (size_t)2 * levels, m.total), n2);
     feature[GLCM_ENTROPY] =
         rounded_entropy(entropy_sum(counts, (size_t)levels * levels, m.total), n2);
-    feature[GLCM_DIFFERENCE_VARIANCE] = quotient(n2 * m.d2 - m.d1 * m.d1, n2 * n2);
+    feature[GLCM_DIFFERENCE_VARIANCE] = rounded_quotient(n2 * m.d2 - m.d1 * m.d1, n2 * n2);
     feature[GLCM_DIFFERENCE_ENTROPY] =
         rounded_entropy(entropy_sum(m.difference, levels, m.total), n2);
-    feature[GLCM_IMC1] = hx == 0 ? 0 : -quotient(x >> 32, hx >> 32);
+    feature[GLCM_IMC1] = hx == 0 ? 0 : -rounded_quotient(x >> 32, hx >> 32);
     t58 = (uint64_t)((2 * x / n2) >> 22); /* 2 (HXY2 - HXY), for the table */
     feature[GLCM_IMC2] =
         (int64_t)tc_sqrt_round((((uint64_t)1 << 63) - glcm_exp_neg(t58, t->exp_table)) << 1);

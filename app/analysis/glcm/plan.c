@@ -5,11 +5,11 @@
 #include "app/analysis/glcm/glcm.h"
 #include "app/analysis/selftest.h"
 
-/* Windows of one portion at the most, and the work of it, of which one thread does some 5 in a
+/* Windows of one chunk at the most, and the work of it, of which one thread does some 5 in a
  * nanosecond; the fewest rows of a band: preparing a band costs as much as some 33 rows of it,
  * whatever its height. */
-#define PORTION_WINDOWS ((int64_t)1 << 17)
-#define PORTION_FLOPS ((double)(1 << 28))
+#define CHUNK_WINDOWS ((int64_t)1 << 17)
+#define CHUNK_FLOPS ((double)(1 << 28))
 #define BAND_ROWS 16
 
 static bool in_window(const glcm_params *p, int x, int y)
@@ -80,14 +80,14 @@ static double window_flops(const glcm_params *p, double levels)
     return 380 + 80 * r + 0.54 * r * r + (p->more ? 660 + 38 * levels + 1.5 * levels * levels : 0);
 }
 
-/* Windows of a portion: those of the level that takes longest are not to take longer than a step
+/* Windows of a chunk: those of the level that takes longest are not to take longer than a step
  * may. */
-static int64_t portion_windows(const glcm_params *p)
+static int64_t chunk_windows(const glcm_params *p)
 {
-    int64_t windows = PORTION_WINDOWS;
+    int64_t windows = CHUNK_WINDOWS;
 
     for (size_t i = 0; i < p->n_levels; i++) {
-        const double fit = PORTION_FLOPS / window_flops(p, p->levels[i]);
+        const double fit = CHUNK_FLOPS / window_flops(p, p->levels[i]);
 
         windows = fit < (double)windows ? (int64_t)fit : windows;
     }
@@ -98,7 +98,7 @@ tc_status glcm_geometry_plan(const glcm_params *p, const wu_item *item, glcm_geo
                              tc_err *err)
 {
     glcm_view *const v = &g->view[0];
-    const int64_t most = portion_windows(p);
+    const int64_t most = chunk_windows(p);
     uint64_t window = 1;
     int64_t side, bands;
 
@@ -131,7 +131,7 @@ tc_status glcm_geometry_plan(const glcm_params *p, const wu_item *item, glcm_geo
     g->strips = (uint32_t)(((v->x1 - v->x0) * (v->y1 - v->y0) / bands + most - 1) / most);
     if (g->strips < 1 || p->window == GLCM_WHOLE_ROI)
         g->strips = 1;
-    g->portions = (uint64_t)g->nz * p->n_offsets * g->bands * g->strips * p->n_levels;
+    g->chunks = (uint64_t)g->nz * p->n_offsets * g->bands * g->strips * p->n_levels;
     if (p->window != GLCM_WHOLE_ROI)
         window = (uint64_t)(2 * p->radius + 1) * (uint64_t)(2 * p->radius + 1);
     /* An offset is at least one pixel long: fewer pairs than pixels. */
@@ -184,14 +184,14 @@ tc_status glcm_geometry_init(const an_work *work, glcm_geometry *g, tc_err *err)
     return status;
 }
 
-void glcm_portion_at(const glcm_geometry *g, uint64_t index, glcm_portion *portion)
+void glcm_chunk_at(const glcm_geometry *g, uint64_t index, glcm_chunk *chunk)
 {
-    portion->level = (size_t)(index % g->params->n_levels);
+    chunk->level = (size_t)(index % g->params->n_levels);
     index /= g->params->n_levels;
-    portion->tile = (uint32_t)(index % ((uint64_t)g->bands * g->strips));
+    chunk->tile = (uint32_t)(index % ((uint64_t)g->bands * g->strips));
     index /= (uint64_t)g->bands * g->strips;
-    portion->offset = (size_t)(index % g->params->n_offsets);
-    portion->slice = (uint32_t)(index / g->params->n_offsets);
+    chunk->offset = (size_t)(index % g->params->n_offsets);
+    chunk->slice = (uint32_t)(index / g->params->n_offsets);
 }
 
 glcm_tile glcm_tile_at(const glcm_geometry *g, const glcm_view *v, uint32_t tile)
@@ -316,26 +316,26 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     const uint64_t voxels = plane * item->nz;
     glcm_geometry g;
     tc_status status = glcm_geometry_plan(p, item, &g, err);
-    double windows, portions = 0;
+    double windows, chunks = 0;
 
     if (status != TC_OK)
         return status;
     windows = (double)(g.view[0].x1 - g.view[0].x0) * (double)(g.view[0].y1 - g.view[0].y0);
-    out->portions = g.portions;
+    out->chunks = g.chunks;
     out->state_bytes = glcm_state_maps_at(p) + p->n_maps * voxels * sizeof(float);
     out->memory_bytes = voxels * (item->bits / 8 + (item->n_masks > 0)) + 2 * out->state_bytes +
                         plane * (2 * p->n_levels + 2) + ((uint64_t)9 << 20);
     out->thread_bytes = thread_bytes(p, &g);
     out->load_flops = an_reading_flops(item) + 10 * (double)voxels;
     out->finish_flops = 0;
-    out->pack_flops = 30.0 * (double)p->n_maps * (double)plane;
+    out->compress_flops = 30.0 * (double)p->n_maps * (double)plane;
     out->write_flops = 15.0 * (1 + (double)p->n_maps) * (double)plane;
     out->byte_flops = 60;
     for (size_t i = 0; i < p->n_levels; i++)
-        portions += (double)item->nz * (double)p->n_offsets *
-                    (p->window == GLCM_WHOLE_ROI ? picture_flops(windows, p->levels[i])
-                                                 : windows * window_flops(p, p->levels[i]));
-    an_plan_flops(out, item, portions);
+        chunks += (double)item->nz * (double)p->n_offsets *
+                  (p->window == GLCM_WHOLE_ROI ? picture_flops(windows, p->levels[i])
+                                               : windows * window_flops(p, p->levels[i]));
+    an_plan_flops(out, item, chunks);
     return TC_OK;
 }
 

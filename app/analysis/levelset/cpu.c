@@ -1,8 +1,8 @@
 /*
- * levelset on the CPU. A portion (an iteration, or a re-initialisation) is a row of
+ * levelset on the CPU. A chunk (an iteration, or a re-initialisation) is a row of
  * phases, a phase a number of parts for the pool. A step runs parts for about a
- * tenth of a second and may end within a portion; phi is then as the last whole
- * portion left it, or, in a phase that changes it in place, sync finishes the portion.
+ * tenth of a second and may end within a chunk; phi is then as the last whole
+ * chunk left it, or, in a phase that changes it in place, sync finishes the chunk.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ enum {
 };
 
 typedef enum phase {
-    PHASE_NONE, /* between portions */
+    PHASE_NONE, /* between chunks */
     PHASE_SIDES,
     PHASE_EDT_X,
     PHASE_EDT_Y,
@@ -280,7 +280,7 @@ static size_t parts_of(const cpu_worker *w, phase p)
     }
 }
 
-static void enter(cpu_worker *w, phase p)
+static void enter_phase(cpu_worker *w, phase p)
 {
     w->phase = p;
     w->next = 0;
@@ -292,16 +292,16 @@ static void enter(cpu_worker *w, phase p)
     }
 }
 
-static void begin_portion(cpu_worker *w)
+static void begin_chunk(cpu_worker *w)
 {
     w->dt = (float)w->p->dt;
     w->edt.out = (uint32_t *)w->other;
-    enter(w, ls_is_reinit(w->p, w->head.head.portions_done) ? PHASE_SIDES : PHASE_STEP);
+    enter_phase(w, ls_is_reinit(w->p, w->head.head.chunks_done) ? PHASE_SIDES : PHASE_STEP);
 }
 
-static void end_portion(cpu_worker *w)
+static void end_chunk(cpu_worker *w)
 {
-    w->head.head.portions_done++;
+    w->head.head.chunks_done++;
     w->phase = PHASE_NONE;
 }
 
@@ -309,9 +309,9 @@ static void end_portion(cpu_worker *w)
 static void phi_is_done(cpu_worker *w, bool blocks)
 {
     if (blocks && w->p->band > 0)
-        enter(w, PHASE_NEAR);
+        enter_phase(w, PHASE_NEAR);
     else
-        end_portion(w);
+        end_chunk(w);
 }
 
 static unsigned sides_seen(const cpu_worker *w)
@@ -325,7 +325,7 @@ static unsigned sides_seen(const cpu_worker *w)
 
 static tc_status end_iteration(cpu_worker *w, tc_err *err)
 {
-    const uint64_t iteration = ls_iterations_at(w->p, w->head.head.portions_done) + 1;
+    const uint64_t iteration = ls_iterations_at(w->p, w->head.head.chunks_done) + 1;
 
     if (w->found.bad)
         return ls_not_finite(iteration, err);
@@ -351,19 +351,19 @@ static tc_status end_phase(cpu_worker *w, tc_err *err)
     case PHASE_SIDES:
         /* Without an interface there is no distance to it: phi stays. */
         if (sides_seen(w) == 3)
-            enter(w, PHASE_EDT_X);
+            enter_phase(w, PHASE_EDT_X);
         else
             phi_is_done(w, true);
         break;
-    case PHASE_EDT_X: enter(w, PHASE_EDT_Y); break;
-    case PHASE_EDT_Y: enter(w, w->size.nz > 1 ? PHASE_EDT_Z : PHASE_DISTANCE); break;
-    case PHASE_EDT_Z: enter(w, PHASE_DISTANCE); break;
+    case PHASE_EDT_X: enter_phase(w, PHASE_EDT_Y); break;
+    case PHASE_EDT_Y: enter_phase(w, w->size.nz > 1 ? PHASE_EDT_Z : PHASE_DISTANCE); break;
+    case PHASE_EDT_Z: enter_phase(w, PHASE_DISTANCE); break;
     case PHASE_DISTANCE: phi_is_done(w, true); break;
     case PHASE_STEP:
         if (w->p->cfl || w->p->band > 0) {
             if (w->p->cfl)
                 w->dt = ls_cfl(w->found.most, ls_bound(w->p, &w->size));
-            enter(w, PHASE_APPLY);
+            enter_phase(w, PHASE_APPLY);
             break;
         }
         w->phi = w->other;
@@ -372,7 +372,7 @@ static tc_status end_phase(cpu_worker *w, tc_err *err)
     case PHASE_APPLY: return end_iteration(w, err);
     case PHASE_NEAR:
         list_runs(w);
-        end_portion(w);
+        end_chunk(w);
         break;
     case PHASE_NONE: break;
     }
@@ -380,7 +380,7 @@ static tc_status end_phase(cpu_worker *w, tc_err *err)
 }
 
 /* A step's parts; ends the phase with its last one. */
-static tc_status advance(cpu_worker *w, tc_err *err)
+static tc_status advance_phase(cpu_worker *w, tc_err *err)
 {
     const size_t left = w->parts - w->next;
 
@@ -497,7 +497,7 @@ static void attach(cpu_worker *w, void *state)
         list_runs(w);
 }
 
-static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc_err *err)
+static tc_status cpu_step(void *worker, void *state, uint64_t *chunks_done, tc_err *err)
 {
     cpu_worker *const w = worker;
     const double end = tc_seconds() + 0.05;
@@ -507,14 +507,14 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc
     do {
         if (w->phase == PHASE_NONE) {
             if (ls_has_ended(w->p, &w->head)) {
-                *portions_done = w->work->plan.portions;
+                *chunks_done = w->work->plan.chunks;
                 return TC_OK;
             }
-            begin_portion(w);
+            begin_chunk(w);
         }
-        status = advance(w, err);
+        status = advance_phase(w, err);
     } while (status == TC_OK && tc_seconds() < end);
-    *portions_done = w->head.head.portions_done;
+    *chunks_done = w->head.head.chunks_done;
     return status == TC_OK ? TC_MORE : status;
 }
 
@@ -541,7 +541,7 @@ static tc_status cpu_sync(void *worker, void *state, tc_err *err)
 
     attach(w, state);
     while (status == TC_OK && changes_phi(w->phase)) {
-        status = advance(w, err);
+        status = advance_phase(w, err);
         if (status == TC_OK)
             status = tc_ask(w->work->poll, err);
     }

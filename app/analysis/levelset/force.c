@@ -44,7 +44,7 @@ static void load_row(const field_rows *w, uint32_t y, uint32_t z, unsigned threa
 }
 
 /* v clamped to the picture: its border is repeated outside. */
-static size_t inside(int64_t v, uint32_t n)
+static size_t clamp_index(int64_t v, uint32_t n)
 {
     return v < 0 ? 0 : v >= n ? n - 1 : (size_t)v;
 }
@@ -59,30 +59,30 @@ static void blur_row(const field_rows *w, uint32_t y, uint32_t z, unsigned threa
     const uint32_t *const row = w->from + row_at(w, y, z);
 
     for (int64_t x = -h; w->axis == 0 && x < (int64_t)px->nx + h; x++)
-        line[x + h] = row[inside(x, px->nx)];
+        line[x + h] = row[clamp_index(x, px->nx)];
     for (int64_t k = -h; k <= h; k++)
         lines[k + h] = w->axis == 0 ? line + h + k
                        : w->axis == 1
-                           ? w->from + row_at(w, (uint32_t)inside((int64_t)y + k, px->ny), z)
-                           : w->from + row_at(w, y, (uint32_t)inside((int64_t)z + k, px->nz));
+                           ? w->from + row_at(w, (uint32_t)clamp_index((int64_t)y + k, px->ny), z)
+                           : w->from + row_at(w, y, (uint32_t)clamp_index((int64_t)z + k, px->nz));
     an_gauss_blur(w->blur.weight, w->blur.radius, lines, px->nx, AN_GAUSS_BITS, true,
                   w->to + row_at(w, y, z));
 }
 
-static float grey(const field_rows *w, uint32_t x, uint32_t y, uint32_t z)
+static float grey_at(const field_rows *w, uint32_t x, uint32_t y, uint32_t z)
 {
     return (float)w->from[row_at(w, y, z) + x] * (1.0f / GREY_ONE);
 }
 
 /* Half of next minus previous; 0 on the border. */
-static float slope(const field_rows *w, uint32_t x, uint32_t y, uint32_t z, unsigned axis)
+static float slope_along(const field_rows *w, uint32_t x, uint32_t y, uint32_t z, unsigned axis)
 {
     const uint32_t n[3] = { w->px->nx, w->px->ny, w->px->nz }, at[3] = { x, y, z };
     const uint32_t dx = axis == 0, dy = axis == 1, dz = axis == 2;
 
     if (at[axis] == 0 || at[axis] + 1 >= n[axis])
         return 0;
-    return (grey(w, x + dx, y + dy, z + dz) - grey(w, x - dx, y - dy, z - dz)) * 0.5f;
+    return (grey_at(w, x + dx, y + dy, z + dz) - grey_at(w, x - dx, y - dy, z - dz)) * 0.5f;
 }
 
 static void force_row(const field_rows *w, uint32_t y, uint32_t z, unsigned thread)
@@ -95,10 +95,10 @@ static void force_row(const field_rows *w, uint32_t y, uint32_t z, unsigned thre
     (void)thread;
     for (uint32_t x = 0; x < w->px->nx; x++) {
         w->force->data[at + x] =
-            minus_alpha * (epsilon - __builtin_fabsf(grey(w, x, y, z) - target));
+            minus_alpha * (epsilon - __builtin_fabsf(grey_at(w, x, y, z) - target));
         if (w->force->stop != NULL) {
-            const float gx = slope(w, x, y, z, 0), gy = slope(w, x, y, z, 1),
-                        gz = slope(w, x, y, z, 2);
+            const float gx = slope_along(w, x, y, z, 0), gy = slope_along(w, x, y, z, 1),
+                        gz = slope_along(w, x, y, z, 2);
 
             w->force->stop[at + x] = 1.0f / (1.0f + weight * ((gx * gx + gy * gy) + gz * gz));
         }

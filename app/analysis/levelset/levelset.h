@@ -44,17 +44,17 @@ typedef struct ls_params {
     double centre[3], r; /* x y z */
 } ls_params;
 
-/* --- portions ---------------------------------------------------------------------
+/* --- chunks ---------------------------------------------------------------------
  *
- * Portion 0 makes phi a distance; then each iteration is a portion, and each
+ * Chunk 0 makes phi a distance; then each iteration is a chunk, and each
  * re-initialisation one more, after every reinit_every-th iteration. */
-uint64_t ls_portions(const ls_params *p);
-/* Iterations done when `portions` portions are. */
-uint64_t ls_iterations_at(const ls_params *p, uint64_t portions);
+uint64_t ls_chunks(const ls_params *p);
+/* Iterations done when `chunks` chunks are. */
+uint64_t ls_iterations_at(const ls_params *p, uint64_t chunks);
 /* Units done right after an iteration (1..). */
-uint64_t ls_portions_after(const ls_params *p, uint64_t iteration);
-/* Whether a portion is a re-initialisation. */
-bool ls_is_reinit(const ls_params *p, uint64_t portion);
+uint64_t ls_chunks_after(const ls_params *p, uint64_t iteration);
+/* Whether a chunk is a re-initialisation. */
+bool ls_is_reinit(const ls_params *p, uint64_t chunk);
 
 /* --- state ---------------------------------------------------------------------
  *

@@ -69,7 +69,7 @@ tc_status ls_finish(const an_work *work, size_t item_index, const void *state, w
     *(int64_t *)wu_output_data(out, "inside_voxels") = inside;
     *(double *)wu_output_data(out, "measure") = ls_measure(item, inside);
     *(int64_t *)wu_output_data(out, "iterations_run") =
-        (int64_t)ls_iterations_at(p, head->head.portions_done);
+        (int64_t)ls_iterations_at(p, head->head.chunks_done);
     *(uint8_t *)wu_output_data(out, "converged") = ls_has_converged(p, head);
     return TC_OK;
 }

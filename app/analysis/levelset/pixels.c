@@ -75,7 +75,7 @@ typedef struct coarse {
     size_t n_boxes;
 } coarse;
 
-static uint32_t least(uint32_t a, uint32_t b)
+static uint32_t smaller(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
 }
@@ -114,7 +114,7 @@ static double force_of(const ls_params *p, double grey)
 }
 
 /* Greys, start and claimed mask. The start is phi's sign. */
-static void shrink(const an_work *work, const uint8_t *mask, coarse *c)
+static void shrink_item(const an_work *work, const uint8_t *mask, coarse *c)
 {
     const wu_pixels *const px = work->pixels;
     const uint32_t f = c->f, half = f / 2;
@@ -126,8 +126,8 @@ static void shrink(const an_work *work, const uint8_t *mask, coarse *c)
                 const block b = block_of(px, mask, f, z, y, x);
                 const double low = force_of(c->p, b.low), high = force_of(c->p, b.high);
                 const bool start =
-                    ls_starts_inside(c->p, px, least(x + half, px->nx - 1),
-                                     least(y + half, px->ny - 1), least(z + half, px->nz - 1));
+                    ls_starts_inside(c->p, px, smaller(x + half, px->nx - 1),
+                                     smaller(y + half, px->ny - 1), smaller(z + half, px->nz - 1));
 
                 c->pixels.u16[i] = (uint16_t)(c->scale * (double)b.grey / b.pixels + 0.5);
                 c->claimed[i] = 2 * b.claimed >= b.pixels;
@@ -193,7 +193,7 @@ static tc_status make_coarse(const an_work *work, const uint8_t *mask, uint32_t 
         return tc_no_memory(err, "levelset");
     status = an_pool_create(1, &c->pool, err);
     if (status == TC_OK)
-        shrink(work, mask, c);
+        shrink_item(work, mask, c);
     return status;
 }
 
@@ -247,8 +247,8 @@ static void list_boxes(coarse *c)
     for (uint32_t z = 0; c->p->band > 0 && z < s->nz; z += BOX_Z)
         for (uint32_t y = 0; y < s->ny; y += BOX_Y)
             for (uint32_t x = 0; x < s->nx; x += BOX_X) {
-                const ls_box b = { x, least(x + BOX_X, s->nx), y, least(y + BOX_Y, s->ny),
-                                   z, least(z + BOX_Z, s->nz) };
+                const ls_box b = { x, smaller(x + BOX_X, s->nx), y, smaller(y + BOX_Y, s->ny),
+                                   z, smaller(z + BOX_Z, s->nz) };
                 ls_box *const last = c->n_boxes > 0 ? &c->boxes[c->n_boxes - 1] : NULL;
 
                 if (!is_near(c, &b))
@@ -281,7 +281,7 @@ static float find_motion(coarse *c)
     return found.most;
 }
 
-static void move(coarse *c, float dt)
+static void move_surface(coarse *c, float dt)
 {
     const ls_simd *const simd = ls_simd_best();
     ls_found found = { 0 };
@@ -302,13 +302,13 @@ static void move(coarse *c, float dt)
 /* --- masks
  * ---------------------------------------------------------------------------------------- */
 
-static double dice(uint64_t both, uint64_t a, uint64_t b)
+static double dice_coefficient(uint64_t both, uint64_t a, uint64_t b)
 {
     return a + b == 0 ? 1 : 2 * (double)both / (double)(a + b);
 }
 
 /* How alike the claimed mask and the interface's are. */
-static double likeness(const coarse *c)
+static double likeness_to_result(const coarse *c)
 {
     uint64_t found = 0, both = 0;
 
@@ -318,7 +318,7 @@ static double likeness(const coarse *c)
         found += in;
         both += in & c->claimed[i];
     }
-    return dice(both, c->inside, found);
+    return dice_coefficient(both, c->inside, found);
 }
 
 /* Pixels at about one distance from the start. */
@@ -328,7 +328,7 @@ typedef struct ring {
 
 /* How alike the claimed mask and the start are when that has grown or shrunk as much as is best:
  * what a blank picture gives. phi: the distance from the start. */
-static tc_status blankness(const coarse *c, double *alike, tc_err *err)
+static tc_status likeness_when_blank(const coarse *c, double *alike, tc_err *err)
 {
     ring *const rings = calloc(CLASSES, sizeof *rings);
     uint64_t found = 0, both = 0;
@@ -346,7 +346,7 @@ static tc_status blankness(const coarse *c, double *alike, tc_err *err)
     for (size_t k = 0; k < CLASSES; k++) {
         found += rings[k].all;
         both += rings[k].claimed;
-        *alike = fmax(*alike, dice(both, c->inside, found));
+        *alike = fmax(*alike, dice_coefficient(both, c->inside, found));
     }
     free(rings);
     return TC_OK;
@@ -374,23 +374,23 @@ static tc_status evolve(coarse *c, int64_t iterations, double *alike, tc_err *er
         if (!(dt > 0 && longest > 0 && isfinite(most)))
             break;
         dt = fmin(dt, (all - least_done) * longest * (1 + 1e-9));
-        move(c, (float)dt);
+        move_surface(c, (float)dt);
         least_done += dt / longest;
         most_done += dt / shortest;
         if (most_done >= from && most_done >= next_look) {
             next_look = most_done + all / TIMES;
-            *alike = fmax(*alike, likeness(c));
+            *alike = fmax(*alike, likeness_to_result(c));
         }
         if (every > 0 && least_done >= next_distance) {
             next_distance += (floor((least_done - next_distance) / every) + 1) * every;
             status = make_distance(c, err);
         }
     }
-    *alike = fmax(*alike, likeness(c));
+    *alike = fmax(*alike, likeness_to_result(c));
     return status;
 }
 
-static tc_status look(coarse *c, int64_t iterations, tc_err *err)
+static tc_status look_at_surface(coarse *c, int64_t iterations, tc_err *err)
 {
     double alike = 0, blank = 0;
     tc_status status = make_force(c, err);
@@ -398,7 +398,7 @@ static tc_status look(coarse *c, int64_t iterations, tc_err *err)
     if (status == TC_OK)
         status = make_distance(c, err);
     if (status == TC_OK)
-        status = blankness(c, &blank, err);
+        status = likeness_when_blank(c, &blank, err);
     if (status == TC_OK)
         status = evolve(c, iterations, &alike, err);
     /* Curvature alone treats all pictures as blank. */
@@ -420,7 +420,7 @@ static tc_status look_at(const an_work *work, const wu_output *out, uint32_t f, 
     if (status == TC_OK && f == PICTURE && (c.started < LEAST_INSIDE || c.inside < LEAST_INSIDE))
         status = tc_fail(err, TC_NO_MATCH, "too little inside");
     if (status == TC_OK)
-        status = look(&c, *(const int64_t *)wu_output_data(out, "iterations_run"), err);
+        status = look_at_surface(&c, *(const int64_t *)wu_output_data(out, "iterations_run"), err);
     free_coarse(&c);
     return status;
 }
@@ -428,7 +428,7 @@ static tc_status look_at(const an_work *work, const wu_output *out, uint32_t f, 
 tc_status ls_check_pixels(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err)
 {
     const wu_item *const item = work->item;
-    const bool large = item->nz == 1 && least(item->nx, item->ny) >= PICTURE * LEAST_SIDE;
+    const bool large = item->nz == 1 && smaller(item->nx, item->ny) >= PICTURE * LEAST_SIDE;
     const uint32_t f[2] = { large ? PICTURE : STACK, large ? STACK : FINER };
     tc_status status = TC_NO_MATCH;
 

@@ -86,42 +86,42 @@ static tc_status check_item(const void *params, const wu_item *item, const char 
     return p->init == LS_INIT_MASK ? TC_OK : check_start(p, item, where, err);
 }
 
-/* --- portions, plan -------------------------------------------------------------------------- */
+/* --- chunks, plan -------------------------------------------------------------------------- */
 
-uint64_t ls_portions(const ls_params *p)
+uint64_t ls_chunks(const ls_params *p)
 {
     const uint64_t n = (uint64_t)p->iterations;
 
     return 1 + n + (p->reinit_every > 0 ? n / (uint64_t)p->reinit_every : 0);
 }
 
-uint64_t ls_iterations_at(const ls_params *p, uint64_t portions)
+uint64_t ls_iterations_at(const ls_params *p, uint64_t chunks)
 {
-    const uint64_t cycle = (uint64_t)p->reinit_every + 1, rest = portions > 0 ? portions - 1 : 0;
+    const uint64_t cycle = (uint64_t)p->reinit_every + 1, rest = chunks > 0 ? chunks - 1 : 0;
 
     return p->reinit_every == 0 ? rest : rest / cycle * (cycle - 1) + rest % cycle;
 }
 
-uint64_t ls_portions_after(const ls_params *p, uint64_t iteration)
+uint64_t ls_chunks_after(const ls_params *p, uint64_t iteration)
 {
     return 1 + iteration +
            (p->reinit_every > 0 && iteration > 0 ? (iteration - 1) / (uint64_t)p->reinit_every : 0);
 }
 
-bool ls_is_reinit(const ls_params *p, uint64_t portion)
+bool ls_is_reinit(const ls_params *p, uint64_t chunk)
 {
-    return portion == 0 || (p->reinit_every > 0 && portion % ((uint64_t)p->reinit_every + 1) == 0);
+    return chunk == 0 || (p->reinit_every > 0 && chunk % ((uint64_t)p->reinit_every + 1) == 0);
 }
 
 bool ls_has_converged(const ls_params *p, const ls_head *head)
 {
-    return p->stop_after > 0 && ls_iterations_at(p, head->head.portions_done) >=
+    return p->stop_after > 0 && ls_iterations_at(p, head->head.chunks_done) >=
                                     head->last_change + (uint64_t)p->stop_after;
 }
 
 bool ls_has_ended(const ls_params *p, const ls_head *head)
 {
-    return head->head.portions_done >= ls_portions(p) || ls_has_converged(p, head);
+    return head->head.chunks_done >= ls_chunks(p) || ls_has_converged(p, head);
 }
 
 /* In double precision, then rounded: the same everywhere. */
@@ -175,7 +175,7 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     const uint64_t voxels = s.voxels;
 
     (void)err;
-    out->portions = ls_portions(p);
+    out->chunks = ls_chunks(p);
     out->state_bytes =
         LS_PHI_AT + s.voxels * sizeof(float) + LS_PAD_BYTES + (p->band > 0 ? s.blocks : 0);
     /* Pixels, mask; state, twice after a checkpoint; force, and what is worked in. */
@@ -186,14 +186,14 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
                         (s.nx + 2 * (uint64_t)AN_GAUSS_MAX_RADIUS) * sizeof(uint32_t) + PLAN_THREAD;
     out->load_flops = an_reading_flops(item) + (s.nz > 1 ? 130 : 60) * (double)voxels;
     out->finish_flops = 10 * (double)voxels;
-    out->pack_flops = 20 * (double)voxels;
+    out->compress_flops = 20 * (double)voxels;
     out->write_flops = (double)voxels;
     out->byte_flops = 35;
     an_plan_flops(out, item,
                   (s.nz > 1      ? p->band > 0 ? 14 : 20
                    : p->band > 0 ? 4
                                  : 12) *
-                      (double)voxels * (double)out->portions);
+                      (double)voxels * (double)out->chunks);
     return TC_OK;
 }
 

@@ -21,17 +21,17 @@ typedef struct row {
     int64_t lo[3];   /* the box's first pixel */
 } row;
 
-static int64_t whole(const row *r, const char *name)
+static int64_t integer_of(const row *r, const char *name)
 {
     return ((const int64_t *)wu_output_data(r->out, name))[r->i];
 }
 
-static double real(const row *r, const char *name)
+static double real_of(const row *r, const char *name)
 {
     return ((const double *)wu_output_data(r->out, name))[r->i];
 }
 
-static const double *reals(const row *r, const char *name, size_t n)
+static const double *reals_of(const row *r, const char *name, size_t n)
 {
     return (const double *)wu_output_data(r->out, name) + r->i * n;
 }
@@ -42,12 +42,12 @@ static bool at_most(double a, double b)
     return a <= b + SLACK * (1 + fabs(a) + fabs(b));
 }
 
-static bool about(double a, double b)
+static bool is_about(double a, double b)
 {
     return at_most(a, b) && at_most(b, a);
 }
 
-static bool within(double v, double lo, double hi)
+static bool is_within(double v, double lo, double hi)
 {
     return at_most(lo, v) && at_most(v, hi);
 }
@@ -60,7 +60,7 @@ static const char *box_fault(row *r)
     const int64_t size[3] = { r->item->nz, r->item->ny, r->item->nx };
     const int64_t *const box =
         (const int64_t *)wu_output_data(r->out, "object_bbox") + r->i * 2 * (size_t)r->dims;
-    const double *const centroid = reals(r, "object_centroid", (size_t)r->dims);
+    const double *const centroid = reals_of(r, "object_centroid", (size_t)r->dims);
     int64_t pixels = 1, sum;
     bool border = false;
 
@@ -85,7 +85,7 @@ static const char *box_fault(row *r)
         return "object_border: does not go with object_bbox";
     if (border && r->params->exclude_border)
         return "object_border: objects at the border are excluded";
-    if (real(r, "object_extent") != (double)r->area / (double)pixels)
+    if (real_of(r, "object_extent") != (double)r->area / (double)pixels)
         return "object_extent: not the share of object_bbox";
     return NULL;
 }
@@ -102,7 +102,7 @@ static bool trace_fits(const row *r, double trace, const double spacing[3])
         least += length * length / (2 * (double)r->area);
         most += length * length / 4;
     }
-    return within(trace, least, most);
+    return is_within(trace, least, most);
 }
 
 /* Whether it is a sum of 1s, roots of 2 and halves of both, as many together as there are
@@ -125,16 +125,17 @@ static bool is_perimeter(double p, int64_t area)
 static const char *ellipse_fault(const row *r)
 {
     static const double pixel[3] = { 1, 1, 1 };
-    const double major = real(r, "object_axis_major_length"),
-                 minor = real(r, "object_axis_minor_length"),
-                 eccentricity = real(r, "object_eccentricity"),
-                 orientation = real(r, "object_orientation");
+    const double major = real_of(r, "object_axis_major_length"),
+                 minor = real_of(r, "object_axis_minor_length"),
+                 eccentricity = real_of(r, "object_eccentricity"),
+                 orientation = real_of(r, "object_orientation");
 
     if (!(minor >= 0) || !(major >= minor) ||
         !trace_fits(r, (major * major + minor * minor) / 16, pixel))
         return "object_axis_major_length, object_axis_minor_length: of no object in object_bbox";
     if (!(eccentricity >= 0 && eccentricity <= 1) ||
-        !about(eccentricity * eccentricity, major == 0 ? 0 : 1 - minor / major * (minor / major)))
+        !is_about(eccentricity * eccentricity,
+                  major == 0 ? 0 : 1 - minor / major * (minor / major)))
         return "object_eccentricity: does not go with the axes";
     if (!(fabs(orientation) <= TC_PI / 2))
         return "object_orientation: not from -pi/2 to pi/2";
@@ -143,14 +144,15 @@ static const char *ellipse_fault(const row *r)
 
 static const char *hull_fault(const row *r)
 {
-    const int64_t convex = whole(r, "object_area_convex"), euler = whole(r, "object_euler_number"),
-                  holes = whole(r, "object_holes"), pixels = r->size[1] * r->size[2];
-    const double feret = real(r, "object_feret_diameter_max"), square = 4 * feret * feret,
+    const int64_t convex = integer_of(r, "object_area_convex"),
+                  euler = integer_of(r, "object_euler_number"),
+                  holes = integer_of(r, "object_holes"), pixels = r->size[1] * r->size[2];
+    const double feret = real_of(r, "object_feret_diameter_max"), square = 4 * feret * feret,
                  longest = (double)(r->size[1] > r->size[2] ? r->size[1] : r->size[2]);
 
     if (convex < r->area || convex > pixels)
         return "object_area_convex: not from object_area to that of object_bbox";
-    if (real(r, "object_solidity") != (double)r->area / (double)convex)
+    if (real_of(r, "object_solidity") != (double)r->area / (double)convex)
         return "object_solidity: not object_area by object_area_convex";
     if (holes < 0 || holes > convex - r->area)
         return "object_holes: more than there is room for";
@@ -165,15 +167,15 @@ static const char *hull_fault(const row *r)
 
 static const char *flat_fault(const row *r)
 {
-    const double perimeter = real(r, "object_perimeter"), area = (double)r->area,
-                 form = real(r, "object_form_factor");
+    const double perimeter = real_of(r, "object_perimeter"), area = (double)r->area,
+                 form = real_of(r, "object_form_factor");
     const char *fault;
 
     if (!is_perimeter(perimeter, r->area))
         return "object_perimeter: not of so many pixels";
     if (perimeter > 0 ? form != 4 * TC_PI * area / (perimeter * perimeter) : !isnan(form))
         return "object_form_factor: does not go with area and perimeter";
-    if (real(r, "object_equivalent_diameter_area") != sqrt(4 * area / TC_PI))
+    if (real_of(r, "object_equivalent_diameter_area") != sqrt(4 * area / TC_PI))
         return "object_equivalent_diameter_area: not of object_area";
     fault = ellipse_fault(r);
     return fault == NULL ? hull_fault(r) : fault;
@@ -181,9 +183,9 @@ static const char *flat_fault(const row *r)
 
 static const char *deep_fault(const row *r, const double window_area[256])
 {
-    const double *const s = r->item->spacing, *const axes = reals(r, "object_axis_length", 3);
-    const double volume = real(r, "object_volume_um3"), surface = real(r, "object_surface");
-    const int64_t euler = whole(r, "object_euler_number");
+    const double *const s = r->item->spacing, *const axes = reals_of(r, "object_axis_length", 3);
+    const double volume = real_of(r, "object_volume_um3"), surface = real_of(r, "object_surface");
+    const int64_t euler = integer_of(r, "object_euler_number");
     double most = 0;
 
     for (int w = 0; w < 256; w++)
@@ -195,7 +197,7 @@ static const char *deep_fault(const row *r, const double window_area[256])
         return "object_axis_length: of no object in object_bbox";
     if (!(surface > 0) || !at_most(surface, 8 * (double)r->area * most))
         return "object_surface: not of so many voxels";
-    if (real(r, "object_sphericity") != tc_cbrt(36 * TC_PI * volume * volume) / surface)
+    if (real_of(r, "object_sphericity") != tc_cbrt(36 * TC_PI * volume * volume) / surface)
         return "object_sphericity: does not go with volume and surface";
     if (euler > r->size[0] * r->size[1] * r->size[2] || euler < -12 * r->area)
         return "object_euler_number: not of so many voxels";
@@ -207,8 +209,8 @@ static const char *deep_fault(const row *r, const double window_area[256])
 
 static const char *order_fault(const row *r, double lo, double hi)
 {
-    const double *const p = reals(r, "object_intensity_percentile", OBJ_PERCENTILES);
-    const double median = real(r, "object_intensity_median");
+    const double *const p = reals_of(r, "object_intensity_percentile", OBJ_PERCENTILES);
+    const double median = real_of(r, "object_intensity_median");
     const double order[] = { lo, p[0], p[1], p[2], median, p[3], p[4], p[5], hi };
 
     for (size_t k = 1; k < sizeof order / sizeof order[0]; k++) {
@@ -226,10 +228,11 @@ static const char *order_fault(const row *r, double lo, double hi)
  * known. */
 static const char *moments_fault(const row *r, double lo, double hi, double n)
 {
-    const double mean = real(r, "object_intensity_mean"), std = real(r, "object_intensity_std"),
-                 skewness = real(r, "object_intensity_skewness"),
-                 kurtosis = real(r, "object_intensity_kurtosis"),
-                 entropy = real(r, "object_intensity_entropy");
+    const double mean = real_of(r, "object_intensity_mean"),
+                 std = real_of(r, "object_intensity_std"),
+                 skewness = real_of(r, "object_intensity_skewness"),
+                 kurtosis = real_of(r, "object_intensity_kurtosis"),
+                 entropy = real_of(r, "object_intensity_entropy");
 
     if (lo == hi)
         return std == 0 && skewness == 0 && kurtosis == 0 && entropy == 0
@@ -252,13 +255,13 @@ static const char *moments_fault(const row *r, double lo, double hi, double n)
 
 static const char *weighted_fault(const row *r, int64_t sum)
 {
-    const double *const at = reals(r, "object_centroid_weighted", (size_t)r->dims);
+    const double *const at = reals_of(r, "object_centroid_weighted", (size_t)r->dims);
 
     for (int k = 0; k < r->dims; k++) {
         const int axis = k + 3 - r->dims;
         const double lo = (double)r->lo[axis], hi = (double)(r->lo[axis] + r->size[axis] - 1);
 
-        if (sum == 0 ? !isnan(at[k]) : !within(at[k], lo, hi))
+        if (sum == 0 ? !isnan(at[k]) : !is_within(at[k], lo, hi))
             return "object_centroid_weighted: not within object_bbox";
     }
     return NULL;
@@ -266,9 +269,10 @@ static const char *weighted_fault(const row *r, int64_t sum)
 
 static const char *intensity_fault(const row *r)
 {
-    const int64_t lo = whole(r, "object_intensity_min"), hi = whole(r, "object_intensity_max"),
-                  sum = whole(r, "object_intensity_integrated");
-    const double mean = real(r, "object_intensity_mean");
+    const int64_t lo = integer_of(r, "object_intensity_min"),
+                  hi = integer_of(r, "object_intensity_max"),
+                  sum = integer_of(r, "object_intensity_integrated");
+    const double mean = real_of(r, "object_intensity_mean");
     const char *fault;
 
     if (lo < 0 || hi < lo || hi > (1 << r->item->bits) - 1)
@@ -354,13 +358,13 @@ static const char *relations_fault(const double *f)
         if (f[orders[k].less] > f[orders[k].more] && !at_most(f[orders[k].less], f[orders[k].more]))
             return "object_glcm: one feature is greater than another that bounds it";
     if (!isnan(f[COOC_SUM_VARIANCE] + f[COOC_CONTRAST] + f[COOC_VARIANCE]) &&
-        !about(4 * f[COOC_VARIANCE], f[COOC_SUM_VARIANCE] + f[COOC_CONTRAST]))
+        !is_about(4 * f[COOC_VARIANCE], f[COOC_SUM_VARIANCE] + f[COOC_CONTRAST]))
         return "object_glcm: variance, sum_variance and contrast do not go together";
     if (!isnan(f[COOC_SUM_VARIANCE] + f[COOC_CLUSTER_TENDENCY]) &&
         f[COOC_SUM_VARIANCE] != f[COOC_CLUSTER_TENDENCY])
         return "object_glcm: cluster_tendency is not sum_variance";
     if (!isnan(f[COOC_SUM_AVERAGE] + f[COOC_JOINT_AVERAGE]) &&
-        !about(f[COOC_SUM_AVERAGE], 2 * f[COOC_JOINT_AVERAGE]))
+        !is_about(f[COOC_SUM_AVERAGE], 2 * f[COOC_JOINT_AVERAGE]))
         return "object_glcm: joint_average is not half of sum_average";
     /* The mean of squares is no less than the square of the mean. */
     if (f[COOC_DIFFERENCE_AVERAGE] * f[COOC_DIFFERENCE_AVERAGE] + f[COOC_DIFFERENCE_VARIANCE] >
@@ -396,7 +400,7 @@ static const char *distance_fault(const row *r, const double *found, int distanc
         f[i] = found[k++];
         none += isnan(f[i]) != 0; /* 1 on one system is 256 on another */
         bounds_of(i, p->levels, &lo, &hi);
-        if (!isnan(f[i]) && !within(f[i], lo, hi))
+        if (!isnan(f[i]) && !is_within(f[i], lo, hi))
             return "object_glcm: a feature is beyond its bounds";
     }
     if (none != 0 && none != p->n_features)
@@ -409,7 +413,7 @@ static const char *distance_fault(const row *r, const double *found, int distanc
 static const char *texture_fault(const row *r)
 {
     const obj_params *const p = r->params;
-    const double *const all = reals(r, "object_glcm", p->n_distances * p->n_features);
+    const double *const all = reals_of(r, "object_glcm", p->n_distances * p->n_features);
     const char *fault = NULL;
 
     for (size_t d = 0; fault == NULL && d < p->n_distances; d++)
@@ -426,7 +430,7 @@ static const char *row_fault(row *r, const double window_area[256])
     const char *fault = NULL;
 
     if (r->has_shape) {
-        r->area = whole(r, r->dims == 3 ? "object_voxels" : "object_area");
+        r->area = integer_of(r, r->dims == 3 ? "object_voxels" : "object_area");
         fault = box_fault(r);
         if (fault == NULL)
             fault = r->dims == 3 ? deep_fault(r, window_area) : flat_fault(r);

@@ -51,8 +51,8 @@ typedef struct cpu_worker {
     scratch *scratch;      /* [threads] */
     obj_outline *outlines; /* [threads]: of pictures, with shape */
     void *state;
-    uint64_t object;  /* of a step's small ones: the first */
-    uint64_t portion; /* of the object at hand that is next */
+    uint64_t object; /* of a step's small ones: the first */
+    uint64_t chunk;  /* of the object at hand that is next */
     large_object large;
     uint64_t first_run, run_step; /* of the parts at hand */
 } cpu_worker;
@@ -143,7 +143,7 @@ static void small_object(void *user, unsigned thread, size_t part)
     bool boxed;
 
     measure_object(w, thread, part);
-    if (obj_portions(w->params) == 1 || !obj_is_kept(w->params, row))
+    if (obj_chunks(w->params) == 1 || !obj_is_kept(w->params, row))
         return;
     area = w->index.area[w->object + part];
     boxed = obj_box_fill(&w->o, runs, n, area, row->lo, row->hi, &s->pairs);
@@ -188,11 +188,11 @@ static void large_part(void *user, unsigned thread, size_t part)
     } else {
         obj_pairs_begin(&w->o, &s->pairs, w->index.area[w->object]);
         obj_pairs_add(&levels, all, n, first, few,
-                      step_of(w, (size_t)w->portion - 1, w->large.direction), &s->pairs);
+                      step_of(w, (size_t)w->chunk - 1, w->large.direction), &s->pairs);
     }
 }
 
-/* The pass is complete. Whether a portion is. */
+/* The pass is complete. Whether a chunk is. */
 static bool end_pass(cpu_worker *w)
 {
     large_object *const g = &w->large;
@@ -229,13 +229,13 @@ static bool end_pass(cpu_worker *w)
     end_direction(w, g->direction, &all->pairs, &g->texture);
     if (++g->direction < obj_n_directions(&w->o))
         return false;
-    obj_put_texture(&w->o, &g->texture, (size_t)w->portion - 1, row_at(w, w->object));
+    obj_put_texture(&w->o, &g->texture, (size_t)w->chunk - 1, row_at(w, w->object));
     g->texture = (obj_texture){ .directions = 0 };
     g->direction = 0;
     return true;
 }
 
-/* A step of it. Whether all its portions are done. */
+/* A step of it. Whether all its chunks are done. */
 static bool large_step(cpu_worker *w)
 {
     large_object *const g = &w->large;
@@ -246,7 +246,7 @@ static bool large_step(cpu_worker *w)
 
     runs_of(w, w->object, &n);
     if (!g->begun)
-        *g = (large_object){ .begun = true, .pass = w->portion == 0 ? MEASURE : QUANTISE };
+        *g = (large_object){ .begun = true, .pass = w->chunk == 0 ? MEASURE : QUANTISE };
     /* Of as many pixels as the average run has, but no more runs than the longest may be. */
     w->run_step = (uint64_t)PART_PIXELS * n / area;
     w->run_step = w->run_step < 1 ? 1 : w->run_step > PART_RUNS ? PART_RUNS : w->run_step;
@@ -262,10 +262,10 @@ static bool large_step(cpu_worker *w)
     if (parts < left)
         return false;
     if (end_pass(w))
-        w->portion++;
-    if (w->portion == 1 && !obj_is_kept(w->params, row_at(w, w->object)))
-        w->portion = obj_portions(w->params);
-    return w->portion == obj_portions(w->params);
+        w->chunk++;
+    if (w->chunk == 1 && !obj_is_kept(w->params, row_at(w, w->object)))
+        w->chunk = obj_chunks(w->params);
+    return w->chunk == obj_chunks(w->params);
 }
 
 /* --- the worker ------------------------------------------------------------------------------ */
@@ -325,7 +325,7 @@ static tc_status open_scratch(cpu_worker *w, tc_err *err)
 static tc_status cpu_open(const an_work *work, const void *state, void **worker, tc_err *err)
 {
     cpu_worker *const w = calloc(1, sizeof *w);
-    const uint64_t done = ((const an_state_head *)state)->portions_done;
+    const uint64_t done = ((const an_state_head *)state)->chunks_done;
     tc_status status;
 
     *worker = w;
@@ -339,8 +339,8 @@ static tc_status cpu_open(const an_work *work, const void *state, void **worker,
                        .dims = work->item->is_stack ? 3 : 2,
                        .row_bytes = obj_row_bytes(work->params, work->item),
                        .texture_at = obj_texture_at(work->params, work->item) };
-    w->object = done == 0 ? 0 : (done - 1) / obj_portions(w->params);
-    w->portion = done == 0 ? 0 : (done - 1) % obj_portions(w->params);
+    w->object = done == 0 ? 0 : (done - 1) / obj_chunks(w->params);
+    w->chunk = done == 0 ? 0 : (done - 1) % obj_chunks(w->params);
     obj_window_areas(work->item->spacing, w->o.window_area);
     status = open_scratch(w, err);
     if (status == TC_OK)
@@ -355,20 +355,20 @@ static uint64_t count_small(const cpu_worker *w, uint32_t large, uint64_t most)
 {
     uint64_t n = 0;
 
-    if (!w->indexed || w->portion > 0 || w->large.begun)
+    if (!w->indexed || w->chunk > 0 || w->large.begun)
         return 0;
     while (n < most && w->object + n < w->index.n && w->index.area[w->object + n] < large)
         n++;
     return n;
 }
 
-static tc_status answer(cpu_worker *w, uint64_t *portions_done)
+static tc_status report_progress(cpu_worker *w, uint64_t *chunks_done)
 {
     an_state_head *const head = w->state;
 
     if (w->indexed)
-        head->portions_done = 1 + w->object * obj_portions(w->params) + w->portion;
-    *portions_done = head->portions_done;
+        head->chunks_done = 1 + w->object * obj_chunks(w->params) + w->chunk;
+    *chunks_done = head->chunks_done;
     return w->indexed && w->object == w->index.n ? TC_OK : TC_MORE;
 }
 
@@ -382,7 +382,7 @@ static uint64_t largest_count(const cpu_worker *w)
                : 2 * pixels * (w->params->merge ? obj_n_directions(&w->o) : 1);
 }
 
-static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc_err *err)
+static tc_status cpu_step(void *worker, void *state, uint64_t *chunks_done, tc_err *err)
 {
     cpu_worker *const w = worker;
     const uint64_t small = count_small(w, LARGE, MOST_SMALL);
@@ -399,10 +399,10 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc
             an_pool_run_until(w->pool, small_object, w, small, tc_seconds() + AN_STEP_SECONDS);
     } else if (w->object < w->index.n && large_step(w)) {
         w->large.begun = false;
-        w->portion = 0;
+        w->chunk = 0;
         w->object++;
     }
-    return status == TC_OK || status == TC_MORE ? answer(w, portions_done) : status;
+    return status == TC_OK || status == TC_MORE ? report_progress(w, chunks_done) : status;
 }
 
 tc_status obj_host_give_index(void *worker, size_t n, const uint32_t *label, const uint32_t *area,
@@ -449,12 +449,12 @@ void obj_host_measure(void *worker, void *state, uint64_t n)
     an_pool_run(w->pool, measure_object, w, n);
 }
 
-tc_status obj_host_done(void *worker, uint64_t n, uint64_t *portions_done)
+tc_status obj_host_done(void *worker, uint64_t n, uint64_t *chunks_done)
 {
     cpu_worker *const w = worker;
 
     w->object += n;
-    return answer(w, portions_done);
+    return report_progress(w, chunks_done);
 }
 
 const an_backend obj_cpu = {

@@ -108,7 +108,7 @@ static void count_runs(obj_index *ix, const obj_run *runs, size_t n)
         memcpy(ix->kept + ix->all - n, runs, n * sizeof *runs);
 }
 
-static tc_status begin(obj_index *ix, obj_item *o, unsigned threads, tc_err *err)
+static tc_status begin_index(obj_index *ix, obj_item *o, unsigned threads, tc_err *err)
 {
     const size_t labels = (size_t)o->pixels->largest_label + 1, parts = (size_t)PARTS * threads;
 
@@ -138,7 +138,7 @@ static tc_status begin(obj_index *ix, obj_item *o, unsigned threads, tc_err *err
 
 /* All is counted: objects in the order of their labels, and where their runs go. Some labels;
  * TC_MORE: call again. */
-static tc_status place(obj_index *ix, obj_item *o, unsigned threads, tc_err *err)
+static tc_status place_all_runs(obj_index *ix, obj_item *o, unsigned threads, tc_err *err)
 {
     const uint32_t last = o->pixels->largest_label,
                    end = last - ix->labels_done < LABELS ? last : ix->labels_done + LABELS;
@@ -230,7 +230,7 @@ tc_status obj_index_step(obj_index *ix, obj_item *o, an_pool *pool, unsigned thr
 {
     const uint64_t rows = (uint64_t)o->pixels->ny * o->pixels->nz;
     const double start = tc_seconds();
-    tc_status status = ix->o == NULL ? begin(ix, o, threads, err) : TC_OK;
+    tc_status status = ix->o == NULL ? begin_index(ix, o, threads, err) : TC_OK;
 
     if (status != TC_OK)
         return status;
@@ -240,7 +240,7 @@ tc_status obj_index_step(obj_index *ix, obj_item *o, an_pool *pool, unsigned thr
             return TC_MORE;
     }
     if (ix->pass == 0) {
-        status = place(ix, o, threads, err);
+        status = place_all_runs(ix, o, threads, err);
         if (status != TC_OK)
             return status;
         ix->pass = 1;

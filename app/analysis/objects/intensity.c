@@ -123,7 +123,7 @@ void obj_grey_ends(const obj_grey_sums *g, uint16_t *lo, uint16_t *hi)
 }
 
 /* The value that has `rank` smaller ones before it in order. */
-static uint32_t ranked(const obj_grey_sums *g, uint64_t rank)
+static uint32_t value_of_rank(const obj_grey_sums *g, uint64_t rank)
 {
     uint32_t c = 0, v;
 
@@ -138,9 +138,9 @@ static uint32_t ranked(const obj_grey_sums *g, uint64_t rank)
 static double percentile(const obj_grey_sums *g, uint64_t n, unsigned percent)
 {
     const uint64_t rank = (n - 1) * percent, below = rank / 100, rest = rank % 100;
-    const uint32_t v = ranked(g, below);
+    const uint32_t v = value_of_rank(g, below);
 
-    return rest == 0 ? v : v + (double)(ranked(g, below + 1) - v) * (double)rest / 100.0;
+    return rest == 0 ? v : v + (double)(value_of_rank(g, below + 1) - v) * (double)rest / 100.0;
 }
 
 /* Powers of the values less c, and the entropy, over a histogram. */

@@ -90,10 +90,10 @@ static inline bool obj_is_kept(const obj_params *p, const obj_row *row)
     return row->border == 0 || !p->exclude_border;
 }
 
-/* Portions of an object: measuring it, and a distance of its texture each. Before the first
- * object's there is one portion, in which the objects are found; whoever goes on
+/* Chunks of an object: measuring it, and a distance of its texture each. Before the first
+ * object's there is one chunk, in which the objects are found; whoever goes on
  * finds them again. */
-static inline size_t obj_portions(const obj_params *p)
+static inline size_t obj_chunks(const obj_params *p)
 {
     return 1 + (p->families & OBJ_TEXTURE ? p->n_distances : 0);
 }
@@ -387,6 +387,6 @@ const obj_index *obj_host_index(const void *worker, uint64_t *next);
 /* Measures n objects, all but their texture. */
 void obj_host_measure(void *worker, void *state, uint64_t n);
 /* They are done: where the work is now, as a step answers. */
-tc_status obj_host_done(void *worker, uint64_t n, uint64_t *portions_done);
+tc_status obj_host_done(void *worker, uint64_t n, uint64_t *chunks_done);
 
 #endif

@@ -226,9 +226,9 @@ tc_status obj_finish(const an_work *work, size_t item_index, const void *state, 
 tc_status obj_check_state(const an_work *work, const void *state, tc_err *err)
 {
     const obj_params *const p = work->params;
-    const uint64_t done = ((const an_state_head *)state)->portions_done;
+    const uint64_t done = ((const an_state_head *)state)->chunks_done;
     const size_t row_bytes = obj_row_bytes(p, work->item);
-    const uint64_t reached = done == 0 ? 0 : (done - 1 + obj_portions(p) - 1) / obj_portions(p);
+    const uint64_t reached = done == 0 ? 0 : (done - 1 + obj_chunks(p) - 1) / obj_chunks(p);
     uint64_t label = 0;
     tc_status status = TC_OK;
 

@@ -19,18 +19,17 @@ static tc_status check_item(const void *params, const wu_item *item, const char 
     return TC_OK;
 }
 
-/* The first portion finds the objects' runs in all pixels; the others are an object's each. */
-static double spent(const an_work *work, uint64_t portions_done)
+/* The first chunk finds the objects' runs in all pixels; the others are an object's each. */
+static double spent(const an_work *work, uint64_t chunks_done)
 {
     const an_plan *const plan = &work->plan;
     const double finding =
-        15 * (double)work->item->nx * work->item->ny * work->item->nz / an_portions_flops(plan);
+        15 * (double)work->item->nx * work->item->ny * work->item->nz / an_chunks_flops(plan);
 
-    return portions_done == 0 ? 0
-           : portions_done >= plan->portions
+    return chunks_done == 0 ? 0
+           : chunks_done >= plan->chunks
                ? 1
-               : finding +
-                     (1 - finding) * (double)(portions_done - 1) / (double)(plan->portions - 1);
+               : finding + (1 - finding) * (double)(chunks_done - 1) / (double)(plan->chunks - 1);
 }
 
 static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_err *err)
@@ -55,7 +54,7 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
         ((uint64_t)256 << 10);
 
     (void)err;
-    out->portions = 1 + objects * obj_portions(p);
+    out->chunks = 1 + objects * obj_chunks(p);
     out->state_bytes = sizeof(an_state_head) + objects * obj_row_bytes(p, item);
     out->most_rows = objects;
     /* Pixels as they are read, labels, a run of 8 bytes for each pixel at most, grey levels; the

@@ -14,7 +14,7 @@ void obj_sums_clear(obj_sums *s)
     *s = (obj_sums){ .lo = { UINT32_MAX, UINT32_MAX, UINT32_MAX } };
 }
 
-static void widen(obj_sums *s, int axis, uint32_t lo, uint32_t hi)
+static void widen_box(obj_sums *s, int axis, uint32_t lo, uint32_t hi)
 {
     s->lo[axis] = lo < s->lo[axis] ? lo : s->lo[axis];
     s->hi[axis] = hi > s->hi[axis] ? hi : s->hi[axis];
@@ -28,7 +28,7 @@ void obj_sums_merge(obj_sums *s, const obj_sums *other)
         s->square[i] += other->square[i];
         s->product[i] += other->product[i];
         s->steps[i] += other->steps[i];
-        widen(s, i, other->lo[i], other->hi[i]);
+        widen_box(s, i, other->lo[i], other->hi[i]);
     }
     for (int i = 0; i < 256; i++)
         s->windows[i] += other->windows[i];
@@ -54,9 +54,9 @@ static void add_moments(obj_sums *s, uint64_t z, uint64_t y, uint64_t x0, uint64
     s->product[0] += n * z * y;
     s->product[1] += x * z;
     s->product[2] += x * y;
-    widen(s, 0, (uint32_t)z, (uint32_t)z + 1);
-    widen(s, 1, (uint32_t)y, (uint32_t)y + 1);
-    widen(s, 2, (uint32_t)x0, (uint32_t)x1 + 1);
+    widen_box(s, 0, (uint32_t)z, (uint32_t)z + 1);
+    widen_box(s, 1, (uint32_t)y, (uint32_t)y + 1);
+    widen_box(s, 2, (uint32_t)x0, (uint32_t)x1 + 1);
 }
 
 /* --- windows of 2 x 2 (x 2) pixels
@@ -277,7 +277,7 @@ static void point_of(char letter, const symmetry *s, const double spacing[3], do
     }
 }
 
-static double triangle(const double a[3], const double b[3], const double c[3])
+static double triangle_area(const double a[3], const double b[3], const double c[3])
 {
     const double u[3] = { b[0] - a[0], b[1] - a[1], b[2] - a[2] },
                  v[3] = { c[0] - a[0], c[1] - a[1], c[2] - a[2] };
@@ -296,7 +296,7 @@ static double area_of(const char *fans, const symmetry *s, const double spacing[
         point_of(*fans++, s, spacing, last);
         for (; *fans != '\0' && *fans != ' '; fans++) {
             point_of(*fans, s, spacing, next);
-            area += triangle(hub, last, next);
+            area += triangle_area(hub, last, next);
             memcpy(last, next, sizeof last);
         }
     }
@@ -364,7 +364,7 @@ void obj_outline_clear(obj_outline *h)
 }
 
 /* (b - a) x (c - a) */
-static int64_t cross(obj_point a, obj_point b, obj_point c)
+static int64_t cross_product(obj_point a, obj_point b, obj_point c)
 {
     return (int64_t)(b.x - a.x) * (c.y - a.y) - (int64_t)(b.y - a.y) * (c.x - a.x);
 }
@@ -378,7 +378,7 @@ static size_t add_point(obj_point *chain, size_t n, obj_point p, int side)
             return n;
         n--;
     }
-    while (n > 1 && side * cross(chain[n - 2], chain[n - 1], p) <= 0)
+    while (n > 1 && side * cross_product(chain[n - 2], chain[n - 1], p) <= 0)
         n--;
     chain[n] = p;
     return n + 1;

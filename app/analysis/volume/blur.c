@@ -33,13 +33,13 @@ static bool along_z(const vol_blur *r)
     return r->params->through && r->gauss.radius > 0;
 }
 
-static bool wide(const vol_blur *r)
+static bool needs_64_bits(const vol_blur *r)
 {
     return r->what != VOL_REPAIR && r->pixels->bits == 16;
 }
 
 /* blurred: 2^-15. */
-static bool reaches(const vol_blur *r, uint32_t blurred)
+static bool reaches_threshold(const vol_blur *r, uint32_t blurred)
 {
     return blurred * VOL_WHITE >= (uint32_t)r->params->threshold << ONE_BITS;
 }
@@ -110,7 +110,7 @@ static void blur_x(const vol_blur *r, uint32_t z, uint32_t y, uint32_t *line, si
     for (size_t k = 0; k <= 2 * radius; k++)
         lines[k] = line + k;
     an_gauss_blur(r->gauss.weight, r->gauss.radius, lines, width,
-                  AN_GAUSS_BITS - (grey ? VOL_GREY_BITS : ONE_BITS), wide(r), out);
+                  AN_GAUSS_BITS - (grey ? VOL_GREY_BITS : ONE_BITS), needs_64_bits(r), out);
 }
 
 /* Line i of `n` lines blurred across them. ring: of 2 radius + 1 lines, line j in place
@@ -126,7 +126,8 @@ static void blur_across(const vol_blur *r, const uint32_t *ring, size_t width, i
 
         lines[j - i + h] = at >= 0 && at < n ? ring + (size_t)(at % taps) * width : NULL;
     }
-    an_gauss_blur(r->gauss.weight, r->gauss.radius, lines, width, AN_GAUSS_BITS, wide(r), out);
+    an_gauss_blur(r->gauss.weight, r->gauss.radius, lines, width, AN_GAUSS_BITS, needs_64_bits(r),
+                  out);
 }
 
 /* Voxels [at, at + n), blurred along all axes. Returns how many are new membrane. */
@@ -142,7 +143,7 @@ static uint64_t decide(const vol_blur *r, size_t at, size_t n, const uint32_t *b
         return 0;
     }
     for (size_t i = 0; i < n; i++) {
-        const bool was = is_membrane(r, at + i), is = was || reaches(r, blurred[i]);
+        const bool was = is_membrane(r, at + i), is = was || reaches_threshold(r, blurred[i]);
 
         r->plane[at + i] = !is;
         added += is && !was;
@@ -275,7 +276,7 @@ uint64_t vol_repair_bias(const vol_blur *r, size_t row0, size_t row1)
 
 /* The part of the weights that n voxels in a row have, seen from one of them:
  * 2^-16. from: voxels before that one. */
-static uint32_t share(const an_gauss *g, int n, int from)
+static uint32_t edge_weight(const an_gauss *g, int n, int from)
 {
     uint32_t sum = 0;
 
@@ -294,13 +295,13 @@ void vol_repair_gaps(const vol_params *p, int64_t *gaps)
     const an_gauss g = an_gauss_make(p->sigma);
 
     for (int wall = 1; wall <= VOL_WALLS; wall++) {
-        const uint64_t kept = share(&g, wall, wall / 2);
+        const uint64_t kept = edge_weight(&g, wall, wall / 2);
         int gap = 0;
 
         for (;;) {
             /* The slit's middle loses most. */
             const uint64_t left =
-                ((uint32_t)1 << AN_GAUSS_BITS) - share(&g, gap + 1, (gap + 1) / 2);
+                ((uint32_t)1 << AN_GAUSS_BITS) - edge_weight(&g, gap + 1, (gap + 1) / 2);
             const uint64_t blurred = kept * left >> (2 * AN_GAUSS_BITS - ONE_BITS);
             const uint64_t sure = blurred > 3 ? blurred - 3 : 0;
 

@@ -6,13 +6,13 @@
 #include "app/analysis/check.h"
 #include "app/analysis/volume/volume.h"
 
-static int64_t integer(const wu_output *out, const char *name)
+static int64_t read_integer(const wu_output *out, const char *name)
 {
     return *(const int64_t *)wu_output_data(out, name);
 }
 
 /* Not ==: it would take -0 for 0, and other programs print them differently. */
-static bool same(double a, double b)
+static bool is_same(double a, double b)
 {
     return a == b && (signbit(a) != 0) == (signbit(b) != 0);
 }
@@ -100,7 +100,7 @@ static const char *row_fault(const vol_params *p, const wu_item *item, size_t i,
             !an_is_quotient(r->centroid[k], r->voxels, &sum))
             return "cell_centroid: not a centre of so many voxels in cell_bbox";
     }
-    if (!same(r->volume, vol_volume(item, r->voxels)))
+    if (!is_same(r->volume, vol_volume(item, r->voxels)))
         return "cell_volume: not that of cell_voxels";
     if (r->border != at_border(item, r))
         return "cell_border: does not go with cell_bbox";
@@ -117,9 +117,9 @@ static tc_status check_table(const vol_params *p, const wu_item *item, const wu_
     int64_t z0 = 0;
 
     *voxels = 0;
-    if (integer(out, "cells") != (int64_t)n)
+    if (read_integer(out, "cells") != (int64_t)n)
         return tc_fail(err, TC_BAD_INPUT, "cells: is %lld, but there are %zu cells",
-                       (long long)integer(out, "cells"), n);
+                       (long long)read_integer(out, "cells"), n);
     for (size_t i = 0; i < n; i++) {
         const row r = row_of(out, i);
         const char *fault = row_fault(p, item, i, &r);
@@ -141,11 +141,11 @@ static tc_status check_totals(const vol_params *p, const wu_item *item, const wu
                               int64_t voxels, tc_err *err)
 {
     const int64_t n = (int64_t)item->nx * item->ny * item->nz,
-                  left_out = integer(out, "left_out_voxels");
-    const int64_t inside = integer(out, "inside_voxels"),
-                  membrane = integer(out, "membrane_voxels");
-    const int64_t added = integer(out, "repair_added_voxels"),
-                  taken = integer(out, "repair_bias_voxels");
+                  left_out = read_integer(out, "left_out_voxels");
+    const int64_t inside = read_integer(out, "inside_voxels"),
+                  membrane = read_integer(out, "membrane_voxels");
+    const int64_t added = read_integer(out, "repair_added_voxels"),
+                  taken = read_integer(out, "repair_bias_voxels");
     static const char *const counts[] = { "inside_voxels",       "membrane_voxels",
                                           "external_voxels",     "left_out_voxels",
                                           "repair_added_voxels", "repair_bias_voxels" };
@@ -161,10 +161,10 @@ static tc_status check_totals(const vol_params *p, const wu_item *item, const wu
         return status;
     if (inside != voxels)
         return an_impossible("inside_voxels", 0, "not the sum of cell_voxels", err);
-    if (inside + membrane + integer(out, "external_voxels") + left_out != n)
+    if (inside + membrane + read_integer(out, "external_voxels") + left_out != n)
         return an_impossible("external_voxels", 0,
                              "the voxels of all kinds are not those of the stack", err);
-    if (p->watershed && integer(out, "external_voxels") != 0)
+    if (p->watershed && read_integer(out, "external_voxels") != 0)
         return an_impossible("external_voxels", 0, "a watershed has no outside", err);
     if (p->fill && membrane != 0)
         return an_impossible("membrane_voxels", 0, "all are of cells", err);
@@ -174,9 +174,9 @@ static tc_status check_totals(const vol_params *p, const wu_item *item, const wu
         return an_impossible("repair_added_voxels", 0, "more than can have been added", err);
     if (taken > added)
         return an_impossible("repair_bias_voxels", 0, "more than were added", err);
-    if (!same(*(const double *)wu_output_data(out, "voxel_volume"), vol_volume(item, 1)))
+    if (!is_same(*(const double *)wu_output_data(out, "voxel_volume"), vol_volume(item, 1)))
         return an_impossible("voxel_volume", 0, "not that of spacing", err);
-    if (!same(*(const double *)wu_output_data(out, "volume"), vol_volume(item, inside)))
+    if (!is_same(*(const double *)wu_output_data(out, "volume"), vol_volume(item, inside)))
         return an_impossible("volume", 0, "not that of inside_voxels", err);
     return TC_OK;
 }
@@ -188,7 +188,7 @@ typedef struct extent {
     int64_t voxels, sum[3], lo[3], hi[3];
 } extent;
 
-static void extend(extent *e, const int64_t at[3])
+static void extend_box(extent *e, const int64_t at[3])
 {
     for (int k = 0; k < 3; k++) {
         e->lo[k] = e->voxels == 0 || at[k] < e->lo[k] ? at[k] : e->lo[k];
@@ -218,7 +218,7 @@ static tc_status read_labels(const vol_params *p, const wu_item *item, const wu_
                     return tc_fail(err, TC_BAD_INPUT, "%s: label %ld of %ld comes after %ld",
                                    labels->info.name, (long)*v, (long)n, (long)seen);
                 seen = *v > seen ? *v : seen;
-                extend(&extents[*v], at);
+                extend_box(&extents[*v], at);
                 for (int k = 0; *v != 0 && k < 3 && !p->watershed; k++)
                     if (before[k] != 0 && before[k] != *v)
                         return tc_fail(err, TC_BAD_INPUT, "%s: cells %ld and %ld touch",
@@ -233,7 +233,7 @@ static bool same_cell(const extent *e, const row *r)
 
     for (int k = 0; good && k < 3; k++)
         good = e->lo[k] == r->lo[k] && e->hi[k] == r->hi[k] &&
-               same((double)e->sum[k] / (double)e->voxels, r->centroid[k]);
+               is_same((double)e->sum[k] / (double)e->voxels, r->centroid[k]);
     return good;
 }
 

@@ -364,7 +364,7 @@ static size_t phase_parts(const vol_worker *w, vol_phase phase)
 }
 
 /* What a phase needs before it begins. */
-static tc_status begin(vol_worker *w, vol_state *state, tc_err *err)
+static tc_status begin_phase(vol_worker *w, vol_state *state, tc_err *err)
 {
     if (w->phase == VOL_BANDS)
         state->nodes[0] = ~0;
@@ -387,9 +387,9 @@ static void go_to(vol_worker *w, vol_state *state, vol_phase next)
     while (w->phase < VOL_PHASES && phase_parts(w, w->phase) == 0)
         w->phase++;
     if (kept && w->phase >= VOL_KEPT)
-        state->head.portions_done = (uint64_t)VOL_KEPT * w->bands;
+        state->head.chunks_done = (uint64_t)VOL_KEPT * w->bands;
     if (w->phase == VOL_PHASES) {
-        state->head.portions_done = w->work->plan.portions;
+        state->head.chunks_done = w->work->plan.chunks;
         state->begun = 0;
     }
 }
@@ -406,7 +406,7 @@ static void run_part(void *user, unsigned thread, size_t part)
 static tc_status take_nodes(vol_worker *w, vol_state *state, tc_err *err)
 {
     const size_t bytes = w->work->plan.state_bytes;
-    const bool clear = !w->started && state->begun && state->head.portions_done == 0;
+    const bool clear = !w->started && state->begun && state->head.chunks_done == 0;
     tc_status status = TC_OK;
 
     if (clear)
@@ -419,15 +419,15 @@ static tc_status take_nodes(vol_worker *w, vol_state *state, tc_err *err)
     return status;
 }
 
-tc_status vol_host_step(void *worker, vol_state *state, vol_phase until, uint64_t *portions_done,
+tc_status vol_host_step(void *worker, vol_state *state, vol_phase until, uint64_t *chunks_done,
                         tc_err *err)
 {
     vol_worker *const w = worker;
     const double end = tc_seconds() + AN_STEP_SECONDS;
     tc_status status = TC_OK;
 
-    *portions_done = state->head.portions_done;
-    if (state->head.portions_done == w->work->plan.portions || w->phase >= until)
+    *chunks_done = state->head.chunks_done;
+    if (state->head.chunks_done == w->work->plan.chunks || w->phase >= until)
         return TC_OK;
     status = take_nodes(w, state, err);
     if (status != TC_OK)
@@ -437,16 +437,16 @@ tc_status vol_host_step(void *worker, vol_state *state, vol_phase until, uint64_
         const size_t parts = phase_parts(w, w->phase);
 
         if (w->done == 0)
-            status = begin(w, state, err);
+            status = begin_phase(w, state, err);
         if (status != TC_OK)
             return status;
         if (w->phase == VOL_BANDS || w->phase == VOL_CLEAR)
-            state->head.portions_done = 0; /* what was blurred goes */
+            state->head.chunks_done = 0; /* what was blurred goes */
         w->done += an_pool_run_until(w->pool, run_part, w, parts - w->done, end);
         for (unsigned t = 0; t < w->work->threads; t++)
             if (w->found[t].no_memory)
                 return tc_no_memory(err, "the cells");
-        *portions_done = ((uint64_t)w->phase * parts + w->done) * w->bands / parts;
+        *chunks_done = ((uint64_t)w->phase * parts + w->done) * w->bands / parts;
         if (w->done < parts)
             continue;
         if (work_of(w->phase)->end != NULL)
@@ -456,13 +456,13 @@ tc_status vol_host_step(void *worker, vol_state *state, vol_phase until, uint64_
     if (status == TC_OK && w->phase < until)
         return TC_MORE;
     if (w->phase == VOL_PHASES)
-        *portions_done = state->head.portions_done;
+        *chunks_done = state->head.chunks_done;
     return status;
 }
 
-static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc_err *err)
+static tc_status cpu_step(void *worker, void *state, uint64_t *chunks_done, tc_err *err)
 {
-    return vol_host_step(worker, state, VOL_PHASES, portions_done, err);
+    return vol_host_step(worker, state, VOL_PHASES, chunks_done, err);
 }
 
 static void cpu_close(void **worker)
@@ -558,7 +558,7 @@ static tc_status cpu_open(const an_work *work, const void *state_at, void **work
         return status;
     }
     w->phase = VOL_HISTOGRAM;
-    if (state->head.portions_done == (uint64_t)VOL_KEPT * w->bands) {
+    if (state->head.chunks_done == (uint64_t)VOL_KEPT * w->bands) {
         w->phase = VOL_KEPT;
         if (w->params->otsu)
             w->threshold = w->blur.threshold = state->threshold;
@@ -618,7 +618,7 @@ tc_status vol_host_resume(void *worker, vol_state *state, vol_phase next, size_t
     state->nodes[0] = next == VOL_SEAMS ? ~0 : 0;
     w->phase = next;
     if (next == VOL_EDGES || next == VOL_SADDLES)
-        state->head.portions_done = (uint64_t)VOL_KEPT * w->bands;
+        state->head.chunks_done = (uint64_t)VOL_KEPT * w->bands;
     if (next == VOL_SIZES)
         w->cells = (int32_t)state->cells;
     if (next == VOL_SEAMS) {

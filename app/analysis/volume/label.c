@@ -124,7 +124,7 @@ static uint64_t first_in(const runs *r, uint64_t other)
 /* --- trees ----------------------------------------------------------------------------------- */
 
 /* Joins two trees. Returns the root that there was and is no more, 0 if there is none. */
-static inline int32_t join(int32_t *nodes, int32_t a, int32_t b)
+static inline int32_t join_roots(int32_t *nodes, int32_t a, int32_t b)
 {
     int32_t of_a, of_b, kept;
 
@@ -145,7 +145,7 @@ static inline int32_t join(int32_t *nodes, int32_t a, int32_t b)
 }
 
 /* A node that is a root no more, 0 for none. */
-static inline void uproot(const vol_stack *s, int32_t node, bool shared)
+static inline void unmark_root(const vol_stack *s, int32_t node, bool shared)
 {
     const uint32_t voxel = (uint32_t)node - 1, row = voxel / s->nx, x = voxel % s->nx;
 
@@ -178,7 +178,7 @@ static inline void next_word(pair *p)
 }
 
 /* A tree for each run. */
-static void plant(const vol_stack *s, const line *now, size_t i, uint64_t starts)
+static void mark_root(const vol_stack *s, const line *now, size_t i, uint64_t starts)
 {
     for (; starts != 0; starts &= starts - 1) {
         const size_t node = now->nodes + 64 * i + (size_t)__builtin_ctzll(starts);
@@ -189,7 +189,7 @@ static void plant(const vol_stack *s, const line *now, size_t i, uint64_t starts
 
 /* Trees of one run get what the other line's runs at the voxels `at` belong to. Returns the first
  * voxels of these trees. */
-static uint64_t adopt(const vol_stack *s, const pair *p, uint64_t at)
+static uint64_t join_pair(const vol_stack *s, const pair *p, uint64_t at)
 {
     uint64_t starts = 0;
 
@@ -212,7 +212,8 @@ static void join_at(const vol_stack *s, const pair *p, uint64_t at, bool shared)
         const int32_t a = node_at(p->now, p->i, p->open_now, below);
         const int32_t b = node_at(p->other, p->i, p->open_other, below);
 
-        uproot(s, shared ? uf_join_shared(s->nodes, a, b) : join(s->nodes, a, b), shared);
+        unmark_root(s, shared ? uf_join_shared(s->nodes, a, b) : join_roots(s->nodes, a, b),
+                    shared);
     }
 }
 
@@ -246,9 +247,9 @@ static void join_line(const vol_stack *s, const line lines[LINES], bool fresh, b
             const runs r = runs_of(s, now, i);
 
             first = first_in(&r, both | through);
-            plant(s, now, i, r.starts);
+            mark_root(s, now, i, r.starts);
             s->roots[now->row * s->stride + i] =
-                r.starts & ~(adopt(s, &up, first & both) | adopt(s, &back, first & ~both));
+                r.starts & ~(join_pair(s, &up, first & both) | join_pair(s, &back, first & ~both));
         }
         const uint64_t joined = above ? vol_starts(both, before) & ~first : 0;
 

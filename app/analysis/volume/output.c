@@ -65,7 +65,7 @@ static void measure_band(void *user, unsigned thread, size_t band)
         measure_row(m, thread, row);
 }
 
-static void merge(vol_cell *c, const vol_cell *o)
+static void merge_cells(vol_cell *c, const vol_cell *o)
 {
     c->voxels += o->voxels;
     for (int i = 0; i < 3; i++) {
@@ -88,7 +88,7 @@ static tc_status measure_bands(measure *m, unsigned threads, const tc_poll *poll
     for (size_t i = 0, end; status == TC_OK && i < m->n; status = tc_ask(poll, err))
         for (end = tc_block_end(i, m->n); i < end; i++)
             for (unsigned t = 1; t < threads; t++)
-                merge(&m->tables[i], &m->tables[t * m->n + i]);
+                merge_cells(&m->tables[i], &m->tables[t * m->n + i]);
     return status;
 }
 
@@ -113,7 +113,7 @@ static tc_status measure_cells(const an_work *work, const vol_state *state, vol_
     return status == TC_OK ? measure_bands(&m, threads, work->poll, err) : status;
 }
 
-static tc_status damaged(tc_err *err)
+static tc_status refuse_state(tc_err *err)
 {
     return tc_fail(err, TC_BAD_INPUT, "the labels are damaged");
 }
@@ -135,7 +135,7 @@ static tc_status are_between(const an_work *work, const vol_state *state, uint64
             if (good && seen != NULL)
                 seen[label] = 1;
         }
-        status = good ? tc_ask(work->poll, err) : damaged(err);
+        status = good ? tc_ask(work->poll, err) : refuse_state(err);
     }
     return status;
 }
@@ -146,12 +146,12 @@ static tc_status are_labels(const an_work *work, const vol_state *state, tc_err 
 {
     const uint64_t voxels = (uint64_t)work->item->nx * work->item->ny * work->item->nz;
     uint8_t *const seen = state->cells <= voxels ? os_zeroed((size_t)state->cells + 1) : NULL;
-    tc_status status = state->cells > voxels ? damaged(err)
+    tc_status status = state->cells > voxels ? refuse_state(err)
                        : seen == NULL        ? tc_no_memory(err, "the cells")
                                              : are_between(work, state, 0, state->cells, seen, err);
 
     if (status == TC_OK && state->cells > 0 && memchr(seen + 1, 0, (size_t)state->cells) != NULL)
-        status = damaged(err);
+        status = refuse_state(err);
     free(seen);
     return status;
 }
@@ -163,7 +163,7 @@ tc_status vol_check_state(const an_work *work, const void *state_at, tc_err *err
     const size_t rows = (size_t)work->item->ny * work->item->nz;
     const size_t band_rows = vol_band_rows(work->item->nx),
                  bands = (rows + band_rows - 1) / band_rows;
-    const uint64_t done = state->head.portions_done;
+    const uint64_t done = state->head.chunks_done;
     const uint64_t kept = (uint64_t)VOL_KEPT * bands;
     /* Of a stack of one grey value Otsu's threshold is 1. */
     const bool known = p->otsu ? state->threshold >= 1 && state->threshold < (uint32_t)1
@@ -171,15 +171,15 @@ tc_status vol_check_state(const an_work *work, const void *state_at, tc_err *err
                                : state->threshold == 0;
 
     if (done != 0 && !known)
-        return damaged(err);
-    if (done == work->plan.portions)
+        return refuse_state(err);
+    if (done == work->plan.chunks)
         return are_labels(work, state, err);
     /* Nodes that have been begun are cleared; blurred membrane is 0, the rest 1; or there are
      * heights. */
     if (done == 0)
         return state->begun != 0 ? TC_OK : are_between(work, state, 0, 0, NULL, err);
     if (!vol_blurs(p) || done != kept)
-        return damaged(err);
+        return refuse_state(err);
     /* No voxel is as low as the ground of a watershed. */
     return !p->watershed
                ? are_between(work, state, 0, 1, NULL, err)
@@ -347,7 +347,7 @@ tc_status vol_finish_cells(const an_work *work, size_t item_index, vol_state *he
     return status == TC_OK ? fill(work, item_index, head, NULL, cells, out, err) : status;
 }
 
-static int64_t integer(const wu_output *out, const char *name)
+static int64_t read_integer(const wu_output *out, const char *name)
 {
     return *(const int64_t *)wu_output_data(out, name);
 }
@@ -360,10 +360,11 @@ bool vol_note_result(const void *params, const wu_item *item, const wu_output *o
         SPECK = 27
     }; /* voxels: 3 by 3 by 3 */
     const vol_params *const p = params;
-    const int64_t membrane = integer(out, "membrane_voxels"), cells = integer(out, "cells");
+    const int64_t membrane = read_integer(out, "membrane_voxels"),
+                  cells = read_integer(out, "cells");
     const bool others =
-        integer(out, "external_voxels") != 0 || integer(out, "left_out_voxels") != 0;
-    const int used = p->otsu ? (int)integer(out, "threshold") : (int)p->membrane;
+        read_integer(out, "external_voxels") != 0 || read_integer(out, "left_out_voxels") != 0;
+    const int used = p->otsu ? (int)read_integer(out, "threshold") : (int)p->membrane;
 
     (void)item;
     if (cells == 1 && p->watershed && !others)
@@ -385,7 +386,7 @@ bool vol_note_result(const void *params, const wu_item *item, const wu_output *o
     else if (!others)
         snprintf(text, size, "no cells: every voxel is membrane; raise parameters.membrane (%d)",
                  used);
-    else if (integer(out, "left_out_voxels") > 0)
+    else if (read_integer(out, "left_out_voxels") > 0)
         snprintf(
             text, size,
             "no cells: all were left out by parameters.min_voxels, max_voxels or exclude_border");

@@ -19,7 +19,7 @@ enum {
     MOST_RADIUS = 9
 };
 
-static int64_t integer(const wu_output *out, const char *name)
+static int64_t read_integer(const wu_output *out, const char *name)
 {
     return *(const int64_t *)wu_output_data(out, name);
 }
@@ -34,9 +34,9 @@ static tc_status find_threshold(const an_work *work, const wu_output *out, uint3
     *threshold = (uint32_t)p->membrane;
     if (p->otsu)
         status = an_otsu_of(work->pixels, threshold, err);
-    if (status == TC_OK && p->otsu && integer(out, "threshold") != *threshold)
+    if (status == TC_OK && p->otsu && read_integer(out, "threshold") != *threshold)
         status = tc_fail(err, TC_BAD_INPUT, "threshold: is %lld, but Otsu's is %lu",
-                         (long long)integer(out, "threshold"), (unsigned long)*threshold);
+                         (long long)read_integer(out, "threshold"), (unsigned long)*threshold);
     return status;
 }
 
@@ -46,7 +46,8 @@ static tc_status check_membrane(const an_work *work, uint32_t threshold, const w
 {
     const wu_pixels *const px = work->pixels;
     const size_t n = (size_t)px->nx * px->ny * px->nz;
-    const int64_t claimed = integer(out, "membrane_voxels") - integer(out, "repair_added_voxels");
+    const int64_t claimed =
+        read_integer(out, "membrane_voxels") - read_integer(out, "repair_added_voxels");
     int64_t found = (int64_t)n;
 
     for (size_t i = 0; i < n; i += 64)
@@ -167,7 +168,7 @@ static uint32_t blurred(const heights *h, const int64_t at[3])
 }
 
 /* Where voxel i leads, if it has a higher neighbour; else i. */
-static size_t uphill(const heights *h, size_t i)
+static size_t highest_neighbour(const heights *h, size_t i)
 {
     const wu_pixels *const px = h->px;
     const int64_t size[3] = { px->nz, px->ny, px->nx };
@@ -217,7 +218,7 @@ static tc_status check_ways(const heights *h, size_t n, const char *name, uint64
                             tc_err *err)
 {
     for (int k = 0; k < WAYS; k++) {
-        const size_t i = look_at(h, n, k, random), to = uphill(h, i);
+        const size_t i = look_at(h, n, k, random), to = highest_neighbour(h, i);
 
         if (is_membrane(h, i) && h->labels[i] != 0)
             return tc_fail(err, TC_BAD_INPUT, "%s: voxel %zu is membrane", name, i);
@@ -239,7 +240,7 @@ static tc_status check_watershed(const an_work *work, uint32_t threshold, const 
     tc_status status;
 
     status = check_ways(&h, (size_t)px->nx * px->ny * px->nz, labels->info.name, random, err);
-    if (status == TC_OK && integer(out, "cells") < 2)
+    if (status == TC_OK && read_integer(out, "cells") < 2)
         status = tc_fail(err, TC_NO_MATCH, "no two cells");
     return status;
 }

@@ -89,12 +89,12 @@ static void costs_of(const vol_params *p, double costs[VOL_PHASES])
     costs[VOL_LAST] = p->repair || leaves_out ? 4 : 0;
 }
 
-static double spent(const an_work *work, uint64_t portions_done)
+static double spent(const an_work *work, uint64_t chunks_done)
 {
     double costs[VOL_PHASES];
 
     costs_of(work->params, costs);
-    return an_phases_spent(costs, VOL_PHASES, work->plan.portions / VOL_PHASES, portions_done);
+    return an_phases_spent(costs, VOL_PHASES, work->plan.chunks / VOL_PHASES, chunks_done);
 }
 
 static void plan_flops(const vol_params *p, const wu_item *item, an_plan *out)
@@ -105,7 +105,7 @@ static void plan_flops(const vol_params *p, const wu_item *item, an_plan *out)
     costs_of(p, costs);
     out->load_flops = an_reading_flops(item);
     out->finish_flops = n * ((p->watershed ? 5 : 4) + (p->labels ? 18 : 0));
-    out->pack_flops = n * (p->labels ? 82 : 0);
+    out->compress_flops = n * (p->labels ? 82 : 0);
     out->write_flops = n * 2;
     out->byte_flops = 110;
     an_plan_flops(out, item, n * an_phases_sum(costs, VOL_PHASES));
@@ -118,7 +118,7 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     const uint64_t bands = (rows + vol_band_rows(item->nx) - 1) / vol_band_rows(item->nx);
 
     (void)err;
-    out->portions = bands * VOL_PHASES;
+    out->chunks = bands * VOL_PHASES;
     out->state_bytes = offsetof(vol_state, nodes) + ((size_t)n + 1) * sizeof(int32_t);
     /* Labels that are returned are the state's. The table of cells comes on top: usual
      * stacks have few. */

@@ -219,7 +219,7 @@ extern const an_backend vol_cpu;
 /* The phase that comes next. */
 vol_phase vol_host_phase(const void *worker);
 /* Works until phase `until` comes next: TC_OK (and where all is done), or TC_MORE. */
-tc_status vol_host_step(void *worker, vol_state *state, vol_phase until, uint64_t *portions_done,
+tc_status vol_host_step(void *worker, vol_state *state, vol_phase until, uint64_t *chunks_done,
                         tc_err *err);
 /* From which grey value on voxels are membrane; Otsu's when VOL_HISTOGRAM is done. */
 uint32_t vol_host_threshold(const void *worker);

@@ -288,7 +288,7 @@ static tc_status do_round(cpu_worker *w, int round, uint64_t *n, tc_err *err)
     return status;
 }
 
-static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc_err *err)
+static tc_status cpu_step(void *worker, void *state, uint64_t *chunks_done, tc_err *err)
 {
     cpu_worker *const w = worker;
     an_state_head *const head = state;
@@ -296,10 +296,10 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc
     uint64_t n;
     int round;
 
-    *portions_done = head->portions_done;
-    if (head->portions_done >= w->s.portions)
+    *chunks_done = head->chunks_done;
+    if (head->chunks_done >= w->s.chunks)
         return TC_OK;
-    voting_portion_at(&w->s, head->portions_done, &w->phase, &round, &w->first);
+    voting_chunk_at(&w->s, head->chunks_done, &w->phase, &round, &w->first);
     w->strips = strips_of(&w->s, w->phase);
     n = w->strips > 1 ? 1 : w->s.bands - w->first;
     if (w->phase == VOTING_TURN && n > MOST_TURNED / (w->s.band_rows * w->s.nx) + 1)
@@ -312,9 +312,9 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc
         n = an_pool_run_until(w->pool, run_band, w, n, tc_seconds() + AN_STEP_SECONDS);
     if (status != TC_OK)
         return status;
-    head->portions_done += n;
-    *portions_done = head->portions_done;
-    return head->portions_done == w->s.portions ? TC_OK : TC_MORE;
+    head->chunks_done += n;
+    *chunks_done = head->chunks_done;
+    return head->chunks_done == w->s.chunks ? TC_OK : TC_MORE;
 }
 
 /* The state is always up to date. */

@@ -13,7 +13,7 @@
 
 /* Whether a sum stands before another in the order: larger, or equal and
  * earlier. */
-static bool before(const uint32_t *votes, size_t a, size_t b)
+static bool ranks_before(const uint32_t *votes, size_t a, size_t b)
 {
     return votes[a] > votes[b] || (votes[a] == votes[b] && a < b);
 }
@@ -29,7 +29,7 @@ static bool is_peak(const voting_scheme *s, const uint32_t *votes, uint32_t z, u
             for (int64_t dx = x > 0 ? -1 : 0; dx <= (x + 1 < s->nx ? 1 : 0); dx++) {
                 const size_t j = (size_t)((int64_t)i + (dz * s->ny + dy) * s->nx + dx);
 
-                if (j != i && !before(votes, i, j))
+                if (j != i && !ranks_before(votes, i, j))
                     return false;
             }
     return true;

@@ -149,16 +149,16 @@ tc_status voting_scheme_init(const voting_params *p, const wu_item *item, const 
     s->bands_per_slice = (s->ny + s->band_rows - 1) / s->band_rows;
     s->bands = s->bands_per_slice * s->nz;
     s->phases = 2 * s->rounds + 1 + (p->refine ? 1 : 0);
-    s->portions = s->bands * (uint64_t)s->phases;
+    s->chunks = s->bands * (uint64_t)s->phases;
     return TC_OK;
 }
 
-void voting_portion_at(const voting_scheme *s, uint64_t portion, voting_phase *phase, int *round,
-                       uint64_t *band)
+void voting_chunk_at(const voting_scheme *s, uint64_t chunk, voting_phase *phase, int *round,
+                     uint64_t *band)
 {
-    const int index = (int)(portion / s->bands);
+    const int index = (int)(chunk / s->bands);
 
-    *band = portion % s->bands;
+    *band = chunk % s->bands;
     *round = 0;
     if (index < 2) {
         *phase = index == 0 ? VOTING_BLUR : VOTING_VOTERS;
@@ -205,19 +205,20 @@ static tc_status find_shift(const an_work *work, voting_scheme *s, tc_err *err)
     return status;
 }
 
-static int pixel(const wu_pixels *px, size_t i)
+static int pixel_at(const wu_pixels *px, size_t i)
 {
     return (int)wu_grey(px, i);
 }
 
 /* | 1 -2 1; -2 4 -2; 1 -2 1 | at a pixel: noise passes, edges and slopes do
  * not (J. Immerkaer, Fast noise variance estimation, 1996). */
-static uint32_t roughness(const wu_pixels *px, size_t i, size_t nx)
+static uint32_t roughness_at(const wu_pixels *px, size_t i, size_t nx)
 {
-    const int corners = pixel(px, i - nx - 1) + pixel(px, i - nx + 1) + pixel(px, i + nx - 1) +
-                        pixel(px, i + nx + 1);
-    const int sides = pixel(px, i - nx) + pixel(px, i + nx) + pixel(px, i - 1) + pixel(px, i + 1);
-    const int value = corners - 2 * sides + 4 * pixel(px, i);
+    const int corners = pixel_at(px, i - nx - 1) + pixel_at(px, i - nx + 1) +
+                        pixel_at(px, i + nx - 1) + pixel_at(px, i + nx + 1);
+    const int sides =
+        pixel_at(px, i - nx) + pixel_at(px, i + nx) + pixel_at(px, i - 1) + pixel_at(px, i + 1);
+    const int value = corners - 2 * sides + 4 * pixel_at(px, i);
 
     return (uint32_t)(value < 0 ? -value : value);
 }
@@ -243,7 +244,7 @@ static tc_status median_roughness(const voting_scheme *s, const wu_pixels *px, u
         const size_t start = (size_t)((row / (s->ny - 2) * s->ny + row % (s->ny - 2) + 1) * s->nx);
 
         for (size_t x = 1; x + 1 < s->nx; x++)
-            count[roughness(px, start + x, s->nx)]++;
+            count[roughness_at(px, start + x, s->nx)]++;
         seen += s->nx - 2;
     }
     while (2 * (below += count[*median]) < seen)
@@ -451,7 +452,7 @@ static size_t costs_of(const voting_params *p, const voting_scheme *s,
     return n;
 }
 
-static double spent(const an_work *work, uint64_t portions_done)
+static double spent(const an_work *work, uint64_t chunks_done)
 {
     double costs[2 * VOTING_MAX_ROUNDS + 2];
     voting_scheme s;
@@ -459,7 +460,7 @@ static double spent(const an_work *work, uint64_t portions_done)
 
     if (voting_scheme_init(work->params, work->item, work->item->name, &s, &ignored) != TC_OK)
         return 0;
-    return an_phases_spent(costs, costs_of(work->params, &s, costs), s.bands, portions_done);
+    return an_phases_spent(costs, costs_of(work->params, &s, costs), s.bands, chunks_done);
 }
 
 static void plan_flops(const voting_params *p, const voting_scheme *s, const wu_item *item,
@@ -483,7 +484,7 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
 
     if (status != TC_OK)
         return status;
-    out->portions = s.portions;
+    out->chunks = s.chunks;
     out->most_rows = most_points(&s);
     out->state_bytes = sizeof(an_state_head) + 2 * s.n * sizeof(uint32_t);
     out->memory_bytes = (uint64_t)s.n * (item->bits / 8) + 2 * (uint64_t)out->state_bytes +

@@ -68,7 +68,7 @@ static bool may_face4(const refiner *r, const row_around *row, int32_t x, int64_
 typedef __int128 i128;
 
 /* a/b rounded, b > 0. */
-static int64_t quotient(i128 a, i128 b)
+static int64_t rounded_quotient(i128 a, i128 b)
 {
     return (int64_t)(a < 0 ? -((-a + b / 2) / b) : (a + b / 2) / b);
 }
@@ -133,7 +133,7 @@ static bool solve(const voting_lines *l, int64_t c[3])
         i128 d = det3(m);
         if (d / det > 1 << 20 || d / det < -(1 << 20))
             return false;
-        c[a] = quotient(d, det);
+        c[a] = rounded_quotient(d, det);
     }
     return true;
 }

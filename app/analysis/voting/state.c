@@ -16,7 +16,7 @@ static bool is_voter(const voting_scheme *s, uint32_t value)
 static tc_status check_planes(const an_work *work, const voting_scheme *s, uint64_t done,
                               const uint32_t *votes, const uint32_t *voters, tc_err *err)
 {
-    const bool all = done == s->portions;
+    const bool all = done == s->chunks;
     size_t reblurred = 0; /* pixels of the second plane that are blurred again */
     voting_phase phase;
     uint64_t band;
@@ -24,7 +24,7 @@ static tc_status check_planes(const an_work *work, const voting_scheme *s, uint6
     int round;
     tc_status status = TC_OK;
 
-    voting_portion_at(s, all ? done - 1 : done, &phase, &round, &band);
+    voting_chunk_at(s, all ? done - 1 : done, &phase, &round, &band);
     voting_band_rows(s, band, &z, &y0, &y1);
     if (phase == VOTING_REBLUR)
         reblurred = all ? s->n : ((size_t)z * s->ny + y0) * s->nx;
@@ -42,7 +42,7 @@ static tc_status check_planes(const an_work *work, const voting_scheme *s, uint6
 
 tc_status voting_check_state(const an_work *work, const void *state, tc_err *err)
 {
-    const uint64_t done = ((const an_state_head *)state)->portions_done;
+    const uint64_t done = ((const an_state_head *)state)->chunks_done;
     const uint32_t *const votes = voting_votes_const(state);
     voting_scheme s;
     tc_status status = voting_scheme_init(work->params, work->item, work->item->name, &s, err);

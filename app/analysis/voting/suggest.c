@@ -23,7 +23,7 @@ enum {
 static const double least_loss = 0.02;
 
 /* score: largest first. */
-static double sharpness(const int64_t *score, size_t n)
+static double sharpness_of(const int64_t *score, size_t n)
 {
     double sum = 0, squares = 0, above = 0, best = 0;
     for (size_t i = 0; i < n; i++) {
@@ -56,8 +56,8 @@ static tc_status measure(const an_pictures *pictures, json_t *parameters, double
             wu_output out;
             const tc_status status = an_try(&an_voting, pictures, i, parameters, &out, err);
             if (status == TC_OK)
-                sharp[*n] += sharpness(wu_output_data(&out, "score"),
-                                       (size_t)wu_output_find(&out, "score")->info.shape[0]) /
+                sharp[*n] += sharpness_of(wu_output_data(&out, "score"),
+                                          (size_t)wu_output_find(&out, "score")->info.shape[0]) /
                              (double)pictures->n;
             wu_output_free(&out);
             if (status != TC_OK)

@@ -22,7 +22,7 @@ size_t voting_spans(const voting_scheme *s)
     return s->n_dirs * cone_spans(s);
 }
 
-static size_t codes(const voting_scheme *s)
+static size_t count_codes(const voting_scheme *s)
 {
     const size_t outer = 2 * (size_t)s->shape.side + 1;
 
@@ -35,7 +35,7 @@ size_t voting_tables_bytes(const voting_scheme *s)
 
     return s->n_dirs *
                (3 + (cone_spans(s) + 2 * (size_t)s->shape.reach[0] + 1) * sizeof(voting_span)) +
-           rows + (codes(s) + rows * (2 * (size_t)s->shape.reach[2] + 1)) * sizeof(uint16_t);
+           rows + (count_codes(s) + rows * (2 * (size_t)s->shape.reach[2] + 1)) * sizeof(uint16_t);
 }
 
 /* Every point on the surface of the cube, in the order of the codes. */
@@ -99,7 +99,7 @@ tc_status voting_tables_init(const voting_scheme *s, voting_tables *t, tc_err *e
     memset(t, 0, sizeof *t);
     t->round = -1;
     t->dirs = calloc(s->n_dirs, sizeof *t->dirs);
-    t->dir_of_code = calloc(codes(s), sizeof *t->dir_of_code);
+    t->dir_of_code = calloc(count_codes(s), sizeof *t->dir_of_code);
     t->dir_of_offset = calloc(rows * (2 * (size_t)s->shape.reach[2] + 1), sizeof *t->dir_of_offset);
     t->spans = calloc(voting_spans(s), sizeof *t->spans);
     t->rows = calloc(s->n_dirs * (2 * (size_t)s->shape.reach[0] + 1), sizeof *t->rows);
@@ -136,7 +136,7 @@ typedef struct row_test {
 
 /* In the ball, dot > 0 and dot^2 >= cos^2 |u|^2 |d|^2. With |u| <= 91 (2D,
  * side 64) and |d| <= 64 * 127 + 63, dot < 2^20: all products fit 64 bits. */
-static bool covered(const row_test *r, int x)
+static bool is_covered(const row_test *r, int x)
 {
     const int64_t dx = x * r->scale_x, dot = r->zy_dot + r->ux * dx;
     const int64_t square = r->zy_square + dx * dx;
@@ -149,7 +149,7 @@ static bool covered(const row_test *r, int x)
  * angle to the direction is smallest. With a = zy_dot, q = zy_square and u = ux,
  * (a + u x) / sqrt(q + x^2) rises up to x = u q / a if a > 0; otherwise, where it
  * is positive, it rises away from 0. */
-static int nearest(const row_test *r)
+static int nearest_offset(const row_test *r)
 {
     int64_t x = r->ux > 0 ? r->end : -r->end;
 
@@ -163,15 +163,15 @@ static int nearest(const row_test *r)
 
 static voting_span span_of(const row_test *r)
 {
-    int lo = nearest(r), hi;
+    int lo = nearest_offset(r), hi;
 
-    if (!covered(r, lo))
+    if (!is_covered(r, lo))
         lo++;
-    if (!covered(r, lo))
+    if (!is_covered(r, lo))
         return (voting_span){ 1, 0 };
-    for (hi = lo; covered(r, hi + 1); hi++)
+    for (hi = lo; is_covered(r, hi + 1); hi++)
         ;
-    while (covered(r, lo - 1))
+    while (is_covered(r, lo - 1))
         lo--;
     return (voting_span){ (signed char)lo, (signed char)hi };
 }

@@ -45,7 +45,7 @@ typedef struct voting_params {
 } voting_params;
 
 /* The state: an_state_head, u32 votes[n], u32 voters[n]. The phases use these
- * planes like this (rows in order, so both backends agree at every portion):
+ * planes like this (rows in order, so both backends agree at every chunk):
  *   BLUR    pixels -> votes (blurred picture)
  *   VOTERS  votes -> voters
  *   VOTE    voters -> votes        TURN    votes, voters -> voters
@@ -77,19 +77,19 @@ typedef struct voting_scheme {
     size_t n_dirs;
     int rounds;
     uint32_t cos2[VOTING_MAX_ROUNDS]; /* square of the cosine of the half-angle, 2^-20 */
-    /* portions of the work: bands of rows of one slice, phase by phase */
+    /* chunks of the work: bands of rows of one slice, phase by phase */
     uint32_t band_rows;
     uint64_t bands_per_slice, bands;
     int phases;
-    uint64_t portions;
+    uint64_t chunks;
 } voting_scheme;
 
 /* TC_BAD_INPUT where the radius or the spacing does not do; where: of messages. */
 tc_status voting_scheme_init(const voting_params *p, const wu_item *item, const char *where,
                              voting_scheme *s, tc_err *err);
-/* What a portion does: the phase, its round, and the band within the item. */
-void voting_portion_at(const voting_scheme *s, uint64_t portion, voting_phase *phase, int *round,
-                       uint64_t *band);
+/* What a chunk does: the phase, its round, and the band within the item. */
+void voting_chunk_at(const voting_scheme *s, uint64_t chunk, voting_phase *phase, int *round,
+                     uint64_t *band);
 /* Slice and rows [y0, y1) of a band. */
 void voting_band_rows(const voting_scheme *s, uint64_t band, uint32_t *z, uint32_t *y0,
                       uint32_t *y1);

@@ -46,17 +46,17 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     return status == TC_OK ? ocl_make_buffers(&w->ocl, needs, BUFFERS, err) : status;
 }
 
-static tc_status cl_step(void *worker, void *state, uint64_t *portions_done, tc_err *err)
+static tc_status cl_step(void *worker, void *state, uint64_t *chunks_done, tc_err *err)
 {
     cl_worker *const w = worker;
     mean_state *const s = state;
     const mean_params *const p = w->ocl.work->params;
     const wu_pixels *const px = w->ocl.work->pixels;
-    const uint64_t left = w->ocl.work->plan.portions - s->head.portions_done,
+    const uint64_t left = w->ocl.work->plan.chunks - s->head.chunks_done,
                    n = ocl_pace_next(&w->pace, left);
     const size_t bytes = n * px->nx * (px->bits / 8);
-    tc_status status = ocl_put(&w->ocl, PIXELS, 0,
-                               ocl_pixels_from(px, s->head.portions_done * px->nx), bytes, err);
+    tc_status status =
+        ocl_put(&w->ocl, PIXELS, 0, ocl_pixels_from(px, s->head.chunks_done * px->nx), bytes, err);
 
     if (status == TC_OK)
         status =
@@ -71,7 +71,7 @@ static tc_status cl_step(void *worker, void *state, uint64_t *portions_done, tc_
         s->pixels += w->rows[i].pixels;
         s->sum += w->rows[i].sum;
     }
-    *portions_done = s->head.portions_done += n;
+    *chunks_done = s->head.chunks_done += n;
     return n == left ? TC_OK : TC_MORE;
 }
 

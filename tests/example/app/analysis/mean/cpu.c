@@ -58,22 +58,22 @@ static tc_status cpu_open(const an_work *work, const void *state, void **worker,
     return status;
 }
 
-static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc_err *err)
+static tc_status cpu_step(void *worker, void *state, uint64_t *chunks_done, tc_err *err)
 {
     cpu_worker *const w = worker;
     mean_state *const s = state;
-    const uint64_t left = w->work->plan.portions - s->head.portions_done;
+    const uint64_t left = w->work->plan.chunks - s->head.chunks_done;
     size_t n;
 
     (void)err;
-    w->first = s->head.portions_done;
+    w->first = s->head.chunks_done;
     n = an_pool_run_until(w->pool, run_row, w, left, tc_seconds() + AN_STEP_SECONDS);
     for (unsigned t = 0; t < w->work->threads; t++) {
         s->pixels += w->part[t].pixels;
         s->sum += w->part[t].sum;
         w->part[t] = (mean_state){ .pixels = 0 };
     }
-    *portions_done = s->head.portions_done += n;
+    *chunks_done = s->head.chunks_done += n;
     return n == left ? TC_OK : TC_MORE;
 }
 

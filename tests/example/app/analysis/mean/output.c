@@ -18,8 +18,8 @@ tc_status mean_check_state(const an_work *work, const void *state, tc_err *err)
 {
     const mean_state *const s = state;
 
-    if (s->head.portions_done > work->plan.portions ||
-        s->pixels > s->head.portions_done * work->item->nx || s->sum > s->pixels * 65535)
+    if (s->head.chunks_done > work->plan.chunks ||
+        s->pixels > s->head.chunks_done * work->item->nx || s->sum > s->pixels * 65535)
         return tc_fail(err, TC_BAD_INPUT, "the sums are damaged");
     return TC_OK;
 }

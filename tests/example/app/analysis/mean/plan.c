@@ -17,7 +17,7 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
 
     (void)params;
     (void)err;
-    out->portions = rows;
+    out->chunks = rows;
     out->state_bytes = sizeof(mean_state);
     out->memory_bytes = pixels * (item->bits / 8) + ((uint64_t)8 << 20);
     out->thread_bytes = PLAN_THREAD;

@@ -1,31 +1,31 @@
-#include "app/ahead.h"
+#include "app/prefetch.h"
 
 #include "app/base/os.h"
 #include "app/base/pool.h"
 
-void ahead_init(ahead *a, const wu_job *job)
+void prefetch_init(prefetch *a, const wu_job *job)
 {
-    *a = (ahead){ .job = job };
-    tc_gate_init(&a->gate, job->threads > 1);
-    a->poll = (tc_poll){ tc_gate_ask, &a->gate };
+    *a = (prefetch){ .job = job };
+    tc_background_init(&a->background, job->threads > 1);
+    a->poll = (tc_poll){ tc_background_ask, &a->background };
     pthread_mutex_init(&a->lock, NULL);
-    tc_bell_init(&a->end);
+    tc_condition_init(&a->end);
 }
 
 static void *decode(void *user)
 {
-    ahead *const a = user;
+    prefetch *const a = user;
     tc_err ignored;
 
-    a->status = wu_item_load_beside(a->job, a->item, &a->poll, &a->pixels, &ignored);
+    a->status = wu_item_load_in_background(a->job, a->item, &a->poll, &a->pixels, &ignored);
     pthread_mutex_lock(&a->lock);
     a->has_ended = true;
-    tc_bell_ring(&a->end);
+    tc_condition_signal(&a->end);
     pthread_mutex_unlock(&a->lock);
     return NULL;
 }
 
-void ahead_begin(ahead *a, size_t item)
+void prefetch_begin(prefetch *a, size_t item)
 {
     if (a->is_under_way || item >= a->job->n_items)
         return;
@@ -34,37 +34,37 @@ void ahead_begin(ahead *a, size_t item)
     a->is_under_way = os_thread(&a->thread, decode, a);
 }
 
-static void join(ahead *a)
+static void join_thread(prefetch *a)
 {
     if (a->is_under_way)
         pthread_join(a->thread, NULL);
     a->is_under_way = false;
 }
 
-bool ahead_has_ended(ahead *a, double seconds)
+bool prefetch_has_ended(prefetch *a, double seconds)
 {
     bool has_ended;
 
     pthread_mutex_lock(&a->lock);
     if (!a->has_ended)
-        tc_bell_wait(&a->end, &a->lock, seconds);
+        tc_condition_wait(&a->end, &a->lock, seconds);
     has_ended = a->has_ended;
     pthread_mutex_unlock(&a->lock);
     return has_ended;
 }
 
-static tc_status wait(ahead *a, const tc_poll *poll, tc_err *err)
+static tc_status wait(prefetch *a, const tc_poll *poll, tc_err *err)
 {
     tc_status status = TC_OK;
 
-    tc_gate_lift(&a->gate);
-    while (status == TC_OK && !ahead_has_ended(a, AN_STEP_SECONDS))
+    tc_background_allow(&a->background);
+    while (status == TC_OK && !prefetch_has_ended(a, AN_STEP_SECONDS))
         status = tc_ask(poll, err);
-    tc_gate_drop(&a->gate);
+    tc_background_disallow(&a->background);
     return status;
 }
 
-tc_status ahead_take(ahead *a, size_t item, const tc_poll *poll, wu_pixels *out, tc_err *err)
+tc_status prefetch_take(prefetch *a, size_t item, const tc_poll *poll, wu_pixels *out, tc_err *err)
 {
     tc_status status = TC_OK;
 
@@ -73,19 +73,19 @@ tc_status ahead_take(ahead *a, size_t item, const tc_poll *poll, wu_pixels *out,
     status = wait(a, poll, err);
     if (status != TC_OK)
         return status;
-    join(a);
+    join_thread(a);
     *out = a->pixels;
     a->pixels = (wu_pixels){ .nx = 0 };
     /* Whatever it was: here it is told, or was of the moment. */
     return a->status == TC_OK ? TC_OK : wu_item_load(a->job, item, out, err);
 }
 
-void ahead_end(ahead *a)
+void prefetch_end(prefetch *a)
 {
-    tc_gate_end(&a->gate);
-    join(a);
+    tc_background_stop(&a->background);
+    join_thread(a);
     wu_pixels_free(&a->pixels);
-    tc_gate_destroy(&a->gate);
-    tc_bell_destroy(&a->end);
+    tc_background_destroy(&a->background);
+    tc_condition_destroy(&a->end);
     pthread_mutex_destroy(&a->lock);
 }

@@ -24,24 +24,24 @@ static void on_crash(int number)
     (void)raise(number);
 }
 
-typedef struct apart {
+typedef struct child_call {
     int (*work)(void *user);
     void *user;
-} apart;
+} child_call;
 
-static int work_apart(void *user)
+static int call_in_child(void *user)
 {
-    const apart *const a = user;
+    const child_call *const a = user;
 
     (void)signal(SIGSEGV, on_crash);
     (void)signal(SIGABRT, on_crash);
     return a->work(a->user);
 }
 
-tc_status val_run_apart(int (*work)(void *user), void *user, const char *file, int *code,
+tc_status val_run_child(int (*work)(void *user), void *user, const char *file, int *code,
                         int *ended_by, tc_err *err)
 {
-    *code = os_run_apart(work_apart, &(apart){ work, user }, ended_by);
+    *code = os_run_child(call_in_child, &(child_call){ work, user }, ended_by);
     if (*code < 0)
         return tc_fail(err, TC_TRY_LATER, "no process could be started: %s", strerror(errno));
     if (*ended_by != 0)

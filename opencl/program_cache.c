@@ -1,4 +1,4 @@
-#include "opencl/kept.h"
+#include "opencl/program_cache.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@ static void add_text(tc_sha256 *sum, const char *text)
 }
 
 /* What a compiled program depends on. */
-static void key_of(const ocl_device *device, const ocl_kept *of, char key[TC_SHA256_TEXT])
+static void key_of(const ocl_device *device, const ocl_program_source *of, char key[TC_SHA256_TEXT])
 {
     const ocl_info *const info = &device->info;
     const char *const made_for[] = { info->platform_name, info->vendor, info->name, info->driver,
@@ -43,8 +43,8 @@ static void key_of(const ocl_device *device, const ocl_kept *of, char key[TC_SHA
 static bool path_of(const ocl_device *device, const char *key, const char *suffix,
                     char path[PATH_ROOM])
 {
-    const int n = snprintf(path, PATH_ROOM, "%s/%s%.*s.%s", device->kept_in, prefix, NAME_DIGITS,
-                           key, suffix);
+    const int n = snprintf(path, PATH_ROOM, "%s/%s%.*s.%s", device->cache_folder, prefix,
+                           NAME_DIGITS, key, suffix);
 
     return n > 0 && n < PATH_ROOM;
 }
@@ -105,13 +105,13 @@ static cl_program build(ocl_device *device, const unsigned char *binary, size_t 
     return NULL;
 }
 
-cl_program ocl_kept_take(ocl_device *device, const ocl_kept *of)
+cl_program ocl_program_cache_load(ocl_device *device, const ocl_program_source *of)
 {
     char key[TC_SHA256_TEXT], path[PATH_ROOM], in_hand[PATH_ROOM];
     cl_program program = NULL;
     size_t bytes = 0;
 
-    if (device->kept_in == NULL)
+    if (device->cache_folder == NULL)
         return NULL;
     key_of(device, of, key);
     if (!path_of(device, key, "bin", path) || !path_of(device, key, "tried", in_hand) ||
@@ -125,7 +125,7 @@ cl_program ocl_kept_take(ocl_device *device, const ocl_kept *of)
     if (data != NULL)
         program = build(device, data + HEAD, bytes - HEAD, of->flags);
     free(data);
-    device->kept_used = device->kept_used || program != NULL;
+    device->cache_used = device->cache_used || program != NULL;
     if (program == NULL || rename(in_hand, path) != 0)
         unlink(in_hand);
     return program;
@@ -162,11 +162,11 @@ static int look_at(void *user, const char *name, bool may_be_folder)
     return 0;
 }
 
-static listing list_kept(const ocl_device *device, bool remove)
+static listing list_cache(const ocl_device *device, bool remove)
 {
-    listing l = { .folder = device->kept_in, .remove = remove };
+    listing l = { .folder = device->cache_folder, .remove = remove };
 
-    os_list(device->kept_in, look_at, &l);
+    os_list(device->cache_folder, look_at, &l);
     return l;
 }
 
@@ -174,7 +174,7 @@ static void make_room(const ocl_device *device)
 {
     listing l;
 
-    while ((l = list_kept(device, false)).count >= OCL_KEPT_MOST && unlink(l.oldest) == 0)
+    while ((l = list_cache(device, false)).count >= OCL_CACHE_MOST && unlink(l.oldest) == 0)
         ;
 }
 
@@ -214,12 +214,13 @@ static void write_file(const char *path, const char *on_the_way, const unsigned 
         unlink(on_the_way);
 }
 
-void ocl_kept_add(ocl_device *device, const ocl_kept *of, cl_program program, double build_ms)
+void ocl_program_cache_store(ocl_device *device, const ocl_program_source *of, cl_program program,
+                             double build_ms)
 {
     char key[TC_SHA256_TEXT], digest[TC_SHA256_TEXT], path[PATH_ROOM], on_the_way[PATH_ROOM];
     size_t bytes = 0;
 
-    if (device->kept_in == NULL || build_ms < OCL_KEPT_SLOW_MS ||
+    if (device->cache_folder == NULL || build_ms < OCL_CACHE_SLOW_MS ||
         (device->info.type & CL_DEVICE_TYPE_CPU) != 0)
         return;
     key_of(device, of, key);
@@ -237,10 +238,10 @@ void ocl_kept_add(ocl_device *device, const ocl_kept *of, cl_program program, do
     free(data);
 }
 
-void ocl_kept_drop(ocl_device *device)
+void ocl_program_cache_clear(ocl_device *device)
 {
-    if (device->kept_in != NULL)
-        list_kept(device, true);
-    device->kept_in = NULL;
-    device->kept_used = false;
+    if (device->cache_folder != NULL)
+        list_cache(device, true);
+    device->cache_folder = NULL;
+    device->cache_used = false;
 }

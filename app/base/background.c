@@ -1,0 +1,73 @@
+#include "app/base/background.h"
+
+void tc_background_init(tc_background *background, bool up)
+{
+    *background = (tc_background){ .allowed = up };
+    pthread_mutex_init(&background->lock, NULL);
+    pthread_cond_init(&background->changed, NULL);
+}
+
+void tc_background_destroy(tc_background *background)
+{
+    pthread_cond_destroy(&background->changed);
+    pthread_mutex_destroy(&background->lock);
+}
+
+static bool is_up(const tc_background *background)
+{
+    return background->allowed > 0 && background->pauses == 0;
+}
+
+static void change_counts(tc_background *background, int allowed, int pauses)
+{
+    if (background == NULL)
+        return;
+    pthread_mutex_lock(&background->lock);
+    background->allowed += (unsigned)allowed;
+    background->pauses += (unsigned)pauses;
+    if (is_up(background))
+        pthread_cond_broadcast(&background->changed);
+    pthread_mutex_unlock(&background->lock);
+}
+
+void tc_background_allow(tc_background *background)
+{
+    change_counts(background, 1, 0);
+}
+
+void tc_background_disallow(tc_background *background)
+{
+    change_counts(background, -1, 0);
+}
+
+void tc_background_pause(tc_background *background)
+{
+    change_counts(background, 0, 1);
+}
+
+void tc_background_resume(tc_background *background)
+{
+    change_counts(background, 0, -1);
+}
+
+void tc_background_stop(tc_background *background)
+{
+    pthread_mutex_lock(&background->lock);
+    background->stopped = true;
+    pthread_cond_broadcast(&background->changed);
+    pthread_mutex_unlock(&background->lock);
+}
+
+tc_status tc_background_ask(void *user, tc_err *err)
+{
+    tc_background *const background = user;
+    bool stopped;
+
+    (void)err;
+    pthread_mutex_lock(&background->lock);
+    while (!is_up(background) && !background->stopped)
+        pthread_cond_wait(&background->changed, &background->lock);
+    stopped = background->stopped;
+    pthread_mutex_unlock(&background->lock);
+    return stopped ? TC_TRY_LATER : TC_OK;
+}

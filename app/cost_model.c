@@ -1,0 +1,70 @@
+#include "app/cost_model.h"
+
+#include <stdlib.h>
+
+tc_status cost_model_make(const an_unit *unit, bool on_device, cost_model *w, tc_err *err)
+{
+    const size_t n = unit->job->n_items;
+
+    *w = (cost_model){ .n = n,
+                       .speed = on_device ? AN_DEVICE_SPEED : 1,
+                       .host = calloc(n + 1, sizeof *w->host),
+                       .chunks = calloc(n + 1, sizeof *w->chunks),
+                       .writing = calloc(n + 1, sizeof *w->writing) };
+    if (w->host == NULL || w->chunks == NULL || w->writing == NULL)
+        return tc_no_memory(err, "the items");
+    for (size_t i = n; i-- > 0;) {
+        an_plan plan = { 0 };
+        const tc_status status =
+            unit->analysis->plan(unit->params, &unit->job->items[i], &plan, err);
+
+        if (status != TC_OK)
+            return status;
+        w->opening += plan.open_flops;
+        w->chunks[i + 1] = an_chunks_flops(&plan);
+        w->host[i + 1] = an_weight(&plan, 1) - w->chunks[i + 1];
+        w->identifying += plan.identify_flops;
+        w->writing[i] = w->writing[i + 1] + plan.write_flops;
+        w->byte = plan.byte_flops;
+    }
+    for (size_t i = 0; i < n; i++) {
+        w->host[i + 1] += w->host[i];
+        w->chunks[i + 1] += w->chunks[i];
+    }
+    return TC_OK;
+}
+
+void cost_model_free(cost_model *w)
+{
+    free(w->host);
+    free(w->chunks);
+    free(w->writing);
+}
+
+double cost_before(const cost_model *w, size_t i)
+{
+    return w->opening + w->host[i] + w->chunks[i] / w->speed;
+}
+
+double cost_total(const cost_model *w, size_t done, double bytes)
+{
+    return cost_before(w, w->n) + w->identifying + w->byte * bytes + w->writing[done];
+}
+
+void cost_learn(cost_model *w, size_t i, const item_times *times)
+{
+    if (w->n_known == 1)
+        w->known_host = w->known_chunks = w->known.host = w->known.chunks = 0;
+    w->n_known++;
+    w->known_host += w->host[i + 1] - w->host[i];
+    w->known_chunks += w->chunks[i + 1] - w->chunks[i];
+    w->known.host += times->host;
+    w->known.chunks += times->chunks;
+    if (w->known_host > 0 && w->known_chunks > 0 && w->known.host > 0 && w->known.chunks > 0)
+        w->speed = w->known_chunks / w->known.chunks / (w->known_host / w->known.host);
+}
+
+void cost_on_cpu(cost_model *w)
+{
+    w->speed = 1;
+}
