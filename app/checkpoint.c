@@ -1,3 +1,4 @@
+/* Writes and reads the checkpoint file. */
 #include "app/checkpoint.h"
 
 #include <errno.h>

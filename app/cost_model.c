@@ -1,3 +1,4 @@
+/* The cost of a job's parts, for the fraction done. */
 #include "app/cost_model.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* Starts the program anew after a fault of the OpenCL driver. */
 #include "app/driver_fault.h"
 
 #include <stdlib.h>

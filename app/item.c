@@ -1,3 +1,4 @@
+/* Works on one item: opens a backend, takes steps, saves, and falls back to the CPU. */
 #include "app/item.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* Opens, saves and removes the checkpoint and the spool of a job. */
 #include "app/job_files.h"
 
 #include <stdlib.h>

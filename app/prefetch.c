@@ -1,3 +1,4 @@
+/* Decodes the next item's pixels in a background thread. */
 #include "app/prefetch.h"
 
 #include "app/base/os.h"

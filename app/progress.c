@@ -1,3 +1,4 @@
+/* Prints the progress bar and the log lines of a job. */
 #include "app/progress.h"
 
 #include <stdarg.h>

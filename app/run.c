@@ -1,3 +1,4 @@
+/* Runs a job from its work unit to its result file. */
 #include "app/run.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* Appends finished items to the spool, and reads them back for the result. */
 #include "app/spool.h"
 
 #include <errno.h>

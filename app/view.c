@@ -1,3 +1,4 @@
+/* Writes the small picture that texcell_graphics shows. */
 #include "app/view.h"
 
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* Finds an analysis' OpenCL backend, and tests a device before it is used. */
 #include "opencl/backends.h"
 
 #include <string.h>

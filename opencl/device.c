@@ -1,3 +1,4 @@
+/* Lists OpenCL devices, chooses one, and opens it. */
 #include "opencl/device.h"
 
 #include <ctype.h>

@@ -1,3 +1,4 @@
+/* Loads the OpenCL library at run time. */
 #include "opencl/loader.h"
 
 #include <stdbool.h>

@@ -1,3 +1,4 @@
+/* Builds the OpenCL programs of the embedded kernels. */
 #include "opencl/program.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* Stores compiled programs in a folder, and loads them again. */
 #include "opencl/program_cache.h"
 
 #include <stdlib.h>

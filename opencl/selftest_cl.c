@@ -1,3 +1,4 @@
+/* Tests the arithmetic that kernels depend on: integers, atomics, floats and doubles. */
 #include "opencl/selftest.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* Copies to and from a device through pinned memory, by several threads. */
 #include "opencl/staging.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* Reads the table of volume's cells from a device. */
 #include "opencl/volume_table.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* Buffers, launches and transfers of an open device, with their times. */
 #include "opencl/work.h"
 
 #include <stdlib.h>

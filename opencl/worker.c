@@ -1,3 +1,4 @@
+/* What the device backends share: their buffers, kernels, launches and pace. */
 #include "opencl/worker.h"
 
 #include <stdarg.h>

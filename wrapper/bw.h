@@ -15,8 +15,8 @@
  *  - Nothing interrupts the program between two calls of bw_poll: BOINC's
  *    runtime is told to record the client's requests and to act on none. So
  *    bw_poll must be called often, about every 50 ms whatever is being done, and with
- *    all worker threads idle or paused, and no launch on a device under way. It costs a
- * tenth of a microsecond.
+ *    all worker threads idle or paused, and no launch on a device under way. It costs
+ *    a tenth of a microsecond.
  *  - When bw_poll answers BW_QUIT: sync, write a checkpoint, call
  *    bw_checkpoint_completed if that went well, then bw_exit_on_request. The
  *    client kills a task that needs longer than 60 seconds for this.

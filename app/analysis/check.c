@@ -1,3 +1,4 @@
+/* Helpers for the checks of a result: values that no picture can give. */
 #include "app/analysis/check.h"
 
 #include <math.h>

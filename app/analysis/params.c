@@ -1,3 +1,4 @@
+/* Reads, checks and writes declared parameters. */
 #include "app/analysis/params.h"
 
 #include <math.h>

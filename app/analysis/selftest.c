@@ -1,3 +1,4 @@
+/* Known-answer tests: computes the built-in items and compares the CRC of their states. */
 #include "app/analysis/selftest.h"
 
 #include <stdio.h>

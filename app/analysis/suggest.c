@@ -1,3 +1,4 @@
+/* Shows an analysis the pictures and collects the parameters that it suggests. */
 #include "app/analysis/suggest.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* The table of all analyses, and the defaults of their functions. */
 #include <string.h>
 
 #include "app/analysis/analysis.h"

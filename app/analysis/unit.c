@@ -1,3 +1,4 @@
+/* A work unit with its analysis: parameters read, items checked, estimates added up. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

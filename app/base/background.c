@@ -1,8 +1,9 @@
+/* What pauses background threads: see background.h. */
 #include "app/base/background.h"
 
-void tc_background_init(tc_background *background, bool up)
+void tc_background_init(tc_background *background, bool allowed)
 {
-    *background = (tc_background){ .allowed = up };
+    *background = (tc_background){ .allowed = allowed };
     pthread_mutex_init(&background->lock, NULL);
     pthread_cond_init(&background->changed, NULL);
 }
@@ -13,41 +14,41 @@ void tc_background_destroy(tc_background *background)
     pthread_mutex_destroy(&background->lock);
 }
 
-static bool is_up(const tc_background *background)
+static bool may_run(const tc_background *background)
 {
     return background->allowed > 0 && background->pauses == 0;
 }
 
-static void change_counts(tc_background *background, int allowed, int pauses)
+static void add_counts(tc_background *background, int allowed, int pauses)
 {
     if (background == NULL)
         return;
     pthread_mutex_lock(&background->lock);
     background->allowed += (unsigned)allowed;
     background->pauses += (unsigned)pauses;
-    if (is_up(background))
+    if (may_run(background))
         pthread_cond_broadcast(&background->changed);
     pthread_mutex_unlock(&background->lock);
 }
 
 void tc_background_allow(tc_background *background)
 {
-    change_counts(background, 1, 0);
+    add_counts(background, 1, 0);
 }
 
 void tc_background_disallow(tc_background *background)
 {
-    change_counts(background, -1, 0);
+    add_counts(background, -1, 0);
 }
 
 void tc_background_pause(tc_background *background)
 {
-    change_counts(background, 0, 1);
+    add_counts(background, 0, 1);
 }
 
 void tc_background_resume(tc_background *background)
 {
-    change_counts(background, 0, -1);
+    add_counts(background, 0, -1);
 }
 
 void tc_background_stop(tc_background *background)
@@ -65,7 +66,7 @@ tc_status tc_background_ask(void *user, tc_err *err)
 
     (void)err;
     pthread_mutex_lock(&background->lock);
-    while (!is_up(background) && !background->stopped)
+    while (!may_run(background) && !background->stopped)
         pthread_cond_wait(&background->changed, &background->lock);
     stopped = background->stopped;
     pthread_mutex_unlock(&background->lock);

@@ -1,6 +1,6 @@
 /*
- * A background for threads that work beside the main one, when it lets them: they ask at it, as
- * that asks a tc_poll, and wait there while it is down.
+ * Pauses threads that work in the background, in parallel with the main thread: they call
+ * tc_background_ask as the main thread asks its tc_poll, and wait there while they may not run.
  */
 #ifndef TC_BACKGROUND_H
 #define TC_BACKGROUND_H
@@ -13,20 +13,20 @@
 typedef struct tc_background {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    unsigned allowed, pauses; /* up: some of those and none of these */
+    unsigned allowed, pauses; /* they run if allowed > 0 and pauses == 0 */
     bool stopped;
 } tc_background;
 
-/* It is up, or down until it is lifted. */
-void tc_background_init(tc_background *background, bool up);
+/* allowed: whether they may run from the start, or only once they are allowed to. */
+void tc_background_init(tc_background *background, bool allowed);
 /* No thread may ask any more. */
 void tc_background_destroy(tc_background *background);
 
-/* In pairs, by any thread; NULL is no background. Up between these: the main thread sleeps, and its
- * processor is free ... */
+/* In pairs, by any thread; NULL is no background. They may run between these two: the main thread
+ * sleeps, and its processor is free ... */
 void tc_background_allow(tc_background *background);
 void tc_background_disallow(tc_background *background);
-/* ... but down between these: the program may be suspended. */
+/* ... but not between these: the program may be suspended. */
 void tc_background_pause(tc_background *background);
 void tc_background_resume(tc_background *background);
 

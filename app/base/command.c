@@ -1,3 +1,4 @@
+/* Reads a command line by a program's table of verbs and options. */
 #include "app/base/command.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* A condition variable whose timeout goes by a monotonic clock. */
 #include "app/base/condition.h"
 
 #include <stdbool.h>

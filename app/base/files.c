@@ -1,3 +1,4 @@
+/* Locks, durable renames and removals of files. */
 #include "app/base/files.h"
 
 #include <errno.h>

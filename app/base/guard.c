@@ -1,3 +1,4 @@
+/* Watches calls into a foreign library: catches its faults, and ends it when it hangs. */
 #include "app/base/guard.h"
 
 #include <fenv.h>

@@ -1,3 +1,4 @@
+/* A pool of worker threads. */
 #include "app/base/pool.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* A seeded pseudo-random generator. */
 #include "app/base/random.h"
 
 /* SplitMix64 (Steele, Lea, Flood 2014). */

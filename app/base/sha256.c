@@ -1,3 +1,4 @@
+/* SHA-256 (FIPS 180-4). */
 #include "app/base/sha256.h"
 
 #if defined __x86_64__

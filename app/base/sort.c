@@ -1,3 +1,4 @@
+/* A merge sort that can be stopped. */
 #include "app/base/sort.h"
 
 #include <stdbool.h>

@@ -1,3 +1,4 @@
+/* Error messages, exit codes and the clock. */
 #include "app/base/status.h"
 
 #include <stdint.h>

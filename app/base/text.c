@@ -1,3 +1,4 @@
+/* Makes untrusted text safe to print. */
 #include "app/base/text.h"
 
 #include <stdbool.h>

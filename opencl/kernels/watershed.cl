@@ -4,9 +4,9 @@
  *
  *   height[i]  VOL_TOP less the blurred grey value
  *   up[i]      where voxel i leads (app/analysis/common/watershed_core.h), counted through the
- * whole stack; at a maximum then ~number, in the end the maximum of the cell top[i]     the maximum
- * that it leads to; before that a list of voxels of plateaus, then a union-find of those whose
- * plateau is a maximum
+ *              whole stack; at a maximum then ~number, in the end the maximum of the cell
+ *   top[i]     the maximum that it leads to; before that a list of voxels of plateaus, then a
+ *              union-find of those whose plateau is a maximum
  *
  * What is listed is listed in any order, and what becomes of it does not depend on that. While
  * links, ways of plateaus, slots and counts are changed they are touched by atomic functions only.

@@ -3,9 +3,10 @@
  * the system's (TEXCELL_OPENCL_LIBRARY names this one).
  *
  *   FALSE_DRIVER=CALL:N:HOW   the N-th time that CALL is made (from 1): segv, abort, exit,
- *                             hang, term (SIGTERM, then a crash), thread (a thread of the driver's
- * crashes), ftz (denormal numbers are off from now on, all else is well) FALSE_DRIVER_COUNTS=FILE
- * at exit: a line "CALL times" for each
+ *                             hang, term (SIGTERM, then a crash), thread (a thread of the
+ *                             driver's crashes), ftz (denormal numbers are off from now on,
+ *                             all else is well)
+ *   FALSE_DRIVER_COUNTS=FILE  at exit: a line "CALL times" for each
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,3 +1,4 @@
+/* Makes allocations and system calls fail in turn, for the fuzz targets. */
 #define _GNU_SOURCE
 #include "tests/fuzz/fuzz_fail.h"
 #include "tests/fuzz/fuzz_files.h"

@@ -1,3 +1,4 @@
+/* Files in the process' own memory, in place of the kernel's, for the fuzz targets. */
 #define _GNU_SOURCE
 #include "tests/fuzz/fuzz_files.h"
 

@@ -1,3 +1,4 @@
+/* A libFuzzer mutator that changes what is inside a ZIP and mends its checksums. */
 #define _GNU_SOURCE /* memfd_create, memmem */
 #include "tests/fuzz/fuzz_zip.h"
 

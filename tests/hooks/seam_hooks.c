@@ -4,12 +4,14 @@
  * number from 1 on:
  *   TEXCELL_TEST_QUIT_AFTER_STEPS=N        SIGTERM comes after the N-th step, of those that
  *                                          leave more to be done
- *   TEXCELL_TEST_SHORT_STEPS=1             steps do the least that they can: their clock goes on by
- * a second each time TEXCELL_TEST_GAPS=FILE                 a line "gap" for each 20 ms or more
- * without a bw_poll or bw_listen, and "sync" for each fsync: when it began (CLOCK_REALTIME), how
- *                                          long it was, and how much processor time the program
- * used in it TEXCELL_TEST_CHECKPOINT_EVERY_CALLS=N  every N-th bw_time_to_checkpoint answers true,
- * whatever the clock says
+ *   TEXCELL_TEST_SHORT_STEPS=1             steps do the least that they can: their clock goes on
+ *                                          by a second each time
+ *   TEXCELL_TEST_GAPS=FILE                 a line "gap" for each 20 ms or more without a bw_poll
+ *                                          or bw_listen, and "sync" for each fsync: when it began
+ *                                          (CLOCK_REALTIME), how long it was, and how much
+ *                                          processor time the program used in it
+ *   TEXCELL_TEST_CHECKPOINT_EVERY_CALLS=N  every N-th bw_time_to_checkpoint answers true,
+ *                                          whatever the clock says
  */
 #include <pthread.h>
 #include <signal.h>

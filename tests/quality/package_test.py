@@ -134,6 +134,8 @@ def laid_out(files):
         if not name.endswith((".png", ".npz")):
             odd += odd_layout(name, source(name))
     tap.ok(not odd, "no tabs, trailing blanks, lines without end", "\n".join(odd[:30]))
+    silent = [name for name in files if name.endswith(C_SOURCES) and not source(name).startswith(("/*", "//"))]
+    tap.ok(not silent, "each source says first what it is for", "\n".join(silent))
     tap.ok(all(list(odd_layout("x.c", bad)) for bad in ("a; \n", "\ta;\n", "a;", "a" * 101 + "\n")) and
            not list(odd_layout("x.c", "a" * 100 + "\n")), "each of these is seen")
 

@@ -1,3 +1,4 @@
+/* An OpenCL implementation that computes nothing and fails where a test says. */
 #include "fake_opencl.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* Unit tests of the checkpoint and the spool. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* Unit tests of the integer arithmetic that CPU and devices share. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* Unit tests of reading work units, and of prefetching their pixels. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* memmem */
 #endif

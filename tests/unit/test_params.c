@@ -1,3 +1,4 @@
+/* Unit tests of reading parameters. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

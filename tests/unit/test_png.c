@@ -1,3 +1,4 @@
+/* Unit tests of reading and writing PNG. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

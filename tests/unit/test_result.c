@@ -1,3 +1,4 @@
+/* Unit tests of outputs and result files. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* Reads an untrusted file in a child process, and tells how that ended. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* Describes where two results differ. */
 #include "validator/check/difference.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* Opens a result and reads it item by item. */
 #include "validator/check/items.h"
 
 #include <stdio.h>

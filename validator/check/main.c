@@ -1,3 +1,4 @@
+/* The program texcell-validate: its command line and exit codes. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* texcell-validate verify: computes a random share of items again, and looks at the others. */
 #include "validator/check/verify.h"
 
 #include <errno.h>

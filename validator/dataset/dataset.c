@@ -1,3 +1,4 @@
+/* Opens, creates and locks the data set's SQLite database. */
 #include "validator/dataset/dataset.h"
 
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* Stores one canonical result in the data set, in one transaction. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

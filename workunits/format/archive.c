@@ -1,3 +1,4 @@
+/* Reads untrusted ZIP archives. */
 #include "workunits/format/archive.h"
 
 #include <errno.h>

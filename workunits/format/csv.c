@@ -1,3 +1,4 @@
+/* Writes CSV. */
 #include "workunits/format/csv.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* Reads and writes the declarations of arrays in result.json. */
 #include "workunits/format/declared.h"
 
 #include <stdio.h>

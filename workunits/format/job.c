@@ -1,3 +1,4 @@
+/* Reads and checks a work unit. */
 #include "workunits/format/job.h"
 
 #include <inttypes.h>

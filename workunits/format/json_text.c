@@ -1,3 +1,4 @@
+/* Parses untrusted JSON within limits, and writes JSON without loss. */
 #include "workunits/format/json_text.h"
 
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* Reads a PNG that is a member of an archive. */
 #include "workunits/format/member_png.h"
 
 #include <stdio.h>

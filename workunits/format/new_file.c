@@ -1,3 +1,4 @@
+/* Writes a temporary file that is renamed once it is complete. */
 #include "workunits/format/new_file.h"
 
 #include <errno.h>

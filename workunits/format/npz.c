@@ -1,3 +1,4 @@
+/* Writes and reads NPZ files, streaming. */
 #include "workunits/format/npz.h"
 
 #include <errno.h>

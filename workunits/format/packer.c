@@ -1,3 +1,4 @@
+/* Deflates in parallel, with the same bytes for any number of threads. */
 #include "workunits/format/packer.h"
 
 #include <stdlib.h>

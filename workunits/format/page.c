@@ -1,3 +1,4 @@
+/* Writes a self-contained HTML page. */
 #include "workunits/format/page.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* Reads and writes PNG through libpng. */
 #include "workunits/format/png_io.h"
 
 #include <errno.h>

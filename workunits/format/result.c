@@ -1,3 +1,4 @@
+/* Collects the outputs of items, and writes the result file. */
 #include "workunits/format/result.h"
 
 #include <inttypes.h>

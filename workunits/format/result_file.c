@@ -1,3 +1,4 @@
+/* Opens a result for show, export and the data set. */
 #include "workunits/format/result_file.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* Writes ZIP archives whose bytes depend on their members alone. */
 #include "workunits/format/zip_writer.h"
 
 #include <errno.h>

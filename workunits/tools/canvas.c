@@ -1,3 +1,4 @@
+/* Draws rectangles, text and colour maps into an RGB picture. */
 #include "workunits/tools/canvas.h"
 
 #include <ctype.h>

@@ -1,3 +1,4 @@
+/* Reads label pictures, counts their objects, and renumbers them. */
 #include "workunits/tools/labels.h"
 
 #include <stdlib.h>

@@ -21,7 +21,7 @@ static const char help[] =
     "show        a work unit or a result in readable form\n"
     "export      tables and pictures of a result\n"
     "report      a result as a page to look at\n"
-    "parameters  what an analysis may be told\n"
+    "parameters  the parameters of an analysis\n"
     "\n"
     "texcell-wu VERB --help says all about one of them.\n"
     "\n"

@@ -1,3 +1,4 @@
+/* Converts parameters that are given in micrometres into pixels. */
 #include "workunits/tools/micrometres.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* Traces the outlines of regions of a label picture. */
 #include "workunits/tools/outline.h"
 
 #include <stddef.h>

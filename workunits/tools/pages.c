@@ -1,3 +1,4 @@
+/* Reads an item's pages from its files, as a work unit stores them. */
 #include "workunits/tools/pages.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* texcell-wu parameters: what an analysis may be told, from its table of parameters. */
+/* texcell-wu parameters: prints the parameters of an analysis. */
 #include <stdio.h>
 #include <string.h>
 

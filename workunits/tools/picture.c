@@ -1,3 +1,4 @@
+/* Opens a picture file by the format that its first bytes tell. */
 #include "workunits/tools/picture.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* Turns the files and folders of a command line into the items of a work unit. */
 #include "workunits/tools/sources.h"
 
 #include <ctype.h>

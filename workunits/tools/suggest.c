@@ -1,3 +1,4 @@
+/* Prints the parameters that pictures suggest. */
 #include "workunits/tools/suggest.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* Writes a work unit. */
 #include "workunits/tools/unit.h"
 
 #include <errno.h>

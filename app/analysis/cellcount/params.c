@@ -1,4 +1,4 @@
-/* cellcount: what it may be told. */
+/* cellcount: its parameters. */
 #include "app/analysis/cellcount/cellcount.h"
 
 #define FIELD(field) AN_FIELD(cc_params, field)

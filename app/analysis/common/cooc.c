@@ -1,3 +1,4 @@
+/* Texture features of one grey-level co-occurrence matrix. */
 #include "app/analysis/common/cooc.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* The exact squared Euclidean distance transform, one axis after the other. */
 #include "app/analysis/common/edt.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* Follows single components of a threshold by a flood fill. */
 #include "app/analysis/common/follow.h"
 
 #include <stdlib.h>

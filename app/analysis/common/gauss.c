@@ -1,3 +1,4 @@
+/* The weights of a Gaussian in fixed point. */
 #include "app/analysis/common/gauss.h"
 
 #include <math.h>

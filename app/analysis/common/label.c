@@ -1,3 +1,4 @@
+/* Labels connected components of a bit picture by its runs. */
 #include "app/analysis/common/label.h"
 
 #include <string.h>

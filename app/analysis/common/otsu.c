@@ -1,3 +1,4 @@
+/* Otsu's threshold of a histogram, in exact integers. */
 #include "app/analysis/common/otsu.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* exp, log and their like from IEEE operations alone. */
 #include "app/analysis/common/real.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* The watershed on the CPU: ascents, plateaus, saddles, joining. */
 #include "app/analysis/common/watershed.h"
 
 #include <stdlib.h>

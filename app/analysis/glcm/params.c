@@ -1,4 +1,4 @@
-/* glcm: what it may be told. */
+/* glcm: its parameters. */
 #include "app/analysis/glcm/glcm.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* levelset: what it may be told. */
+/* levelset: its parameters. */
 #include "app/analysis/levelset/levelset.h"
 
 #define FIELD(field) AN_FIELD(ls_params, field)

@@ -1,3 +1,4 @@
+/* Chooses the widest vector code that the processor has, and holds the plain one. */
 #include "app/analysis/levelset/rows.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* objects: what it may be told. */
+/* objects: its parameters. */
 #include "app/analysis/objects/objects.h"
 
 #define FIELD(field) AN_FIELD(obj_params, field)

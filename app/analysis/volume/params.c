@@ -1,4 +1,4 @@
-/* volume: what it may be told. */
+/* volume: its parameters. */
 #include "app/analysis/volume/volume.h"
 
 #define FIELD(field) AN_FIELD(vol_params, field)

@@ -1,4 +1,4 @@
-/* voting: what it may be told. */
+/* voting: its parameters. */
 #include "app/analysis/voting/voting.h"
 
 #define FIELD(field) AN_FIELD(voting_params, field)
