@@ -33,9 +33,7 @@ _Static_assert(sizeof(header) == 80, "the header of a checkpoint has 80 bytes");
 static const char magic[8] = "TEXCKPT";
 
 /* Bytes between two questions: 20 ms, and a state that is no longer is always written. */
-enum {
-    BLOCK = 16 << 20
-};
+enum { BLOCK = 16 << 20 };
 
 static uint32_t crc_of(const void *data, size_t n)
 {

@@ -14,12 +14,7 @@ static const char variable[] = "TEXCELL_DRIVER_FAULT";
 /* A byte for each fault in a row, in the slot folder. */
 static const char fault_file[] = "driver_faults";
 
-enum {
-    IN_A_ROW = 3,
-    SHORT_WAIT = 300,
-    LONG_WAIT = 86400,
-    TEXT = 512
-};
+enum { IN_A_ROW = 3, SHORT_WAIT = 300, LONG_WAIT = 86400, TEXT = 512 };
 
 static bool forgotten; /* fault_file is not there */
 

@@ -17,13 +17,7 @@
 #include "app/view.h"
 
 /* A texture's side is a power of two: old drivers want that. */
-enum {
-    TEXTURE_SIDE = 512,
-    READ_MS = 1000,
-    LINE = 24,
-    MARGIN = 16,
-    TEXT_LINES = 6
-};
+enum { TEXTURE_SIDE = 512, READ_MS = 1000, LINE = 24, MARGIN = 16, TEXT_LINES = 6 };
 
 /* GLUT's functions have no argument of ours. */
 static struct {

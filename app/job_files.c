@@ -87,9 +87,7 @@ static tc_status ask_while_leaving(void *user, tc_err *err)
 
 void job_files_leave(job_files *f)
 {
-    enum {
-        LEAVE_MS = 100
-    };
+    enum { LEAVE_MS = 100 };
 
     f->leave_by = tc_seconds() + LEAVE_MS * 1e-3;
     f->poll = (tc_poll){ ask_while_leaving, f };

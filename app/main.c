@@ -21,9 +21,7 @@
 #include "workunits/format/json_text.h"
 #include "workunits/format/png_io.h"
 
-enum {
-    MAX_THREADS = 256
-};
+enum { MAX_THREADS = 256 };
 
 typedef struct command {
     const char *input, *output, *checkpoint_dir, *kernel_cache;

@@ -9,13 +9,7 @@
 #include "app/base/os.h"
 #include "app/base/text.h"
 
-enum {
-    COLUMNS_MAX = 200,
-    COLUMNS_UNKNOWN = 80,
-    BAR_MAX = 30,
-    BAR_LEAST = 5,
-    NAME_LEAST = 5
-};
+enum { COLUMNS_MAX = 200, COLUMNS_UNKNOWN = 80, BAR_MAX = 30, BAR_LEAST = 5, NAME_LEAST = 5 };
 
 progress progress_begin(bool quiet, bool by_client)
 {

@@ -44,11 +44,7 @@ typedef struct array_head {
     uint32_t reserved;
 } array_head;
 
-enum {
-    COMPRESSED = 1,
-    COMPRESSED_DEFLATED = 2,
-    COMPRESSED_TEXT = 4
-};
+enum { COMPRESSED = 1, COMPRESSED_DEFLATED = 2, COMPRESSED_TEXT = 4 };
 
 static const char magic[4] = "TXSP";
 
@@ -99,9 +95,7 @@ static bool read_at(const spool *s, uint64_t at, void *data, size_t n)
 /* Whether the first `size` bytes are there and have this CRC. */
 static tc_status check_crc(const spool *s, uint64_t size, uint32_t crc, tc_err *err)
 {
-    enum {
-        BLOCK = 1 << 16
-    };
+    enum { BLOCK = 1 << 16 };
     unsigned char *const block = malloc(BLOCK);
     tc_status status = block == NULL ? tc_no_memory(err, "the spool") : TC_OK;
     uint32_t found = 0;

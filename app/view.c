@@ -14,10 +14,7 @@
 #include "app/base/os.h"
 
 /* Seconds between pictures, and since the last sign of a graphics program. */
-enum {
-    VIEW_PAUSE = 2,
-    VIEW_PATIENCE = 5
-};
+enum { VIEW_PAUSE = 2, VIEW_PATIENCE = 5 };
 /* The share of the time that pictures may take: one in so many. */
 #define VIEW_SHARE 200
 

@@ -11,9 +11,7 @@
 #include "app/analysis/analysis.h"
 #include "wrapper/bw.h"
 
-enum {
-    VIEW_SIDE = 384
-};
+enum { VIEW_SIDE = 384 };
 
 /* Both lie in the slot. The graphics program writes VIEW_WATCHED anew each second: while it does
  * so, and for some seconds after, texcell writes VIEW_FILE. So neither waits for the other, and

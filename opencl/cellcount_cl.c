@@ -18,10 +18,7 @@
 extern const ocl_source ocl_source_cellcount;
 
 /* The largest disc of an opening for a device that is a processor. */
-enum {
-    MAX_GROUP = 256,
-    MOST_CPU_RADIUS = 8
-};
+enum { MAX_GROUP = 256, MOST_CPU_RADIUS = 8 };
 
 static const char *const kernel_names[STAGES] = { [SMOOTH_X] = "cc_smooth_x",
                                                   [SMOOTH_Y] = "cc_smooth_y",

@@ -8,10 +8,7 @@
 
 #include "app/base/array.h"
 
-enum {
-    PLATFORMS_MAX = 64,
-    DEVICES_MAX = 256
-}; /* of a machine, of a platform */
+enum { PLATFORMS_MAX = 64, DEVICES_MAX = 256 }; /* of a machine, of a platform */
 
 /* --- what a device says of itself ------------------------------------------------------------ */
 

@@ -18,13 +18,9 @@
 #include "opencl/loader.h"
 
 /* The least local memory that a device must have; kernels may count on it. */
-enum {
-    OCL_LOCAL_FLOOR = 16 * 1024
-};
+enum { OCL_LOCAL_FLOOR = 16 * 1024 };
 /* The least work-group size that a device must allow; kernels may count on it. */
-enum {
-    OCL_GROUP_FLOOR = 64
-};
+enum { OCL_GROUP_FLOOR = 64 };
 
 /* What a device says of itself. Strings are ASCII, trimmed, cut if too long. */
 typedef struct ocl_info {
@@ -104,9 +100,7 @@ tc_status ocl_choose(const ocl_info *list, size_t count, const ocl_request *requ
                      tc_err *err);
 
 /* Paces (work.h) of a worker, in the order in which they are made. */
-enum {
-    OCL_MOST_PACES = 32
-};
+enum { OCL_MOST_PACES = 32 };
 
 /* Where the time on a device went, for benchmarks; milliseconds. */
 typedef struct ocl_times {

@@ -58,19 +58,8 @@ enum {
     MATRICES
 };
 
-enum {
-    SLIDE,
-    SLIDE_GLOBAL,
-    STATISTICS,
-    MAP,
-    COUNT,
-    MORE_STATISTICS,
-    MORE_MAP,
-    KERNELS
-};
-enum {
-    KERNELS_OF_13 = MORE_STATISTICS
-};
+enum { SLIDE, SLIDE_GLOBAL, STATISTICS, MAP, COUNT, MORE_STATISTICS, MORE_MAP, KERNELS };
+enum { KERNELS_OF_13 = MORE_STATISTICS };
 static const char *const kernel_names[KERNELS] = { [SLIDE] = "glcm_slide",
                                                    [STATISTICS] = "glcm_statistics",
                                                    [MAP] = "glcm_maps",
@@ -221,9 +210,7 @@ static void put_roi(const cl_worker *w, size_t turn, int64_t y, const uint8_t *r
 }
 
 /* Rows of the crop: what is outside the picture has been filled in. */
-enum {
-    LOAD_ROWS = 64
-};
+enum { LOAD_ROWS = 64 };
 
 static void load_rows(void *user, unsigned thread, size_t part)
 {

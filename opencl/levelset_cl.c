@@ -20,33 +20,14 @@ extern const ocl_source ocl_source_levelset;
 /* Voxels of the first launch of a large picture, before anything is known of the device. */
 #define FIRST_VOXELS ((uint64_t)1 << 12)
 
-enum {
-    K_STEP,
-    K_APPLY,
-    K_BAND_APPLY,
-    K_LIST,
-    K_EDT_BEGIN,
-    K_EDT_X,
-    K_EDT_LINES,
-    KERNELS
-};
+enum { K_STEP, K_APPLY, K_BAND_APPLY, K_LIST, K_EDT_BEGIN, K_EDT_X, K_EDT_LINES, KERNELS };
 static const char *const kernel_names[KERNELS] = { "levelset_step",       "levelset_apply",
                                                    "levelset_band_apply", "levelset_list",
                                                    "levelset_edt_begin",  "levelset_edt_x",
                                                    "levelset_edt_lines" };
 
 /* phi and two fields to work in, which change places. */
-enum {
-    B_PHI,
-    B_OTHER,
-    B_KEPT,
-    B_DATA,
-    B_STOP,
-    B_SIDES,
-    B_CTL,
-    B_NEAR,
-    B_LIST
-};
+enum { B_PHI, B_OTHER, B_KEPT, B_DATA, B_STOP, B_SIDES, B_CTL, B_NEAR, B_LIST };
 
 typedef struct cl_worker {
     ocl_worker ocl;

@@ -43,9 +43,7 @@ static ocl_api real;
  * more of it. seen: how often this call has been made. */
 static void leave_loading(unsigned *seen)
 {
-    enum {
-        FIRST_CALLS = 4
-    };
+    enum { FIRST_CALLS = 4 };
 
     tc_guard_leave();
     if (*seen < FIRST_CALLS) {

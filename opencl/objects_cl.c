@@ -13,27 +13,8 @@
 
 extern const ocl_source ocl_source_objects;
 
-enum {
-    GREY,
-    LABELS,
-    LEVEL,
-    RUNS,
-    START,
-    ENDS,
-    LOGS,
-    COUNTS,
-    SUMS,
-    FEATURES,
-    AVERAGES,
-    BUFFERS
-};
-enum {
-    K_QUANTISE,
-    K_MATRICES,
-    K_FEATURES,
-    K_AVERAGE,
-    KERNELS
-};
+enum { GREY, LABELS, LEVEL, RUNS, START, ENDS, LOGS, COUNTS, SUMS, FEATURES, AVERAGES, BUFFERS };
+enum { K_QUANTISE, K_MATRICES, K_FEATURES, K_AVERAGE, KERNELS };
 enum {
     GROUP = 128,
     LANES = 32,

@@ -7,10 +7,7 @@
 
 #include "opencl/program_cache.h"
 
-enum {
-    LOG_MAX = 256 * 1024,
-    LOG_SHOWN = 400
-};
+enum { LOG_MAX = 256 * 1024, LOG_SHOWN = 400 };
 
 /* The build log, or NULL; the caller frees it. */
 static char *build_log(ocl_device *device, cl_program program)

@@ -10,11 +10,7 @@
 #include "app/base/os.h"
 #include "app/base/sha256.h"
 
-enum {
-    PATH_ROOM = 4096,
-    NAME_DIGITS = 32,
-    HEAD = 2 * (TC_SHA256_TEXT - 1)
-};
+enum { PATH_ROOM = 4096, NAME_DIGITS = 32, HEAD = 2 * (TC_SHA256_TEXT - 1) };
 #define MOST_BYTES ((size_t)64 << 20)
 
 static const char prefix[] = "texcell_kernels_";

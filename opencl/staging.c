@@ -7,11 +7,7 @@
 #include "app/base/pool.h"
 
 /* Two halves, in turn: one the device's, one the threads'. Threads beyond a few wait for memory. */
-enum {
-    HALF = 8 << 20,
-    PIECE = 1 << 19,
-    MAX_THREADS = 8
-};
+enum { HALF = 8 << 20, PIECE = 1 << 19, MAX_THREADS = 8 };
 
 struct ocl_staging {
     cl_mem memory;

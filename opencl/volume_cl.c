@@ -17,9 +17,7 @@
 
 extern const ocl_source ocl_source_volume;
 
-enum {
-    MAX_GROUP = 256
-};
+enum { MAX_GROUP = 256 };
 
 /* Phases of the device. */
 typedef enum stage {
@@ -49,18 +47,7 @@ static const char *const kernel_names[STAGES] = {
     [MEASURE] = "vol_measure"
 };
 
-enum {
-    B_PIXELS,
-    B_MASK,
-    B_PLANE,
-    B_USED,
-    B_LINK,
-    B_FIRST,
-    B_ROOT,
-    B_COUNTS,
-    B_TOTALS,
-    B_TABLE
-};
+enum { B_PIXELS, B_MASK, B_PLANE, B_USED, B_LINK, B_FIRST, B_ROOT, B_COUNTS, B_TOTALS, B_TABLE };
 
 typedef struct cl_worker {
     ocl_worker ocl; /* kernel s is that of stage s */

@@ -18,11 +18,7 @@
 extern const ocl_source ocl_source_watershed;
 
 /* Rounds of joining: real stacks take some 20. */
-enum {
-    MAX_GROUP = 256,
-    MOST_STEPS = 13,
-    MOST_ROUNDS = 256
-};
+enum { MAX_GROUP = 256, MOST_STEPS = 13, MOST_ROUNDS = 256 };
 
 /* Phases of the device. */
 typedef enum stage {

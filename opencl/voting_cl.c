@@ -18,17 +18,7 @@
 
 extern const ocl_source ocl_source_voting;
 
-enum {
-    BLUR_Z,
-    BLUR_Y,
-    BLUR_X,
-    VOTERS,
-    VOTE,
-    TURN,
-    PEAKS,
-    LINES,
-    KERNELS
-};
+enum { BLUR_Z, BLUR_Y, BLUR_X, VOTERS, VOTE, TURN, PEAKS, LINES, KERNELS };
 static const char *const kernel_names[KERNELS] = { "voting_blur_z", "voting_blur_y",
                                                    "voting_blur_x", "voting_voters",
                                                    "voting_vote",   "voting_turn",
@@ -57,11 +47,7 @@ enum {
 };
 
 /* The phases, and behind them the peaks, in rows, and what is around them, in peaks. */
-enum {
-    FIND = VOTING_REBLUR + 1,
-    AROUND,
-    PACES
-};
+enum { FIND = VOTING_REBLUR + 1, AROUND, PACES };
 
 /* Some rows of a plane, counted through all slices. */
 typedef struct rows {

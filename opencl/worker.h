@@ -36,11 +36,7 @@
 #include "app/base/pool.h"
 #include "opencl/program.h"
 
-enum {
-    OCL_MOST_BUFFERS = 24,
-    OCL_MOST_KERNELS = 40,
-    OCL_REMEMBERED_ARGS = 24
-};
+enum { OCL_MOST_BUFFERS = 24, OCL_MOST_KERNELS = 40, OCL_REMEMBERED_ARGS = 24 };
 
 /* A launcher: how its worker is made. */
 typedef struct ocl_launcher {
@@ -139,34 +135,12 @@ tc_status ocl_queue(ocl_worker *w, int kernel, ocl_grid grid, const ocl_arg *arg
               sizeof((const ocl_arg[]){ __VA_ARGS__ }) / sizeof(ocl_arg), err)
 /* one of its buffers, local memory (OCL_LOCAL), or a number. */
 #define OCL_HELD(w, i) OCL_BUFFER((w)->ocl.buffer[i])
-#define OCL_INT(v)                      \
-    {                                   \
-        sizeof(cl_int), &(const cl_int) \
-        {                               \
-            (cl_int)(v)                 \
-        }                               \
-    }
-#define OCL_UINT(v)                       \
-    {                                     \
-        sizeof(cl_uint), &(const cl_uint) \
-        {                                 \
-            (cl_uint)(v)                  \
-        }                                 \
-    }
-#define OCL_LONG(v)                       \
-    {                                     \
-        sizeof(cl_long), &(const cl_long) \
-        {                                 \
-            (cl_long)(v)                  \
-        }                                 \
-    }
-#define OCL_FLOAT(v)                        \
-    {                                       \
-        sizeof(cl_float), &(const cl_float) \
-        {                                   \
-            (cl_float)(v)                   \
-        }                                   \
-    }
+/* clang-format off */
+#define OCL_INT(v) { sizeof(cl_int), &(const cl_int){ (cl_int)(v) } }
+#define OCL_UINT(v) { sizeof(cl_uint), &(const cl_uint){ (cl_uint)(v) } }
+#define OCL_LONG(v) { sizeof(cl_long), &(const cl_long){ (cl_long)(v) } }
+#define OCL_FLOAT(v) { sizeof(cl_float), &(const cl_float){ (cl_float)(v) } }
+/* clang-format on */
 
 /* ocl_pace_init for a worker: each of its paces, in the same order for every item, as the next goes
  * on with what the one before has learned of the device: how many times `first` it bears. Less than

@@ -8,9 +8,7 @@
 #include "app/base/os.h"
 #include "wrapper/bw_side.h"
 
-enum {
-    WHY_MAX = 64
-};
+enum { WHY_MAX = 64 };
 
 /* One job a process, as in BOINC: this is the seam's only state beside what
  * the sides keep. */

@@ -29,10 +29,7 @@ typedef struct an_state_head {
 } an_state_head;
 
 /* PLAN_THREAD: bytes of a thread's stack and the allocator's for it. */
-enum {
-    PLAN_PIXELS_A_ROW = 16,
-    PLAN_THREAD = 256 << 10
-};
+enum { PLAN_PIXELS_A_ROW = 16, PLAN_THREAD = 256 << 10 };
 
 /* What an item will take. Pure: a function of parameters and item only, never
  * of the device or the number of threads. */

@@ -31,9 +31,7 @@ bool an_is_quotient(double value, int64_t den, int64_t *sum)
 
 bool an_mostly_below(const wu_output *out, const char *name, int64_t bound)
 {
-    enum {
-        FEW = 20
-    };
+    enum { FEW = 20 };
     const int64_t *const v = wu_output_data(out, name);
     const uint64_t n = wu_output_find(out, name)->info.shape[0];
     uint64_t below = 0;

@@ -9,9 +9,7 @@
 #include "workunits/format/json_text.h"
 
 /* Longest launch on a device of which nothing is known yet. */
-enum {
-    FIRST_MS = 5
-};
+enum { FIRST_MS = 5 };
 
 static uint32_t next_random(uint32_t *state)
 {

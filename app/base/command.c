@@ -13,10 +13,7 @@
 
 /* --- options --------------------------------------------------------------------------------- */
 
-enum {
-    OPTIONS_MAX = 32,
-    FIRST_ANSWER = 256
-};
+enum { OPTIONS_MAX = 32, FIRST_ANSWER = 256 };
 
 static tc_status take_value(const tc_option *o, const char *value, tc_err *err)
 {

@@ -11,9 +11,7 @@
 
 tc_status tc_open_locked(const char *path, const char *shown, int *fd, tc_err *err)
 {
-    enum {
-        TRIES = 1000
-    }; /* more are a file system that does not say what is there */
+    enum { TRIES = 1000 }; /* more are a file system that does not say what is there */
 
     for (int i = 0; i < TRIES; i++) {
         *fd = os_open(path, OS_KEEP);

@@ -91,9 +91,7 @@ static void on_exit_call(void)
  * itself, which many short calls keep it from. */
 static bool is_to_sleep(bool lasts, unsigned ms, unsigned deaf_ms)
 {
-    enum {
-        DEAF_MS = 3 * TC_GUARD_TICK_MS
-    };
+    enum { DEAF_MS = 3 * TC_GUARD_TICK_MS };
     tc_guard_ask *const ask = guard.ask;
 
     if (guard.call == NULL || ask == NULL)

@@ -16,10 +16,7 @@
 #include "app/base/background.h"
 
 /* How long a call may take. Translating a kernel on a slow processor takes some seconds. */
-enum {
-    TC_GUARD_SECONDS = 50,
-    TC_GUARD_TICK_MS = 50
-};
+enum { TC_GUARD_SECONDS = 50, TC_GUARD_TICK_MS = 50 };
 
 /* What to do about a fault; must not return. how: one sentence ("clFinish crashed
  * (signal 11)"), which is there until the process ends. Called in a signal handler, in an

@@ -47,12 +47,7 @@ bool os_same_file(const char *a, const char *b);
 /* Whether the name leads to the file that was opened, and not by way of a link. */
 bool os_still_named(const char *path, int fd);
 
-typedef enum os_kind {
-    OS_NOTHING,
-    OS_FILE,
-    OS_FOLDER,
-    OS_OTHER
-} os_kind;
+typedef enum os_kind { OS_NOTHING, OS_FILE, OS_FOLDER, OS_OTHER } os_kind;
 /* What is there under this name; a folder's may end in a separator. */
 os_kind os_kind_of(const char *path);
 /* The same where a link is a thing of its own. */

@@ -23,15 +23,8 @@
  * Its numbers are the same on all processors. Headers of the system that the program is built on
  * may not have them yet. */
 
-enum {
-    CREATE_RULESET = 444,
-    ADD_RULE = 445,
-    RESTRICT_SELF = 446
-};
-enum {
-    ASK_VERSION = 1,
-    BELOW_A_PATH = 1
-};
+enum { CREATE_RULESET = 444, ADD_RULE = 445, RESTRICT_SELF = 446 };
+enum { ASK_VERSION = 1, BELOW_A_PATH = 1 };
 
 enum {
     EXECUTE = 1,
@@ -122,13 +115,9 @@ static bool confine_files(const os_place *places)
 /* --- all else: seccomp ----------------------------------------------------------------------- */
 
 #if defined(__x86_64__)
-enum {
-    PROCESSOR = AUDIT_ARCH_X86_64
-};
+enum { PROCESSOR = AUDIT_ARCH_X86_64 };
 #else
-enum {
-    PROCESSOR = (int)AUDIT_ARCH_AARCH64
-};
+enum { PROCESSOR = (int)AUDIT_ARCH_AARCH64 };
 #endif
 
 /* Sockets, programs, other processes, what Landlock does not know of files, and doors of the kernel
@@ -178,9 +167,7 @@ static const unsigned refused[] = {
 
 static bool confine_calls(void)
 {
-    enum {
-        X32 = 0x40000000
-    };
+    enum { X32 = 0x40000000 };
     const struct sock_filter no = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
     const struct sock_filter begin[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),

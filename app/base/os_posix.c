@@ -218,9 +218,7 @@ bool os_keep_start(char **argv, const char *variable)
 
 void os_restart(const char *value)
 {
-    enum {
-        DESCRIPTORS = 1024
-    };
+    enum { DESCRIPTORS = 1024 };
     size_t n = strnlen(start.note, sizeof start.note);
 
     while (*value != '\0' && n + 1 < sizeof start.note)

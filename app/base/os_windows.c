@@ -61,9 +61,7 @@ static HANDLE handle_of(int fd)
 /* --- files ----------------------------------------------------------------------------------- */
 
 /* Everybody may read, write, rename and remove it meanwhile. */
-enum {
-    SHARE_ALL = FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE
-};
+enum { SHARE_ALL = FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE };
 
 int os_open(const char *path, os_access access)
 {
@@ -152,11 +150,7 @@ typedef struct rename_info {
     DWORD length; /* of the name, in bytes */
     WCHAR name[32768];
 } rename_info;
-enum {
-    RENAME_INFO_EX = 22,
-    RENAME_REPLACE = 1,
-    RENAME_POSIX = 2
-};
+enum { RENAME_INFO_EX = 22, RENAME_REPLACE = 1, RENAME_POSIX = 2 };
 
 static bool replace_open_file(const char *from, const char *to)
 {
@@ -372,9 +366,7 @@ bool os_keep_start(char **argv, const char *variable)
 /* There is no exec: this process waits for the new one and ends as it does. */
 void os_restart(const char *value)
 {
-    enum {
-        DESCRIPTORS = 512
-    };
+    enum { DESCRIPTORS = 512 };
     static char program[32768];
     STARTUPINFOA start = { .cb = sizeof start };
     PROCESS_INFORMATION made;
@@ -424,9 +416,7 @@ static void add_word(char *line, size_t size, const char *word)
 
 int os_run_program(char *const *words, int *ended_by)
 {
-    enum {
-        LINE = 32768
-    };
+    enum { LINE = 32768 };
     STARTUPINFOA start = { .cb = sizeof start };
     PROCESS_INFORMATION made;
     DWORD code = 0;
@@ -517,9 +507,7 @@ bool os_thread(pthread_t *thread, void *(*work)(void *user), void *user)
 /* Sleep() has a grain of 15.6 ms. */
 void os_sleep(double seconds)
 {
-    enum {
-        HIGH_RESOLUTION = 2
-    }; /* of Windows 10 1803; not in the headers */
+    enum { HIGH_RESOLUTION = 2 }; /* of Windows 10 1803; not in the headers */
     const LARGE_INTEGER time = { .QuadPart = -(LONGLONG)(seconds * 1e7) };
     HANDLE timer;
 

@@ -16,9 +16,7 @@ typedef struct tc_poll {
 
 /* Pixels, rows of a table, or bytes of a file, between two questions: a few milliseconds, also
  * where their memory is touched for the first time. */
-enum {
-    TC_BLOCK = 1 << 18
-};
+enum { TC_BLOCK = 1 << 18 };
 
 /* For the main thread, about every 50 ms, while no launch is under way and no other thread
  * works but those that are paused meanwhile (app/base/background.h). It returns when the work

@@ -19,9 +19,7 @@ typedef struct tc_sha256 {
 } tc_sha256;
 
 /* The digest in hexadecimal, with its NUL. */
-enum {
-    TC_SHA256_TEXT = 65
-};
+enum { TC_SHA256_TEXT = 65 };
 
 /* What every processor does, and the fastest that this one has. */
 tc_sha256_blocks tc_sha256_portable;

@@ -8,9 +8,7 @@
 #include "app/base/os.h"
 
 /* Elements that are sorted, or merged, between two questions. */
-enum {
-    RUN = 1 << 15
-};
+enum { RUN = 1 << 15 };
 
 typedef struct sorter {
     size_t n, size;
@@ -86,10 +84,7 @@ tc_status tc_sort(void *list, size_t n, size_t size, int (*compare)(const void *
 
 /* --- by keys --------------------------------------------------------------------------------- */
 
-enum {
-    DIGIT = 11,
-    DIGITS = 3
-}; /* bits of a digit, and digits of a key */
+enum { DIGIT = 11, DIGITS = 3 }; /* bits of a digit, and digits of a key */
 
 /* Elements of `from` by one digit of their keys into `to`, each as early as it was. */
 static tc_status distribute(const sorter *s, const unsigned char *from, unsigned char *to,

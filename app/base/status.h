@@ -27,9 +27,7 @@ typedef enum tc_status {
     TC_INTERNAL   /* a fault of this program                   exit 70 */
 } tc_status;
 
-enum {
-    TC_ERR_MAX = 1024
-};
+enum { TC_ERR_MAX = 1024 };
 
 typedef struct tc_err {
     char message[TC_ERR_MAX];

@@ -442,9 +442,7 @@ __kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1))) void glcm_stati
     int fbits, __global const ulong *exp_table, __global glcm_moments *partials,
     __global uint *counts)
 {
-    enum {
-        PARTS = GLCM_GROUP / GLCM_FEATURES
-    };
+    enum { PARTS = GLCM_GROUP / GLCM_FEATURES };
     __local long block[GLCM_FEATURES * GLCM_GROUP];
     __local uchar valid[GLCM_GROUP];
     __local glcm_moments part[PARTS * GLCM_FEATURES];
@@ -546,9 +544,7 @@ __kernel void glcm_maps(__global const glcm_work *all, uint chunk, __global cons
 __kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1))) void glcm_more_statistics(
     __global const glcm_work *all, __global const ulong *all_words, __global glcm_moments *partials)
 {
-    enum {
-        PARTS = GLCM_GROUP / GLCM_MORE
-    };
+    enum { PARTS = GLCM_GROUP / GLCM_MORE };
     __local glcm_moments part[PARTS * GLCM_MORE];
     __global const glcm_work *const u = all + get_global_id(1);
     const long windows = (long)u->columns * u->rows;

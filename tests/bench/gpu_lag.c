@@ -21,10 +21,7 @@ static const char *const lines[] = {
     "}\n",
 };
 static const ocl_source source = { "spin.cl", lines, sizeof lines / sizeof lines[0] };
-enum {
-    ITEMS = 1024,
-    MOST = 100000
-};
+enum { ITEMS = 1024, MOST = 100000 };
 
 static int by_size(const void *a, const void *b)
 {

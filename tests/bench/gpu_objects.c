@@ -16,9 +16,7 @@
 #include "opencl/backends.h"
 #include "opencl/work.h"
 
-enum {
-    REPEATS = 5
-};
+enum { REPEATS = 5 };
 
 static tc_status run(const an_work *work, const an_backend *backend, unsigned long *crc,
                      tc_err *err)

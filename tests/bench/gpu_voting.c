@@ -18,10 +18,7 @@
 #include "opencl/backends.h"
 #include "opencl/work.h"
 
-enum {
-    PHASES = VOTING_REBLUR + 1,
-    REPEATS = 3
-};
+enum { PHASES = VOTING_REBLUR + 1, REPEATS = 3 };
 static const char *const phase_names[PHASES] = { "blur", "voters", "vote", "turn", "blur again" };
 
 /* What is run: made up, or from a unit. */

@@ -13,13 +13,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum {
-    MEND_CHECKPOINT = 1,
-    MEND_RECORDS = 2,
-    MEND_SPOOL = 4,
-    HEADER = 80,
-    TAIL = 24
-};
+enum { MEND_CHECKPOINT = 1, MEND_RECORDS = 2, MEND_SPOOL = 4, HEADER = 80, TAIL = 24 };
 
 static const char checkpoint_path[] = FILES_FOLDER "/c", spool_path[] = FILES_FOLDER "/s",
                   again_path[] = FILES_FOLDER "/a";

@@ -11,14 +11,8 @@
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum {
-    OPERATIONS = 1000,
-    MOST = 30
-}; /* of SQLite's machine: one that never ends is interrupted */
-enum {
-    ROOM = 32 << 20,
-    STEP = 16
-};
+enum { OPERATIONS = 1000, MOST = 30 }; /* of SQLite's machine: one that never ends is interrupted */
+enum { ROOM = 32 << 20, STEP = 16 };
 
 static const char *folder;
 static char page[64];

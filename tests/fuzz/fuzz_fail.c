@@ -18,17 +18,9 @@
 /* The sanitizer's; there is none in a build for coverage. */
 size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));
 
-enum {
-    DEPTH = 6,
-    PLACES = 1 << 14,
-    TRIES = 200
-};
+enum { DEPTH = 6, PLACES = 1 << 14, TRIES = 200 };
 
-static enum {
-    COUNT,
-    FAIL_NEW,
-    FAIL_AT
-} mode;
+static enum { COUNT, FAIL_NEW, FAIL_AT } mode;
 static bool may_fail, failed, has_new;
 static size_t calls, fail_at, failed_at;
 static uintptr_t places[PLACES];

@@ -31,12 +31,7 @@ int __wrap_lstat(const char *path, struct stat *info);
 int __wrap_unlink(const char *path);
 int __wrap_flock(int fd, int operation);
 
-enum {
-    FILES = 8,
-    DESCRIPTORS = 16,
-    FIRST = 1 << 20,
-    THE_FOLDER = FIRST + DESCRIPTORS
-};
+enum { FILES = 8, DESCRIPTORS = 16, FIRST = 1 << 20, THE_FOLDER = FIRST + DESCRIPTORS };
 static const size_t room = (size_t)1 << 26;
 
 typedef struct file {

@@ -13,12 +13,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum {
-    CHANGE = 5,
-    SIDE = 11,
-    DEPTH = 3,
-    LEVELS = 16
-};
+enum { CHANGE = 5, SIDE = 11, DEPTH = 3, LEVELS = 16 };
 
 typedef struct job {
     an_selftest test;

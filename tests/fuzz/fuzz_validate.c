@@ -14,10 +14,7 @@
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum {
-    MAX_UNITS = 32,
-    PATH = 64
-};
+enum { MAX_UNITS = 32, PATH = 64 };
 
 static an_unit units[MAX_UNITS];
 static char honest[MAX_UNITS][PATH];

@@ -18,10 +18,7 @@
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed);
 
-enum {
-    MEMBER_MAX = 1 << 18,
-    GROWTH = 256
-};
+enum { MEMBER_MAX = 1 << 18, GROWTH = 256 };
 
 const char *fuzz_file(const uint8_t *data, size_t size)
 {

@@ -23,13 +23,7 @@
         }                                                   \
     } while (0)
 
-enum {
-    MAX = 64,
-    LOCAL = 30,
-    ENTRY = 46,
-    END = 22,
-    ROOM = 1 << 20
-};
+enum { MAX = 64, LOCAL = 30, ENTRY = 46, END = 22, ROOM = 1 << 20 };
 
 typedef struct bytes {
     unsigned char *p;

@@ -8,9 +8,7 @@
 
 #include "app/base/os.h"
 
-enum {
-    KILLED = 137
-};
+enum { KILLED = 137 };
 
 int __real_os_open(const char *path, os_access access);
 ptrdiff_t __real_os_write_at(int fd, const void *data, size_t n, uint64_t at);

@@ -46,9 +46,7 @@ time_t __wrap_time(time_t *to)
 
 /* In the child cmocka is out of reach: say what failed, exit with a code that
  * no test expects. */
-enum {
-    CHILD_FAILED = 99
-};
+enum { CHILD_FAILED = 99 };
 #define CHECK(condition)                                                              \
     do {                                                                              \
         if (!(condition)) {                                                           \

@@ -18,10 +18,7 @@
 
 /* The two files of a job under way: what is written comes back or is refused. */
 
-enum {
-    STATE = 100,
-    HEADER = 80
-};
+enum { STATE = 100, HEADER = 80 };
 
 typedef struct fixture {
     char *folder, *checkpoint, *spool;
@@ -551,10 +548,7 @@ static void notices_a_damaged_spool(void **state)
 /* Heads that there is no memory for, for once. */
 static void keeps_a_spool_without_memory(void **state)
 {
-    enum {
-        N = 8000,
-        NAME = 500
-    };
+    enum { N = 8000, NAME = 500 };
     fixture *f = *state;
     const uint64_t none[1] = { 0 };
     struct rlimit before, tight;

@@ -76,9 +76,7 @@
 
 typedef unsigned __int128 u128;
 
-enum {
-    TRIALS = 200000
-};
+enum { TRIALS = 200000 };
 
 /* xorshift64*; a test begins with the seed anew. */
 static uint64_t seed;
@@ -158,9 +156,7 @@ static void divides(void **state)
                                       0x4000000000000000,
                                       INT64_MAX - 1,
                                       INT64_MAX };
-    enum {
-        N = sizeof edges / sizeof edges[0]
-    };
+    enum { N = sizeof edges / sizeof edges[0] };
 
     (void)state;
     for (size_t i = 0; i < N; i++)
@@ -280,9 +276,7 @@ static void takes_roots(void **state)
 
 /* --- tables of glcm, against mpmath ---------------------------------------------------------- */
 
-enum {
-    ASKED = 1000
-};
+enum { ASKED = 1000 };
 
 /* For each value v the integer nearest to `formula`, an expression of mpmath in
  * m.mpf v, from a Python that has mpmath. */
@@ -373,9 +367,7 @@ static void has_exponentials(void **state)
 /* k log2 k: f60(ab) = a f60(b) + b f60(a) to the last bit, and right. */
 static void has_additive_tables(void **state)
 {
-    enum {
-        FBITS = 44
-    };
+    enum { FBITS = 44 };
     static const uint64_t PAIRS = 5000;
     uint64_t k[ASKED];
     u128 want[ASKED];
@@ -519,9 +511,7 @@ static uint32_t sums_of(const uint64_t *counts, unsigned levels, const glcm_tabl
 /* The two ways to the features agree: from a window's sums, and from a matrix. */
 static void agrees_on_features(void **state)
 {
-    enum {
-        PAIRS = 4000
-    };
+    enum { PAIRS = 4000 };
     glcm_tables t;
 
     (void)state;

@@ -387,10 +387,7 @@ static void notices_that_the_file_changed(void **state)
 static void reads_the_largest_job(void **state)
 {
     const fixture *f = *state;
-    enum {
-        N = 100000,
-        SLICES = 66000
-    };
+    enum { N = 100000, SLICES = 66000 };
     wu_job *job = NULL;
     bytes json = { 0 };
     char text[128];

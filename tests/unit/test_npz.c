@@ -312,9 +312,7 @@ static void leaves_nothing_before_close(void **state)
 /* Data of several blocks, and such as end with one, by any number of threads. */
 static void deflates_alike_in_all_threads(void **state)
 {
-    enum {
-        N = 9 << 18
-    };
+    enum { N = 9 << 18 };
     const fixture *f = *state;
     int32_t *const many = malloc(N * sizeof *many);
     json_t *const json = json_object();
@@ -401,9 +399,7 @@ static bytes write_one(const fixture *f, const wu_array_info *info, const void *
 /* Compressed before or on the way, deflated or stored: the same file. */
 static void takes_what_was_packed_before(void **state)
 {
-    enum {
-        N = 5 * (1 << 16) + 1000
-    };
+    enum { N = 5 * (1 << 16) + 1000 };
     const fixture *f = *state;
     char name[] = "many";
     const wu_array_info infos[] = { array_info(name, WU_I32, 0, 1, N, 0),
@@ -783,9 +779,7 @@ static void survives_damage(void **state)
 static void takes_many_arrays(void **state)
 {
     const fixture *f = *state;
-    enum {
-        N = 66000
-    };
+    enum { N = 66000 };
     wu_npz_writer *w = NULL;
     wu_npz_reader *r = NULL;
     json_t *json = json_object();

@@ -25,11 +25,7 @@ void wu_note(const char *format, ...)
     (void)format;
 }
 
-enum {
-    NX = 7,
-    NY = 5,
-    PAGES = 3
-};
+enum { NX = 7, NY = 5, PAGES = 3 };
 
 typedef struct fixture {
     char *folder, *path;

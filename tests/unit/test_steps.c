@@ -37,12 +37,7 @@ static int start(void **state)
 
 /* --- the pool -------------------------------------------------------------------------------- */
 
-enum {
-    PARTS = 300,
-    SHORT = 150,
-    THREADS = 2,
-    LONG_MS = 10
-};
+enum { PARTS = 300, SHORT = 150, THREADS = 2, LONG_MS = 10 };
 
 static atomic_int times[PARTS];
 
@@ -111,9 +106,7 @@ static void pool_stops(void **state)
 
 /* --- sorting --------------------------------------------------------------------------------- */
 
-enum {
-    ELEMENTS = 1 << 21
-};
+enum { ELEMENTS = 1 << 21 };
 
 static uint32_t key_of(const void *element)
 {

@@ -11,9 +11,7 @@
 #include "workunits/format/csv.h"
 #include "workunits/format/json_text.h"
 
-enum {
-    NO_MEMORY_EXIT = 3
-}; /* as tc_exit_code has it */
+enum { NO_MEMORY_EXIT = 3 }; /* as tc_exit_code has it */
 
 /* jansson may die of an allocation that it does not look at: that is no fault of the file. What
  * is called here reads an atomic variable, and nothing else. */
@@ -64,9 +62,7 @@ tc_status val_confine(const os_place *places, tc_err *err)
 tc_status val_confine_uploads(const val_places *places, char *const *uploads, int n,
                               const os_place *more, tc_err *err)
 {
-    enum {
-        MOST = 2
-    };
+    enum { MOST = 2 };
     os_place list[VAL_PLACES] = { { places->workunits, OS_MAY_READ },
                                   { places->private, OS_MAY_WRITE },
                                   { places->accepted, OS_MAY_WRITE },

@@ -7,9 +7,7 @@
 #include "validator/check/val.h"
 #include "workunits/format/archive.h"
 
-enum {
-    BLOCK = 1 << 16
-};
+enum { BLOCK = 1 << 16 };
 
 typedef struct comparison {
     const char *path[2];

@@ -9,9 +9,7 @@
 #include "workunits/format/result_file.h"
 
 /* As many are shown. */
-enum {
-    VAL_SHOWN = 10
-};
+enum { VAL_SHOWN = 10 };
 
 /* What a result says of itself; one that cannot be read gives numbers for names. */
 typedef struct val_names {

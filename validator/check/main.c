@@ -16,11 +16,7 @@
 #define PROGRAM "texcell-validate"
 #define WORKUNITS "../download"
 
-enum {
-    LINE_MOST = 1 << 14,
-    MAX_THREADS = 1024,
-    MAX_SECONDS = 1000000000
-};
+enum { LINE_MOST = 1 << 14, MAX_THREADS = 1024, MAX_SECONDS = 1000000000 };
 
 static const char usage[] =
     "usage: texcell-validate check [OPTION]... WU.zip RESULT.npz\n"
@@ -69,14 +65,7 @@ static const char usage[] =
     "work unit), 3 try again later, 4 no match. To script_validator 0 is valid or a match, 3\n"
     "try again later, all else invalid or no match.\n";
 
-typedef enum verb {
-    CHECK,
-    COMPARE,
-    VERIFY,
-    SCRIPT_INIT,
-    SCRIPT_COMPARE,
-    VERBS
-} verb;
+typedef enum verb { CHECK, COMPARE, VERIFY, SCRIPT_INIT, SCRIPT_COMPARE, VERBS } verb;
 
 static const struct {
     const char *name;
@@ -102,9 +91,7 @@ typedef struct command {
 } command;
 
 /* The exit code of a process apart whose "try again later" waiting does not change: 3 to others. */
-enum {
-    EXIT_NO_RETRY = 67
-};
+enum { EXIT_NO_RETRY = 67 };
 
 /* --- the command line ------------------------------------------------------------------------ */
 

@@ -17,10 +17,7 @@
 #include "validator/check/val.h"
 #include "workunits/format/csv.h"
 
-enum {
-    BLOCK = 1 << 16,
-    RECORD_MAX = 1 << 16
-};
+enum { BLOCK = 1 << 16, RECORD_MAX = 1 << 16 };
 
 /* --- private copies -------------------------------------------------------------------------- */
 
@@ -247,9 +244,7 @@ void val_forget(const char *folder, const char *upload)
 
 /* --- what was refused ------------------------------------------------------------------------ */
 
-enum {
-    MOST_REFUSED = 1000
-};
+enum { MOST_REFUSED = 1000 };
 static const uint64_t most_refused_bytes = (uint64_t)1 << 30;
 
 /* What lies in a folder, and which file has been there longest. */

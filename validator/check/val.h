@@ -10,9 +10,7 @@
 #include "app/base/os.h"
 #include "app/base/sha256.h"
 
-enum {
-    VAL_MAX_MIB = 1 << 24
-}; /* that --max-memory may say */
+enum { VAL_MAX_MIB = 1 << 24 }; /* that --max-memory may say */
 
 /* Looking at the pixels of the work unit, and doing some of the items again on this machine. */
 typedef struct val_verification {
@@ -112,9 +110,7 @@ tc_status val_run_child(int (*work)(void *user), void *user, const char *file, i
 tc_status val_confine(const os_place *places, tc_err *err);
 /* The same with what uploads (n of them, up to 2) and their work units need, and the places'
  * folders, which are made if need be. more: places besides, or NULL. */
-enum {
-    VAL_PLACES = 16
-};
+enum { VAL_PLACES = 16 };
 tc_status val_confine_uploads(const val_places *places, char *const *uploads, int n,
                               const os_place *more, tc_err *err);
 /* Appends to the text whether files are closed off here. */

@@ -24,9 +24,7 @@ typedef struct val_dataset {
     int log_pages; /* of the write-ahead log, after the last commit; VAL_WRITE_ON */
 } val_dataset;
 
-enum {
-    VAL_WAIT_MS = 60000
-}; /* for other writers */
+enum { VAL_WAIT_MS = 60000 }; /* for other writers */
 
 typedef enum val_mode {
     VAL_READ,
@@ -85,10 +83,7 @@ typedef struct val_delivery {
     const char *folder;  /* for copies of results whose arrays fit no table, and of refused ones */
 } val_delivery;
 
-typedef enum val_stored {
-    VAL_STORED,
-    VAL_WAS_THERE
-} val_stored;
+typedef enum val_stored { VAL_STORED, VAL_WAS_THERE } val_stored;
 
 /* Checks a result as texcell-validate does, and stores it, in one transaction.
  * A unit that is there already with the same content is left alone; with other

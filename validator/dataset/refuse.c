@@ -18,10 +18,7 @@
 
 #define REFUSED "refused" /* the folder for them */
 
-enum {
-    BLOCK = 1 << 16,
-    COPY_NAME = 256
-};
+enum { BLOCK = 1 << 16, COPY_NAME = 256 };
 
 /* --- files ----------------------------------------------------------------------------------- */
 
@@ -169,9 +166,7 @@ tc_status val_record_failure(const val_dataset *ds, const val_failure *f, tc_err
         "could not be sent", "too many errors", "too many results without agreement",
         "too many results",  "cancelled",       "no canonical result"
     };
-    enum {
-        N = sizeof reasons / sizeof reasons[0]
-    };
+    enum { N = sizeof reasons / sizeof reasons[0] };
     char text[256] = "";
     tc_status status = val_begin(ds, err);
 

@@ -394,9 +394,7 @@ static tc_status put_picture(reporting *r, const wu_result_file *file, const wu_
  * may have been moved since. */
 static tc_status put_kept(reporting *r, const char *kept, const char *item, tc_err *err)
 {
-    enum {
-        MOST_BYTES = 1 << 28
-    };
+    enum { MOST_BYTES = 1 << 28 };
     wu_result_file file = { 0 };
     tc_status status = TC_OK;
     char *const path = wu_path_in(r->store, kept, "");

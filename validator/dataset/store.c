@@ -12,9 +12,7 @@
 #include "workunits/format/csv.h"
 #include "workunits/format/json_text.h"
 
-enum {
-    BLOCK = 1 << 20
-};
+enum { BLOCK = 1 << 20 };
 
 /* What is to be stored, read before the data set is locked. */
 typedef struct unit {

@@ -9,10 +9,7 @@
 
 /* Columns of a wide view, below SQLite's 2,000, and the most tables that are joined for
  * them, below its 64. */
-enum {
-    WIDE_COLUMNS = 1990,
-    WIDE_JOINS = 25
-};
+enum { WIDE_COLUMNS = 1990, WIDE_JOINS = 25 };
 
 /* A table of the data set, and what its rows and columns are. */
 typedef struct cut_table {

@@ -185,10 +185,7 @@ static bool read_end(const unsigned char *tail, uint64_t at, uint64_t comment, d
  * must be the last thing there is. */
 static tc_status find_directory(const wu_archive *a, directory *d, tc_err *err)
 {
-    enum {
-        BEFORE = END64 + LOCATOR,
-        MOST = BEFORE + END_RECORD + MAX_COMMENT
-    };
+    enum { BEFORE = END64 + LOCATOR, MOST = BEFORE + END_RECORD + MAX_COMMENT };
     unsigned char *const tail = calloc(1, BEFORE + MOST);
     if (tail == NULL)
         return tc_no_memory(err, "the end of an archive");

@@ -53,9 +53,7 @@ void wu_title(const wu_declared *d, uint64_t element, unsigned from, char out[WU
 
 static const char *const role_names[] = { "value", "item", "key",    "place", "labels",
                                           "mask",  "map",  "titles", "keys" };
-enum {
-    ROLES = sizeof role_names / sizeof role_names[0]
-};
+enum { ROLES = sizeof role_names / sizeof role_names[0] };
 
 static json_t *axis_json(const wu_axis *axis)
 {
@@ -97,12 +95,7 @@ json_t *wu_declared_json(const wu_declared *d)
 
 /* --- from JSON ------------------------------------------------------------------------------- */
 
-enum {
-    MAX_ARRAYS = 16384,
-    MAX_ENTRIES = 65536,
-    MAX_WORD = 64,
-    MAX_LINE = 200
-};
+enum { MAX_ARRAYS = 16384, MAX_ENTRIES = 65536, MAX_WORD = 64, MAX_LINE = 200 };
 
 static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz",
                   no_memory[] = "memory", word[] = "abcdefghijklmnopqrstuvwxyz0123456789_";

@@ -13,9 +13,7 @@
 #include "app/base/status.h"
 #include "workunits/format/npz.h"
 
-enum {
-    WU_MAX_AXES = 6
-};
+enum { WU_MAX_AXES = 6 };
 
 typedef enum wu_role {
     WU_VALUE,  /* rows of a table: what was measured. Without a table: of the whole result */
@@ -65,9 +63,7 @@ void wu_declared_name(const wu_declared *d, const char *item, char *out, size_t 
 /* Entries of a row: columns that the array gives. */
 uint64_t wu_declared_elements(const wu_declared *d);
 
-enum {
-    WU_TITLE_MAX = 512
-};
+enum { WU_TITLE_MAX = 512 };
 /* The title of a column, as "bbox_y0" or "t_L64_d03_contrast": the parts of axes
  * `from` to n_axes - 1, behind the declared title if from is 0. */
 void wu_title(const wu_declared *d, uint64_t element, unsigned from, char out[WU_TITLE_MAX]);

@@ -7,11 +7,7 @@
 
 #include "app/base/pool.h"
 
-enum {
-    BLOCK = 1 << 18,
-    WINDOW = 1 << 15,
-    MAX_LANES = 8
-};
+enum { BLOCK = 1 << 18, WINDOW = 1 << 15, MAX_LANES = 8 };
 
 /* What deflates a block. */
 typedef struct lane {

@@ -30,9 +30,7 @@ tc_status wu_page_picture(wu_page *page, const char *what, uint32_t nx, uint32_t
 
 /* How finite values are spread. They are looked at twice: for their range, then, binned, for how
  * many lie where. */
-enum {
-    WU_BINS = 24
-};
+enum { WU_BINS = 24 };
 typedef struct wu_spread {
     uint64_t n;
     double least, most, sum;

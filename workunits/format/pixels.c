@@ -13,11 +13,7 @@
  * read by the main thread alone, which asks. */
 #define LONG_MEMBER ((uint64_t)8 << 20)
 
-typedef enum piece_kind {
-    IMAGE,
-    MASK,
-    LABELS
-} piece_kind;
+typedef enum piece_kind { IMAGE, MASK, LABELS } piece_kind;
 
 /* A member, and which pixels of the item it has: n from `first` on. */
 typedef struct piece {

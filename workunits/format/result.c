@@ -12,9 +12,7 @@
 #include "app/base/os.h"
 #include "workunits/format/archive.h"
 
-enum {
-    RESULT_KEYS = 7
-}; /* of result.json, sources aside */
+enum { RESULT_KEYS = 7 }; /* of result.json, sources aside */
 
 /* --- the output of an item ------------------------------------------------------------------- */
 

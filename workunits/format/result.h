@@ -86,9 +86,7 @@ typedef struct wu_written {
 } wu_written;
 
 /* Compressed bytes that are copied take as long as one that is compressed. */
-enum {
-    WU_COPIED = 16
-};
+enum { WU_COPIED = 16 };
 
 /* The version of the format that a job's result has. */
 int wu_result_version(const wu_job *job);

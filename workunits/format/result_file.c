@@ -226,9 +226,7 @@ const wu_array_info *wu_first_picture(const wu_result_file *file, size_t item)
 
 /* --- sorting arrays into tables -------------------------------------------------------------- */
 
-enum {
-    MAX_COLUMNS = 1000000
-};
+enum { MAX_COLUMNS = 1000000 };
 
 /* Whether it gives columns of a table. */
 static bool is_column(const wu_declared *d)

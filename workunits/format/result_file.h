@@ -100,9 +100,7 @@ void wu_cursor_close(wu_cursor *cursor);
 /* A value of the row at hand, until the next call, and of which type it is. */
 const void *wu_cursor_value(wu_cursor *cursor, size_t column, const wu_array_info **info);
 
-enum {
-    WU_CELL_MAX = 2048
-};
+enum { WU_CELL_MAX = 2048 };
 /* One element at `data` as text: numbers with as many digits as give them back exactly,
  * text as it is (cut at WU_CELL_MAX). */
 void wu_value_text(const wu_array_info *info, const void *data, char out[WU_CELL_MAX]);

@@ -58,9 +58,7 @@ static bool is_done(const char *unit, const char *result)
 static tc_status remove_spool(const char *place, tc_err *err)
 {
     static const char *const ends[] = { ".npz.checkpoint", ".npz.checkpoint.tmp", ".npz.spool" };
-    enum {
-        N = sizeof ends / sizeof ends[0]
-    };
+    enum { N = sizeof ends / sizeof ends[0] };
     char *paths[N] = { NULL };
     bool good = true;
     int fd = -1;
@@ -153,11 +151,7 @@ static tc_status write_page(const char *folder, const wu_variant *variants, size
 
 /* --- a sweep --------------------------------------------------------------------------------- */
 
-enum {
-    MAX_SWEEPS = 2,
-    MAX_VALUES = 32,
-    MAX_VARIANTS = 64
-};
+enum { MAX_SWEEPS = 2, MAX_VALUES = 32, MAX_VARIANTS = 64 };
 #define OPTION "--param="
 
 typedef struct sweep {

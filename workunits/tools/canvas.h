@@ -32,10 +32,7 @@ void wu_canvas_fill(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t nx, uint
 /* Text with its upper left corner at (x, y): digits, letters (small ones are
  * drawn as capitals) and . - + ( ) , = : / _ ; anything else is a gap. A
  * character takes WU_CHAR_NX x WU_CHAR_NY pixels of `scale` x `scale`. */
-enum {
-    WU_CHAR_NX = 6,
-    WU_CHAR_NY = 7
-};
+enum { WU_CHAR_NX = 6, WU_CHAR_NY = 7 };
 void wu_canvas_text(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t scale, const char *text,
                     wu_rgb colour);
 
@@ -46,9 +43,7 @@ void wu_canvas_number(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t nx, ui
                       uint32_t number);
 
 /* Pictures that are smaller are drawn larger, in whole steps, so that what is on them is seen. */
-enum {
-    WU_SMALL_SIDE = 300
-};
+enum { WU_SMALL_SIDE = 300 };
 /* By how much, for the longer side of one that is to have at least so many pixels. */
 uint64_t wu_enlarged(uint64_t side, uint64_t least);
 

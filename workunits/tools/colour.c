@@ -15,9 +15,7 @@
 #include "app/analysis/common/real.h"
 #include "workunits/format/json_text.h"
 
-enum {
-    STAINS = 3
-};
+enum { STAINS = 3 };
 
 /* Rows: densities of red, green and blue. A third stain of zeros is not there. */
 typedef struct stain_set {

@@ -246,10 +246,7 @@ static bar_text bar_numbers(const map_view *v)
     return b;
 }
 
-enum {
-    BAR_NX = 10,
-    BAR_GAP = 3
-}; /* in units of the text's scale */
+enum { BAR_NX = 10, BAR_GAP = 3 }; /* in units of the text's scale */
 
 /* The bar beside a map: largest value at the top, least at the bottom. */
 static void draw_bar(wu_canvas *canvas, uint64_t left, uint64_t top, uint64_t height,
@@ -265,9 +262,7 @@ static void draw_bar(wu_canvas *canvas, uint64_t left, uint64_t top, uint64_t he
     }
 }
 
-enum {
-    LINE_MAX_CHARS = 300
-};
+enum { LINE_MAX_CHARS = 300 };
 
 /* At most `room` pixels of text, cut if need be. */
 static void draw_line(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t scale, const char *text,

@@ -9,11 +9,7 @@
 #include "workunits/tools/export.h"
 #include "workunits/tools/tools.h"
 
-enum {
-    MAX_SLICES = 36,
-    ARM = 3,
-    GAP = 4
-};
+enum { MAX_SLICES = 36, ARM = 3, GAP = 4 };
 
 static const wu_rgb point_colour = { 255, 70, 40 }, around = { 214, 214, 214 };
 

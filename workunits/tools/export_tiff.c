@@ -9,9 +9,7 @@
 #include "workunits/format/new_file.h"
 #include "workunits/tools/export.h"
 
-enum {
-    BIG = 1 << 30
-}; /* bytes from which on the file is a BigTIFF */
+enum { BIG = 1 << 30 }; /* bytes from which on the file is a BigTIFF */
 
 typedef struct tiff_file {
     TIFF *tiff;

@@ -71,14 +71,7 @@ static tc_status choose_size(wu_source *item, const double given[3], tc_err *err
 
 tc_status wu_use_about(wu_sources *sources, const double given[3], tc_err *err)
 {
-    enum {
-        TIMES,
-        TURNED,
-        OTHER_SIZE,
-        NO_Z,
-        OWN_SIZE,
-        KINDS
-    };
+    enum { TIMES, TURNED, OTHER_SIZE, NO_Z, OWN_SIZE, KINDS };
     tally told[KINDS] = { { NULL, 0 } };
     tc_status status = TC_OK;
     for (size_t i = 0; i < sources->n && status == TC_OK; i++) {

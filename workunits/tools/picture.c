@@ -10,9 +10,7 @@
 #include "workunits/format/job.h"
 #include "workunits/tools/picture_format.h"
 
-enum {
-    MAGIC_BYTES = 8
-};
+enum { MAGIC_BYTES = 8 };
 
 /* The decoder for a file that begins with these n bytes, or NULL. */
 static const wu_picture_decoder *find_decoder(const unsigned char *magic, size_t n)

@@ -39,11 +39,7 @@
 #include "app/base/status.h"
 
 /* What pages are of an item. */
-typedef enum wu_kind {
-    WU_KIND_IMAGE,
-    WU_KIND_MASK,
-    WU_KIND_LABELS
-} wu_kind;
+typedef enum wu_kind { WU_KIND_IMAGE, WU_KIND_MASK, WU_KIND_LABELS } wu_kind;
 
 /* What a file is to be read as. */
 typedef struct wu_picture_want {

@@ -201,12 +201,7 @@ static unsigned number_at(const uint8_t *data, size_t bytes, bool big)
 /* A TIFF file in short: a header, and at the offset that it tells entries of 12 bytes. */
 void wu_about_exif(const uint8_t *data, size_t n, wu_picture_about *out)
 {
-    enum {
-        HEAD = 8,
-        ENTRY = 12,
-        ORIENTATION = 0x112,
-        SHORT = 3
-    };
+    enum { HEAD = 8, ENTRY = 12, ORIENTATION = 0x112, SHORT = 3 };
     if (n < HEAD || data[0] != data[1] || (data[0] != 'I' && data[0] != 'M'))
         return;
     const bool big = data[0] == 'M';

@@ -12,10 +12,7 @@
 
 /* A progressive file may hold any number of scans, each of which costs a pass
  * over the whole picture; real ones have about ten. */
-enum {
-    MAX_SCANS = 200,
-    EXIF_HEAD = 6
-};
+enum { MAX_SCANS = 200, EXIF_HEAD = 6 };
 
 typedef struct jpeg_state {
     struct jpeg_decompress_struct jpeg;

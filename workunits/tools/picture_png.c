@@ -19,13 +19,7 @@ static uint32_t number_at(const uint8_t *p)
 /* The chunks in front of the picture's data, as far as the file goes: damage is found later. */
 static void read_about(wu_picture *picture)
 {
-    enum {
-        SIGNATURE = 8,
-        HEAD = 8,
-        CRC = 4,
-        PHYS = 9,
-        MOST = 4096
-    };
+    enum { SIGNATURE = 8, HEAD = 8, CRC = 4, PHYS = 9, MOST = 4096 };
     uint8_t head[HEAD], body[MOST];
     bool good = fseek(picture->file, SIGNATURE, SEEK_SET) == 0;
     while (good && fread(head, 1, HEAD, picture->file) == HEAD &&

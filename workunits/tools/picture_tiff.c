@@ -11,14 +11,10 @@
 
 /* The most that libtiff may allocate at once, and the largest tile. */
 #define MAX_BLOCK ((tmsize_t)1 << 30)
-enum {
-    MAX_PAGES = 1 << 20
-};
+enum { MAX_PAGES = 1 << 20 };
 /* Tiles may be longer and wider than the picture up to here: beyond it a few bytes could ask for
  * minutes of decoding. */
-enum {
-    MAX_TILE_SIDE = 4096
-};
+enum { MAX_TILE_SIDE = 4096 };
 
 /* How the samples of one page lie in the file. */
 typedef struct tiff_layout {

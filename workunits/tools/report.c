@@ -112,9 +112,7 @@ static void put_note(const wu_report *r, size_t item)
 /* Which of several items have notes: the first few, and how many more. */
 static void put_notes(const wu_report *r)
 {
-    enum {
-        MOST = 10
-    };
+    enum { MOST = 10 };
     size_t n = 0;
     for (size_t i = 0; r->file->n_items > 1 && i < r->file->n_items; i++) {
         if (r->notes[i] == NULL || n++ >= MOST)

@@ -288,9 +288,7 @@ static void put_outline(const shown *s, const wu_label_grid *g, size_t at)
 /* Each region's number in its middle. */
 static tc_status put_numbers(const shown *s, const wu_label_grid *g, tc_err *err)
 {
-    enum {
-        ROOM = 4 * MAX_NUMBERS
-    }; /* an open hash table of them */
+    enum { ROOM = 4 * MAX_NUMBERS }; /* an open hash table of them */
     struct {
         uint32_t label;
         uint64_t x, y, n;

@@ -30,13 +30,7 @@ const char wu_show_help[] =
     "           of a row (a region, a point) where the number of rows is not known before\n";
 
 /* Lines and columns of a list that --all would show whole. */
-enum {
-    SOME_ITEMS = 20,
-    SOME_ROWS = 12,
-    SOME_COLUMNS = 4,
-    NAME_WIDTH = 24,
-    NUMBER_WIDTH = 12
-};
+enum { SOME_ITEMS = 20, SOME_ROWS = 12, SOME_COLUMNS = 4, NAME_WIDTH = 24, NUMBER_WIDTH = 12 };
 
 /* --- parameters ------------------------------------------------------------------------------ */
 

@@ -11,9 +11,7 @@
 
 /* --- pictures to look at --------------------------------------------------------------------- */
 
-enum {
-    MOST_SIDE = 512
-}; /* of what is looked at: the middle of larger pictures */
+enum { MOST_SIDE = 512 }; /* of what is looked at: the middle of larger pictures */
 
 /* The middle of a page as greys. */
 static tc_status take_middle(const void *page, const wu_picture_info *info, wu_item *item,
@@ -142,10 +140,7 @@ tc_status wu_suggest(const an_analysis *analysis, wu_sources *sources, json_t *p
 /* --- on the page
  * ------------------------------------------------------------------------------------ */
 
-enum {
-    WIDTH = 320,
-    HEIGHT = 120
-};
+enum { WIDTH = 320, HEIGHT = 120 };
 
 static void put_curve(wu_page *page, const an_curve *c)
 {

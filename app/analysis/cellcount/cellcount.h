@@ -19,15 +19,7 @@
 
 /* What a threshold may be that is no number, what the background is, and how cells are
  * separated. */
-enum {
-    CC_OTSU = 1,
-    CC_LOCAL,
-    CC_MEAN = 0,
-    CC_OPENING,
-    CC_LINES,
-    CC_DISTANCE = 1,
-    CC_INTENSITY
-};
+enum { CC_OTSU = 1, CC_LOCAL, CC_MEAN = 0, CC_OPENING, CC_LINES, CC_DISTANCE = 1, CC_INTENSITY };
 /* Of the filter before the threshold: the least sigma. */
 #define CC_LEAST_SIGMA 0.3
 

@@ -11,9 +11,7 @@
 #include "app/analysis/common/watershed.h"
 
 /* How much more than it should a function may write into a row of labels. */
-enum {
-    CC_PAD = 8
-};
+enum { CC_PAD = 8 };
 
 /* What a thread has for itself. */
 typedef struct cc_scratch {

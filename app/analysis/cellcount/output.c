@@ -183,9 +183,7 @@ tc_status cc_finish(const an_work *work, size_t item_index, const void *state_at
 bool cc_note_result(const void *params, const wu_item *item, const wu_output *out, char *text,
                     size_t size)
 {
-    enum {
-        SPECK = 9
-    }; /* pixels: 3 by 3 */
+    enum { SPECK = 9 }; /* pixels: 3 by 3 */
     const cc_params *const p = params;
     const int64_t *const area = wu_output_data(out, "region_area"), *const bbox = wu_output_data(
                                                                         out, "region_bbox");

@@ -14,14 +14,9 @@
 #include "app/analysis/common/watershed_core.h"
 #include "app/base/random.h"
 
-enum {
-    LOOKS = 32,
-    LABELS = 256
-};
+enum { LOOKS = 32, LABELS = 256 };
 /* Of a split by intensity without labels so many regions must be known. */
-enum {
-    LEAST_KNOWN = 8
-};
+enum { LEAST_KNOWN = 8 };
 /* Tiles: their side at least, and at most for the sake of a region's box; how many; and of so many
  * pixels one is prepared, if there are enough. */
 enum {
@@ -33,10 +28,7 @@ enum {
     TILE_SHARE = 80
 };
 /* Of the rows for Otsu's threshold one in so many, but so many pixels. */
-enum {
-    ROW_SHARE = 48,
-    LEAST_PIXELS = 4096
-};
+enum { ROW_SHARE = 48, LEAST_PIXELS = 4096 };
 /* The claimed threshold divides those so well, compared with the best one. */
 static const double AS_GOOD = 0.9;
 

@@ -132,9 +132,7 @@ static void plan_flops(const cc_params *p, const wu_item *item, an_plan *out)
 static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_err *err)
 {
     /* of the result: item, label, area; box; centroid; mean; border */
-    enum {
-        ROW_BYTES = 3 * 8 + 4 * 8 + 2 * 8 + 8 + 1
-    };
+    enum { ROW_BYTES = 3 * 8 + 4 * 8 + 2 * 8 + 8 + 1 };
     const cc_params *const p = params;
     const uint64_t regions = most_regions(p, item);
     const uint64_t n = (uint64_t)item->nx * item->ny;

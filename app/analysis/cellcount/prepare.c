@@ -13,10 +13,7 @@
 
 /* Of a piece: those of a filter that takes many values for each have so many columns at most, and
  * those where the greatest values within a disc are found so many rows. */
-enum {
-    TILE_ROWS = 64,
-    TILE_COLUMNS = 512
-};
+enum { TILE_ROWS = 64, TILE_COLUMNS = 512 };
 
 /* Columns [x0, x1) of rows [y0, y1). */
 typedef struct piece {

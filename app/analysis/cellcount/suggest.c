@@ -12,10 +12,7 @@
 #include "app/analysis/cellcount/cellcount.h"
 #include "app/analysis/suggest.h"
 
-enum {
-    BINS = 64,
-    MOST_RATIO = 4
-};
+enum { BINS = 64, MOST_RATIO = 4 };
 
 static tc_status add_greys(an_suggestion *out, const an_pictures *pictures, size_t i,
                            int64_t threshold, tc_err *err)

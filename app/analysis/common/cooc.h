@@ -14,9 +14,7 @@
 
 extern const char *const cooc_names[COOC_FEATURES + 1]; /* ended by NULL */
 
-enum {
-    COOC_MAX_LEVELS = 256
-};
+enum { COOC_MAX_LEVELS = 256 };
 
 /* What is known of a matrix. Counts are of unordered pairs, fewer than 2^30. */
 typedef struct cooc_sums {

@@ -5,13 +5,9 @@
 #include <string.h>
 
 /* Columns are taken this many at a time, so that whole cache lines are read. */
-enum {
-    COLUMNS = 16
-};
+enum { COLUMNS = 16 };
 /* Pixels of a part of the first pass, at least. */
-enum {
-    ROWS_PIXELS = 1 << 16
-};
+enum { ROWS_PIXELS = 1 << 16 };
 
 /* What a part has for itself: COLUMNS lines turned upright, and an envelope. */
 typedef struct scratch {

@@ -41,9 +41,7 @@ an_gauss an_gauss_make(double sigma)
 }
 
 /* Values of a block, for which compilers make vectors. */
-enum {
-    LANES = 64
-};
+enum { LANES = 64 };
 
 /* Values of a line from `at` on. */
 static inline const uint32_t *values_at(const uint32_t *line, size_t at)

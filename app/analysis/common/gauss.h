@@ -8,11 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum {
-    AN_GAUSS_BITS = 16,
-    AN_GAUSS_MAX_SIGMA = 20,
-    AN_GAUSS_MAX_RADIUS = 3 * AN_GAUSS_MAX_SIGMA
-};
+enum { AN_GAUSS_BITS = 16, AN_GAUSS_MAX_SIGMA = 20, AN_GAUSS_MAX_RADIUS = 3 * AN_GAUSS_MAX_SIGMA };
 
 /* weight[k] is that of a pixel k to either side. weight[0] + 2 * the others is
  * 2^AN_GAUSS_BITS. */

@@ -39,9 +39,7 @@ typedef struct line {
     size_t runs;
 } line;
 
-enum {
-    LINES = 2
-};
+enum { LINES = 2 };
 
 /* Each line has room for a row. */
 size_t lab_scratch_bytes(const lab_picture *p)

@@ -28,9 +28,7 @@ typedef struct lab_picture {
 } lab_picture;
 
 /* Sides are at most 65535. */
-enum {
-    LAB_MAX_STRIDE = 1024
-};
+enum { LAB_MAX_STRIDE = 1024 };
 
 static inline size_t lab_stride(uint32_t nx)
 {

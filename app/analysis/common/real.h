@@ -22,9 +22,7 @@ double tc_cbrt(double x);
 /* k log2(k) in 2^-80, within k 2^-75, of small k from a table. From TC_LOGS on, and only there,
  * logarithms of products are not the sums of their factors': a table ends there, or behind all
  * counts that it is asked for. */
-enum {
-    TC_LOGS = 65536
-};
+enum { TC_LOGS = 65536 };
 typedef struct tc_logs {
     tc_u128 *k_log2_k; /* [n] */
     size_t n;

@@ -9,10 +9,7 @@
 #include "app/base/os.h"
 #include "app/base/sort.h"
 
-enum {
-    MOST_STEPS = 26,
-    RECENT_BITS = 12
-};
+enum { MOST_STEPS = 26, RECENT_BITS = 12 };
 
 void ws_list_drop(ws_list *list)
 {
@@ -168,9 +165,7 @@ static void edge_rows(const ws_map *m, size_t row0, size_t row1, ws_list *list)
 static tc_status step_in(const ws_map *m, const steps *w, const ws_list *from, ws_list *to,
                          const tc_poll *poll, tc_err *err)
 {
-    enum {
-        BLOCK = 1 << 16
-    };
+    enum { BLOCK = 1 << 16 };
     tc_status status = TC_OK;
 
     for (size_t n = 0; status == TC_OK && n < from->n_pixels; n++) {

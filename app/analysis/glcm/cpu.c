@@ -13,10 +13,7 @@
 
 /* Pixels of a ROI that a thread counts by itself, and of a band of a larger one; chunks of a
  * step. */
-enum {
-    LARGE_ROI = 1 << 20,
-    MOST_CHUNKS = 4096
-};
+enum { LARGE_ROI = 1 << 20, MOST_CHUNKS = 4096 };
 
 /* --- histograms of one window ---------------------------------------------------
  *
@@ -24,9 +21,7 @@ enum {
  * it, so that one table indexed by the count serves both. A pair that is missing
  * (an end outside the picture) counts as one of level 0 with level 0, which
  * without_missing puts right. */
-enum {
-    MAX_L = GLCM_MAX_LEVELS
-};
+enum { MAX_L = GLCM_MAX_LEVELS };
 
 /* A pair of levels a <= b, kept for its base pixel. */
 typedef struct pair_code {
@@ -157,9 +152,7 @@ static void moves_of(const glcm_lens *lens, ptrdiff_t stride, move *right, move 
  * leaves and one below the bottom enters. */
 static void move_down(const glcm_lens *lens, ptrdiff_t stride, move *down)
 {
-    enum {
-        R = GLCM_MAX_RADIUS
-    };
+    enum { R = GLCM_MAX_RADIUS };
     int top[2 * R + 1], bottom[2 * R + 1];
 
     for (int x = 0; x <= 2 * R; x++) {
@@ -223,9 +216,7 @@ static void fill_codes(const code_plane *c, int64_t nx, const glcm_lens *lens, c
  *
  * Features of some windows are kept, and then each is gone through by itself: its sums stay in
  * registers. A feature is below 2^49, so the sum of as many fits 64 bits. */
-enum {
-    KEPT_WINDOWS = 64
-};
+enum { KEPT_WINDOWS = 64 };
 
 typedef struct kept {
     uint32_t windows;
@@ -632,9 +623,7 @@ static void run_chunk(void *user, unsigned thread, size_t part)
 
 /* --- planes of a slice ----------------------------------------------------------------------- */
 
-enum {
-    TILE = 64
-};
+enum { TILE = 64 };
 
 /* TILE rows of a plane into the columns of the transposed one. */
 static void transpose_rows(const uint8_t *in, size_t nx, size_t ny, size_t y0, uint8_t *out)

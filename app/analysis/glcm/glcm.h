@@ -26,16 +26,8 @@ typedef enum glcm_range {
     GLCM_RANGE_IMAGE,
     GLCM_RANGE_NULL
 } glcm_range;
-typedef enum glcm_window {
-    GLCM_DISC,
-    GLCM_SQUARE,
-    GLCM_WHOLE_ROI
-} glcm_window;
-typedef enum glcm_roi {
-    GLCM_ROI_ALL,
-    GLCM_ROI_DISC,
-    GLCM_ROI_MASK
-} glcm_roi;
+typedef enum glcm_window { GLCM_DISC, GLCM_SQUARE, GLCM_WHOLE_ROI } glcm_window;
+typedef enum glcm_roi { GLCM_ROI_ALL, GLCM_ROI_DISC, GLCM_ROI_MASK } glcm_roi;
 
 typedef struct glcm_offset {
     int dx, dy;        /* dy > 0, or dy = 0 and dx > 0 */
@@ -236,17 +228,8 @@ tc_status glcm_constants(const void *params, wu_output *out, tc_err *err);
 /* Of a feature over the windows of one offset: mean, variance, minimum, maximum;
  * all NaN where no window has a pair. Of a feature over the offsets of a
  * distance: */
-enum {
-    GLCM_MOMENTS = 4
-};
-enum {
-    GLCM_MEAN,
-    GLCM_SPREAD,
-    GLCM_SD,
-    GLCM_MIN,
-    GLCM_MAX,
-    GLCM_STATISTICS
-};
+enum { GLCM_MOMENTS = 4 };
+enum { GLCM_MEAN, GLCM_SPREAD, GLCM_SD, GLCM_MIN, GLCM_MAX, GLCM_STATISTICS };
 
 /* From the one to the other; a new one is all zero. */
 typedef struct glcm_summary {

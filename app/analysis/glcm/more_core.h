@@ -6,9 +6,7 @@
 #include "app/analysis/common/cooc_core.h"
 #include "app/analysis/glcm/core.h"
 
-enum {
-    GLCM_MORE = COOC_FEATURES - GLCM_FEATURES
-};
+enum { GLCM_MORE = COOC_FEATURES - GLCM_FEATURES };
 
 /* Bits behind the point: 32, or fewer where a value of so many levels would have more than 48 bits.
  * Third and fourth central moments of a sum of two levels grow with these powers of its span. */

@@ -11,11 +11,7 @@
 
 /* About a hundredth of the work: a window alone takes some 30 times as long as one of many side
  * by side, and there are 13 features and half a dozen statistics to make little things of. */
-enum {
-    LEAST_WINDOWS = 64,
-    SHARE = 2048,
-    TIMES_AS_LONG = 30
-};
+enum { LEAST_WINDOWS = 64, SHARE = 2048, TIMES_AS_LONG = 30 };
 
 /* The job with one number of levels and one distance. */
 typedef struct sample {

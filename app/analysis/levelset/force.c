@@ -10,9 +10,7 @@
 
 /* Grey values are kept in 2^-8. */
 #define GREY_ONE 256u
-enum {
-    ROW_VOXELS = 1 << 16
-};
+enum { ROW_VOXELS = 1 << 16 };
 
 typedef struct field_rows {
     const ls_params *p;

@@ -21,11 +21,7 @@ enum {
     LS_MAX_SMOOTH = AN_GAUSS_MAX_SIGMA
 };
 
-typedef enum ls_init_kind {
-    LS_INIT_BOX,
-    LS_INIT_BALL,
-    LS_INIT_MASK
-} ls_init_kind;
+typedef enum ls_init_kind { LS_INIT_BOX, LS_INIT_BALL, LS_INIT_MASK } ls_init_kind;
 
 typedef struct ls_params {
     an_params_head head;
@@ -64,10 +60,7 @@ typedef struct ls_head {
     an_state_head head;
     uint64_t last_change; /* last iteration in which a voxel changed sides */
 } ls_head;
-enum {
-    LS_PHI_AT = 64,
-    LS_PAD_BYTES = 128
-};
+enum { LS_PHI_AT = 64, LS_PAD_BYTES = 128 };
 
 /* Sizes of an item. */
 typedef struct ls_size {

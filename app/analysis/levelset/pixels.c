@@ -18,28 +18,15 @@
 
 /* f of pictures and of stacks. Where these are too coarse to tell, pictures are looked at with that
  * of stacks, and stacks with FINER. */
-enum {
-    PICTURE = 5,
-    STACK = 3,
-    FINER = 2,
-    LEAST_INSIDE = 24,
-    LEAST_SIDE = 12
-};
+enum { PICTURE = 5, STACK = 3, FINER = 2, LEAST_INSIDE = 24, LEAST_SIDE = 12 };
 /* Of a band: its boxes, in coarse pixels, and how much farther its blocks reach, in fine ones. */
-enum {
-    BOX_X = 8,
-    BOX_Y = 4,
-    BOX_Z = 2,
-    BEYOND = 4
-};
+enum { BOX_X = 8, BOX_Y = 4, BOX_Z = 2, BEYOND = 4 };
 /* The last time is after so much of the iterations, as many as there can be by the picture's most
  * extreme grey value. In a band phi gets steep at the rim, which makes steps shorter by up to ten
  * times. */
 static const double FROM = 0.75, FROM_BAND = 0.1;
 /* The masks are compared so often from then on. */
-enum {
-    TIMES = 30
-};
+enum { TIMES = 30 };
 /* Twice the pixels that both masks have, divided by those of each: interfaces that followed the
  * same pixels are hardly ever below it; and so much more than a blank picture's. */
 static const double ALIKE = 0.85, MORE_ALIKE = 0.01;
@@ -49,11 +36,7 @@ static const double FEW = 6e7;
  * twice. */
 static const double DOUBTS = 0.2;
 /* Classes of distances from the start, and their width. */
-enum {
-    CLASSES = 4096,
-    MIDDLE = CLASSES / 2,
-    PER_PIXEL = 8
-};
+enum { CLASSES = 4096, MIDDLE = CLASSES / 2, PER_PIXEL = 8 };
 
 typedef struct coarse {
     uint32_t f;

@@ -10,9 +10,7 @@
 #include <stdint.h>
 
 /* Floats that may be read beyond the last of phi and of scratch memory. */
-enum {
-    LS_PAD = 32
-};
+enum { LS_PAD = 32 };
 
 /* Half-open. */
 typedef struct ls_box {

@@ -45,13 +45,7 @@ static const tc_i32
 /* What a device keeps of a matrix, in words: pairs, the largest entry, the sum of squares (2) and
  * of k log k (4), each the low word first; then pairs by the ends' levels [L], by the sum [2 L], by
  * the difference [L]. */
-enum {
-    OBJ_W_PAIRS,
-    OBJ_W_MOST,
-    OBJ_W_SQUARES,
-    OBJ_W_K_LOG_K = 4,
-    OBJ_W_MARGINAL = 8
-};
+enum { OBJ_W_PAIRS, OBJ_W_MOST, OBJ_W_SQUARES, OBJ_W_K_LOG_K = 4, OBJ_W_MARGINAL = 8 };
 
 /* Of two levels, whichever comes first: the lower one's row, of 2^bits cells. */
 TC_INLINE tc_u32 obj_cell(tc_u32 a, tc_u32 b, tc_i32 bits)

@@ -26,12 +26,7 @@ typedef struct scratch {
 } scratch;
 
 /* What a large object goes through: its parts in parallel, then what joins them. */
-typedef enum large_pass {
-    MEASURE,
-    OUTLINE,
-    QUANTISE,
-    PAIRS
-} large_pass;
+typedef enum large_pass { MEASURE, OUTLINE, QUANTISE, PAIRS } large_pass;
 
 typedef struct large_object {
     bool begun;
@@ -408,9 +403,7 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *chunks_done, tc_e
 tc_status obj_host_give_index(void *worker, size_t n, const uint32_t *label, const uint32_t *area,
                               const uint32_t *start, const obj_run *runs, tc_err *err)
 {
-    enum {
-        LOGS = 256
-    }; /* most counts of small objects are below it */
+    enum { LOGS = 256 }; /* most counts of small objects are below it */
     cpu_worker *const w = worker;
     const tc_status status = tc_logs_init(&w->o.logs, LOGS, err);
 

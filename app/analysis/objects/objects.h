@@ -13,24 +13,15 @@
 #include "app/analysis/analysis.h"
 #include "app/analysis/common/cooc.h"
 
-enum {
-    OBJ_SHAPE = 1,
-    OBJ_INTENSITY = 2,
-    OBJ_TEXTURE = 4
-}; /* families */
+enum { OBJ_SHAPE = 1, OBJ_INTENSITY = 2, OBJ_TEXTURE = 4 }; /* families */
 typedef enum obj_range {
     OBJ_RANGE_FIXED,
     OBJ_RANGE_OBJECT,
     OBJ_RANGE_IMAGE,
     OBJ_RANGE_TYPE
 } obj_range;
-enum {
-    OBJ_MAX_DISTANCE = 255,
-    OBJ_MAX_DISTANCES = 16
-};
-enum {
-    OBJ_PERCENTILES = 6
-};
+enum { OBJ_MAX_DISTANCE = 255, OBJ_MAX_DISTANCES = 16 };
+enum { OBJ_PERCENTILES = 6 };
 extern const unsigned obj_percentiles[OBJ_PERCENTILES];
 
 typedef struct obj_params {
@@ -216,10 +207,7 @@ void obj_grey_clear(obj_grey_sums *g);
 
 /* --- texture.c ------------------------------------------------------------------------------- */
 
-enum {
-    OBJ_DIRECTIONS_2D = 4,
-    OBJ_DIRECTIONS_3D = 13
-};
+enum { OBJ_DIRECTIONS_2D = 4, OBJ_DIRECTIONS_3D = 13 };
 typedef struct obj_step {
     int dx, dy, dz;
 } obj_step;
@@ -235,9 +223,7 @@ static inline int obj_bits(const obj_params *p)
 }
 
 /* Grey levels from 0, each where its pixel is: obj_level_at. */
-enum {
-    OBJ_OVER = 32
-}; /* bytes behind them that are read and ignored */
+enum { OBJ_OVER = 32 }; /* bytes behind them that are read and ignored */
 typedef struct obj_levels {
     uint8_t *level;
     ptrdiff_t origin, row, slice;
@@ -256,10 +242,7 @@ static inline ptrdiff_t obj_pixels_of(const obj_levels *l, obj_step s)
 
 /* An object with room around it, where a level of its own says that it is outside: the step from
  * any pixel leads to another or there, without a question. */
-enum {
-    OBJ_BOX_BYTES = 1 << 18,
-    OBJ_BOX_SHARE = 16
-};
+enum { OBJ_BOX_BYTES = 1 << 18, OBJ_BOX_SHARE = 16 };
 typedef struct obj_box {
     obj_levels levels;
     obj_run from;             /* its first row, as if that were full */
@@ -270,9 +253,7 @@ typedef struct obj_box {
 
 /* Pairs by their two levels, the lower first. A matrix with many cells beside an object's pixels is
  * gone through by a list of those that have a pair; others as a whole. */
-enum {
-    OBJ_ENTRIES = 4096
-};
+enum { OBJ_ENTRIES = 4096 };
 typedef struct obj_pairs {
     uint32_t levels,
         stride; /* of a row: a column for pairs with an end outside, unless there are 256 levels */

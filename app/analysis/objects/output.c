@@ -133,9 +133,7 @@ tc_status obj_expect(const void *params, const wu_item *item, wu_output *out, tc
 }
 
 /* Rows are taken in blocks, all columns of each: they lie far apart in the state. */
-enum {
-    BLOCK = 4096
-};
+enum { BLOCK = 4096 };
 
 /* One array's columns of the rows from `first` up to `end` that are kept, from its row `at` on.
  * word: of a row, the array's first. */

@@ -322,9 +322,7 @@ void obj_window_areas(const double spacing[3], double area[256])
 /* --- hull and pieces, of pictures
  * ------------------------------------------------------------------- */
 
-enum {
-    HULL_ROOM = 16384
-}; /* a convex outline within 131,072 half pixels has far fewer corners */
+enum { HULL_ROOM = 16384 }; /* a convex outline within 131,072 half pixels has far fewer corners */
 
 tc_status obj_outline_init(const wu_item *item, obj_outline *h, tc_err *err)
 {

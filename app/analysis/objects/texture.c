@@ -7,10 +7,7 @@
 #include "app/analysis/objects/objects.h"
 
 /* So many pairs, or cells, are taken at once. */
-enum {
-    PAIRS = 16,
-    COLUMNS = 4
-};
+enum { PAIRS = 16, COLUMNS = 4 };
 typedef uint8_t pair_levels __attribute__((vector_size(PAIRS)));
 typedef uint16_t pair_cells __attribute__((vector_size(2 * PAIRS)));
 typedef uint32_t columns __attribute__((vector_size(4 * COLUMNS)));
@@ -155,9 +152,7 @@ static void add_pairs(const uint8_t *a, const uint8_t *b, size_t n, obj_pairs *p
 
 /* Places in the raster as numbers that rise along it, with so much room between rows and slices
  * that a step leads to no place in another one. */
-enum {
-    PLACE_BITS = 20
-};
+enum { PLACE_BITS = 20 };
 static int64_t place_of(int64_t z, int64_t y, int64_t x)
 {
     return z * ((int64_t)1 << 2 * PLACE_BITS) + y * ((int64_t)1 << PLACE_BITS) + x;

@@ -12,10 +12,7 @@
 
 #include "app/analysis/volume/volume.h"
 
-enum {
-    ONE_BITS = 15,
-    LANES = 64
-};
+enum { ONE_BITS = 15, LANES = 64 };
 
 static size_t lanes_up(size_t n)
 {

@@ -16,13 +16,7 @@ typedef struct line {
 } line;
 
 /* NOW and ABOVE are in a slice, ACROSS and CORNER in the one before it. */
-enum {
-    NOW,
-    ABOVE,
-    ACROSS,
-    CORNER,
-    LINES
-};
+enum { NOW, ABOVE, ACROSS, CORNER, LINES };
 
 size_t vol_label_scratch(const vol_stack *s)
 {

@@ -356,9 +356,7 @@ static int64_t read_integer(const wu_output *out, const char *name)
 bool vol_note_result(const void *params, const wu_item *item, const wu_output *out, char *text,
                      size_t size)
 {
-    enum {
-        SPECK = 27
-    }; /* voxels: 3 by 3 by 3 */
+    enum { SPECK = 27 }; /* voxels: 3 by 3 by 3 */
     const vol_params *const p = params;
     const int64_t membrane = read_integer(out, "membrane_voxels"),
                   cells = read_integer(out, "cells");

@@ -12,12 +12,7 @@
 
 /* Ways uphill that are looked at, and the largest radius of a blur for which that is little
  * work. */
-enum {
-    CELLS = 4,
-    LOOKS = 256,
-    WAYS = 64,
-    MOST_RADIUS = 9
-};
+enum { CELLS = 4, LOOKS = 256, WAYS = 64, MOST_RADIUS = 9 };
 
 static int64_t read_integer(const wu_output *out, const char *name)
 {

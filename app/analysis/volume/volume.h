@@ -26,11 +26,7 @@
 #include "app/analysis/volume/layout.h"
 
 /* Membrane before a repair's blur, which a repair's threshold refers to. */
-enum {
-    VOL_WHITE = 255,
-    VOL_MAX_SIGMA = 8,
-    VOL_WALLS = 8
-};
+enum { VOL_WHITE = 255, VOL_MAX_SIGMA = 8, VOL_WALLS = 8 };
 #define VOL_MIN_SIGMA 0.3
 
 typedef struct vol_params {
@@ -104,11 +100,7 @@ static inline size_t vol_band_rows(uint32_t nx)
 /* --- blur ------------------------------------------------------------------------------------ */
 
 /* Rows of a slice that are blurred by a part, and voxels along x of one, up to so many slices. */
-enum {
-    VOL_BLUR_ROWS = 64,
-    VOL_BLUR_CHUNK = 1024,
-    VOL_HIGH = 4096
-};
+enum { VOL_BLUR_ROWS = 64, VOL_BLUR_CHUNK = 1024, VOL_HIGH = 4096 };
 
 /* What is blurred, and what becomes of it in the plane. */
 typedef enum vol_blurred {

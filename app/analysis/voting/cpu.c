@@ -6,9 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    MOST_TURNED = 1 << 22
-}; /* voters of a step, about */
+enum { MOST_TURNED = 1 << 22 }; /* voters of a step, about */
 
 typedef struct cpu_worker {
     const an_work *work;

@@ -12,16 +12,10 @@
 /* Of the points that are looked at, so many have more votes than what is beside them; and the
  * scores, of the last round, when the votes have come together, are so many times them. */
 static const double MORE = 0.75, SCORE_LEAST = 0.5, SCORE_MOST = 1.8;
-enum {
-    LEAST_LOOKS = 24,
-    MOST_LOOKS = 64
-};
+enum { LEAST_LOOKS = 24, MOST_LOOKS = 64 };
 /* Where even the least costs much, so many that all agree are enough, and for each that does not so
  * many more. */
-enum {
-    AGREEING = 10,
-    FOR_EACH_OTHER = 6
-};
+enum { AGREEING = 10, FOR_EACH_OTHER = 6 };
 /* So many operations of the plan make room for a pixel that a look takes in, which takes so
  * many. */
 static const double SHARE = 16000, LOOK_FLOPS = 16000.0 / 60;

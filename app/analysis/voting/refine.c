@@ -254,9 +254,7 @@ static void refine_peak(const refiner *r, const voting_lines *lines, voting_peak
 }
 
 /* So many peaks are a part: long against the pool's lock. */
-enum {
-    PEAKS_OF_PART = 4
-};
+enum { PEAKS_OF_PART = 4 };
 
 static void refine_some(void *user, unsigned thread, size_t part)
 {

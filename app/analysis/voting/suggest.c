@@ -16,10 +16,7 @@
 #include "app/analysis/voting/voting.h"
 
 static const double radii[] = { 3, 4, 5, 6, 8, 10, 12, 15, 19, 24, 30, 38, 48, 60, 76, 95, 119 };
-enum {
-    RADII = sizeof radii / sizeof radii[0],
-    LEAST_PEAKS = 8
-};
+enum { RADII = sizeof radii / sizeof radii[0], LEAST_PEAKS = 8 };
 static const double least_loss = 0.02;
 
 /* score: largest first. */

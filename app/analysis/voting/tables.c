@@ -235,9 +235,7 @@ static void make_rows(const voting_scheme *s, const voting_span *spans, voting_s
 }
 
 /* Directions of a part. */
-enum {
-    DIRS_OF_PART = 64
-};
+enum { DIRS_OF_PART = 64 };
 
 typedef struct maker {
     const voting_scheme *s;

@@ -9,20 +9,9 @@
 
 extern const ocl_source ocl_source_mean;
 
-enum {
-    PIXELS,
-    ROWS,
-    BUFFERS
-};
-enum {
-    K_ROWS,
-    KERNELS
-};
-enum {
-    GROUP = 64,
-    MOST_PIXELS = 1 << 22,
-    MOST_ROWS = 4096
-};
+enum { PIXELS, ROWS, BUFFERS };
+enum { K_ROWS, KERNELS };
+enum { GROUP = 64, MOST_PIXELS = 1 << 22, MOST_ROWS = 4096 };
 
 typedef struct cl_worker {
     ocl_worker ocl;
