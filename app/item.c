@@ -109,7 +109,7 @@ static tc_status stop_as_asked(const item_work *w, item_run *it, tc_err *err)
     tc_err ignored;
 
     job_files_leave(w->files);
-    if (bw_poll() == BW_QUIT && it->backend->sync(it->worker, it->state, &ignored) == TC_OK)
+    if (bw_poll() == BW_QUIT && an_sync(it->backend, it->worker, it->state, &ignored) == TC_OK)
         save(w, it);
     progress_clear(w->progress);
     return tc_fail(err, TC_TRY_LATER, "%s", bw_why());
@@ -122,7 +122,7 @@ static tc_status maybe_save(const item_work *w, item_run *it, tc_err *err)
 
     if (!bw_time_to_checkpoint())
         return TC_OK;
-    status = it->backend->sync(it->worker, it->state, err);
+    status = an_sync(it->backend, it->worker, it->state, err);
     if (status != TC_OK || !save(w, it))
         bw_checkpoint_failed();
     return status;
@@ -155,7 +155,7 @@ static void draw(const item_work *w, item_run *it, uint64_t chunks_done)
     if (w->view == NULL || !view_wanted(w->view))
         return;
     /* What comes of a sync that fails, the next step sees. */
-    if (it->backend->sync(it->worker, it->state, &ignored) == TC_OK)
+    if (an_sync(it->backend, it->worker, it->state, &ignored) == TC_OK)
         view_write(w->view, w->unit->analysis, &it->work, it->state,
                    fraction_at(w, share_spent(it, chunks_done)), w->index, w->unit->job);
 }
@@ -169,7 +169,7 @@ static tc_status complete(const item_work *w, item_run *it, tc_err *err)
             : it->backend->finish(it->worker, it->state, w->index, &it->output, err);
 
     if (status == TC_MORE)
-        return it->backend->sync(it->worker, it->state, err);
+        return an_sync(it->backend, it->worker, it->state, err);
     it->finished = status == TC_OK;
     if (!it->finished)
         wu_output_free(&it->output);
@@ -234,7 +234,7 @@ static tc_status take_state(const item_work *w, item_run *it, tc_err *err)
         progress_say(w->progress, "this item starts over", err->message);
     it->state = os_zeroed(it->work.plan.state_bytes);
     return it->state == NULL ? tc_no_memory(err, "the state of an item")
-                             : w->unit->analysis->init(&it->work, it->state, err);
+                             : an_init(w->unit->analysis, &it->work, it->state, err);
 }
 
 /* Seconds of a clock that stands while the task is suspended. */

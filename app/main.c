@@ -284,7 +284,11 @@ static tc_status selftest(const char *spec, tc_err *err)
     for (size_t i = 0; status == TC_OK && an_table[i] != NULL; i++) {
         const an_analysis *const a = an_table[i];
 
-        status = an_selftest_run(a, a->cpu, NULL, 2, NULL, err);
+        char text[256];
+        const char *const fault = an_params_fault(a->parameters, text, sizeof text);
+
+        status = fault != NULL ? tc_fail(err, TC_INTERNAL, "%s: %s", a->name, fault)
+                               : an_selftest_run(a, a->cpu, NULL, 2, NULL, err);
         if (status == TC_OK)
             printf("%s: the CPU is right\n", a->name);
         if (status != TC_OK || request.kind == OCL_REQUEST_CPU || ocl_backend(a->name) == NULL)

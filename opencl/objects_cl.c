@@ -234,8 +234,6 @@ static tc_status cl_open(const an_work *work, const void *state, void **worker, 
     return ocl_worker_open(&launcher, work, state, worker, err);
 }
 
-const an_backend ocl_objects = { .name = "opencl",
-                                 .open = cl_open,
-                                 .step = cl_step,
-                                 .sync = an_always_synced,
-                                 .close = ocl_worker_close };
+const an_backend ocl_objects = {
+    .name = "opencl", .open = cl_open, .step = cl_step, .close = ocl_worker_close
+};

@@ -560,6 +560,5 @@ static tc_status cl_open(const an_work *work, const void *state, void **worker, 
 const an_backend ocl_volume = { .name = "opencl",
                                 .open = cl_open,
                                 .step = cl_step,
-                                .sync = an_always_synced,
                                 .close = ocl_worker_close,
                                 .finish = cl_finish };

@@ -105,8 +105,8 @@ const void *ocl_pixels_from(const wu_pixels *px, size_t first)
 #define TRANSFER ((size_t)1 << 25)
 
 /* To the buffer, or with `from` NULL from it to `to`. */
-static tc_status write_buffer(ocl_worker *w, int buffer, size_t offset, const unsigned char *from,
-                              unsigned char *to, size_t bytes, tc_err *err)
+static tc_status transfer_bytes(ocl_worker *w, int buffer, size_t offset, const unsigned char *from,
+                                unsigned char *to, size_t bytes, tc_err *err)
 {
     tc_status status = TC_OK;
 
@@ -124,12 +124,12 @@ static tc_status write_buffer(ocl_worker *w, int buffer, size_t offset, const un
 tc_status ocl_put(ocl_worker *w, int buffer, size_t offset, const void *from, size_t bytes,
                   tc_err *err)
 {
-    return write_buffer(w, buffer, offset, from, NULL, bytes, err);
+    return transfer_bytes(w, buffer, offset, from, NULL, bytes, err);
 }
 
 tc_status ocl_get(ocl_worker *w, int buffer, size_t offset, void *to, size_t bytes, tc_err *err)
 {
-    return write_buffer(w, buffer, offset, NULL, to, bytes, err);
+    return transfer_bytes(w, buffer, offset, NULL, to, bytes, err);
 }
 
 static size_t bytes_of(const ocl_part *parts, size_t n)

@@ -25,7 +25,7 @@ TREE, BUILD = os.path.join(PLACE, "tree"), os.path.join(PLACE, "build")
 LEFT_OUT = re.compile(r"(build.*|autom4te.cache|__pycache__|\.git|.*\.o|aclocal.m4|configure|configure~|config.h.in~?"
                       r"|Makefile.in|analyses.inc|texcell-.*\.tar.*)$")
 TESTS = ["analyses_test", "parameters", "validate_forgeries", "validate_honest", "memory_test", "resume_steps",
-         "assimilate_test", "estimates", NAME + "_oracle_test", "quality/includes"]
+         "assimilate_test", "estimates", "oracle_test", "quality/includes"]
 
 
 def files_of(root):

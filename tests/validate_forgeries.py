@@ -72,7 +72,11 @@ def honest_ones(analysis, jobs, known, device):
         accept(name + ": written again by other means", units[job], save("again.npz", results[job].bytes()))
         same = [n for n in (1, 3, 7) if same_file(compute(units[job], "cpu", "--threads", str(n)), results[job])]
         tap.ok(same == [1, 3, 7], name + ": the same file from 1, 3 and 7 threads", same)
-        tap.ok(results[job].known_answer() == known[job], name + ": the known answer", results[job].known_answer())
+        answer = results[job].known_answer()
+        if job in known:
+            tap.ok(answer == known[job], name + ": the known answer", answer)
+        else:
+            tap.skip(name + ": the known answer", "KNOWN has none; it is \"%s\"" % answer)
         if device and analyses.has_opencl(analysis):
             made = compute(units[job], "opencl")
             if tap.ok(made is not None, name + ": computed with OpenCL"):
@@ -426,7 +430,7 @@ def main():
     if not device:
         tap.skip("results of OpenCL", "no usable device")
     for analysis, of in analyses.each():
-        units, results = honest_ones(analysis, of.JOBS, of.KNOWN, device)
+        units, results = honest_ones(analysis, of.JOBS, getattr(of, "KNOWN", {}), device)
         forgeries(analysis, of.forgeries(), units, results)
     tap.done()
 

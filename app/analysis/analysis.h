@@ -83,8 +83,8 @@ typedef struct an_backend {
      * A device backend may keep its work on the device until sync. */
     tc_status (*step)(void *worker, void *state, uint64_t *chunks_done, tc_err *err);
     /* Makes the state hold everything done so far. On an error the state is
-     * what it was; after TC_TRY_LATER it counts once a further call has succeeded. A backend that
-     * works in the state itself: an_always_synced. */
+     * what it was; after TC_TRY_LATER it counts once a further call has succeeded. Ask an_sync.
+     * NULL: the backend works in the state itself. */
     tc_status (*sync)(void *worker, void *state, tc_err *err);
     /* Frees the worker; *worker becomes NULL. */
     void (*close)(void **worker);
@@ -115,7 +115,8 @@ typedef struct an_analysis {
     tc_status (*derive_params)(void *params, const char *where, tc_err *err);
     /* Frees what the struct owns; NULL: nothing. */
     void (*clear_params)(void *params);
-    /* Whether this item suits the parameters (size, mask present, ...): ask an_check_item. */
+    /* Whether this item suits the parameters (size, mask present, ...): ask an_check_item. NULL:
+     * all do. */
     tc_status (*check_item)(const void *params, const wu_item *item, const char *where,
                             tc_err *err);
     /* What a scientist should be told of an item that does suit: a sentence with a
@@ -137,7 +138,7 @@ typedef struct an_analysis {
      * less for more. By parameters, item and plan alone: a task that goes on from a checkpoint
      * tells no less than before. NULL: they are equally long. */
     double (*spent)(const an_work *work, uint64_t chunks_done);
-    /* Fills the zeroed state for a new item; an_starts_zeroed: that is it. Asks work->poll. */
+    /* Fills the zeroed state for a new item: ask an_init. Asks work->poll. NULL: it stays zero. */
     tc_status (*init)(const an_work *work, void *state, tc_err *err);
     /* Whether a state that comes from a checkpoint can have come about: positions that
      * there are, indices within their tables, numbers that are some. A state that passes
@@ -181,6 +182,7 @@ typedef struct an_analysis {
     const an_backend *cpu; /* the OpenCL backend: ocl_backend() */
     bool found_amounts;
     bool takes_labels;            /* its items have label pictures; those of others have none */
+    bool takes_mask;              /* its items may have a mask; check_item says when */
     bool one_kind;                /* a job has images or stacks, not both: rows differ in length */
     bool uses_floats;             /* fp32 in a result path: the device must round as IEEE says */
     const an_selftest *selftests; /* ended by an entry without parameters (selftest.h) */
@@ -247,9 +249,9 @@ double an_spent_packing(const an_work *work, double share);
 tc_status an_work_run(const an_analysis *analysis, const an_backend *backend, const an_work *work,
                       void *state, double deadline, tc_err *err);
 
-/* For init: zeros are the start. */
-tc_status an_starts_zeroed(const an_work *work, void *state, tc_err *err);
-tc_status an_always_synced(void *worker, void *state, tc_err *err);
+/* The analysis' init and the backend's sync, or what their absence stands for. */
+tc_status an_init(const an_analysis *analysis, const an_work *work, void *state, tc_err *err);
+tc_status an_sync(const an_backend *backend, void *worker, void *state, tc_err *err);
 
 #define ANALYSIS(name, devices) extern const an_analysis an_##name;
 #include "app/analysis/analyses.def"

@@ -194,6 +194,58 @@ static int choice_of(const an_param *p, const json_t *value)
     return index_of(p->choices, value);
 }
 
+static bool is_integer_size(size_t size)
+{
+    return size == sizeof(int32_t) || size == sizeof(int64_t);
+}
+
+static const char *param_fault(const an_param *p)
+{
+    const size_t size = p->field.size;
+
+    if ((p->type == AN_CHOICE || p->type == AN_PRESET || p->word.size > 0) && p->choices == NULL)
+        return "has no choices";
+    switch (p->type) {
+    case AN_BOOL: return size == sizeof(bool) ? NULL : "needs a bool";
+    case AN_INT: return is_integer_size(size) ? NULL : "needs an int32_t or int64_t";
+    case AN_NUMBER: return size == sizeof(double) ? NULL : "needs a double";
+    case AN_CHOICE:
+        return size == sizeof(bool) || is_integer_size(size) ? NULL : "needs an enum, int or bool";
+    case AN_INTS:
+        return size > 0 && size % sizeof(int32_t) == 0 ? NULL : "needs an array of int32_t";
+    case AN_WORDS:
+        return size != sizeof(uint32_t) ? "needs a uint32_t"
+               : p->words == NULL       ? "has no words"
+                                        : NULL;
+    case AN_OBJECT:
+        return p->keys == NULL                     ? "has no keys"
+               : size == 0 || size == sizeof(bool) ? NULL
+                                                   : "needs a bool, or no field";
+    case AN_OBJECTS:
+        return p->keys == NULL                           ? "has no keys"
+               : p->stride == 0 || size % p->stride != 0 ? "needs an array of structs"
+               : p->count.size != sizeof(size_t)         ? "needs a size_t that counts"
+                                                         : NULL;
+    case AN_PRESET: return p->presets != NULL ? NULL : "has no presets";
+    }
+    return "has no type";
+}
+
+const char *an_params_fault(const an_param *table, char *text, size_t size)
+{
+    for (const an_param *p = table; p->key != NULL; p++) {
+        const char *const fault = param_fault(p);
+
+        if (fault != NULL) {
+            snprintf(text, size, "parameter %s %s", p->key, fault);
+            return text;
+        }
+        if (p->keys != NULL && an_params_fault(p->keys, text, size) != NULL)
+            return text;
+    }
+    return NULL;
+}
+
 static bool in_bounds(const an_param *p, const json_t *value)
 {
     const double number = json_number_value(value);

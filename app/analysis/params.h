@@ -78,6 +78,10 @@ typedef struct an_params_head {
 tc_status an_params_read(const an_param *table, const json_t *json, an_params_head *params,
                          const char *where, tc_err *err);
 
+/* What is wrong with a table of parameters, naming the key: that each field has the size of its
+ * type, and choices, words and keys are there where the type needs them. NULL: nothing. */
+const char *an_params_fault(const an_param *table, char *text, size_t size);
+
 typedef struct an_text {
     char text[768];
 } an_text;

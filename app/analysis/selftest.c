@@ -192,7 +192,7 @@ static tc_status result_by_backend(const an_analysis *a, const an_backend *backe
 {
     void *worker = NULL;
     uint64_t chunks;
-    tc_status status = a->init(work, state, err);
+    tc_status status = an_init(a, work, state, err);
 
     if (status == TC_OK)
         status = backend->open(work, state, &worker, err);

@@ -18,18 +18,12 @@ const an_analysis *an_find(const char *name)
     return NULL;
 }
 
-tc_status an_starts_zeroed(const an_work *work, void *state, tc_err *err)
+tc_status an_init(const an_analysis *analysis, const an_work *work, void *state, tc_err *err)
 {
-    (void)work;
-    (void)state;
-    (void)err;
-    return TC_OK;
+    return analysis->init != NULL ? analysis->init(work, state, err) : TC_OK;
 }
 
-tc_status an_always_synced(void *worker, void *state, tc_err *err)
+tc_status an_sync(const an_backend *backend, void *worker, void *state, tc_err *err)
 {
-    (void)worker;
-    (void)state;
-    (void)err;
-    return TC_OK;
+    return backend->sync != NULL ? backend->sync(worker, state, err) : TC_OK;
 }

@@ -14,7 +14,9 @@ tc_status an_check_item(const an_analysis *analysis, const void *params, const w
         return tc_fail(err, TC_BAD_INPUT,
                        "%s: has no labels, which say what %s measures; --labels gives them", where,
                        analysis->name);
-    return analysis->check_item(params, item, where, err);
+    if (!analysis->takes_mask && item->n_masks > 0)
+        return tc_fail(err, TC_BAD_INPUT, "%s: has a mask; %s takes none", where, analysis->name);
+    return analysis->check_item != NULL ? analysis->check_item(params, item, where, err) : TC_OK;
 }
 
 /* Whether the analysis takes every item, one by one and together. */
@@ -216,7 +218,7 @@ tc_status an_work_run(const an_analysis *analysis, const an_backend *backend, co
 {
     void *worker = NULL;
     uint64_t chunks;
-    tc_status status = analysis->init(work, state, err);
+    tc_status status = an_init(analysis, work, state, err);
 
     if (status == TC_OK)
         status = backend->open(work, state, &worker, err);
@@ -230,7 +232,7 @@ tc_status an_work_run(const an_analysis *analysis, const an_backend *backend, co
             status = backend->step(worker, state, &chunks, err);
     }
     if (status == TC_OK)
-        status = backend->sync(worker, state, err);
+        status = an_sync(backend, worker, state, err);
     if (worker != NULL)
         backend->close(&worker);
     return status;

@@ -1,12 +1,10 @@
 """What the tests that say "each analysis" run over: for each name in
-app/analysis/analyses.def the file NAME.py beside this one. All of these are wanted:
+app/analysis/analyses.def the file NAME.py in this folder. All of these are required:
 
 JOBS           {title: (parameters, items)}: small honest work units with every kind of phase,
                pictures and stacks, whichever there are, at least two items in the first.
                They are computed on the CPU and on OpenCL, stopped at every step, validated; the
                last one meets OpenCL drivers that fail
-KNOWN          {title: known_answer() of forge.Result}: the arrays of JOBS, as they have been
-               ever since and on every machine
 forgeries()    yields (title, job, change, reason): change(arrays) forges the result of that
                job, and texcell-validate check refuses it with these words (a regular
                expression); reason None: nobody can know without computing it again
@@ -18,8 +16,13 @@ SEEDS          [(parameters, items)]: tiny ones, the first inputs of the fuzzers
 ESTIMATES      [(["KEY=VALUE", ...], pixels)], or with labels: jobs of usual size, some tenths of a second,
                whose time, and size of the result, the plan must estimate
 DATA_SET       {name: (parameters, items)}: units of a data set; no other analysis has the name
-and this where the analysis looks at pixels (check_pixels):
-BLANK          {title: (parameters, slices, slices of another picture)}, with label pictures where the
+and these may be there:
+KNOWN          {title: known_answer() of forge.Result}: the arrays of JOBS, as they have been
+               ever since and on every machine; validate_forgeries.py tells those that are missing
+expected(parameters, pixels)
+               {array: value} of an item, computed from its grey values ([y, x] or [z, y, x] of int64) by
+               other means, for oracle_test.py
+BLANK          for an analysis that looks at pixels (check_pixels): {title: (parameters, slices, slices of another picture)}, with label pictures where the
                analysis wants them: real pictures, whose result must not be taken for that of a blank one
 """
 import importlib
@@ -29,7 +32,7 @@ import re
 
 import tap
 
-WANTED = ("JOBS", "KNOWN", "forgeries", "random_job", "memory_jobs", "SEEDS", "ESTIMATES", "DATA_SET")
+WANTED = ("JOBS", "forgeries", "random_job", "memory_jobs", "SEEDS", "ESTIMATES", "DATA_SET")
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 

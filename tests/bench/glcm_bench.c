@@ -145,7 +145,7 @@ static seconds run(bench *b, const an_backend *backend, unsigned threads, void *
         status = backend->step(worker, state, &units, &err);
     while (status == TC_MORE);
     must(status, &err);
-    must(backend->sync(worker, state, &err), &err);
+    must(an_sync(backend, worker, state, &err), &err);
     backend->close(&worker);
     return (seconds){ clock_now(CLOCK_MONOTONIC) - wall,
                       clock_now(CLOCK_PROCESS_CPUTIME_ID) - cpu };

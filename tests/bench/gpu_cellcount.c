@@ -42,7 +42,7 @@ static tc_status once(const an_backend *backend, const an_work *work, cc_state *
             status = backend->step(worker, state, &units, err);
         while (status == TC_MORE);
     if (status == TC_OK)
-        status = backend->sync(worker, state, err);
+        status = an_sync(backend, worker, state, err);
     if (worker != NULL) {
         if (ms != NULL) {
             ms[0] = ((const cc_cl_worker *)worker)->label_ms;

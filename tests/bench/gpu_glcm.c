@@ -62,7 +62,7 @@ static tc_status run(const an_backend *backend, const an_work *work, void *state
         while (status == TC_MORE);
     }
     if (status == TC_OK)
-        status = backend->sync(worker, state, err);
+        status = an_sync(backend, worker, state, err);
     if (worker != NULL)
         backend->close(&worker);
     *ms = ocl_clock_ms() - start;

@@ -126,7 +126,7 @@ static tc_status run(const bench *b, const an_backend *backend, void *state, spe
     wu_output_free(&output);
     at[3] = ocl_clock_ms();
     if (status == TC_OK)
-        status = backend->sync(worker, state, err);
+        status = an_sync(backend, worker, state, err);
     at[4] = ocl_clock_ms();
     if (status == TC_OK)
         status = an_voting.finish(&b->work, 0, state, &output, err);

@@ -66,7 +66,7 @@ static tc_status once(const an_backend *backend, const an_work *work, given *g, 
         while (status == TC_MORE);
     if (status == TC_OK)
         status = work->result_only ? backend->finish(worker, state, 0, &g->out, err)
-                                   : backend->sync(worker, state, err);
+                                   : an_sync(backend, worker, state, err);
     t->labels = work->device != NULL ? work->device->times.kernels - kernels : 0;
     if (worker != NULL)
         backend->close(&worker);

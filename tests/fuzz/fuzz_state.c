@@ -104,7 +104,7 @@ static tc_status work(const an_analysis *a, job *j, void *state, uint64_t units)
         status = a->cpu->step(worker, state, &done, NULL);
     while (status == TC_MORE && done < units);
     if (status == TC_OK || status == TC_MORE) {
-        const tc_status synced = a->cpu->sync(worker, state, NULL);
+        const tc_status synced = an_sync(a->cpu, worker, state, NULL);
 
         status = synced != TC_OK ? synced : status;
     }
@@ -127,7 +127,7 @@ static void one_state(const an_analysis *a, job *j, const uint8_t *data, size_t 
 
     if (state == NULL)
         abort();
-    must(a->init(&j->work, state, NULL));
+    must(an_init(a, &j->work, state, NULL));
     if (far > 0 && work(a, j, state, j->work.plan.chunks * far / UINT8_MAX) != TC_MORE &&
         far < UINT8_MAX)
         far = UINT8_MAX; /* small items are done in one step */

@@ -65,7 +65,7 @@ static tc_status do_steps(run *r, unsigned long steps, double *seconds, tc_err *
         while (status == TC_MORE && (steps == 0 || ++n < steps));
     }
     if (status == TC_OK || status == TC_MORE) {
-        const tc_status synced = r->backend->sync(worker, r->state, err);
+        const tc_status synced = an_sync(r->backend, worker, r->state, err);
 
         status = synced == TC_OK ? status : synced;
     }
@@ -131,7 +131,7 @@ static tc_status work(run *r, unsigned long steps, const char *path, tc_err *err
     r->state = calloc(1, r->work.plan.state_bytes);
     if (r->state == NULL)
         return tc_no_memory(err, "the state");
-    status = r->analysis->init(&r->work, r->state, err);
+    status = an_init(r->analysis, &r->work, r->state, err);
     if (status != TC_OK)
         return status;
     for (unsigned turn = 0;; turn++) {

@@ -632,17 +632,47 @@ static void survives_no_memory(void **state)
     json_set_alloc_funcs(malloc, free);
 }
 
+/* A table that does not fit its struct is told by its key; the analyses' own fit theirs. */
+static void a_table_that_does_not_fit(void **unused)
+{
+    static const char *const words[] = { "a", NULL };
+    static const an_param keys[] = { { .key = NULL } };
+    static const an_field byte = { 0, 1 }, four = { 0, 4 }, seven = { 0, 7 };
+    const an_param odd[] = {
+        { .key = "k", .type = AN_INT, .field = byte },
+        { .key = "k", .type = AN_NUMBER, .field = four },
+        { .key = "k", .type = AN_BOOL, .field = four },
+        { .key = "k", .type = AN_CHOICE, .field = four },
+        { .key = "k", .type = AN_CHOICE, .field = seven, .choices = words },
+        { .key = "k", .type = AN_INTS, .field = byte },
+        { .key = "k", .type = AN_WORDS, .field = four },
+        { .key = "k", .type = AN_OBJECT },
+        { .key = "k", .type = AN_OBJECTS, .field = four, .keys = keys },
+        { .key = "k", .type = AN_PRESET, .choices = words },
+    };
+    char text[256];
+
+    (void)unused;
+    for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++) {
+        const an_param table[] = { odd[i], { .key = NULL } };
+
+        assert_non_null(an_params_fault(table, text, sizeof text));
+        assert_memory_equal(text, "parameter k ", 12);
+    }
+    for (size_t i = 0; an_table[i] != NULL; i++)
+        assert_null(an_params_fault(an_table[i]->parameters, text, sizeof text));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(has_defaults),
-        cmocka_unit_test(has_a_preset),
-        cmocka_unit_test(finds_offsets),
-        cmocka_unit_test(keeps_limits),
-        cmocka_unit_test(refuses),
-        cmocka_unit_test(counts_long_lists),
-        cmocka_unit_test(holds_for_every_key),
-        cmocka_unit_test(survives_no_memory),
-    };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(has_defaults),
+                                        cmocka_unit_test(has_a_preset),
+                                        cmocka_unit_test(finds_offsets),
+                                        cmocka_unit_test(keeps_limits),
+                                        cmocka_unit_test(refuses),
+                                        cmocka_unit_test(counts_long_lists),
+                                        cmocka_unit_test(holds_for_every_key),
+                                        cmocka_unit_test(survives_no_memory),
+                                        cmocka_unit_test(a_table_that_does_not_fit) };
     return cmocka_run_group_tests_name("params", tests, NULL, NULL);
 }

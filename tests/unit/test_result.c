@@ -363,16 +363,18 @@ static void allocates_what_was_declared(void **state)
     static const wu_declared list[] = {
         { "count", WU_I64, WU_VALUE, "items", .title = "count" },
         { "thing_item", WU_I64, WU_ITEM, .table = "things" },
-        { "thing", WU_F64, WU_VALUE, "things", .n_axes = 1, .axes = { { .n = 3 } } },
-        { "flat", WU_F64, WU_VALUE, "flat", .n_axes = 2, .axes = { { .n = 3 }, { .n = 4 } } },
-        { "deep", WU_F64, WU_VALUE, "deep", .n_axes = 2, .axes = { { .n = 3 }, { .n = 4 } },
-          .deep = true },
+        { "thing", WU_F64, WU_VALUE, "things", .n_axes = 1, .axes = { { .n = 3, .array = "k" } } },
+        { "flat", WU_F64, WU_VALUE, "flat", .n_axes = 2,
+          .axes = { { .n = 3, .array = "k" }, { .n = 4, .array = "k" } } },
+        { "deep", WU_F64, WU_VALUE, "deep", .n_axes = 2,
+          .axes = { { .n = 3, .array = "k" }, { .n = 4, .array = "k" } }, .deep = true },
         { "map_{item}_x", WU_F32, WU_MAP, .title = "x" },
         { "names", WU_STR, WU_TITLES, "things", .width = 3, .rows = 7 },
     };
     static const wu_declared text = { "text", WU_STR, WU_VALUE, .table = "items" }, huge = {
-        "huge", WU_F64,      WU_ITEM,
-        "huge", .n_axes = 2, .axes = { { .n = 1U << 31 }, { .n = 1U << 30 } }
+        "huge",      WU_F64,
+        WU_ITEM,     "huge",
+        .n_axes = 2, .axes = { { .n = 1U << 31, .array = "k" }, { .n = 1U << 30, .array = "k" } }
     };
     char item_name[] = "b{item}b";
     const wu_item item = { .name = item_name, .nx = 5, .ny = 4, .nz = 2, .is_stack = true };
@@ -571,22 +573,55 @@ static void refuses_declarations(void **state)
     }
 }
 
+/* A declaration that no reader could use is refused where it is made, by array and axis. */
+static void odd_declarations(void **unused)
+{
+    static const unsigned numbers[] = { 1, 2 };
+    static const char *const words[] = { "a", NULL };
+    static const struct {
+        wu_axis axis;
+        const char *fault;
+    } odd[] = {
+        { { .name = "x", .n = 2 }, "array a: axis 1 has neither words nor numbers nor an array" },
+        { { .name = "x", .n = 2, .numbers = numbers },
+          "array a: axis 1 has numbers, but no prefix" },
+        { { .name = "x", .n = 1, .words = words, .prefix = "d" },
+          "array a: axis 1 has a prefix, but no numbers" },
+        { { .name = "x", .n = 2, .words = words }, "array a: axis 1 has fewer words than entries" },
+        { { .name = "x", .n = 0, .words = words }, "array a: axis 1 has no entries" },
+        { { .name = "x", .n = 1, .words = words, .array = "b" },
+          "array a: axis 1 has more than one of words, numbers and an array" },
+    };
+
+    (void)unused;
+    for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++) {
+        wu_declared d = { "a",     WU_F64,      WU_VALUE,
+                          "items", .n_axes = 2, .axes = { { "y", 1, .words = words } } };
+        wu_output out = { .n = 0 };
+        tc_err error;
+
+        d.axes[1] = odd[i].axis;
+        assert_int_equal(wu_output_declare(&out, &d, 1, NULL, &error), TC_INTERNAL);
+        assert_string_equal(error.message, odd[i].fault);
+        wu_output_free(&out);
+    }
+}
+
 int main(void)
 {
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(adds_zeroed_arrays),
-        cmocka_unit_test(refuses_bad_arrays),
-        cmocka_unit_test(allocates_what_was_declared),
-        cmocka_unit_test(titles_columns),
-        IN_FOLDER(puts_items_together),
-        IN_FOLDER(is_the_same_each_time),
-        IN_FOLDER(loads_no_more_than_needed),
-        IN_FOLDER(refuses_items_that_differ),
-        IN_FOLDER(passes_faults_of_the_source_on),
-        IN_FOLDER(refuses_wrong_constants),
-        cmocka_unit_test(reads_declarations),
-        cmocka_unit_test(refuses_declarations),
-    };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(adds_zeroed_arrays),
+                                        cmocka_unit_test(refuses_bad_arrays),
+                                        cmocka_unit_test(allocates_what_was_declared),
+                                        cmocka_unit_test(titles_columns),
+                                        IN_FOLDER(puts_items_together),
+                                        IN_FOLDER(is_the_same_each_time),
+                                        IN_FOLDER(loads_no_more_than_needed),
+                                        IN_FOLDER(refuses_items_that_differ),
+                                        IN_FOLDER(passes_faults_of_the_source_on),
+                                        IN_FOLDER(refuses_wrong_constants),
+                                        cmocka_unit_test(reads_declarations),
+                                        cmocka_unit_test(refuses_declarations),
+                                        cmocka_unit_test(odd_declarations) };
     return cmocka_run_group_tests_name("result", tests, NULL, NULL);
 }

@@ -91,7 +91,7 @@ static double work_on(const job *j, void *state, unsigned steps, tc_status *stat
         assert_true(spent >= last);
         last = spent;
     }
-    assert_int_equal(cpu->sync(worker, state, &err), TC_OK);
+    assert_int_equal(an_sync(cpu, worker, state, &err), TC_OK);
     assert_true(an_spent(j->analysis, &j->work, ((const an_state_head *)state)->chunks_done) <=
                 last);
     cpu->close(&worker);
@@ -107,7 +107,7 @@ static void never_falls(const job *j)
         double last;
 
         assert_non_null(state);
-        assert_int_equal(j->analysis->init(&j->work, state, &err), TC_OK);
+        assert_int_equal(an_init(j->analysis, &j->work, state, &err), TC_OK);
         last = work_on(j, state, steps, &status);
         if (status == TC_MORE)
             last = work_on(j, state, UINT32_MAX, &status);

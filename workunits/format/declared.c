@@ -7,6 +7,41 @@
 
 static const char mark[] = "{item}";
 
+static const char *axis_fault(const wu_axis *axis)
+{
+    const int given = (axis->words != NULL) + (axis->numbers != NULL) + (axis->array != NULL);
+    if (axis->n == 0)
+        return "has no entries";
+    if (given != 1)
+        return given == 0 ? "has neither words nor numbers nor an array"
+                          : "has more than one of words, numbers and an array";
+    if ((axis->numbers != NULL) != (axis->prefix != NULL))
+        return axis->prefix == NULL ? "has numbers, but no prefix" : "has a prefix, but no numbers";
+    for (uint32_t i = 0; axis->words != NULL && i < axis->n; i++)
+        if (axis->words[i] == NULL)
+            return "has fewer words than entries";
+    return NULL;
+}
+
+const char *wu_declared_fault(const wu_declared *d, char *text, size_t size)
+{
+    const char *fault = NULL;
+    unsigned i = 0;
+    if (d->name == NULL)
+        return "an array has no name";
+    if (d->n_axes > WU_MAX_AXES)
+        fault = "has too many axes";
+    for (; fault == NULL && i < d->n_axes; i++)
+        fault = axis_fault(&d->axes[i]);
+    if (fault == NULL)
+        return NULL;
+    if (i > 0)
+        snprintf(text, size, "array %s: axis %u %s", d->name, i - 1, fault);
+    else
+        snprintf(text, size, "array %s %s", d->name, fault);
+    return text;
+}
+
 bool wu_is_picture(wu_role role)
 {
     return role == WU_LABELS || role == WU_MASK || role == WU_MAP;

@@ -57,6 +57,10 @@ typedef struct wu_declared {
 
 #define WU_ITEM_SPACING "item_spacing" /* an array of the whole result that is not declared */
 
+/* What is wrong with a declaration that a program makes, naming array and axis: each axis has
+ * entries, and words, numbers with a prefix, or an array. NULL: nothing. */
+const char *wu_declared_fault(const wu_declared *d, char *text, size_t size);
+
 bool wu_is_picture(wu_role role);
 /* The name of the array: a picture's with the item's in it. Cut at size. */
 void wu_declared_name(const wu_declared *d, const char *item, char *out, size_t size);

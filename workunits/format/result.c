@@ -70,6 +70,10 @@ static tc_status declare(wu_output *out, const wu_declared *declared, const wu_i
     wu_out_array array = { .declared = *declared,
                            .info = { .dtype = declared->dtype, .width = declared->width } };
     wu_array_info *const info = &array.info;
+    char text[256];
+    const char *const fault = wu_declared_fault(declared, text, sizeof text);
+    if (fault != NULL)
+        return tc_fail(err, TC_INTERNAL, "%s", fault);
     if (wu_is_picture(declared->role)) {
         const uint64_t shape[3] = { item->nz, item->ny, item->nx };
         array.kind = WU_OWN;

@@ -111,7 +111,7 @@ static tc_status work_on(const an_analysis *analysis, const an_work *work, void 
 {
     void *worker = NULL;
     uint64_t chunks = 0;
-    tc_status status = analysis->init(work, state, err);
+    tc_status status = an_init(analysis, work, state, err);
     if (status == TC_OK)
         status = analysis->cpu->open(work, state, &worker, err);
     const double start = tc_seconds();

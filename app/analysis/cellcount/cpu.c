@@ -369,6 +369,4 @@ tc_status cc_host_resume(void *worker, cc_phase next, uint32_t strip_rows, tc_er
     return TC_OK;
 }
 
-const an_backend cc_cpu = {
-    .name = "cpu", .open = cpu_open, .step = cpu_step, .sync = an_always_synced, .close = cpu_close
-};
+const an_backend cc_cpu = { .name = "cpu", .open = cpu_open, .step = cpu_step, .close = cpu_close };

@@ -11,8 +11,6 @@ static tc_status check_item(const void *params, const wu_item *item, const char 
 
     if (item->is_stack)
         return tc_fail(err, TC_BAD_INPUT, "%s: is a stack; cellcount takes pictures", where);
-    if (item->n_masks > 0)
-        return tc_fail(err, TC_BAD_INPUT, "%s: has a mask; cellcount takes none", where);
     if (p->threshold_word == CC_LOCAL && (uint32_t)p->offset >= cc_middle(item->bits))
         return tc_fail(err, TC_BAD_INPUT,
                        "%s: has %u bits a pixel, so parameters.offset cannot be %d", where,
@@ -218,7 +216,6 @@ const an_analysis an_cellcount = {
     .check_item = check_item,
     .plan = plan,
     .spent = spent,
-    .init = an_starts_zeroed,
     .check_state = cc_check_state,
     .finish = cc_finish,
     .found = found,

@@ -827,5 +827,5 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *chunks_done, tc_e
 
 /* The state is always up to date. */
 const an_backend glcm_cpu = {
-    .name = "cpu", .open = cpu_open, .step = cpu_step, .sync = an_always_synced, .close = cpu_close
+    .name = "cpu", .open = cpu_open, .step = cpu_step, .close = cpu_close
 };

@@ -258,6 +258,7 @@ const an_analysis an_levelset = {
     .parameters = ls_parameters,
     .derive_params = ls_derive_params,
     .check_item = check_item,
+    .takes_mask = true,
     .note = note,
     .check_survey = check_survey,
     .plan = plan,

@@ -451,5 +451,5 @@ tc_status obj_host_done(void *worker, uint64_t n, uint64_t *chunks_done)
 }
 
 const an_backend obj_cpu = {
-    .name = "cpu", .open = cpu_open, .step = cpu_step, .sync = an_always_synced, .close = cpu_close
+    .name = "cpu", .open = cpu_open, .step = cpu_step, .close = cpu_close
 };

@@ -8,8 +8,6 @@ static tc_status check_item(const void *params, const wu_item *item, const char 
     const obj_params *const p = params;
     const uint64_t bytes = 8 * (uint64_t)item->n_objects * (obj_words(p, item) + 2);
 
-    if (item->n_masks > 0)
-        return tc_fail(err, TC_BAD_INPUT, "%s: has a mask; objects takes labels alone", where);
     /* FORMAT.md: a result has less than 4 GiB. */
     if (bytes >= (uint64_t)4 << 30)
         return tc_fail(err, TC_BAD_INPUT,
@@ -101,7 +99,6 @@ const an_analysis an_objects = {
     .note_result = obj_note_result,
     .plan = plan,
     .spent = spent,
-    .init = an_starts_zeroed,
     .check_state = obj_check_state,
     .finish = obj_finish,
     .found = found,

@@ -630,5 +630,5 @@ tc_status vol_host_resume(void *worker, vol_state *state, vol_phase next, size_t
 }
 
 const an_backend vol_cpu = {
-    .name = "cpu", .open = cpu_open, .step = cpu_step, .sync = an_always_synced, .close = cpu_close
+    .name = "cpu", .open = cpu_open, .step = cpu_step, .close = cpu_close
 };

@@ -15,8 +15,6 @@ static tc_status check_item(const void *params, const wu_item *item, const char 
             "%s: is a picture; volume takes stacks: a file of several pages, or with --stack "
             "a folder of slices or the times of a file",
             where);
-    if (item->n_masks > 0)
-        return tc_fail(err, TC_BAD_INPUT, "%s: has a mask; volume takes none", where);
     if (!p->otsu && p->membrane >= 1 << item->bits)
         return tc_fail(err, TC_BAD_INPUT,
                        "%s: has %u bits a voxel, so parameters.membrane cannot be %d", where,
@@ -180,7 +178,6 @@ const an_analysis an_volume = {
     .check_item = check_item,
     .plan = plan,
     .spent = spent,
-    .init = an_starts_zeroed,
     .check_state = vol_check_state,
     .finish = vol_finish,
     .found = found,

@@ -382,8 +382,6 @@ static tc_status check_item(const void *params, const wu_item *item, const char 
 {
     voting_scheme s;
 
-    if (item->n_masks > 0)
-        return tc_fail(err, TC_BAD_INPUT, "%s: has a mask, which voting does not use", where);
     return voting_scheme_init(params, item, where, &s, err);
 }
 
@@ -527,7 +525,6 @@ const an_analysis an_voting = { .name = "voting",
                                 .check_item = check_item,
                                 .plan = plan,
                                 .spent = spent,
-                                .init = an_starts_zeroed,
                                 .check_state = voting_check_state,
                                 .finish = voting_finish,
                                 .found = found,

@@ -1,5 +1,4 @@
-/* mean on a device: see app/analysis/mean/mean.h. A work-item takes a row; rows[i] is row
- * first + i of the item, whose pixels begin at in[0]. */
+/* mean on a device: opencl/rows_cl.h says what the kernel is given. */
 #include "app/analysis/mean/core.h"
 
 //! check: -DPIXEL=ushort
@@ -7,15 +6,16 @@
 #define PIXEL uchar
 #endif
 
-__kernel void mean_rows(__global const PIXEL *in, __global mean_row *rows, tc_u32 nx, tc_u32 n,
+__kernel void mean_rows(__global const PIXEL *in, __global mean_sum *sums, tc_u32 nx, tc_u32 rows,
                         tc_u32 threshold)
 {
-    const size_t i = get_global_id(0);
-    mean_row sum = { 0, 0 };
+    const size_t row = get_global_id(0);
 
-    if (i >= n)
-        return;
-    for (tc_u32 x = 0; x < nx; x++)
-        sum = mean_add(sum, in[i * nx + x], threshold);
-    rows[i] = sum;
+    if (row < rows) {
+        mean_sum sum = { 0, 0 };
+
+        for (tc_u32 x = 0; x < nx; x++)
+            mean_add(&sum, in[row * nx + x], threshold);
+        sums[row] = sum;
+    }
 }

@@ -13,7 +13,11 @@ JOBS = {
     "stack": ({"threshold": 60}, stacks()),
     "deep": ({"threshold": 30000}, [item("d", [p["slices"][0] * np.uint16(257)]) for p in pictures()[:1]]),
 }
-KNOWN = {"bright": "b1011c64", "all": "769993ad", "none": "89dd7ef7", "stack": "f2611cef", "deep": "0e3f365d"}
+
+
+def expected(parameters, pixels):
+    bright = pixels[pixels >= parameters.get("threshold", 0)]
+    return {"pixels": len(bright), "mean": bright.sum() / len(bright) if len(bright) else np.nan}
 
 
 def random_job(rng):
@@ -37,20 +41,16 @@ DATA_SET = {
 
 def forgeries():
     column = column_of("bright")
-    nan = float("nan")
+    other, not_a_mean = "mean: row 0: a number where no pixel counts", "mean: row 0: not a mean of so many pixels"
     yield column("pixels", 0, -1, "pixels: ")
     yield column("pixels", 0, 40 * 44 + 1, "pixels: ")
-    yield column("pixels", 0, 1 << 62, "pixels: ")
     yield column("pixels", 0, lambda v: v - 1, "pixels: ", "all", "a pixel less of all")
-    yield column("pixels", 0, 0, "mean: row 0: a number where no pixel counts")
-    yield column("mean", 0, nan, "mean: row 0: a number where no pixel counts, or none")
-    yield column("mean", 0, 0.0, "mean: row 0: a number where no pixel counts", "none")
-    yield column("mean", 0, float("inf"), "mean: row 0: not a mean of so many pixels")
-    yield column("mean", 0, lambda v: np.nextafter(v, 999), "mean: row 0: not a mean of so many pixels")
-    yield column("mean", 0, lambda v: -v, "mean: row 0: not a mean of so many pixels")
+    yield column("pixels", 0, 0, other)
+    yield column("mean", 0, float("nan"), other)
+    yield column("mean", 0, 0.0, other, "none")
+    yield column("mean", 0, lambda v: np.nextafter(v, 999), not_a_mean)
+    yield column("mean", 0, lambda v: -v, not_a_mean)
     yield column("mean", 0, 99.0, "mean: row 0: not from the threshold")
     yield column("mean", 0, 256.0, "mean: row 0: not from the threshold")
-    yield column("mean", 0, 10.0, "mean: row 0: not from the threshold", "deep", "a mean of 8 bits")
     yield column("mean", 0, 150.0, None)
     yield ("two items exchanged", "bright", lambda a: swap_rows(a, ["pixels", "mean"], 0, 1), None)
-    yield ("a stack's mean", "stack", lambda a: swap_rows(a, ["pixels", "mean"], 0, 1), None)

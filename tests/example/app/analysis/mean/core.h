@@ -4,18 +4,15 @@
 
 #include "app/analysis/common/core.h"
 
-/* Of a row: how many pixels count, and their grey values; 65,535 times 65,535 fit. */
-typedef struct mean_row {
-    tc_u32 pixels, sum;
-} mean_row;
+/* How many pixels count, and the sum of their grey values. */
+typedef struct mean_sum {
+    tc_u64 pixels, grey;
+} mean_sum;
 
-TC_INLINE mean_row mean_add(mean_row row, tc_u32 pixel, tc_u32 threshold)
+TC_INLINE void mean_add(mean_sum *sum, tc_u32 pixel, tc_u32 threshold)
 {
-    if (pixel >= threshold) {
-        row.pixels++;
-        row.sum += pixel;
-    }
-    return row;
+    sum->pixels += pixel >= threshold;
+    sum->grey += pixel >= threshold ? pixel : 0;
 }
 
 #endif

@@ -1,0 +1,136 @@
+/* mean: the mean of the pixels that are bright enough. */
+#include "app/analysis/mean/mean.h"
+
+#include <math.h>
+
+#include "app/analysis/check.h"
+#include "app/analysis/mean/core.h"
+#include "app/analysis/selftest.h"
+
+typedef struct mean_state {
+    an_state_head head; /* rows that are done */
+    mean_sum sum;       /* of these */
+} mean_state;
+
+static const an_param parameters[] = {
+    { "threshold", AN_INT, AN_FIELD(mean_params, threshold), .min = 0, .max = 65535, .initial = "0",
+      .unit = "grey values", .help = "Pixels below it do not count." },
+    { .key = NULL }
+};
+
+/* --- the work -------------------------------------------------------------------------------- */
+
+static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_err *err)
+{
+    const uint64_t rows = (uint64_t)item->ny * item->nz, pixels = rows * item->nx;
+
+    (void)params;
+    (void)err;
+    out->chunks = rows;
+    out->state_bytes = sizeof(mean_state);
+    out->memory_bytes = pixels * (item->bits / 8) + ((uint64_t)8 << 20);
+    out->thread_bytes = PLAN_THREAD;
+    out->load_flops = an_reading_flops(item);
+    out->flops = out->load_flops + 10.0 * (double)pixels;
+    return TC_OK;
+}
+
+static void run_row(const an_work *work, uint64_t row, void *sum)
+{
+    const mean_params *const p = work->params;
+    const wu_pixels *const px = work->pixels;
+    const size_t start = row * px->nx;
+
+    for (size_t i = start; i < start + px->nx; i++)
+        mean_add(sum, px->bits == 8 ? px->u8[i] : px->u16[i], (tc_u32)p->threshold);
+}
+
+static void add_sum(void *state, const void *sum)
+{
+    mean_state *const s = state;
+    const mean_sum *const more = sum;
+
+    s->sum.pixels += more->pixels;
+    s->sum.grey += more->grey;
+}
+
+const an_chunked mean_rows = { sizeof(mean_sum), run_row, add_sum };
+AN_CHUNKED_BACKEND(cpu, mean_rows);
+
+/* A checkpoint is not believed blindly. */
+static tc_status check_state(const an_work *work, const void *state, tc_err *err)
+{
+    const mean_state *const s = state;
+
+    if (s->sum.pixels > s->head.chunks_done * work->item->nx || s->sum.grey > s->sum.pixels * 65535)
+        return tc_fail(err, TC_BAD_INPUT, "the sums are damaged");
+    return TC_OK;
+}
+
+/* --- the result ------------------------------------------------------------------------------ */
+
+static tc_status expect(const void *params, const wu_item *item, wu_output *out, tc_err *err)
+{
+    static const wu_declared arrays[] = { { "pixels", WU_I64, WU_VALUE, "items", .title = "pixels",
+                                            .unit = "pixel" },
+                                          { "mean", WU_F64, WU_VALUE, "items", .title = "mean" } };
+
+    (void)params;
+    return wu_output_declare(out, arrays, sizeof arrays / sizeof arrays[0], item, err);
+}
+
+static tc_status finish(const an_work *work, size_t item_index, const void *state, wu_output *out,
+                        tc_err *err)
+{
+    const mean_sum *const sum = &((const mean_state *)state)->sum;
+    tc_status status = expect(work->params, work->item, out, err);
+
+    (void)item_index;
+    if (status == TC_OK)
+        status = wu_output_allocate(out, 0, err);
+    if (status != TC_OK)
+        return status;
+    *(int64_t *)wu_output_data(out, "pixels") = (int64_t)sum->pixels;
+    *(double *)wu_output_data(out, "mean") =
+        sum->pixels > 0 ? (double)sum->grey / (double)sum->pixels : (double)NAN;
+    return TC_OK;
+}
+
+/* What the pixels of no item can give. */
+static tc_status check_result(const void *params, const wu_item *item, const wu_output *out,
+                              tc_err *err)
+{
+    const int32_t threshold = ((const mean_params *)params)->threshold;
+    const int64_t pixels = *(const int64_t *)wu_output_data(out, "pixels"),
+                  all = (int64_t)item->nx * item->ny * item->nz;
+    const double mean = *(const double *)wu_output_data(out, "mean");
+    const char *fault = NULL;
+    int64_t sum;
+    const tc_status status = an_check_range(out, "pixels", threshold == 0 ? all : 0, all, err);
+
+    if ((pixels == 0) != isnan(mean))
+        fault = "a number where no pixel counts, or none where one does";
+    else if (pixels > 0 && !an_is_quotient(mean, pixels, &sum))
+        fault = "not a mean of so many pixels";
+    else if (pixels > 0 && (mean < threshold || mean > (1 << item->bits) - 1))
+        fault = "not from the threshold to the largest grey value";
+    return status != TC_OK || fault == NULL ? status : an_impossible("mean", 0, fault, err);
+}
+
+/* Both depths, a picture and a stack. */
+static const an_selftest selftests[] = { { "{}", 61, 47, 1, 8, false, 0xb44639e1 },
+                                         { "{\"threshold\":30000}", 37, 29, 11, 16, false,
+                                           0xd583543a },
+                                         { .parameters = NULL } };
+
+const an_analysis an_mean = { .name = "mean",
+                              .summary = "the mean of the pixels that are bright enough",
+                              .params_bytes = sizeof(mean_params),
+                              .parameters = parameters,
+                              .plan = plan,
+                              .check_state = check_state,
+                              .finish = finish,
+                              .expect = expect,
+                              .check_result = check_result,
+                              .cpu = &cpu,
+                              .selftests = selftests };
