@@ -57,7 +57,7 @@ build() {
     export CC AR RANLIB
     [ "$out/prefix/lib/libpng.a" -nt .ci/libraries.sh ] || sh .ci/libraries.sh "$out/prefix"
     cd "$out/texcell"
-    [ -f Makefile ] || ../../../configure --host="$host" CPPFLAGS="-I$out/prefix/include" LDFLAGS="-L$out/prefix/lib" \
+    [ -f Makefile ] || ../../../configure --host="$host" --disable-assert CPPFLAGS="-I$out/prefix/include" LDFLAGS="-L$out/prefix/lib" \
         ac_cv_header_sqlite3_h=no --without-boinc --without-jpeg --without-tiff --enable-werror
     make -j"$jobs"
 }

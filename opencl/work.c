@@ -1,6 +1,7 @@
 /* Buffers, launches and transfers of an open device, with their times. */
 #include "opencl/work.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,7 @@
 tc_status ocl_buffer_new(ocl_device *device, size_t bytes, cl_mem_flags flags, const char *what,
                          ocl_buffer *buffer, tc_err *err)
 {
+    assert(bytes >= 1);
     cl_int code = CL_SUCCESS;
     const double mib = 1.0 / (1 << 20);
 
@@ -232,6 +234,7 @@ void ocl_batch_drop(ocl_device *device, ocl_batch *batch)
 
 size_t ocl_round_up(size_t n, size_t multiple)
 {
+    assert(multiple >= 1);
     const size_t more = n % multiple;
     return more == 0 ? n : n + (multiple - more);
 }
@@ -240,6 +243,7 @@ size_t ocl_round_up(size_t n, size_t multiple)
 
 void ocl_pace_init(ocl_pace *pace, double target_ms, uint64_t first, uint64_t most)
 {
+    assert(first >= 1 && first <= most);
     pace->target_ms = target_ms > 0.1 ? target_ms : 0.1;
     pace->most = most > 0 ? most : 1;
     pace->now = first > 0 ? first : 1;

@@ -1,6 +1,7 @@
 /* What the device backends share: their buffers, kernels, launches and pace. */
 #include "opencl/worker.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,6 +49,7 @@ void ocl_worker_close(void **worker)
 
 size_t ocl_group_size(const ocl_device *device, size_t most)
 {
+    assert(most > 0 && (most & (most - 1)) == 0);
     while (most > device->info.max_group)
         most /= 2;
     return most;
@@ -56,6 +58,7 @@ size_t ocl_group_size(const ocl_device *device, size_t most)
 tc_status ocl_build(ocl_worker *w, const ocl_source *source, bool floats, const char *const *names,
                     size_t n, tc_err *err, const char *format, ...)
 {
+    assert(n <= OCL_MOST_KERNELS);
     char defines[128];
     cl_program program = NULL;
     va_list args;
@@ -108,6 +111,7 @@ const void *ocl_pixels_from(const wu_pixels *px, size_t first)
 static tc_status transfer_bytes(ocl_worker *w, int buffer, size_t offset, const unsigned char *from,
                                 unsigned char *to, size_t bytes, tc_err *err)
 {
+    assert(buffer >= 0 && buffer < OCL_MOST_BUFFERS);
     tc_status status = TC_OK;
 
     for (size_t at = 0, n; status == TC_OK && at < bytes; at += n) {
@@ -221,6 +225,7 @@ static tc_status set_arg(ocl_worker *w, int kernel, size_t i, const ocl_arg *arg
 tc_status ocl_queue(ocl_worker *w, int kernel, ocl_grid grid, const ocl_arg *args, size_t n,
                     tc_err *err)
 {
+    assert(kernel >= 0 && kernel < OCL_MOST_KERNELS);
     tc_status status = TC_OK;
 
     for (size_t i = 0; status == TC_OK && i < n; i++)

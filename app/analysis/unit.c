@@ -1,4 +1,5 @@
 /* A work unit with its analysis: parameters read, items checked, estimates added up. */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -201,6 +202,7 @@ static double chunks_spent(const an_analysis *analysis, const an_work *work, uin
 
 double an_spent(const an_analysis *analysis, const an_work *work, uint64_t chunks_done)
 {
+    assert(chunks_done <= work->plan.chunks);
     const double all = an_weight(&work->plan, speed_of(work));
     const double chunks =
         all - work->plan.load_flops - work->plan.finish_flops - work->plan.compress_flops;
@@ -216,6 +218,7 @@ double an_spent_packing(const an_work *work, double share)
 tc_status an_work_run(const an_analysis *analysis, const an_backend *backend, const an_work *work,
                       void *state, double deadline, tc_err *err)
 {
+    assert(work->threads >= 1);
     void *worker = NULL;
     uint64_t chunks;
     tc_status status = an_init(analysis, work, state, err);

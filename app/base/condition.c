@@ -1,6 +1,7 @@
 /* A condition variable whose timeout goes by a monotonic clock. */
 #include "app/base/condition.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <time.h>
 
@@ -25,6 +26,7 @@ void tc_condition_destroy(tc_condition *condition)
 
 void tc_condition_wait(tc_condition *condition, pthread_mutex_t *lock, double seconds)
 {
+    assert(seconds >= 0 && seconds <= 1000);
     const long second = 1000000000;
     const long whole = (long)seconds;
     struct timespec until;

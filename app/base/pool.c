@@ -1,6 +1,7 @@
 /* A pool of worker threads. */
 #include "app/base/pool.h"
 
+#include <assert.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -68,6 +69,7 @@ static void *worker_main(void *arg)
 
 tc_status an_pool_create(unsigned threads, an_pool **out, tc_err *err)
 {
+    assert(threads >= 1);
     an_pool *const pool = calloc(1, sizeof *pool);
 
     *out = NULL;

@@ -1,6 +1,8 @@
 /* A seeded pseudo-random generator. */
 #include "app/base/random.h"
 
+#include <assert.h>
+
 /* SplitMix64 (Steele, Lea, Flood 2014). */
 uint64_t tc_random(uint64_t *state)
 {
@@ -14,6 +16,7 @@ uint64_t tc_random(uint64_t *state)
 /* The incomplete last round of the 2^64 numbers is thrown away. */
 uint64_t tc_random_below(uint64_t n, uint64_t *state)
 {
+    assert(n > 0);
     const uint64_t rest = (UINT64_MAX % n + 1) % n;
     uint64_t r;
 

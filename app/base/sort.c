@@ -1,6 +1,7 @@
 /* A merge sort that can be stopped. */
 #include "app/base/sort.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,6 +62,7 @@ static tc_status take_back(unsigned char *to, const unsigned char *from, size_t 
 tc_status tc_sort(void *list, size_t n, size_t size, int (*compare)(const void *a, const void *b),
                   const tc_poll *poll, tc_err *err)
 {
+    assert(size > 0 && compare != NULL);
     const sorter s = { n, size, compare, poll, err };
     unsigned char *from = list, *const room = n > RUN ? os_zeroed(n * size) : NULL, *to = room;
     tc_status status = n > RUN && room == NULL ? tc_no_memory(err, "sorting") : TC_OK;

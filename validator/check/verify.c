@@ -1,6 +1,7 @@
 /* texcell-validate verify: computes a random share of items again, and looks at the others. */
 #include "validator/check/verify.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -95,6 +96,7 @@ tc_status val_seed(val_verification *options, tc_err *err)
 tc_status val_verifier_init(val_verifier *v, const an_unit *unit, const val_verification *options,
                             tc_err *err)
 {
+    assert(options->fraction >= 0 && options->fraction <= 1);
     const size_t n = unit->job->n_items;
     /* A product that rounding has lifted above a whole number is that number. */
     const double share = ceil(options->fraction * (double)n - 1e-9);

@@ -1,6 +1,7 @@
 /* Reads and writes the declarations of arrays in result.json. */
 #include "workunits/format/declared.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +50,7 @@ bool wu_is_picture(wu_role role)
 
 void wu_declared_name(const wu_declared *d, const char *item, char *out, size_t size)
 {
+    assert(size > 0);
     const char *const at = wu_is_picture(d->role) ? strstr(d->name, mark) : NULL;
     if (at == NULL)
         snprintf(out, size, "%s", d->name);
@@ -66,6 +68,7 @@ uint64_t wu_declared_elements(const wu_declared *d)
 
 void wu_title(const wu_declared *d, uint64_t element, unsigned from, char out[WU_TITLE_MAX])
 {
+    assert(from <= d->n_axes && element < wu_declared_elements(d));
     uint64_t at[WU_MAX_AXES] = { 0 };
     for (unsigned i = d->n_axes; i-- > 0; element /= d->axes[i].n)
         at[i] = element % d->axes[i].n;

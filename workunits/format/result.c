@@ -1,6 +1,7 @@
 /* Collects the outputs of items, and writes the result file. */
 #include "workunits/format/result.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
@@ -158,6 +159,7 @@ tc_status wu_output_add_compressed(wu_output *out, const wu_array_info *info,
 
 void wu_output_lend(wu_out_array *array, const void *data)
 {
+    assert(array->data == NULL);
     array->data = (void *)(uintptr_t)data;
     array->lent = true;
 }
@@ -199,6 +201,7 @@ wu_out_array *wu_output_find(const wu_output *out, const char *name)
 
 void *wu_output_data(const wu_output *out, const char *name)
 {
+    assert(wu_output_find(out, name) != NULL);
     return wu_output_find(out, name)->data;
 }
 

@@ -1,6 +1,7 @@
 /* Draws rectangles, text and colour maps into an RGB picture. */
 #include "workunits/tools/canvas.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 tc_status wu_canvas_init(wu_canvas *canvas, uint64_t nx, uint64_t ny, wu_rgb colour,
                          const char *what, tc_err *err)
 {
+    assert(nx > 0 && ny > 0);
     *canvas = (wu_canvas){ 0 };
     if (nx == 0 || ny == 0 || nx > WU_MAX_SIDE || ny > WU_MAX_SIDE || nx * ny > WU_MAX_VOXELS)
         return tc_fail(err, TC_BAD_INPUT, "%s: cannot be drawn in %llu x %llu pixels", what,

@@ -1,6 +1,7 @@
 /* The exact squared Euclidean distance transform, one axis after the other. */
 #include "app/analysis/common/edt.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -173,6 +174,7 @@ static void run_part(void *user, unsigned thread, size_t part)
 
 tc_status edt_transform(const edt_job *job, an_pool *pool, unsigned threads, tc_err *err)
 {
+    assert(job->nx <= 65535 && job->ny <= 65535 && job->nz <= 65535);
     /* A multiple of 64: threads share no cache line. */
     run r = { .job = job, .size = (edt_scratch_bytes(job) + 63) / 64 * 64 };
 

@@ -1,6 +1,7 @@
 /* Labels connected components of a bit picture by its runs. */
 #include "app/analysis/common/label.h"
 
+#include <assert.h>
 #include <string.h>
 
 size_t lab_edges(const uint64_t *words, uint32_t nx, bool zeros, uint32_t *edges)
@@ -94,6 +95,7 @@ static int32_t join_above(const lab_picture *p, size_t row, line *now, const lin
 
 int32_t lab_band(const lab_picture *p, size_t row0, size_t row1, void *scratch)
 {
+    assert(row0 < row1);
     int32_t next = (int32_t)lab_ids(p->nx, row0);
     line lines[LINES];
     line *now = &lines[0], *above = &lines[1];

@@ -1,6 +1,7 @@
 /* Otsu's threshold of a histogram, in exact integers. */
 #include "app/analysis/common/otsu.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 typedef unsigned __int128 u128;
@@ -48,6 +49,7 @@ static bool is_greater(const wide *a, const wide *b)
  * is below 2^78 and its square times n0 n1 below 2^218. */
 uint32_t an_otsu(const uint64_t *histogram, uint32_t size)
 {
+    assert(size >= 2);
     uint64_t n = 0, s = 0, n0 = 0, s0 = 0, best_weight = 1;
     u128 best = 0;
     uint32_t threshold = 0;
