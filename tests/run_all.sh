@@ -1,12 +1,15 @@
 #!/bin/sh
-# Runs every test of a build and closes with one line "N passed, N failed".
-#   sh tests/run_all.sh BUILD [JOBS]
+# Runs the tests of a build and closes with one line "N passed, N failed".
+#   sh tests/run_all.sh BUILD [check | check-full [JOBS]]
 set -u
-build=${1:?usage: run_all.sh BUILD [JOBS]}
-jobs=${2:-2}
-log=$build/check.log
+build=${1:?usage: run_all.sh BUILD [check | check-full [JOBS]]}
+target=${2:-check}
+jobs=${3:-2}
+log=$build/$target.log
 
-make -C "$build" -j"$jobs" -k check >"$log" 2>&1
+# What an earlier run left is not counted.
+find "$build/tests" -name '*.trs' -exec rm -f {} + 2>/dev/null
+make -C "$build" -j"$jobs" -k "$target" >"$log" 2>&1
 status=$?
 
 # Each *.trs has one line a test point.

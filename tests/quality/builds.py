@@ -10,9 +10,9 @@ def have(*programs):
     return all(shutil.which(p) for p in programs)
 
 
-def make(title, name, *configure_options):
-    """Configures and builds everything in BUILD/quality-NAME, which stays there
-    for the next time. The folder, or None; one test point."""
+def make(title, name, *configure_options, targets=("all", "tests/texcell_test")):
+    """Configures and builds in BUILD/quality-NAME, which stays there for the
+    next time. The folder, or None; one test point."""
     folder = os.path.join(os.path.abspath(tap.BUILD), "quality-" + name)
     source = os.path.abspath(tap.SRC)
     jobs = os.environ.get("QUALITY_JOBS", "2")
@@ -26,7 +26,7 @@ def make(title, name, *configure_options):
         good = os.path.exists(os.path.join(folder, "Makefile")) or \
             command(os.path.join(source, "configure"), "--without-boinc", "--enable-werror", *configure_options)
         # One after the other: all is made by a make of its own, and two at once would write the same files.
-        good = good and command("make", "-j" + jobs, "all") and command("make", "-j" + jobs, "tests/texcell_test")
+        good = good and all(command("make", "-j" + jobs, target) for target in targets)
     with open(log, errors="replace") as f:
         tail = "".join(f.readlines()[-40:])
     return folder if tap.ok(good, "%s: it builds" % title, tail) else None
