@@ -39,7 +39,7 @@ def png(width=16, height=12, bits=8, colour=0, data=None, head=b"", size=None):
 def job(**changes):
     """job.json of a work unit that is good but for the changes; a value of
     None takes the key out."""
-    whole = {"format": "texcell-workunit", "version": 1, "analysis": "glcm",
+    whole = {"format": "texcell-workunit", "version": 3, "analysis": "glcm",
              "parameters": {"levels": [16], "distances": [1], "window": {"shape": "disc", "radius": 2}},
              "items": [{"name": "x", "image": "images/x.png"}]}
     whole.update(changes)
@@ -268,8 +268,8 @@ def bad_json():
     yield "another format", text_job(job(format="texcell-result")), 'format: must be "texcell-workunit", not "texcell-result"'
     yield "a format that is a number", text_job(job(format=1)), "format: must be a string, not an integer"
     yield "no version", text_job(job(version=None)), "version: missing"
-    yield "a later version", text_job(job(version=4, colour="red")), "this program reads versions 1 to 3, not 4"
-    yield "version 0", text_job(job(version=0)), "this program reads versions 1 to 3, not 0"
+    yield "a later version", text_job(job(version=4, colour="red")), "this program reads version 3, not 4"
+    yield "an earlier version", text_job(job(version=2)), "this program reads version 3, not 2"
     yield "a version that is a string", text_job(job(version="1")), "version: must be an integer, not a string"
     yield "a version with a fraction", text_job(job(version=1.0)), "version: must be an integer, not a number"
     yield "an unknown key at the top", text_job(job(colour="red")), 'job.json: unknown key "colour"'
@@ -297,13 +297,12 @@ def bad_items():
     for name in ("a/b", ".hidden", "..", "a b", "h\xe9", "a\nb", LONG):
         yield "an item named %r" % name[:12], text_job(job(items=[dict(x, name=name)])), "items[0].name: \""
     yield "two items of one name", text_job(job(items=[x, dict(x, name="y"), x])), 'items: two items are named "x"'
-    yield "a source in version 1", text_job(job(items=[dict(x, source="a/x.png")])), 'items[0]: unknown key "source"'
     for what, source, word in (("a number", 7, "must be a string"), ("empty", "", "must not be empty"),
                                ("1,025 bytes", "x" * 1025, "must have 1 to 1024 bytes, none of them a control"),
                                ("DEL", "a\x7f", "must have 1 to 1024 bytes, none of them a control"),
                                ("ESC", "\x1b[31m", "must have 1 to 1024 bytes, none of them a control")):
-        yield "a source: " + what, text_job(job(version=2, items=[dict(x, source=source)])), "items[0].source: " + word
-    yield "sources of 8 MiB", text_job(job(version=2, items=[dict(x, name="n%d" % i, source="x" * 1024) for i in range(8193)])), \
+        yield "a source: " + what, text_job(job(items=[dict(x, source=source)])), "items[0].source: " + word
+    yield "sources of 8 MiB", text_job(job(items=[dict(x, name="n%d" % i, source="x" * 1024) for i in range(8193)])), \
         "items[8192].source: the sources of all items"
     # Both features have a map of each item: map_x_sum_variance_L16_1_0 would be there twice.
     maps = [{"feature": f, "levels": 16, "offset": [1, 0]} for f in ("sum_variance", "variance")]
@@ -312,8 +311,8 @@ def bad_items():
         'items "x" and "x_sum" would both have an array map_x_sum_variance_L16_1_0 in the result'
     yield "an item with neither image nor stack", item(), 'items[0]: must have either "image" or "stack", not neither'
     yield "an item with both image and stack", item(image="images/x.png", stack=["s/0.png"]), "not both"
-    yield "an image that is a number", item(image=5), "items[0].image: must be a string, not an integer"
-    yield "an image that is null", item(image=None), "items[0].image: must be a string, not null"
+    yield "an image that is a number", item(image=5), "items[0].image: must be a string or a list of strips, not an integer"
+    yield "an image that is null", item(image=None), "items[0].image: must be a string or a list of strips, not null"
     yield "an image that is missing", item(image="images/y.png"), 'items[0].image: no member "images/y.png"'
     yield "an image outside", item(image="../../etc/passwd"), 'no member "../../etc/passwd"'
     yield "an image that is job.json", item(image="job.json"), 'items[0].image: "job.json" is not a picture'
@@ -330,8 +329,8 @@ def bad_items():
     for spacing in ([1, 1], [1, 1, 1, 1], [1, 0, 1], [1, 1, -0.5], [1, "1", 1], "1,1,1", None):
         yield "a spacing of %s" % json.dumps(spacing), item(stack=["s/0.png"], spacing=spacing), \
             "items[0].spacing: must be three positive numbers"
-    yield "a spacing for an image", item(image="images/x.png", spacing=[1, 1, 1]), "items[0].spacing: only a stack"
-    yield "a list as the mask of an image", item(image="images/x.png", mask=["s/0.png"]), "items[0].mask: the mask of an image"
+    yield "a stack's spacing for an image", item(image="images/x.png", spacing=[1, 1, 1]), \
+        "items[0].spacing: must be two positive numbers"
     yield "a string as the mask of a stack", item(stack=["s/0.png"], mask="s/1.png"), "items[0].mask: the mask of a stack"
     yield "a mask that is null", item(image="images/x.png", mask=None), "items[0].mask: the mask of an image"
     yield "too few masks", item(stack=["s/0.png", "s/1.png"], mask=["s/0.png"]), "items[0].mask: 1 masks for a stack of 2"
@@ -344,9 +343,8 @@ def bad_items():
     def strips(**keys):
         sizes = {"s/0.png": png(), "s/1.png": png(), "s/wide.png": png(17, 12), "s/16.png": png(bits=16), "s/tall.png": png(1, 65535),
                  "s/one.png": png(1, 1)}
-        text = job(version=2, items=[dict({"name": "x"}, **keys)])
+        text = job(items=[dict({"name": "x"}, **keys)])
         return pack([("job.json", text)] + [(name, data) for name, data in sizes.items() if name in text])
-    yield "strips in version 1", item(image=["s/0.png"]), "items[0].image: must be a string, not a list"
     yield "an image that is an object", strips(image={}), "items[0].image: must be a string or a list of strips, not an object"
     yield "an image of no strips", strips(image=[]), "items[0].image: must have 1 to 65535 strips, not 0"
     yield "an image of too many strips", strips(image=["s/0.png"] * 65536), "must have 1 to 65535 strips, not 65536"
@@ -362,9 +360,8 @@ def bad_items():
         "items[0].mask[1]: the mask has 16 x 24 pixels, its image 16 x 12"
 
     def labelled(**keys):
-        text = job(version=2, items=[dict(x, **keys)])
+        text = job(items=[dict(x, **keys)])
         return unit(text, [(name, png(17, 12) if "wide" in name else png()) for name in ("s/0.png", "s/wide.png") if name in text])
-    yield "labels in version 1", item(image="images/x.png", labels="s/0.png", objects=1), 'unknown key "labels"'
     yield "labels without objects", labelled(labels="s/0.png"), "items[0].objects: missing: how many different labels"
     yield "objects without labels", labelled(objects=1), "items[0].objects: only labels have objects"
     for n in (-1, 1 << 24, 1.5, "1", None, [1]):
@@ -415,7 +412,7 @@ def bad_pixels():
             parameters={"levels": [16], "distances": [1], "window": {"shape": "disc", "radius": 2},
                         "roi": {"type": "mask"}}), [("m.png", whole[:-20])]), "m.png: damaged PNG"
     yield "a strip with damaged data", unit(
-        job(version=2, items=[{"name": "x", "image": ["images/x.png", "m.png", "m2.png"]}]),
+        job(items=[{"name": "x", "image": ["images/x.png", "m.png", "m2.png"]}]),
         [("m.png", whole[:-20]), ("m2.png", whole[:-30])]), "m.png: damaged PNG"
     yield "a last slice with damaged data", unit(
         job(items=[{"name": "x", "stack": ["images/x.png", "m.png"]}],

@@ -1,5 +1,5 @@
-"""texcell-wu parameters, and the tables of FORMAT.md, or of an analysis' own page, that come
-from the same table in the program. `tests/parameters.py --write` writes them anew."""
+"""texcell-wu parameters, and the tables of the analyses' pages, that come from the same table in
+the program. `tests/parameters.py --write` writes them anew."""
 import json
 import re
 import subprocess
@@ -37,12 +37,9 @@ def table(keys):
 
 def page_of(name):
     """Where an analysis' parameters are written, and what stands there."""
-    for page in (tap.SRC + "/workunits/FORMAT.md", tap.SRC + "/docs/analyses/%s.md" % name):
-        with open(page, encoding="utf-8") as f:
-            text = f.read()
-        if re.search(TABLE % name, text):
-            break
-    return page, text
+    page = tap.SRC + "/docs/analyses/%s.md" % name
+    with open(page, encoding="utf-8") as f:
+        return page, f.read()
 
 
 def write():

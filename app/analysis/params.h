@@ -1,7 +1,7 @@
 /*
  * Declared parameters. A table for each analysis says what each key may be and which
  * field of the analysis' struct it fills. Reading, checking, messages, the parameters as
- * run, `texcell-wu parameters` and the tables in FORMAT.md all come from it. What no
+ * run, `texcell-wu parameters` and the tables of docs/analyses all come from it. What no
  * table can say (how keys hang together, what follows from them) is in derive_params.
  */
 #ifndef AN_PARAMS_H

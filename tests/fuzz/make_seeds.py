@@ -56,8 +56,8 @@ def npz():
     for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         out = io.BytesIO()
         with zipfile.ZipFile(out, "w", method) as z:
-            z.writestr("result.json", json.dumps({"format": "texcell-result", "version": 1, "items": ["a", "b"],
-                                                  "workunit": {"crc32": "0123abcd", "size": 99}}))
+            z.writestr("result.json", json.dumps({"format": "texcell-result", "version": 3, "items": ["a", "b"],
+                                                  "workunit": {"crc32": "0123abcd", "size": 99, "sha256": "ab" * 32}}))
             for i, a in enumerate(arrays):
                 one = io.BytesIO()
                 np.save(one, a)
@@ -482,7 +482,7 @@ def export():
         for role, dtype in (("labels", "<i4"), ("mask", "u1"), ("map", "<f4")):
             arrays["%s_%s" % (role, name)] = np.eye(5, 7).astype(dtype), {"role": role, "title": role}
     declared = {name if name[-2] != "_" or name[:3] == "val" else name[:-1] + "{item}": of for name, (_, of) in arrays.items()}
-    for about in ({}, {"sources": ["x/a.tif", ""]}, {"version": 2}, {"version": 1}):
+    for about in ({}, {"sources": ["x/a.tif", ""]}, {"version": 2}):
         out = io.BytesIO()
         with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as z:
             z.writestr("result.json", json.dumps(dict({

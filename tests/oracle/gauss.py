@@ -1,4 +1,4 @@
-"""The Gaussian filter of FORMAT.md, 6.3: in double precision, and its weights in integers."""
+"""The Gaussian filter of docs/analyses/volume.md: in double precision, and its weights in integers."""
 import math
 
 import numpy as np
@@ -11,7 +11,7 @@ def gaussian(sigma):
 
 
 def cost_model_make(sigma):
-    """Those of FORMAT.md, 65,536 together."""
+    """Those of that page, 65,536 together."""
     if sigma == 0:
         return np.array([65536])
     weights = np.floor(gaussian(sigma) * 65536 + 0.5).astype(np.int64)

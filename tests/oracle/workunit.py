@@ -43,7 +43,7 @@ def item(name, slices, masks=None, stack=None, spacing=None, source=None, labels
             "stack": len(slices) > 1 if stack is None else stack, "spacing": spacing, "source": source}
 
 
-def write(path, analysis, parameters, items, strips=None, version=3):
+def write(path, analysis, parameters, items, strips=None):
     """The work unit of these items; images, their masks and their labels cut into strips of so many rows (a number for each of
     the three)."""
     members, described = [], []
@@ -73,7 +73,7 @@ def write(path, analysis, parameters, items, strips=None, version=3):
             entry["labels"] = add("labels", it, it["labels"], lambda plane: label_png(plane, largest), rows[2])
             entry["objects"] = len(np.setdiff1d(np.unique(np.stack(it["labels"])), [0]))
         described.append(entry)
-    job = {"format": "texcell-workunit", "version": version,
+    job = {"format": "texcell-workunit", "version": 3,
            "analysis": analysis, "parameters": parameters, "items": described}
     with zipfile.ZipFile(path, "w") as z:
         for name, data in [("job.json", json.dumps(job))] + members:

@@ -20,9 +20,9 @@ static tc_status store(const val_dataset *ds, const char *analysis, const char *
         status =
             val_sql(ds, err,
                     "INSERT INTO units(workunit, name, result, analysis, parameters, n_items, "
-                    "arrays, checked, program, "
-                    "stored) VALUES(%Q, %Q, 'r', %Q, '{}', %d, '{}', 'result', 'store_try', 'now')",
-                    path, path, analysis, (int)file.n_items);
+                    "arrays, checked, program, stored, sha256) "
+                    "VALUES(%Q, %Q, 'r', %Q, '{}', %d, '{}', 'result', 'store_try', 'now', %Q)",
+                    path, path, analysis, (int)file.n_items, path);
     unit = sqlite3_last_insert_rowid(ds->db);
     for (size_t i = 0; status == TC_OK && i < file.n_items; i++) {
         status = val_sql(ds, err, "INSERT INTO items(unit, number, name) VALUES(%lld, %d, %Q)",

@@ -77,7 +77,7 @@ static void write_unit(const char *path, const char *items)
     char json[4096];
     zipFile zip = zip_create(path);
     snprintf(json, sizeof json,
-             "{\"format\": \"texcell-workunit\", \"version\": 1, \"analysis\": \"glcm\","
+             "{\"format\": \"texcell-workunit\", \"version\": 3, \"analysis\": \"glcm\","
              " \"parameters\": {\"levels\": [16, 32], \"x\": null}, \"items\": [%s]}",
              items);
     zip_add(zip, "images/", "", 0);
@@ -192,7 +192,7 @@ static void parameters_may_be_absent(void **state)
     const fixture *f = *state;
     wu_job *job = NULL;
     const char json[] = "{\"items\": [{\"image\": \"i.png\", \"name\": \"i\"}], \"analysis\": "
-                        "\"x\", \"version\": 1,"
+                        "\"x\", \"version\": 3,"
                         " \"format\": \"texcell-workunit\"}";
     zipFile zip = zip_create(f->path);
     zip_add(zip, "job.json", json, strlen(json));
@@ -393,7 +393,7 @@ static void reads_the_largest_job(void **state)
     char text[128];
     zipFile zip = zip_create(f->path);
     const char head[] =
-        "{\"format\": \"texcell-workunit\", \"version\": 1, \"analysis\": \"glcm\", \"items\": [";
+        "{\"format\": \"texcell-workunit\", \"version\": 3, \"analysis\": \"glcm\", \"items\": [";
     bytes_write(&json, head, strlen(head));
     bytes png = make_png(4, 4, 8, 1, 1);
     for (int i = 0; i < N; i++) {

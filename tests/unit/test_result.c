@@ -37,6 +37,7 @@ static int set_up(void **state)
     f->job = (wu_job){ .path = job_path,
                        .file_size = 123456,
                        .file_crc = 0xbeef,
+                       .file_sha256 = "5a5a",
                        .analysis = analysis,
                        .n_items = 3,
                        .items = f->items };
@@ -283,9 +284,10 @@ static void puts_items_together(void **state)
     free(own);
 
     json_t *json = json_pack(
-        "{s:s, s:i, s:s, s:{s:i, s:[f]}, s:[s,s,s], s:{s:s, s:i}, s:o}", "format", "texcell-result",
-        "version", 2, "analysis", "glcm", "parameters", "b", 1, "a", 0.5, "items", "a", "bb", "c-c",
-        "workunit", "crc32", "0000beef", "size", 123456, "arrays",
+        "{s:s, s:i, s:s, s:{s:i, s:[f]}, s:[s,s,s], s:{s:s, s:i, s:s}, s:o}", "format",
+        "texcell-result", "version", 3, "analysis", "glcm", "parameters", "b", 1, "a", 0.5, "items",
+        "a", "bb", "c-c", "workunit", "crc32", "0000beef", "size", 123456, "sha256", "5a5a",
+        "arrays",
         json_loads("[{\"array\":\"column_names\",\"role\":\"titles\",\"table\":\"table\"},"
                    "{\"array\":\"rows\",\"role\":\"value\",\"table\":\"table\","
                    "\"axes\":[{\"values\":[\"x\",\"y\"]}]},"

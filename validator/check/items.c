@@ -72,7 +72,7 @@ static tc_status compare_json(const val_items *v, const json_t *want, tc_err *er
                            WU_RESULT_JSON);
         if (strcmp(key, "version") == 0)
             return tc_fail(err, TC_BAD_INPUT, "%s: %s: \"version\" is not %d", v->path,
-                           WU_RESULT_JSON, wu_result_version(v->unit->job));
+                           WU_RESULT_JSON, WU_RESULT_FORMAT_VERSION);
         return strcmp(key, "parameters") == 0
                    ? parameters_differ(v, value, json_object_get(json, key), err)
                    : refuse_difference(v, key, err);

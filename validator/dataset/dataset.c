@@ -8,8 +8,8 @@
 
 enum {
     APPLICATION_ID =
-        0x54455843,       /* "TEXC" in the file's header: file(1) and others see whose it is */
-    SCHEMA_VERSION = 3,   /* 1 had no items.source, 2 no units.sha256 and no aliases */
+        0x54455843, /* "TEXC" in the file's header: file(1) and others see whose it is */
+    SCHEMA_VERSION = 3,
     LOG_BYTES = 64 << 20, /* what is left of the write-ahead log after a long read */
     LOG_PAGES = 1000,     /* of 8 KiB: what processes leave of it to each other */
     CACHE_KIB = 65536     /* holds every page that a unit of 100 items changes */
@@ -157,58 +157,55 @@ val_time val_now(void)
 
 /* --- opening --------------------------------------------------------------------------------- */
 
-/* Since version 3. */
-#define ALIASES                                    \
-    "CREATE TABLE aliases("                        \
-    " unit INTEGER NOT NULL REFERENCES units(id)," \
-    " name TEXT NOT NULL,"                         \
-    " wu_id INTEGER NOT NULL,"                     \
-    " result TEXT NOT NULL,"                       \
-    " stored TEXT NOT NULL,"                       \
-    " PRIMARY KEY(name, wu_id, unit)) WITHOUT ROWID;"
-
-static const char schema[] =
-    "CREATE TABLE units("
-    " id INTEGER PRIMARY KEY,"
-    " workunit TEXT NOT NULL UNIQUE,"
-    " name TEXT NOT NULL,"
-    " wu_id INTEGER,"
-    " result TEXT NOT NULL,"
-    " analysis TEXT NOT NULL,"
-    " parameters TEXT NOT NULL,"
-    " n_items INTEGER NOT NULL,"
-    " arrays TEXT NOT NULL,"
-    " checked TEXT NOT NULL,"
-    " kept TEXT,"
-    " program TEXT NOT NULL,"
-    " stored TEXT NOT NULL,"
-    " sha256 TEXT);"
-    "CREATE INDEX units_by_name ON units(name);"
-    "CREATE TABLE items("
-    " id INTEGER PRIMARY KEY,"
-    " unit INTEGER NOT NULL REFERENCES units(id),"
-    " number INTEGER NOT NULL,"
-    " name TEXT NOT NULL,"
-    " source TEXT);"
-    "CREATE UNIQUE INDEX items_by_unit ON items(unit, number);"
-    "CREATE INDEX items_by_name ON items(name);" ALIASES "CREATE TABLE refused("
-    " id INTEGER PRIMARY KEY,"
-    " kind TEXT NOT NULL,"
-    " reason TEXT NOT NULL,"
-    " name TEXT NOT NULL,"
-    " wu_id INTEGER NOT NULL,"
-    " result TEXT NOT NULL,"
-    " kept TEXT,"
-    " stored TEXT NOT NULL,"
-    " UNIQUE(result, wu_id, kind, reason));"
-    "CREATE TABLE failed("
-    " wu_id INTEGER NOT NULL,"
-    " name TEXT NOT NULL,"
-    " batch INTEGER NOT NULL,"
-    " error_mask INTEGER NOT NULL,"
-    " reasons TEXT NOT NULL,"
-    " stored TEXT NOT NULL,"
-    " PRIMARY KEY(wu_id, name)) WITHOUT ROWID;";
+static const char schema[] = "CREATE TABLE units("
+                             " id INTEGER PRIMARY KEY,"
+                             " workunit TEXT NOT NULL UNIQUE,"
+                             " name TEXT NOT NULL,"
+                             " wu_id INTEGER,"
+                             " result TEXT NOT NULL,"
+                             " analysis TEXT NOT NULL,"
+                             " parameters TEXT NOT NULL,"
+                             " n_items INTEGER NOT NULL,"
+                             " arrays TEXT NOT NULL,"
+                             " checked TEXT NOT NULL,"
+                             " kept TEXT,"
+                             " program TEXT NOT NULL,"
+                             " stored TEXT NOT NULL,"
+                             " sha256 TEXT NOT NULL UNIQUE);"
+                             "CREATE INDEX units_by_name ON units(name);"
+                             "CREATE TABLE items("
+                             " id INTEGER PRIMARY KEY,"
+                             " unit INTEGER NOT NULL REFERENCES units(id),"
+                             " number INTEGER NOT NULL,"
+                             " name TEXT NOT NULL,"
+                             " source TEXT);"
+                             "CREATE UNIQUE INDEX items_by_unit ON items(unit, number);"
+                             "CREATE INDEX items_by_name ON items(name);"
+                             "CREATE TABLE aliases("
+                             " unit INTEGER NOT NULL REFERENCES units(id),"
+                             " name TEXT NOT NULL,"
+                             " wu_id INTEGER NOT NULL,"
+                             " result TEXT NOT NULL,"
+                             " stored TEXT NOT NULL,"
+                             " PRIMARY KEY(name, wu_id, unit)) WITHOUT ROWID;"
+                             "CREATE TABLE refused("
+                             " id INTEGER PRIMARY KEY,"
+                             " kind TEXT NOT NULL,"
+                             " reason TEXT NOT NULL,"
+                             " name TEXT NOT NULL,"
+                             " wu_id INTEGER NOT NULL,"
+                             " result TEXT NOT NULL,"
+                             " kept TEXT,"
+                             " stored TEXT NOT NULL,"
+                             " UNIQUE(result, wu_id, kind, reason));"
+                             "CREATE TABLE failed("
+                             " wu_id INTEGER NOT NULL,"
+                             " name TEXT NOT NULL,"
+                             " batch INTEGER NOT NULL,"
+                             " error_mask INTEGER NOT NULL,"
+                             " reasons TEXT NOT NULL,"
+                             " stored TEXT NOT NULL,"
+                             " PRIMARY KEY(wu_id, name)) WITHOUT ROWID;";
 
 static tc_status read_pragma(const val_dataset *ds, const char *name, int64_t *value, tc_err *err)
 {
@@ -226,9 +223,8 @@ static tc_status read_pragma(const val_dataset *ds, const char *name, int64_t *v
 }
 
 /* Whether the file is a data set: *empty is true for a database with nothing
- * in it, *old the version of an older one, or 0. Within a transaction, lest another assimilator
- * makes it meanwhile. */
-static tc_status read_format(const val_dataset *ds, bool *empty, int *old, tc_err *err)
+ * in it. Within a transaction, lest another assimilator makes it meanwhile. */
+static tc_status read_format(const val_dataset *ds, bool *empty, tc_err *err)
 {
     int64_t application, version, objects;
     tc_status status = read_pragma(ds, "application_id", &application, err);
@@ -243,32 +239,12 @@ static tc_status read_format(const val_dataset *ds, bool *empty, int *old, tc_er
     if (!*empty && application != APPLICATION_ID)
         return tc_fail(err, TC_IO, "%.600s: is a database, but not a data set of texcell",
                        ds->path);
-    *old = version >= 1 && version < SCHEMA_VERSION ? (int)version : 0;
-    if (!*empty && *old == 0 && version != SCHEMA_VERSION)
+    if (!*empty && version != SCHEMA_VERSION)
         return tc_fail(
             err, TC_IO,
             "%.600s: was made by another version of texcell-assimilate (data set %lld, not %d)",
             ds->path, (long long)version, SCHEMA_VERSION);
     return TC_OK;
-}
-
-/* Makes an older data set one of today's; what it has no word of stays NULL. */
-static tc_status renew(const val_dataset *ds, tc_err *err)
-{
-    bool empty;
-    int old = 0;
-    tc_status status = val_begin(ds, err);
-
-    if (status != TC_OK)
-        return status;
-    status = read_format(ds, &empty, &old, err);
-    if (status == TC_OK && old == 1)
-        status = val_sql(ds, err, "ALTER TABLE items ADD COLUMN source TEXT");
-    if (status == TC_OK && old > 0)
-        status = val_sql(
-            ds, err, "ALTER TABLE units ADD COLUMN sha256 TEXT; " ALIASES "PRAGMA user_version=%d",
-            SCHEMA_VERSION);
-    return val_end(ds, status, err);
 }
 
 /* Asks for a write-ahead log. SQLite answers with the kind of log that there is. */
@@ -305,7 +281,6 @@ static tc_status use_log(const val_dataset *ds, tc_err *err)
 static tc_status create(const val_dataset *ds, tc_err *err)
 {
     bool empty;
-    int old;
     tc_status status = val_sql(ds, err, "PRAGMA page_size=8192");
 
     if (status == TC_OK)
@@ -315,7 +290,7 @@ static tc_status create(const val_dataset *ds, tc_err *err)
     if (status != TC_OK)
         return status;
     /* Another assimilator may have been faster. */
-    status = read_format(ds, &empty, &old, err);
+    status = read_format(ds, &empty, err);
     if (status == TC_OK && empty)
         status = val_sql(ds, err, "PRAGMA application_id=%d; PRAGMA user_version=%d; %s",
                          APPLICATION_ID, SCHEMA_VERSION, schema);
@@ -338,7 +313,7 @@ tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc
     /* "", ":memory:" and "file:..." have a meaning of their own to SQLite. */
     char *const plain = sqlite3_mprintf("%s%s", path[0] == '/' ? "" : "./", path);
     bool empty = false;
-    int old = 0, keep_log = 1;
+    int keep_log = 1;
     tc_status status = TC_OK;
 
     *out = (val_dataset){ .path = path };
@@ -367,7 +342,7 @@ tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc
     if (status == TC_OK)
         status = val_sql(out, err, "BEGIN");
     if (status == TC_OK)
-        status = val_end(out, read_format(out, &empty, &old, err), err);
+        status = val_end(out, read_format(out, &empty, err), err);
     /* One that was not made to its end, or that somebody has switched, has none. It is opened by
      * what is read. */
     if (status == TC_OK && !empty && mode != VAL_READ)
@@ -377,13 +352,6 @@ tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc
     if (status == TC_OK && empty)
         status =
             mode != VAL_READ ? create(out, err) : tc_fail(err, TC_IO, "%.600s: is empty", path);
-    if (status == TC_OK && old > 0)
-        status = mode != VAL_READ
-                     ? renew(out, err)
-                     : tc_fail(err, TC_IO,
-                               "%.600s: is a data set of an older texcell; storing any "
-                               "result in it renews it",
-                               path);
     return status;
 }
 

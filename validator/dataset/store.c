@@ -19,10 +19,8 @@ typedef struct unit {
     const val_delivery *d;
     wu_result_file file;
     wu_tables tables;
-    char workunit[128]; /* the identity: "358765c0-40960"; another unit having that, with its
-                           SHA-256 behind */
-    char sha256[TC_SHA256_TEXT]; /* of the work unit's file, which nobody makes collide on purpose;
-                                    "": unknown */
+    char workunit[64];           /* CRC-32 and size of the work unit's file: "358765c0-40960" */
+    char sha256[TC_SHA256_TEXT]; /* of that file, which nobody makes collide on purpose */
     const char *analysis;        /* of result.json */
     char *parameters;            /* JSON; jansson's */
     json_t *arrays;              /* name -> [type, shape, CRC-32 and SHA-256 of the data] */
@@ -35,7 +33,7 @@ typedef struct unit {
 
 /* What an array holds, in short. */
 typedef struct digest {
-    uint32_t crc; /* older data sets know no other */
+    uint32_t crc;
     char sha256[TC_SHA256_TEXT];
 } digest;
 
@@ -114,9 +112,7 @@ static tc_status read_unit(unit *u, tc_err *err)
     snprintf(u->workunit, sizeof u->workunit, "%.8s-%" JSON_INTEGER_FORMAT,
              json_string_value(json_object_get(of, "crc32")),
              json_integer_value(json_object_get(of, "size")));
-    if (u->file.version >= WU_SHA256_VERSION)
-        snprintf(u->sha256, sizeof u->sha256, "%s",
-                 json_string_value(json_object_get(of, "sha256")));
+    snprintf(u->sha256, sizeof u->sha256, "%s", json_string_value(json_object_get(of, "sha256")));
     u->analysis = json_string_value(json_object_get(json, "analysis"));
     u->parameters =
         wu_json_text(json_object_get(json, "parameters"), JSON_SORT_KEYS | JSON_COMPACT);
@@ -132,16 +128,6 @@ static void free_unit(unit *u)
     free(u->parameters);
     wu_tables_free(&u->tables);
     wu_result_file_close(&u->file);
-}
-
-static tc_status digest_of_file(unit *u, tc_err *err)
-{
-    val_copy read;
-    const tc_status status = val_read_upload(u->d->workunit, &read, err);
-
-    if (status == TC_OK)
-        memcpy(u->sha256, read.sha256, sizeof u->sha256);
-    return status;
 }
 
 /* Against the work unit, or where there is none (or a server's is unreadable)
@@ -168,25 +154,11 @@ static tc_status check(unit *u, tc_err *err)
         if (status == TC_OK)
             status = val_check_form(&of, d->result, d->max_memory, err);
     }
-    if (status == TC_OK && of.job != NULL && of.job->version < WU_SHA256_VERSION &&
-        strcmp(u->checked, "workunit") == 0)
-        status = digest_of_file(u, err);
     an_unit_free(&of);
     return status;
 }
 
 /* --- the same unit again --------------------------------------------------------------------- */
-
-/* Whether two descriptions are of the same array: as much as both say. */
-static bool same_array(const json_t *a, const json_t *b)
-{
-    const size_t one = json_array_size(a), other = json_array_size(b);
-
-    for (size_t i = 0; i < one && i < other; i++)
-        if (!json_equal(json_array_get(a, i), json_array_get(b, i)))
-            return false;
-    return one >= 3 && other >= 3;
-}
 
 /* The first array by name that differs, or NULL. */
 static const char *first_difference(const json_t *a, const json_t *b)
@@ -197,12 +169,12 @@ static const char *first_difference(const json_t *a, const json_t *b)
 
     for (int side = 0; side < 2; side++)
         json_object_foreach((json_t *)(uintptr_t)both[side], name,
-                            value) if (!same_array(value, json_object_get(both[!side], name)) &&
+                            value) if (!json_equal(value, json_object_get(both[!side], name)) &&
                                        (first == NULL || strcmp(name, first) < 0)) first = name;
     return first;
 }
 
-/* A row of units as: id, analysis, parameters, arrays, SHA-256 of the work unit or NULL. */
+/* A row of units as: id, analysis, parameters, arrays. */
 static tc_status compare(const val_dataset *ds, const unit *u, sqlite3_stmt *row, tc_err *err)
 {
     const char *const text[] = { (const char *)sqlite3_column_text(row, 1),
@@ -231,39 +203,23 @@ static tc_status compare(const val_dataset *ds, const unit *u, sqlite3_stmt *row
     return status;
 }
 
-/* Whether a row is of another work unit with the same CRC-32 and size. */
-static bool is_another(const unit *u, sqlite3_stmt *row)
-{
-    const char *const sha256 = (const char *)sqlite3_column_text(row, 4);
-
-    return sha256 != NULL && u->sha256[0] != '\0' && strcmp(sha256, u->sha256) != 0;
-}
-
 /* *id: the unit's that is there, or 0. */
-static tc_status look_up(const val_dataset *ds, unit *u, int64_t *id, tc_err *err)
+static tc_status look_up(const val_dataset *ds, const unit *u, int64_t *id, tc_err *err)
 {
     sqlite3_stmt *find;
-    bool row = false, others = false;
-    tc_status status = val_sql_prepare(ds, &find, err,
-                                       "SELECT id, analysis, parameters, arrays, sha256 FROM units "
-                                       "WHERE workunit = %Q OR workunit = '%q-%q'",
-                                       u->workunit, u->workunit, u->sha256);
+    bool row = false;
+    tc_status status = val_sql_prepare(
+        ds, &find, err, "SELECT id, analysis, parameters, arrays FROM units WHERE sha256 = %Q",
+        u->sha256);
 
     *id = 0;
     if (status == TC_OK)
         status = val_sql_step(ds, find, &row, err);
-    while (status == TC_OK && row && is_another(u, find)) {
-        others = true;
-        status = val_sql_step(ds, find, &row, err);
-    }
     if (status == TC_OK && row) {
         *id = sqlite3_column_int64(find, 0);
         status = compare(ds, u, find, err);
     }
     sqlite3_finalize(find);
-    if (others && *id == 0)
-        snprintf(u->workunit + strlen(u->workunit), sizeof u->workunit - strlen(u->workunit), "-%s",
-                 u->sha256);
     return status;
 }
 
@@ -308,8 +264,7 @@ static tc_status copy_pictures(unit *u, tc_err *err)
         kept = kept || !u->tables.used[i];
     if (!kept)
         return TC_OK;
-    snprintf(u->kept, sizeof u->kept, "%s%s%.16s.npz", u->workunit, u->sha256[0] == '\0' ? "" : "-",
-             u->sha256);
+    snprintf(u->kept, sizeof u->kept, "%s-%.16s.npz", u->workunit, u->sha256);
     path = wu_path_in(u->d->folder, u->kept, "");
     status = path == NULL ? tc_no_memory(err, u->kept) : wu_make_folder(u->d->folder, err);
     if (status == TC_OK)
@@ -322,6 +277,7 @@ static tc_status copy_pictures(unit *u, tc_err *err)
     return status;
 }
 
+/* Another unit having the same CRC-32 and size, this one's SHA-256 is put behind them. */
 static tc_status insert_unit(const val_dataset *ds, const unit *u, int64_t *id, tc_err *err)
 {
     char *const arrays = wu_json_text(u->arrays, JSON_SORT_KEYS | JSON_COMPACT);
@@ -332,12 +288,12 @@ static tc_status insert_unit(const val_dataset *ds, const unit *u, int64_t *id, 
             : val_sql_prepare(
                   ds, &insert, err,
                   "INSERT INTO units(workunit, name, wu_id, result, analysis, parameters, n_items, "
-                  "arrays, checked, kept, program, stored, sha256) VALUES(%Q, %Q, nullif(%lld, 0), "
-                  "%Q, %Q, ?1, "
-                  "%lld, ?2, %Q, nullif(%Q, ''), %Q, %Q, nullif(%Q, ''))",
-                  u->workunit, u->d->name, (long long)u->d->wu_id, u->d->result_name, u->analysis,
-                  (long long)u->file.n_items, u->checked, u->kept, "texcell-assimilate " VERSION,
-                  val_now().text, u->sha256);
+                  "arrays, checked, kept, program, stored, sha256) VALUES(%Q || "
+                  "(SELECT iif(count(*) = 0, '', '-%q') FROM units WHERE workunit = %Q), %Q, "
+                  "nullif(%lld, 0), %Q, %Q, ?1, %lld, ?2, %Q, nullif(%Q, ''), %Q, %Q, %Q)",
+                  u->workunit, u->sha256, u->workunit, u->d->name, (long long)u->d->wu_id,
+                  u->d->result_name, u->analysis, (long long)u->file.n_items, u->checked, u->kept,
+                  "texcell-assimilate " VERSION, val_now().text, u->sha256);
 
     if (status == TC_OK) {
         sqlite3_bind_text(insert, 1, u->parameters, -1, SQLITE_STATIC);

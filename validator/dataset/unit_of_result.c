@@ -32,15 +32,10 @@ static tc_status read_identity(const reading *in, wu_job *job, tc_err *err)
     static const char digits[] = "0123456789abcdef";
 
     if (crc == NULL || strlen(crc) != 8 || strspn(crc, digits) != 8 || !json_is_integer(size) ||
-        json_integer_value(size) < 0)
+        json_integer_value(size) < 0 || sha256 == NULL || strlen(sha256) != TC_SHA256_TEXT - 1 ||
+        strspn(sha256, digits) != TC_SHA256_TEXT - 1)
         return bad_key(in, "workunit", err);
-    if (in->file.version >= WU_SHA256_VERSION) {
-        if (sha256 == NULL || strlen(sha256) != TC_SHA256_TEXT - 1 ||
-            strspn(sha256, digits) != TC_SHA256_TEXT - 1)
-            return bad_key(in, "workunit", err);
-        memcpy(job->file_sha256, sha256, TC_SHA256_TEXT);
-    }
-    job->version = (unsigned)in->file.version;
+    memcpy(job->file_sha256, sha256, TC_SHA256_TEXT);
     job->file_crc = (uint32_t)strtoul(crc, NULL, 16);
     job->file_size = (uint64_t)json_integer_value(size);
     return TC_OK;

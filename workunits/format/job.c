@@ -16,8 +16,7 @@
 typedef struct job_reader {
     wu_job *job;
     wu_unzip *zip;
-    bool *used; /* per member: something in job.json names it */
-    json_int_t version;
+    bool *used;          /* per member: something in job.json names it */
     size_t sources;      /* bytes of those that were read */
     uint64_t compressed; /* of the item's pictures */
     tc_err *err;
@@ -186,16 +185,15 @@ static job_place place_of_member(size_t item, const char *key, const json_t *val
     return json_is_array(value) ? place_in(item, key, i) : place_of(item, key);
 }
 
-/* How many strips an image, its mask or its labels (`what`) have: one that is whole is a string,
- * and always was in version 1. */
+/* How many strips an image, its mask or its labels (`what`) have: one that is whole is a string. */
 static tc_status count_strips(const job_reader *r, const json_t *value, const char *place,
                               const char *what, size_t *n)
 {
-    const bool is_list = r->version > 1 && json_is_array(value);
+    const bool is_list = json_is_array(value);
     *n = is_list ? json_array_size(value) : 1;
     if (!is_list && !json_is_string(value))
-        return job_fail(r, place, "%smust be a string%s, not %s", what,
-                        r->version > 1 ? " or a list of strips" : "", type_name(value));
+        return job_fail(r, place, "%smust be a string or a list of strips, not %s", what,
+                        type_name(value));
     if (*n == 0 || *n > WU_MAX_SIDE)
         return job_fail(r, place, "must have 1 to %u strips, not %zu", WU_MAX_SIDE, *n);
     return TC_OK;
@@ -392,8 +390,6 @@ static tc_status read_spacing(const job_reader *r, wu_item *item, const json_t *
     item->spacing[0] = item->spacing[1] = item->spacing[2] = 1;
     if (list == NULL)
         return TC_OK;
-    if (!item->is_stack && r->version == 1)
-        return job_fail(r, place.text, "only a stack has a spacing");
     bool good = json_is_array(list) && json_array_size(list) == n;
     for (size_t i = 0; good && i < n; i++) {
         const json_t *number = json_array_get(list, i);
@@ -429,13 +425,12 @@ static tc_status read_item(job_reader *r, wu_item *item, json_t *json, size_t in
 {
     static const char *const keys[] = { "name",   "image",   "stack",  "spacing", "mask",
                                         "labels", "objects", "source", NULL };
-    static const char *const keys_1[] = { "name", "image", "stack", "spacing", "mask", NULL };
     const job_place place = place_of(index, NULL), name_place = place_of(index, "name");
     const char *name = NULL;
     r->compressed = 0;
     if (!json_is_object(json))
         return job_fail(r, place.text, "must be an object, not %s", type_name(json));
-    tc_status status = check_keys(r, json, place.text, r->version == 1 ? keys_1 : keys);
+    tc_status status = check_keys(r, json, place.text, keys);
     if (status == TC_OK)
         status = get_string(r, json, "name", name_place.text, true, &name);
     if (status != TC_OK)
@@ -516,7 +511,7 @@ static tc_status read_items(job_reader *r, const json_t *items)
 /* --- the whole work unit --------------------------------------------------------------------- */
 
 /* "format" and "version" come first: a later version may have other keys. */
-static tc_status check_format(job_reader *r, const json_t *json)
+static tc_status check_format(const job_reader *r, const json_t *json)
 {
     const char *format = NULL;
     const json_t *version = json_object_get(json, "version");
@@ -530,11 +525,9 @@ static tc_status check_format(job_reader *r, const json_t *json)
         return job_fail(r, "version", "missing");
     if (!json_is_integer(version))
         return job_fail(r, "version", "must be an integer, not %s", type_name(version));
-    r->version = json_integer_value(version);
-    if (r->version < 1 || r->version > WU_FORMAT_VERSION)
-        return job_fail(r, "version", "this program reads versions 1 to %d, not %lld",
-                        WU_FORMAT_VERSION, (long long)r->version);
-    r->job->version = (unsigned)r->version;
+    if (json_integer_value(version) != WU_FORMAT_VERSION)
+        return job_fail(r, "version", "this program reads version %d, not %lld", WU_FORMAT_VERSION,
+                        (long long)json_integer_value(version));
     return TC_OK;
 }
 
@@ -542,14 +535,12 @@ static tc_status read_job_json(job_reader *r, json_t *json)
 {
     static const char *const keys[] = { "format",     "version", "analysis", "about",
                                         "parameters", "items",   NULL };
-    static const char *const keys_1[] = { "format",     "version", "analysis",
-                                          "parameters", "items",   NULL };
     wu_job *job = r->job;
     const char *analysis = NULL, *about = NULL;
     json_t *parameters = json_object_get(json, "parameters");
     tc_status status = check_format(r, json);
     if (status == TC_OK)
-        status = check_keys(r, json, "", r->version == 1 ? keys_1 : keys);
+        status = check_keys(r, json, "", keys);
     if (status == TC_OK)
         status = get_string(r, json, "analysis", "analysis", true, &analysis);
     if (status == TC_OK)
@@ -645,7 +636,7 @@ cleanup:
 tc_status wu_job_identify(wu_job *job, tc_err *err)
 {
     uint32_t crc = 0;
-    if (job->version < WU_SHA256_VERSION || job->file_sha256[0] != '\0')
+    if (job->file_sha256[0] != '\0')
         return TC_OK;
     const tc_status status = wu_archive_digest(job->archive, &crc, job->file_sha256, err);
     if (status == TC_OK && crc == job->file_crc)
@@ -660,12 +651,8 @@ json_t *wu_job_identity(const wu_job *job)
 {
     char crc[9];
     snprintf(crc, sizeof crc, "%08" PRIx32, job->file_crc);
-    json_t *const json = json_pack("{s:s, s:I}", "crc32", crc, "size", (json_int_t)job->file_size);
-    if (json == NULL || job->file_sha256[0] == '\0' ||
-        json_object_set_new(json, "sha256", json_string(job->file_sha256)) == 0)
-        return json;
-    json_decref(json);
-    return NULL;
+    return json_pack("{s:s, s:I, s:s}", "crc32", crc, "size", (json_int_t)job->file_size, "sha256",
+                     job->file_sha256);
 }
 
 void wu_job_destroy(wu_job **job)

@@ -20,8 +20,7 @@
 #include "app/base/sha256.h"
 
 #define WU_FORMAT_NAME "texcell-workunit"
-#define WU_FORMAT_VERSION 3 /* older ones are read as well; 1 has no sources */
-#define WU_SHA256_VERSION 3 /* since when the identity has a SHA-256 */
+#define WU_FORMAT_VERSION 3
 
 /* Limits of a work unit; FORMAT.md states them, and those of every archive
  * (workunits/format/archive.h). */
@@ -59,9 +58,7 @@ typedef struct wu_item {
 
 typedef struct wu_job {
     char *path;         /* as given to wu_job_read */
-    unsigned version;   /* of its format, or as if: 1 to WU_FORMAT_VERSION */
-    uint64_t file_size; /* with CRC-32 and, from version 3 on, SHA-256 of all bytes of the file: its
-                           identity */
+    uint64_t file_size; /* with CRC-32 and SHA-256 of all bytes of the file: its identity */
     uint32_t file_crc;
     char file_sha256[TC_SHA256_TEXT]; /* "" until wu_job_identify */
     char *analysis;                   /* the name; not checked against any table here */
@@ -101,11 +98,11 @@ tc_status wu_job_read(const char *path, wu_job **out, tc_err *err);
  * on, too, and outlives it. */
 tc_status wu_job_read_polled(const char *path, const tc_poll *poll, wu_job **out, tc_err *err);
 
-/* Finds the SHA-256, from version 3 on: reads the file once more, which must be what it was when it
- * was first read (TC_BAD_INPUT). */
+/* Finds the SHA-256: reads the file once more, which must be what it was when it was first read
+ * (TC_BAD_INPUT). */
 tc_status wu_job_identify(wu_job *job, tc_err *err);
-/* The identity as results have it: {"crc32": ..., "size": ...}, with "sha256" if the version has it
- * and wu_job_identify has found it. The caller's; NULL: no memory. */
+/* The identity as results have it: {"crc32": ..., "size": ..., "sha256": ...}, of a job that
+ * wu_job_identify has been asked of. The caller's; NULL: no memory. */
 json_t *wu_job_identity(const wu_job *job);
 
 /* Frees the job and sets *job to NULL; *job may be NULL already. */

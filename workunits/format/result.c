@@ -351,11 +351,6 @@ static json_t *declared_list(const wu_output *once, const wu_output *item)
     return list;
 }
 
-int wu_result_version(const wu_job *job)
-{
-    return job->version < WU_SHA256_VERSION ? 2 : WU_RESULT_FORMAT_VERSION;
-}
-
 json_t *wu_result_json(const wu_job *job, const json_t *parameters, const wu_output *once,
                        const wu_output *declared)
 {
@@ -364,7 +359,7 @@ json_t *wu_result_json(const wu_job *job, const json_t *parameters, const wu_out
         n_sources += job->items[i].source != NULL;
     json_t *const json =
         json_pack("{s:s, s:i, s:o*, s:s, s:o*, s:o*, s:o*}", "format", WU_RESULT_FORMAT_NAME,
-                  "version", wu_result_version(job), "workunit", wu_job_identity(job), "analysis",
+                  "version", WU_RESULT_FORMAT_VERSION, "workunit", wu_job_identity(job), "analysis",
                   job->analysis, "parameters", json_deep_copy(parameters), "items", item_list(job),
                   "arrays", declared_list(once, declared));
     if (json_object_size(json) == RESULT_KEYS &&

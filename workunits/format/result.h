@@ -9,8 +9,7 @@
 #include "workunits/format/job.h"
 
 #define WU_RESULT_FORMAT_NAME "texcell-result"
-#define WU_RESULT_FORMAT_VERSION \
-    3 /* of work units before version 3 it is 2; 1 does not say what its arrays are */
+#define WU_RESULT_FORMAT_VERSION 3
 #define WU_RESULT_JSON "result.json"
 
 typedef enum wu_array_kind {
@@ -87,9 +86,6 @@ typedef struct wu_written {
 
 /* Compressed bytes that are copied take as long as one that is compressed. */
 enum { WU_COPIED = 16 };
-
-/* The version of the format that a job's result has. */
-int wu_result_version(const wu_job *job);
 
 /* result.json, of a job that wu_job_identify has been asked of. once: the arrays of the whole
  * result; declared: those of an item. The caller's; NULL: no memory. */

@@ -103,16 +103,11 @@ static tc_status measure_axis(const wu_result_file *file, wu_axis *axis, tc_err 
 
 static tc_status read_declared(wu_result_file *file, tc_err *err)
 {
-    const json_t *const json = wu_npz_json(file->npz), *const version =
-                                                           json_object_get(json, "version");
-    const json_int_t number = json_integer_value(version);
+    const json_t *const json = wu_npz_json(file->npz);
     char where[TC_ERR_MAX];
-    if (!json_is_integer(version) || number < 1 || number > WU_RESULT_FORMAT_VERSION)
-        return tc_fail(err, TC_BAD_INPUT, "%s: %s: \"version\" is none of 1 to %d", file->path,
+    if (json_integer_value(json_object_get(json, "version")) != WU_RESULT_FORMAT_VERSION)
+        return tc_fail(err, TC_BAD_INPUT, "%s: %s: \"version\" is not %d", file->path,
                        WU_RESULT_JSON, WU_RESULT_FORMAT_VERSION);
-    file->version = (int)number;
-    if (file->version == 1)
-        return TC_OK;
     snprintf(where, sizeof where, "%.600s: %s", file->path, WU_RESULT_JSON);
     tc_status status = wu_declared_read(json_object_get(json, "arrays"), where, &file->declared,
                                         &file->n_declared, err);
@@ -361,12 +356,6 @@ static bool is_made(const wu_tables *tables, const char *name)
 tc_status wu_tables_find(const wu_result_file *file, wu_tables *out, tc_err *err)
 {
     *out = (wu_tables){ 0 };
-    if (file->version == 1)
-        return tc_fail(
-            err, TC_BAD_INPUT,
-            "%s: is a result of format 1, which does not say what its arrays are; read it "
-            "with numpy.load, or let texcell do its work unit again",
-            file->path);
     out->tables = calloc(file->n_declared + 1, sizeof *out->tables);
     out->arrays = calloc(file->n_declared + 1, sizeof *out->arrays);
     out->used = calloc(wu_npz_count(file->npz) + 1, sizeof *out->used);

@@ -19,7 +19,6 @@ typedef struct wu_result_file {
     const char **item_sources;
     double *item_spacing; /* [n_items][3]: z, y, x of a voxel in micrometres, NaN: not said; NULL:
                              of none */
-    int version;          /* of its format: 1 declares nothing */
     size_t n_declared;
     wu_declared *declared; /* as result.json says; whether the arrays fit it is not known */
 } wu_result_file;

@@ -433,10 +433,7 @@ static tc_status show_result(const char *path, bool all, tc_err *err)
         printf("items      %zu\n", file.n_items);
         print_sources(&file, all);
         print_arrays(&file, all);
-        if (file.version == 1)
-            puts("tables     unknown: format 1 does not say what the arrays are");
-        else
-            status = print_tables(&file, all, err);
+        status = print_tables(&file, all, err);
     }
     if (status == TC_OK)
         status = print_result_notes(&file, all ? SIZE_MAX : SOME_ITEMS, err);

@@ -3,7 +3,8 @@
  * the saddles between maxima say which of them stand for one hill. Nothing depends on the order
  * in which pixels are visited: a pixel leads to its highest neighbour, of equal ones to the first
  * in the raster; on a plateau to where its upper border is nearest, by steps; and the pixels of
- * a plateau that is a maximum are one set of a union-find. FORMAT.md, 6, has the definition.
+ * a plateau that is a maximum are one set of a union-find. docs/analyses/volume.md has the
+ * definition.
  *
  * What is done, each for bands of rows (which count through all slices) by any number of
  * threads: ws_rows and ws_end for each ws_part in its order, WS_EDGES only with `plateaus`; then
