@@ -84,9 +84,8 @@ static void null_exit_on_request(bw_request request)
     end_process(tc_exit_code(TC_TRY_LATER));
 }
 
-static void null_temporary_exit(int delay, const char *reason)
+static void null_temporary_exit(const char *reason)
 {
-    (void)delay;
     (void)reason;
     end_process(tc_exit_code(TC_TRY_LATER));
 }

@@ -97,6 +97,13 @@ class Process:
             return None
         return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
 
+    def sleeps(self):
+        """Whether it takes next to no processor time for a second."""
+        before = self.cpu_seconds()
+        time.sleep(1)
+        after = self.cpu_seconds()
+        return after is not None and after - before < 0.05
+
     def signal(self, number):
         if self.alive():
             os.kill(self.pid, number)
@@ -221,13 +228,15 @@ class Client:
 
     # --- what the project "sent" ---------------------------------------------
 
-    def add_app(self, name, program, ncpus=1, gpu="", plan_class=""):
+    def add_app(self, name, program, ncpus=1, gpu="", plan_class="", cmdline=""):
         """gpu: the type of one that each task wants whole."""
         self._app_name = name
         shutil.copy(program, os.path.join(self.project_dir, name))
         main = xml_lines("file_ref", "<file_name>%s</file_name>" % name, "<main_program/>")
         version = ["<app_name>%s</app_name>" % name, "<version_num>100</version_num>",
                    "<api_version>7.20.5</api_version>", "<avg_ncpus>%g</avg_ncpus>" % ncpus]
+        if cmdline:
+            version.append("<cmdline>%s</cmdline>" % cmdline)
         self._plan_class = plan_class
         if plan_class:
             version.append("<plan_class>%s</plan_class>" % plan_class)
