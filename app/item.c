@@ -176,6 +176,31 @@ static tc_status complete(const item_work *w, item_run *it, tc_err *err)
     return status;
 }
 
+/* A thread that has no millisecond of work takes longer to start than it saves. */
+static unsigned threads_for(const item_work *w, const an_plan *plan)
+{
+    const double flops_a_thread = 3e6;
+    const double n = 1 + plan->flops / flops_a_thread;
+    const unsigned limit = (unsigned)bw_cpu_limit();
+    const unsigned most = limit > 0 && limit < w->threads ? limit : w->threads;
+
+    return n < most && !w->all_threads ? (unsigned)n : most;
+}
+
+/* As many threads as the volunteer allows now; between two steps the state is all there is. */
+static tc_status follow_cpu_limit(const item_work *w, item_run *it, tc_err *err)
+{
+    const unsigned threads = threads_for(w, &it->work.plan);
+    tc_status status;
+
+    if (it->work.device != NULL || threads == it->work.threads)
+        return TC_OK;
+    status = it->backend->sync(it->worker, it->state, err);
+    it->backend->close(&it->worker);
+    it->work.threads = threads;
+    return status == TC_OK ? it->backend->open(&it->work, it->state, &it->worker, err) : status;
+}
+
 static tc_status do_steps(const item_work *w, item_run *it, tc_err *err)
 {
     tc_status status = TC_MORE;
@@ -194,6 +219,8 @@ static tc_status do_steps(const item_work *w, item_run *it, tc_err *err)
         if (status == TC_MORE) {
             show(w, share_spent(it, chunks));
             status = maybe_save(w, it, err);
+            if (status == TC_OK)
+                status = follow_cpu_limit(w, it, err);
             status = status == TC_OK ? TC_MORE : status;
         }
         if (status != TC_OK && status != TC_MORE) {
@@ -241,15 +268,6 @@ static tc_status take_state(const item_work *w, item_run *it, tc_err *err)
 static double seconds_worked(void)
 {
     return tc_seconds() - bw_asleep();
-}
-
-/* A thread that has no millisecond of work takes longer to start than it saves. */
-static unsigned threads_for(const item_work *w, const an_plan *plan)
-{
-    const double flops_a_thread = 3e6;
-    const double n = 1 + plan->flops / flops_a_thread;
-
-    return n < w->threads && !w->all_threads ? (unsigned)n : w->threads;
 }
 
 static tc_status begin_item(const item_work *w, item_run *it, tc_err *err)

@@ -63,6 +63,11 @@ int bw_ncpus(void)
     return side->ncpus();
 }
 
+int bw_cpu_limit(void)
+{
+    return side->cpu_limit();
+}
+
 void bw_get_gpu(bw_gpu *gpu)
 {
     side->get_gpu(gpu);

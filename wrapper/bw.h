@@ -92,6 +92,9 @@ bool bw_has_client(void);
 tc_status bw_resolve(const char *logical, char **path, tc_err *err);
 /* CPUs the client allots to the task (>= 1); 0 when unknown. */
 int bw_ncpus(void);
+/* CPUs that the volunteer lets all tasks have now ("use at most N% of the CPUs"), which may change
+ * at any time; 0: there is no such limit, or it is unknown. */
+int bw_cpu_limit(void);
 /* The assigned GPU; without one: not assigned, "", -1, -1. */
 void bw_get_gpu(bw_gpu *gpu);
 

@@ -9,8 +9,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <string>
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <boinc_api.h>
@@ -202,6 +204,33 @@ int boinc_side_ncpus(void)
     return data.ncpus < 1 ? 1 : static_cast<int>(data.ncpus);
 }
 
+// The client writes init_data.xml anew when its user changes a preference. The runtime's reader
+// would count the CPU time of the earlier runs anew.
+int boinc_side_cpu_limit(void)
+{
+    static double asked_at = -2;
+    static time_t last;
+    static int limit;
+    struct stat now;
+    if (tc_seconds() - asked_at < 1)
+        return limit;
+    asked_at = tc_seconds();
+    // Within its second it may be written once more.
+    if (stat(INIT_DATA_FILE, &now) != 0 || (now.st_mtime == last && time(nullptr) > last + 2))
+        return limit;
+    FILE *const file = boinc_fopen(INIT_DATA_FILE, "r");
+    APP_INIT_DATA data;
+    if (file && parse_init_data_file(file, data) == 0) {
+        const double share = data.global_prefs.max_ncpus_pct / 100;
+        const int cpus = static_cast<int>(data.host_info.p_ncpus * share);
+        limit = !(share > 0 && share < 1) || data.host_info.p_ncpus <= 0 ? 0 : cpus < 1 ? 1 : cpus;
+        last = now.st_mtime;
+    }
+    if (file)
+        fclose(file);
+    return limit;
+}
+
 void boinc_side_get_gpu(bw_gpu *gpu)
 {
     APP_INIT_DATA data;
@@ -341,6 +370,7 @@ const bw_side boinc_side = {
     boinc_side_init,
     boinc_side_resolve,
     boinc_side_ncpus,
+    boinc_side_cpu_limit,
     boinc_side_get_gpu,
     boinc_side_get_volunteer,
     boinc_side_get_task,

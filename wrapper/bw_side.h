@@ -16,6 +16,7 @@ typedef struct bw_side {
     void (*init)(const bw_options *options);
     tc_status (*resolve)(const char *logical, char **path, tc_err *err);
     int (*ncpus)(void);
+    int (*cpu_limit)(void);
     void (*get_gpu)(bw_gpu *gpu);
     void (*get_volunteer)(bw_volunteer *volunteer);
     void (*get_task)(bw_task *task);

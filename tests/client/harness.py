@@ -285,14 +285,14 @@ class Client:
             xml_lines("file_ref", "<file_name>%s_0_0</file_name>" % name,
                       "<open_name>result</open_name>"))
 
-    def preferences(self, leave_in_memory, checkpoint_seconds=2):
+    def preferences(self, leave_in_memory, checkpoint_seconds=2, cpus=100):
         """Takes effect at the start, or at once in a client that runs."""
         self._write(os.path.join(self.dir, "global_prefs_override.xml"), xml_lines(
             "global_preferences", "<run_on_batteries>1</run_on_batteries>",
             "<run_if_user_active>1</run_if_user_active>", "<run_gpu_if_user_active>1</run_gpu_if_user_active>",
             "<disk_interval>%d</disk_interval>" % checkpoint_seconds,
             "<leave_apps_in_memory>%d</leave_apps_in_memory>" % leave_in_memory,
-            "<max_ncpus_pct>100</max_ncpus_pct>", "<cpu_usage_limit>100</cpu_usage_limit>",
+            "<max_ncpus_pct>%d</max_ncpus_pct>" % cpus, "<cpu_usage_limit>100</cpu_usage_limit>",
             "<suspend_cpu_usage>0</suspend_cpu_usage>", "<disk_max_used_gb>0</disk_max_used_gb>",
             "<disk_max_used_pct>100</disk_max_used_pct>", "<disk_min_free_gb>0</disk_min_free_gb>",
             "<ram_max_used_busy_pct>100</ram_max_used_busy_pct>",

@@ -263,6 +263,20 @@ def postponed(client, before):
     return waits if len(waits) > before else None
 
 
+# --- the CPUs -------------------------------------------------------------------------------
+
+def cpus_are_taken_away(server, unit, expected):
+    """And given back; main thread and BOINC's are two more."""
+    with a_client("cpus", server, unit, ncpus=2) as client:
+        client.start()
+        process = client.task_process("cpus_0")
+        for percent, threads in ((100, 3), (50, 2), (100, 3)):
+            client.preferences(leave_in_memory=1, checkpoint_seconds=1, cpus=percent)
+            until(20, lambda: process.threads() == threads, "%d%% of the CPUs: %d threads" % (percent, threads))
+        tap.ok(process.alive(), "use at most N% of the CPUs: a task that runs follows it")
+        is_done(client, server, "cpus_0", expected)
+
+
 def main():
     end_cleanly(LIMIT)
     if not in_own_mounts():
@@ -277,6 +291,6 @@ def main():
     tap.done()
 
 
-STORIES = [disk_full_for_an_hour, disk_full_at_a_stop, clock_of_the_task, clock_of_both, driver_is_gone]
+STORIES = [disk_full_for_an_hour, disk_full_at_a_stop, clock_of_the_task, clock_of_both, driver_is_gone, cpus_are_taken_away]
 
 main()
