@@ -91,14 +91,15 @@ tc_status checkpoint_write(const char *path, const checkpoint *c, const void *st
         return tc_no_memory(err, "a file name");
     memcpy(h.magic, magic, sizeof h.magic);
     memcpy(h.analysis, c->analysis, sizeof h.analysis);
-    fd = os_open(temporary, OS_OVER);
+    fd = os_open(temporary, OS_KEEP); /* not emptied: room may be set aside for it */
     if (fd < 0) {
         status = tc_fail(err, TC_IO, "%s: cannot be created: %s", temporary, strerror(errno));
         goto end;
     }
     status = write_state(fd, temporary, state, (size_t)c->state_size, &h.state_crc, poll, err);
     h.header_crc = crc_of(&h, offsetof(header, header_crc));
-    if (status == TC_OK && (!tc_write_at(fd, 0, &h, sizeof h) || !os_sync(fd)))
+    if (status == TC_OK && (!tc_write_at(fd, 0, &h, sizeof h) ||
+                            ftruncate(fd, (off_t)(sizeof h + c->state_size)) != 0 || !os_sync(fd)))
         status = cannot_write(temporary, err);
     if (close(fd) != 0 && status == TC_OK)
         status = cannot_write(temporary, err);
@@ -109,6 +110,18 @@ tc_status checkpoint_write(const char *path, const checkpoint *c, const void *st
 end:
     free(temporary);
     return status;
+}
+
+void checkpoint_reserve(const char *path, uint64_t state_size)
+{
+    char *const temporary = temporary_of(path);
+    const int fd = temporary == NULL ? -1 : os_open(temporary, OS_KEEP);
+
+    if (fd >= 0) {
+        (void)os_reserve(fd, sizeof(header) + state_size);
+        close(fd);
+    }
+    free(temporary);
 }
 
 void checkpoint_remove(const char *path)

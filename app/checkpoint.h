@@ -26,6 +26,9 @@ typedef struct checkpoint {
     uint64_t state_size; /* 0: the item has not begun */
 } checkpoint;
 
+/* Sets room on the disk aside for the next one with a state of so many bytes, where the file system
+ * can. */
+void checkpoint_reserve(const char *path, uint64_t state_size);
 /* Writes PATH, asking on the way. state has c->state_size bytes. TC_IO when it cannot; an older
  * checkpoint at PATH then still stands. */
 tc_status checkpoint_write(const char *path, const checkpoint *c, const void *state,

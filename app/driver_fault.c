@@ -3,9 +3,9 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "app/base/files.h"
 #include "app/base/os.h"
 #include "wrapper/bw.h"
 
@@ -76,21 +76,9 @@ void driver_fault_leave(const char *how)
     os_exit_now(tc_exit_code(TC_DEVICE));
 }
 
-/* How many faults there have been in a row, with this one. */
-static off_t count_fault(void)
-{
-    const int fd = os_open(fault_file, OS_APPEND);
-    struct stat info = { .st_size = 0 };
-
-    if (fd < 0 || write(fd, "x", 1) != 1 || fstat(fd, &info) != 0)
-        return 1;
-    close(fd);
-    return info.st_size;
-}
-
 void driver_fault_wait(const char *how)
 {
-    const bool again = count_fault() >= IN_A_ROW;
+    const bool again = tc_count_in_file(fault_file) >= IN_A_ROW;
     char reason[TEXT] = "";
 
     if (again)

@@ -176,6 +176,31 @@ static tc_status complete(const item_work *w, item_run *it, tc_err *err)
     return status;
 }
 
+/* A thread that has no millisecond of work takes longer to start than it saves. */
+static unsigned threads_for(const item_work *w, const an_plan *plan)
+{
+    const double flops_a_thread = 3e6;
+    const double n = 1 + plan->flops / flops_a_thread;
+    const unsigned limit = (unsigned)bw_cpu_limit();
+    const unsigned most = limit > 0 && limit < w->threads ? limit : w->threads;
+
+    return n < most && !w->all_threads ? (unsigned)n : most;
+}
+
+/* As many threads as the volunteer allows now; between two steps the state is all there is. */
+static tc_status follow_cpu_limit(const item_work *w, item_run *it, tc_err *err)
+{
+    const unsigned threads = threads_for(w, &it->work.plan);
+    tc_status status;
+
+    if (it->work.device != NULL || threads == it->work.threads)
+        return TC_OK;
+    status = it->backend->sync(it->worker, it->state, err);
+    it->backend->close(&it->worker);
+    it->work.threads = threads;
+    return status == TC_OK ? it->backend->open(&it->work, it->state, &it->worker, err) : status;
+}
+
 static tc_status do_steps(const item_work *w, item_run *it, tc_err *err)
 {
     tc_status status = TC_MORE;
@@ -194,6 +219,8 @@ static tc_status do_steps(const item_work *w, item_run *it, tc_err *err)
         if (status == TC_MORE) {
             show(w, share_spent(it, chunks));
             status = maybe_save(w, it, err);
+            if (status == TC_OK)
+                status = follow_cpu_limit(w, it, err);
             status = status == TC_OK ? TC_MORE : status;
         }
         if (status != TC_OK && status != TC_MORE) {
@@ -238,18 +265,9 @@ static tc_status take_state(const item_work *w, item_run *it, tc_err *err)
 }
 
 /* Seconds of a clock that stands while the task is suspended. */
-static double seconds_worked(const item_work *w)
+static double seconds_worked(void)
 {
-    return tc_seconds() - w->files->asleep;
-}
-
-/* A thread that has no millisecond of work takes longer to start than it saves. */
-static unsigned threads_for(const item_work *w, const an_plan *plan)
-{
-    const double flops_a_thread = 3e6;
-    const double n = 1 + plan->flops / flops_a_thread;
-
-    return n < w->threads && !w->all_threads ? (unsigned)n : w->threads;
+    return tc_seconds() - bw_asleep();
 }
 
 static tc_status begin_item(const item_work *w, item_run *it, tc_err *err)
@@ -268,8 +286,10 @@ static tc_status begin_item(const item_work *w, item_run *it, tc_err *err)
         status = unit->analysis->plan(unit->params, it->work.item, &it->work.plan, err);
     it->work.threads = threads_for(w, &it->work.plan);
     if (status == TC_OK)
+        job_files_reserve(w->files, it->work.plan.state_bytes);
+    if (status == TC_OK)
         status = take_state(w, it, err);
-    it->opened = seconds_worked(w);
+    it->opened = seconds_worked();
     if (status == TC_OK)
         status = open_backend(w, it, err);
     if (status == TC_OK && it->work.device != NULL)
@@ -310,7 +330,10 @@ static tc_status end_item(const item_work *w, item_run *it, tc_err *err)
     if (!it->finished)
         status = analysis->finish(&it->work, w->index, it->state, &it->output, err);
     if (status == TC_OK)
-        status = spool_append(w->files->spool, &it->output, it->work.threads, &poll, &written, err);
+        do
+            status =
+                spool_append(w->files->spool, &it->output, it->work.threads, &poll, &written, err);
+        while (job_files_try_again(w->files, &status, w->progress, err));
     it->work.poll = &w->files->poll;
     if (status == TC_OK && analysis->note_result != NULL &&
         analysis->note_result(it->work.params, it->work.item, &it->output, text, sizeof text))
@@ -330,7 +353,7 @@ tc_status item_do(const item_work *w, tc_err *err)
 {
     const wu_job *const job = w->unit->job;
     const char *const name = job->items[w->index].name;
-    const double start = tc_seconds(), start_of_work = seconds_worked(w);
+    const double start = seconds_worked();
     const bool resumed = w->files->state != NULL;
     item_run it = { .how = w };
     tc_status status = begin_item(w, &it, err);
@@ -339,22 +362,22 @@ tc_status item_do(const item_work *w, tc_err *err)
 
     if (status == TC_OK)
         status = do_steps(w, &it, err);
-    stepped = seconds_worked(w);
+    stepped = seconds_worked();
     if (status == TC_OK && it.work.threads > 1)
         prefetch_begin(w->prefetch, w->index + 1);
     if (status == TC_OK)
         status = end_item(w, &it, err);
     if (status == TC_OK && it.work.device != NULL && !resumed)
-        *w->times = (item_times){ stepped - it.opened,
-                                  it.opened - start_of_work + seconds_worked(w) - stepped };
+        *w->times =
+            (item_times){ stepped - it.opened, it.opened - start + seconds_worked() - stepped };
     if (status == TC_TRY_LATER && begun && bw_why()[0] != '\0')
         status = stop_as_asked(w, &it, err);
     if (status == TC_OK && resumed)
         progress_note(w->progress, "%s: done (%zu of %zu) in %.1f s since the restart", name,
-                      w->index + 1, job->n_items, tc_seconds() - start);
+                      w->index + 1, job->n_items, seconds_worked() - start);
     else if (status == TC_OK && progress_tells(w->progress, w->index))
         progress_note(w->progress, "%s: done (%zu of %zu) in %.1f s", name, w->index + 1,
-                      job->n_items, tc_seconds() - start);
+                      job->n_items, seconds_worked() - start);
     if (it.worker != NULL)
         it.backend->close(&it.worker);
     wu_output_free(&it.output);

@@ -5,6 +5,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "app/base/os.h"
+#include "wrapper/bw.h"
+
+/* A larger state hardly gets onto a disk in the time that there is when leaving: it is not begun.
+ */
+enum { LEAVE_WITH = 32 << 20 };
+
 tc_status job_files_open(job_files *f, const char *checkpoint_path, const char *spool_path,
                          const an_unit *unit, tc_err *err)
 {
@@ -53,15 +60,42 @@ tc_status job_files_find_start(job_files *f, size_t n_items, const progress *p, 
     return spool_keep(f->spool, 0, 0, 0, err);
 }
 
+void job_files_reserve(job_files *f, size_t state_size)
+{
+    if (!bw_has_client() || state_size <= f->reserved || state_size > LEAVE_WITH)
+        return;
+    f->reserved = state_size;
+    checkpoint_reserve(f->checkpoint_path, state_size);
+}
+
+bool job_files_try_again(job_files *f, tc_status *status, const progress *p, tc_err *err)
+{
+    const double longest = 300;
+    double until;
+
+    if (*status != TC_DISK || !bw_has_client()) {
+        if (*status == TC_OK && f->pause > 0) {
+            progress_note(p, "the disk takes files again");
+            f->pause = 0;
+        }
+        return false;
+    }
+    if (f->pause == 0)
+        progress_say(p, "waiting for the disk", err->message);
+    f->pause = f->pause == 0 ? 1 : f->pause < longest / 2 ? 2 * f->pause : longest;
+    until = tc_seconds() + f->pause;
+    for (*status = TC_OK; *status == TC_OK && tc_seconds() < until; *status = tc_ask(&f->poll, err))
+        os_sleep(0.1);
+    return *status == TC_OK;
+}
+
 bool job_files_save(job_files *f, const void *state, size_t state_size, const progress *p)
 {
-    /* More hardly gets onto a disk in the time that there is when leaving: it is not begun. */
-    const size_t leave_with = (size_t)32 << 20;
     tc_err err;
     checkpoint c = f->mark;
     tc_status status;
 
-    if (f->leave_by > 0 && state_size > leave_with)
+    if (f->leave_by > 0 && state_size > LEAVE_WITH)
         return false;
     c.state_size = state_size;
     status = spool_sync(f->spool, &c.spool_size, &c.spool_crc, &err);
@@ -69,6 +103,8 @@ bool job_files_save(job_files *f, const void *state, size_t state_size, const pr
         status = checkpoint_write(f->checkpoint_path, &c, state, &f->poll, &err);
     if (status == TC_OK)
         f->item_saved = state_size > 0;
+    if (f->reserved > 0)
+        checkpoint_reserve(f->checkpoint_path, f->reserved); /* what was set aside has been used */
     if (status != TC_OK && status != TC_TRY_LATER && !f->warned) {
         f->warned = true;
         progress_say(p, "warning: no checkpoint", err.message);

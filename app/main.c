@@ -75,6 +75,20 @@ static tc_status take_device(void *to, const char *value, tc_err *err)
     return TC_OK;
 }
 
+/* A slip of a volunteer's in app_config.xml costs no work. One in --device waits to be mended: who
+ * names a device may want to keep the work off another. The result depends on no option. */
+static tc_status ignore_slip(void *unused, const char *message, tc_err *err)
+{
+    (void)unused;
+    (void)err;
+    if (strncmp(message, "--device", strlen("--device")) == 0)
+        return TC_USAGE;
+    fputs("texcell: warning: ignored, in the command line: ", stderr);
+    tc_put_plain(message, stderr);
+    fputc('\n', stderr);
+    return TC_OK;
+}
+
 /* argv[1] to argv[*n_words] are what is no option. */
 static tc_status read_command(int argc, char **argv, command *c, int *n_words, tc_err *err)
 {
@@ -90,7 +104,7 @@ static tc_status read_command(int argc, char **argv, command *c, int *n_words, t
         { "gpu-percent", 0, TC_COUNT, .to = &c->gpu_percent, .least = 1, .most = 100 },
         { "kernel-cache", 0, TC_TEXT, .to = &c->kernel_cache },
         { "quiet", 0, TC_FLAG, .to = &c->quiet },
-        { .name = NULL }
+        { .name = NULL, .take = c->is_task && bw_has_client() ? ignore_slip : NULL }
     };
 
     return tc_read_options(argc, argv, options, n_words, err);
@@ -241,8 +255,7 @@ static tc_status do_task(const command *c, const bw_task *task, tc_err *err)
 }
 
 /* A task of the client, with the command line as it was found: status, err. Does
- * not return. A wrong command line is a slip in app_config.xml or in the
- * application version: it waits to be mended and costs no work. */
+ * not return. What is wrong with the command line waits to be mended. */
 static void run_task(const command *c, tc_status status, tc_err *err)
 {
     const double start = tc_seconds();
@@ -250,14 +263,16 @@ static void run_task(const command *c, tc_status status, tc_err *err)
     bw_task task;
 
     bw_get_task(&task);
-    fprintf(stderr, "texcell %s, application version %s, BOINC client %s, threads: %u\n", VERSION,
-            task.version, task.client, threads_of_task(c));
+    if (!c->quiet)
+        fprintf(stderr, "texcell %s, application version %s, BOINC client %s, threads: %u\n",
+                VERSION, task.version, task.client, threads_of_task(c));
     if (status == TC_OK)
         status = do_task(c, &task, err);
     tc_plain(err->message);
     if (status == TC_OK) {
-        fprintf(stderr, "texcell: done, %.0f s since the task was first started\n",
-                task.seconds_before + tc_seconds() - start);
+        if (!c->quiet)
+            fprintf(stderr, "texcell: done, %.0f s since the task was first started\n",
+                    task.seconds_before + tc_seconds() - start - bw_asleep());
         bw_finish(0, NULL);
     }
     if (bw_why()[0] != '\0') {
@@ -267,7 +282,7 @@ static void run_task(const command *c, tc_status status, tc_err *err)
     snprintf(line, sizeof line, "texcell: error: %s", err->message);
     fprintf(stderr, "%s\n", line);
     if (tc_exit_code(status) == 3 || status == TC_USAGE)
-        bw_temporary_exit(300, err->message);
+        bw_temporary_exit(err->message);
     bw_finish(tc_exit_code(status), line);
 }
 
@@ -365,8 +380,11 @@ static tc_status run_client_task(int argc, char **argv, tc_err *err)
     if (!bw_has_client() && argc > 1 && argv[1][0] != '-')
         return tc_fail(err, TC_USAGE, "unknown command \"%.64s\"", argv[1]);
     status = read_command(argc, argv, &c, &n_words, err);
-    if (status == TC_OK && n_words > 0)
-        status = tc_fail(err, TC_USAGE, "\"%.64s\" is one argument too many", argv[1]);
+    for (int i = 1; status == TC_OK && i <= n_words; i++) {
+        status = tc_fail(err, TC_USAGE, "\"%.64s\" is one argument too many", argv[i]);
+        if (bw_has_client())
+            status = ignore_slip(NULL, err->message, err);
+    }
     if (status == TC_OK && !bw_has_client() && access("workunit", R_OK) != 0)
         status =
             tc_fail(err, TC_USAGE,

@@ -165,8 +165,11 @@ static tc_status do_job(const run_options *o, const an_unit *unit, job_files *fi
     job_device device = { .open = NULL };
     writing w = { .p = p, .job = unit->job };
     prefetch next;
-    tc_status status = job_files_find_start(files, n_items, p, err);
+    tc_status status;
 
+    do
+        status = job_files_find_start(files, n_items, p, err);
+    while (job_files_try_again(files, &status, p, err));
     prefetch_init(&next, unit->job);
     files->background = &next.background;
     if (status == TC_OK && o->request.kind != OCL_REQUEST_CPU)
@@ -193,7 +196,9 @@ static tc_status do_job(const run_options *o, const an_unit *unit, job_files *fi
         return status;
     }
     files->mark.item = n_items;
-    status = write_result(o->output, unit, files->spool, &w, err);
+    do
+        status = write_result(o->output, unit, files->spool, &w, err);
+    while (job_files_try_again(files, &status, p, err));
     progress_clear(p);
     if (status == TC_OK)
         bw_fraction_done(1);
@@ -212,7 +217,8 @@ static tc_status check_output(const run_options *o, tc_err *err)
     if (folder == NULL)
         return tc_no_memory(err, "a file name");
     if (!os_folder_takes_files(folder))
-        status = tc_fail(err, TC_IO, "%s: cannot write: %s", o->output, strerror(errno));
+        status =
+            tc_fail(err, tc_write_fault(errno), "%s: cannot write: %s", o->output, strerror(errno));
     else if (stat(o->output, &info) == 0 && S_ISDIR(info.st_mode))
         status = tc_fail(err, TC_IO, "%s: cannot write: %s", o->output, strerror(EISDIR));
     else if (stat(o->output, &info) == 0 && !S_ISREG(info.st_mode))
@@ -221,17 +227,23 @@ static tc_status check_output(const run_options *o, tc_err *err)
     return status;
 }
 
+static tc_status open_outputs(const run_options *o, const an_unit *unit, job_files *files,
+                              tc_err *err)
+{
+    const tc_status status = check_output(o, err);
+
+    return status == TC_OK ? job_files_open(files, o->checkpoint, o->spool, unit, err) : status;
+}
+
 /* A tc_poll. Suspended, the program sleeps in bw_poll. */
 static tc_status ask_client(void *user, tc_err *err)
 {
     job_files *const files = user;
-    const double start = tc_seconds();
 
     tc_guard_heard();
     tc_background_pause(files->background);
     const bw_request answer = bw_poll();
     tc_background_resume(files->background);
-    files->asleep += tc_seconds() - start;
     return answer == BW_GO_ON ? TC_OK : tc_fail(err, TC_TRY_LATER, "%s", bw_why());
 }
 
@@ -243,9 +255,9 @@ tc_status run_job(const run_options *options, tc_err *err)
     tc_status status = an_unit_read_polled(options->input, &files.poll, &unit, err);
 
     if (status == TC_OK)
-        status = check_output(options, err);
-    if (status == TC_OK)
-        status = job_files_open(&files, options->checkpoint, options->spool, &unit, err);
+        do
+            status = open_outputs(options, &unit, &files, err);
+        while (job_files_try_again(&files, &status, &p, err));
     if (status == TC_OK) {
         unit.job->threads = options->threads;
         p.n_items = unit.job->n_items;

@@ -366,7 +366,8 @@ tc_status spool_keep(spool *s, uint64_t size, uint32_t crc, uint64_t items, tc_e
     s->size = status == TC_OK ? size : 0;
     s->crc = status == TC_OK ? crc : 0;
     if (ftruncate(s->fd, (off_t)s->size) != 0)
-        return tc_fail(err, TC_IO, "%s: cannot be written: %s", s->path, strerror(errno));
+        return tc_fail(err, tc_write_fault(errno), "%s: cannot be written: %s", s->path,
+                       strerror(errno));
     return status;
 }
 
@@ -395,7 +396,8 @@ static tc_status write_now(const record *r, uint64_t at, const void *data, size_
 {
     return tc_write_at(r->s->fd, at, data, n)
                ? TC_OK
-               : tc_fail(err, TC_IO, "%s: cannot be written: %s", r->s->path, strerror(errno));
+               : tc_fail(err, tc_write_fault(errno), "%s: cannot be written: %s", r->s->path,
+                         strerror(errno));
 }
 
 static tc_status write_waiting(record *r, tc_err *err)
@@ -549,7 +551,8 @@ tc_status spool_append(spool *s, const wu_output *output, unsigned threads, cons
 tc_status spool_sync(spool *s, uint64_t *size, uint32_t *crc, tc_err *err)
 {
     if (!os_sync(s->fd))
-        return tc_fail(err, TC_IO, "%s: cannot be written: %s", s->path, strerror(errno));
+        return tc_fail(err, tc_write_fault(errno), "%s: cannot be written: %s", s->path,
+                       strerror(errno));
     *size = s->size;
     *crc = s->crc;
     return TC_OK;

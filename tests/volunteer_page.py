@@ -18,16 +18,16 @@ NOT_A_TASKS = ["is the work unit and cannot be written too", "run: takes one wor
                "%s: error: %s"]
 LITERAL = r'"(?:[^"\\]|\\.)*"'
 LITERALS = r'(?:%s\s*(?:PRI\w+\s*)?)+' % LITERAL
-STATUS = r'(?:TC_BAD_INPUT|TC_TRY_LATER|TC_IO|TC_DEVICE|TC_TOO_LARGE|TC_USAGE|TC_NO_MEMORY|st|status|device != NULL \? TC_DEVICE : TC_INTERNAL)'
+STATUS = r'(?:TC_BAD_INPUT|TC_TRY_LATER|TC_IO|tc_write_fault\(\w+\)|TC_DEVICE|TC_TOO_LARGE|TC_USAGE|TC_NO_MEMORY|st|status|device != NULL \? TC_DEVICE : TC_INTERNAL)'
 PLACES = [r'tc_fail\(\w*&?\w+(?:->\w+)?,\s*%s,\s*(%s)' % (STATUS, LITERALS),
           r'fprintf\(stderr,\s*(%s)' % LITERALS,
           r'progress_(?:say|note)\(&?\w+(?:->\w+)*,\s*(%s)' % LITERALS,
-          r'refuse\(&?\w+,\s*(%s)' % LITERALS,
+          r'refuse(?:_device)?\(&?\w+,\s*(%s)' % LITERALS,
           r'\bwhy = (%s);' % LITERALS,
           r'return ("(?:is|its?) [^"]*");',
           r'snprintf\(text, WHY_MAX, (%s)' % LITERALS,
           r'append\(reason, (%s)' % LITERALS,
-          r'boinc_side_temporary_exit\(\d+,\s*(%s)' % LITERALS]
+          r'boinc_side_temporary_exit\((%s)' % LITERALS]
 # What a stranger's text follows.
 BEFORE_TEXT = r'fputs\((%s), stderr\);\s*tc_put_plain' % LITERALS
 
@@ -70,7 +70,7 @@ def cores(message):
 def rows():
     with open(os.path.join(tap.SRC, "docs", "volunteer.md")) as f:
         page = f.read()
-    part = page[page.index("## Troubleshooting"):page.index("## More")]
+    part = page[page.index("## Troubleshooting"):page.index("## What the client")]
     cells = [line if "starts over" in line else line.split(" | ")[0] for line in part.splitlines()
              if line.startswith("| ")]
     return re.findall(r"`([^`]+)`", " ".join(cells + [part[part.index("Why a task ends"):].replace("\n", " ")]))

@@ -17,6 +17,7 @@ static const bw_side *side = &bw_null_side;
 static bw_request answer = BW_GO_ON;
 static char why_buffer[WHY_MAX];
 static const char *why = "";
+static double asleep;             /* seconds */
 static _Atomic int signal_number; /* free of locks; the guard's thread reads it too */
 
 /* The second signal of a kind meets the default action and ends the process:
@@ -61,6 +62,11 @@ tc_status bw_resolve(const char *logical, char **path, tc_err *err)
 int bw_ncpus(void)
 {
     return side->ncpus();
+}
+
+int bw_cpu_limit(void)
+{
+    return side->cpu_limit();
 }
 
 void bw_get_gpu(bw_gpu *gpu)
@@ -117,10 +123,19 @@ bw_request bw_poll(void)
 
     while (answer == BW_GO_ON && suspended) {
         answer = read_request(&why, why_buffer, &suspended);
-        if (answer == BW_GO_ON && suspended)
+        if (answer == BW_GO_ON && suspended) {
+            const double start = tc_seconds();
+
             os_sleep(0.1);
+            asleep += tc_seconds() - start;
+        }
     }
     return answer;
+}
+
+double bw_asleep(void)
+{
+    return asleep;
 }
 
 bool bw_listen(void)
@@ -152,9 +167,9 @@ void bw_exit_on_request(void)
     abort();
 }
 
-void bw_temporary_exit(int delay, const char *reason)
+void bw_temporary_exit(const char *reason)
 {
-    side->temporary_exit(delay, reason);
+    side->temporary_exit(reason);
     abort();
 }
 

@@ -92,6 +92,9 @@ bool bw_has_client(void);
 tc_status bw_resolve(const char *logical, char **path, tc_err *err);
 /* CPUs the client allots to the task (>= 1); 0 when unknown. */
 int bw_ncpus(void);
+/* CPUs that the volunteer lets all tasks have now ("use at most N% of the CPUs"), which may change
+ * at any time; 0: there is no such limit, or it is unknown. */
+int bw_cpu_limit(void);
 /* The assigned GPU; without one: not assigned, "", -1, -1. */
 void bw_get_gpu(bw_gpu *gpu);
 
@@ -115,6 +118,8 @@ void bw_checkpoint_failed(void);
  * task this call does not return until it goes on or ends. Once it has
  * answered BW_QUIT or BW_ABORT it goes on doing so. */
 bw_request bw_poll(void);
+/* Seconds that bw_poll has slept in all, the task being suspended. */
+double bw_asleep(void);
 /* The number of the signal that wants the program to end, 0 before one. Safe in a signal
  * handler. */
 int bw_signal_caught(void);
@@ -131,12 +136,14 @@ const char *bw_why(void);
  * without a client the exit code is that of TC_TRY_LATER. Flushes the streams
  * and runs no exit handlers. */
 void bw_exit_on_request(void) BW_NORETURN;
-/* Ends the process so that the client starts it again after delay seconds
- * (0..86400). reason: a non-empty sentence shown to the volunteer. Without a
- * client: exits with the code of TC_TRY_LATER. */
-void bw_temporary_exit(int delay, const char *reason) BW_NORETURN;
-/* The same at once, safe in a signal handler: nothing is flushed or given back, reason is at
- * most a line of 250 characters. alert: the volunteer is to see it among the client's notices. */
+/* Ends the process so that the client starts it again after a while: five minutes at first, then an
+ * hour, after a day of these a day, until there is a checkpoint. reason: a non-empty sentence shown
+ * to the volunteer; the second time in a row among the client's notices. Without a client: exits
+ * with the code of TC_TRY_LATER. */
+void bw_temporary_exit(const char *reason) BW_NORETURN;
+/* The same after delay seconds (0..86400), at once, safe in a signal handler: nothing is flushed or
+ * given back, reason is at most a line of 250 characters. alert: the volunteer is to see it among
+ * the client's notices. */
 void bw_leave_now(int delay, const char *reason, bool alert) BW_NORETURN;
 /* Ends the process with an exit code, for good: with a client the job counts
  * as done (0) or failed. message (may be NULL) goes to the client's log, for

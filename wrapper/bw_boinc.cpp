@@ -9,8 +9,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <string>
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <boinc_api.h>
@@ -22,8 +24,28 @@
 extern "C" {
 #include "app/base/status.h"
 }
+#include "app/base/files.h"
 #include "app/base/os.h"
 #include "wrapper/bw_side.h"
+
+// The runtime's timer thread sleeps by this. The library's own waits for a time of the clock of
+// the day: for an hour, without a word with the client, where that clock is set back by an hour. A
+// shared library takes a program's function in place of its own; for a static one, whose own wins
+// over a weak one, the linker puts in the one that is wrapped around it (configure.ac).
+extern "C" void __wrap__Z11boinc_sleepd(double seconds);
+void __wrap__Z11boinc_sleepd(double seconds)
+{
+    const double end = tc_seconds() + seconds;
+    for (double left = seconds; left > 0; left = end - tc_seconds())
+        os_sleep(left);
+}
+
+#ifndef _WIN32 // whose own sleeps for as long as it is told
+__attribute__((weak)) void boinc_sleep(double seconds)
+{
+    __wrap__Z11boinc_sleepd(seconds);
+}
+#endif
 
 namespace
 {
@@ -49,15 +71,93 @@ std::string one_line(const char *text)
     return line.find_first_not_of(" \t") == std::string::npos ? "no reason given" : line;
 }
 
-void boinc_side_temporary_exit(int delay, const char *reason)
-{
-    boinc_temporary_exit(delay, one_line(reason).c_str(), false);
-    leave(0); // it returns when it cannot write its file; the client restarts us anyway
-}
-
 // CPU time of the task, all its runs together, as of its last checkpoint.
 double kept_cpu_time;
 double retry_at; // of tc_seconds, after a checkpoint that failed; 0: none did
+
+// A file that a stop needs, written at the start, when there is room for it.
+const char spare_file[] = "exit_spare";
+enum { SPARE_ROOM = 512 };
+
+void make_spare(void)
+{
+    char room[SPARE_ROOM];
+    const int fd = os_open(spare_file, OS_OVER);
+    memset(room, '\n', sizeof room);
+    if (fd >= 0) {
+        // Without it a stop has to find room itself.
+        const ssize_t written = write(fd, room, sizeof room);
+        (void)written;
+        close(fd);
+    }
+}
+
+// Makes a file of these texts, each of 250 characters at most, out of the spare one. Safe in a
+// signal handler.
+bool leave_file(const char *name, const char *const *texts, int n)
+{
+    const int fd = os_open(spare_file, OS_KEEP);
+    off_t size = 0;
+    bool whole = fd >= 0;
+    for (int i = 0; whole && i < n; i++) {
+        const size_t length = strnlen(texts[i], 250);
+        whole = write(fd, texts[i], length) == static_cast<ssize_t>(length);
+        size += static_cast<off_t>(length);
+    }
+    whole = whole && ftruncate(fd, size) == 0;
+    if (fd >= 0 && close(fd) != 0)
+        whole = false;
+    return whole && rename(spare_file, name) == 0;
+}
+
+// What boinc_temporary_exit writes, which does not look whether the disk has taken it: without
+// the file an exit counts as a failure, and the client starts the task again without delay.
+// Safe in a signal handler.
+bool leave_exit_file(int delay, const char *reason, bool alert)
+{
+    char digits[12] = "";
+    char *first = digits + sizeof digits - 1;
+    do
+        *--first = static_cast<char>('0' + delay % 10);
+    while ((delay /= 10) > 0);
+    const char *const texts[] = { first, "\n", reason, "\n", alert ? "notice\n" : "" };
+    return leave_file(TEMPORARY_EXIT_FILE, texts, 5);
+}
+
+bool leave_finish_file(void)
+{
+    const char *const texts[] = { "0\n" };
+    return leave_file(BOINC_FINISH_CALLED_FILE, texts, 1);
+}
+
+bw_request boinc_side_asked(const char **why, bool *suspended);
+void boinc_side_exit_on_request(bw_request request);
+
+// Rests for a second; leaves where the client wants that meanwhile.
+void rest(void)
+{
+    const char *why;
+    bool suspended;
+    const bw_request request = boinc_side_asked(&why, &suspended);
+    if (request != BW_GO_ON || bw_signal_caught())
+        boinc_side_exit_on_request(request);
+    os_sleep(1);
+}
+
+// How often in a row, and for how many seconds then. A client gives up a task that has left a
+// hundred times without a checkpoint.
+const char waits_file[] = "waits";
+const int hour = 3600;
+
+void boinc_side_temporary_exit(const char *reason)
+{
+    const uint64_t times = tc_count_in_file(waits_file);
+    const int delay = times <= 1 ? 300 : times <= 24 ? hour : 24 * hour;
+    const std::string line = one_line(reason);
+    while (!leave_exit_file(delay, line.c_str(), times == 2))
+        rest();
+    leave(0);
+}
 
 void boinc_side_init(const bw_options *)
 {
@@ -70,11 +170,12 @@ void boinc_side_init(const bw_options *)
     o.normal_thread_priority = 1;
     // A failure that came back would end in an exit code, hence a failed job.
     if (boinc_init_options(&o) != 0)
-        boinc_side_temporary_exit(300, "the BOINC runtime does not start");
+        boinc_side_temporary_exit("the BOINC runtime does not start");
     // Without the memory that it shares with the client it would go on alone, and neither
     // suspend nor show progress.
     if (boinc_is_standalone())
-        boinc_side_temporary_exit(300, "the client's shared memory cannot be opened");
+        boinc_side_temporary_exit("the client's shared memory cannot be opened");
+    make_spare();
     APP_INIT_DATA data;
     boinc_get_init_data(data);
     kept_cpu_time = data.wu_cpu_time;
@@ -101,6 +202,33 @@ int boinc_side_ncpus(void)
     if (!(data.ncpus > 0 && data.ncpus < 1e6))
         return 0;
     return data.ncpus < 1 ? 1 : static_cast<int>(data.ncpus);
+}
+
+// The client writes init_data.xml anew when its user changes a preference. The runtime's reader
+// would count the CPU time of the earlier runs anew.
+int boinc_side_cpu_limit(void)
+{
+    static double asked_at = -2;
+    static time_t last;
+    static int limit;
+    struct stat now;
+    if (tc_seconds() - asked_at < 1)
+        return limit;
+    asked_at = tc_seconds();
+    // Within its second it may be written once more.
+    if (stat(INIT_DATA_FILE, &now) != 0 || (now.st_mtime == last && time(nullptr) > last + 2))
+        return limit;
+    FILE *const file = boinc_fopen(INIT_DATA_FILE, "r");
+    APP_INIT_DATA data;
+    if (file && parse_init_data_file(file, data) == 0) {
+        const double share = data.global_prefs.max_ncpus_pct / 100;
+        const int cpus = static_cast<int>(data.host_info.p_ncpus * share);
+        limit = !(share > 0 && share < 1) || data.host_info.p_ncpus <= 0 ? 0 : cpus < 1 ? 1 : cpus;
+        last = now.st_mtime;
+    }
+    if (file)
+        fclose(file);
+    return limit;
 }
 
 void boinc_side_get_gpu(bw_gpu *gpu)
@@ -162,6 +290,7 @@ bool boinc_side_time_to_checkpoint(void)
 void boinc_side_checkpoint_completed(void)
 {
     retry_at = 0;
+    unlink(waits_file);
     boinc_checkpoint_completed();
     boinc_wu_cpu_time(kept_cpu_time);
 }
@@ -215,25 +344,20 @@ void boinc_side_exit_on_request(bw_request request)
     leave(0);
 }
 
-// What boinc_temporary_exit writes, by calls that a signal handler may make. Should
-// the file not come about, the client starts us again all the same.
 void boinc_side_leave_now(int delay, const char *reason, bool alert)
 {
-    char digits[12] = "";
-    char *first = digits + sizeof digits - 1;
-    do
-        *--first = static_cast<char>('0' + delay % 10);
-    while ((delay /= 10) > 0);
-    const int fd = os_open(TEMPORARY_EXIT_FILE, OS_OVER);
-    const char *const parts[] = { first, "\n", reason, alert ? "\nnotice\n" : "\n" };
-    for (const char *part : parts)
-        if (fd < 0 || write(fd, part, strnlen(part, 250)) < 0)
-            break;
+    if (!leave_exit_file(delay, reason, alert)) {
+        os_sleep(60);
+        os_end_as_stopped(SIGTERM); // which the client does not count
+    }
     os_exit_now(0);
 }
 
 void boinc_side_finish(int code, const char *message)
 {
+    // A failure needs no file, the exit code tells of it.
+    while (code == 0 && !leave_finish_file())
+        rest();
     if (message)
         boinc_finish_message(code, one_line(message).c_str(), false);
     else
@@ -246,6 +370,7 @@ const bw_side boinc_side = {
     boinc_side_init,
     boinc_side_resolve,
     boinc_side_ncpus,
+    boinc_side_cpu_limit,
     boinc_side_get_gpu,
     boinc_side_get_volunteer,
     boinc_side_get_task,

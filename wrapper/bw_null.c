@@ -35,6 +35,11 @@ static int null_ncpus(void)
     return 0;
 }
 
+static int null_cpu_limit(void)
+{
+    return 0;
+}
+
 static void null_get_gpu(bw_gpu *gpu)
 {
     *gpu = (bw_gpu){ .opencl_index = -1, .device_number = -1 };
@@ -84,9 +89,8 @@ static void null_exit_on_request(bw_request request)
     end_process(tc_exit_code(TC_TRY_LATER));
 }
 
-static void null_temporary_exit(int delay, const char *reason)
+static void null_temporary_exit(const char *reason)
 {
-    (void)delay;
     (void)reason;
     end_process(tc_exit_code(TC_TRY_LATER));
 }
@@ -110,6 +114,7 @@ const bw_side bw_null_side = {
     .init = null_init,
     .resolve = null_resolve,
     .ncpus = null_ncpus,
+    .cpu_limit = null_cpu_limit,
     .get_gpu = null_get_gpu,
     .get_volunteer = null_get_volunteer,
     .get_task = null_get_task,

@@ -16,6 +16,7 @@ typedef struct bw_side {
     void (*init)(const bw_options *options);
     tc_status (*resolve)(const char *logical, char **path, tc_err *err);
     int (*ncpus)(void);
+    int (*cpu_limit)(void);
     void (*get_gpu)(bw_gpu *gpu);
     void (*get_volunteer)(bw_volunteer *volunteer);
     void (*get_task)(bw_task *task);
@@ -27,7 +28,7 @@ typedef struct bw_side {
      * BW_ABORT; *suspended is set with BW_GO_ON. */
     bw_request (*asked)(const char **why, bool *suspended);
     void (*exit_on_request)(bw_request request);
-    void (*temporary_exit)(int delay, const char *reason);
+    void (*temporary_exit)(const char *reason);
     void (*leave_now)(int delay, const char *reason, bool alert);
     void (*finish)(int code, const char *message);
 } bw_side;

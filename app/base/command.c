@@ -24,9 +24,10 @@ static tc_status take_value(const tc_option *o, const char *value, tc_err *err)
     switch (o->kind) {
     case TC_FLAG: *(bool *)o->to = true; return TC_OK;
     case TC_TEXT:
+        if (value[0] == '\0')
+            return tc_fail(err, TC_USAGE, "--%s: the value is empty", o->name);
         *(const char **)o->to = value;
-        return value[0] != '\0' ? TC_OK
-                                : tc_fail(err, TC_USAGE, "--%s: the value is empty", o->name);
+        return TC_OK;
     case TC_NUMBER: {
         const bool is_word = o->word != NULL && strcmp(value, o->word) == 0;
         const double number = is_word ? 0 : strtod(value, &end);
@@ -71,6 +72,13 @@ static tc_status refuse_option(int answer, char **argv, tc_err *err)
     return tc_fail(err, TC_USAGE, "unknown option \"%.64s\"", what);
 }
 
+static tc_status judge_fault(const tc_option *end_of_table, tc_status status, tc_err *err)
+{
+    return status == TC_USAGE && end_of_table->take != NULL
+               ? end_of_table->take(end_of_table->to, err->message, err)
+               : status;
+}
+
 tc_status tc_read_options(int argc, char **argv, const tc_option *options, int *n_words,
                           tc_err *err)
 {
@@ -79,9 +87,10 @@ tc_status tc_read_options(int argc, char **argv, const tc_option *options, int *
                                        *end =
                                            letters + 2; /* words in their order; ':' for no value */
     tc_status status = TC_OK;
+    const tc_option *end_of_table = options;
     int answer;
 
-    for (int i = 0; options[i].name != NULL; i++) {
+    for (int i = 0; options[i].name != NULL; i++, end_of_table++) {
         const bool has_value = options[i].kind != TC_FLAG;
 
         if (i == OPTIONS_MAX)
@@ -104,20 +113,23 @@ tc_status tc_read_options(int argc, char **argv, const tc_option *options, int *
             argv[++*n_words] = optarg;
             continue;
         }
-        if (answer == ':' || answer == '?')
-            return refuse_option(answer, argv, err);
-        if (i < 0)
-            for (i = 0; options[i].letter != answer; i++)
-                ;
-        status = take_value(&options[i], optarg, err);
-        if (options[i].given != NULL)
-            *options[i].given = true;
+        if (answer == ':' || answer == '?') {
+            status = refuse_option(answer, argv, err);
+        } else {
+            if (i < 0)
+                for (i = 0; options[i].letter != answer; i++)
+                    ;
+            status = take_value(&options[i], optarg, err);
+            if (options[i].given != NULL)
+                *options[i].given = true;
+        }
+        status = judge_fault(end_of_table, status, err);
     }
     while (optind < argc)
         argv[++*n_words] = argv[optind++];
     for (int i = 1; status == TC_OK && i <= *n_words; i++)
         if (argv[i][0] == '\0')
-            status = tc_fail(err, TC_USAGE, "an argument is empty");
+            status = judge_fault(end_of_table, tc_fail(err, TC_USAGE, "an argument is empty"), err);
     return status;
 }
 

@@ -20,7 +20,8 @@ typedef enum tc_option_kind {
 } tc_option_kind;
 
 typedef struct tc_option {
-    const char *name; /* without the dashes; a table ends where it is NULL */
+    const char *name; /* without the dashes; a table ends where it is NULL, and `take` there, if
+ it is given, takes the message of each fault: what it answers counts */
     char letter;      /* 'o' for -o; 0: none */
     tc_option_kind kind;
     void *to; /* where the value goes, of the kind's type; left alone if not given */

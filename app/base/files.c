@@ -16,7 +16,8 @@ tc_status tc_open_locked(const char *path, const char *shown, int *fd, tc_err *e
     for (int i = 0; i < TRIES; i++) {
         *fd = os_open(path, OS_KEEP);
         if (*fd < 0)
-            return tc_fail(err, TC_IO, "%s: cannot write: %s", shown, strerror(errno));
+            return tc_fail(err, tc_write_fault(errno), "%s: cannot write: %s", shown,
+                           strerror(errno));
         if (!os_lock(*fd)) {
             close(*fd);
             *fd = -1;
@@ -38,6 +39,20 @@ tc_status tc_open_fault(int error)
                      error == ENAMETOOLONG || error == EINVAL;
 
     return bad ? TC_BAD_INPUT : TC_TRY_LATER;
+}
+
+tc_status tc_write_fault(int error)
+{
+    const bool may_pass = error == ENOSPC || error == EROFS || error == EIO ||
+#ifdef EDQUOT
+                          error == EDQUOT ||
+#endif
+#ifdef ESTALE
+                          error == ESTALE ||
+#endif
+                          error == ETIMEDOUT;
+
+    return may_pass ? TC_DISK : TC_IO;
 }
 
 tc_status tc_open_regular(const char *path, int *fd, uint64_t *size, tc_err *err)
@@ -107,6 +122,18 @@ bool tc_write_at(int fd, uint64_t at, const void *data, size_t n)
         n -= (size_t)done;
     }
     return true;
+}
+
+uint64_t tc_count_in_file(const char *path)
+{
+    const int fd = os_open(path, OS_APPEND);
+    struct stat info = { .st_size = 1 };
+
+    if (fd < 0 || write(fd, "x", 1) != 1 || fstat(fd, &info) != 0)
+        info.st_size = 1;
+    if (fd >= 0)
+        close(fd);
+    return (uint64_t)info.st_size;
 }
 
 char *tc_folder_of(const char *path)

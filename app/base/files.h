@@ -10,11 +10,15 @@
 
 #include "app/base/status.h"
 
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
 /* Opens PATH for reading and writing, made if need be and otherwise as it is,
  * and locks it until *fd is closed. To replace or remove the file without a
  * gap for another process, do so before closing. shown: the file that messages
- * name. TC_TRY_LATER: another process has it locked. TC_IO: it cannot be
- * opened; a link is refused. Where the file system has no locks it does
+ * name. TC_TRY_LATER: another process has it locked. TC_IO, TC_DISK: it cannot
+ * be opened; a link is refused. Where the file system has no locks it does
  * without. */
 tc_status tc_open_locked(const char *path, const char *shown, int *fd, tc_err *err);
 
@@ -22,6 +26,10 @@ tc_status tc_open_locked(const char *path, const char *shown, int *fd, tc_err *e
  * else (no descriptors, no memory, a disk that does not answer) may be mended in a minute:
  * TC_TRY_LATER. */
 tc_status tc_open_fault(int error);
+
+/* What an errno of writing is. TC_DISK: full, over a quota, mounted read-only, or failing, which
+ * may pass without anything being done to the file. TC_IO: all else. */
+tc_status tc_write_fault(int error);
 
 /* Opens a regular file for reading; anything else could block or have no end.
  * TC_BAD_INPUT: there is none of this name. TC_TRY_LATER: it is no fault of the
@@ -40,7 +48,15 @@ bool tc_read_all_at(int fd, uint64_t at, void *data, size_t n);
  * says why not. */
 bool tc_write_at(int fd, uint64_t at, const void *data, size_t n);
 
+/* Counts by a file of as many bytes: puts one more there, and answers how many there are, or 1
+ * where that fails. Safe in a signal handler. */
+uint64_t tc_count_in_file(const char *path);
+
 /* The folder that a path lies in, "." where it names none; the caller frees. NULL: no memory. */
 char *tc_folder_of(const char *path);
+
+#if defined(__cplusplus)
+}
+#endif
 
 #endif

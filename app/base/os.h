@@ -36,6 +36,9 @@ ptrdiff_t os_read_at(int fd, void *data, size_t n, uint64_t at);
 ptrdiff_t os_write_at(int fd, const void *data, size_t n, uint64_t at);
 /* Whether the file's bytes are on the disk now. */
 bool os_sync(int fd);
+/* Sets room on the disk aside for the file up to this size, without making it longer. false: the
+ * file system cannot, or has none. */
+bool os_reserve(int fd, uint64_t size);
 /* Locks the file until it is closed. false: another process has it locked. true also where
  * the file system has no locks. */
 bool os_lock(int fd);

@@ -17,6 +17,10 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#ifdef __linux__
+#include <linux/falloc.h>
+#include <sys/syscall.h>
+#endif
 
 #include "app/base/files.h"
 
@@ -49,6 +53,17 @@ ptrdiff_t os_write_at(int fd, const void *data, size_t n, uint64_t at)
 bool os_sync(int fd)
 {
     return fsync(fd) == 0;
+}
+
+bool os_reserve(int fd, uint64_t size)
+{
+#ifdef SYS_fallocate /* the C library has it under names that POSIX lacks */
+    return syscall(SYS_fallocate, fd, FALLOC_FL_KEEP_SIZE, (off_t)0, (off_t)size) == 0;
+#else
+    (void)fd;
+    (void)size;
+    return false;
+#endif
 }
 
 bool os_lock(int fd)

@@ -132,6 +132,13 @@ bool os_sync(int fd)
     return FlushFileBuffers(handle_of(fd)) || fail_with(GetLastError());
 }
 
+bool os_reserve(int fd, uint64_t size)
+{
+    (void)fd; /* it would end when the file is closed */
+    (void)size;
+    return false;
+}
+
 bool os_lock(int fd)
 {
     /* Who reads meanwhile is stopped by a lock of the bytes that are there. */

@@ -15,6 +15,7 @@ const char *tc_status_string(tc_status status)
     case TC_BAD_INPUT: return "bad input";
     case TC_TRY_LATER: return "interrupted";
     case TC_IO: return "output failed";
+    case TC_DISK: return "the disk takes nothing now";
     case TC_NO_MEMORY: return "out of memory";
     case TC_DEVICE: return "device failed";
     case TC_TOO_LARGE: return "too large for the device";
@@ -32,6 +33,7 @@ int tc_exit_code(tc_status status)
     case TC_BAD_INPUT: return 2;
     case TC_TRY_LATER:
     case TC_IO:
+    case TC_DISK:
     case TC_NO_MEMORY:
     case TC_DEVICE:
     case TC_TOO_LARGE: return 3;

@@ -20,6 +20,7 @@ typedef enum tc_status {
     TC_BAD_INPUT, /* a file or its content is not acceptable   exit 2  */
     TC_TRY_LATER, /* interrupted: state kept, run again        exit 3  */
     TC_IO,        /* an output could not be written            exit 3  */
+    TC_DISK,      /* the disk takes nothing now: full ...      exit 3  */
     TC_NO_MEMORY, /* out of memory                             exit 3  */
     TC_DEVICE,    /* an OpenCL device failed or is unusable    exit 3  */
     TC_TOO_LARGE, /* an item that an OpenCL device never holds exit 3  */

@@ -208,12 +208,22 @@ def that_device(server):
 
 
 def a_slip(server):
-    """An option that is none costs no task."""
+    """An option that is none costs no task, nor any time."""
     with configured(server, "slip", "--nthreads", version="texcell_mt_libc217",
                     edit=lambda text: text.replace("--nthreads", "--ntreads")) as client:
+        task = runs(client)
+        until(30, lambda: " on " in client.stderr_of(task), "it says where it runs")
+        tap.ok("warning: ignored, in the command line: unknown option \"--ntreads\"" in client.stderr_of(task),
+               "a slip in app_config.xml: the task says so, and goes on without", client.stderr_of(task))
+
+
+def a_slip_that_matters(server):
+    """Who names a device may want to keep the work off another."""
+    with configured(server, "names", "--device", gpu="NVIDIA", version="texcell_opencl_nvidia_windows",
+                    edit=lambda text: text.replace("--device 0:0", "--device cpus")) as client:
         until(30, lambda: "postponed for" in client.log_tail(), "the client is told to wait")
-        tap.ok("_0 postponed for 300 seconds: unknown option \"--ntreads\"" in client.log_tail(),
-               "a slip in app_config.xml: the task waits, and the client says why", client.log_tail())
+        tap.ok("_0 postponed for 300 seconds: --device: \"cpus\" is none of auto, cpu, opencl, P:D" in client.log_tail(),
+               "a slip in the device: the task waits, and the client says why", client.log_tail())
 
 
 def main():
@@ -224,7 +234,8 @@ def main():
                 gpu_story(server)
                 pack(os.path.join(WORK, "endless.zip"), ["camera", "brick", "moon", "gravel", "grass"], 140)
                 together(*[lambda story=story: story(server) for story in
-                           (does_without, one_at_a_time, two_on_a_gpu, one_thread, that_device, a_slip)])
+                           (does_without, one_at_a_time, two_on_a_gpu, one_thread, that_device, a_slip,
+                            a_slip_that_matters)])
             except (Timeout, RuntimeError, OSError, subprocess.TimeoutExpired) as e:
                 tap.ok(False, "the story goes on", e)
     tap.done()

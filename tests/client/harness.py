@@ -97,6 +97,13 @@ class Process:
             return None
         return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
 
+    def sleeps(self):
+        """Whether it takes next to no processor time for a second."""
+        before = self.cpu_seconds()
+        time.sleep(1)
+        after = self.cpu_seconds()
+        return after is not None and after - before < 0.05
+
     def signal(self, number):
         if self.alive():
             os.kill(self.pid, number)
@@ -221,13 +228,15 @@ class Client:
 
     # --- what the project "sent" ---------------------------------------------
 
-    def add_app(self, name, program, ncpus=1, gpu="", plan_class=""):
+    def add_app(self, name, program, ncpus=1, gpu="", plan_class="", cmdline=""):
         """gpu: the type of one that each task wants whole."""
         self._app_name = name
         shutil.copy(program, os.path.join(self.project_dir, name))
         main = xml_lines("file_ref", "<file_name>%s</file_name>" % name, "<main_program/>")
         version = ["<app_name>%s</app_name>" % name, "<version_num>100</version_num>",
                    "<api_version>7.20.5</api_version>", "<avg_ncpus>%g</avg_ncpus>" % ncpus]
+        if cmdline:
+            version.append("<cmdline>%s</cmdline>" % cmdline)
         self._plan_class = plan_class
         if plan_class:
             version.append("<plan_class>%s</plan_class>" % plan_class)
@@ -276,14 +285,14 @@ class Client:
             xml_lines("file_ref", "<file_name>%s_0_0</file_name>" % name,
                       "<open_name>result</open_name>"))
 
-    def preferences(self, leave_in_memory, checkpoint_seconds=2):
+    def preferences(self, leave_in_memory, checkpoint_seconds=2, cpus=100):
         """Takes effect at the start, or at once in a client that runs."""
         self._write(os.path.join(self.dir, "global_prefs_override.xml"), xml_lines(
             "global_preferences", "<run_on_batteries>1</run_on_batteries>",
             "<run_if_user_active>1</run_if_user_active>", "<run_gpu_if_user_active>1</run_gpu_if_user_active>",
             "<disk_interval>%d</disk_interval>" % checkpoint_seconds,
             "<leave_apps_in_memory>%d</leave_apps_in_memory>" % leave_in_memory,
-            "<max_ncpus_pct>100</max_ncpus_pct>", "<cpu_usage_limit>100</cpu_usage_limit>",
+            "<max_ncpus_pct>%d</max_ncpus_pct>" % cpus, "<cpu_usage_limit>100</cpu_usage_limit>",
             "<suspend_cpu_usage>0</suspend_cpu_usage>", "<disk_max_used_gb>0</disk_max_used_gb>",
             "<disk_max_used_pct>100</disk_max_used_pct>", "<disk_min_free_gb>0</disk_min_free_gb>",
             "<ram_max_used_busy_pct>100</ram_max_used_busy_pct>",

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -240,7 +241,7 @@ static void finishes(void)
 static void leaves_for_a_while(void)
 {
     start(0);
-    bw_temporary_exit(60, "the device is busy");
+    bw_temporary_exit("the device is busy");
 }
 
 static void test_ends(void **state)
@@ -355,13 +356,44 @@ static void task_tries_its_checkpoint_again(void)
 static void task_leaves_for_a_while(void)
 {
     start_in_a_slot();
-    bw_temporary_exit(90, "the device\nis busy");
+    bw_temporary_exit("the device\nis busy");
+}
+
+/* An hour, and the second time with a notice; after a day's hours a day. */
+static void task_leaves_again(void)
+{
+    write_text("waits", "x");
+    task_leaves_for_a_while();
+}
+
+static void task_leaves_for_a_day(void)
+{
+    write_text("waits", "xxxxxxxxxxxxxxxxxxxxxxxx");
+    task_leaves_for_a_while();
+}
+
+/* With a checkpoint the times before are forgotten. */
+static void task_leaves_after_a_checkpoint(void)
+{
+    start_in_a_slot();
+    write_text("waits", "xxx");
+    bw_checkpoint_completed();
+    bw_temporary_exit("the device\nis busy");
+}
+
+/* The client takes the exit for a failure where the file is not there: the task waits for it. */
+static void task_cannot_leave(void)
+{
+    start_in_a_slot();
+    CHECK(mkdir("boinc_temporary_exit", 0700) == 0);
+    raise(SIGTERM);
+    bw_temporary_exit("the device\nis busy");
 }
 
 static void task_gives_no_reason(void)
 {
     start_in_a_slot();
-    bw_temporary_exit(5, " ");
+    bw_temporary_exit(" ");
 }
 
 static void task_finishes(void)
@@ -392,10 +424,21 @@ static void test_slot(void **state)
     remove_folder(folder);
     slot_period = 60;
     assert_exits(task_leaves_for_a_while, 0);
-    assert_file_is("boinc_temporary_exit", "90\nthe device is busy\n");
+    assert_file_is("boinc_temporary_exit", "300\nthe device is busy\n");
+    remove_folder(folder);
+    assert_exits(task_leaves_again, 0);
+    assert_file_is("boinc_temporary_exit", "3600\nthe device is busy\nnotice\n");
+    remove_folder(folder);
+    assert_exits(task_leaves_for_a_day, 0);
+    assert_file_is("boinc_temporary_exit", "86400\nthe device is busy\n");
+    remove_folder(folder);
+    assert_exits(task_leaves_after_a_checkpoint, 0);
+    assert_file_is("boinc_temporary_exit", "300\nthe device is busy\n");
+    remove_folder(folder);
+    assert_killed(task_cannot_leave, SIGTERM);
     remove_folder(folder);
     assert_exits(task_gives_no_reason, 0);
-    assert_file_is("boinc_temporary_exit", "5\nno reason given\n");
+    assert_file_is("boinc_temporary_exit", "300\nno reason given\n");
     remove_folder(folder);
     assert_exits(task_finishes, 2);
     assert_file_is("boinc_finish_called", "2\nwu.zip: job.json: \"analysis\" is missing \n\n");

@@ -229,7 +229,7 @@ struct wu_npz_writer {
 
 static tc_status cannot_write(const wu_npz_writer *w, int error, tc_err *err)
 {
-    return tc_fail(err, TC_IO, "%s: cannot write: %s", w->path, strerror(error));
+    return tc_fail(err, tc_write_fault(error), "%s: cannot write: %s", w->path, strerror(error));
 }
 
 /* Renaming onto a device or a folder would replace or fail late: look first. */

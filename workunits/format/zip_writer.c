@@ -44,7 +44,7 @@ struct wu_zip_writer {
 
 static tc_status cannot_write(const wu_zip_writer *w, tc_err *err)
 {
-    return tc_fail(err, TC_IO, "%s: cannot write: %s", w->shown, strerror(errno));
+    return tc_fail(err, tc_write_fault(errno), "%s: cannot write: %s", w->shown, strerror(errno));
 }
 
 /* --- bytes ----------------------------------------------------------------------------------- */

@@ -1,0 +1,296 @@
+"""A guest that waits, in the real BOINC client: the disk is full for an hour, the
+clock is set back, the driver is gone for three days. No task is lost, and its result is
+that of "texcell run"."""
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import compiled
+import tap
+from harness import Client, Server, Timeout, end_cleanly, until
+from work import pack, suited_workunit
+
+LIMIT = 900         # seconds after which the whole script gives up
+SECONDS = 12        # that the task takes by itself
+FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
+WORK = tap.scratch()
+
+
+def in_own_mounts():
+    """Starts the script again with mounts of its own, which end with it. Whether it has them."""
+    if os.environ.get("TEXCELL_OWN_MOUNTS"):
+        return True
+    if tap.run(["unshare", "-m", "true"]).returncode != 0:
+        return False
+    os.execvpe("unshare", ["unshare", "-m", sys.executable, *sys.argv], dict(os.environ, TEXCELL_OWN_MOUNTS="1"))
+    return True
+
+
+class Disk:
+    """A small file system, to be filled."""
+
+    def __init__(self, name, megabytes=64):
+        self.folder = os.path.join(WORK, name)
+        os.makedirs(self.folder)
+        self._mount("-t", "tmpfs", "-o", "size=%dm" % megabytes, "tmpfs", self.folder)
+
+    @staticmethod
+    def _mount(*words):
+        subprocess.run(["mount", *words], check=True)
+
+    def takes(self, folder):
+        """The folder lies on this disk from now on."""
+        place = os.path.join(self.folder, os.path.basename(folder))
+        subprocess.run(["cp", "-r", folder, place], check=True)
+        self._mount("--bind", place, folder)
+
+    def fill(self):
+        """As somebody else's files do."""
+        with contextlib.suppress(OSError), open(os.path.join(self.folder, "filler"), "ab", buffering=0) as f:
+            for size in (1 << 20, 1 << 12, 1):
+                with contextlib.suppress(OSError):
+                    while f.write(bytes(size)) == size:
+                        pass
+
+    def make_room(self):
+        os.remove(os.path.join(self.folder, "filler"))
+
+    def read_only(self, folder, so):
+        """What is open stays so."""
+        self._mount("-o", "remount,bind,%s" % ("ro" if so else "rw"), folder)
+
+
+class Clock:
+    """Of a client and its tasks."""
+
+    def __init__(self, name, rate=1):
+        self.path = os.path.join(WORK, name + ".clock")
+        self.rate = rate
+        self.ahead = 0
+        self.jump(0)
+
+    def jump(self, seconds):
+        self.ahead += seconds
+        with open(self.path + ".new", "w") as f:
+            f.write("%+d x%g\n" % (self.ahead, self.rate) if self.rate != 1 else "%+d\n" % self.ahead)
+        os.rename(self.path + ".new", self.path)
+
+    def environment(self, steady=True):
+        """steady: the monotonic clock takes no part."""
+        more = {"FAKETIME_DONT_FAKE_MONOTONIC": "1"} if steady else {}
+        return {"LD_PRELOAD": FAKETIME, "FAKETIME_TIMESTAMP_FILE": self.path, "FAKETIME_NO_CACHE": "1",
+                "NO_FAKE_STAT": "1", **more}
+
+
+def program_with(environment):
+    """One that is texcell with another environment than the client's."""
+    program = tempfile.mkstemp(dir=WORK)[1]
+    with open(program, "w") as f:
+        f.write("#!/bin/sh\n%s exec %s \"$@\"\n" % (" ".join("%s='%s'" % x for x in environment.items()), tap.TEXCELL))
+    os.chmod(program, 0o755)
+    return program
+
+
+@contextlib.contextmanager
+def a_client(name, server, unit, environment=None, program=tap.TEXCELL, cmdline="", **app):
+    client = Client(os.path.join(WORK, name), server, **(environment or {}))
+    try:
+        client.add_app("texcell", program, cmdline=cmdline, **app)
+        client.add_task(name, unit)
+        client.preferences(leave_in_memory=1, checkpoint_seconds=1)
+        yield client
+    except (Timeout, RuntimeError, OSError, subprocess.TimeoutExpired) as e:
+        tap.ok(False, name + ": the story goes on", "%s\n%s%s" % (e, client.slot_stderr(), client.log_tail()))
+    finally:
+        client.close()
+
+
+def is_done(client, server, task, expected):
+    until(240, lambda: task + "_0" in server.uploads, "the result is uploaded")
+    tap.ok(server.uploads[task + "_0"] == expected, task + ": the result is the undisturbed one's")
+    result = until(20, lambda: "stderr_out" in client.result(task) and client.result(task), "the task is over")
+    tap.ok(result["exit_status"] == "0", task + ": exit status 0", result["exit_status"])
+    with open(client.log, errors="replace") as f:
+        tap.ok("exited with zero status but no" not in f.read(), task + ": no exit that the client counts", client.log_tail())
+    return result["stderr_out"]
+
+
+# --- the disk -------------------------------------------------------------------------------
+
+def waits_for(client, process, what):
+    until(60, lambda: "waiting for the disk" in client.slot_stderr(), what)
+    tap.ok(process.alive() and client.slot_stderr().count("waiting for the disk") == 1,
+           what + ": it waits, and says so once", client.slot_stderr())
+
+
+def disk_full_for_an_hour(server, unit, expected):
+    """The task's files are on it, and the client's own elsewhere."""
+    rate = 60
+    disk, clock = Disk("disk_of_an_hour"), Clock("hour", rate)
+    with a_client("hour", server, unit, clock.environment(steady=False)) as client:
+        for folder in ("slots", "projects"):
+            disk.takes(os.path.join(client.dir, folder))
+        client.start()
+        process = client.task_process("hour_0")
+        until(60, lambda: os.path.exists(os.path.join(client.slot(), "checkpoint")), "there is a checkpoint")
+        disk.fill()
+        waits_for(client, process, "a full disk")
+        time.sleep(3600 / rate)
+        tap.ok(process.alive(), "an hour later: the same process waits")
+        disk.make_room()
+        said = is_done(client, server, "hour_0", expected)
+        tap.ok("the disk takes files again" in said and said.count("waiting for the disk") == 1,
+               "it says when it goes on", said)
+
+
+def disk_full_at_a_stop(server, unit, expected):
+    """The checkpoint of a task that is stopped has its room; then the folder of the result is read-only."""
+    disk = Disk("disk_of_a_stop")
+    with a_client("stop", server, unit) as client:
+        for folder in ("slots", "projects"):
+            disk.takes(os.path.join(client.dir, folder))
+        client.preferences(leave_in_memory=1, checkpoint_seconds=1000)
+        client.start()
+        process = client.task_process("stop_0")
+        until(60, lambda: client.fraction("stop_0") > 0.3, "it works")
+        disk.fill()
+        before = client.fraction("stop_0")
+        process.signal(signal.SIGTERM)
+        until(20, lambda: not process.alive(), "it ends")
+        said = client.slot_stderr()
+        tap.ok("interrupted by signal 15" in said and "no checkpoint" not in said and
+               os.path.exists(os.path.join(client.slot(), "checkpoint")), "a full disk: a stop has its checkpoint", said)
+        disk.make_room()
+        process = client.task_process("stop_0")
+        disk.read_only(client.dir + "/projects", True)
+        waits_for(client, process, "a folder that is read-only")
+        tap.ok(client.fraction("stop_0") >= before, "it went on where it was")
+        client.tell("stop_0", "suspend")
+        until(10, lambda: client.task("stop_0").get("active_task_state") == "SUSPENDED", "it is suspended")
+        client.tell("stop_0", "resume")
+        disk.read_only(client.dir + "/projects", False)
+        is_done(client, server, "stop_0", expected)
+
+
+# --- the clock -------------------------------------------------------------------------------
+
+STEPS = (2, 15, 60, 24 * 60)      # minutes
+
+
+def clock_of_the_task(server, unit, expected):
+    """The client, whose clock is not set back, goes on speaking with it."""
+    clock = Clock("task")
+    program = program_with(clock.environment())
+    with a_client("task", server, unit, program=program) as client:
+        client.start()
+        process = client.task_process("task_0")
+        for minutes in STEPS:
+            before = client.fraction("task_0")
+            until(60, lambda: client.fraction("task_0") != before, "it reports")
+            clock.jump(-60 * minutes)
+            asked = time.monotonic()
+            client.tell("task_0", "suspend")
+            until(60, process.sleeps, "suspended, it sleeps")
+            took = time.monotonic() - asked
+            tap.ok(took < 10 and process.alive(), "a task's clock is set back by %d minutes: it answers" % minutes,
+                   "%.1f s" % took)
+            client.tell("task_0", "resume")
+        is_done(client, server, "task_0", expected)
+
+
+def clock_of_both(server, unit, expected):
+    """The client itself is silent then until its clock is where it was, or it is started anew; the
+    task works on meanwhile, and notices when the client ends."""
+    clock = Clock("both")
+    with a_client("both", server, unit, clock.environment()) as client:
+        client.start()
+        process = client.task_process("both_0")
+        for minutes in STEPS:
+            clock.jump(-60 * minutes)
+            time.sleep(0.5)
+            before = process.cpu_seconds()
+            until(10, lambda: process.cpu_seconds() > before + 0.3, "it works")
+            tap.ok(process.alive(), "the computer's clock is set back by %d minutes: the task works on" % minutes)
+        client.kill()
+        gone = time.monotonic()
+        until(60, lambda: not process.alive(), "it leaves")
+        tap.ok("texcell: the client is gone" in client.slot_stderr() and time.monotonic() - gone < 15,
+               "a clock that was set back: the task notices that the client has ended", client.slot_stderr())
+        client.start()
+        said = is_done(client, server, "both_0", expected)
+        tap.ok("going on from the checkpoint" in said, "it goes on where it was", said)
+
+
+# --- the driver -------------------------------------------------------------------------------
+
+def driver_is_gone(server, _, __):
+    """For three days; the clock goes on by what the client is told to wait."""
+    clock = Clock("driver")
+    library = os.path.join(WORK, "libOpenCL.so")
+    unit = os.path.join(WORK, "tiny.zip")
+    pack(unit, ["coins"], 4)
+    if tap.run([tap.TEXCELL, "run", unit, "-o", unit + ".npz", "--device", "opencl"]).returncode != 0:
+        tap.skip("a driver that is gone", "no OpenCL device")
+        return
+    environment = dict(clock.environment(), TEXCELL_OPENCL_LIBRARY=library, POCL_CACHE_DIR=compiled.copy(WORK, "glcm"))
+    program = program_with({"LD_PRELOAD": ""})
+    with a_client("driver", server, unit, environment, program, "--device opencl") as client:
+        client.start()
+        waits = []
+        while sum(waits) < 3 * 86400:
+            waits = until(30, lambda before=len(waits): postponed(client, before), "the task waits")
+            if sum(waits) >= 3 * 86400:
+                os.symlink("/usr/lib/x86_64-linux-gnu/libOpenCL.so.1", library)
+            clock.jump(waits[-1] + 1)
+        tap.ok(waits[:3] == [300, 3600, 3600] and waits[-1] == 86400 and len(waits) < 50,
+               "a driver that is gone for three days: the task waits", waits)
+        notices = client.command("--get_notices", "0")
+        tap.ok(notices.count("postponed for") == 1 and "no OpenCL on this machine" in notices,
+               "and the volunteer has one notice of it", notices)
+        with open(unit + ".npz", "rb") as f:
+            is_done(client, server, "driver_0", f.read())
+
+
+def postponed(client, before):
+    """For how long the task was to wait each time, once that are more times than before."""
+    with open(client.log, errors="replace") as f:
+        waits = [int(x) for x in re.findall(r"postponed for (\d+) seconds: no OpenCL", f.read())]
+    return waits if len(waits) > before else None
+
+
+# --- the CPUs -------------------------------------------------------------------------------
+
+def cpus_are_taken_away(server, unit, expected):
+    """And given back; main thread and BOINC's are two more."""
+    with a_client("cpus", server, unit, ncpus=2) as client:
+        client.start()
+        process = client.task_process("cpus_0")
+        for percent, threads in ((100, 3), (50, 2), (100, 3)):
+            client.preferences(leave_in_memory=1, checkpoint_seconds=1, cpus=percent)
+            until(20, lambda: process.threads() == threads, "%d%% of the CPUs: %d threads" % (percent, threads))
+        tap.ok(process.alive(), "use at most N% of the CPUs: a task that runs follows it")
+        is_done(client, server, "cpus_0", expected)
+
+
+def main():
+    end_cleanly(LIMIT)
+    if not in_own_mounts():
+        tap.skip("all", "no mounts of its own")
+        tap.done()
+    unit = os.path.join(WORK, "wu.zip")
+    expected = suited_workunit(unit, SECONDS, 1)
+    with Server() as server:
+        for story in STORIES:
+            if len(sys.argv) == 1 or story.__name__ in sys.argv[1:]:
+                story(server, unit, expected)
+    tap.done()
+
+
+STORIES = [disk_full_for_an_hour, disk_full_at_a_stop, clock_of_the_task, clock_of_both, driver_is_gone, cpus_are_taken_away]
+
+main()
