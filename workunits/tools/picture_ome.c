@@ -603,7 +603,8 @@ tc_status wu_say_xml(wu_picture *picture, const char *text, const wu_pages_there
                        "its XML has a DTD, which is not read; save it anew as OME-TIFF from Fiji");
     else if (status == TC_OK && !good && (o.is_ome || strstr(text, "OME") != NULL) && there->n > 1)
         wu_say_refusal(&picture->said,
-                       "its OME-XML is damaged, and so what its %llu pages are is not known; save "
+                       "its OME-XML is cut short or not well-formed, and so what its %llu pages "
+                       "are is not known; save "
                        "it anew as OME-TIFF from Fiji",
                        (unsigned long long)there->n);
     else if (status == TC_OK && !good)

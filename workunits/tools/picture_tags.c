@@ -54,27 +54,59 @@ static double ratio_at(const wu_tags *tags, uint64_t at)
                : 0;
 }
 
-bool wu_tags_find(const wu_tags *tags, unsigned tag, wu_tag *out)
+/* The entry that begins at `at`. */
+static bool read_entry(const wu_tags *tags, uint64_t at, unsigned *number, wu_tag *out,
+                       size_t *bytes)
 {
     static const uint8_t sizes[] = { 0, 1, 1, 2, 4, 8, 1, 1, 2, 4, 8, 4, 8, 4, 0, 0, 8, 8, 8 };
     const size_t wide = tags->big ? 8 : 4;
-    uint64_t entries, value, type;
-    if (!wu_tags_number(tags, tags->directory, tags->big ? 8 : 2, &entries) || entries > 65535)
+    uint64_t value, type;
+    if (!wu_tags_number(tags, at, 2, &value) || !wu_tags_number(tags, at + 2, 2, &type) ||
+        !wu_tags_number(tags, at + 4, wide, &out->count))
         return false;
-    uint64_t at = tags->directory + (tags->big ? 8 : 2);
-    for (; entries > 0; entries--, at += 4 + 2 * wide) {
-        if (!wu_tags_number(tags, at, 2, &value) || !wu_tags_number(tags, at + 2, 2, &type) ||
-            !wu_tags_number(tags, at + 4, wide, &out->count))
+    const size_t size = type < sizeof sizes ? sizes[type] : 0;
+    const bool inside = size == 0 || out->count <= wide / size;
+    *number = (unsigned)value;
+    *bytes = inside ? 0 : out->count < SIZE_MAX / size ? (size_t)out->count * size : SIZE_MAX / 2;
+    out->type = (unsigned)type;
+    out->at = at + 4 + wide;
+    return inside || wu_tags_number(tags, out->at, wide, &out->at);
+}
+
+/* Where the entries begin, and how many there are. */
+static uint64_t begin_entries(const wu_tags *tags, uint64_t *at)
+{
+    const size_t bytes = tags->big ? 8 : 2;
+    uint64_t n;
+    *at = tags->directory + bytes;
+    return wu_tags_number(tags, tags->directory, bytes, &n) && n <= 65535 ? n : 0;
+}
+
+bool wu_tags_find(const wu_tags *tags, unsigned tag, wu_tag *out)
+{
+    uint64_t at;
+    unsigned number;
+    size_t bytes;
+    for (uint64_t n = begin_entries(tags, &at); n > 0; n--, at += tags->big ? 20 : 12) {
+        if (!read_entry(tags, at, &number, out, &bytes))
             return false;
-        if (value != tag)
-            continue;
-        const size_t size = type < sizeof sizes ? sizes[type] : 0;
-        out->type = (unsigned)type;
-        out->at = at + 4 + wide;
-        return size == 0 || out->count <= wide / size ||
-               wu_tags_number(tags, out->at, wide, &out->at);
+        if (number == tag)
+            return true;
     }
     return false;
+}
+
+bool wu_tags_are_outside(const wu_tags *tags, uint64_t from, uint64_t to)
+{
+    uint64_t at;
+    unsigned number;
+    size_t bytes;
+    wu_tag tag;
+    bool outside = tags->directory >= to || tags->directory < from;
+    for (uint64_t n = begin_entries(tags, &at); n > 0 && outside; n--, at += tags->big ? 20 : 12)
+        outside = read_entry(tags, at, &number, &tag, &bytes) &&
+                  (bytes == 0 || tag.at >= to || tag.at + bytes <= from);
+    return outside;
 }
 
 /* --- Zeiss LSM ------------------------------------------------------------------------------- */

@@ -19,6 +19,8 @@ typedef struct wu_tag {
 } wu_tag;
 
 bool wu_tags_find(const wu_tags *tags, unsigned tag, wu_tag *out);
+/* Whether the directory and its values are not within [from, to). */
+bool wu_tags_are_outside(const wu_tags *tags, uint64_t from, uint64_t to);
 bool wu_tags_read(const wu_tags *tags, uint64_t at, void *bytes, size_t n);
 /* n bytes, 8 at most, as a number. */
 bool wu_tags_number(const wu_tags *tags, uint64_t at, size_t n, uint64_t *value);

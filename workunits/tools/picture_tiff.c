@@ -416,6 +416,10 @@ static tc_status scan_pages(wu_picture *picture, tc_err *err)
         if (status != TC_OK)
             break;
         const bool first = state->n_pages == 0;
+        uint16_t n_sub = 0;
+        const void *sub = NULL;
+        if (TIFFGetField(state->tiff, TIFFTAG_SUBIFD, &n_sub, &sub) == 1 && n_sub > 0)
+            picture->about.remarks |= WU_COPIES;
         one = first ? state->layout : one;
         if (!first && is_copy(&one, &state->layout))
             picture->about.remarks |= WU_COPIES;
@@ -455,7 +459,6 @@ static void read_about(wu_picture *picture)
     float x = 0, y = 0;
     uint32_t n = 0;
     const void *data = NULL;
-    uint16_t n_sub = 0;
     const uint16_t unit = tag16(state->tiff, TIFFTAG_RESOLUTIONUNIT, RESUNIT_INCH);
     if (TIFFGetField(state->tiff, TIFFTAG_XRESOLUTION, &x) == 1 &&
         TIFFGetField(state->tiff, TIFFTAG_YRESOLUTION, &y) == 1)
@@ -467,8 +470,6 @@ static void read_about(wu_picture *picture)
                          &picture->about);
     if (TIFFGetField(state->tiff, TIFFTAG_ICCPROFILE, &n, &data) == 1)
         picture->about.remarks |= WU_PROFILE;
-    if (TIFFGetField(state->tiff, TIFFTAG_SUBIFD, &n_sub, &data) == 1 && n_sub > 0)
-        picture->about.remarks |= WU_COPIES;
 }
 
 /* Where the samples of the only page are one piece, whole and uncompressed, and as many planes
@@ -479,6 +480,7 @@ static void find_behind(wu_picture *picture)
     const wu_said *const said = &picture->said;
     const tiff_layout *const layout = &state->layout;
     const uint64_t *offsets = NULL, *sizes = NULL;
+    const wu_tags tags = tags_of(picture);
     uint64_t n = said->channels * said->frames * said->slices;
     n = n > said->images ? n : said->images;
     const bool plain =
@@ -499,7 +501,8 @@ static void find_behind(wu_picture *picture)
         at += sizes[i];
     }
     if (at - offsets[0] < state->plane_bytes || fseeko(picture->file, 0, SEEK_END) != 0 ||
-        state->samples_at + n * state->plane_bytes > (uint64_t)ftello(picture->file))
+        state->samples_at + n * state->plane_bytes > (uint64_t)ftello(picture->file) ||
+        !wu_tags_are_outside(&tags, state->samples_at, state->samples_at + n * state->plane_bytes))
         return;
     state->behind = true;
     picture->n_pages = n;
