@@ -178,7 +178,7 @@ def same(ours, theirs, colours, scale):
     a, b = ours.astype(np.int64), theirs.astype(np.int64)
     if (abs(a - b) <= near).all():
         return "equal"
-    if ours.dtype.itemsize == 2 and theirs.dtype.itemsize == 1 and (a >> 8 == b).all():
+    if ours.dtype.itemsize > 1 and theirs.dtype.itemsize == 1 and (a >> 8 == b).all():
         return "equal"                                    # Pillow keeps the upper half of RGB of 16 bits
     for bits in (8, 12, 16):
         if (a == (1 << bits) - 1 - b).all():
