@@ -6,6 +6,7 @@ import shutil
 import signal
 
 import numpy as np
+from scipy import ndimage
 from skimage.measure import points_in_poly
 
 import forge
@@ -16,6 +17,10 @@ try:
     import tifffile
 except ImportError:
     tifffile = None
+try:
+    import shapely.geometry
+except ImportError:
+    shapely = None
 
 FOLDER = tap.scratch()
 RNG = np.random.default_rng(3)
@@ -82,6 +87,25 @@ def sound(polygon):
         all(points_in_poly([np.mean(np.array(hole[:2]), 0) + [0, -0.01]], polygon[0])[0] for hole in polygon[1:])
 
 
+def holes_of(mask):
+    """How many the regions have whose pixels touch side by side: what is not of one and touches likewise, but for the outside."""
+    regions, n = ndimage.label(mask)
+    return sum(ndimage.label(np.pad(regions != i, 1, constant_values=True))[1] - 1 for i in range(1, n + 1))
+
+
+def same_shapes(name, features, labels):
+    """What GEOS says of the polygons."""
+    bad = []
+    for feature in features:
+        shape = shapely.geometry.shape(feature["geometry"])
+        plane = labels[feature["geometry"]["plane"]["z"]] if labels.ndim == 3 else labels
+        mask = plane == feature["properties"]["label"]
+        parts = getattr(shape, "geoms", [shape])
+        if not shape.is_valid or shape.area != mask.sum() or sum(len(p.interiors) for p in parts) != holes_of(mask):
+            bad.append((feature["properties"]["label"], shape.is_valid, shape.area, mask.sum()))
+    tap.ok(not bad, "%s.geojson: %d polygons valid to GEOS, their areas and holes those of the labels" % (name, len(features)), bad[:3])
+
+
 def same_regions(name, out, labels, title):
     with open(os.path.join(out, name + ".geojson"), encoding="utf-8") as f:
         collection = json.load(f)
@@ -95,6 +119,8 @@ def same_regions(name, out, labels, title):
             bad.append((label, polygons))
         into[where] = label
     tap.ok(not bad, "%s.geojson: %d features with sound rings" % (name, len(collection["features"])), bad[:2])
+    if shapely is not None:
+        same_shapes(name, collection["features"], labels)
     tap.ok(collection["type"] == "FeatureCollection" and np.array_equal(painted, labels), "%s.geojson: its insides are the labels" % name)
 
 

@@ -15,19 +15,21 @@ typedef struct corner {
     int64_t x, y;
 } corner;
 
-/* A way around a region or around a hole in it. */
+/* A way around a region or around a hole in it, that meets no corner twice. */
 typedef struct ring {
     uint32_t label;
     size_t first, n; /* corners, the first again at the end */
     int64_t area;    /* that it encloses, in pixels; of a hole: less than 0 */
-    corner at;       /* the pixel that it began with */
-    size_t outer;    /* of a hole: the ring that it is in */
+    corner at; /* a pixel below one of its sides, inside the region: above it is a hole's inside */
+    size_t outer; /* of a hole: the ring that it is in */
 } ring;
 
 typedef struct rings {
-    size_t n, room, n_corners, corner_room;
+    size_t n, room, n_corners, corner_room, n_walk, walk_room;
     ring *list;
     corner *corners;
+    corner *walk;    /* as it was followed: it may meet a corner twice */
+    uint32_t *place; /* [ny + 1][nx + 1]: of a corner in the walk, from 1; 0: it is not there */
     bool starved;
 } rings;
 
@@ -38,18 +40,6 @@ typedef struct geojson {
 
 /* --- rings ----------------------------------------------------------------------------------- */
 
-static void add_corner(void *user, int64_t x, int64_t y)
-{
-    rings *const r = user;
-    corner *const more = tc_array_grow(r->corners, r->n_corners, &r->corner_room, sizeof *more);
-    if (more == NULL) {
-        r->starved = true;
-        return;
-    }
-    r->corners = more;
-    r->corners[r->n_corners++] = (corner){ x, y };
-}
-
 /* Twice the area that the corners enclose is the sum of their cross products. */
 static int64_t area_of(const corner *c, size_t n)
 {
@@ -57,6 +47,67 @@ static int64_t area_of(const corner *c, size_t n)
     for (size_t i = 0; i + 1 < n; i++)
         sum += c[i].x * c[i + 1].y - c[i + 1].x * c[i].y;
     return sum / 2;
+}
+
+static void add_corner(void *user, int64_t x, int64_t y)
+{
+    rings *const r = user;
+    corner *const more = tc_array_grow(r->walk, r->n_walk, &r->walk_room, sizeof *more);
+    if (more == NULL) {
+        r->starved = true;
+        return;
+    }
+    r->walk = more;
+    r->walk[r->n_walk++] = (corner){ x, y };
+}
+
+/* Corners [from, to) of the walk, back to the first, as a ring. */
+static bool add_ring(rings *r, uint32_t label, size_t from, size_t to)
+{
+    ring *const list = tc_array_grow(r->list, r->n, &r->room, sizeof *list);
+    if (list == NULL)
+        return false;
+    r->list = list;
+    ring *const one = &r->list[r->n++];
+    *one = (ring){ .label = label, .first = r->n_corners, .n = to - from + 1 };
+    for (size_t i = from; i <= to; i++) {
+        corner *const more = tc_array_grow(r->corners, r->n_corners, &r->corner_room, sizeof *more);
+        if (more == NULL)
+            return false;
+        r->corners = more;
+        const corner c = r->walk[i < to ? i : from], last = i > from ? r->walk[i - 1] : c;
+        if (c.x > last.x)
+            one->at = last;
+        r->corners[r->n_corners++] = c;
+    }
+    one->area = area_of(r->corners + one->first, one->n);
+    return true;
+}
+
+/* Where a walk comes to a corner for the second time, what lies between is a ring of its own: a
+ * hole that touches the outside, or another hole. nx: of the picture. */
+static bool split_walk(rings *r, uint32_t label, uint32_t nx)
+{
+    size_t n = 0;
+    bool good = true;
+    for (size_t i = 0; i < r->n_walk && good; i++) {
+        const corner c = r->walk[i];
+        uint32_t *const place = &r->place[(size_t)c.y * (nx + (size_t)1) + (size_t)c.x];
+        if (*place != 0) {
+            const size_t from = *place - 1;
+            good = add_ring(r, label, from, n);
+            for (; n > from + 1; n--) {
+                const corner gone = r->walk[n - 1];
+                r->place[(size_t)gone.y * (nx + (size_t)1) + (size_t)gone.x] = 0;
+            }
+        } else {
+            r->walk[n++] = c;
+            *place = (uint32_t)n;
+        }
+    }
+    if (n > 0)
+        r->place[(size_t)r->walk[0].y * (nx + (size_t)1) + (size_t)r->walk[0].x] = 0;
+    return good;
 }
 
 static int by_label(const void *left, const void *right)
@@ -107,20 +158,10 @@ static tc_status find_rings(const wu_label_grid *grid, rings *r, const char *wha
         const corner at = { (int64_t)(i % grid->nx), (int64_t)(i / grid->nx) };
         if (!wu_outline_begins(grid, at.x, at.y))
             continue;
-        ring *const more = tc_array_grow(r->list, r->n, &r->room, sizeof *more);
-        if (more == NULL)
-            return tc_no_memory(err, what);
-        const size_t first = r->n_corners;
-        r->list = more;
+        r->n_walk = 0;
         wu_outline_follow(grid, at.x, at.y, add_corner, r);
-        if (r->starved)
+        if (r->starved || !split_walk(r, grid->label[i], grid->nx))
             return tc_no_memory(err, what);
-        r->list[r->n++] = (ring){ grid->label[i],
-                                  first,
-                                  r->n_corners - first,
-                                  area_of(r->corners + first, r->n_corners - first),
-                                  at,
-                                  0 };
     }
     if (r->n > 0)
         qsort(r->list, r->n, sizeof *r->list, by_label);
@@ -231,8 +272,10 @@ static tc_status write_regions(const wu_result_file *file, const wu_declared *d,
     rings r = { .n = 0 };
     geojson g = { .features = 0 };
     void *data = NULL;
-    tc_status status = label == NULL || seen == NULL ? tc_no_memory(err, info->name)
-                                                     : wu_npz_load(file->npz, index, &data, err);
+    r.place = calloc((size_t)(nx + 1) * (ny + 1), sizeof *r.place);
+    tc_status status = label == NULL || seen == NULL || r.place == NULL
+                           ? tc_no_memory(err, info->name)
+                           : wu_npz_load(file->npz, index, &data, err);
     if (status == TC_OK)
         status = begin_file(&g, folder, info->name, err);
     for (uint32_t z = 0; status == TC_OK && z < nz; z++) {
@@ -250,6 +293,8 @@ static tc_status write_regions(const wu_result_file *file, const wu_declared *d,
     free(data);
     free(r.list);
     free(r.corners);
+    free(r.walk);
+    free(r.place);
     return end_file(&g, status, written, err);
 }
 

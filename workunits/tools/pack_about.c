@@ -69,6 +69,28 @@ static tc_status choose_size(wu_source *item, const double given[3], tc_err *err
     return TC_OK;
 }
 
+/* What is to be told of the files that are taken, of their masks and labels too. */
+static void tell_remarks(const wu_sources *sources)
+{
+    for (size_t k = 0; k < WU_REMARKS; k++) {
+        const char *first = NULL;
+        size_t n = 0;
+        for (size_t i = 0; i < sources->n; i++) {
+            const wu_source *const item = &sources->items[i];
+            const wu_pages *const all[] = { &item->pages, &item->mask, &item->labels };
+            const bool again = item->pages.want.time > 1;
+            for (size_t m = 0; item->fault == NULL && !again && m < 3; m++)
+                if (all[m]->n_files > 0 && (all[m]->about.remarks >> k & 1) != 0) {
+                    first = n++ == 0 ? all[m]->files[0] : first;
+                }
+        }
+        if (n > 1)
+            wu_note("%s (and %zu more): %s", first, n - 1, wu_remarks[k]);
+        else if (n == 1)
+            wu_note("%s: %s", first, wu_remarks[k]);
+    }
+}
+
 tc_status wu_use_about(wu_sources *sources, const double given[3], tc_err *err)
 {
     enum { TIMES, TURNED, OTHER_SIZE, NO_Z, OWN_SIZE, KINDS };
@@ -117,5 +139,6 @@ tc_status wu_use_about(wu_sources *sources, const double given[3], tc_err *err)
                  "a voxel is %s, as the file says; --spacing Z,Y,X would say otherwise",
                  say_size(told[OWN_SIZE].first->um).text);
     print_note(&told[OWN_SIZE], text);
+    tell_remarks(sources);
     return TC_OK;
 }

@@ -28,6 +28,8 @@ static const wu_picture_decoder *find_decoder(const unsigned char *magic, size_t
         { { 'M', 'M', 0, 43 }, 4, &wu_picture_tiff },
         { { 0x5c, 1, 0, 0 }, 4, &wu_picture_nifti }, /* 348, the bytes of its header */
         { { 0, 0, 1, 0x5c }, 4, &wu_picture_nifti },
+        { { 0x1c, 2, 0, 0 }, 4, &wu_picture_nifti }, /* 540: NIfTI-2 */
+        { { 0, 0, 2, 0x1c }, 4, &wu_picture_nifti },
         { { 0x1f, 0x8b, 8 }, 3, &wu_picture_nifti }, /* gzip */
     };
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
@@ -58,7 +60,6 @@ static tc_status refuse_kind(const wu_picture *picture, const unsigned char *mag
         { "\x93NUMPY", 6, "an array of NumPy",
           "save it as TIFF; Cellpose saves masks as PNG and TIFF, too" },
         { "\x89HDF", 4, "an HDF5 file", fiji },
-        { "\x5c\2\0\0", 4, "a NIfTI-2 file", "save it as NIfTI-1" },
         { "PK\3\4", 4, "a ZIP archive, or an Office document", "unpack its pictures" },
         { "<svg", 4, "an SVG drawing", convert },
         { "<?xm", 4, "an XML file", convert },
@@ -101,14 +102,15 @@ static tc_status choose_decoder(wu_picture *picture, tc_err *err)
     return TC_OK;
 }
 
-tc_status wu_picture_open(const char *path, const wu_picture_want *want, wu_picture **out,
-                          tc_err *err)
+static tc_status open_picture(const char *path, const wu_picture_want *want, bool bare,
+                              wu_picture **out, tc_err *err)
 {
     *out = NULL;
     wu_picture *picture = calloc(1, sizeof *picture);
     if (picture == NULL)
         return tc_no_memory(err, path);
     picture->want = *want;
+    picture->bare = bare;
     picture->path = strdup(path);
     if (picture->path == NULL) {
         wu_picture_close(&picture);
@@ -119,18 +121,32 @@ tc_status wu_picture_open(const char *path, const wu_picture_want *want, wu_pict
         status = choose_decoder(picture, err);
     if (status == TC_OK) {
         picture->n_pages = 1;
-        picture->about = (wu_picture_about){
-            .channels = 1, .frames = 1, .slices = 1, .images = 1, .series = 1, .orientation = 1
+        picture->about =
+            (wu_picture_about){ .channels = 1, .frames = 1, .slices = 1, .orientation = 1 };
+        picture->said = (wu_said){
+            .channels = 1, .frames = 1, .slices = 1, .others = 1, .series = 1, .order = "czt"
         };
         status = picture->decoder->open(picture, err);
         wu_about_check(&picture->about);
     }
     if (status == TC_OK)
-        status = wu_picture_settle(picture, err);
+        status = bare ? wu_picture_choose_pages(picture, err) : wu_picture_settle(picture, err);
     if (status != TC_OK)
         wu_picture_close(&picture);
     *out = picture;
     return status;
+}
+
+tc_status wu_picture_open(const char *path, const wu_picture_want *want, wu_picture **out,
+                          tc_err *err)
+{
+    return open_picture(path, want, false, out, err);
+}
+
+tc_status wu_picture_open_bare(const char *path, const wu_picture_want *want, wu_picture **out,
+                               tc_err *err)
+{
+    return open_picture(path, want, true, out, err);
 }
 
 void wu_picture_close(wu_picture **picture)
@@ -141,6 +157,11 @@ void wu_picture_close(wu_picture **picture)
         (*picture)->decoder->close(*picture);
     if ((*picture)->file != NULL)
         fclose((*picture)->file);
+    wu_picture_close(&(*picture)->other);
+    for (size_t i = 0; i < (*picture)->said.n_files; i++)
+        free((*picture)->said.files[i]);
+    free((*picture)->said.files);
+    free((*picture)->said.planes);
     free((*picture)->raw);
     free((*picture)->path);
     free(*picture);
@@ -169,14 +190,14 @@ size_t wu_picture_page_bytes(const wu_picture_info *info)
 
 static tc_status decode(wu_picture *picture, void *pixels, tc_err *err)
 {
-    const uint64_t page = picture->first_page + picture->pages_read * picture->page_step;
+    const uint32_t page = picture->pages_read;
     if (wu_picture_is_plain(picture))
-        return picture->decoder->next(picture, page, pixels, err);
+        return wu_picture_decode(picture, page, pixels, err);
     if (picture->raw == NULL)
         picture->raw = malloc(wu_picture_raw_bytes(picture));
     if (picture->raw == NULL)
         return tc_no_memory(err, picture->path);
-    const tc_status status = picture->decoder->next(picture, page, picture->raw, err);
+    const tc_status status = wu_picture_decode(picture, page, picture->raw, err);
     return status == TC_OK ? wu_picture_convert(picture, picture->raw, pixels, err) : status;
 }
 
@@ -187,6 +208,7 @@ static void write_note(wu_picture *picture)
             ? "partly transparent: the transparency was dropped, the colours under it were kept"
             : NULL,
         picture->pages_skipped ? "pages marked as thumbnails or masks were left out" : NULL,
+        picture->no_end ? "the file ends without saying so, but all samples came" : NULL,
         picture->not_numbers ? "samples that are no number (NaN) became 0" : NULL,
     };
     size_t n = 0;

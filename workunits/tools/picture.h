@@ -1,34 +1,39 @@
 /*
- * Picture files of the admin's side: PNG, JPEG, TIFF and NIfTI-1, told apart by their
+ * Picture files of the admin's side: PNG, JPEG, TIFF and NIfTI, told apart by their
  * first bytes, never by their names. A file is read page by page, so that a
  * stack needs the memory of one slice.
  *
  * What a page becomes:
  *
  *   PNG   grey of 1, 2, 4 bits is spread over 0..255; 8 and 16 bits are taken
- *         as they are. A palette whose entries are all grey becomes grey, any
- *         other palette becomes RGB.
- *   JPEG  grey, or RGB from YCbCr. CMYK is refused. A JPEG whose data are
- *         damaged is refused even where the decoder could guess the rest.
+ *         as they are. A palette whose entries are all grey becomes grey, a ramp of one hue
+ *         colours alone and its indices are taken, any other palette becomes RGB.
+ *   JPEG  grey, or RGB from YCbCr. CMYK is refused. A JPEG of whose samples
+ *         a part would be made up is refused.
  *   TIFF  grey as for PNG (min-is-white inverted; 9 to 16 bits as they are), RGB, palettes of
- *         up to 8 bits; strips or tiles, the usual compressions.
- *         Several pages are a stack and must agree in size and type; pages
- *         marked as thumbnails or transparency masks are left out.
+ *         up to 8 bits; strips or tiles, the usual compressions. Of ImageJ's files and those of
+ *         microscopes the samples are taken, whatever lookup table they are to be shown with.
+ *         Several pages are a stack and must agree in size and type; smaller copies,
+ *         thumbnails and transparency masks are left out.
  *   NIfTI (.nii, .nii.gz): slices along z, rows along y as they are stored; RGB of 8 bits.
  *
+ * What the pages are (channels, times, slices, in which order, in which files) the file says:
+ * OME-XML, the texts of ImageJ, SCIFIO and tifffile, the tags of Zeiss' LSM, MetaMorph's STK,
+ * Olympus' FluoView and MicroManager, NIfTI. What it says and does not have is refused; what it has
+ * and does not say is told. Pages of several channels need one to be chosen; pages of several times
+ * are a series.
+ *
  * Samples are taken as they are where 8 or 16 bits without a sign hold them: signed ones, too, if
- * none is negative. Floating-point samples, those of 32 and 64 bits, NIfTI's with a slope and
- * RGB of 16 bits need a scale (wu_picture_want). Pages of several channels, by OME, ImageJ or
- * NIfTI, need one to be chosen; pages of several times are a series.
+ * none is negative. Floating-point samples, those of 32 and 64 bits, those with a slope (NIfTI,
+ * ImageJ's calibration) and RGB of 16 bits need a scale (wu_picture_want).
  *
  * A mask is what is not 0. A label picture is one whose values are numbers of objects: of 32 bits,
- * too, signed or floating-point where all values are whole and not negative, grey of 1, 2, 4 bits
- * is not spread, and of a palette the indices are taken.
+ * too, signed or floating-point where all values are whole and not negative. Of both grey of 1, 2,
+ * 4 bits is not spread, of a palette the indices are taken, and nothing is inverted.
  *
- * Alpha is dropped; wu_picture_note tells
- * whether any of it was not opaque. Gamma, ICC profiles and orientation tags
- * change nothing: samples are taken as they are stored. wu_picture_get_about has
- * the orientation and the size of a pixel.
+ * Alpha is dropped; wu_picture_note tells whether any of it was not opaque. Gamma, ICC profiles
+ * and orientation tags change nothing: samples are taken as they are stored.
+ * wu_picture_get_about has the orientation, the size of a pixel and what is to be told.
  */
 #ifndef WU_PICTURE_H
 #define WU_PICTURE_H
@@ -47,6 +52,7 @@ typedef struct wu_picture_want {
     unsigned channel;   /* from 1: that one alone, where there are several; 0: not said */
     unsigned long time; /* from 1: the pages of this one, of a series. 0: of the first, or of all if
                            each has one page */
+    bool alone;         /* that file's own pages, whatever others it says belong to them */
     bool scaled;        /* lo becomes 0 and hi, which is more, the largest value */
     double lo, hi;
 } wu_picture_want;
@@ -59,16 +65,34 @@ typedef struct wu_picture_info {
     bool chosen;       /* it is the channel that is wanted, of several */
 } wu_picture_info;
 
-/* What the file says of its picture beside the samples. */
+/* What a person is to be told of a file that is taken: bits, with their texts in wu_remarks. */
+typedef enum wu_remark {
+    WU_PAINTED = 1 << 0,
+    WU_PALETTE = 1 << 1,
+    WU_INVERTED = 1 << 2,
+    WU_NOT_INVERTED = 1 << 3,
+    WU_INDICES = 1 << 4,
+    WU_COPIES = 1 << 5,
+    WU_FEWER_TIMES = 1 << 6,
+    WU_UNSAID_PAGES = 1 << 7,
+    WU_OTHER_TEXT = 1 << 8,
+    WU_BAD_TEXT = 1 << 9,
+    WU_ODD_BYTES = 1 << 10,
+    WU_PROFILE = 1 << 11,
+    WU_OF_SEVERAL = 1 << 12,
+    WU_ALONE = 1 << 13,
+    WU_CURVED = 1 << 14,
+    WU_ONE_OF_MORE = 1 << 15
+} wu_remark;
+enum { WU_REMARKS = 16 };
+extern const char *const wu_remarks[WU_REMARKS];
+
+/* What the file says of its picture besides the samples. */
 typedef struct wu_picture_about {
     double um[3]; /* z, y, x of a voxel in micrometres; x 0: nothing is said, z 0: not of z */
-    unsigned long channels, frames, slices,
-        images;           /* 1 where nothing is said; images: all of them */
-    unsigned long series; /* pictures that OME-XML tells of; 1 where nothing is said */
-    char order[4];        /* of pages: c, t and z, the one that changes first in front */
-    bool irregular;       /* OME-XML lists its pages in another order */
+    unsigned long channels, frames, slices; /* 1 where nothing is said */
     unsigned orientation; /* Exif's: 1 as it is stored, 2 to 8 turned or mirrored */
-    double unit_um;       /* of the resolution, where a text says it; 0: none does */
+    unsigned remarks;     /* of wu_remark */
 } wu_picture_about;
 
 typedef struct wu_picture wu_picture;
@@ -83,6 +107,8 @@ tc_status wu_picture_open(const char *path, const wu_picture_want *want, wu_pict
 /* Owned by the picture. */
 const wu_picture_info *wu_picture_get_info(const wu_picture *picture);
 const wu_picture_about *wu_picture_get_about(const wu_picture *picture);
+/* The paths of the other files that pages are taken from; owned by the picture. */
+size_t wu_picture_others(const wu_picture *picture, char *const **paths);
 /* "PNG", "JPEG", "TIFF" or "NIfTI". */
 const char *wu_picture_format(const wu_picture *picture);
 

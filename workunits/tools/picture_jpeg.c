@@ -12,7 +12,7 @@
 
 /* A progressive file may hold any number of scans, each of which costs a pass
  * over the whole picture; real ones have about ten. */
-enum { MAX_SCANS = 200, EXIF_HEAD = 6 };
+enum { MAX_SCANS = 200, EXIF_HEAD = 6, NAME = 12 };
 
 typedef struct jpeg_state {
     struct jpeg_decompress_struct jpeg;
@@ -20,6 +20,8 @@ typedef struct jpeg_state {
     struct jpeg_progress_mgr progress;
     jmp_buf jump;
     bool no_memory; /* is why */
+    bool decoding, several_scans;
+    bool odd; /* there was a warning of what changes no sample */
     char message[JMSG_LENGTH_MAX];
     bool created;
 } jpeg_state;
@@ -32,12 +34,29 @@ static void on_error(j_common_ptr common)
     longjmp(state->jump, 1);
 }
 
+/* What is odd and changes no sample: bytes between the segments in front of the samples, what a
+ * segment says that nobody reads, and a file that ends without saying so. */
+static bool is_odd(j_common_ptr common)
+{
+    const jpeg_state *const state = common->client_data;
+    switch (common->err->msg_code) {
+    case JWRN_EXTRANEOUS_DATA: return !state->decoding;
+    case JWRN_JFIF_MAJOR:
+    case JWRN_ADOBE_XFORM: return true;
+    /* Of several scans one may be missing; made-up bits of the only one are told of as such. */
+    case JWRN_JPEG_EOF: return state->decoding && !state->several_scans;
+    default: return false;
+    }
+}
+
 /* Level -1 is corrupt data that libjpeg would paper over: with a made-up rest
  * of the picture, features would be wrong and nobody would know. */
 static void on_message(j_common_ptr common, int level)
 {
-    if (level < 0)
+    jpeg_state *const state = common->client_data;
+    if (level < 0 && !is_odd(common))
         on_error(common);
+    state->odd = state->odd || level < 0;
 }
 
 static void on_progress(j_common_ptr common)
@@ -97,15 +116,24 @@ static tc_status open_jpeg(wu_picture *picture, tc_err *err)
     state->created = true;
     state->jpeg.progress = &state->progress;
     jpeg_save_markers(&state->jpeg, JPEG_APP0 + 1, 0xffff);
+    jpeg_save_markers(&state->jpeg, JPEG_APP0 + 2, NAME);
     jpeg_stdio_src(&state->jpeg, picture->file);
     jpeg_read_header(&state->jpeg, TRUE);
     const tc_status status =
         wu_picture_set_size(picture, state->jpeg.image_width, state->jpeg.image_height, err);
     if (status != TC_OK)
         return status;
-    for (jpeg_saved_marker_ptr m = state->jpeg.marker_list; m != NULL; m = m->next)
+    for (jpeg_saved_marker_ptr m = state->jpeg.marker_list; m != NULL; m = m->next) {
         if (m->data_length > EXIF_HEAD && memcmp(m->data, "Exif\0\0", EXIF_HEAD) == 0)
             wu_about_exif(m->data + EXIF_HEAD, m->data_length - EXIF_HEAD, &picture->about);
+        if (m->data_length >= NAME && memcmp(m->data, "ICC_PROFILE", NAME) == 0)
+            picture->about.remarks |= WU_PROFILE;
+        if (m->data_length >= 4 && memcmp(m->data, "MPF", 4) == 0)
+            picture->about.remarks |= WU_ONE_OF_MORE;
+    }
+    picture->about.remarks |= state->odd ? WU_ODD_BYTES : 0;
+    state->odd = false;
+    state->several_scans = jpeg_has_multiple_scans(&state->jpeg) != 0;
     return choose_colours(picture, err);
 }
 
@@ -116,12 +144,14 @@ static tc_status next_jpeg(wu_picture *picture, uint64_t page, void *samples, tc
     (void)page;
     if (setjmp(state->jump) != 0)
         return fail_jpeg(picture, err);
+    state->decoding = true;
     jpeg_start_decompress(&state->jpeg);
     while (state->jpeg.output_scanline < state->jpeg.output_height) {
         JSAMPROW row = (JSAMPROW)samples + state->jpeg.output_scanline * row_bytes;
         jpeg_read_scanlines(&state->jpeg, &row, 1);
     }
     jpeg_finish_decompress(&state->jpeg);
+    picture->no_end = state->odd;
     return TC_OK;
 }
 

@@ -1,7 +1,7 @@
 /*
- * NIfTI-1 in one file, .nii or .nii.gz, by zlib alone: the format of medical images, a header of
- * 348 bytes and the samples (https://nifti.nimh.nih.gov/nifti-1). x changes fastest, then y, z,
- * time and channel. Which way the axes point is not looked at: rows and slices come as they are
+ * NIfTI-1 and -2 in one file, .nii or .nii.gz, by zlib alone: the format of medical images, a
+ * header and the samples (https://nifti.nimh.nih.gov/nifti-1, nifti-2). x changes fastest, then y,
+ * z, time and channel. Which way the axes point is not looked at: rows and slices come as they are
  * stored.
  */
 #include <errno.h>
@@ -16,14 +16,29 @@
 #include "workunits/tools/picture_format.h"
 
 enum {
-    HEADER = 348,
+    HEADER = 540, /* the larger one */
     DIMS = 8,
     GZIP_BUFFER = 1 << 17,
     MOST_PAGES = 1 << 24,
     MOST_DEFLATED = 1032 /* bytes, of one */
 };
 
+/* Where a version has what, and in how many bytes. */
+typedef struct nifti_version {
+    size_t size;
+    char name; /* the third character of its magic */
+    size_t magic, dim, type, pixdim, place, slope, units, units_size;
+    size_t whole, real; /* bytes of a length and of a size */
+} nifti_version;
+
+static const nifti_version versions[] = {
+    { 348, '1', 344, 40, 70, 76, 108, 112, 123, 1, 2, 4 },
+    { 540, '2', 4, 16, 12, 104, 168, 176, 500, 4, 8, 8 },
+};
+
 typedef struct nifti_state {
+    const nifti_version *of;
+    uint8_t header[HEADER];
     gzFile stream;    /* of compressed ones, else NULL */
     uint64_t at;      /* where the stream is */
     uint64_t samples; /* where the first sample is */
@@ -130,49 +145,64 @@ static void swap_bytes(const nifti_state *s, uint8_t *bytes, size_t n)
     }
 }
 
-static int short_at(const nifti_state *s, const uint8_t *header, size_t at)
+/* A whole number of n bytes, with its sign. */
+static int64_t number_at(const nifti_state *s, size_t at, size_t n)
 {
-    uint8_t bytes[2];
-    int16_t value;
-    memcpy(bytes, header + at, sizeof bytes);
-    swap_bytes(s, bytes, sizeof bytes);
-    memcpy(&value, bytes, sizeof value);
-    return value;
+    uint8_t bytes[8] = { 0 };
+    int16_t two;
+    int32_t four;
+    int64_t eight;
+    memcpy(bytes, s->header + at, n);
+    swap_bytes(s, bytes, n);
+    memcpy(&two, bytes, sizeof two);
+    memcpy(&four, bytes, sizeof four);
+    memcpy(&eight, bytes, sizeof eight);
+    return n == 1 ? bytes[0] : n == 2 ? two : n == 4 ? four : eight;
 }
 
-static double float_at(const nifti_state *s, const uint8_t *header, size_t at)
+/* A floating-point number of 4 or 8 bytes. */
+static double real_at(const nifti_state *s, size_t at, size_t n)
 {
-    uint8_t bytes[4];
-    float value;
-    memcpy(bytes, header + at, sizeof bytes);
-    swap_bytes(s, bytes, sizeof bytes);
+    uint8_t bytes[8] = { 0 };
+    float single;
+    double value;
+    memcpy(bytes, s->header + at, n);
+    swap_bytes(s, bytes, n);
     memcpy(&value, bytes, sizeof value);
-    return (double)value;
+    memcpy(&single, bytes, sizeof single);
+    return n == 4 ? (double)single : value;
 }
 
-static tc_status read_magic(wu_picture *picture, const uint8_t *header, tc_err *err)
+/* The size of the header, in either order of bytes: which version it is. */
+static tc_status read_head(wu_picture *picture, tc_err *err)
 {
     nifti_state *const s = picture->state;
-    int32_t size;
-    memcpy(&size, header, sizeof size);
-    s->swapped = size != HEADER;
-    uint8_t bytes[4];
-    memcpy(bytes, header, sizeof bytes);
-    swap_bytes(s, bytes, sizeof bytes);
-    memcpy(&size, bytes, sizeof size);
-    if (size != HEADER)
-        return tc_fail(err, TC_BAD_INPUT, "%s: is compressed by gzip, but holds no NIfTI-1 picture",
+    tc_status status = read_bytes(picture, s->header, 4, err);
+    if (status != TC_OK)
+        return status;
+    for (int swapped = 0; swapped < 2 && s->of == NULL; swapped++) {
+        s->swapped = swapped != 0;
+        for (size_t i = 0; i < sizeof versions / sizeof versions[0]; i++)
+            if (number_at(s, 0, 4) == (int64_t)versions[i].size)
+                s->of = &versions[i];
+    }
+    if (s->of == NULL)
+        return tc_fail(err, TC_BAD_INPUT, "%s: is compressed by gzip, but holds no NIfTI picture",
                        picture->path);
-    if (memcmp(header + 344, "ni1", 4) == 0)
+    status = read_bytes(picture, s->header + 4, s->of->size - 4, err);
+    if (status != TC_OK)
+        return status;
+    const uint8_t *const magic = s->header + s->of->magic;
+    if (magic[0] == 'n' && magic[1] == 'i' && magic[2] == s->of->name)
         return tc_fail(err, TC_BAD_INPUT,
-                       "%s: is the header of a NIfTI-1 picture in two files; save it as one .nii",
+                       "%s: is the header of a NIfTI picture in two files; save it as one .nii",
                        picture->path);
-    return memcmp(header + 344, "n+1", 4) == 0
+    return magic[0] == 'n' && magic[1] == '+' && magic[2] == s->of->name
                ? TC_OK
-               : refuse_damaged(picture, "its header does not say NIfTI-1", err);
+               : refuse_damaged(picture, "its header does not say NIfTI (an Analyze file?)", err);
 }
 
-static tc_status read_type(wu_picture *picture, const uint8_t *header, tc_err *err)
+static tc_status read_type(wu_picture *picture, tc_err *err)
 {
     static const struct {
         int code;
@@ -191,8 +221,9 @@ static tc_status read_type(wu_picture *picture, const uint8_t *header, tc_err *e
         { 128, { WU_SAMPLE_UNSIGNED, 8, 3, true, 0, 0 } },
     };
     const nifti_state *const s = picture->state;
-    const int code = short_at(s, header, 70), bits = short_at(s, header, 72);
-    const double slope = float_at(s, header, 112), offset = float_at(s, header, 116);
+    const int64_t code = number_at(s, s->of->type, 2), bits = number_at(s, s->of->type + 2, 2);
+    const double slope = real_at(s, s->of->slope, s->of->real),
+                 offset = real_at(s, s->of->slope + s->of->real, s->of->real);
     size_t i = 0;
     while (i < sizeof types / sizeof types[0] && types[i].code != code)
         i++;
@@ -200,9 +231,9 @@ static tc_status read_type(wu_picture *picture, const uint8_t *header, tc_err *e
         return tc_fail(err, TC_BAD_INPUT,
                        "%s: has samples of NIfTI's type %d; integers, floating-point and RGB of 8 "
                        "bits are read",
-                       picture->path, code);
+                       picture->path, (int)code);
     picture->samples = types[i].samples;
-    if (bits != (int)(picture->samples.bits * picture->samples.channels))
+    if (bits != (int64_t)(picture->samples.bits * picture->samples.channels))
         return refuse_damaged(picture, "bits and type of its samples do not agree", err);
     /* A slope of 0 is none, and so is, as some programs write it, NaN. */
     if (isinf(slope) || (isinf(offset) && slope != 0))
@@ -215,64 +246,70 @@ static tc_status read_type(wu_picture *picture, const uint8_t *header, tc_err *e
     return TC_OK;
 }
 
-static tc_status read_axes(wu_picture *picture, const uint8_t *header, tc_err *err)
+static tc_status read_axes(wu_picture *picture, tc_err *err)
 {
     nifti_state *const s = picture->state;
-    unsigned dim[DIMS] = { 0, 1, 1, 1, 1, 1, 1, 1 };
-    const int n = short_at(s, header, 40);
+    wu_said *const said = &picture->said;
+    uint64_t dim[DIMS] = { 0, 1, 1, 1, 1, 1, 1, 1 };
+    const int64_t n = number_at(s, s->of->dim, s->of->whole);
     if (n < 1 || n >= DIMS)
         return refuse_damaged(picture, "its number of axes", err);
-    for (int i = 1; i <= n; i++) {
-        const int size = short_at(s, header, 40 + 2 * (size_t)i);
+    for (int64_t i = 1; i <= n; i++) {
+        const int64_t size = number_at(s, s->of->dim + s->of->whole * (size_t)i, s->of->whole);
         if (size < 1)
             return refuse_damaged(picture, "an axis has no length", err);
-        dim[i] = (unsigned)size;
+        dim[i] = (uint64_t)size;
     }
-    if (dim[6] > 1 || dim[7] > 1)
-        return tc_fail(err, TC_BAD_INPUT, "%s: has more than the axes x, y, z, time and channel",
-                       picture->path);
-    picture->about.slices = dim[3];
-    picture->about.frames = dim[4];
-    picture->about.channels = dim[5];
-    memcpy(picture->about.order, "ztc", sizeof picture->about.order);
-    s->n_pages = picture->n_pages = (uint64_t)dim[3] * dim[4] * dim[5];
-    if (s->n_pages > MOST_PAGES)
-        return tc_fail(err, TC_BAD_INPUT, "%s: %llu slices of all times and channels are too many",
-                       picture->path, (unsigned long long)s->n_pages);
+    said->by = "its NIfTI header";
+    said->slices = dim[3];
+    said->frames = dim[4];
+    said->channels = dim[5];
+    said->others = dim[6] > 1 ? dim[6] : dim[7];
+    snprintf(said->other, sizeof said->other, "the sixth or seventh");
+    memcpy(said->order, "ztc", sizeof said->order);
+    s->n_pages = 1;
+    for (int i = 3; i < DIMS; i++) {
+        if (dim[i] > MOST_PAGES || s->n_pages * dim[i] > MOST_PAGES)
+            return tc_fail(err, TC_BAD_INPUT,
+                           "%s: more than %d slices of all times and channels are too many",
+                           picture->path, MOST_PAGES);
+        s->n_pages *= dim[i];
+    }
+    picture->n_pages = s->n_pages;
     return wu_picture_set_size(picture, dim[1], dim[2], err);
 }
 
-static void read_size(wu_picture *picture, const uint8_t *header)
+static void read_size(wu_picture *picture)
 {
     static const double um[] = {
         0, 1e6, 1e3, 1, 0, 0, 0, 0
     }; /* of metres, millimetres, micrometres */
     const nifti_state *const s = picture->state;
+    const int64_t unit = number_at(s, s->of->units, s->of->units_size);
     for (size_t i = 0; i < 3; i++)
-        picture->about.um[2 - i] = float_at(s, header, 80 + 4 * i) * um[header[123] & 7];
+        picture->about.um[2 - i] =
+            real_at(s, s->of->pixdim + s->of->real * (i + 1), s->of->real) * um[unit & 7];
 }
 
 static tc_status open_nifti(wu_picture *picture, tc_err *err)
 {
     nifti_state *const s = calloc(1, sizeof *s);
-    uint8_t header[HEADER];
     picture->state = s;
     if (s == NULL)
         return tc_no_memory(err, picture->path);
     tc_status status = open_stream(picture, err);
     if (status == TC_OK)
-        status = read_bytes(picture, header, sizeof header, err);
+        status = read_head(picture, err);
     if (status == TC_OK)
-        status = read_magic(picture, header, err);
+        status = read_axes(picture, err);
     if (status == TC_OK)
-        status = read_axes(picture, header, err);
-    if (status == TC_OK)
-        status = read_type(picture, header, err);
+        status = read_type(picture, err);
     if (status != TC_OK)
         return status;
-    read_size(picture, header);
-    const double place = float_at(s, header, 108);
-    if (!(place >= HEADER + 4 && place <= 1 << 30) || place != floor(place))
+    read_size(picture);
+    const double place =
+        s->of->whole == 8 ? (double)number_at(s, s->of->place, 8) : real_at(s, s->of->place, 4);
+    if (!(place >= (double)s->of->size + 4 && place <= 1 << 30) || place != floor(place))
         return refuse_damaged(picture, "where its samples are", err);
     s->samples = (uint64_t)place;
     s->page_bytes = (uint64_t)picture->info.nx * picture->info.ny * picture->samples.channels *

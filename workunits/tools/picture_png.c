@@ -16,11 +16,30 @@ static uint32_t number_at(const uint8_t *p)
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
+/* A palette that colours: its indices are data. */
+static void read_palette(wu_picture *picture, const uint8_t *body, size_t n)
+{
+    uint8_t colour[256][3];
+    const bool image = picture->want.kind == WU_KIND_IMAGE;
+    bool grey = true;
+    memcpy(colour, body, n < sizeof colour ? n : sizeof colour);
+    for (size_t i = 0; i + 3 <= n && i < sizeof colour; i += 3)
+        grey = grey && body[i] == body[i + 1] && body[i] == body[i + 2] &&
+               body[i] == i / 3 * 255 / (n / 3 - (n > 3));
+    const bool ramp = n == sizeof colour && wu_is_ramp(colour, n / 3);
+    picture->said.indices = ramp;
+    picture->about.remarks |= !image ? ((body[0] | body[1] | body[2]) != 0 ? WU_INDICES : 0)
+                              : ramp ? WU_PAINTED
+                              : grey ? 0
+                                     : WU_PALETTE;
+}
+
 /* The chunks in front of the picture's data, as far as the file goes: damage is found later. */
 static void read_about(wu_picture *picture)
 {
-    enum { SIGNATURE = 8, HEAD = 8, CRC = 4, PHYS = 9, MOST = 4096 };
-    uint8_t head[HEAD], body[MOST];
+    enum { SIGNATURE = 8, HEAD = 8, CRC = 4, PHYS = 9, KIND = 9, PALETTE = 3, MOST = 4096 };
+    uint8_t head[HEAD], body[MOST] = { 0 };
+    unsigned kind = 0;
     bool good = fseek(picture->file, SIGNATURE, SEEK_SET) == 0;
     while (good && fread(head, 1, HEAD, picture->file) == HEAD &&
            memcmp(head + 4, "IDAT", 4) != 0) {
@@ -29,7 +48,13 @@ static void read_about(wu_picture *picture)
         good = length <= INT32_MAX && fread(body, 1, n, picture->file) == n &&
                fseek(picture->file, (long)(length - n) + CRC, SEEK_CUR) == 0;
         if (good && memcmp(head + 4, "pHYs", 4) == 0 && n == PHYS && body[8] == 1) /* per metre */
-            wu_about_resolution(number_at(body), number_at(body + 4), 1e6, &picture->about);
+            wu_about_resolution(picture, number_at(body), number_at(body + 4), 1e6);
+        if (good && memcmp(head + 4, "IHDR", 4) == 0 && n > KIND)
+            kind = body[KIND];
+        if (good && memcmp(head + 4, "PLTE", 4) == 0 && n >= 3 && kind == PALETTE)
+            read_palette(picture, body, n);
+        if (good && (memcmp(head + 4, "iCCP", 4) == 0 || memcmp(head + 4, "acTL", 4) == 0))
+            picture->about.remarks |= head[4] == 'i' ? WU_PROFILE : WU_ONE_OF_MORE;
         if (good && memcmp(head + 4, "eXIf", 4) == 0)
             wu_about_exif(body, n, &picture->about);
     }
@@ -38,18 +63,19 @@ static void read_about(wu_picture *picture)
 
 static bool is_of_numbers(const wu_picture *picture)
 {
-    return picture->want.kind == WU_KIND_LABELS;
+    return picture->want.kind != WU_KIND_IMAGE || picture->said.indices;
 }
 
 static tc_status open_png(wu_picture *picture, tc_err *err)
 {
     wu_png_info info;
+    read_about(picture);
+    rewind(picture->file);
     tc_status status = wu_png_convert_info(read_file, picture->file, picture->path,
                                            is_of_numbers(picture), &info, err);
     if (status == TC_OK)
         status = wu_picture_set_size(picture, info.width, info.height, err);
     picture->samples = (wu_samples){ .bits = info.bits, .channels = info.channels, .rgb = true };
-    read_about(picture);
     return status;
 }
 

@@ -6,8 +6,9 @@
 
 #include <tiffio.h>
 
+#include "app/base/array.h"
 #include "workunits/format/job.h"
-#include "workunits/tools/picture_format.h"
+#include "workunits/tools/picture_tags.h"
 
 /* The most that libtiff may allocate at once, and the largest tile. */
 #define MAX_BLOCK ((tmsize_t)1 << 30)
@@ -32,9 +33,15 @@ typedef struct tiff_layout {
 typedef struct tiff_state {
     TIFF *tiff;
     tiff_layout layout; /* of the page the file stands at */
-    uint64_t page;      /* its number, thumbnails aside */
-    uint64_t wanted;    /* and of the one that is to be decoded, into pixels */
+    uint64_t wanted;    /* the page to be decoded into pixels */
     void *pixels;
+    uint64_t *offsets; /* of each page's directory; owned */
+    uint32_t *numbers; /* and which it is in the file; owned */
+    size_t n_pages, offsets_room, numbers_room;
+    char *text;  /* the description, libtiff's until it goes on */
+    bool paints; /* palettes colour, and samples are data */
+    bool behind; /* all planes but the first have no directory: they follow its samples */
+    uint64_t samples_at, plane_bytes;
     bool decoding; /* warnings are damage from here on */
     bool damaged;
     bool no_memory; /* is why */
@@ -66,13 +73,13 @@ static int on_error(TIFF *tiff, void *user, const char *module, const char *form
 }
 
 /* Warnings about tags are common and harmless; warnings while pixels are
- * decoded mean that a part of them is made up. */
+ * decoded mean that a part of them is made up, but for the one that names a codec's first form. */
 static int on_warning(TIFF *tiff, void *user, const char *module, const char *format, va_list args)
 {
     tiff_state *state = user;
     (void)tiff;
     (void)module;
-    if (state->decoding)
+    if (state->decoding && strncmp(format, "Old-style LZW", 13) != 0)
         keep_message(state, format, args);
     return 1;
 }
@@ -94,42 +101,12 @@ static uint16_t tag16(TIFF *tiff, uint32_t tag, uint16_t fallback)
     return value;
 }
 
-/* --- what tags say beside the pages ---------------------------------------------------------- */
-
-static tc_status check_about(wu_picture *picture, tc_err *err)
+/* What libtiff did not take for a failure was a tag that it left out. */
+static bool was_read(tiff_state *state, int status)
 {
-    const tiff_state *state = picture->state;
-    wu_picture_about *const about = &picture->about;
-    if (about->images > 1 && picture->n_pages == 1 && state->layout.samples == 1)
-        return tc_fail(err, TC_BAD_INPUT,
-                       "%s: says that it holds %lu pictures, but lists one "
-                       "(an ImageJ file of over 4 GB); save it as single slices",
-                       picture->path, about->images);
-    if (about->channels % state->layout.out.channels ==
-        0) /* the samples of a pixel count as channels */
-        about->channels /= state->layout.out.channels;
-    return TC_OK;
-}
-
-/* Description, resolution and orientation, of the page the file stands at. */
-static tc_status read_about(wu_picture *picture, tc_err *err)
-{
-    const tiff_state *state = picture->state;
-    char *text = NULL;
-    float x = 0, y = 0;
-    const uint16_t unit = tag16(state->tiff, TIFFTAG_RESOLUTIONUNIT, RESUNIT_INCH);
-    if (TIFFGetField(state->tiff, TIFFTAG_IMAGEDESCRIPTION, &text) == 1 && text != NULL)
-        wu_about_description(text, &picture->about);
-    if (TIFFGetField(state->tiff, TIFFTAG_XRESOLUTION, &x) == 1 &&
-        TIFFGetField(state->tiff, TIFFTAG_YRESOLUTION, &y) == 1)
-        wu_about_resolution((double)x, (double)y,
-                            unit == RESUNIT_INCH         ? 25400
-                            : unit == RESUNIT_CENTIMETER ? 1e4
-                                                         : 0,
-                            &picture->about);
-    wu_about_orientation(tag16(state->tiff, TIFFTAG_ORIENTATION, ORIENTATION_TOPLEFT),
-                         &picture->about);
-    return check_about(picture, err);
+    if (status == 1 && !state->no_memory)
+        state->damaged = false;
+    return status == 1 && !state->damaged;
 }
 
 /* --- the layout of a page -------------------------------------------------------------------- */
@@ -142,47 +119,24 @@ static tc_status refuse_tiff(const wu_picture *picture, const char *what, tc_err
                    picture->path, what);
 }
 
-/* The file's next n bytes as a number. */
-static bool read_next(const wu_picture *picture, size_t n, uint64_t *value)
+/* The directory that the file stands at. */
+static wu_tags tags_of(const wu_picture *picture)
 {
     const tiff_state *state = picture->state;
-    uint8_t bytes[8];
-    if (fread(bytes, 1, n, picture->file) != n)
-        return false;
-    *value = 0;
-    for (size_t i = 0; i < n; i++)
-        *value |= (uint64_t)bytes[TIFFIsBigEndian(state->tiff) ? n - 1 - i : i] << (8 * i);
-    return true;
-}
-
-static bool read_number(const wu_picture *picture, uint64_t offset, size_t n, uint64_t *value)
-{
-    return offset <= INT64_MAX && fseeko(picture->file, (off_t)offset, SEEK_SET) == 0 &&
-           read_next(picture, n, value);
+    return (wu_tags){ picture->file, TIFFIsBigEndian(state->tiff) != 0,
+                      TIFFIsBigTIFF(state->tiff) != 0, TIFFCurrentDirOffset(state->tiff) };
 }
 
 /* A picture whose palette is missing libtiff takes for a grey one, and says nothing: what the
  * directory itself says. */
 static bool lacks_palette(const wu_picture *picture, uint16_t photometric)
 {
-    const tiff_state *state = picture->state;
-    const size_t wide = TIFFIsBigTIFF(state->tiff) ? 8 : 4;
-    uint64_t entries, tag, type, count, value, rest;
-    if (photometric == PHOTOMETRIC_PALETTE ||
-        !read_number(picture, TIFFCurrentDirOffset(state->tiff), wide == 8 ? 8 : 2, &entries))
-        return false;
-    for (; entries > 0; entries--) {
-        if (!read_next(picture, 2, &tag) || !read_next(picture, 2, &type) ||
-            !read_next(picture, wide, &count))
-            return false;
-        const size_t own = (size_t)TIFFDataWidth((TIFFDataType)type),
-                     size = own == 0 || own > wide ? wide : own;
-        if (!read_next(picture, size, &value) || !read_next(picture, wide - size, &rest))
-            return false;
-        if (tag == TIFFTAG_PHOTOMETRIC)
-            return value == PHOTOMETRIC_PALETTE;
-    }
-    return false;
+    const wu_tags tags = tags_of(picture);
+    wu_tag tag;
+    uint64_t value;
+    return photometric != PHOTOMETRIC_PALETTE && wu_tags_find(&tags, TIFFTAG_PHOTOMETRIC, &tag) &&
+           wu_tags_number(&tags, tag.at, tag.type == TIFF_SHORT ? 2 : 4, &value) &&
+           value == PHOTOMETRIC_PALETTE;
 }
 
 static tc_status fail_palette(const wu_picture *picture, tc_err *err)
@@ -190,13 +144,14 @@ static tc_status fail_palette(const wu_picture *picture, tc_err *err)
     return tc_fail(err, TC_BAD_INPUT, "%s: damaged TIFF: the palette is missing", picture->path);
 }
 
-static tc_status read_palette(const wu_picture *picture, tiff_layout *layout, tc_err *err)
+/* A palette is a picture's, or one that colours samples: of 16 bits it is read as that alone. */
+static tc_status read_palette(wu_picture *picture, tiff_layout *layout, tc_err *err)
 {
     const tiff_state *state = picture->state;
     uint16_t *red = NULL, *green = NULL, *blue = NULL;
     if (TIFFGetField(state->tiff, TIFFTAG_COLORMAP, &red, &green, &blue) != 1)
         return fail_palette(picture, err);
-    const unsigned n = 1u << layout->bits;
+    const unsigned n = 1u << (layout->bits <= 8 ? layout->bits : 8), most = n - 1;
     /* Entries have 16 bits, but some programs fill them with 8-bit values. */
     unsigned largest = 0;
     for (unsigned i = 0; i < n; i++) {
@@ -204,21 +159,46 @@ static tc_status read_palette(const wu_picture *picture, tiff_layout *layout, tc
         largest |= all;
     }
     const unsigned shift = largest > 255 ? 8 : 0;
-    bool grey = true;
+    bool grey = true, same = layout->bits <= 8;
     for (unsigned i = 0; i < n; i++) {
         uint8_t *c = layout->colour[i];
         c[0] = (uint8_t)(red[i] >> shift);
         c[1] = (uint8_t)(green[i] >> shift);
         c[2] = (uint8_t)(blue[i] >> shift);
         grey = grey && c[0] == c[1] && c[1] == c[2];
+        same = same && grey && c[0] == i * 255 / most;
     }
+    const uint8_t *const first = layout->colour[0];
+    if (picture->want.kind != WU_KIND_IMAGE) {
+        picture->about.remarks |= (first[0] | first[1] | first[2]) != 0 ? WU_INDICES : 0;
+        return TC_OK;
+    }
+    if (state->paints || (layout->bits == 8 && wu_is_ramp(layout->colour, n))) {
+        picture->about.remarks |= same ? 0 : WU_PAINTED;
+        return TC_OK;
+    }
+    if (layout->bits > 8)
+        return refuse_tiff(picture, "with a palette of 16 bits", err);
+    picture->about.remarks |= same ? 0 : WU_PALETTE;
     layout->out = (wu_samples){ .bits = 8, .channels = grey ? 1 : 3, .rgb = true };
     layout->palette = true;
     return TC_OK;
 }
 
+static void read_inversion(wu_picture *picture, tiff_layout *layout)
+{
+    const tiff_state *state = picture->state;
+    const bool image = picture->want.kind == WU_KIND_IMAGE;
+    layout->inverted =
+        image && !state->paints && layout->out.type == WU_SAMPLE_UNSIGNED && layout->bits <= 16;
+    picture->about.remarks |= !image             ? WU_INDICES
+                              : layout->inverted ? WU_INVERTED
+                              : state->paints    ? WU_NOT_INVERTED
+                                                 : 0;
+}
+
 /* Colours, and whether one more sample is alpha. */
-static tc_status read_colours(const wu_picture *picture, tiff_layout *layout, tc_err *err)
+static tc_status read_colours(wu_picture *picture, tiff_layout *layout, tc_err *err)
 {
     const tiff_state *state = picture->state;
     TIFF *tiff = state->tiff;
@@ -232,10 +212,9 @@ static tc_status read_colours(const wu_picture *picture, tiff_layout *layout, tc
     if (!labels && lacks_palette(picture, photometric))
         return fail_palette(picture, err);
     switch (photometric) {
-    case PHOTOMETRIC_MINISWHITE:
-        layout->inverted = !labels && layout->out.type == WU_SAMPLE_UNSIGNED && layout->bits <= 16;
-        break;
-    case PHOTOMETRIC_MINISBLACK: break;
+    case PHOTOMETRIC_MINISWHITE: read_inversion(picture, layout); break;
+    case PHOTOMETRIC_MINISBLACK:
+    case PHOTOMETRIC_PALETTE: break;
     case PHOTOMETRIC_YCBCR:
         if (tag16(tiff, TIFFTAG_COMPRESSION, COMPRESSION_NONE) != COMPRESSION_JPEG)
             return refuse_tiff(picture, "with YCbCr colours", err);
@@ -245,20 +224,18 @@ static tc_status read_colours(const wu_picture *picture, tiff_layout *layout, tc
         file_channels = 3;
         layout->out.rgb = true;
         break;
-    case PHOTOMETRIC_PALETTE:
-        if (labels)
-            break;
-        if (layout->bits > 8)
-            return refuse_tiff(picture, "with a palette of 16 bits", err);
-        break;
+    case PHOTOMETRIC_SEPARATED: return refuse_tiff(picture, "with CMYK colours", err);
+    case PHOTOMETRIC_CIELAB:
+    case PHOTOMETRIC_ICCLAB:
+    case PHOTOMETRIC_ITULAB: return refuse_tiff(picture, "with CIE L*a*b* colours", err);
+    case PHOTOMETRIC_CFA: return refuse_tiff(picture, "of a camera's raw samples", err);
     default: return refuse_tiff(picture, "with colours other than grey, RGB or a palette", err);
     }
     if (layout->samples == file_channels + 1 && n_extra == 1 &&
         (extra[0] != EXTRASAMPLE_UNSPECIFIED || file_channels == 3))
         layout->has_alpha = true;
     layout->out.channels = layout->samples - layout->has_alpha;
-    return photometric == PHOTOMETRIC_PALETTE && !labels ? read_palette(picture, layout, err)
-                                                         : TC_OK;
+    return photometric == PHOTOMETRIC_PALETTE ? read_palette(picture, layout, err) : TC_OK;
 }
 
 /* libtiff has many more codecs, some little used and less tested; pictures may be strangers'. */
@@ -353,28 +330,29 @@ static bool is_secondary(TIFF *tiff)
  * that there is none: a stack would silently lose slices. */
 static tc_status check_next_pointer(const wu_picture *picture, tc_err *err)
 {
-    const tiff_state *state = picture->state;
     uint64_t entries = 0, pointer = 0;
-    const uint64_t at = TIFFCurrentDirOffset(state->tiff);
-    const bool big = TIFFIsBigTIFF(state->tiff) != 0;
-    const bool good = read_number(picture, at, big ? 8 : 2, &entries) && entries < 65536 &&
-                      read_number(picture, at + (big ? 8 + 20 * entries : 2 + 12 * entries),
-                                  big ? 8 : 4, &pointer);
+    const wu_tags tags = tags_of(picture);
+    const uint64_t at = tags.directory;
+    const bool big = tags.big;
+    const bool good = wu_tags_number(&tags, at, big ? 8 : 2, &entries) && entries < 65536 &&
+                      wu_tags_number(&tags, at + (big ? 8 + 20 * entries : 2 + 12 * entries),
+                                     big ? 8 : 4, &pointer);
     return good ? TC_OK
                 : tc_fail(err, TC_BAD_INPUT, "%s: damaged TIFF: ends in its directory",
                           picture->path);
 }
 
-/* Moves on to the next page that is no thumbnail; *found tells whether. */
-static tc_status next_directory(wu_picture *picture, bool *found, tc_err *err)
+/* Moves on to the next page that is no thumbnail, counting all; *found tells whether. */
+static tc_status next_directory(wu_picture *picture, uint32_t *number, bool *found, tc_err *err)
 {
     tiff_state *state = picture->state;
     *found = false;
     while (!*found) {
         if (TIFFLastDirectory(state->tiff))
             return check_next_pointer(picture, err);
-        if (TIFFReadDirectory(state->tiff) != 1 || state->damaged)
+        if (!was_read(state, TIFFReadDirectory(state->tiff)))
             return fail_tiff(picture, err);
+        ++*number;
         *found = !is_secondary(state->tiff);
         if (!*found)
             picture->pages_skipped = true;
@@ -388,43 +366,173 @@ static bool is_alike(const tiff_layout *a, const tiff_layout *b)
            a->out.bits == b->out.bits && a->out.channels == b->out.channels;
 }
 
-/* Looks at every page, counts them, and goes back to the first. */
+/* A half, a quarter and so on of the first. */
+static bool is_copy(const tiff_layout *first, const tiff_layout *page)
+{
+    for (uint32_t by = 2; by <= 1024; by *= 2)
+        if (page->nx >= first->nx / by && page->nx <= first->nx / by + 1 &&
+            page->ny >= first->ny / by && page->ny <= first->ny / by + 1)
+            return first->nx > 1 && first->ny > 1;
+    return false;
+}
+
+static tc_status add_page(wu_picture *picture, uint32_t number, tc_err *err)
+{
+    tiff_state *state = picture->state;
+    uint64_t *const offsets =
+        tc_array_grow(state->offsets, state->n_pages, &state->offsets_room, sizeof *offsets);
+    if (offsets != NULL)
+        state->offsets = offsets;
+    uint32_t *const numbers =
+        tc_array_grow(state->numbers, state->n_pages, &state->numbers_room, sizeof *numbers);
+    if (numbers != NULL)
+        state->numbers = numbers;
+    if (offsets == NULL || numbers == NULL)
+        return tc_no_memory(err, picture->path);
+    offsets[state->n_pages] = TIFFCurrentDirOffset(state->tiff);
+    numbers[state->n_pages++] = number;
+    return state->n_pages <= MAX_PAGES
+               ? TC_OK
+               : tc_fail(err, TC_BAD_INPUT, "%s: %d and more pages are too many", picture->path,
+                         MAX_PAGES);
+}
+
+/* Looks at every page, and counts them. */
 static tc_status scan_pages(wu_picture *picture, tc_err *err)
 {
     tiff_state *state = picture->state;
     bool found = !is_secondary(state->tiff);
+    uint32_t number = 0;
     tc_status status = TC_OK;
     if (!found) {
         picture->pages_skipped = true;
-        status = next_directory(picture, &found, err);
+        status = next_directory(picture, &number, &found, err);
     }
     if (status == TC_OK && !found)
         return tc_fail(err, TC_BAD_INPUT, "%s: holds only thumbnails or masks", picture->path);
-    const tdir_t first = TIFFCurrentDirectory(state->tiff);
-    uint64_t pages = 0;
     tiff_layout one = { 0 };
     while (status == TC_OK && found) {
         status = read_layout(picture, &state->layout, err);
         if (status != TC_OK)
             break;
-        if (pages == 0)
-            one = state->layout;
+        const bool first = state->n_pages == 0;
+        uint16_t n_sub = 0;
+        const void *sub = NULL;
+        if (TIFFGetField(state->tiff, TIFFTAG_SUBIFD, &n_sub, &sub) == 1 && n_sub > 0)
+            picture->about.remarks |= WU_COPIES;
+        one = first ? state->layout : one;
+        if (!first && is_copy(&one, &state->layout))
+            picture->about.remarks |= WU_COPIES;
         else if (!is_alike(&one, &state->layout))
-            return tc_fail(err, TC_BAD_INPUT, "%s: page %llu differs from page 1 in size or type",
-                           picture->path, (unsigned long long)pages + 1);
-        if (++pages > MAX_PAGES)
-            return tc_fail(err, TC_BAD_INPUT, "%s: %d and more pages are too many", picture->path,
-                           MAX_PAGES);
-        status = next_directory(picture, &found, err);
+            return tc_fail(err, TC_BAD_INPUT, "%s: page %zu differs from page 1 in size or type",
+                           picture->path, state->n_pages + 1);
+        else
+            status = add_page(picture, number, err);
+        if (status == TC_OK)
+            status = next_directory(picture, &number, &found, err);
     }
-    if (status != TC_OK)
-        return status;
-    picture->n_pages = pages;
+    picture->n_pages = state->n_pages;
     picture->samples = one.out;
-    if (TIFFSetDirectory(state->tiff, first) != 1 || state->damaged)
+    return status;
+}
+
+static tc_status go_to(wu_picture *picture, uint64_t page, tc_err *err)
+{
+    tiff_state *state = picture->state;
+    if (!was_read(state, TIFFSetSubDirectory(state->tiff, state->offsets[page])))
         return fail_tiff(picture, err);
-    status = read_layout(picture, &state->layout, err);
-    return status == TC_OK ? read_about(picture, err) : status;
+    return read_layout(picture, &state->layout, err);
+}
+
+/* --- what texts and tags say ----------------------------------------------------------------- */
+
+static char *description(TIFF *tiff)
+{
+    char *text = NULL;
+    return TIFFGetField(tiff, TIFFTAG_IMAGEDESCRIPTION, &text) == 1 ? text : NULL;
+}
+
+/* Resolution, orientation and so on, of the page the file stands at. */
+static void read_about(wu_picture *picture)
+{
+    const tiff_state *state = picture->state;
+    float x = 0, y = 0;
+    uint32_t n = 0;
+    const void *data = NULL;
+    const uint16_t unit = tag16(state->tiff, TIFFTAG_RESOLUTIONUNIT, RESUNIT_INCH);
+    if (TIFFGetField(state->tiff, TIFFTAG_XRESOLUTION, &x) == 1 &&
+        TIFFGetField(state->tiff, TIFFTAG_YRESOLUTION, &y) == 1)
+        wu_about_resolution(picture, (double)x, (double)y,
+                            unit == RESUNIT_INCH         ? 25400
+                            : unit == RESUNIT_CENTIMETER ? 1e4
+                                                         : 0);
+    wu_about_orientation(tag16(state->tiff, TIFFTAG_ORIENTATION, ORIENTATION_TOPLEFT),
+                         &picture->about);
+    if (TIFFGetField(state->tiff, TIFFTAG_ICCPROFILE, &n, &data) == 1)
+        picture->about.remarks |= WU_PROFILE;
+}
+
+/* Where the samples of the only page are one piece, whole and uncompressed, and as many planes
+ * as are said lie there, these are the pages. */
+static void find_behind(wu_picture *picture)
+{
+    tiff_state *state = picture->state;
+    const wu_said *const said = &picture->said;
+    const tiff_layout *const layout = &state->layout;
+    const uint64_t *offsets = NULL, *sizes = NULL;
+    const wu_tags tags = tags_of(picture);
+    uint64_t n = said->channels * said->frames * said->slices;
+    n = n > said->images ? n : said->images;
+    const bool plain =
+        tag16(state->tiff, TIFFTAG_COMPRESSION, COMPRESSION_NONE) == COMPRESSION_NONE &&
+        layout->bits % 8 == 0 && (layout->bits & (layout->bits - 1)) == 0 && !layout->planar &&
+        TIFFIsTiled(state->tiff) == 0;
+    if (picture->n_pages != 1 || n < 2 || n > MAX_PAGES || said->planes != NULL ||
+        said->others > 1 || !plain ||
+        TIFFGetField(state->tiff, TIFFTAG_STRIPOFFSETS, &offsets) != 1 ||
+        TIFFGetField(state->tiff, TIFFTAG_STRIPBYTECOUNTS, &sizes) != 1)
+        return;
+    state->samples_at = offsets[0];
+    state->plane_bytes = (uint64_t)layout->nx * layout->ny * layout->samples * (layout->bits / 8);
+    uint64_t at = offsets[0];
+    for (uint32_t i = 0; i < TIFFNumberOfStrips(state->tiff); i++) {
+        if (offsets[i] != at)
+            return;
+        at += sizes[i];
+    }
+    if (at - offsets[0] < state->plane_bytes || fseeko(picture->file, 0, SEEK_END) != 0 ||
+        state->samples_at + n * state->plane_bytes > (uint64_t)ftello(picture->file) ||
+        !wu_tags_are_outside(&tags, state->samples_at, state->samples_at + n * state->plane_bytes))
+        return;
+    state->behind = true;
+    picture->n_pages = n;
+}
+
+/* Of the first page; outside of calls that libtiff may leave. */
+static tc_status read_said(wu_picture *picture, tc_err *err)
+{
+    tiff_state *state = picture->state;
+    wu_said *const said = &picture->said;
+    const wu_tags tags = tags_of(picture);
+    const wu_pages_there there = { picture->n_pages, state->numbers, state->layout.out.channels,
+                                   state->layout.samples };
+    tc_status status =
+        state->text == NULL ? TC_OK : wu_say_description(picture, state->text, &there, err);
+    if (status == TC_OK)
+        status = wu_say_tags(picture, &tags, state->offsets, err);
+    /* The samples of a pixel count as channels. */
+    if (said->planes == NULL && said->channels % state->layout.out.channels == 0 &&
+        said->channels > 1)
+        said->channels /= state->layout.out.channels;
+    /* Numbers of objects are not what a calibration is for, but for the shift of signed samples. */
+    const wu_samples *const s = &picture->samples;
+    const bool shift = said->slope >= 1 && said->slope <= 1;
+    if (s->type == WU_SAMPLE_UNSIGNED && s->bits <= 16 && s->channels == 1 &&
+        (picture->want.kind == WU_KIND_IMAGE || shift)) {
+        picture->samples.slope = said->slope;
+        picture->samples.offset = said->offset;
+    }
+    return status;
 }
 
 /* body, which is left where libtiff has no memory. */
@@ -444,12 +552,44 @@ static tc_status call_guarded(wu_picture *picture, tc_status (*body)(wu_picture 
     return status;
 }
 
+/* What may be too large or too odd to be looked at page by page is told by its name. */
+static tc_status begin_pages(wu_picture *picture, tc_err *err)
+{
+    tiff_state *state = picture->state;
+    if (!was_read(state, TIFFSetDirectory(state->tiff, 0)))
+        return fail_tiff(picture, err);
+    const wu_tags tags = tags_of(picture);
+    const char *const text = description(state->tiff);
+    state->paints = wu_tags_paint(&tags) || (text != NULL && wu_text_paints(text));
+    wu_say_slide(&picture->said, text, &tags);
+    return picture->said.refusal[0] == '\0' ? scan_pages(picture, err) : TC_OK;
+}
+
+static tc_status begin_said(wu_picture *picture, tc_err *err)
+{
+    tiff_state *state = picture->state;
+    const tc_status status = go_to(picture, 0, err);
+    state->text = status == TC_OK ? description(state->tiff) : NULL;
+    return status;
+}
+
+static tc_status end_said(wu_picture *picture, tc_err *err)
+{
+    (void)err;
+    find_behind(picture);
+    read_about(picture);
+    return TC_OK;
+}
+
 static tc_status open_pages(wu_picture *picture, tc_err *err)
 {
-    const tiff_state *state = picture->state;
-    if (TIFFSetDirectory(state->tiff, 0) != 1 || state->damaged)
-        return fail_tiff(picture, err);
-    return scan_pages(picture, err);
+    tc_status status = call_guarded(picture, begin_pages, err);
+    if (status != TC_OK || picture->said.refusal[0] != '\0')
+        return status;
+    status = call_guarded(picture, begin_said, err);
+    if (status == TC_OK && !picture->bare)
+        status = read_said(picture, err);
+    return status == TC_OK ? call_guarded(picture, end_said, err) : status;
 }
 
 static tc_status open_tiff(wu_picture *picture, tc_err *err)
@@ -471,7 +611,7 @@ static tc_status open_tiff(wu_picture *picture, tc_err *err)
     TIFFOpenOptionsFree(options);
     if (state->tiff == NULL || state->damaged)
         return fail_tiff(picture, err);
-    return call_guarded(picture, open_pages, err);
+    return open_pages(picture, err);
 }
 
 /* --- samples --------------------------------------------------------------------------------- */
@@ -637,21 +777,42 @@ static tc_status read_page(wu_picture *picture, tc_err *err)
     return status;
 }
 
+/* A plane that has no directory. */
+static tc_status read_behind(wu_picture *picture, tc_err *err)
+{
+    tiff_state *state = picture->state;
+    const size_t bytes = (size_t)(state->plane_bytes / picture->info.ny),
+                 sample = state->layout.bits / 8;
+    const wu_tags tags = tags_of(picture);
+    uint64_t at = state->samples_at + state->wanted * state->plane_bytes;
+    free(state->block);
+    state->block = malloc(bytes);
+    if (state->block == NULL)
+        return tc_no_memory(err, picture->path);
+    for (uint32_t y = 0; y < picture->info.ny; y++, at += bytes) {
+        if (!wu_tags_read(&tags, at, state->block, bytes))
+            return tc_fail(err, TC_BAD_INPUT, "%s: damaged TIFF: ends too early", picture->path);
+        for (size_t i = 0; TIFFIsByteSwapped(state->tiff) && sample > 1 && i < bytes; i += sample)
+            for (size_t k = 0; k < sample / 2; k++) {
+                const uint8_t byte = state->block[i + k];
+                state->block[i + k] = state->block[i + sample - 1 - k];
+                state->block[i + sample - 1 - k] = byte;
+            }
+        put_row(picture, state->pixels, (size_t)y * picture->info.nx, state->block,
+                picture->info.nx, 0);
+    }
+    return TC_OK;
+}
+
 static tc_status go_to_page(wu_picture *picture, tc_err *err)
 {
     tiff_state *state = picture->state;
     const tiff_layout seen = { .nx = picture->info.nx,
                                .ny = picture->info.ny,
                                .out = picture->samples };
-    tc_status status = TC_OK;
-    for (; status == TC_OK && state->page < state->wanted; state->page++) {
-        bool found = false;
-        status = next_directory(picture, &found, err);
-        if (status == TC_OK && !found)
-            status = fail_tiff(picture, err);
-    }
-    if (status == TC_OK)
-        status = read_layout(picture, &state->layout, err);
+    if (state->behind && state->wanted > 0)
+        return read_behind(picture, err);
+    const tc_status status = go_to(picture, state->wanted, err);
     if (status != TC_OK)
         return status;
     /* scan_pages saw the same, unless the file was changed meanwhile. */
@@ -677,6 +838,8 @@ static void close_tiff(wu_picture *picture)
     if (state->tiff != NULL)
         TIFFClose(state->tiff);
     free(state->block);
+    free(state->offsets);
+    free(state->numbers);
     free(state);
     picture->state = NULL;
 }

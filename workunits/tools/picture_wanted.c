@@ -7,85 +7,6 @@
 #include "workunits/format/job.h"
 #include "workunits/tools/picture_format.h"
 
-/* --- pages ----------------------------------------------------------------------------------- */
-
-/* How many pages lie between one and the next along an axis: 'c', 't' or 'z'. */
-static uint64_t stride_of(const wu_picture_about *about, char axis)
-{
-    uint64_t stride = 1;
-    for (const char *at = about->order; *at != axis && *at != '\0'; at++)
-        stride *= *at == 'c' ? about->channels : *at == 't' ? about->frames : about->slices;
-    return stride;
-}
-
-static tc_status check_axes(const wu_picture *picture, tc_err *err)
-{
-    const wu_picture_about *const about = &picture->about;
-    const uint64_t n = picture->n_pages, channels = about->channels, frames = about->frames,
-                   slices = about->slices;
-    const bool fits = channels <= n && frames <= n && slices <= n && channels * frames <= n &&
-                      channels * frames * slices == n;
-    if (!fits && about->series > 1)
-        return tc_fail(err, TC_BAD_INPUT,
-                       "%s: holds %lu pictures (series of OME); save each to a file of its own",
-                       picture->path, about->series);
-    if (!fits)
-        return tc_fail(err, TC_BAD_INPUT,
-                       "%s: says that it holds %lu channels of %lu times of %lu slices, but has "
-                       "%llu pages; save "
-                       "it anew, as one file",
-                       picture->path, about->channels, about->frames, about->slices,
-                       (unsigned long long)n);
-    if (about->irregular)
-        return tc_fail(err, TC_BAD_INPUT,
-                       "%s: lists its pages in an order of its own; save it anew", picture->path);
-    return TC_OK;
-}
-
-/* The channel and the time that are wanted, of pages of several. */
-static tc_status choose_of_axes(wu_picture *picture, tc_err *err)
-{
-    const wu_picture_about *const about = &picture->about;
-    const wu_picture_want *const want = &picture->want;
-    tc_status status = check_axes(picture, err);
-    if (status != TC_OK)
-        return status;
-    if (about->channels > 1 && want->channel == 0)
-        return tc_fail(err, TC_BAD_INPUT,
-                       "%s: holds %lu channels as pages; --channel N takes one of them",
-                       picture->path, about->channels);
-    if (about->channels > 1 && want->channel > about->channels)
-        return tc_fail(err, TC_BAD_INPUT, "%s: has %lu channels; %u is none of them", picture->path,
-                       about->channels, want->channel);
-    if (want->time > about->frames)
-        return tc_fail(err, TC_BAD_INPUT, "%s: changed while it was being compressed",
-                       picture->path);
-    const bool times = want->time == 0 && about->slices <= 1;
-    picture->info.chosen = about->channels > 1;
-    picture->first_page = (about->channels > 1 ? want->channel - 1 : 0) * stride_of(about, 'c') +
-                          (want->time > 0 ? want->time - 1 : 0) * stride_of(about, 't');
-    picture->page_step = stride_of(about, times ? 't' : 'z');
-    picture->n_pages = times ? about->frames : about->slices;
-    return TC_OK;
-}
-
-static tc_status choose_pages(wu_picture *picture, tc_err *err)
-{
-    const wu_picture_about *const about = &picture->about;
-    tc_status status = TC_OK;
-    picture->page_step = 1;
-    if (about->channels > 1 || about->frames > 1 || about->series > 1)
-        status = choose_of_axes(picture, err);
-    const uint64_t n = picture->n_pages;
-    if (status == TC_OK &&
-        (n > WU_MAX_SIDE || (uint64_t)picture->info.nx * picture->info.ny * n > WU_MAX_VOXELS))
-        return tc_fail(err, TC_BAD_INPUT,
-                       "%s: %llu pages of %u x %u pixels are too many for a work unit",
-                       picture->path, (unsigned long long)n, picture->info.nx, picture->info.ny);
-    picture->info.nz = (uint32_t)n;
-    return status;
-}
-
 /* --- samples --------------------------------------------------------------------------------- */
 
 static bool is_deep_colour(const wu_picture *picture)
@@ -93,11 +14,18 @@ static bool is_deep_colour(const wu_picture *picture)
     return picture->info.channels == 3 && picture->samples.bits > 8;
 }
 
-/* Whether a sample of 8 or 16 bits without a sign can hold the values, negative ones aside. */
+/* A slope that only shifts whole numbers leaves them whole. */
+static bool is_shift(const wu_samples *s)
+{
+    return s->slope >= 1 && s->slope <= 1 && s->offset == floor(s->offset);
+}
+
+/* Whether a sample of 8 or 16 bits without a sign can hold the values, those beyond it aside. */
 static bool sample_fits(const wu_picture *picture)
 {
     const wu_samples *const s = &picture->samples;
-    return s->type != WU_SAMPLE_FLOAT && s->bits <= 16 && s->slope == 0 && !is_deep_colour(picture);
+    return s->type != WU_SAMPLE_FLOAT && s->bits <= 16 && (s->slope == 0 || is_shift(s)) &&
+           !is_deep_colour(picture);
 }
 
 static tc_status choose_bits(wu_picture *picture, tc_err *err)
@@ -115,7 +43,10 @@ static tc_status choose_bits(wu_picture *picture, tc_err *err)
         return TC_OK;
     case WU_KIND_MASK: info->bits = whole && s->bits <= 16 ? s->bits : 8; return TC_OK;
     default:
-        info->bits = s->bits == 8 || (picture->want.scaled && info->channels == 3) ? 8 : 16;
+        info->bits = (s->bits == 8 && (s->slope == 0 || picture->want.scaled)) ||
+                             (picture->want.scaled && info->channels == 3)
+                         ? 8
+                         : 16;
         return picture->want.scaled || sample_fits(picture)
                    ? TC_OK
                    : wu_picture_refuse_unscaled(picture, err);
@@ -126,7 +57,7 @@ tc_status wu_picture_settle(wu_picture *picture, tc_err *err)
 {
     const wu_samples *const s = &picture->samples;
     const unsigned channel = picture->want.channel;
-    tc_status status = choose_pages(picture, err);
+    tc_status status = wu_picture_choose_pages(picture, err);
     if (status != TC_OK)
         return status;
     picture->info.channels = s->channels;
@@ -232,12 +163,13 @@ static void widen_range(const wu_picture *picture, const void *raw, double *lo, 
     }
 }
 
-static tc_status refuse_negative(const wu_picture *picture, const void *raw, tc_err *err)
+static tc_status refuse_range(const wu_picture *picture, const void *raw, tc_err *err)
 {
     double lo = DBL_MAX, hi = -DBL_MAX;
     widen_range(picture, raw, &lo, &hi);
     return tc_fail(err, TC_BAD_INPUT,
-                   "%s: has values from %g to %g%s, and a work unit none below 0; --scale LO,HI "
+                   "%s: has values from %g to %g%s, and a work unit none below 0 or above 65535; "
+                   "--scale LO,HI "
                    "says which values "
                    "become black and white",
                    picture->path, lo, hi, picture->info.nz > 1 ? " in a slice" : "");
@@ -249,8 +181,8 @@ tc_status wu_picture_convert(wu_picture *picture, const void *raw, void *pixels,
     const size_t n = wanted_samples(picture);
     for (size_t i = 0; i < n; i++) {
         const double value = value_at(picture, raw, i);
-        if (natural && value < 0)
-            return refuse_negative(picture, raw, err);
+        if (natural && (value < 0 || value > 65535))
+            return refuse_range(picture, raw, err);
         const uint32_t v = scale_value(picture, value);
         if (picture->info.bits == 8)
             ((uint8_t *)pixels)[i] = (uint8_t)v;
@@ -281,8 +213,7 @@ tc_status wu_picture_refuse_unscaled(wu_picture *picture, tc_err *err)
     void *const raw = malloc(wu_picture_raw_bytes(picture));
     tc_status status = raw == NULL ? tc_no_memory(err, picture->path) : TC_OK;
     for (uint32_t z = 0; status == TC_OK && z < picture->info.nz; z++) {
-        status =
-            picture->decoder->next(picture, picture->first_page + z * picture->page_step, raw, err);
+        status = wu_picture_decode(picture, z, raw, err);
         if (status == TC_OK)
             widen_range(picture, raw, &lo, &hi);
         picture->pages_read++;

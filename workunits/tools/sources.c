@@ -391,10 +391,23 @@ static const char *word_for(wu_kind kind)
     return kind == WU_KIND_LABELS ? "label picture" : "mask";
 }
 
+/* The other files that the picture is made of are no pictures of their own. parts: NULL, or a set
+ * of paths. */
+static tc_status add_parts(json_t *parts, const wu_picture *picture, tc_err *err)
+{
+    char *const *paths;
+    const size_t n = wu_picture_others(picture, &paths);
+    for (size_t i = 0; parts != NULL && i < n; i++)
+        if (json_object_set_new_nocheck(parts, paths[i], json_true()) != 0)
+            return tc_no_memory(err, "a list of files");
+    return TC_OK;
+}
+
 /* Reads the header of each file and checks that they make one item. slices:
  * each file must have a single page; exact: a JPEG will not do. */
-static tc_status inspect(wu_pages *pages, bool slices, bool exact, tc_err *err)
+static tc_status inspect(wu_pages *pages, bool slices, bool exact, json_t *parts, tc_err *err)
 {
+    pages->want.alone = slices;
     for (size_t i = 0; i < pages->n_files; i++) {
         const char *path = pages->files[i];
         wu_picture *picture = NULL;
@@ -402,10 +415,15 @@ static tc_status inspect(wu_pages *pages, bool slices, bool exact, tc_err *err)
         if (status != TC_OK)
             return status;
         const wu_picture_info page = *wu_picture_get_info(picture);
+        const unsigned before = i == 0 ? 0 : pages->about.remarks;
         if (i == 0)
             pages->about = *wu_picture_get_about(picture);
+        pages->about.remarks = before | wu_picture_get_about(picture)->remarks;
+        status = add_parts(parts, picture, err);
         const bool lossy = strcmp(wu_picture_format(picture), "JPEG") == 0;
         wu_picture_close(&picture);
+        if (status != TC_OK)
+            return status;
         wu_picture_info *all = &pages->info;
         if (exact && lossy)
             return tc_fail(err, TC_BAD_INPUT,
@@ -451,10 +469,11 @@ tc_status wu_source_keep_fault(wu_source *item, tc_status status, tc_err *err)
 }
 
 /* inspect, for an item: it also has no more pixels than are wanted. Its faults are kept. */
-static tc_status inspect_item(const wu_sources *all, wu_source *item, bool slices, tc_err *err)
+static tc_status inspect_item(const wu_sources *all, wu_source *item, bool slices, json_t *parts,
+                              tc_err *err)
 {
     const wu_picture_info *const info = &item->pages.info;
-    tc_status status = inspect(&item->pages, slices, false, err);
+    tc_status status = inspect(&item->pages, slices, false, parts, err);
     const uint64_t pixels = (uint64_t)info->nx * info->ny * info->nz;
     if (status == TC_OK && all->max_pixels > 0 && pixels > all->max_pixels)
         status =
@@ -466,6 +485,8 @@ static tc_status inspect_item(const wu_sources *all, wu_source *item, bool slice
 typedef struct finder {
     wu_sources *out;
     bool stacks, recursive;
+    json_t *parts;  /* paths of files that are a part of another's picture */
+    size_t n_parts; /* of them that were met */
 } finder;
 
 /* A new item, made of the file or folder `path`. key: its name within the input; taken over. */
@@ -554,11 +575,16 @@ static tc_status split_times(finder *f, tc_err *err)
 static tc_status add_picture(finder *f, const char *path, char *key, bool from_folder, tc_err *err)
 {
     wu_source *item = NULL;
+    if (json_object_get(f->parts, path) != NULL) {
+        f->n_parts++;
+        free(key);
+        return TC_OK;
+    }
     tc_status status = add_item(f, path, key, false, &item, err);
     if (status == TC_OK)
         status = add_file(&item->pages, strdup(path), err);
     if (status == TC_OK)
-        status = inspect_item(f->out, item, false, err);
+        status = inspect_item(f->out, item, false, f->parts, err);
     if (status != TC_OK || item->fault != NULL)
         return status;
     if (item->pages.about.frames > 1 && (!f->stacks || item->pages.about.slices > 1))
@@ -605,7 +631,7 @@ static tc_status add_stack(finder *f, const char *folder, char *key, wu_pages *p
     item->pages.files = pictures->files;
     item->pages.n_files = pictures->n_files;
     *pictures = (wu_pages){ 0 };
-    return inspect_item(f->out, item, true, err);
+    return inspect_item(f->out, item, true, NULL, err);
 }
 
 /* What an item is called within its input: the path from there on, a file's without its
@@ -721,7 +747,7 @@ static tc_status add_series(finder *f, const char *input, const char *folder, co
         item->called = called;
         item->pages.files = slices.files;
         item->pages.n_files = slices.n_files;
-        status = inspect_item(f->out, item, true, err);
+        status = inspect_item(f->out, item, true, NULL, err);
     } else {
         free_pages(&slices);
         free(called);
@@ -860,7 +886,7 @@ static tc_status check_matching(wu_source *item, wu_kind kind, bool slices, tc_e
 {
     wu_pages *const pages = wu_pages_of(item, kind);
     pages->want.kind = kind;
-    const tc_status status = inspect(pages, slices, true, err);
+    const tc_status status = inspect(pages, slices, true, NULL, err);
     if (status != TC_OK)
         return status;
     const wu_picture_info *a = &pages->info, *b = &item->pages.info;
@@ -935,10 +961,14 @@ tc_status wu_sources_find(char **inputs, size_t n_inputs, bool stacks, bool recu
                           const char *mask, wu_sources *out, tc_err *err)
 {
     *out = (wu_sources){ .max_pixels = out->max_pixels, .want = out->want };
-    finder f = { out, stacks, recursive };
-    tc_status status = TC_OK;
+    finder f = { .out = out, .stacks = stacks, .recursive = recursive, .parts = json_object() };
+    tc_status status = f.parts == NULL ? tc_no_memory(err, "a list of files") : TC_OK;
     for (size_t i = 0; i < n_inputs && status == TC_OK; i++)
         status = add_input(&f, inputs[i], err);
+    if (f.n_parts > 0)
+        wu_note("%zu files are parts of other files' pictures, and so no pictures of their own",
+                f.n_parts);
+    json_decref(f.parts);
     if (status == TC_OK)
         status = name_items(out, err);
     if (status == TC_OK)

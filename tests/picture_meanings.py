@@ -1,0 +1,557 @@
+"""What a picture's maker said of it: channels, times, slices and their order, calibration, sizes of pixels, lookup
+tables, files that belong together. Each kind of file is made here, byte by byte where no library writes it."""
+import io
+import json
+import os
+import struct
+import zipfile
+
+import numpy as np
+from PIL import Image
+
+import tap
+
+FOLDER = tap.scratch()
+SHARED = os.path.join(tap.SRC, "..", "shared", "pictures")
+NAMES = {1: "B", 2: "s", 3: "H", 4: "I", 5: "II", 12: "d", 16: "Q"}
+
+
+def path(*parts):
+    return os.path.join(FOLDER, *parts)
+
+
+def flat(*values, shape=(8, 8), dtype=np.uint8):
+    """A plane of each value."""
+    return [np.full(shape, v, dtype) for v in values]
+
+
+def tags_of(plane, text=None, **more):
+    """The tags of a page, as number: (type, values)."""
+    samples = plane.shape[2] if plane.ndim == 3 else 1
+    bits = plane.dtype.itemsize * 8
+    tags = {256: (4, [plane.shape[1]]), 257: (4, [plane.shape[0]]), 258: (3, [bits] * samples), 259: (3, [1]), 262: (3, [2 if samples == 3 else 1]),
+            273: (4, [0]), 277: (3, [samples]), 278: (4, [plane.shape[0]]), 279: (4, [plane.nbytes])}
+    if text is not None:
+        data = text if isinstance(text, bytes) else text.encode()
+        tags[270] = (2, data + b"\0")
+    tags.update({int(k[1:]): v for k, v in more.items()})
+    return tags
+
+
+def tiff(name, planes, text=None, order="<", one=False, behind=b"", first=None, front=b"", **more):
+    """planes: each a page; or with `one` all behind the first page's directory. more: tags of the first page, t254=(4, [1])."""
+    out = bytearray((b"II" if order == "<" else b"MM") + struct.pack(order + "HI", 42, 0))
+    out += front
+    link = 4
+    for i, plane in enumerate(planes[:1] if one else planes):
+        data = b"".join(p.astype(p.dtype.newbyteorder(order)).tobytes() for p in (planes if one else [plane]))
+        tags = tags_of(plane, text if i == 0 else None, **(more if i == 0 else {}))
+        tags.update((first or {}) if i == 0 else {})
+        tags[273] = (4, [len(out)])
+        out += data + b"\0" * (len(data) % 2)
+        places = {}
+        for tag, (kind, values) in sorted(tags.items()):
+            raw = values if isinstance(values, (bytes, bytearray)) else b"".join(
+                struct.pack(order + NAMES[kind], *(v if isinstance(v, tuple) else (v,))) for v in values)
+            count = len(values)
+            if kind == 4 and tag == 33629:      # a list of six longs a plane, of which each counts as one
+                kind, count = 5, len(values) // 6
+            places[tag] = (kind, count, raw)
+        for tag, (kind, count, raw) in places.items():
+            if len(raw) > 4:
+                at = len(out)
+                out += raw + b"\0" * (len(raw) % 2)
+                places[tag] = (kind, count, struct.pack(order + "I", at))
+        struct.pack_into(order + "I", out, link, len(out))
+        out += struct.pack(order + "H", len(places))
+        for tag, (kind, count, raw) in sorted(places.items()):
+            out += struct.pack(order + "HHI", tag, kind, count) + raw.ljust(4, b"\0")
+        link = len(out)
+        out += b"\0\0\0\0"
+    with open(path(name), "wb") as f:
+        f.write(bytes(out) + behind)
+    return path(name)
+
+
+def ome(pixels, data="<TiffData/>", head="", **more):
+    """OME-XML. pixels: attributes of Pixels, as text."""
+    return ('<?xml version="1.0" encoding="UTF-8"?><OME xmlns="http://www.openmicroscopy.org/Schemas/OME/2016-06" %s><Image ID="Image:0">'
+            '<Pixels ID="Pixels:0" Type="uint8" SizeX="8" SizeY="8" %s>%s</Pixels></Image></OME>' % (head, pixels, data))
+
+
+def pack(out, *args):
+    return tap.run([tap.TEXCELL_WU, "pack", "--analysis", "glcm", "--param", "levels=[8]", "--param", "distances=[1]", "-o", out] + [str(a) for a in args])
+
+
+def members(unit, item, key):
+    names = item[key] if isinstance(item[key], list) else [item[key]]
+    return [np.asarray(Image.open(io.BytesIO(unit.read(n)))) for n in names]
+
+
+def read(out):
+    """Name, spacing and planes of each item of a work unit."""
+    with zipfile.ZipFile(out) as z:
+        return [(i["name"], i.get("spacing"), members(z, i, "stack" if "stack" in i else "image")) for i in json.loads(z.read("job.json"))["items"]]
+
+
+def inside(kind, mask, picture):
+    """How many pixels a mask or label picture has that are not 0; or the error."""
+    out = path("inside.zip")
+    analysis = ["objects"] if kind == "labels" else ["glcm", "--param", 'roi={"type":"mask"}']
+    r = tap.run([tap.TEXCELL_WU, "pack", "--analysis", *analysis, "--" + kind, mask, "-o", out, picture])
+    if r.returncode != 0:
+        return r.stderr
+    with zipfile.ZipFile(out) as z:
+        return int((members(z, json.loads(z.read("job.json"))["items"][0], kind)[0] > 0).sum())
+
+
+def takes(name, picture, values, *args, spacing=None, says=None, names=None):
+    """pack takes the picture: of each item the first sample of each plane is said."""
+    out = path("out.zip")
+    r = pack(out, *args, *(picture if isinstance(picture, list) else [picture]))
+    got = [(n, s, [int(p.flat[0]) for p in planes]) for n, s, planes in read(out)] if r.returncode == 0 else []
+    values = values if values and isinstance(values[0], list) else [values]
+    good = [g[2] for g in got] == values
+    if spacing is not None:
+        good = good and all(g[1] is None if spacing == [] else g[1] is not None and np.allclose(g[1], spacing, rtol=1e-5) for g in got)
+    if names is not None:
+        good = good and [g[0] for g in got] == names
+    notes = "\n".join(line for line in r.stderr.splitlines() if "give parameters.range" not in line and "as the file says" not in line)
+    good = good and (notes == "" if says is None else says in notes)
+    tap.ok(good, name, "%s\n%s" % (got, r.stderr))
+    if os.path.exists(out):
+        os.remove(out)
+
+
+def refuses(name, picture, why, *args):
+    r = pack(path("out.zip"), *args, *(picture if isinstance(picture, list) else [picture]))
+    error = "".join(line for line in r.stderr.splitlines(True) if "error:" in line)
+    tap.ok(r.returncode == 2 and why in error and "damaged" not in error, "refused: " + name, r.stderr)
+    if os.path.exists(path("out.zip")):
+        os.remove(path("out.zip"))
+
+
+SIZES = 'PhysicalSizeX="0.5" PhysicalSizeY="0.5" PhysicalSizeZ="2"'
+SIX = flat(10, 200, 20, 201, 30, 202)
+PLAIN = 'DimensionOrder="XYCZT" SizeZ="3" SizeC="2" SizeT="1" ' + SIZES
+
+
+def two_of_three(name, picture):
+    """2 channels of 3 slices."""
+    takes(name + ", channel 1", picture, [10, 20, 30], "--channel", 1, spacing=[2, 0.5, 0.5])
+    takes(name + ", channel 2", picture, [200, 201, 202], "--channel", 2, spacing=[2, 0.5, 0.5])
+    refuses(name + " without a channel", picture, "holds 2 channels")
+
+
+def test_ome():
+    text = ome(PLAIN)
+    two_of_three("OME", tiff("plain.ome.tif", SIX, text))
+    for name, changed in (("prefix", text.replace("<OME xmlns=", "<om:OME xmlns:om=").replace("<Image", "<om:Image").replace("<Pixels", "<om:Pixels")
+                           .replace("<TiffData", "<om:TiffData").replace("</", "</om:")),
+                          ("single quotes", text.replace('"', "'")), ("tabs and newlines", text.replace("<Pixels ", "<Pixels\n\t").replace('" Size', '"\r\n\tSize')),
+                          ("spaces around =", text.replace("SizeC=", "SizeC = ")), ("numeric references", text.replace('SizeC="2"', 'SizeC="&#50;"')),
+                          ("hexadecimal ones", text.replace('"XYCZT"', '"X&#x59;CZT"')), ("a comment that tells of other Pixels", text.replace(
+                              "<Image ", '<!-- <Pixels SizeC="1" SizeZ="6"/> --><Image ')),
+                          ("CDATA", text.replace("<Image ", '<StructuredAnnotations><![CDATA[<Pixels SizeC="1" SizeZ="6"/>]]></StructuredAnnotations><Image ')),
+                          ("UTF-8's mark in front", "\ufeff" + text), ("a newline behind", text + "\n"), ("no XML declaration", text.split("?>")[1])):
+        two_of_three("OME with " + name, tiff("x.ome.tif", SIX, changed))
+    refuses("a DTD", tiff("x.ome.tif", SIX, text.replace("<OME", '<!DOCTYPE OME [<!ENTITY two "2">]><OME').replace('SizeC="2"', 'SizeC="&two;"')), "DTD")
+    refuses("OME-XML cut short", tiff("x.ome.tif", SIX, text[:-30]), "OME-XML is cut short")
+    takes("broken OME-XML of one page", tiff("x.ome.tif", flat(7), text[:-30]), [7], says="no well-formed XML")
+    latin = ome('DimensionOrder="XYZCT" SizeZ="1" SizeC="1" SizeT="1" PhysicalSizeX="0.5" PhysicalSizeXUnit="@m" PhysicalSizeY="0.5" PhysicalSizeYUnit="@m"')
+    for name, unit, um in (("the micro sign", "\xb5m".encode(), 0.5), ("it in Latin-1", b"\xb5m", 0.5), ("the Greek letter", "\u03bcm".encode(), 0.5), ("&#xB5;", b"&#xB5;m", 0.5),
+                           ("&#181;", b"&#181;m", 0.5), ("&#956;", b"&#956;m", 0.5), ("&#x3BC;", b"&#x3BC;m", 0.5), ("angstrom", "\xc5".encode(), 5e-5), ("&#xC5;", b"&#xC5;", 5e-5),
+                           ("&#197;", b"&#197;", 5e-5), ("its own sign", "\u212b".encode(), 5e-5), ("nm", b"nm", 5e-4), ("mm", b"mm", 500), ("cm", b"cm", 5000), ("pixel", b"pixel", 0),
+                           ("reference frame", b"reference frame", 0)):
+        takes("OME's unit: " + name, tiff("u.ome.tif", flat(7), latin.encode().replace(b"@m", unit)), [7], spacing=[um, um] if um else [])
+
+    def shuffled(data, z=4, more=""):
+        return ome('DimensionOrder="XYZCT" SizeZ="%d" SizeC="1" SizeT="1"' % z, data) + more
+    four = flat(20, 40, 10, 30)
+    each = "".join('<TiffData FirstZ="%d" IFD="%d" PlaneCount="1"/>' % (z, i) for i, z in enumerate((1, 3, 0, 2)))
+    takes("TiffData in an order of its own", tiff("s.ome.tif", four, shuffled(each)), [10, 20, 30, 40])
+    takes("without PlaneCount", tiff("s.ome.tif", four, shuffled(each.replace(' PlaneCount="1"', ""))), [10, 20, 30, 40])
+    takes("FirstZ alone names the order", tiff("s.ome.tif", flat(20, 30, 10), shuffled('<TiffData IFD="0" FirstZ="1" PlaneCount="2"/><TiffData IFD="2" FirstZ="0" PlaneCount="1"/>', 3)),
+          [10, 20, 30])
+    takes("IFD with a count", tiff("s.ome.tif", four, shuffled('<TiffData IFD="2" PlaneCount="2"/><TiffData IFD="0" FirstZ="2" PlaneCount="2"/>')), [10, 30, 20, 40])
+    takes("no TiffData", tiff("s.ome.tif", flat(1, 2, 3), shuffled("", 3)), [1, 2, 3])
+    refuses("a plane that has no page", tiff("s.ome.tif", four[:3], shuffled(each)), "not there")
+    refuses("a page named twice", tiff("s.ome.tif", four, shuffled(each.replace('IFD="1"', 'IFD="0"'))), "one page for two planes")
+    refuses("a plane named twice", tiff("s.ome.tif", four, shuffled(each.replace('FirstZ="3"', 'FirstZ="1"'))), "two pages for one plane")
+    refuses("a plane beyond all", tiff("s.ome.tif", four, shuffled(each.replace('FirstZ="3"', 'FirstZ="4"'))), "beyond those")
+    refuses("5 slices of which 1 is there", tiff("s.ome.tif", flat(1), shuffled("<TiffData/>", 5)), "5 slices")
+    refuses("3 slices of 5 pages", tiff("s.ome.tif", flat(1, 2, 3, 4, 5), shuffled("<TiffData/>", 3)), "fewer planes than")
+    takes("pages that no TiffData names", tiff("s.ome.tif", flat(1, 2, 3), shuffled('<TiffData IFD="0"/><TiffData IFD="1" FirstZ="1"/>', 2)), [1, 2], says="more pictures or pages")
+    refuses("planes of another size", tiff("s.ome.tif", flat(1, 2, shape=(8, 9)), shuffled("<TiffData/>", 2)), "tells of planes of 8 x 8")
+    takes("one of another size", tiff("s.ome.tif", flat(1, shape=(8, 9)), ome('SizeZ="1" SizeC="1" SizeT="1" PhysicalSizeX="3" PhysicalSizeY="3"')), [1], says="another size", spacing=[])
+    stopped = ome('DimensionOrder="XYZCT" SizeZ="2" SizeC="1" SizeT="9"', "".join('<TiffData FirstZ="%d" FirstT="%d" IFD="%d"/>' % (i % 2, i // 2, i) for i in range(4)))
+    takes("a recording that was stopped", tiff("t.ome.tif", flat(1, 2, 3, 4), stopped), [[1, 2], [3, 4]], says="more times than it does")
+    takes("channels that are samples", tiff("c.ome.tif", [np.dstack(flat(1, 2, 3)), np.dstack(flat(4, 5, 6))], ome('DimensionOrder="XYCZT" SizeZ="2" SizeC="3" SizeT="1"')), [2, 5],
+          "--channel", 2)
+    for order, planes in (("XYZTC", (0, 4, 2, 6, 1, 5, 3, 7)), ("XYTCZ", (0, 2, 1, 3, 4, 6, 5, 7)), ("XYCTZ", (0, 1, 2, 3, 4, 5, 6, 7)), ("XYTZC", (0, 2, 4, 6, 1, 3, 5, 7))):
+        takes("DimensionOrder %s" % order, tiff("o.ome.tif", flat(*planes), ome('DimensionOrder="%s" SizeZ="2" SizeC="2" SizeT="2"' % order)), [[1, 5], [3, 7]], "--channel", 2)
+
+
+def folder(name, files):
+    os.makedirs(path(name), exist_ok=True)
+    for f, (planes, text) in files.items():
+        if planes is None:
+            with open(path(name, f), "w", encoding="utf-8") as out:
+                out.write(text)
+        else:
+            tiff(os.path.join(name, f), planes, text)
+    return path(name)
+
+
+def test_several_files():
+    uuid = 'UUID="urn:uuid:%d"'
+    data = "".join('<TiffData FirstZ="%d" IFD="0" PlaneCount="1"><UUID FileName="z%d.ome.tif">urn:uuid:%d</UUID></TiffData>' % (z, z, z) for z in range(3))
+    pixels = 'DimensionOrder="XYZCT" SizeZ="3" SizeC="1" SizeT="1" ' + SIZES
+    whole = {"z%d.ome.tif" % z: (flat(10 + z), ome(pixels, data, uuid % z)) for z in range(3)}
+    f = folder("whole", whole)
+    takes("one of three files", os.path.join(f, "z0.ome.tif"), [10, 11, 12], spacing=[2, 0.5, 0.5], says="put together from several files")
+    takes("another of them", os.path.join(f, "z2.ome.tif"), [10, 11, 12], says="put together from several files")
+    takes("their folder is one stack", f, [10, 11, 12], says="2 files are parts of other files' pictures", names=["z0.ome"])
+    takes("as slices by name", f, [10, 11, 12], "--stack", says="each is taken by itself")
+    f = folder("lacking", {k: v for k, v in whole.items() if k[1] != "1"})
+    refuses("one is not there", os.path.join(f, "z0.ome.tif"), "z1.ome.tif is not there")
+    f = folder("renamed", {k.replace("z", "q"): v for k, v in whole.items() if k[1] == "0"})
+    refuses("renamed, and the others are not there", os.path.join(f, "q0.ome.tif"), "is not there")
+    alone = ome('DimensionOrder="XYZCT" SizeZ="2" SizeC="1" SizeT="1"', '<TiffData IFD="0" PlaneCount="2"><UUID FileName="was.ome.tif">urn:uuid:9</UUID></TiffData>')
+    takes("the only one, renamed", tiff("is.ome.tif", flat(1, 2), alone), [1, 2])
+    f = folder("outside", {"a.ome.tif": (flat(1), ome(pixels, data.replace("z1.ome.tif", "../whole/z1.ome.tif").replace("z0.", "a."), uuid % 0))})
+    refuses("a file elsewhere", os.path.join(f, "a.ome.tif"), "not in the same folder")
+    other = dict(whole)
+    other["z2.ome.tif"] = (flat(9, shape=(8, 9)), None)
+    refuses("a file of another size", os.path.join(folder("differs", other), "z0.ome.tif"), "differs from")
+
+    def companion(name="set.companion.ome"):
+        return ('<?xml version="1.0"?><OME xmlns="http://www.openmicroscopy.org/Schemas/OME/2016-06" %%s><BinaryOnly MetadataFile="%s" UUID="urn:uuid:99"/></OME>' % name)
+    files = {"z%d.ome.tif" % z: (flat(10 + z), companion() % (uuid % z)) for z in range(3)}
+    refuses("BinaryOnly without its companion", os.path.join(folder("b", files), "z0.ome.tif"), "set.companion.ome, which is not there")
+    files["set.companion.ome"] = (None, ome(pixels, data, uuid % 99))
+    takes("BinaryOnly with its companion", os.path.join(folder("c", files), "z1.ome.tif"), [10, 11, 12], spacing=[2, 0.5, 0.5], says="several files")
+    refuses("a companion elsewhere", os.path.join(folder("d", {"z0.ome.tif": (flat(1), companion("../c/set.companion.ome") % "")}), "z0.ome.tif"), "not in the same folder")
+    refuses("a companion that is none", os.path.join(folder("e", {"z0.ome.tif": (flat(1), companion("z0.ome.tif") % "")}), "z0.ome.tif"), "is no OME-XML")
+    # Several pictures, of which each file has one: as Prairie writes them.
+    series = "".join('<Image ID="Image:%d"><Pixels ID="Pixels:%d" DimensionOrder="XYZCT" SizeX="8" SizeY="8" SizeZ="1" SizeC="1" SizeT="1"><TiffData IFD="0">'
+                     '<UUID FileName="s%d.ome.tif">urn:uuid:%d</UUID></TiffData></Pixels></Image>' % (i, i, i, i) for i in range(3))
+    text = '<OME xmlns="http://www.openmicroscopy.org/Schemas/OME/2016-06" %s>' + series + "</OME>"
+    f = folder("series", {"s%d.ome.tif" % i: (flat(i + 1), text % (uuid % i)) for i in range(3)})
+    takes("a picture of several, in a file of its own", os.path.join(f, "s1.ome.tif"), [2])
+    takes("all of them", f, [[1], [2], [3]])
+
+
+def imagej(*lines):
+    return "ImageJ=1.54f\n" + "\n".join(lines) + "\n"
+
+
+def test_texts():
+    for text in (imagej("images=6", "channels=2", "slices=3", "hyperstack=true", "unit=micron", "spacing=2.0"),
+                 imagej("images=6", "slices=3", "channels=2", "unit=\\u00B5m", "spacing=2").replace("\n", "\r\n"),
+                 "SCIFIO=0.46.0\naxes=X,Y,Channel,Z\nlengths=8,8,2,3\nscales=0.5,0.5,1.0,2.0\nunits=micron,micron,null,micron\nimages=6\nunit=micron\nspacing=2.0\n",
+                 "SCIFIO=0.46.0\naxes=X,Y,Channel,Z\nlengths=8,8,2,3\nscales=0.5,0.5,1.0,2.0\nunits=um,um,null,um\n"):
+        two_of_three(text[:6] + " " + text[20:40].replace("\n", " "), tiff("x.tif", SIX, text, t282=(5, [(2, 1)]), t283=(5, [(2, 1)]), t296=(3, [1])))
+    takes("SCIFIO's own order", tiff("x.tif", flat(10, 20, 30, 200, 201, 202), "SCIFIO=0.46.0\naxes=X,Y,Z,Channel\nlengths=8,8,3,2\n"), [200, 201, 202], "--channel", 2)
+    refuses("SCIFIO: another axis", tiff("x.tif", SIX, "SCIFIO=0.46.0\naxes=X,Y,Lifetime,Z\nlengths=8,8,2,3\n"), "no channel, time or slice (Lifetime)")
+    refuses("ImageJ: 5 slices, 3 pages", tiff("x.tif", flat(1, 2, 3), imagej("images=5", "slices=5")), "5 slices, but it has 3 pages")
+    refuses("ImageJ: 3 slices, 5 pages", tiff("x.tif", flat(1, 2, 3, 4, 5), imagej("images=3", "slices=3")), "3 slices, but it has 5 pages")
+    refuses("ImageJ: images and axes do not agree", tiff("x.tif", SIX, imagej("images=6", "channels=2", "slices=2")), "6 images, but also 2 channels of 2 slices")
+    takes("ImageJ: images alone", tiff("x.tif", flat(1, 2, 3), imagej("images=3")), [1, 2, 3])
+    takes("ImageJ: more pages than it tells of", tiff("x.tif", flat(1, 2, 3), imagej("min=0.0")), [1, 2, 3], says="more pages than its text tells of")
+    takes("ImageJ: times that are not there", tiff("x.tif", flat(1, 2), imagej("frames=5")), [[1], [2]], says="more times than")
+    for axes, shape, channel, values in (("ZCYX", [3, 2], 2, [200, 201, 202]), ("CZYX", [3, 2], 2, [20, 201]), ("TZYX", [2, 3], 0, [[10, 200, 20], [201, 30, 202]]),
+                                         ("TCYX", [3, 2], 1, [[10], [20], [30]]), ("ZYX", [6], 0, [10, 200, 20, 201, 30, 202]), ("QYX", [6], 0, [10, 200, 20, 201, 30, 202])):
+        text = json.dumps({"shape": shape + [8, 8], "axes": axes})
+        takes("tifffile's " + axes, tiff("x.tif", SIX, text), values, *(["--channel", channel] if channel else []))
+        takes("the same, truncated", tiff("x.tif", SIX, text[:-1] + ', "truncated": true}', one=True), values, *(["--channel", channel] if channel else []))
+    takes("tifffile's JSON in another order", tiff("x.tif", SIX, '{"axes":"ZCYX",\n "shape":[3,2,8,8]}'), [200, 201, 202], "--channel", 2)
+    refuses("tifffile without axes", tiff("x.tif", SIX, '{"shape": [3, 2, 8, 8]}'), "not named")
+    refuses("tifffile's other axes", tiff("x.tif", SIX, '{"shape": [3, 2, 8, 8], "axes": "RZYX"}'), "(R)")
+    refuses("tifffile: fewer pages", tiff("x.tif", SIX[:5], '{"shape": [3, 2, 8, 8], "axes": "ZCYX"}'), "but it has 5 pages", "--channel", 1)
+    takes("tifffile's first form", tiff("x.tif", flat(1, 2, 3), "shape=(3, 8, 8)"), [1, 2, 3])
+    takes("a text of nobody", tiff("x.tif", flat(1, 2, 3), "our cells, slices=7"), [1, 2, 3])
+    refuses("ScanImage's channels", tiff("x.tif", SIX, "SI.VERSION_MAJOR = 5\nSI.hChannels.channelSave = [1;2]\n"), "ScanImage")
+    takes("ScanImage's only channel", tiff("x.tif", SIX[:2], "SI.VERSION_MAJOR = 5\nSI.hChannels.channelSave = 1\n"), [10, 200])
+
+
+def test_behind():
+    """Planes without a directory."""
+    five = flat(1, 2, 3, 4, 5)
+    deep = [p.astype(np.uint16) * 300 for p in five]
+    text = imagej("images=5", "slices=5")
+    takes("ImageJ beyond 4 GB", tiff("x.tif", five, text, one=True), [1, 2, 3, 4, 5])
+    takes("of 16 bits", tiff("x.tif", deep, text, one=True, order=">"), [300, 600, 900, 1200, 1500])
+    colour = [np.dstack([p, p * 2, p * 3]) for p in five]
+    takes("in colour", tiff("x.tif", colour, text, one=True), [2, 4, 6, 8, 10], "--channel", 2)
+    refuses("planes that are not there", tiff("x.tif", five[:4], text, one=True), "5 slices, but it has 1 page")
+    refuses("compressed", tiff("x.tif", five, text, one=True, t259=(3, [5])), "5 slices, but it has 1 page")
+
+    def uic2(n, z):
+        return (4, [v for i in range(n) for v in (z(i), 1000, 2450000, 0, 2450000, 0)])
+
+    def stk(name, n=5, z=lambda i: 1500, **more):
+        return tiff(name, flat(*range(1, n + 1)), one=True, t33629=uic2(n, z), **more)
+    takes("STK", stk("x.stk"), [1, 2, 3, 4, 5])
+    takes("STK of big-endian", stk("x.stk", order=">"), [1, 2, 3, 4, 5])
+    takes("STK of times", stk("x.stk", z=lambda i: 0), [[i] for i in range(1, 6)])
+    refuses("STK, partly apart in z", stk("x.stk", z=lambda i: i % 2), "partly apart")
+    refuses("STK of wavelengths", stk("x.stk", t33630=(5, [(i % 2 + 400, 1) for i in range(5)])), "several wavelengths")
+    takes("STK of one wavelength", stk("x.stk", t33630=(5, [(400, 1)] * 5)), [1, 2, 3, 4, 5])
+    # The size of pixels is a list of numbers and the places of values.
+    base = 8
+    front = struct.pack("<IIII", 65, 100, 13, 100) + struct.pack("<I", 2) + b"um\0\0"
+    takes("STK's size of pixels", stk("x.stk", front=front, t33628=(4, [4, base, 5, base + 8, 6, base + 16, 0, 0])), [1, 2, 3, 4, 5], spacing=[1.5, 0.13, 0.65])
+    takes("Prairie's tags of the same numbers", tiff("x.tif", flat(4), t33629=(2, b"5 planes\0"), t33628=(2, b"Prairie\0")), [4])
+
+
+def lsm(name, planes, x=8, y=8, z=1, c=1, t=1, scan=0, magic=0x0400494c, places=1, thumbnails=False, **more):
+    head = bytearray(500)
+    struct.pack_into("<IiiiiiiI", head, 0, magic, 500, x, y, z, c, t, 1)
+    struct.pack_into("<3d", head, 40, 1e-7, 2e-7, 5e-7)
+    struct.pack_into("<H", head, 88, scan)
+    struct.pack_into("<ii", head, 264, 1, places)
+    return tiff(name, planes, t34412=(1, bytes(head)), **more)
+
+
+def test_tags():
+    takes("LSM", lsm("x.lsm", flat(1, 2, 3, 4, 5, 6), z=2, t=3), [[1, 2], [3, 4], [5, 6]], spacing=[0.5, 0.2, 0.1])
+    takes("LSM of samples", lsm("x.lsm", [np.dstack(flat(1, 2, 3)), np.dstack(flat(4, 5, 6))], z=2, c=3), [2, 5], "--channel", 2)
+    refuses("LSM: channels are no colours", lsm("x.lsm", [np.dstack(flat(1, 2, 3))], c=3), "--channel N")
+    refuses("LSM: fewer pages", lsm("x.lsm", flat(1, 2, 3), z=2, t=3, scan=6), "3 times of 2 slices, but it has 3 pages")
+    refuses("LSM of x and z", lsm("x.lsm", flat(1, 2), z=2, scan=1), "not of x and y")
+    refuses("LSM of several places", lsm("x.lsm", flat(1, 2), places=2), "places")
+    refuses("LSM of another kind", lsm("x.lsm", flat(1, 2), z=2, magic=5), "not known")
+
+    head = bytearray(284 + 1000)
+    for i, (name, size, step, unit) in enumerate((("X", 8, 0.5, "um"), ("Y", 8, 0.5, "um"), ("Z", 3, 2, "um"), ("Ch", 2, 1, ""))):
+        struct.pack_into("<16sIdd64s", head, 284 + 100 * i, name.encode(), size, 0, step, unit.encode())
+    fluoview = tiff("fv.tif", flat(10, 20, 30, 200, 201, 202), t34361=(1, bytes(head)))
+    two_of_three("FluoView", fluoview)
+
+    def micromanager(name, summary, planes, index=True):
+        text = json.dumps(summary).encode()
+        front = struct.pack("<8I", 54773648, 0, 483765892, 0, 99384722, 0, 2355492, len(text)) + text
+        f = tiff(name, planes, front=front + b"\0" * (len(front) % 2), t51123=(2, b"{}\0"))
+        data = bytearray(open(f, "rb").read())
+        offsets, at = [], struct.unpack_from("<I", data, 4)[0]
+        while at:
+            offsets.append(at)
+            at = struct.unpack_from("<I", data, at + 2 + 12 * struct.unpack_from("<H", data, at)[0])[0]
+        if index:
+            struct.pack_into("<I", data, 12, len(data))
+            data += struct.pack("<II", 3453623, len(offsets))
+            for i, offset in enumerate(offsets):
+                data += struct.pack("<5I", i % 2, i // 2, 0, 0, offset)
+        with open(f, "wb") as out:
+            out.write(data)
+        return f
+    summary = {"Channels": 2, "Slices": 3, "Frames": 1, "Positions": 1, "PixelSize_um": 0.5, "z-step_um": 2}
+    two_of_three("MicroManager", micromanager("mm.tif", summary, SIX))
+    refuses("MicroManager without its list", micromanager("mm.tif", summary, SIX, False), "list of planes")
+    refuses("MicroManager's positions", micromanager("mm.tif", dict(summary, Positions=2), SIX + SIX), "positions")
+    for name, text, more in (("Aperio", "Aperio Image Library v11\r\n", {}), ("Leica", '<?xml version="1.0"?><scn xmlns="http://www.leica-microsystems.com/scn/2010/10/01"/>', {}),
+                             ("Hamamatsu", None, {"t65420": (4, [1])})):
+        refuses("a slide of " + name, tiff("x.tif", [flat(1)[0], flat(1, shape=(3, 5))[0]], text, **more), "is a slide of " + name)
+
+
+def test_copies():
+    """Pyramids."""
+    full, half, quarter = flat(1, shape=(40, 61))[0], flat(2, shape=(20, 30))[0], flat(3, shape=(10, 15))[0]
+    takes("smaller copies as pages", tiff("x.tif", [full, half, quarter]), [1], says="smaller copies")
+    takes("a SubIFD", tiff("x.tif", [full], t330=(4, [8])), [1], says="smaller copies")
+    refuses("pages of other sizes", tiff("x.tif", [full, flat(2, shape=(40, 60))[0]]), "differs from page 1")
+    refuses("a larger one", tiff("x.tif", [half, full]), "differs from page 1")
+
+
+def ramp(r, g, b, down=False, gamma=1.0):
+    values = (np.arange(256) / 255) ** gamma
+    values = values[::-1] if down else values
+    return np.round(np.outer(values, (r, g, b))).astype(np.uint8)
+
+
+def test_palettes():
+    plane = np.full((8, 8), 0, np.uint8)
+    plane[0, 0] = 200
+    rng = np.random.default_rng(1)
+
+    def paletted(name, colours, text=None):
+        return tiff(name, [plane], text, t262=(3, [3]), t320=(3, [int(v) * 257 for v in colours.T.ravel()]))
+
+    def png(name, colours):
+        image = Image.fromarray(plane, "P")
+        image.putpalette(colours.tobytes())
+        image.save(path(name))
+        return path(name)
+    fire = rng.integers(0, 256, (256, 3)).astype(np.uint8)
+    told = "the samples are taken"
+    for name, colours in (("green", ramp(0, 255, 0)), ("orange", ramp(255, 128, 0)), ("dim magenta", ramp(180, 0, 180)), ("green, inverted", ramp(0, 255, 0, True)),
+                          ("blue of a gamma", ramp(0, 0, 255, gamma=0.5)), ("red of a gamma", ramp(255, 0, 0, gamma=2))):
+        takes("a ramp: " + name, paletted("p.tif", colours), [200], says=told)
+        takes("a ramp in PNG: " + name, png("p.png", colours), [200], says=told)
+    for text in (imagej("min=0.0"), "SCIFIO=0.46\n", ome('SizeZ="1" SizeC="1" SizeT="1"')):
+        takes("any table of " + text[:6], paletted("p.tif", fire, text), [200], says=told)
+        takes("an inverted one of " + text[:6], paletted("p.tif", ramp(255, 255, 255, True), text), [200], says=told)
+    takes("a grey table that changes nothing", paletted("p.tif", ramp(255, 255, 255), imagej("min=0")), [200])
+    takes("a palette of a picture", paletted("p.tif", fire), [int(fire[200, 0])], says="the colours that it shows")
+    few = ramp(0, 255, 0)
+    few[30:] = few[30]
+    takes("few greens of a picture", paletted("p.tif", few), [0], says="the colours that it shows")
+    takes("0 is white, by ImageJ", tiff("w.tif", [plane], imagej("min=0"), t262=(3, [0])), [200], says="as ImageJ measures them")
+    takes("0 is white, by a scanner", tiff("w.tif", [plane], t262=(3, [0])), [55], says="values are inverted")
+
+    picture = tiff("picture.tif", flat(9))
+    masks = {"plain": tiff("m0.tif", [plane]), "inverting, of ImageJ": tiff("m1.tif", [plane], imagej("min=0"), t262=(3, [0])),
+             "inverting, of a scanner": tiff("m2.tif", [plane], t262=(3, [0])), "inverted palette": paletted("m3.tif", ramp(255, 255, 255, True)),
+             "inverted palette of ImageJ": paletted("m4.tif", ramp(255, 255, 255, True), imagej("min=0")), "colours": paletted("m5.tif", fire),
+             "a PNG": png("m6.png", fire), "an inverted PNG": png("m7.png", ramp(255, 255, 255, True))}
+    for name, mask in masks.items():
+        counts = [inside(kind, mask, picture) for kind in ("mask", "labels")]
+        tap.ok(counts == [1, 1], "--mask and --labels: " + name, counts)
+
+
+def test_calibration():
+    values = np.full((8, 8), 32768 - 800, np.uint16)
+    values[3, 3] = 32768 + 1000
+    signed = imagej("vunit=Gray Value", "cf=0", "c0=-32768.0", "c1=1.0")
+    refuses("signed samples below 0", tiff("c.tif", [values], signed), "has values from -800 to 1000")
+    takes("they, scaled", tiff("c.tif", [values], signed), [0], "--scale=-800,1000")
+    takes("signed samples, none below 0", tiff("c.tif", [values + np.uint16(900)], signed), [100])
+    refuses("a calibration", tiff("c.tif", [values], imagej("cf=0", "c0=2.5", "c1=0.5")), "has samples with a slope, from %g to %g" % (2.5 + 31968 / 2, 2.5 + 33768 / 2))
+    takes("none: 20", tiff("c.tif", flat(7), imagej("cf=20", "c0=2.5", "c1=0.5")), [7])
+    takes("no line: told", tiff("c.tif", flat(7), imagej("cf=21", "vunit=OD")), [7], says="not a straight line")
+    takes("a line that changes nothing", tiff("c.tif", flat(7), imagej("cf=0", "c0=0.0", "c1=1.0")), [7])
+    labels = tiff("l.tif", [np.where(values > 32768, 32768 + 1, 32768).astype(np.uint16)], signed)
+    n = inside("labels", labels, tiff("g.tif", flat(7)))
+    tap.ok(n == 1, "signed labels", n)
+
+
+def test_sizes():
+    def png(name, per_metre):
+        f = path(name)
+        Image.fromarray(flat(7)[0]).save(f, dpi=(per_metre * 0.0254, per_metre * 0.0254))
+        return f
+    for dpi in (72, 75, 96, 110, 144, 192, 220, 227, 254, 300, 326, 600, 1200, 2400):
+        takes("PNG of %d dpi" % dpi, png("d.png", dpi / 0.0254), [7], spacing=[])
+        takes("TIFF of %d dpi" % dpi, tiff("d.tif", flat(7), t282=(5, [(dpi, 1)]), t283=(5, [(dpi, 1)]), t296=(3, [2])), [7], spacing=[])
+        takes("of %d dpi in centimetres" % dpi, tiff("d.tif", flat(7), t282=(5, [(dpi * 100, 254)]), t283=(5, [(dpi * 100, 254)]), t296=(3, [3])), [7], spacing=[])
+        takes("ImageJ's unit=inch of %d dpi" % dpi, tiff("d.tif", flat(7), imagej("unit=inch"), t282=(5, [(dpi, 1)]), t283=(5, [(dpi, 1)]), t296=(3, [1])), [7], spacing=[])
+    takes("a microscope's", png("d.png", 1e6 / 0.65), [7], spacing=[0.65, 0.65])
+    takes("a microscope's in inches", tiff("d.tif", flat(7), t282=(5, [(50800, 1)]), t283=(5, [(50800, 1)]), t296=(3, [2])), [7], spacing=[0.5, 0.5])
+    takes("ImageJ's cm", tiff("d.tif", flat(7), imagej("unit=cm"), t282=(5, [(100, 1)]), t283=(5, [(100, 1)]), t296=(3, [1])), [7], spacing=[100, 100])
+    takes("MetaMorph's XML", tiff("d.tif", flat(7), '<MetaData><PlaneInfo><prop id="spatial-calibration-state" type="bool" value="on"/><prop id="spatial-calibration-x" value="0.65"/>'
+                                  '<prop id="spatial-calibration-y" value="0.5"/><prop id="spatial-calibration-units" value="um"/></PlaneInfo></MetaData>'), [7], spacing=[0.5, 0.65])
+
+
+def nifti2(name, array, order="<", **change):
+    head = bytearray(544)
+    axes = array.shape[::-1]
+    dims = [len(axes)] + list(axes) + [1] * (7 - len(axes))
+    struct.pack_into(order + "i8sHH8q", head, 0, 540, b"n+2\0\r\n\x1a\n", {"u1": 2, "u2": 512, "i2": 4}[array.dtype.str[1:]], array.dtype.itemsize * 8, *dims)
+    struct.pack_into(order + "8d", head, 104, 1, *change.get("size", (0.5, 0.5, 2)), 1, 1, 1, 1)
+    struct.pack_into(order + "q2d", head, 168, 544, change.get("slope", 0), change.get("offset", 0))
+    struct.pack_into(order + "i", head, 500, change.get("unit", 3))
+    data = bytes(head) + array.astype(array.dtype.newbyteorder(order)).tobytes()
+    with open(path(name), "wb") as f:
+        f.write(data[:change.get("cut", len(data))])
+    return path(name)
+
+
+def test_nifti():
+    stack = np.stack(flat(1, 2, 3)).astype(np.uint16) * 300
+    for order in "<>":
+        takes("NIfTI-2 " + order, nifti2("n.nii", stack, order), [300, 600, 900], spacing=[2, 0.5, 0.5])
+        takes("negative sizes " + order, nifti2("n.nii", stack, order, size=(-0.5, 0.5, -2)), [300, 600, 900], spacing=[2, 0.5, 0.5])
+        takes("millimetres and seconds " + order, nifti2("n.nii", stack, order, unit=2 + 8), [300, 600, 900], spacing=[2000, 500, 500])
+    takes("no unit", nifti2("n.nii", stack, unit=0), [300, 600, 900], spacing=[])
+    takes("times of NIfTI-2", nifti2("n.nii", np.stack([stack, stack + np.uint16(1)])), [[300, 600, 900], [301, 601, 901]])
+    refuses("a slope", nifti2("n.nii", stack, slope=0.5, offset=1), "has samples with a slope, from 151 to 451")
+    refuses("six axes", nifti2("n.nii", stack[None, None].repeat(2, 0)[:, :, None]), "sixth or seventh")
+    r = pack(path("n.zip"), nifti2("n.nii", stack, cut=700))
+    tap.ok(r.returncode == 2 and "damaged NIfTI: ends too early" in r.stderr, "NIfTI-2 cut short", r.stderr)
+
+
+def test_odd():
+    """Odd, but not damaged."""
+    bits, out = 0, bytearray()
+    width = 0
+    for code in (256, 65, 66, 257):     # the first form: codes from the low bit on
+        bits |= code << width
+        width += 9
+    while width > 0:
+        out.append(bits & 255)
+        bits >>= 8
+        width -= 8
+    lzw = bytes(out)
+    f = tiff("old.tif", [np.array([[65, 66]], np.uint8)], t259=(3, [5]), t279=(4, [len(lzw)]))
+    data = bytearray(open(f, "rb").read())
+    at = struct.unpack_from("<I", data, 4)[0]
+    for i in range(struct.unpack_from("<H", data, at)[0]):
+        if struct.unpack_from("<H", data, at + 2 + 12 * i)[0] == 273:
+            struct.pack_into("<I", data, at + 2 + 12 * i + 8, len(data))
+    with open(f, "wb") as o:
+        o.write(bytes(data) + lzw)
+    takes("LZW of the first form", f, [65])
+    takes("a private tag of count 0", tiff("tag.tif", flat(65, shape=(1, 1)), t34022=(1, b"")), [65])
+    Image.fromarray(flat(77)[0]).save(path("j.jpg"))
+    data = open(path("j.jpg"), "rb").read()
+    cut = data.index(b"\xff\xdb")
+    with open(path("j.jpg"), "wb") as o:
+        o.write(data[:cut] + b"\0" + data[cut:])
+    takes("a stray byte between segments of JPEG", path("j.jpg"), [77], says="stray bytes")
+    with open(path("j.jpg"), "wb") as o:
+        o.write(data[:-2])
+    takes("JPEG without its end", path("j.jpg"), [77], says="ends without saying so")
+    Image.fromarray(flat(77)[0]).save(path("p.jpg"), progressive=True)
+    data = open(path("p.jpg"), "rb").read()
+    with open(path("p.jpg"), "wb") as o:
+        o.write(data[:data.rindex(b"\xff\xda")])
+    r = pack(path("p.zip"), path("p.jpg"))
+    tap.ok(r.returncode == 2 and "damaged JPEG" in r.stderr, "JPEG without its last scan", r.stderr)
+    Image.new("CMYK", (8, 8), (1, 2, 3, 4)).save(path("c.jpg"))
+    refuses("JPEG of CMYK", path("c.jpg"), "CMYK")
+    Image.fromarray(flat(7)[0]).save(path("i.png"), icc_profile=b"\0" * 200)
+    r = pack(path("i.zip"), path("i.png"))
+    tap.ok(r.returncode == 0 and "colour profile" in r.stderr, "a colour profile is told", r.stderr)
+
+
+def test_shared():
+    """The pictures of others' bug reports."""
+    def s(name):
+        return os.path.join(SHARED, name)
+    if not os.path.exists(s("README.tsv")):
+        tap.skip("pictures of others' reports", "no such folder")
+        return
+    for name in ("plain.ome.tif", "prefixed.ome.tif", "single_quotes.ome.tif", "scifio_hyperstack.tif"):
+        two_of_three(name, s(name))
+    takes("zcyx.tif", s("zcyx.tif"), [200, 201, 202], "--channel", 2)
+    takes("shuffled.ome.tif", s("shuffled.ome.tif"), [10, 20, 30, 40])
+    for name in ("hex.ome.tif", "greek.ome.tif"):
+        takes(name, s(name), [20], spacing=[0.5, 0.5])
+    refuses("binary.ome.tif", s("binary.ome.tif"), "set.companion.ome, which is not there")
+    refuses("ome_says5_has1.ome.tif", s("ome_says5_has1.ome.tif"), "5 slices")
+    refuses("imagej_says5_has3.tif", s("imagej_says5_has3.tif"), "5 slices, but it has 3 pages")
+    takes("t3z2c1.lsm", s("t3z2c1.lsm"), [[10, 11], [20, 21], [30, 31]], says="thumbnails")
+    takes("five_planes.stk", s("five_planes.stk"), [40, 80, 120, 160, 200])
+    takes("truncated.tif", s("truncated.tif"), [40, 80, 120, 160, 200])
+    r = pack(path("rgb.zip"), s("rgb_5_in_one_ifd.tif"))
+    tap.ok(r.returncode == 0 and len(list(read(path("rgb.zip")))[0][2]) == 5, "rgb_5_in_one_ifd.tif", r.stderr)
+    takes("grays.tif", s("grays.tif"), [20])
+    takes("green.tif", s("green.tif"), [20], says="the samples are taken")
+    for kind in ("mask", "labels"):
+        counts = [inside(kind, s(mask), s("picture.tif")) for mask in ("mask_plain.tif", "mask_inverting_lut.tif")]
+        tap.ok(counts == [200, 200], "--%s with and without an inverting lookup table" % kind, counts)
+    refuses("signed16.tif", s("signed16.tif"), "has values from -800 to 1000")
+    takes("two_pixels.tif", s("two_pixels.tif"), [65])
+    takes("one_pixel.tif", s("one_pixel.tif"), [65])
+    takes("stray_byte_before_DQT.jpg", s("stray_byte_before_DQT.jpg"), [77], says="stray bytes")
+    takes("screen_144.png", s("screen_144.png"), [20], spacing=[])
+    r = pack(path("n.zip"), s("nifti2.nii"))
+    tap.ok(r.returncode == 0, "nifti2.nii", r.stderr)
+    r = pack(path("n.zip"), s("neg_pixdim.nii"))
+    tap.ok(r.returncode == 0 and all(v > 0 for v in list(read(path("n.zip")))[0][1]), "neg_pixdim.nii", r.stderr)
+
+
+for test in (test_ome, test_several_files, test_texts, test_behind, test_tags, test_copies, test_palettes, test_calibration, test_sizes, test_nifti, test_odd, test_shared):
+    test()
+tap.done()

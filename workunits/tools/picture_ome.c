@@ -1,0 +1,620 @@
+/* OME-XML by expat: which planes a picture has, in which order, and in which files; sizes of
+ * pixels. Names of elements count without their prefix. DTDs are refused, and with them entities of
+ * a file's own. */
+#include <expat.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "app/base/array.h"
+#include "app/base/os.h"
+#include "app/base/text.h"
+#include "workunits/tools/picture_format.h"
+
+#define MOST UINT64_C(0x1fffff)
+enum { MOST_PLANES = 1 << 20, MOST_COMPANION = 1 << 26, MOST_NAME = 512, NOBODY = -1, OWN = -2 };
+
+/* A Pixels element. */
+typedef struct ome_pixels {
+    uint64_t nx, ny, c, t, z;
+    char order[4];
+    double um[3];
+    size_t n_own; /* TiffData elements that name this file */
+} ome_pixels;
+
+/* A TiffData element. */
+typedef struct ome_data {
+    size_t pixels;
+    uint64_t first[3];  /* c, t, z */
+    int64_t ifd, count; /* -1: not said */
+    long file;          /* of ome_text.files, OWN, or NOBODY: it names none */
+} ome_data;
+
+typedef struct ome_text {
+    XML_Parser parser;
+    bool is_ome, starved, has_dtd, in_data, in_uuid, is_root;
+    size_t n_pixels, pixels_room, n_data, data_room, n_files, files_room;
+    ome_pixels *pixels;
+    ome_data *data;
+    char **files;    /* names as they stand there */
+    json_t *by_name; /* a file's name to its number */
+    char uuid[MOST_NAME], companion[MOST_NAME], named[MOST_NAME], text[MOST_NAME];
+    size_t text_length;
+    const char *own_name,
+        *own_uuid;   /* of the file that is read; not owned. uuid NULL: the text's own */
+    bool calibrated; /* MetaMorph's */
+    double prop_um[2], prop_unit;
+} ome_text;
+
+/* --- elements -------------------------------------------------------------------------------- */
+
+static const char *local(const char *name)
+{
+    const char *const colon = strrchr(name, ':');
+    return colon == NULL ? name : colon + 1;
+}
+
+/* NULL: it has no such attribute. */
+static const char *attribute(const XML_Char **all, const char *name)
+{
+    for (; *all != NULL; all += 2)
+        if (strcmp(local(all[0]), name) == 0)
+            return all[1];
+    return NULL;
+}
+
+static uint64_t count_in(const XML_Char **all, const char *name)
+{
+    const char *const text = attribute(all, name);
+    const uint64_t n = text == NULL || strchr(text, '-') != NULL ? 0 : strtoull(text, NULL, 10);
+    return text == NULL ? 1 : n < MOST ? n : MOST;
+}
+
+/* -1: it is not said. */
+static int64_t index_in(const XML_Char **all, const char *name)
+{
+    const char *const text = attribute(all, name);
+    char *end = NULL;
+    const unsigned long long n = text == NULL ? 0 : strtoull(text, &end, 10);
+    return text == NULL || end == text || strchr(text, '-') != NULL ? -1
+           : n < MOST                                               ? (int64_t)n
+                                                                    : (int64_t)MOST;
+}
+
+/* DimensionOrder has all five axes; x and y come first. */
+static void read_order(const char *text, char order[4])
+{
+    static const char axes[] = "CTZ";
+    size_t n = 0;
+    memset(order, 0, 4);
+    for (const char *at = text == NULL || strncmp(text, "XY", 2) != 0 ? "" : text + 2;
+         *at != '\0' && n < 3 && strchr(axes, *at) != NULL; at++)
+        order[n++] = (char)(*at + ('a' - 'A'));
+    if (n < 3 || order[0] == order[1] || order[1] == order[2] || order[0] == order[2])
+        memcpy(order, "czt", 4);
+}
+
+static double size_in(const XML_Char **all, const char *size, const char *unit)
+{
+    const char *const number = attribute(all, size), *const of = attribute(all, unit);
+    const double um = of == NULL ? 1 : wu_micrometres(of, strlen(of));
+    return number == NULL ? 0 : strtod(number, NULL) * um;
+}
+
+static void begin_pixels(ome_text *o, const XML_Char **all)
+{
+    ome_pixels *const more = tc_array_grow(o->pixels, o->n_pixels, &o->pixels_room, sizeof *more);
+    if (more == NULL) {
+        o->starved = true;
+        return;
+    }
+    o->pixels = more;
+    ome_pixels *const p = &o->pixels[o->n_pixels++];
+    *p = (ome_pixels){ .nx = count_in(all, "SizeX"),
+                       .ny = count_in(all, "SizeY"),
+                       .c = count_in(all, "SizeC"),
+                       .t = count_in(all, "SizeT"),
+                       .z = count_in(all, "SizeZ"),
+                       .um = { size_in(all, "PhysicalSizeZ", "PhysicalSizeZUnit"),
+                               size_in(all, "PhysicalSizeY", "PhysicalSizeYUnit"),
+                               size_in(all, "PhysicalSizeX", "PhysicalSizeXUnit") } };
+    if (attribute(all, "SizeX") == NULL || attribute(all, "SizeY") == NULL)
+        p->nx = p->ny = 0;
+    read_order(attribute(all, "DimensionOrder"), p->order);
+}
+
+static void begin_data(ome_text *o, const XML_Char **all)
+{
+    static const char *const firsts[] = { "FirstC", "FirstT", "FirstZ" };
+    if (o->n_pixels == 0)
+        return;
+    ome_data *const more = tc_array_grow(o->data, o->n_data, &o->data_room, sizeof *more);
+    if (more == NULL) {
+        o->starved = true;
+        return;
+    }
+    o->data = more;
+    ome_data *const d = &o->data[o->n_data++];
+    *d = (ome_data){ .pixels = o->n_pixels - 1,
+                     .ifd = index_in(all, "IFD"),
+                     .count = index_in(all, "PlaneCount"),
+                     .file = NOBODY };
+    for (size_t i = 0; i < 3; i++) {
+        const int64_t first = index_in(all, firsts[i]);
+        d->first[i] = first < 0 ? 0 : (uint64_t)first;
+    }
+    o->in_data = true;
+}
+
+static void copy_text(char out[MOST_NAME], const char *text)
+{
+    snprintf(out, MOST_NAME, "%s", text == NULL ? "" : text);
+}
+
+/* MetaMorph's, which has a size of pixels alone. */
+static void read_prop(ome_text *o, const XML_Char **all)
+{
+    const char *const id = attribute(all, "id"), *const value = attribute(all, "value");
+    if (id == NULL || value == NULL)
+        return;
+    if (strcmp(id, "spatial-calibration-state") == 0)
+        o->calibrated = strcmp(value, "on") == 0;
+    else if (strcmp(id, "spatial-calibration-x") == 0)
+        o->prop_um[1] = strtod(value, NULL);
+    else if (strcmp(id, "spatial-calibration-y") == 0)
+        o->prop_um[0] = strtod(value, NULL);
+    else if (strcmp(id, "spatial-calibration-units") == 0)
+        o->prop_unit = wu_micrometres(value, strlen(value));
+}
+
+static void XMLCALL begin_element(void *user, const XML_Char *name, const XML_Char **all)
+{
+    ome_text *const o = user;
+    const char *const what = local(name);
+    if (!o->is_root) {
+        o->is_root = true;
+        o->is_ome = strcmp(what, "OME") == 0;
+        if (o->is_ome)
+            copy_text(o->uuid, attribute(all, "UUID"));
+    } else if (!o->is_ome) {
+        if (strcmp(what, "prop") == 0)
+            read_prop(o, all);
+    } else if (strcmp(what, "BinaryOnly") == 0) {
+        copy_text(o->companion, attribute(all, "MetadataFile"));
+        if (o->companion[0] == '\0')
+            copy_text(o->companion, "?");
+    } else if (strcmp(what, "Pixels") == 0) {
+        begin_pixels(o, all);
+    } else if (strcmp(what, "TiffData") == 0) {
+        begin_data(o, all);
+    } else if (strcmp(what, "UUID") == 0 && o->in_data) {
+        copy_text(o->named, attribute(all, "FileName"));
+        o->in_uuid = true;
+        o->text_length = 0;
+    }
+}
+
+static void XMLCALL add_text(void *user, const XML_Char *text, int n)
+{
+    ome_text *const o = user;
+    for (int i = 0; o->in_uuid && i < n && o->text_length + 1 < MOST_NAME; i++)
+        if (strchr(" \t\r\n", text[i]) == NULL)
+            o->text[o->text_length++] = text[i];
+}
+
+/* The number of a file of this name. */
+static long find_file(ome_text *o, const char *name)
+{
+    const json_t *const known = json_object_get(o->by_name, name);
+    if (known != NULL)
+        return (long)json_integer_value(known);
+    char **const more = tc_array_grow(o->files, o->n_files, &o->files_room, sizeof *more);
+    if (more == NULL) {
+        o->starved = true;
+        return NOBODY;
+    }
+    o->files = more;
+    o->files[o->n_files] = strdup(name);
+    if (o->files[o->n_files] == NULL ||
+        json_object_set_new(o->by_name, name, json_integer((json_int_t)o->n_files)) != 0) {
+        free(o->files[o->n_files]);
+        o->starved = true;
+        return NOBODY;
+    }
+    return (long)o->n_files++;
+}
+
+/* Which file the TiffData element named: by the file's number, or else by its name. */
+static void end_uuid(ome_text *o)
+{
+    const char *const own = o->own_uuid != NULL ? o->own_uuid : o->uuid;
+    ome_data *const d = &o->data[o->n_data - 1];
+    o->text[o->text_length] = '\0';
+    o->in_uuid = false;
+    if ((own[0] != '\0' && strcmp(o->text, own) == 0) || strcmp(o->named, o->own_name) == 0)
+        d->file = OWN;
+    else if (o->named[0] != '\0' || o->text[0] != '\0')
+        d->file = find_file(o, o->named[0] != '\0' ? o->named : o->text);
+}
+
+static void XMLCALL end_element(void *user, const XML_Char *name)
+{
+    ome_text *const o = user;
+    const char *const what = local(name);
+    if (o->in_uuid && strcmp(what, "UUID") == 0)
+        end_uuid(o);
+    else if (strcmp(what, "TiffData") == 0)
+        o->in_data = false;
+    if (o->starved)
+        XML_StopParser(o->parser, XML_FALSE);
+}
+
+static void XMLCALL begin_doctype(void *user, const XML_Char *name, const XML_Char *system,
+                                  const XML_Char *public, int internal)
+{
+    ome_text *const o = user;
+    (void)name;
+    (void)system;
+    (void)public;
+    (void)internal;
+    o->has_dtd = true;
+    XML_StopParser(o->parser, XML_FALSE);
+}
+
+/* --- a text ---------------------------------------------------------------------------------- */
+
+static void free_text(ome_text *o)
+{
+    for (size_t i = 0; i < o->n_files; i++)
+        free(o->files[i]);
+    free(o->files);
+    free(o->pixels);
+    free(o->data);
+    json_decref(o->by_name);
+    if (o->parser != NULL)
+        XML_ParserFree(o->parser);
+    *o = (ome_text){ .parser = NULL };
+}
+
+/* *good: it is well-formed, or more follows it. encoding: NULL is the text's own. */
+static tc_status parse_as(ome_text *o, const char *encoding, const char *text, bool *good,
+                          tc_err *err)
+{
+    const size_t n = strlen(text);
+    const char *const own_name = o->own_name, *const own_uuid = o->own_uuid;
+    free_text(o);
+    o->own_name = own_name;
+    o->own_uuid = own_uuid;
+    o->by_name = json_object();
+    o->parser = XML_ParserCreate(encoding);
+    if (o->parser == NULL || o->by_name == NULL)
+        return tc_no_memory(err, own_name);
+    XML_SetUserData(o->parser, o);
+    XML_SetElementHandler(o->parser, begin_element, end_element);
+    XML_SetCharacterDataHandler(o->parser, add_text);
+    XML_SetStartDoctypeDeclHandler(o->parser, begin_doctype);
+    const enum XML_Status status =
+        n > INT32_MAX ? XML_STATUS_ERROR : XML_Parse(o->parser, text, (int)n, 1);
+    const enum XML_Error error = XML_GetErrorCode(o->parser);
+    *good = status == XML_STATUS_OK || error == XML_ERROR_JUNK_AFTER_DOC_ELEMENT;
+    return o->starved || error == XML_ERROR_NO_MEMORY ? tc_no_memory(err, own_name) : TC_OK;
+}
+
+/* Many a program writes Latin-1 and calls it UTF-8. */
+static tc_status parse(ome_text *o, const char *text, bool *good, tc_err *err)
+{
+    tc_status status = parse_as(o, NULL, text, good, err);
+    if (status == TC_OK && !*good && !o->has_dtd)
+        status = parse_as(o, "ISO-8859-1", text, good, err);
+    return status;
+}
+
+/* --- files that belong together -------------------------------------------------------------- */
+
+/* The path of a file in the folder of this one. *out NULL: the name leads elsewhere. */
+static tc_status path_of(const wu_picture *picture, const char *name, char **out, tc_err *err)
+{
+    const size_t n = (size_t)(os_last_part(picture->path) - picture->path), m = strlen(name);
+    *out = NULL;
+    if (m == 0 || name[0] == '.' || strpbrk(name, "/\\:") != NULL)
+        return TC_OK;
+    *out = malloc(n + m + 1);
+    if (*out == NULL)
+        return tc_no_memory(err, picture->path);
+    memcpy(*out, picture->path, n);
+    memcpy(*out + n, name, m + 1);
+    return TC_OK;
+}
+
+static char *load(const char *path)
+{
+    struct stat st;
+    FILE *const file = os_kind_of(path) == OS_FILE ? fopen(path, "rb") : NULL;
+    char *text = NULL;
+    if (file != NULL && fstat(fileno(file), &st) == 0 && st.st_size < MOST_COMPANION)
+        text = malloc((size_t)st.st_size + 1);
+    const size_t n = text == NULL ? 0 : fread(text, 1, (size_t)st.st_size, file);
+    if (text != NULL)
+        text[n] = '\0';
+    if (file != NULL)
+        fclose(file);
+    return text;
+}
+
+/* The text is in a file of its own. *good: it was there. */
+static tc_status read_companion(wu_picture *picture, ome_text *o, bool *good, tc_err *err)
+{
+    char name[MOST_NAME], uuid[MOST_NAME], *path = NULL;
+    memcpy(name, o->companion, sizeof name);
+    memcpy(uuid, o->uuid, sizeof uuid);
+    tc_status status = path_of(picture, name, &path, err);
+    char *const text = path == NULL ? NULL : load(path);
+    *good = false;
+    if (status == TC_OK && text != NULL) {
+        o->own_uuid = uuid;
+        status = parse(o, text + (strncmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0), good, err);
+        o->own_uuid = NULL;
+        *good = *good && o->is_ome && o->n_pixels > 0;
+    }
+    if (status == TC_OK && !*good)
+        wu_say_refusal(&picture->said,
+                       "what its pages are is said in another file, %.100s, which %s; put it into "
+                       "the same folder",
+                       name,
+                       path == NULL   ? "is not in the same folder"
+                       : text == NULL ? "is not there"
+                                      : "is no OME-XML");
+    free(text);
+    free(path);
+    return status;
+}
+
+/* Whose planes this file has: of one picture alone. */
+static bool choose_pixels(ome_text *o, wu_said *said, size_t *chosen)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < o->n_data; i++)
+        o->pixels[o->data[i].pixels].n_own += o->data[i].file < 0;
+    for (size_t i = 0; i < o->n_pixels; i++)
+        if (o->pixels[i].n_own > 0 || o->n_data == 0) {
+            *chosen = n == 0 ? i : *chosen;
+            n++;
+        }
+    /* It was given another name, or is the only one. */
+    if (n == 0 && o->n_files == 1) {
+        for (size_t i = 0; i < o->n_data; i++)
+            o->data[i].file = OWN;
+        return choose_pixels(o, said, chosen);
+    }
+    if (n == 0)
+        wu_say_refusal(
+            said,
+            "its OME-XML tells of planes in %zu other files, %.80s and so on, and of none in "
+            "this one; was it given another name?",
+            o->n_files, o->n_files > 0 ? o->files[0] : "");
+    said->series = n > 0 ? n : 1;
+    return n == 1;
+}
+
+/* --- planes ---------------------------------------------------------------------------------- */
+
+/* The page that has this number in the file. */
+static uint32_t page_of(const wu_pages_there *there, uint64_t number)
+{
+    uint64_t lo = 0, hi = there->n;
+    while (lo < hi) {
+        const uint64_t mid = (lo + hi) / 2;
+        if (there->number[mid] < number)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo < there->n && there->number[lo] == number ? (uint32_t)lo : WU_NO_PAGE;
+}
+
+/* Where planes of an element begin, counted in the order of the file; SIZE_MAX: nowhere. */
+static uint64_t first_of(const ome_data *d, const wu_said *said, unsigned samples)
+{
+    uint64_t at = 0, stride = 1;
+    for (const char *axis = said->order; *axis != '\0'; axis++) {
+        const uint64_t n = *axis == 'c'   ? said->channels
+                           : *axis == 't' ? said->frames
+                                          : said->slices;
+        uint64_t first = d->first[*axis == 'c' ? 0 : *axis == 't' ? 1 : 2];
+        if (*axis == 'c' && first >= n && first % samples == 0)
+            first /= samples; /* counted in samples */
+        if (first >= n)
+            return SIZE_MAX;
+        at += stride * first;
+        stride *= n;
+    }
+    return at;
+}
+
+/* From the order of the file to that of wu_said.planes. */
+static size_t index_of(const wu_said *said, uint64_t at)
+{
+    uint64_t c = 0, t = 0, z = 0;
+    for (const char *axis = said->order; *axis != '\0'; axis++) {
+        const uint64_t n = *axis == 'c'   ? said->channels
+                           : *axis == 't' ? said->frames
+                                          : said->slices;
+        *(*axis == 'c' ? &c : *axis == 't' ? &t : &z) = at % n;
+        at /= n;
+    }
+    return (size_t)(c + said->channels * (z + said->slices * t));
+}
+
+static void refuse_data(wu_said *said, const char *what)
+{
+    wu_say_refusal(
+        said,
+        "its OME-XML (TiffData) %s; save it anew from where it came from, or as OME-TIFF from Fiji",
+        what);
+}
+
+/* The planes of one element. */
+static void set_planes(const ome_data *d, wu_said *said, const wu_pages_there *there)
+{
+    const uint64_t n = said->n_planes, from = first_of(d, said, there->samples);
+    const uint64_t ifd = d->ifd < 0 ? 0 : (uint64_t)d->ifd;
+    const uint64_t pages =
+        d->file >= 0 || there->n == 0 ? 1 : there->number[there->n - 1] + UINT64_C(1);
+    uint64_t count = d->count >= 0 ? (uint64_t)d->count : d->ifd >= 0 ? 1 : pages;
+    if (from >= n) {
+        refuse_data(said, "tells of a plane beyond those that it counts");
+        return;
+    }
+    if (d->count < 0 && d->ifd < 0 && d->file < 0 && count > n - from) {
+        refuse_data(said, "tells of fewer planes than the file has pages");
+        count = n - from;
+    }
+    for (uint64_t i = 0; i < count && i < n - from; i++) {
+        wu_plane *const plane = &said->planes[index_of(said, from + i)];
+        const wu_plane now = { d->file < 0 ? 0 : (uint32_t)d->file + 1,
+                               d->file < 0 ? page_of(there, ifd + i) : (uint32_t)(ifd + i) };
+        if (plane->page != WU_NO_PAGE && (plane->file != now.file || plane->page != now.page))
+            refuse_data(said, "names two pages for one plane");
+        *plane = now;
+    }
+}
+
+/* The paths of the files that have planes of the picture, in place of their names. */
+static tc_status name_files(wu_picture *picture, ome_text *o, tc_err *err)
+{
+    wu_said *const said = &picture->said;
+    uint32_t *const number = calloc(o->n_files + 1, sizeof *number);
+    tc_status status = number == NULL ? tc_no_memory(err, picture->path) : TC_OK;
+    said->files = status == TC_OK ? calloc(o->n_files + 1, sizeof *said->files) : NULL;
+    if (status == TC_OK && said->files == NULL)
+        status = tc_no_memory(err, picture->path);
+    for (size_t i = 0; status == TC_OK && i < said->n_planes; i++) {
+        wu_plane *const plane = &said->planes[i];
+        if (plane->file == 0 || plane->page == WU_NO_PAGE)
+            continue;
+        if (number[plane->file] == 0) {
+            const char *const name = o->files[plane->file - 1];
+            char *path;
+            status = path_of(picture, name, &path, err);
+            if (status == TC_OK && path == NULL)
+                wu_say_refusal(
+                    said, "its OME-XML names a file that is not in the same folder: %.100s", name);
+            if (path == NULL)
+                break;
+            said->files[said->n_files++] = path;
+            number[plane->file] = (uint32_t)said->n_files;
+        }
+        plane->file = number[plane->file];
+    }
+    free(number);
+    return status;
+}
+
+/* Each of the file's pages is one plane. */
+static tc_status check_own(wu_picture *picture, uint64_t n_pages, tc_err *err)
+{
+    wu_said *const said = &picture->said;
+    bool *const seen = calloc((size_t)n_pages + 1, sizeof *seen);
+    uint64_t n = 0;
+    if (seen == NULL)
+        return tc_no_memory(err, picture->path);
+    for (size_t i = 0; i < said->n_planes; i++) {
+        const wu_plane *const plane = &said->planes[i];
+        if (plane->file > 0 || plane->page == WU_NO_PAGE)
+            continue;
+        if (seen[plane->page])
+            refuse_data(said, "names one page for two planes");
+        seen[plane->page] = true;
+        n++;
+    }
+    free(seen);
+    if (n < n_pages)
+        picture->about.remarks |= WU_ONE_OF_MORE;
+    return TC_OK;
+}
+
+static tc_status say_planes(wu_picture *picture, ome_text *o, size_t chosen,
+                            const wu_pages_there *there, tc_err *err)
+{
+    wu_said *const said = &picture->said;
+    if (o->n_data == 0 || said->channels * said->frames > MOST_PLANES ||
+        said->channels * said->frames * said->slices > MOST_PLANES) {
+        if (o->n_data > 0)
+            refuse_data(said, "tells of too many planes");
+        return TC_OK;
+    }
+    const size_t n = (size_t)(said->channels * said->frames * said->slices);
+    said->planes = malloc(n * sizeof *said->planes);
+    if (said->planes == NULL)
+        return tc_no_memory(err, picture->path);
+    said->n_planes = n;
+    for (size_t i = 0; i < n; i++)
+        said->planes[i] = (wu_plane){ 0, WU_NO_PAGE };
+    for (size_t i = 0; i < o->n_data; i++)
+        if (o->data[i].pixels == chosen)
+            set_planes(&o->data[i], said, there);
+    const tc_status status = check_own(picture, there->n, err);
+    return status == TC_OK ? name_files(picture, o, err) : status;
+}
+
+static tc_status say_ome(wu_picture *picture, ome_text *o, const wu_pages_there *there, tc_err *err)
+{
+    wu_said *const said = &picture->said;
+    size_t chosen = 0;
+    if (o->n_pixels == 0 || !choose_pixels(o, said, &chosen))
+        return TC_OK;
+    const ome_pixels *const p = &o->pixels[chosen];
+    const uint64_t samples = there->samples;
+    said->by = "its OME-XML";
+    said->channels = samples > 1 && p->c % samples == 0 ? p->c / samples : p->c;
+    said->frames = p->t;
+    said->slices = p->z;
+    said->nx = p->nx;
+    said->ny = p->ny;
+    if (p->c == 0 || p->t == 0 || p->z == 0) {
+        wu_say_refusal(said, "its OME-XML says that it has no channel, time or slice; save it anew "
+                             "as OME-TIFF from Fiji");
+        return TC_OK;
+    }
+    memcpy(said->order, p->order, sizeof said->order);
+    memcpy(picture->about.um, p->um, sizeof p->um);
+    return say_planes(picture, o, chosen, there, err);
+}
+
+/* What other programs' XML says. */
+static void say_other(wu_picture *picture, const ome_text *o)
+{
+    if (o->calibrated && o->prop_unit > 0) {
+        picture->about.um[1] = o->prop_um[0] * o->prop_unit;
+        picture->about.um[2] = o->prop_um[1] * o->prop_unit;
+    }
+}
+
+tc_status wu_say_xml(wu_picture *picture, const char *text, const wu_pages_there *there,
+                     tc_err *err)
+{
+    ome_text o = { .own_name = os_last_part(picture->path) };
+    bool good = false;
+    tc_status status = parse(&o, text, &good, err);
+    if (status == TC_OK && o.has_dtd)
+        wu_say_refusal(&picture->said,
+                       "its XML has a DTD, which is not read; save it anew as OME-TIFF from Fiji");
+    else if (status == TC_OK && !good && (o.is_ome || strstr(text, "OME") != NULL) && there->n > 1)
+        wu_say_refusal(&picture->said,
+                       "its OME-XML is cut short or not well-formed, and so what its %llu pages "
+                       "are is not known; save "
+                       "it anew as OME-TIFF from Fiji",
+                       (unsigned long long)there->n);
+    else if (status == TC_OK && !good)
+        picture->about.remarks |= WU_BAD_TEXT;
+    else if (status == TC_OK && o.is_ome && o.companion[0] != '\0' && o.n_pixels == 0)
+        status = read_companion(picture, &o, &good, err);
+    if (status == TC_OK && good && !o.has_dtd && o.is_ome)
+        status = say_ome(picture, &o, there, err);
+    else if (status == TC_OK && good && !o.is_ome)
+        say_other(picture, &o);
+    free_text(&o);
+    return status;
+}

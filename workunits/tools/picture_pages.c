@@ -1,0 +1,336 @@
+/* The one decision on what a file says its pages are: they are taken, taken with a remark, or
+ * refused with the reason and the remedy. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/base/os.h"
+#include "workunits/format/job.h"
+#include "workunits/tools/picture_format.h"
+
+const char *const wu_remarks[WU_REMARKS] = {
+    "its lookup table (palette) colours for the eye; the samples are taken",
+    "its palette is a picture's; the colours that it shows are taken",
+    "says that 0 is white; its values are inverted, so that 0 is black",
+    "is to be shown with an inverting lookup table; the samples are taken, as ImageJ measures them",
+    "0 is white in it, or has a colour; what is not 0 is inside, or a label, whatever it looks "
+    "like",
+    "holds smaller copies of its picture (a pyramid); the full one is taken",
+    "says that it holds more times than it does; those that are there are taken",
+    "has more pages than its text tells of; all are taken as slices",
+    "its text tells of a picture of another size; nothing of it is believed",
+    "its text is not read: it is no well-formed XML; the pages are taken as slices",
+    "has stray bytes between its segments; all samples came",
+    "has a colour profile (ICC), which changes nothing: samples are taken as they are stored",
+    "is put together from several files, as its OME-XML says",
+    "says that it is one of several files that are one picture; each is taken by itself, in the "
+    "order of their names",
+    "its calibration is not a straight line; the samples are taken without it",
+    "holds more pictures or pages than it tells of, or than are taken",
+};
+
+/* --- what is said and what is there ---------------------------------------------------------- */
+
+static uint64_t planes_said(const wu_said *said)
+{
+    return said->channels * said->frames * said->slices;
+}
+
+static bool says_one(const wu_said *said)
+{
+    return said->channels == 1 && said->frames == 1 && said->slices == 1;
+}
+
+/* "2 channels of 5 slices": what there is more of than one. */
+typedef struct axes_text {
+    char text[120];
+} axes_text;
+
+static axes_text say_axes(const wu_said *said)
+{
+    const struct {
+        uint64_t n;
+        const char *name;
+    } all[] = { { said->channels, "channels" },
+                { said->frames, "times" },
+                { said->slices, "slices" } };
+    axes_text s = { "" };
+    for (size_t i = 0; i < 3; i++)
+        if (all[i].n > 1 || (i == 2 && s.text[0] == '\0'))
+            snprintf(s.text + strlen(s.text), sizeof s.text - strlen(s.text), "%s%llu %s",
+                     s.text[0] != '\0' ? " of " : "", (unsigned long long)all[i].n, all[i].name);
+    return s;
+}
+
+/* "4 pages" */
+static axes_text say_pages(const wu_picture *picture)
+{
+    axes_text s;
+    snprintf(s.text, sizeof s.text, "%llu page%s", (unsigned long long)picture->n_pages,
+             picture->n_pages == 1 ? "" : "s");
+    return s;
+}
+
+static tc_status refuse_count(const wu_picture *picture, tc_err *err)
+{
+    return tc_fail(
+        err, TC_BAD_INPUT,
+        "%s: %s says that it holds %s, but it has %s: it is cut short, or was changed by "
+        "a program that kept its text; save it anew from where it came from, or as "
+        "OME-TIFF from Fiji",
+        picture->path, picture->said.by, say_axes(&picture->said).text, say_pages(picture).text);
+}
+
+/* What the text says was true of another picture. */
+static void disbelieve(wu_picture *picture)
+{
+    wu_said *const said = &picture->said;
+    said->by = NULL;
+    said->channels = said->frames = said->slices = 1;
+    said->others = said->series = 1;
+    said->images = 0;
+    free(said->planes);
+    said->planes = NULL;
+    memset(picture->about.um, 0, sizeof picture->about.um);
+}
+
+/* Its own pages, one after the other. */
+static void take_alone(wu_picture *picture)
+{
+    double um[3];
+    memcpy(um, picture->about.um, sizeof um);
+    disbelieve(picture);
+    memcpy(picture->about.um, um, sizeof um);
+    picture->said.slices = picture->n_pages;
+    picture->about.remarks |= WU_ALONE;
+}
+
+static bool times_are_last(const wu_said *said)
+{
+    const char *const at = strchr(said->order, 't');
+    return at != NULL && (at[1] == '\0' || (said->slices == 1 && said->channels == 1) ||
+                          (at[1] == 'z' && said->slices == 1) ||
+                          (at[1] == 'c' && said->channels == 1 && at[2] == '\0'));
+}
+
+/* Times that are said and of which no plane is there: a recording that was stopped. */
+static void drop_times(wu_picture *picture)
+{
+    wu_said *const said = &picture->said;
+    const size_t each = (size_t)(said->channels * said->slices);
+    while (said->frames > 1) {
+        size_t none = 0;
+        const wu_plane *const last = said->planes + each * (size_t)(said->frames - 1);
+        while (none < each && last[none].page == WU_NO_PAGE)
+            none++;
+        if (none < each)
+            break;
+        said->frames--;
+        picture->about.remarks |= WU_FEWER_TIMES;
+    }
+}
+
+/* Makes the axes agree with the pages, where that is no guess. */
+static tc_status check_counts(wu_picture *picture, tc_err *err)
+{
+    wu_said *const said = &picture->said;
+    const uint64_t n = picture->n_pages;
+    if (said->images > 1 && says_one(said))
+        said->slices = said->images;
+    const uint64_t most = said->planes != NULL ? UINT32_MAX : n;
+    const bool small = said->channels <= most && said->frames <= most && said->slices <= most &&
+                       said->channels * said->frames <= most;
+    if (said->images > 1 && small && said->images != planes_said(said))
+        return tc_fail(err, TC_BAD_INPUT,
+                       "%s: %s says that it holds %llu images, but also %s; set them right in Fiji "
+                       "(Image > Properties) and save it anew",
+                       picture->path, said->by, (unsigned long long)said->images,
+                       say_axes(said).text);
+    if (said->planes != NULL)
+        drop_times(picture);
+    if (said->planes != NULL || (small && planes_said(said) == n))
+        return TC_OK;
+    if (says_one(said)) {
+        said->slices = n;
+        picture->about.remarks |= said->by != NULL ? WU_UNSAID_PAGES : 0;
+        return TC_OK;
+    }
+    const uint64_t each =
+        said->channels <= n && said->slices <= n ? said->channels * said->slices : n + 1;
+    if (said->frames == 1 || each >= n || n % each != 0 || n / each > said->frames ||
+        !times_are_last(said))
+        return refuse_count(picture, err);
+    said->frames = n / each;
+    picture->about.remarks |= WU_FEWER_TIMES;
+    return TC_OK;
+}
+
+static tc_status check_said(wu_picture *picture, tc_err *err)
+{
+    wu_said *const said = &picture->said;
+    if (said->refusal[0] != '\0')
+        return tc_fail(err, TC_BAD_INPUT, "%s: %s", picture->path, said->refusal);
+    if (picture->bare)
+        return TC_OK;
+    if (picture->want.alone && said->n_files > 0) {
+        take_alone(picture);
+        return TC_OK;
+    }
+    if (said->nx > 0 && (said->nx != picture->info.nx || said->ny != picture->info.ny)) {
+        if (picture->n_pages > 1)
+            return tc_fail(err, TC_BAD_INPUT,
+                           "%s: %s tells of planes of %llu x %llu pixels, but they have %u x %u; "
+                           "save it anew from where it came from, or from Fiji",
+                           picture->path, said->by, (unsigned long long)said->nx,
+                           (unsigned long long)said->ny, picture->info.nx, picture->info.ny);
+        disbelieve(picture);
+        picture->about.remarks |= WU_OTHER_TEXT;
+    }
+    if (said->series > 1)
+        return tc_fail(err, TC_BAD_INPUT,
+                       "%s: holds %llu pictures (series of OME); save each to a file of its own: "
+                       "Fiji (File > Import > Bio-Formats) opens them one by one",
+                       picture->path, (unsigned long long)said->series);
+    if (said->others > 1)
+        return tc_fail(err, TC_BAD_INPUT,
+                       "%s: %s tells of %llu planes along an axis that is no channel, time or "
+                       "slice (%s); save each to a file of its own",
+                       picture->path, said->by, (unsigned long long)said->others, said->other);
+    return check_counts(picture, err);
+}
+
+/* --- the planes that are wanted -------------------------------------------------------------- */
+
+/* How many pages lie between one and the next along an axis: 'c', 't' or 'z'. */
+static uint64_t stride_of(const wu_said *said, char axis)
+{
+    uint64_t stride = 1;
+    for (const char *at = said->order; *at != axis && *at != '\0'; at++)
+        stride *= *at == 'c' ? said->channels : *at == 't' ? said->frames : said->slices;
+    return stride;
+}
+
+static bool are_times(const wu_picture *picture)
+{
+    return picture->want.time == 0 && picture->said.slices <= 1;
+}
+
+/* Where number k of the wanted planes is. */
+static wu_plane plane_of(const wu_picture *picture, uint64_t k)
+{
+    const wu_said *const said = &picture->said;
+    const uint64_t time = picture->want.time > 0 ? picture->want.time - 1 : 0;
+    const uint64_t c = said->channels > 1 ? picture->want.channel - 1 : 0;
+    const uint64_t t = are_times(picture) ? k : time, z = are_times(picture) ? 0 : k;
+    if (said->planes != NULL)
+        return said->planes[c + said->channels * (z + said->slices * t)];
+    const uint64_t page =
+        c * stride_of(said, 'c') + t * stride_of(said, 't') + z * stride_of(said, 'z');
+    return (wu_plane){ 0, (uint32_t)page };
+}
+
+static tc_status check_planes(const wu_picture *picture, tc_err *err)
+{
+    const wu_said *const said = &picture->said;
+    uint32_t seen = 0;
+    for (uint32_t k = 0; said->planes != NULL && k < picture->info.nz; k++) {
+        const wu_plane plane = plane_of(picture, k);
+        if (plane.page == WU_NO_PAGE)
+            return tc_fail(err, TC_BAD_INPUT,
+                           "%s: %s says that it holds %s, but number %u of the planes that are "
+                           "wanted is not there (the file has %s); save it anew from where it came "
+                           "from",
+                           picture->path, said->by, say_axes(said).text, k + 1,
+                           say_pages(picture).text);
+        if (plane.file > 0 && plane.file != seen &&
+            os_kind_of(said->files[plane.file - 1]) != OS_FILE)
+            return tc_fail(err, TC_BAD_INPUT,
+                           "%s: %s says that it is one of %zu files that are one picture, of which "
+                           "%s is not there; put them in one folder, or take this one's own pages "
+                           "with --stack and the folder that it is in",
+                           picture->path, said->by, said->n_files + 1,
+                           os_last_part(said->files[plane.file - 1]));
+        seen = plane.file;
+    }
+    return TC_OK;
+}
+
+tc_status wu_picture_choose_pages(wu_picture *picture, tc_err *err)
+{
+    const wu_said *const said = &picture->said;
+    const wu_picture_want *const want = &picture->want;
+    tc_status status = check_said(picture, err);
+    if (status != TC_OK || picture->bare)
+        return status;
+    if (said->channels > 1 && want->channel == 0)
+        return tc_fail(err, TC_BAD_INPUT,
+                       "%s: holds %llu channels as pages; --channel N takes one of them",
+                       picture->path, (unsigned long long)said->channels);
+    if (said->channels > 1 && want->channel > said->channels)
+        return tc_fail(err, TC_BAD_INPUT, "%s: has %llu channels; %u is none of them",
+                       picture->path, (unsigned long long)said->channels, want->channel);
+    if (want->time > said->frames)
+        return tc_fail(err, TC_BAD_INPUT, "%s: changed while it was being packed", picture->path);
+    const uint64_t n = are_times(picture) ? said->frames : said->slices;
+    if (n > WU_MAX_SIDE || (uint64_t)picture->info.nx * picture->info.ny * n > WU_MAX_VOXELS)
+        return tc_fail(err, TC_BAD_INPUT,
+                       "%s: %llu pages of %u x %u pixels are too many for a work unit",
+                       picture->path, (unsigned long long)n, picture->info.nx, picture->info.ny);
+    picture->info.nz = (uint32_t)n;
+    picture->info.chosen = said->channels > 1;
+    picture->about.channels = (unsigned long)said->channels;
+    picture->about.frames = (unsigned long)said->frames;
+    picture->about.slices = (unsigned long)said->slices;
+    if (said->n_files > 0)
+        picture->about.remarks |= WU_OF_SEVERAL;
+    return check_planes(picture, err);
+}
+
+size_t wu_picture_others(const wu_picture *picture, char *const **paths)
+{
+    *paths = picture->said.files;
+    return picture->want.alone ? 0 : picture->said.n_files;
+}
+
+/* --- decoding -------------------------------------------------------------------------------- */
+
+/* The file of several that has the plane. */
+static tc_status open_other(wu_picture *picture, uint32_t file, tc_err *err)
+{
+    const char *const path = picture->said.files[file - 1];
+    if (picture->other != NULL && picture->other_file == file)
+        return TC_OK;
+    wu_picture_close(&picture->other);
+    const tc_status status = wu_picture_open_bare(path, &picture->want, &picture->other, err);
+    if (status != TC_OK)
+        return status;
+    const wu_samples *const a = &picture->samples, *const b = &picture->other->samples;
+    picture->other_file = file;
+    if (picture->decoder != picture->other->decoder ||
+        picture->info.nx != picture->other->info.nx ||
+        picture->info.ny != picture->other->info.ny || a->type != b->type || a->bits != b->bits ||
+        a->channels != b->channels)
+        return tc_fail(err, TC_BAD_INPUT,
+                       "%s: differs from %s, with which it is one picture, in "
+                       "size or type",
+                       path, picture->path);
+    return TC_OK;
+}
+
+tc_status wu_picture_decode(wu_picture *picture, uint32_t k, void *samples, tc_err *err)
+{
+    const wu_plane plane = plane_of(picture, k);
+    tc_status status = TC_OK;
+    wu_picture *from = picture;
+    if (plane.file > 0) {
+        status = open_other(picture, plane.file, err);
+        from = picture->other;
+    }
+    if (status == TC_OK && plane.page >= from->n_pages)
+        status =
+            tc_fail(err, TC_BAD_INPUT, "%s: has %llu pages, and %s tells of page %u", from->path,
+                    (unsigned long long)from->n_pages, picture->path, plane.page + 1);
+    if (status == TC_OK)
+        status = from->decoder->next(from, plane.page, samples, err);
+    picture->alpha_dropped = picture->alpha_dropped || from->alpha_dropped;
+    return status;
+}

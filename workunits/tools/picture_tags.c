@@ -1,0 +1,442 @@
+/* What private tags of TIFF say of a file's pages: Zeiss' LSM, MetaMorph's STK, Olympus' FluoView,
+ * MicroManager; and whose slide it is. Read from the file itself: libtiff knows none of them. */
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "workunits/tools/picture_tags.h"
+
+#define MOST UINT64_C(0x1fffff)
+
+/* --- numbers --------------------------------------------------------------------------------- */
+
+bool wu_tags_read(const wu_tags *tags, uint64_t at, void *bytes, size_t n)
+{
+    return at <= INT64_MAX && fseeko(tags->file, (off_t)at, SEEK_SET) == 0 &&
+           fread(bytes, 1, n, tags->file) == n;
+}
+
+bool wu_tags_number(const wu_tags *tags, uint64_t at, size_t n, uint64_t *value)
+{
+    uint8_t bytes[8];
+    if (!wu_tags_read(tags, at, bytes, n))
+        return false;
+    *value = 0;
+    for (size_t i = 0; i < n; i++)
+        *value |= (uint64_t)bytes[tags->big_endian ? n - 1 - i : i] << (8 * i);
+    return true;
+}
+
+/* 0 where it is not there. */
+static uint64_t count_at(const wu_tags *tags, uint64_t at)
+{
+    uint64_t value = 0;
+    if (!wu_tags_number(tags, at, 4, &value) || value > INT32_MAX)
+        return 0;
+    return value < MOST ? value : MOST;
+}
+
+static double double_at(const wu_tags *tags, uint64_t at)
+{
+    uint64_t bits;
+    double value = 0;
+    if (wu_tags_number(tags, at, 8, &bits))
+        memcpy(&value, &bits, sizeof value);
+    return isfinite(value) ? value : 0;
+}
+
+static double ratio_at(const wu_tags *tags, uint64_t at)
+{
+    uint64_t a, b;
+    return wu_tags_number(tags, at, 4, &a) && wu_tags_number(tags, at + 4, 4, &b) && b > 0
+               ? (double)a / (double)b
+               : 0;
+}
+
+/* The entry that begins at `at`. */
+static bool read_entry(const wu_tags *tags, uint64_t at, unsigned *number, wu_tag *out,
+                       size_t *bytes)
+{
+    static const uint8_t sizes[] = { 0, 1, 1, 2, 4, 8, 1, 1, 2, 4, 8, 4, 8, 4, 0, 0, 8, 8, 8 };
+    const size_t wide = tags->big ? 8 : 4;
+    uint64_t value, type;
+    if (!wu_tags_number(tags, at, 2, &value) || !wu_tags_number(tags, at + 2, 2, &type) ||
+        !wu_tags_number(tags, at + 4, wide, &out->count))
+        return false;
+    const size_t size = type < sizeof sizes ? sizes[type] : 0;
+    const bool inside = size == 0 || out->count <= wide / size;
+    *number = (unsigned)value;
+    *bytes = inside ? 0 : out->count < SIZE_MAX / size ? (size_t)out->count * size : SIZE_MAX / 2;
+    out->type = (unsigned)type;
+    out->at = at + 4 + wide;
+    return inside || wu_tags_number(tags, out->at, wide, &out->at);
+}
+
+/* Where the entries begin, and how many there are. */
+static uint64_t begin_entries(const wu_tags *tags, uint64_t *at)
+{
+    const size_t bytes = tags->big ? 8 : 2;
+    uint64_t n;
+    *at = tags->directory + bytes;
+    return wu_tags_number(tags, tags->directory, bytes, &n) && n <= 65535 ? n : 0;
+}
+
+bool wu_tags_find(const wu_tags *tags, unsigned tag, wu_tag *out)
+{
+    uint64_t at;
+    unsigned number;
+    size_t bytes;
+    for (uint64_t n = begin_entries(tags, &at); n > 0; n--, at += tags->big ? 20 : 12) {
+        if (!read_entry(tags, at, &number, out, &bytes))
+            return false;
+        if (number == tag)
+            return true;
+    }
+    return false;
+}
+
+bool wu_tags_are_outside(const wu_tags *tags, uint64_t from, uint64_t to)
+{
+    uint64_t at;
+    unsigned number;
+    size_t bytes;
+    wu_tag tag;
+    bool outside = tags->directory >= to || tags->directory < from;
+    for (uint64_t n = begin_entries(tags, &at); n > 0 && outside; n--, at += tags->big ? 20 : 12)
+        outside = read_entry(tags, at, &number, &tag, &bytes) &&
+                  (bytes == 0 || tag.at >= to || tag.at + bytes <= from);
+    return outside;
+}
+
+/* --- Zeiss LSM ------------------------------------------------------------------------------- */
+
+static void read_lsm(wu_picture *picture, const wu_tags *tags, const wu_tag *tag)
+{
+    enum {
+        MAGIC_1 = 0x0300494c,
+        MAGIC_2 = 0x0400494c,
+        X = 8,
+        Y = 12,
+        Z = 16,
+        C = 20,
+        T = 24,
+        VOXEL = 40,
+        SCAN = 88,
+        P = 264,
+        M = 268,
+        LONG = 272
+    };
+    wu_said *const said = &picture->said;
+    uint64_t magic, size, scan = 0;
+    if (!wu_tags_number(tags, tag->at, 4, &magic) || (magic != MAGIC_1 && magic != MAGIC_2) ||
+        !wu_tags_number(tags, tag->at + 4, 4, &size) ||
+        !wu_tags_number(tags, tag->at + SCAN, 2, &scan)) {
+        wu_say_refusal(said, "is an LSM file with a header that is not known: open it in Fiji and "
+                             "save it as OME-TIFF");
+        return;
+    }
+    said->by = "its LSM header";
+    said->nx = count_at(tags, tag->at + X);
+    said->ny = count_at(tags, tag->at + Y);
+    said->slices = count_at(tags, tag->at + Z);
+    said->frames = count_at(tags, tag->at + T);
+    said->channels = count_at(tags, tag->at + C);
+    memcpy(said->order, "czt", sizeof said->order);
+    picture->samples.rgb = false; /* channels, not colours */
+    for (size_t i = 0; i < 3; i++)
+        picture->about.um[2 - i] = double_at(tags, tag->at + VOXEL + 8 * i) * 1e6;
+    for (uint64_t at = P; size >= LONG && at <= M; at += 4)
+        if (count_at(tags, tag->at + at) > 1) {
+            said->others *= count_at(tags, tag->at + at);
+            snprintf(said->other, sizeof said->other, "places");
+        }
+    /* x with y, over z or time: in other kinds of scan the axes are others. */
+    if (scan != 0 && scan != 3 && scan != 6)
+        wu_say_refusal(said,
+                       "is an LSM file of a scan that is not of x and y (kind %u), which is not "
+                       "read: open it in Fiji "
+                       "and save it as OME-TIFF",
+                       (unsigned)scan);
+    if (fseeko(tags->file, 0, SEEK_END) == 0 && ftello(tags->file) > (off_t)UINT32_MAX)
+        wu_say_refusal(said, "is an LSM file of over 4 GB, which says no longer where its pages "
+                             "are: open it in Fiji and save "
+                             "it as OME-TIFF");
+}
+
+/* --- MetaMorph STK --------------------------------------------------------------------------- */
+
+/* The size of pixels, in pairs of a number and a value, or the place of one. */
+static void read_uic1(wu_picture *picture, const wu_tags *tags, const wu_tag *tag)
+{
+    enum { X = 4, Y = 5, UNITS = 6, MOST_PAIRS = 200 };
+    double size[2] = { 0, 0 }, um = 0;
+    for (uint64_t i = 0; i < tag->count && i < MOST_PAIRS; i++) {
+        uint64_t id, value, n;
+        char unit[24];
+        if (!wu_tags_number(tags, tag->at + 8 * i, 4, &id) ||
+            !wu_tags_number(tags, tag->at + 8 * i + 4, 4, &value))
+            break;
+        if (id == X || id == Y)
+            size[id == X] = ratio_at(tags, value);
+        else if (id == UNITS && wu_tags_number(tags, value, 4, &n) && n > 0 && n < sizeof unit &&
+                 wu_tags_read(tags, value + 4, unit, (size_t)n))
+            um = wu_micrometres(unit, strnlen(unit, (size_t)n));
+    }
+    picture->about.um[1] = size[0] * um;
+    picture->about.um[2] = size[1] * um;
+}
+
+static void read_stk(wu_picture *picture, const wu_tags *tags, const wu_tag *uic2)
+{
+    enum { UIC1 = 33628, UIC3 = 33630, RATIONAL = 5, EACH = 24 };
+    wu_said *const said = &picture->said;
+    const uint64_t n = uic2->count;
+    wu_tag tag;
+    if (uic2->type != RATIONAL || n == 0 || n > MOST || picture->n_pages != 1)
+        return; /* Prairie's tags have the same numbers */
+    /* One plane alone lies in the entry itself. */
+    const double z = ratio_at(tags, uic2->at);
+    said->by = "its STK header";
+    said->slices = n;
+    memcpy(said->order, "czt", sizeof said->order);
+    if (wu_tags_find(tags, UIC1, &tag))
+        read_uic1(picture, tags, &tag);
+    picture->about.um[0] = picture->about.um[2] > 0 ? z : 0;
+    bool apart = true, flat = true;
+    for (uint64_t i = 0; n > 1 && i < n; i++) {
+        const double at = ratio_at(tags, uic2->at + EACH * i);
+        apart = apart && at > 0;
+        flat = flat && !(at > 0);
+    }
+    if (n > 1 && flat) {
+        said->slices = 1;
+        said->frames = n;
+    } else if (n > 1 && !apart) {
+        wu_say_refusal(said,
+                       "is an STK file whose %llu planes are partly apart in z and partly not, "
+                       "which is not read: open it "
+                       "in Fiji and save it as OME-TIFF",
+                       (unsigned long long)n);
+    }
+    const bool waves =
+        n > 1 && wu_tags_find(tags, UIC3, &tag) && tag.type == RATIONAL && tag.count == n;
+    for (uint64_t i = 1; waves && i < n; i++)
+        if (fabs(ratio_at(tags, tag.at + 8 * i) - ratio_at(tags, tag.at)) > 0)
+            wu_say_refusal(said, "is an STK file of several wavelengths, which is not read: open "
+                                 "it in Fiji and save it as OME-TIFF");
+}
+
+/* --- Olympus FluoView ------------------------------------------------------------------------ */
+
+static void read_fluoview(wu_picture *picture, const wu_tags *tags, const wu_tag *tag)
+{
+    enum {
+        DIMENSIONS = 284,
+        EACH = 100,
+        NAME = 16,
+        RESOLUTION = 28,
+        UNIT = 36,
+        N = 10,
+        HAS = DIMENSIONS + N * EACH
+    };
+    wu_said *const said = &picture->said;
+    if (tag->count < HAS)
+        return;
+    said->by = "its FluoView header";
+    memset(said->order, 0, sizeof said->order);
+    for (uint64_t i = 0; i < N; i++) {
+        const uint64_t at = tag->at + DIMENSIONS + EACH * i;
+        char name[NAME + 1] = "", unit[NAME + 1] = "";
+        if (!wu_tags_read(tags, at, name, NAME) || !wu_tags_read(tags, at + UNIT, unit, NAME))
+            return;
+        const uint64_t n = count_at(tags, at + NAME);
+        const double size = double_at(tags, at + RESOLUTION) * wu_micrometres(unit, strlen(unit));
+        const char axis = strcmp(name, "Z") == 0                                ? 'z'
+                          : strcmp(name, "T") == 0 || strcmp(name, "Time") == 0 ? 't'
+                          : strcmp(name, "Ch") == 0 || strcmp(name, "WAVELENGTH") == 0 ||
+                                  strcmp(name, "Wavelength") == 0
+                              ? 'c'
+                              : '\0';
+        if (n == 0 || name[0] == '\0')
+            continue;
+        if (i == 0 || i == 1) { /* x and y, whatever they are called */
+            *(i == 0 ? &said->nx : &said->ny) = n;
+            picture->about.um[2 - i] = size;
+        } else if (axis != '\0' && strchr(said->order, axis) == NULL) {
+            said->order[strlen(said->order)] = axis;
+            *(axis == 'c' ? &said->channels : axis == 't' ? &said->frames : &said->slices) = n;
+            if (axis == 'z')
+                picture->about.um[0] = size;
+        } else if (n > 1) {
+            said->others = n;
+            snprintf(said->other, sizeof said->other, "places or others");
+        }
+    }
+    for (const char *axis = "czt"; *axis != '\0'; axis++)
+        if (strchr(said->order, *axis) == NULL)
+            said->order[strlen(said->order)] = *axis;
+}
+
+/* --- MicroManager ---------------------------------------------------------------------------- */
+
+static uint64_t member_of(const json_t *json, const char *key)
+{
+    const json_int_t n = json_integer_value(json_object_get(json, key));
+    return n < 1 ? 1 : n < (json_int_t)MOST ? (uint64_t)n : MOST;
+}
+
+/* The summary, which stands in front of the first page. */
+static tc_status read_summary(wu_picture *picture, const wu_tags *tags, tc_err *err)
+{
+    enum { AT = 32, MAGIC = 2355492, MOST_JSON = 1 << 24 };
+    wu_said *const said = &picture->said;
+    uint64_t magic, n;
+    if (!wu_tags_number(tags, AT, 4, &magic) || magic != MAGIC ||
+        !wu_tags_number(tags, AT + 4, 4, &n) || n > MOST_JSON)
+        return TC_OK;
+    char *const text = malloc((size_t)n + 1);
+    if (text == NULL)
+        return tc_no_memory(err, picture->path);
+    const bool read = wu_tags_read(tags, AT + 8, text, (size_t)n);
+    json_t *const json = read ? json_loadb(text, (size_t)n, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
+    free(text);
+    if (json != NULL) {
+        said->by = "MicroManager's summary";
+        said->channels = member_of(json, "Channels");
+        said->frames = member_of(json, "Frames");
+        said->slices = member_of(json, "Slices");
+        said->others = member_of(json, "Positions");
+        snprintf(said->other, sizeof said->other, "positions");
+        const bool slices_first = !json_is_false(json_object_get(json, "SlicesFirst"));
+        const bool time_first = json_is_true(json_object_get(json, "TimeFirst"));
+        memcpy(said->order,
+               time_first     ? (slices_first ? "tzc" : "tcz")
+               : slices_first ? "zct"
+                              : "czt",
+               4);
+        picture->about.um[1] = picture->about.um[2] =
+            json_number_value(json_object_get(json, "PixelSize_um"));
+        picture->about.um[0] = json_number_value(json_object_get(json, "z-step_um"));
+    }
+    json_decref(json);
+    return TC_OK;
+}
+
+typedef struct offset_of {
+    uint64_t offset;
+    uint32_t page;
+} offset_of;
+
+static int by_offset(const void *left, const void *right)
+{
+    const offset_of *const a = left, *const b = right;
+    return a->offset < b->offset ? -1 : a->offset > b->offset;
+}
+
+/* The list of planes: where the directory of each is. */
+static tc_status read_index(wu_picture *picture, const wu_tags *tags, const uint64_t *offsets,
+                            tc_err *err)
+{
+    enum { AT = 8, MAGIC = 54773648, LIST = 3453623, EACH = 20 };
+    wu_said *const said = &picture->said;
+    uint64_t magic, at, n, v[5];
+    if (said->by == NULL || !wu_tags_number(tags, AT, 4, &magic) || magic != MAGIC ||
+        !wu_tags_number(tags, AT + 4, 4, &at) || !wu_tags_number(tags, at, 4, &magic) ||
+        magic != LIST || !wu_tags_number(tags, at + 4, 4, &n))
+        return TC_OK;
+    const uint64_t planes =
+        said->channels <= MOST && said->frames <= MOST ? said->channels * said->frames : UINT64_MAX;
+    if (planes > MOST || planes * said->slices > MOST || n > MOST || said->others > 1)
+        return TC_OK;
+    said->n_planes = (size_t)(planes * said->slices);
+    said->planes = malloc(said->n_planes * sizeof *said->planes);
+    offset_of *const pages = malloc(picture->n_pages * sizeof *pages);
+    tc_status status =
+        said->planes == NULL || pages == NULL ? tc_no_memory(err, picture->path) : TC_OK;
+    for (size_t i = 0; status == TC_OK && i < said->n_planes; i++)
+        said->planes[i] = (wu_plane){ 0, WU_NO_PAGE };
+    for (size_t i = 0; status == TC_OK && i < picture->n_pages; i++)
+        pages[i] = (offset_of){ offsets[i], (uint32_t)i };
+    if (status == TC_OK)
+        qsort(pages, picture->n_pages, sizeof *pages, by_offset);
+    for (uint64_t i = 0; status == TC_OK && i < n; i++) {
+        bool good = true;
+        for (size_t k = 0; k < 5; k++)
+            good = good && wu_tags_number(tags, at + 8 + EACH * i + 4 * k, 4, &v[k]);
+        if (!good)
+            break;
+        const offset_of key = { v[4], 0 };
+        const offset_of *const page =
+            bsearch(&key, pages, picture->n_pages, sizeof *pages, by_offset);
+        if (page != NULL && v[0] < said->channels && v[1] < said->slices && v[2] < said->frames &&
+            v[3] == 0)
+            said->planes[v[0] + said->channels * (v[1] + said->slices * v[2])].page = page->page;
+    }
+    free(pages);
+    return status;
+}
+
+/* Without that list the order is not known. */
+static void check_index(wu_said *said)
+{
+    const int axes = (said->channels > 1) + (said->frames > 1) + (said->slices > 1);
+    if (said->planes == NULL && axes > 1 && said->others == 1)
+        wu_say_refusal(said, "is a MicroManager file without its list of planes: open it in Fiji "
+                             "(File > Import > Bio-Formats) "
+                             "and save it as OME-TIFF");
+}
+
+/* --- all of them ----------------------------------------------------------------------------- */
+
+bool wu_tags_paint(const wu_tags *tags)
+{
+    static const unsigned all[] = { 34412, 33629, 34361, 51123 };
+    wu_tag tag;
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (wu_tags_find(tags, all[i], &tag))
+            return true;
+    return false;
+}
+
+void wu_say_slide(wu_said *said, const char *text, const wu_tags *tags)
+{
+    enum { HAMAMATSU = 65420 };
+    wu_tag tag;
+    const char *const words = text == NULL ? "" : text;
+    const char *const of = wu_tags_find(tags, HAMAMATSU, &tag) ? "Hamamatsu (NDPI)"
+                           : strncmp(words, "Aperio", 6) == 0  ? "Aperio (SVS)"
+                           : strstr(words, "<scn") != NULL || strstr(words, ":scn ") != NULL
+                               ? "Leica (SCN)"
+                           : strstr(words, "DPUfsImport") != NULL ? "Philips"
+                                                                  : NULL;
+    if (of != NULL)
+        wu_say_refusal(said,
+                       "is a slide of %s, which is too large as a whole; export the region that "
+                       "counts from QuPath, as "
+                       "OME-TIFF",
+                       of);
+}
+
+tc_status wu_say_tags(wu_picture *picture, const wu_tags *tags, const uint64_t *offsets,
+                      tc_err *err)
+{
+    enum { LSM = 34412, UIC2 = 33629, FLUOVIEW = 34361, MICROMANAGER = 51123 };
+    wu_tag tag;
+    tc_status status = TC_OK;
+    if (wu_tags_find(tags, LSM, &tag))
+        read_lsm(picture, tags, &tag);
+    else if (picture->said.by != NULL)
+        return TC_OK;
+    else if (wu_tags_find(tags, UIC2, &tag))
+        read_stk(picture, tags, &tag);
+    else if (wu_tags_find(tags, FLUOVIEW, &tag))
+        read_fluoview(picture, tags, &tag);
+    else if (wu_tags_find(tags, MICROMANAGER, &tag)) {
+        status = read_summary(picture, tags, err);
+        if (status == TC_OK && picture->n_pages > 1)
+            status = read_index(picture, tags, offsets, err);
+        check_index(&picture->said);
+    }
+    return status;
+}

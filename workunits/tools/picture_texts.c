@@ -1,0 +1,341 @@
+/* What descriptions say of a file's pages: those of ImageJ, SCIFIO and tifffile, in which each
+ * line or member has a key. */
+#include <jansson.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/base/text.h"
+#include "workunits/tools/picture_format.h"
+
+/* More than any file has of anything: products of counts stay within 64 bits. */
+#define MOST UINT64_C(0x1fffff)
+
+void wu_say_refusal(wu_said *said, const char *format, ...)
+{
+    va_list args;
+    if (said->refusal[0] != '\0')
+        return;
+    va_start(args, format);
+    vsnprintf(said->refusal, sizeof said->refusal, format, args);
+    va_end(args);
+    tc_plain(said->refusal);
+}
+
+/* --- lines of key=value ---------------------------------------------------------------------- */
+
+/* What stands behind "key=" at the beginning of a line, and how long it is; NULL: no such line. */
+static const char *value_of(const char *text, const char *key, size_t *n)
+{
+    const size_t m = strlen(key);
+    for (const char *at = text; at != NULL; at = strpbrk(at, "\r\n")) {
+        at += strspn(at, "\r\n");
+        if (strncmp(at, key, m) == 0 && at[m] == '=') {
+            *n = strcspn(at + m + 1, "\r\n");
+            return at + m + 1;
+        }
+        if (*at == '\0')
+            break;
+    }
+    return NULL;
+}
+
+static uint64_t count_of(const char *text, const char *key, uint64_t fallback)
+{
+    size_t n;
+    const char *const at = value_of(text, key, &n);
+    const uint64_t count = at == NULL || *at == '-' ? 0 : strtoull(at, NULL, 10);
+    return count == 0 ? fallback : count < MOST ? count : MOST;
+}
+
+static double number_of(const char *text, const char *key, double fallback)
+{
+    size_t n;
+    const char *const at = value_of(text, key, &n);
+    char *end = NULL;
+    const double value = at == NULL ? fallback : strtod(at, &end);
+    return at == NULL || end == at || !isfinite(value) ? fallback : value;
+}
+
+static double unit_of(const char *text, const char *key, double fallback)
+{
+    size_t n;
+    const char *const at = value_of(text, key, &n);
+    return at == NULL ? fallback : wu_micrometres(at, n);
+}
+
+/* ImageJ's function of calibration: 0 is a straight line, c0 + c1 * sample; 20 is none. */
+static void read_calibration(wu_picture *picture, const char *text)
+{
+    wu_said *const said = &picture->said;
+    size_t n;
+    if (value_of(text, "cf", &n) == NULL)
+        return;
+    const double function = number_of(text, "cf", -1);
+    const double slope = number_of(text, "c1", 1), offset = number_of(text, "c0", 0);
+    if (function < 0 || function > 0) {
+        picture->about.remarks |= function >= 20 && function <= 20 ? 0 : WU_CURVED;
+        return;
+    }
+    if (slope < 0 || slope > 0) {
+        const bool plain = slope >= 1 && slope <= 1 && offset >= 0 && offset <= 0;
+        said->slope = plain ? 0 : slope;
+        said->offset = offset;
+    }
+}
+
+/* The resolution tags count pixels per unit. */
+static void read_imagej(wu_picture *picture, const char *text)
+{
+    wu_said *const said = &picture->said;
+    size_t n;
+    const double um = unit_of(text, "unit", 0);
+    const char *const unit = value_of(text, "unit", &n);
+    said->by = "ImageJ's text";
+    said->channels = count_of(text, "channels", 1);
+    said->frames = count_of(text, "frames", 1);
+    said->slices = count_of(text, "slices", 1);
+    said->images = count_of(text, "images", 0);
+    memcpy(said->order, "czt", sizeof said->order);
+    said->unit_um = um;
+    said->inches = unit != NULL && strncmp(unit, "in", 2) == 0;
+    picture->about.um[0] = number_of(text, "spacing", 0) * unit_of(text, "zunit", um);
+    read_calibration(picture, text);
+}
+
+/* --- SCIFIO ---------------------------------------------------------------------------------- */
+
+/* Number i of a list with commas; NULL: it has fewer. */
+static const char *part_of(const char *list, size_t length, unsigned i, size_t *n)
+{
+    const char *at = list, *const end = list + length;
+    for (; i > 0 && at != NULL; i--) {
+        at = memchr(at, ',', (size_t)(end - at));
+        at += at != NULL;
+    }
+    *n = at == NULL ? 0 : strcspn(at, ",\r\n");
+    return at;
+}
+
+/* The size along an axis of space. */
+static void set_scale(wu_picture *picture, size_t axis, const char *scale, const char *unit,
+                      size_t n)
+{
+    const double um = unit == NULL ? 0 : wu_micrometres(unit, n);
+    if (scale != NULL && um > 0)
+        picture->about.um[axis] = strtod(scale, NULL) * um;
+}
+
+static void add_axis(wu_said *said, char axis, const char *name, size_t n, uint64_t length)
+{
+    uint64_t *const count = axis == 'c'   ? &said->channels
+                            : axis == 't' ? &said->frames
+                                          : &said->slices;
+    const bool again = axis != '\0' && strchr(said->order, axis) != NULL;
+    if (axis != '\0' && !again) {
+        said->order[strlen(said->order)] = axis;
+        *count = length;
+    } else if (length > 1) {
+        said->others = length < MOST / said->others ? said->others * length : MOST;
+        snprintf(said->other, sizeof said->other, "%.*s", (int)(n < 20 ? n : 20), name);
+        tc_plain(said->other);
+    }
+}
+
+/* Axes that are not named come last. */
+static void complete_order(wu_said *said)
+{
+    for (const char *axis = "czt"; *axis != '\0'; axis++)
+        if (strchr(said->order, *axis) == NULL)
+            said->order[strlen(said->order)] = *axis;
+}
+
+/* "axes=X,Y,Channel,Z", "lengths=8,8,2,3": the one that changes first in front. */
+static void read_scifio(wu_picture *picture, const char *text)
+{
+    wu_said *const said = &picture->said;
+    size_t n_axes, n_lengths, n_scales = 0, n_units = 0, n, m;
+    const char *const axes = value_of(text, "axes", &n_axes),
+                      *const lengths = value_of(text, "lengths", &n_lengths),
+                      *const scales = value_of(text, "scales", &n_scales),
+                      *const units = value_of(text, "units", &n_units);
+    read_imagej(picture, text);
+    said->by = "SCIFIO's text";
+    if (axes == NULL || lengths == NULL)
+        return;
+    memset(said->order, 0, sizeof said->order);
+    said->channels = said->frames = said->slices = 1;
+    said->images = 0;
+    for (unsigned i = 0; i < 16; i++) {
+        const char *const name = part_of(axes, n_axes, i, &n), *const length = part_of(
+                                                                   lengths, n_lengths, i, &m);
+        if (name == NULL || length == NULL)
+            break;
+        const uint64_t count = strtoull(length, NULL, 10);
+        const char *const scale = scales == NULL ? NULL : part_of(scales, n_scales, i, &m),
+                          *const unit = units == NULL ? NULL : part_of(units, n_units, i, &m);
+        const bool x = n == 1 && *name == 'X', y = n == 1 && *name == 'Y',
+                   z = n == 1 && *name == 'Z';
+        if (x || y || z)
+            set_scale(picture, x ? 2 : y ? 1 : 0, scale, unit, m);
+        if (x)
+            said->nx = count < MOST ? count : MOST;
+        else if (y)
+            said->ny = count < MOST ? count : MOST;
+        else
+            add_axis(said,
+                     z                                           ? 'z'
+                     : n == 7 && memcmp(name, "Channel", n) == 0 ? 'c'
+                     : n == 4 && memcmp(name, "Time", n) == 0    ? 't'
+                                                                 : '\0',
+                     name, n,
+                     count == 0     ? 1
+                     : count < MOST ? count
+                                    : MOST);
+    }
+    complete_order(said);
+    if (said->nx == 0 || said->ny == 0)
+        said->nx = said->ny = 0;
+}
+
+/* --- tifffile -------------------------------------------------------------------------------- */
+
+/* The axes in front of those that a page has, the last of which changes first. Letters that say
+ * nothing (Q, I) are slices where there is one such axis. */
+static void read_shape(wu_said *said, const uint64_t *shape, size_t n, const char *axes,
+                       const wu_picture *picture, const wu_pages_there *there)
+{
+    size_t unknown = 0;
+    said->by = "tifffile's text";
+    const size_t named = axes == NULL ? 0 : strlen(axes);
+    const bool known = named == n;
+    /* The pixel's samples are the last axis, or in front of the planes' two, or are channels. */
+    const uint64_t s = there->stored;
+    const uint64_t nx = picture->info.nx, ny = picture->info.ny;
+    size_t front = n;
+    if (n >= 3 && s > 1 && shape[n - 1] == s && shape[n - 2] == nx && shape[n - 3] == ny)
+        front = n - 3;
+    else if (n >= 3 && s > 1 && shape[n - 3] == s && shape[n - 1] == nx && shape[n - 2] == ny)
+        front = n - 3;
+    else if (n >= 2 && shape[n - 1] == nx && shape[n - 2] == ny)
+        front = n - 2;
+    else if (n >= 3 && shape[n - 1] == 1 && shape[n - 2] == nx && shape[n - 3] == ny)
+        front = n - 3;
+    else if (n == 1 && shape[0] == nx && ny == 1)
+        front = 0;
+    if (front == n) {
+        said->nx = n >= 1 ? shape[n - 1] : 1;
+        said->ny = n >= 2 ? shape[n - 2] : 1;
+        return;
+    }
+    for (size_t i = 0; i < front; i++)
+        unknown += shape[i] > 1 && (!known || strchr("TCZS", axes[i]) == NULL);
+    memset(said->order, 0, sizeof said->order);
+    for (size_t i = front; i-- > 0;) {
+        const char letter = known ? axes[i] : '?';
+        const bool series = known ? strchr("QI", letter) != NULL : true;
+        const char axis = letter == 'T'                                               ? 't'
+                          : letter == 'C' || letter == 'S'                            ? 'c'
+                          : letter == 'Z' || (unknown == 1 && series && shape[i] > 1) ? 'z'
+                                                                                      : '\0';
+        add_axis(said, axis, known ? &axes[i] : "not named", known ? 1 : 9, shape[i]);
+    }
+    complete_order(said);
+}
+
+/* {"shape": [3, 2, 8, 8], "axes": "ZCYX"} */
+static tc_status read_json(wu_picture *picture, const char *text, const wu_pages_there *there,
+                           tc_err *err)
+{
+    enum { AXES = 16 };
+    uint64_t shape[AXES];
+    size_t n = 0;
+    json_error_t where;
+    json_t *const json = json_loads(text, 0, &where);
+    const json_t *const sizes = json_object_get(json, "shape"), *size;
+    const char *const axes = json_string_value(json_object_get(json, "axes"));
+    size_t i;
+    if (json == NULL && json_error_code(&where) == json_error_out_of_memory)
+        return tc_no_memory(err, picture->path);
+    if (json_is_array(sizes) && json_array_size(sizes) > 0 && json_array_size(sizes) <= AXES) {
+        json_array_foreach(sizes, i, size)
+        {
+            const json_int_t value = json_integer_value(size);
+            shape[n++] = value < 1 ? 1 : value < (json_int_t)MOST ? (uint64_t)value : MOST;
+        }
+        read_shape(&picture->said, shape, n, axes, picture, there);
+    }
+    json_decref(json);
+    return TC_OK;
+}
+
+/* "shape=(5, 8, 8)", of its first versions. */
+static void read_old_shape(wu_picture *picture, const char *text, const wu_pages_there *there)
+{
+    enum { AXES = 16 };
+    uint64_t shape[AXES];
+    size_t n = 0;
+    for (const char *at = strchr(text, '('); at != NULL && n < AXES;) {
+        char *end = NULL;
+        const uint64_t value = strtoull(at + 1, &end, 10);
+        if (end == at + 1)
+            break;
+        shape[n++] = value < 1 ? 1 : value < MOST ? value : MOST;
+        at = *end == ',' ? end : NULL;
+    }
+    if (n > 0)
+        read_shape(&picture->said, shape, n, NULL, picture, there);
+}
+
+/* --- all of them ----------------------------------------------------------------------------- */
+
+static bool begins(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+bool wu_text_paints(const char *text)
+{
+    return begins(text, "ImageJ=") || begins(text, "SCIFIO=") || strstr(text, "<OME ") != NULL ||
+           strstr(text, ":OME ") != NULL;
+}
+
+/* ScanImage's frames alternate between the channels that were saved, which it lists. */
+static void read_scanimage(wu_said *said, const char *text)
+{
+    const char *const five = strstr(text, "channelSave = ["), *const four = strstr(
+                                                                  text, "numberOfChannelsSave=");
+    const size_t n = five == NULL ? 0 : strcspn(five, "]\n");
+    const bool several = (five != NULL && (memchr(five, ';', n) != NULL ||
+                                           memchr(five + 14, ' ', n > 14 ? n - 14 : 0) != NULL)) ||
+                         (four != NULL && strtoul(four + 21, NULL, 10) > 1);
+    if (several && (begins(text, "SI.") || strstr(text, "\nSI.") != NULL ||
+                    strstr(text, "scanimage.") != NULL || begins(text, "state.")))
+        wu_say_refusal(
+            said,
+            "is a ScanImage file of several channels, which is not read: open it in Fiji (File > "
+            "Import > Bio-Formats) and save it as OME-TIFF");
+}
+
+tc_status wu_say_description(wu_picture *picture, const char *text, const wu_pages_there *there,
+                             tc_err *err)
+{
+    static const char byte_order_mark[] = "\xef\xbb\xbf";
+    const char *at = text + (begins(text, byte_order_mark) ? sizeof byte_order_mark - 1 : 0);
+    at += strspn(at, " \t\r\n");
+    if (*at == '<')
+        return wu_say_xml(picture, at, there, err);
+    if (begins(text, "ImageJ="))
+        read_imagej(picture, text);
+    else if (begins(text, "SCIFIO="))
+        read_scifio(picture, text);
+    else if (*at == '{' && strstr(at, "\"shape\"") != NULL)
+        return read_json(picture, at, there, err);
+    else if (begins(text, "shape=("))
+        read_old_shape(picture, text, there);
+    else
+        read_scanimage(&picture->said, text);
+    return TC_OK;
+}
