@@ -110,14 +110,15 @@ TC_INLINE tc_u64 tc_ratio_q32(tc_u64 num, tc_u64 den)
     tc_u64 q = (num << shift) / upper;
     tc_u64 r = (num << 32) - q * den;
 
-    while (r >= den) {
+    /* By three at the most, which a device that divides wrongly does not keep to. */
+    for (int i = 0; i < 4 && r >= den; i++) {
         q++;
         r -= den;
     }
     return q + (2 * r >= den ? 1 : 0);
 }
 
-/* Square root of a, rounded down: exact, whatever the estimate. */
+/* Square root of a, rounded down: exact, however the estimate is rounded. */
 TC_INLINE tc_u64 tc_sqrt_floor(tc_u64 a)
 {
     /* An estimate from the hardware, however rounded, put right by integers. */
@@ -134,9 +135,10 @@ TC_INLINE tc_u64 tc_sqrt_floor(tc_u64 a)
 
     if (root > 0xffffffff)
         root = 0xffffffff;
-    while (root * root > a)
+    /* By two at the most; where it is more a conversion is wrong, as the self-test then tells. */
+    for (int i = 0; i < 4 && root * root > a; i++)
         root--;
-    while (a - root * root > 2 * root && root < 0xffffffff)
+    for (int i = 0; i < 4 && a - root * root > 2 * root && root < 0xffffffff; i++)
         root++;
     return root;
 }
