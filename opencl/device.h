@@ -18,14 +18,9 @@
 #include "opencl/loader.h"
 
 /* The least local memory that a device must have; kernels may count on it. */
-enum {
-    OCL_LOCAL_FLOOR = 16 * 1024
-};
+enum { OCL_LOCAL_FLOOR = 16 * 1024 };
 /* The least work-group size that a device must allow, in all and along y. */
-enum {
-    OCL_GROUP_FLOOR = 64,
-    OCL_ROWS_FLOOR = 8
-};
+enum { OCL_GROUP_FLOOR = 64, OCL_ROWS_FLOOR = 8 };
 
 /* What a device says of itself. Strings are ASCII, trimmed, cut if too long. */
 typedef struct ocl_info {

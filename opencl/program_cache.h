@@ -24,10 +24,7 @@ cl_program ocl_program_cache_load(ocl_device *device, const ocl_program_source *
 
 /* Keeps a program that took build_ms to build, if that was long: there are OCL_CACHE_MOST files at
  * most, the oldest go. */
-enum {
-    OCL_CACHE_MOST = 64,
-    OCL_CACHE_SLOW_MS = 100
-};
+enum { OCL_CACHE_MOST = 64, OCL_CACHE_SLOW_MS = 100 };
 void ocl_program_cache_store(ocl_device *device, const ocl_program_source *of, cl_program program,
                              double build_ms);
 

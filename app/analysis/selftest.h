@@ -10,11 +10,7 @@
 
 /* What is in a made-up picture: balls that touch, on a slope, with noise; noise of all grey values,
  * in which every branch of a kernel is gone; noise of four, full of ties. */
-typedef enum an_scene {
-    AN_BALLS,
-    AN_NOISE,
-    AN_TIES
-} an_scene;
+typedef enum an_scene { AN_BALLS, AN_NOISE, AN_TIES } an_scene;
 
 /* An item of nx*ny*nz made-up pixels (an_selftest_pixels) and its answer. An
  * analysis' list ends with an entry whose parameters are NULL. */

@@ -162,10 +162,7 @@ static cl_int CL_API_CALL get_profile(cl_event of, cl_profiling_info what, size_
 
 /* --- bits that come out wrong ---------------------------------------------------------------- */
 
-enum {
-    MOST_KERNELS = 4096,
-    MOST_ARGS = 32
-};
+enum { MOST_KERNELS = 4096, MOST_ARGS = 32 };
 
 /* A kernel's name, and the buffers that it was given. */
 static struct {
