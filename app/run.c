@@ -26,20 +26,18 @@ static tc_status find_device(const run_options *o, const an_analysis *analysis,
                              const job_files *files, const progress *p, job_device *d, tc_err *err)
 {
     const bool may_do_without = o->request.kind == OCL_REQUEST_AUTO;
-    ocl_request request = o->request;
     tc_status status;
 
     *d = (job_device){ .backend = ocl_backend(analysis->name), .gpu_task = o->gpu_task };
-    if (request.kind == OCL_REQUEST_CPU || (may_do_without && d->backend == NULL))
+    if (o->request.kind == OCL_REQUEST_CPU || (may_do_without && d->backend == NULL))
         return TC_OK;
     if (d->backend == NULL)
         return tc_fail(err, TC_DEVICE, "%s cannot use OpenCL in this version: use --device cpu",
                        analysis->name);
-    request.floats = analysis->uses_floats;
     status = tc_guard_up(o->driver_fault, err);
     tc_guard_listen(bw_listen, files->background, o->launch_ms);
     if (status == TC_OK)
-        status = ocl_device_find(&request, &d->open, err);
+        status = ocl_device_find(&o->request, &d->open, err);
     if (status == TC_OK) {
         d->open->cache_folder = o->kernels;
         d->open->background = files->background;

@@ -125,6 +125,9 @@ static void check_sizes(const ocl_api *api, ocl_info *info)
     if (info->local_bytes < OCL_LOCAL_FLOOR)
         refuse_device(info, "it has %llu bytes of local memory, %d are needed",
                       (unsigned long long)info->local_bytes, OCL_LOCAL_FLOOR);
+    if (along[1] < OCL_ROWS_FLOOR)
+        refuse_device(info, "its work-groups have %zu rows at most, %d are needed", along[1],
+                      OCL_ROWS_FLOOR);
     if (info->max_group < OCL_GROUP_FLOOR)
         refuse_device(info, "its work-groups have %zu work-items at most, %d are needed",
                       info->max_group, OCL_GROUP_FLOOR);
@@ -273,21 +276,15 @@ tc_status ocl_request_parse(const char *spec, ocl_request *request, tc_err *err)
     return TC_OK;
 }
 
-const char *ocl_float_refusal(const ocl_info *info)
+const char *ocl_doubles_lack(const ocl_info *info)
 {
-    if (!(info->single_fp & CL_FP_DENORM))
-        return "it has no denormal numbers, which this analysis needs";
-    if (!(info->single_fp & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT))
-        return "its division is not correctly rounded, which this analysis needs";
-    return NULL;
+    return info->doubles_wrong ? "computes wrongly in" : "has no";
 }
 
-/* Why this device cannot serve the request, or NULL. */
-static const char *refusal_of(const ocl_info *info, const ocl_request *request)
+/* Why this device cannot be used, or NULL. */
+static const char *refusal_of(const ocl_info *info)
 {
-    if (info->refusal[0] != '\0')
-        return info->refusal;
-    return request->floats ? ocl_float_refusal(info) : NULL;
+    return info->refusal[0] != '\0' ? info->refusal : NULL;
 }
 
 /* 3 GPU, 2 accelerator, 1 anything else. What says that it is a CPU is one,
@@ -306,6 +303,9 @@ static bool better(const ocl_info *a, const ocl_info *b)
     const int class_a = class_of(a), class_b = class_of(b);
     if (class_a != class_b)
         return class_a > class_b;
+    /* Some drivers do not know their clock. */
+    if (a->clock_mhz == 0 || b->clock_mhz == 0)
+        return a->compute_units > b->compute_units;
     return (uint64_t)a->compute_units * a->clock_mhz > (uint64_t)b->compute_units * b->clock_mhz;
 }
 
@@ -324,7 +324,7 @@ static tc_status choose_best(const ocl_info *list, size_t count, const ocl_reque
     char reasons[700] = "";
     bool found = false;
     for (size_t i = 0; i < count; i++) {
-        const char *why = refusal_of(&list[i], request);
+        const char *why = refusal_of(&list[i]);
         if (why == NULL && !cpu_too && class_of(&list[i]) == 1)
             why = "it is not a GPU";
         if (why != NULL) {
@@ -340,10 +340,9 @@ static tc_status choose_best(const ocl_info *list, size_t count, const ocl_reque
                    count > 0 ? reasons : "there is no device");
 }
 
-static tc_status accept_device(const ocl_info *list, size_t index, const ocl_request *request,
-                               size_t *chosen, tc_err *err)
+static tc_status accept_device(const ocl_info *list, size_t index, size_t *chosen, tc_err *err)
 {
-    const char *why = refusal_of(&list[index], request);
+    const char *why = refusal_of(&list[index]);
     if (why != NULL)
         return tc_fail(err, TC_DEVICE, "OpenCL device %u:%u, %s, cannot be used: %s",
                        list[index].platform_index, list[index].device_index, list[index].name, why);
@@ -356,7 +355,7 @@ static tc_status choose_index(const ocl_info *list, size_t count, const ocl_requ
 {
     for (size_t i = 0; i < count; i++)
         if (list[i].platform_index == request->platform && list[i].device_index == request->device)
-            return accept_device(list, i, request, chosen, err);
+            return accept_device(list, i, chosen, err);
     return tc_fail(err, TC_DEVICE, "there is no OpenCL device %u:%u", request->platform,
                    request->device);
 }
@@ -425,7 +424,7 @@ static tc_status choose_assigned(const ocl_info *list, size_t count, const ocl_r
         ordinal++;
     }
     if (first < count)
-        return accept_device(list, first, request, chosen, err);
+        return accept_device(list, first, chosen, err);
     return tc_fail(err, TC_DEVICE,
                    "the GPU that the BOINC client assigned (type \"%s\", OpenCL index %d, number "
                    "%d) is not among the OpenCL devices",

@@ -19,8 +19,8 @@
 
 /* The least local memory that a device must have; kernels may count on it. */
 enum { OCL_LOCAL_FLOOR = 16 * 1024 };
-/* The least work-group size that a device must allow; kernels may count on it. */
-enum { OCL_GROUP_FLOOR = 64 };
+/* The least work-group size that a device must allow, in all and along y. */
+enum { OCL_GROUP_FLOOR = 64, OCL_ROWS_FLOOR = 8 };
 
 /* What a device says of itself. Strings are ASCII, trimmed, cut if too long. */
 typedef struct ocl_info {
@@ -42,8 +42,9 @@ typedef struct ocl_info {
     bool local_is_global;     /* local memory is no faster than global (CPUs) */
     size_t max_group;         /* work-items of a group: in all, and along x */
     cl_device_fp_config single_fp;
-    bool doubles;      /* has double precision, which in OpenCL is always IEEE 754's */
-    char refusal[160]; /* why it cannot be used; "" if it can */
+    bool doubles;       /* has double precision, which in OpenCL is always IEEE 754's ... */
+    bool doubles_wrong; /* ... but it computes wrongly with it, as a self-test told */
+    char refusal[160];  /* why it cannot be used; "" if it can */
 } ocl_info;
 
 typedef enum ocl_request_kind {
@@ -61,7 +62,6 @@ typedef struct ocl_request {
     char vendor[64];   /* gpu_type */
     int opencl_index;  /* gpu_opencl_dev_index, -1 if not given */
     int device_number; /* gpu_device_num, -1 if not given */
-    bool floats;       /* the analysis computes with fp32 (see ocl_float_refusal) */
 } ocl_request;
 
 /* Reads a --device argument, "auto", "cpu", "opencl" or "P:D", into an
@@ -77,10 +77,9 @@ tc_status ocl_request_parse(const char *spec, ocl_request *request, tc_err *err)
  */
 tc_status ocl_enumerate(const ocl_api *api, ocl_info **list, size_t *count, tc_err *err);
 
-/* Why a usable device cannot do exact fp32 arithmetic (correctly rounded
- * division and square root, denormals); NULL if it can. Analyses in integers
- * don't ask. */
-const char *ocl_float_refusal(const ocl_info *info);
+/* What to say of a device without doubles: it "has no" or "computes wrongly in" double precision.
+ */
+const char *ocl_doubles_lack(const ocl_info *info);
 
 /*
  * Chooses from the list; *chosen becomes an index into it. Pure.
@@ -125,6 +124,8 @@ typedef struct ocl_device {
     const char *cache_folder; /* a folder for compiled programs (program_cache.h), which the caller
                                  keeps; NULL: none */
     bool cache_used;          /* a program came from there */
+    int contract_off;         /* whether compilers take that flag: 1 yes, -1 no, 0 not known */
+    size_t group_limit;       /* of a kernel that was launched in larger groups; 0: none was */
     double rested_at;         /* clock, ms: they have had no more than that then */
     /* What the paces of a job's items have come to, as a multiple of what they began with; 0:
      * nothing is known. The next item's begin there. */

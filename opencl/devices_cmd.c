@@ -1,7 +1,30 @@
 /* `texcell devices`. */
 #include <stdlib.h>
 
-#include "opencl/device.h"
+#include "opencl/backends.h"
+
+/* By what the device says; what it computes is told by the self-test. */
+static void print_analyses(FILE *out, const ocl_info *info)
+{
+    const char *before = "     usable for ", *without = NULL;
+
+    for (size_t i = 0; an_table[i] != NULL; i++) {
+        const an_analysis *const a = an_table[i];
+
+        if (ocl_backend(a->name) == NULL)
+            continue;
+        if (a->doubles == AN_ALL_DOUBLES && !info->doubles) {
+            without = a->name;
+            continue;
+        }
+        fprintf(out, "%s%s%s", before, a->name,
+                a->doubles == AN_SOME_DOUBLES && !info->doubles ? " (not what needs doubles)" : "");
+        before = ", ";
+    }
+    if (without != NULL)
+        fprintf(out, "; not for %s, which needs doubles", without);
+    fputc('\n', out);
+}
 
 static void print_device(FILE *out, const ocl_info *info)
 {
@@ -20,13 +43,10 @@ static void print_device(FILE *out, const ocl_info *info)
                                                       : "other type",
             info->compute_units, info->clock_mhz, (unsigned long long)(info->global_bytes >> 20),
             (unsigned long long)(info->local_bytes >> 10));
-    const char *no_floats = ocl_float_refusal(info);
     if (info->refusal[0] != '\0')
         fprintf(out, "     not usable: %s\n", info->refusal);
-    else if (no_floats != NULL)
-        fprintf(out, "     usable for analyses in integers; for the others %s\n", no_floats);
     else
-        fprintf(out, "     usable\n");
+        print_analyses(out, info);
 }
 
 tc_status ocl_list_devices(FILE *out, tc_err *err)

@@ -921,8 +921,8 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     w->words = GLCM_WORDS + (w->more ? GLCM_MORE : 0);
     if (status == TC_OK && w->more && !w->ocl.device->info.doubles)
         return tc_fail(err, TC_TOO_LARGE,
-                       "%s has no double precision, which features beyond Haralick's 13 need",
-                       w->ocl.device->info.name);
+                       "%s %s double precision, which features beyond Haralick's 13 need",
+                       w->ocl.device->info.name, ocl_doubles_lack(&w->ocl.device->info));
     w->slice = UINT32_MAX;
     w->state = malloc(maps_at);
     if (w->state == NULL)

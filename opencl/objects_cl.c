@@ -62,8 +62,8 @@ static tc_status open_device(cl_worker *w, tc_err *err)
 
     if (!w->ocl.device->info.doubles)
         return tc_fail(err, TC_TOO_LARGE,
-                       "%s has no double precision, which the texture of objects needs",
-                       w->ocl.device->info.name);
+                       "%s %s double precision, which the texture of objects needs",
+                       w->ocl.device->info.name, ocl_doubles_lack(&w->ocl.device->info));
     w->directions = work->item->is_stack ? OBJ_DIRECTIONS_3D : OBJ_DIRECTIONS_2D;
     w->matrices = p->merge ? 1 : w->directions;
     w->words = OBJ_W_MARGINAL + 4 * (size_t)p->levels;

@@ -51,7 +51,8 @@ static tc_status flags_for(const ocl_device *device, const ocl_source *source, c
 {
     const bool rounding =
         floats && (device->info.single_fp & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
-    const int length = snprintf(out, size, "-cl-std=CL1.2%s%s%s",
+    const int length = snprintf(out, size, "-cl-std=CL1.2%s%s%s%s",
+                                device->contract_off < 0 ? "" : " -ffp-contract=off",
                                 rounding ? " -cl-fp32-correctly-rounded-divide-sqrt" : "",
                                 defines != NULL ? " " : "", defines != NULL ? defines : "");
     if (length < 0 || (size_t)length >= size)
@@ -71,42 +72,57 @@ static const char **lines_of(const ocl_source *source)
     return lines;
 }
 
-tc_status ocl_program_build(ocl_device *device, const ocl_source *source, const char *defines,
-                            bool floats, cl_program *program, tc_err *err)
+/* Compiles, or takes from the cache. *code: of the build, where status is TC_OK. */
+static tc_status build_with(ocl_device *device, const ocl_source *source, const char *flags,
+                            cl_program *program, cl_int *code, tc_err *err)
 {
-    char flags[1024];
-    cl_int code = CL_SUCCESS;
-
-    *program = NULL;
-    tc_status status = flags_for(device, source, defines, floats, flags, sizeof flags, err);
-    if (status != TC_OK)
-        return status;
     const ocl_program_source of = { source->lines, source->count, flags };
 
+    *code = CL_SUCCESS;
     *program = ocl_program_cache_load(device, &of);
     if (*program != NULL)
         return TC_OK;
     const char **lines = lines_of(source);
     if (lines == NULL)
         return tc_no_memory(err, source->name);
-    cl_program made = device->api.clCreateProgramWithSource(device->context, (cl_uint)source->count,
-                                                            lines, NULL, &code);
+    *program = device->api.clCreateProgramWithSource(device->context, (cl_uint)source->count, lines,
+                                                     NULL, code);
     free(lines);
-    if (made == NULL || code != CL_SUCCESS)
-        return ocl_fail(device, "clCreateProgramWithSource", code, err);
+    if (*program == NULL || *code != CL_SUCCESS)
+        return ocl_fail(device, "clCreateProgramWithSource", *code, err);
     const double start = ocl_clock_ms();
 
-    code = device->api.clBuildProgram(made, 1, &device->info.id, flags, NULL, NULL);
+    *code = device->api.clBuildProgram(*program, 1, &device->info.id, flags, NULL, NULL);
     const double took = ocl_clock_ms() - start;
     device->times.build += took;
-    if (code != CL_SUCCESS) {
-        status = build_failed(device, source, made, code, err);
-        device->api.clReleaseProgram(made);
-        return status;
-    }
-    ocl_program_cache_store(device, &of, made, took);
-    *program = made;
+    if (*code == CL_SUCCESS)
+        ocl_program_cache_store(device, &of, *program, took);
     return TC_OK;
+}
+
+tc_status ocl_program_build(ocl_device *device, const ocl_source *source, const char *defines,
+                            bool floats, cl_program *program, tc_err *err)
+{
+    char flags[1024];
+    cl_int code = CL_SUCCESS;
+    tc_status status;
+    bool again;
+
+    /* Compilers that do not take a flag fail at once: then without it. */
+    do {
+        *program = NULL;
+        status = flags_for(device, source, defines, floats, flags, sizeof flags, err);
+        if (status == TC_OK)
+            status = build_with(device, source, flags, program, &code, err);
+        again = status == TC_OK && code != CL_SUCCESS && device->contract_off == 0;
+        if (status == TC_OK && device->contract_off == 0)
+            device->contract_off = code == CL_SUCCESS ? 1 : -1;
+        if (status == TC_OK && code != CL_SUCCESS && !again)
+            status = build_failed(device, source, *program, code, err);
+        if (status != TC_OK || again)
+            ocl_program_free(device, program);
+    } while (again);
+    return status;
 }
 
 void ocl_program_free(ocl_device *device, cl_program *program)

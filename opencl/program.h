@@ -21,7 +21,8 @@ typedef struct ocl_source {
  * correctly rounded division and square root where floats is set and the device
  * has it; `defines` ("-DLEVELS=16 -DWIDE", may be NULL) is all that an analysis
  * adds. Floating-point contraction is switched off in the source, by
- * #pragma OPENCL FP_CONTRACT OFF.
+ * #pragma OPENCL FP_CONTRACT OFF, and by -ffp-contract=off where the compiler takes
+ * that: Intel's of 2026 does not keep to the pragma in double precision.
  * *program: free with ocl_program_free.
  * TC_DEVICE: the build failed; the message has the log's beginning, the whole
  * log goes to stderr.

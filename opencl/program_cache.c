@@ -217,8 +217,7 @@ void ocl_program_cache_store(ocl_device *device, const ocl_program_source *of, c
     char key[TC_SHA256_TEXT], digest[TC_SHA256_TEXT], path[PATH_ROOM], on_the_way[PATH_ROOM];
     size_t bytes = 0;
 
-    if (device->cache_folder == NULL || build_ms < OCL_CACHE_SLOW_MS ||
-        (device->info.type & CL_DEVICE_TYPE_CPU) != 0)
+    if (device->cache_folder == NULL || build_ms < OCL_CACHE_SLOW_MS)
         return;
     key_of(device, of, key);
     if (!path_of(device, key, "bin", path) || !path_of(device, key, "new", on_the_way))

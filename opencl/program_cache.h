@@ -22,8 +22,8 @@ typedef struct ocl_program_source {
  */
 cl_program ocl_program_cache_load(ocl_device *device, const ocl_program_source *of);
 
-/* Keeps a program that took build_ms to build, if that was long and the device is no CPU: there
- * are OCL_CACHE_MOST files at most, the oldest go. */
+/* Keeps a program that took build_ms to build, if that was long: there are OCL_CACHE_MOST files at
+ * most, the oldest go. */
 enum { OCL_CACHE_MOST = 64, OCL_CACHE_SLOW_MS = 100 };
 void ocl_program_cache_store(ocl_device *device, const ocl_program_source *of, cl_program program,
                              double build_ms);

@@ -2,6 +2,7 @@
 #include "opencl/selftest.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,6 +63,11 @@ static void expect_floats(void *to)
     }
 }
 
+static const char *const operations[ST_FLOATS] = {
+    "fp32 addition", "fp32 subtraction", "fp32 multiplication",
+    "fp32 division", "fp32 square root", "fp32 product and sum, rounded once,"
+};
+
 /* --- the tests ------------------------------------------------------------------------------- */
 
 typedef struct test {
@@ -110,6 +116,17 @@ static tc_status run(ocl_device *device, cl_program program, const test *t, ocl_
     return status;
 }
 
+/* Says what is wrong: of floats, which operation, and with which numbers. */
+static tc_status tell_wrong(const ocl_device *device, const test *t, size_t answer, tc_err *err)
+{
+    char what[80];
+
+    snprintf(what, sizeof what, "%s%s", t->floats ? operations[answer % ST_FLOATS] : t->subject,
+             t->floats && answer / ST_FLOATS % 4 == 0 ? " of denormal numbers" : "");
+    return tc_fail(err, TC_DEVICE, "%s: %s is wrong (self-test, answer %zu)", device->info.name,
+                   what, answer);
+}
+
 static tc_status run_test(ocl_device *device, cl_program program, const test *t, tc_err *err)
 {
     const size_t bytes = t->word * t->count;
@@ -128,8 +145,7 @@ static tc_status run_test(ocl_device *device, cl_program program, const test *t,
         status = run(device, program, t, &buffer, got, err);
     for (size_t i = 0; status == TC_OK && i < t->count; i++)
         if (memcmp(got + i * t->word, expected + i * t->word, t->word) != 0)
-            status = tc_fail(err, TC_DEVICE, "%s: the self-test of %s gives a wrong answer (%zu)",
-                             device->info.name, t->subject, i);
+            status = tell_wrong(device, t, i, err);
     ocl_buffer_free(device, &buffer);
     free(got);
     return status;

@@ -390,7 +390,9 @@ static tc_status queue_boxes(cl_worker *w, voting_phase phase, uint64_t row, uin
 /* A work-item for each pixel, groups of some rows: neighbours look at the same votes. */
 static tc_status turn_rows(cl_worker *w, uint64_t row, uint64_t end, tc_err *err)
 {
-    const size_t along = (w->group < TURN_GROUP ? w->group : TURN_GROUP) / ALONG;
+    const size_t most =
+        w->ocl.kernel[TURN].max_group < w->group ? w->ocl.kernel[TURN].max_group : w->group;
+    const size_t along = (most < TURN_GROUP ? most : TURN_GROUP) / ALONG;
     const ocl_grid grid = { { ocl_round_up(w->s.nx, ALONG),
                               ocl_round_up((size_t)(end - row), along), 1 },
                             { ALONG, along, 1 },

@@ -146,9 +146,15 @@ tc_status ocl_launch(ocl_device *device, const ocl_kernel *kernel, cl_uint dimen
     const cl_int code =
         device->api.clEnqueueNDRangeKernel(device->queue, kernel->handle, dimensions, start, global,
                                            local, 0, NULL, first ? &batch->first : NULL);
-    if (code != CL_SUCCESS)
+    if (code != CL_SUCCESS) {
+        size_t items = 1;
+        for (cl_uint i = 0; local != NULL && i < dimensions; i++)
+            items *= local[i];
+        if (items > kernel->max_group)
+            device->group_limit = kernel->max_group;
         return tc_fail(err, TC_DEVICE, "%s: launch of kernel %s: %s", device->info.name,
                        kernel->name, ocl_error_name(code));
+    }
     if (first)
         batch->queued_ms = ocl_clock_ms();
     else

@@ -104,6 +104,13 @@ typedef struct an_selftest an_selftest;
 struct an_pictures;
 struct an_suggestion;
 
+/* Whether an analysis computes in double precision on a device. */
+typedef enum an_doubles {
+    AN_NO_DOUBLES,
+    AN_SOME_DOUBLES, /* some of what can be asked for does; of the rest nothing */
+    AN_ALL_DOUBLES
+} an_doubles;
+
 typedef struct an_analysis {
     const char *name;
     const char *summary; /* one line for people */
@@ -181,10 +188,11 @@ typedef struct an_analysis {
     double (*pixels_share)(const an_work *work);
     const an_backend *cpu; /* the OpenCL backend: ocl_backend() */
     bool found_amounts;
-    bool takes_labels;            /* its items have label pictures; those of others have none */
-    bool takes_mask;              /* its items may have a mask; check_item says when */
-    bool one_kind;                /* a job has images or stacks, not both: rows differ in length */
-    bool uses_floats;             /* fp32 in a result path: the device must round as IEEE says */
+    bool takes_labels; /* its items have label pictures; those of others have none */
+    bool takes_mask;   /* its items may have a mask; check_item says when */
+    bool one_kind;     /* a job has images or stacks, not both: rows differ in length */
+    bool uses_floats;  /* fp32 in a result path: the device must round as IEEE says */
+    an_doubles doubles;
     const an_selftest *selftests; /* ended by an entry without parameters (selftest.h) */
 } an_analysis;
 

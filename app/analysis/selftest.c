@@ -17,7 +17,7 @@ static uint32_t next_random(uint32_t *state)
     return *state >> 16;
 }
 
-/* Brightness 0..255 of a pixel: some balls that touch, on a slope, with noise. */
+/* Brightness 0..255 of a pixel. */
 static uint32_t brightness(const an_selftest *t, uint32_t x, uint32_t y, uint32_t z,
                            uint32_t *random)
 {
@@ -28,6 +28,8 @@ static uint32_t brightness(const an_selftest *t, uint32_t x, uint32_t y, uint32_
     const uint32_t radius = 4 + (x / cell * 3 + y / cell * 5 + z / cell) % 5;
     const uint32_t background = 40 + 60 * x / t->nx + 20 * y / t->ny;
 
+    if (t->scene != AN_BALLS)
+        return t->scene == AN_NOISE ? next_random(random) % 256 : next_random(random) % 4 * 64;
     return (r2 <= (int64_t)radius * radius ? 200 - (uint32_t)r2 : background) +
            next_random(random) % 24;
 }
@@ -237,29 +239,30 @@ tc_status an_selftest_result(const an_analysis *a, const an_selftest *t, const a
     return status == TC_MORE ? TC_OK : status;
 }
 
-tc_status an_selftest_run(const an_analysis *a, const an_backend *backend,
+tc_status an_selftest_one(const an_analysis *a, size_t which, const an_backend *backend,
                           struct ocl_device *device, unsigned threads, const tc_poll *poll,
                           tc_err *err)
 {
-    for (size_t i = 0; a->selftests[i].parameters != NULL; i++) {
-        uint32_t crc = 0;
-        tc_status status =
-            an_selftest_crc(a, &a->selftests[i], backend, device, threads, poll, &crc, err);
+    const an_selftest *const t = &a->selftests[which];
+    uint32_t crc = 0;
+    tc_status status = an_selftest_crc(a, t, backend, device, threads, poll, &crc, err);
 
-        /* Items like a later one go to the CPU. */
-        if (status == TC_TOO_LARGE && i > 0)
-            continue;
-        if (status != TC_OK)
-            return status;
-        if (crc != a->selftests[i].state_crc)
-            return tc_fail(err, device != NULL ? TC_DEVICE : TC_INTERNAL,
-                           "%s: self-test %zu gives %08x, not %08x: this %s computes wrongly",
-                           a->name, i, (unsigned)crc, (unsigned)a->selftests[i].state_crc,
-                           device != NULL ? "device" : "program");
-        if (backend->finish != NULL)
-            status = an_selftest_result(a, &a->selftests[i], backend, device, threads, poll, err);
-        if (status != TC_OK)
-            return status;
-    }
-    return TC_OK;
+    if (status != TC_OK)
+        return status;
+    if (crc != t->state_crc)
+        return tc_fail(err, device != NULL ? TC_DEVICE : TC_INTERNAL,
+                       "%s: self-test %zu gives %08x, not %08x: this %s computes wrongly", a->name,
+                       which, (unsigned)crc, (unsigned)t->state_crc,
+                       device != NULL ? "device" : "program");
+    return backend->finish != NULL ? an_selftest_result(a, t, backend, device, threads, poll, err)
+                                   : TC_OK;
+}
+
+tc_status an_selftest_cpu(const an_analysis *a, unsigned threads, tc_err *err)
+{
+    tc_status status = TC_OK;
+
+    for (size_t i = 0; status == TC_OK && a->selftests[i].parameters != NULL; i++)
+        status = an_selftest_one(a, i, a->cpu, NULL, threads, NULL, err);
+    return status;
 }

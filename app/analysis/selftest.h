@@ -8,6 +8,10 @@
 
 #include "app/analysis/analysis.h"
 
+/* What is in a made-up picture: balls that touch, on a slope, with noise; noise of all grey values,
+ * in which every branch of a kernel is gone; noise of four, full of ties. */
+typedef enum an_scene { AN_BALLS, AN_NOISE, AN_TIES } an_scene;
+
 /* An item of nx*ny*nz made-up pixels (an_selftest_pixels) and its answer. An
  * analysis' list ends with an entry whose parameters are NULL. */
 struct an_selftest {
@@ -16,6 +20,8 @@ struct an_selftest {
     unsigned bits; /* 8 or 16 */
     bool mask;
     uint32_t state_crc; /* CRC-32 of the final state */
+    an_scene scene;
+    bool doubles; /* a device without double precision cannot do it */
 };
 
 /* Blobs on an uneven background with noise, from integers only. *out: the caller's,
@@ -37,10 +43,13 @@ tc_status an_selftest_result(const an_analysis *analysis, const an_selftest *tes
                              const an_backend *backend, struct ocl_device *device, unsigned threads,
                              const tc_poll *poll, tc_err *err);
 
-/* All tests of the analysis on the backend. TC_DEVICE (TC_INTERNAL on the CPU)
- * with the first that gives another answer. */
-tc_status an_selftest_run(const an_analysis *analysis, const an_backend *backend,
+/* One of the analysis' tests on the backend. TC_DEVICE (TC_INTERNAL on the CPU) where it gives
+ * another answer. */
+tc_status an_selftest_one(const an_analysis *analysis, size_t which, const an_backend *backend,
                           struct ocl_device *device, unsigned threads, const tc_poll *poll,
                           tc_err *err);
+
+/* All of them on the CPU, up to the first that gives another answer. */
+tc_status an_selftest_cpu(const an_analysis *analysis, unsigned threads, tc_err *err);
 
 #endif

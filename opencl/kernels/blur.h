@@ -12,7 +12,7 @@ static SUM blurred_pixels(__global const PIXEL *in, __constant uint *weight, int
     SUM sum = 0;
 
     for (int k = -radius; k <= radius; k++)
-        sum += (SUM)weight[abs(k)] * in[i + (clamp(at + k, 0, n - 1) - at) * step];
+        sum += (SUM)weight[TC_MAX(k, -k)] * in[i + (TC_CLAMP(at + k, 0, n - 1) - at) * step];
     return sum;
 }
 
@@ -22,7 +22,7 @@ static SUM blurred(__global const uint *in, __constant uint *weight, int radius,
     SUM sum = 0;
 
     for (int k = -radius; k <= radius; k++)
-        sum += (SUM)weight[abs(k)] * in[i + (clamp(at + k, 0, n - 1) - at) * step];
+        sum += (SUM)weight[TC_MAX(k, -k)] * in[i + (TC_CLAMP(at + k, 0, n - 1) - at) * step];
     return sum;
 }
 

@@ -88,7 +88,7 @@ __kernel GROUP_ATTRIBUTE void cc_mask(__global const PIXEL *pixels, __global ush
                                       int stride, int first_row, uint threshold, int bright)
 {
     const int at = (int)get_global_id(0), y = (int)get_global_id(1) + first_row, x0 = at * 16;
-    const int n = min(16, nx - x0);
+    const int n = TC_MIN(16, nx - x0);
     __global const PIXEL *const from = pixels + (size_t)y * nx + x0;
     uint bits = 0;
 
@@ -500,7 +500,7 @@ __kernel GROUP_ATTRIBUTE void cc_measure(__global const int *labels, __global co
 {
     volatile __local uint owner[PLACES], part[PLACES][CC_COLUMNS];
     const int me = (int)get_local_id(0), x = (int)get_global_id(0), x0 = x - me;
-    const int y0 = first_row + (int)get_global_id(1) * CC_TILE, end = min(y0 + CC_TILE, end_row);
+    const int y0 = first_row + (int)get_global_id(1) * CC_TILE, end = TC_MIN(y0 + CC_TILE, end_row);
 
     for (int p = me; p < PLACES; p += GROUP) {
         owner[p] = 0;
@@ -600,7 +600,7 @@ __kernel GROUP_ATTRIBUTE void cc_distance_columns(__global const uint *restrict 
     l.stride = nx;
     l.n = ny;
     const uint from = (uint)get_global_id(1) * CC_STRETCH, y0 = edt_first(&l, from);
-    const uint y1 = edt_find(&l, y0, min(from + CC_STRETCH, ny));
+    const uint y1 = edt_find(&l, y0, TC_MIN(from + CC_STRETCH, ny));
 
     for (uint y = y0; y < y1; y++)
         d2[y * nx + x] = edt_walk_at(&l, &walk, y, EDT_SIDE(&l, y * nx + x));

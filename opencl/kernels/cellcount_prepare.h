@@ -38,7 +38,7 @@ __kernel GROUP_ATTRIBUTE void cc_smooth_y(__global const uint *sums, __constant 
  * sums of values and of values times where they are. */
 long cc_risen(int at, int radius, int length, long sum, long moment)
 {
-    const int first = max(0, at - radius), n = min(length, at + radius + 1) - first,
+    const int first = TC_MAX(0, at - radius), n = TC_MIN(length, at + radius + 1) - first,
               u = 2 * (at - first) - n + 1;
 
     return u == 0 ? sum : sum + cc_rise(2 * moment - (2 * first + n - 1) * sum, u, n);
@@ -54,11 +54,11 @@ __kernel GROUP_ATTRIBUTE void cc_sums(__global const PIXEL *in, __global int *su
 
     if (x >= nx)
         return;
-    for (int y = max(0, y0 - radius); y < min(ny, y0 + radius); y++) {
+    for (int y = TC_MAX(0, y0 - radius); y < TC_MIN(ny, y0 + radius); y++) {
         sum += in[y * nx + x];
         moment += (long)y * in[y * nx + x];
     }
-    for (int y = y0; y < min(end_row, y0 + CC_STRETCH); y++) {
+    for (int y = y0; y < TC_MIN(end_row, y0 + CC_STRETCH); y++) {
         const int enters = y + radius < ny ? in[(y + radius) * nx + x] : 0;
         const int leaves = y >= radius ? in[(y - radius) * nx + x] : 0;
 
@@ -77,17 +77,17 @@ __kernel GROUP_ATTRIBUTE void cc_mean(__global const PIXEL *in, __global const i
                                       int ratio, int nx, int ny, int first_row)
 {
     const int x0 = (int)get_global_id(0) * CC_TILE, y = (int)get_global_id(1) + first_row;
-    const int rows = min(ny, y + radius + 1) - max(0, y - radius);
+    const int rows = TC_MIN(ny, y + radius + 1) - TC_MAX(0, y - radius);
     long sum = 0, moment = 0;
 
     if (x0 >= nx)
         return;
-    for (int x = max(0, x0 - radius); x < min(nx, x0 + radius); x++) {
+    for (int x = TC_MAX(0, x0 - radius); x < TC_MIN(nx, x0 + radius); x++) {
         sum += sums[y * nx + x];
         moment += (long)x * sums[y * nx + x];
     }
-    for (int x = x0; x < min(nx, x0 + CC_TILE); x++) {
-        const int n = rows * (min(nx, x + radius + 1) - max(0, x - radius));
+    for (int x = x0; x < TC_MIN(nx, x0 + CC_TILE); x++) {
+        const int n = rows * (TC_MIN(nx, x + radius + 1) - TC_MAX(0, x - radius));
         const int enters = x + radius < nx ? sums[y * nx + x + radius] : 0;
         const int leaves = x >= radius ? sums[y * nx + x - radius] : 0;
         uint ground;
@@ -119,7 +119,8 @@ __kernel GROUP_ATTRIBUTE void cc_disc(__global const PIXEL *in, __global const P
     const int me = (int)get_local_id(0), x = (int)get_global_id(0), left = x - me - radius,
               width = GROUP + 2 * radius;
     const int y0 = first_row + (int)get_global_id(1) * CC_DISC_ROWS;
-    const int top = max(0, y0 - radius), bottom = min(ny, min(end_row, y0 + CC_DISC_ROWS) + radius);
+    const int top = TC_MAX(0, y0 - radius),
+              bottom = TC_MIN(ny, TC_MIN(end_row, y0 + CC_DISC_ROWS) + radius);
     PIXEL most[CC_DISC_ROWS];
 
     for (int k = 0; k < CC_DISC_ROWS; k++)
@@ -134,20 +135,20 @@ __kernel GROUP_ATTRIBUTE void cc_disc(__global const PIXEL *in, __global const P
         barrier(CLK_LOCAL_MEM_FENCE);
         for (int power = 0; power <= widest; power++) {
             for (int k = 0; k < CC_DISC_ROWS; k++) {
-                const int dy = abs(y - y0 - k),
+                const int away = y - y0 - k, dy = TC_MAX(away, -away),
                           half_width = dy <= radius ? (int)(disc[dy] & 0xffff) : 0;
 
                 if (dy <= radius && (int)(disc[dy] >> 16) == power) {
                     const int a = me + radius - half_width,
                               b = me + radius + half_width + 1 - (1 << power);
 
-                    most[k] = max(most[k], max(line[now][a], line[now][b]));
+                    most[k] = TC_MAX(most[k], TC_MAX(line[now][a], line[now][b]));
                 }
             }
             if (power < widest)
                 for (int c = me; c < width; c += GROUP)
                     line[1 - now][c] =
-                        max(line[now][c], line[now][min(c + (1 << power), width - 1)]);
+                        TC_MAX(line[now][c], line[now][TC_MIN(c + (1 << power), width - 1)]);
             barrier(CLK_LOCAL_MEM_FENCE);
             now = 1 - now;
         }

@@ -32,7 +32,7 @@ static inline tc_u32 edt_run_end(__local const tc_u32 *bits, tc_u32 flip, tc_u32
     while (found == 0 && w + 1 < words)
         found = bits[++w] ^ flip;
     /* The lowest bit; behind the row's end there is nothing. */
-    return found != 0 ? min(w * 32 + 31u - (tc_u32)clz(found & (0u - found)), nx) : nx;
+    return found != 0 ? TC_MIN(w * 32 + 31u - (tc_u32)clz(found & (0u - found)), nx) : nx;
 }
 
 /* What the pass along x gives a voxel. */

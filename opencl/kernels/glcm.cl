@@ -131,7 +131,7 @@ static inline void pair_moves(histograms *h, uint p, uint q, const slide_steps *
                               const int sign)
 {
 #define STEP(of, by) of = sign > 0 ? (of) + (by) : (of) - (by)
-    const uint a = min(p, q), b = max(p, q), cell = b * (b + 1) / 2 + a, lower = sign < 0,
+    const uint a = TC_MIN(p, q), b = TC_MAX(p, q), cell = b * (b + 1) / 2 + a, lower = sign < 0,
                sum = a + b, gap = b - a;
     const uint kc = count_of(h, cell) - lower, ks = BIN(h, 2 * h->levels + sum) - lower;
     const uint kd = BIN(h, h->levels + gap) - lower, ka = BIN(h, a) - lower;
@@ -208,7 +208,7 @@ static uint largest_entry(const histograms *h)
 
     for (uint b = 0; b < h->levels; b++)
         for (uint a = 0; a <= b; a++, cell++)
-            most = max(most, count_of(h, cell) << (a == b));
+            most = TC_MAX(most, count_of(h, cell) << (a == b));
     return most;
 }
 
@@ -256,7 +256,7 @@ static inline void fetch(__global const ushort *p, const __local int *moves, int
                          int i, uint pixels[4 * AHEAD])
 {
     for (int j = 0; j < AHEAD; j++) {
-        const int at = 2 * min(i + j, n - 1), leave = moves[at], enter = moves[at + 1];
+        const int at = 2 * TC_MIN(i + j, n - 1), leave = moves[at], enter = moves[at + 1];
 
         pixels[4 * j] = p[leave];
         pixels[4 * j + 1] = p[leave + partner];
@@ -280,7 +280,7 @@ __kernel void glcm_slide(__global const glcm_work *all, __global const uint *chu
     __global const glcm_work *const u = all + chunks[first_chunk + get_global_id(2)];
     const slide_steps t = { fine, other, idm };
     const int y = (int)get_global_id(0);
-    int x0 = (int)get_global_id(1) * segment, x1 = min(x0 + segment, u->columns);
+    int x0 = (int)get_global_id(1) * segment, x1 = TC_MIN(x0 + segment, u->columns);
     const uint items = (uint)get_local_size(0), levels = u->levels;
     const long windows = (long)u->columns * u->rows;
     const int stride = u->stride, partner = u->partner, n_moves = u->moves;
@@ -357,7 +357,7 @@ __kernel void glcm_slide(__global const glcm_work *all, __global const uint *chu
 
         for (int j = 0; j < count; j += AHEAD) {
             for (int k = 0; k < AHEAD; k++) {
-                const int at = moves[i].leave + min(j + k, count - 1) * stride;
+                const int at = moves[i].leave + TC_MIN(j + k, count - 1) * stride;
 
                 pixels[2 * k] = p[at];
                 pixels[2 * k + 1] = p[at + partner];
@@ -450,7 +450,7 @@ __kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1))) void glcm_stati
     const int windows = u->columns * u->rows;
     const int group_of_chunk = (int)(get_global_id(0) / GLCM_GROUP),
               first = group_of_chunk * GLCM_GROUP_WINDOWS;
-    const int last = min(first + GLCM_GROUP_WINDOWS, windows);
+    const int last = TC_MIN(first + GLCM_GROUP_WINDOWS, windows);
     const uint me = (uint)get_local_id(0);
     const uint my_part = (me >= GLCM_FEATURES) + (me >= 2 * GLCM_FEATURES) +
                          (me >= 3 * GLCM_FEATURES) + (me >= 4 * GLCM_FEATURES);
@@ -549,7 +549,8 @@ __kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1))) void glcm_more_
     __global const glcm_work *const u = all + get_global_id(1);
     const long windows = (long)u->columns * u->rows;
     const long group = (long)(get_global_id(0) / GLCM_GROUP);
-    const long first = group * GLCM_GROUP_WINDOWS, last = min(first + GLCM_GROUP_WINDOWS, windows);
+    const long first = group * GLCM_GROUP_WINDOWS,
+               last = TC_MIN(first + GLCM_GROUP_WINDOWS, windows);
     const uint me = (uint)get_local_id(0), my_part = me / GLCM_MORE,
                my_feature = me - my_part * GLCM_MORE;
     __global const ulong *const words = all_words + u->words;
@@ -608,5 +609,5 @@ __kernel void glcm_count(__global const glcm_work *all, __global const ushort *p
     __global const uchar *const roi = roi_planes + u->roi + at;
 
     if (roi[0] && roi[u->partner])
-        atomic_inc(&matrix[min(p[0], p[u->partner]) * u->levels + max(p[0], p[u->partner])]);
+        atomic_inc(&matrix[TC_MIN(p[0], p[u->partner]) * u->levels + TC_MAX(p[0], p[u->partner])]);
 }

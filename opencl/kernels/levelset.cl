@@ -119,8 +119,8 @@ static inline place tile_at(tc_u32 i, tc_u32 across, tc_u32 down)
  * picture its border. */
 static inline tc_u64 column_at(place c, tc_i32 x, tc_i32 y, tc_u32 nx, tc_u32 ny)
 {
-    return (tc_u64)clamp(c.y + y, 0, (tc_i32)ny - 1) * nx +
-           (tc_u64)clamp(c.x + x, 0, (tc_i32)nx - 1);
+    return (tc_u64)TC_CLAMP(c.y + y, 0, (tc_i32)ny - 1) * nx +
+           (tc_u64)TC_CLAMP(c.x + x, 0, (tc_i32)nx - 1);
 }
 
 /* phi in and around the tile at c: each work-item its own column, and some of
@@ -136,7 +136,7 @@ static inline void load_around(__global const float *phi, __local float *near, p
                                                                   near + (by + 1) * ROW + bx + 1;
 
     for (tc_i32 z = 0; z < TILE_Z + 2; z++) {
-        const tc_u64 plane = (tc_u64)clamp(c.z + z - 1, 0, (tc_i32)nz - 1) * nx * ny;
+        const tc_u64 plane = (tc_u64)TC_CLAMP(c.z + z - 1, 0, (tc_i32)nz - 1) * nx * ny;
 
         at[z * PLANE] = phi[plane + own];
         if (me < BORDER)
@@ -220,7 +220,7 @@ __kernel __attribute__((reqd_work_group_size(TILE_X, TILE_Y, 1))) void levelset_
     const tc_i32 lx = (tc_i32)get_local_id(0), ly = (tc_i32)get_local_id(1), me = ly * TILE_X + lx;
     const tc_u32 from = first + (tc_u32)get_group_id(0);
     const tc_u32 ended = has_ended(ctl, &word, me == 0, done, stop_after);
-    const tc_u32 last = listed != LS_NOT_LISTED ? min(end, ctl[listed]) : from + 1;
+    const tc_u32 last = listed != LS_NOT_LISTED ? TC_MIN(end, ctl[listed]) : from + 1;
     tc_u32 most = 0, mine = 0;
 
     if (ended && !move)
@@ -259,7 +259,7 @@ __kernel __attribute__((reqd_work_group_size(TILE_X, TILE_Y, 1))) void levelset_
                     mine |= met(p, next);
                     out[i] = next;
                 } else {
-                    most = max(most, as_uint(u) & 0x7fffffffu);
+                    most = TC_MAX(most, as_uint(u) & 0x7fffffffu);
                     out[i] = u;
                 }
             }
@@ -326,7 +326,7 @@ __kernel __attribute__((reqd_work_group_size(TILE_X, TILE_Y, 1))) void levelset_
     __local tc_u32 word, flags, bits;
     const tc_u32 lx = (tc_u32)get_local_id(0), ly = (tc_u32)get_local_id(1), me = ly * TILE_X + lx;
     const float step = all ? 0.0f : time_step((__global const tc_u32 *)ctl, cfl, dt, done);
-    const tc_u32 last = min(end, all ? bx * by * bz : ctl[listed]);
+    const tc_u32 last = TC_MIN(end, all ? bx * by * bz : ctl[listed]);
     tc_u32 mine = 0;
 
     if (get_group_id(0) == 0 && me == 0)
@@ -340,17 +340,17 @@ __kernel __attribute__((reqd_work_group_size(TILE_X, TILE_Y, 1))) void levelset_
         const tc_u32 block = all ? t : list[t];
         const place c = tile_at(block, bx, by);
         const tc_u32 x = (tc_u32)c.x + lx, y = (tc_u32)c.y + ly,
-                     depth = min((tc_u32)TILE_Z, nz - (tc_u32)c.z);
+                     depth = TC_MIN((tc_u32)TILE_Z, nz - (tc_u32)c.z);
         const tc_u64 at = ((tc_u64)c.z * ny + y) * nx + x;
         float now[TILE_Z];
         tc_u32 found = 0;
 
         if (x < nx && y < ny) {
             for (tc_u32 z = 0; z < TILE_Z; z++)
-                now[z] = phi[at + min(z, depth - 1) * ((tc_u64)nx * ny)];
+                now[z] = phi[at + TC_MIN(z, depth - 1) * ((tc_u64)nx * ny)];
             for (tc_u32 z = 0; !all && z < TILE_Z; z++) {
                 const float next =
-                    ls_moved(now[z], step, u[at + min(z, depth - 1) * ((tc_u64)nx * ny)]);
+                    ls_moved(now[z], step, u[at + TC_MIN(z, depth - 1) * ((tc_u64)nx * ny)]);
 
                 mine |= met(now[z], next);
                 now[z] = next;
@@ -359,8 +359,8 @@ __kernel __attribute__((reqd_work_group_size(TILE_X, TILE_Y, 1))) void levelset_
                 if (z < depth && !all)
                     phi[at + z * ((tc_u64)nx * ny)] = now[z];
                 if (z < depth && renew && fabs(now[z]) < band)
-                    found |= ls_near_bits(lx, ly, z, min((tc_u32)TILE_X, nx - (tc_u32)c.x) - 1,
-                                          min((tc_u32)TILE_Y, ny - (tc_u32)c.y) - 1, depth - 1);
+                    found |= ls_near_bits(lx, ly, z, TC_MIN((tc_u32)TILE_X, nx - (tc_u32)c.x) - 1,
+                                          TC_MIN((tc_u32)TILE_Y, ny - (tc_u32)c.y) - 1, depth - 1);
             }
         }
         if (renew) {

@@ -66,13 +66,13 @@ static void count_pairs(__global const tc_u32 *labels, __global const tc_u8 *lev
 
     for (tc_u32 i = begin + get_local_id(0) / LANES; i < end; i += GROUP / LANES) {
         const tc_u64 r = runs[i];
-        const tc_i32 y = RUN_Y(r) + dy, z = RUN_Z(r) + dz, last = min(RUN_X1(r), nx - 1 - dx);
+        const tc_i32 y = RUN_Y(r) + dy, z = RUN_Z(r) + dz, last = TC_MIN(RUN_X1(r), nx - 1 - dx);
         const tc_u32 row = (RUN_Z(r) * ny + RUN_Y(r)) * nx, there = (z * ny + y) * nx + dx;
         const tc_u32 label = labels[row + RUN_X0(r)];
 
         if (y < 0 || y >= ny || z >= nz)
             continue;
-        for (tc_i32 x = max(RUN_X0(r), -dx) + lane; x <= last; x += LANES)
+        for (tc_i32 x = TC_MAX(RUN_X0(r), -dx) + lane; x <= last; x += LANES)
             if (labels[there + x] == label)
                 atomic_inc(&count[obj_cell(level[row + x], level[there + x], BITS)]);
     }
@@ -99,7 +99,7 @@ static void add_cell(obj_part *p, tc_u32 a, tc_u32 b, tc_u32 k, __global const t
     const tc_u128 log = k_log2_k(logs, n_logs, entry);
 
     p->pairs += k;
-    p->most = max(p->most, (tc_u32)entry);
+    p->most = TC_MAX(p->most, (tc_u32)entry);
     p->squares += times * entry * entry;
     p->cells = tc_wide_add(p->cells, a == b ? log : tc_wide_add(log, log));
 }
@@ -160,7 +160,7 @@ __kernel GROUP_ATTRIBUTE void obj_matrices(__global const tc_u32 *labels,
             cells[item] = tc_wide_add(cells[item], cells[item + other]);
             squares[item] += squares[item + other];
             pairs[item] += pairs[item + other];
-            most[item] = max(most[item], most[item + other]);
+            most[item] = TC_MAX(most[item], most[item + other]);
         }
         barrier(CLK_LOCAL_MEM_FENCE);
     }

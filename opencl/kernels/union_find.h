@@ -15,7 +15,7 @@
 static void unite_in_tile(volatile __local int *link, int a, int b)
 {
     while (a != b) {
-        const int larger = max(a, b), smaller = min(a, b);
+        const int larger = TC_MAX(a, b), smaller = TC_MIN(a, b);
 
         a = atomic_min(&link[larger], smaller);
         b = a == larger ? a : smaller;

@@ -44,7 +44,7 @@
 __kernel GROUP_ATTRIBUTE void vol_mask(__global const PIXEL *pixels, __global uchar *mask, int nx,
                                        int stride, uint pixel_row, uint first_row, uint threshold)
 {
-    const int at = (int)get_global_id(0), x0 = at * 8, n = min(8, nx - x0);
+    const int at = (int)get_global_id(0), x0 = at * 8, n = TC_MIN(8, nx - x0);
     const size_t row = get_global_id(1);
     __global const PIXEL *const from = pixels + (pixel_row + row) * nx + x0;
     uint bits = 0;
@@ -301,7 +301,7 @@ __kernel GROUP_ATTRIBUTE void vol_count(__global const uint *mask, __global int 
 
     if (chunk >= chunks)
         return;
-    for (uint i = chunk * VOL_CHUNK; i < min(words, (uint)(chunk + 1) * VOL_CHUNK); i++)
+    for (uint i = chunk * VOL_CHUNK; i < TC_MIN(words, (uint)(chunk + 1) * VOL_CHUNK); i++)
         sum += popcount(mask[i]);
     counts[chunk] = (int)sum;
 }
@@ -311,7 +311,7 @@ __kernel GROUP_ATTRIBUTE void vol_scan(__global int *counts, int chunks)
 {
     __local int sums[2][GROUP];
     const int me = (int)get_local_id(0), each = (chunks + GROUP - 1) / GROUP;
-    const int begin = min(me * each, chunks), end = min(begin + each, chunks);
+    const int begin = TC_MIN(me * each, chunks), end = TC_MIN(begin + each, chunks);
     int sum = 0, from = 0;
 
     for (int i = begin; i < end; i++)

@@ -52,7 +52,7 @@ __kernel GROUP_ATTRIBUTE void vol_measure(__global const int *labels, volatile _
     volatile __local uint owner[PLACES], voxels[PLACES], sum[2][PLACES], lo[2][PLACES],
         hi[2][PLACES];
     const int me = (int)get_local_id(0), x = (int)get_global_id(0), x0 = x - me;
-    const int y0 = (int)get_global_id(1) * VOL_DOWN, end = min(y0 + VOL_DOWN, ny);
+    const int y0 = (int)get_global_id(1) * VOL_DOWN, end = TC_MIN(y0 + VOL_DOWN, ny);
     const uint z = (uint)first_z + (uint)get_global_id(2);
     __global const int *const column = labels + (size_t)z * ny * nx + x;
 

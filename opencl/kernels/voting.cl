@@ -20,7 +20,7 @@
 
 static inline int clamped(int i, int n)
 {
-    return clamp(i, 0, n - 1);
+    return TC_CLAMP(i, 0, n - 1);
 }
 
 /* --- blur: rows first + [0, size of the launch) of slices z + [0, its depth), to
@@ -45,7 +45,7 @@ __kernel void voting_blur_z(__constant voting_shape *s, __global const PIXEL *pi
     for (int i = -s->taps[0]; i <= s->taps[0]; i++) {
         const size_t row = (size_t)clamped(z + i, s->n[0]) * s->n[1] + y - in_first;
 
-        sum += (s->blur[0][abs(i)] << s->shift) * pixels[row * s->n[2] + x];
+        sum += (s->blur[0][TC_MAX(i, -i)] << s->shift) * pixels[row * s->n[2] + x];
     }
     out[launch_row() * s->n[2] + x] = VOTING_ROUND_FIRST(sum);
 }
@@ -62,8 +62,8 @@ __kernel void voting_blur_y(__constant voting_shape *s, __global const tc_u32 *i
     if (x >= s->n[2])
         return;
     for (int i = -h; i <= h; i++)
-        sum +=
-            s->blur[1][abs(i)] * slice[(size_t)(clamped(y + i, s->n[1]) - first + h) * s->n[2] + x];
+        sum += s->blur[1][TC_MAX(i, -i)] *
+               slice[(size_t)(clamped(y + i, s->n[1]) - first + h) * s->n[2] + x];
     out[launch_row() * s->n[2] + x] = VOTING_ROUND_NEXT(sum);
 }
 
@@ -78,7 +78,7 @@ __kernel void voting_blur_x(__constant voting_shape *s, __global const tc_u32 *i
     if (x >= s->n[2])
         return;
     for (int i = -h; i <= h; i++)
-        sum += s->blur[2][abs(i)] * in[from + clamped(x + i, s->n[2])];
+        sum += s->blur[2][TC_MAX(i, -i)] * in[from + clamped(x + i, s->n[2])];
     out[(size_t)row * s->n[2] + from + x] = VOTING_ROUND_NEXT(sum);
 }
 
@@ -107,7 +107,7 @@ static inline void add_span(volatile __local tc_u32 *line, tc_u32 weight, int x,
 
     if (lo >= end || end <= 0 || lo >= SEGMENT)
         return;
-    atomic_add(&line[max(lo, 0)], weight);
+    atomic_add(&line[TC_MAX(lo, 0)], weight);
     if (end < SEGMENT)
         atomic_sub(&line[end], weight);
 }
@@ -130,7 +130,7 @@ static inline void add_row(__constant voting_shape *s, __global const tc_u32 *ro
         if (weight == 0)
             continue;
         const voting_span ys = rows[VOTING_DIR(voter)];
-        const int first = max((int)ys.x, above), last = min((int)ys.y, n_rows - 1 + above);
+        const int first = TC_MAX((int)ys.x, above), last = TC_MIN((int)ys.y, n_rows - 1 + above);
         if (first > last)
             continue;
         __global const voting_span *const layer = spans + voting_spans_at(s, VOTING_DIR(voter), dz);
@@ -184,10 +184,10 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void voting_vote(
     const uint me = (uint)get_local_id(0); /* unsigned: quotients are shifts */
     const int start = (int)get_group_id(0) * SEGMENT;
     const int z = z_first + (int)get_group_id(2), y0 = y_first + (int)get_group_id(1) * TILE_ROWS;
-    const int n_rows = min(TILE_ROWS, y_end - y0);
+    const int n_rows = TC_MIN(TILE_ROWS, y_end - y0);
     const int rz = s->reach[0], ry = s->reach[1], rx = s->reach[2], ny = s->n[1], nx = s->n[2];
-    const int from = max(start - rx, 0), to = min(start + SEGMENT + rx, nx);
-    const int top = max(y0 - ry, 0), bottom = min(y0 + n_rows + ry, ny);
+    const int from = TC_MAX(start - rx, 0), to = TC_MIN(start + SEGMENT + rx, nx);
+    const int top = TC_MAX(y0 - ry, 0), bottom = TC_MIN(y0 + n_rows + ry, ny);
 
     for (uint i = me; i < TILE_ROWS * LINE; i += GROUP)
         sums[i] = 0;
@@ -235,16 +235,16 @@ __kernel void voting_turn(__constant voting_shape *s, __global const tc_u32 *vot
 static inline bool is_peak(__constant voting_shape *s, __global const tc_u32 *votes, size_t i,
                            int z, int y, int x)
 {
-    const int z1 = min(z + 1, s->n[0] - 1), y1 = min(y + 1, s->n[1] - 1),
-              x1 = min(x + 1, s->n[2] - 1);
+    const int z1 = TC_MIN(z + 1, s->n[0] - 1), y1 = TC_MIN(y + 1, s->n[1] - 1),
+              x1 = TC_MIN(x + 1, s->n[2] - 1);
     const tc_u32 here = votes[i];
 
     VOTING_ONE_BY_ONE
-    for (int nz = max(z - 1, 0); nz <= z1; nz++)
+    for (int nz = TC_MAX(z - 1, 0); nz <= z1; nz++)
         VOTING_ONE_BY_ONE
-    for (int ny = max(y - 1, 0); ny <= y1; ny++)
+    for (int ny = TC_MAX(y - 1, 0); ny <= y1; ny++)
         VOTING_ONE_BY_ONE
-    for (int nx = max(x - 1, 0); nx <= x1; nx++) {
+    for (int nx = TC_MAX(x - 1, 0); nx <= x1; nx++) {
         const size_t j = ((size_t)nz * s->n[1] + ny) * s->n[2] + nx;
 
         if (votes[j] > here || (j < i && votes[j] == here))
@@ -296,8 +296,8 @@ __kernel __attribute__((reqd_work_group_size(VOTING_LINE_GROUP, 1, 1))) void vot
     for (int a = 0; a < 3; a++) {
         const int reach = s->n[a] > 1 ? (int)(5 * radius64 / (4 * scale[a])) : 0;
 
-        from[a] = max(at[a] - reach, 0);
-        to[a] = min(at[a] + reach, s->n[a] - 1);
+        from[a] = TC_MAX(at[a] - reach, 0);
+        to[a] = TC_MIN(at[a] + reach, s->n[a] - 1);
     }
     VOTING_ONE_BY_ONE
     for (int z = from[0]; z <= to[0]; z++)

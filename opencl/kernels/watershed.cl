@@ -128,7 +128,7 @@ __kernel GROUP_ATTRIBUTE void ws_edges(__global const uint *height, volatile __g
         return;
     FOR_NEIGHBOURS(i, s, {
         if (height[there] == height[i] && atomic_or(&up[there], 0) >= 0)
-            best = max(best, WS_PENDING(there));
+            best = TC_MAX(best, WS_PENDING(there));
     });
     if (best == WS_UNKNOWN)
         return;
@@ -231,7 +231,7 @@ static int2 maxima_of(__global const int *top, __constant int *by, uint steps, u
 {
     const int i = (int)(code / steps), a = top[i], b = top[i + by[code % steps]];
 
-    return (int2)(min(a, b), max(a, b));
+    return (int2)(TC_MIN(a, b), TC_MAX(a, b));
 }
 
 static void add_saddle(__global const int *top, __constant int *by, uint steps,
@@ -272,12 +272,12 @@ __kernel GROUP_ATTRIBUTE void ws_saddles(__global const uint *height, __global c
         if (there < (int)i || top[there] == top[i])
             continue;
         /* Maxima that are apart anyway. */
-        if (min(height[top[i]], height[top[there]]) - min(height[i], height[there]) >= least)
+        if (TC_MIN(height[top[i]], height[top[there]]) - TC_MIN(height[i], height[there]) >= least)
             continue;
         while (by[k] != there - (int)i)
             k++;
         add_saddle(top, by, steps, slot, saddle, count, mask, i * steps + k,
-                   min(height[i], height[there]));
+                   TC_MIN(height[i], height[there]));
     });
 }
 
@@ -343,7 +343,9 @@ __kernel GROUP_ATTRIBUTE void ws_best(volatile __global int *maxima, __global co
     __global const int *const row = list + (size_t)AT * VOL_SADDLE;
     volatile __global int *const a = HILL(row, 0), *const b = HILL(row, 1);
 
-    if (a == b || (uint)(min(a[VOL_HEIGHT], b[VOL_HEIGHT]) - row[2]) >= least)
+    const int a_height = a[VOL_HEIGHT], b_height = b[VOL_HEIGHT];
+
+    if (a == b || (uint)(TC_MIN(a_height, b_height) - row[2]) >= least)
         return;
     __global int *const kept = live + (size_t)atomic_inc(count) * VOL_SADDLE;
 

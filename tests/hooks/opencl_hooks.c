@@ -21,6 +21,12 @@
  *   TEXCELL_TEST_CL_TIMES=FILE when launches that were waited for began and ended, by the
  *                              device's clock: two numbers of nanoseconds a line
  *   TEXCELL_TEST_CL_ITEM_NS=N  they take N ns a work-item by that clock, on whatever device
+ *   TEXCELL_TEST_CL_FLIP=KERNEL:N  of what a launch of that kernel changed a bit comes out wrong,
+ *                              a random one by the seed N
+ *   TEXCELL_TEST_CL_GROUP=N, _LOCAL=N, _BUFFER=N  devices have work-groups of N work-items, N bytes
+ *                              of local memory, buffers of N bytes at the most
+ *   TEXCELL_TEST_CL_NO_DOUBLES=1, _NO_DENORMALS=1  devices say that they have none
+ *   TEXCELL_TEST_CL_LAUNCHED=FILE names of the kernels that were launched
  *
  * Calls that can fail are all but the releases, counted over the process in the
  * order they are made. A call made to fail is not passed on. The error is
@@ -31,6 +37,8 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -44,6 +52,14 @@ static struct {
     cl_int(CL_API_CALL *launch)(cl_command_queue, cl_kernel, cl_uint, const size_t *,
                                 const size_t *, const size_t *, cl_uint, const cl_event *,
                                 cl_event *);
+    cl_kernel(CL_API_CALL *create_kernel)(cl_program, const char *, cl_int *);
+    cl_int(CL_API_CALL *set_arg)(cl_kernel, cl_uint, size_t, const void *);
+    cl_int(CL_API_CALL *release_kernel)(cl_kernel);
+    cl_int(CL_API_CALL *memory_info)(cl_mem, cl_mem_info, size_t, void *, size_t *);
+    unsigned long long group, local, buffer; /* 0: as they are */
+    char flip[64];                           /* the kernel; "": none */
+    unsigned long long random;
+    int launched_file;           /* -1: none */
     bool forever;                /* "N+" */
     cl_int error;                /* 0: as it suits */
     unsigned long long fail_at;  /* 0: never */
@@ -105,6 +121,16 @@ static cl_int CL_API_CALL get_device_info(cl_device_id of, cl_device_info what, 
     if (what == CL_DEVICE_GLOBAL_MEM_SIZE && hooks.memory != 0 &&
         *(cl_ulong *)value > 2 * hooks.memory)
         *(cl_ulong *)value = 2 * hooks.memory;
+    if (what == CL_DEVICE_MAX_WORK_GROUP_SIZE && hooks.group != 0)
+        *(size_t *)value = hooks.group;
+    if (what == CL_DEVICE_LOCAL_MEM_SIZE && hooks.local != 0)
+        *(cl_ulong *)value = hooks.local;
+    if (what == CL_DEVICE_MAX_MEM_ALLOC_SIZE && hooks.buffer != 0)
+        *(cl_ulong *)value = hooks.buffer;
+    if (what == CL_DEVICE_DOUBLE_FP_CONFIG && getenv("TEXCELL_TEST_CL_NO_DOUBLES") != NULL)
+        *(cl_device_fp_config *)value = 0;
+    if (what == CL_DEVICE_SINGLE_FP_CONFIG && getenv("TEXCELL_TEST_CL_NO_DENORMALS") != NULL)
+        *(cl_device_fp_config *)value &= ~(cl_device_fp_config)CL_FP_DENORM;
     if (what == CL_DEVICE_TYPE && getenv("TEXCELL_TEST_CL_GPU") != NULL)
         *(cl_device_type *)value = CL_DEVICE_TYPE_GPU;
     if (what == CL_DEVICE_SINGLE_FP_CONFIG && getenv("TEXCELL_TEST_CL_ROUNDS") != NULL)
@@ -134,6 +160,122 @@ static cl_int CL_API_CALL get_profile(cl_event of, cl_profiling_info what, size_
     return code;
 }
 
+/* --- bits that come out wrong ---------------------------------------------------------------- */
+
+enum { MOST_KERNELS = 4096, MOST_ARGS = 32 };
+
+/* A kernel's name, and the buffers that it was given. */
+static struct {
+    cl_kernel handle;
+    char name[64];
+    cl_mem memory[MOST_ARGS];
+} kernels[MOST_KERNELS];
+
+/* Where a kernel is, or a new one (handle NULL) may be. */
+static size_t place_of(cl_kernel handle)
+{
+    size_t i = 0;
+
+    while (i < MOST_KERNELS && kernels[i].handle != handle)
+        i++;
+    if (i == MOST_KERNELS)
+        give_up("too many kernels");
+    return i;
+}
+
+static cl_kernel CL_API_CALL create_kernel(cl_program program, const char *name, cl_int *status)
+{
+    const cl_kernel made = hooks.create_kernel(program, name, status);
+
+    if (made != NULL) {
+        const size_t i = place_of(NULL);
+
+        memset(&kernels[i], 0, sizeof kernels[i]);
+        kernels[i].handle = made;
+        snprintf(kernels[i].name, sizeof kernels[i].name, "%s", name);
+    }
+    return made;
+}
+
+static cl_int CL_API_CALL release_kernel(cl_kernel kernel)
+{
+    kernels[place_of(kernel)].handle = NULL;
+    return hooks.release_kernel(kernel);
+}
+
+static size_t bytes_of(cl_mem memory)
+{
+    size_t bytes = 0;
+
+    return memory != NULL &&
+                   hooks.memory_info(memory, CL_MEM_SIZE, sizeof bytes, &bytes, NULL) == CL_SUCCESS
+               ? bytes
+               : 0;
+}
+
+static cl_int CL_API_CALL set_arg(cl_kernel kernel, cl_uint index, size_t size, const void *value)
+{
+    cl_mem memory = NULL;
+
+    /* What is as long as a handle may be a number: whether it is one of a buffer is for later. */
+    if (size == sizeof memory && value != NULL && index < MOST_ARGS)
+        memcpy(&memory, value, sizeof memory);
+    if (index < MOST_ARGS)
+        kernels[place_of(kernel)].memory[index] = (uintptr_t)memory > 1u << 20 ? memory : NULL;
+    return hooks.set_arg(kernel, index, size, value);
+}
+
+static unsigned long long next_random(void)
+{
+    hooks.random = hooks.random * 6364136223846793005u + 1442695040888963407u;
+    return hooks.random >> 33;
+}
+
+/* What the buffers of a kernel hold, one behind the other; the caller frees. */
+static unsigned char *contents_of(cl_command_queue queue, size_t kernel, size_t *bytes)
+{
+    unsigned char *all = NULL;
+
+    *bytes = 0;
+    for (int i = 0; i < MOST_ARGS; i++) {
+        const size_t n = bytes_of(kernels[kernel].memory[i]);
+
+        all = realloc(all, *bytes + n + 1);
+        if (all == NULL ||
+            (n > 0 && hooks.real.clEnqueueReadBuffer(queue, kernels[kernel].memory[i], CL_TRUE, 0,
+                                                     n, all + *bytes, 0, NULL, NULL) != CL_SUCCESS))
+            give_up("a buffer cannot be read");
+        *bytes += n;
+    }
+    return all;
+}
+
+/* Turns a bit of what is not as it was before. */
+static void flip_bit(cl_command_queue queue, size_t kernel, const unsigned char *before)
+{
+    size_t bytes, changed = 0, at = 0;
+    unsigned char *const after = contents_of(queue, kernel, &bytes);
+
+    for (size_t i = 0; i < bytes; i++)
+        if (after[i] != before[i] && next_random() % ++changed == 0)
+            at = i;
+    if (changed > 0) {
+        unsigned char byte = after[at] ^ (unsigned char)(1u << next_random() % 8);
+
+        for (int i = 0; i < MOST_ARGS; i++) {
+            const size_t n = bytes_of(kernels[kernel].memory[i]);
+
+            if (at < n) {
+                hooks.real.clEnqueueWriteBuffer(queue, kernels[kernel].memory[i], CL_TRUE, at, 1,
+                                                &byte, 0, NULL, NULL);
+                break;
+            }
+            at -= n;
+        }
+    }
+    free(after);
+}
+
 static cl_int CL_API_CALL launch(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions,
                                  const size_t *start, const size_t *global, const size_t *local,
                                  cl_uint n, const cl_event *after, cl_event *event)
@@ -143,7 +285,21 @@ static cl_int CL_API_CALL launch(cl_command_queue queue, cl_kernel kernel, cl_ui
     for (cl_uint i = 0; i < dimensions; i++)
         items *= global[i];
     hooks.items += items;
-    return hooks.launch(queue, kernel, dimensions, start, global, local, n, after, event);
+    if (hooks.flip[0] == '\0' && hooks.launched_file < 0)
+        return hooks.launch(queue, kernel, dimensions, start, global, local, n, after, event);
+    const size_t which = place_of(kernel);
+    const bool flips = strcmp(kernels[which].name, hooks.flip) == 0;
+    size_t bytes;
+    unsigned char *const before = flips ? contents_of(queue, which, &bytes) : NULL;
+    const cl_int code =
+        hooks.launch(queue, kernel, dimensions, start, global, local, n, after, event);
+
+    if (hooks.launched_file >= 0)
+        dprintf(hooks.launched_file, "%s\n", kernels[which].name);
+    if (flips)
+        flip_bit(queue, which, before);
+    free(before);
+    return code;
 }
 
 __attribute__((constructor)) static void begin(void)
@@ -151,6 +307,7 @@ __attribute__((constructor)) static void begin(void)
     void *const process = dlopen(NULL, RTLD_NOW);
     void *library = process != NULL && dlsym(process, "clGetPlatformIDs") != NULL ? process : NULL;
     const char *const times = getenv("TEXCELL_TEST_CL_TIMES");
+    const char *const flip = getenv("TEXCELL_TEST_CL_FLIP");
     bool ignored;
 
     if (library == NULL)
@@ -166,6 +323,21 @@ __attribute__((constructor)) static void begin(void)
     hooks.real.clGetEventProfilingInfo = get_profile;
     hooks.launch = hooks.real.clEnqueueNDRangeKernel;
     hooks.real.clEnqueueNDRangeKernel = launch;
+    hooks.create_kernel = hooks.real.clCreateKernel;
+    hooks.set_arg = hooks.real.clSetKernelArg;
+    hooks.release_kernel = hooks.real.clReleaseKernel;
+    *(void **)&hooks.memory_info = find(library, "clGetMemObjectInfo");
+    hooks.launched_file = opened("TEXCELL_TEST_CL_LAUNCHED");
+    if (flip != NULL && sscanf(flip, "%63[^:]:%llu", hooks.flip, &hooks.random) != 2)
+        give_up("TEXCELL_TEST_CL_FLIP");
+    if (flip != NULL || hooks.launched_file >= 0) {
+        hooks.real.clCreateKernel = create_kernel;
+        hooks.real.clSetKernelArg = set_arg;
+        hooks.real.clReleaseKernel = release_kernel;
+    }
+    hooks.group = number("TEXCELL_TEST_CL_GROUP", &ignored);
+    hooks.local = number("TEXCELL_TEST_CL_LOCAL", &ignored);
+    hooks.buffer = number("TEXCELL_TEST_CL_BUFFER", &ignored);
     hooks.item_ns = number("TEXCELL_TEST_CL_ITEM_NS", &ignored);
     hooks.fail_at = number("TEXCELL_TEST_CL_FAIL", &hooks.forever);
     hooks.error = -(cl_int)number("TEXCELL_TEST_CL_ERROR", &ignored);

@@ -33,7 +33,6 @@ int main(int argc, char **argv)
                                .bits = (unsigned)atoi(argv[6]),
                                .mask = atoi(argv[7]) != 0 };
 
-    request.floats = a->uses_floats;
     status = ocl_device_find(&request, &device, &err);
     if (status == TC_OK && result) {
         status = an_selftest_result(a, &test, ocl_backend(argv[1]), device, 1, NULL, &err);

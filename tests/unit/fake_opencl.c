@@ -24,6 +24,7 @@ fake_device fake_gpu(const char *name, const char *vendor, cl_uint units, cl_uin
                                  .local_bytes = 32768,
                                  .max_group = 256,
                                  .max_x = 256,
+                                 .max_y = 256,
                                  .available = CL_TRUE,
                                  .compiler = CL_TRUE,
                                  .little = CL_TRUE,
@@ -99,7 +100,7 @@ static cl_int CL_API_CALL device_info(cl_device_id of, cl_device_info what, size
 {
     const fake_device *d = (const fake_device *)of;
     const cl_device_local_mem_type local_type = CL_LOCAL;
-    const size_t along[3] = { d->max_x, d->max_x, 64 };
+    const size_t along[3] = { d->max_x, d->max_y, 64 };
     MAY_FAIL(CL_OUT_OF_HOST_MEMORY);
 #define VALUE(name, field) \
     case name: return answer(&(field), sizeof(field), size, value, length)

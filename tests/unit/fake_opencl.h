@@ -16,7 +16,7 @@ typedef struct fake_device {
     cl_device_type type;
     cl_uint units, mhz;
     cl_ulong global_bytes, max_alloc, local_bytes;
-    size_t max_group, max_x;
+    size_t max_group, max_x, max_y;
     cl_bool available, compiler, little;
     cl_device_fp_config single_fp;
 } fake_device;

@@ -53,13 +53,12 @@ static tc_status on_device(int argc, char **argv, tc_err *err)
     tc_status status = ocl_request_parse(argv[2], &request, err);
     if (status != TC_OK)
         return status;
-    request.floats = argc > 3 && strcmp(argv[3], "floats") == 0;
     status = ocl_device_find(&request, &device, err);
     if (status != TC_OK || device == NULL)
         return status;
     printf("%u:%u %s\n", device->info.platform_index, device->info.device_index, device->info.name);
     if (strcmp(argv[1], "selftest") == 0)
-        status = ocl_selftest(device, request.floats, NULL, err);
+        status = ocl_selftest(device, argc > 3 && strcmp(argv[3], "floats") == 0, NULL, err);
     else
         status = launch(device, strcmp(argv[1], "race") == 0 ? race_lines : broken_lines, err);
     if (device->memory_used != 0)

@@ -94,7 +94,6 @@ static tc_status use_device(run *r, unsigned which, tc_err *err)
     ocl_request request = { 0 };
     tc_status status = ocl_request_parse(r->devices[which], &request, err);
 
-    request.floats = r->analysis->uses_floats;
     if (status == TC_OK && r->device[which] == NULL)
         status = ocl_device_find(&request, &r->device[which], err);
     r->work.device = r->device[which];

@@ -180,19 +180,19 @@ bool cc_kept(const cc_params *p, int64_t area, bool border)
 
 static const an_selftest selftests[] = {
     { "{\"threshold\":\"otsu\",\"polarity\":\"bright\",\"min_area\":3}", 150, 131, 1, 8, false,
-      0xef5a6226 },
+      0xef5a6226, AN_BALLS, false },
     { "{\"threshold\":30000,\"polarity\":\"bright\",\"connectivity\":4,\"fill_holes\":true,"
       "\"split\":\"distance\",\"max_area\":200}",
-      127, 140, 1, 16, false, 0x2df7eed6 },
+      127, 140, 1, 16, false, 0x2df7eed6, AN_BALLS, false },
     { "{\"threshold\":70,\"polarity\":\"dark\",\"fill_holes\":true,\"split\":\"distance\","
       "\"exclude_border\":true}",
-      140, 99, 1, 8, false, 0x740d0fd6 },
+      140, 99, 1, 8, false, 0x740d0fd6, AN_BALLS, false },
     { "{\"smooth\":0.7,\"background\":{\"radius\":6},\"split\":\"intensity\",\"h\":4}", 90, 77, 1,
-      8, false, 0x655b2ec2 },
+      8, false, 0x655b2ec2, AN_BALLS, false },
     { "{\"threshold\":\"local\",\"window\":21,\"offset\":900,\"polarity\":\"bright\","
       "\"background\":{\"method\":\"lines\","
       "\"radius\":30,\"by\":\"ratio\"}}",
-      66, 54, 1, 16, false, 0x3e6fe3f5 },
+      66, 54, 1, 16, false, 0x3e6fe3f5, AN_BALLS, false },
     { .parameters = NULL }
 };
 

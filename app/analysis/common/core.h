@@ -19,10 +19,7 @@ typedef uint tc_index;
 #define TC_INLINE static inline
 #define tc_mulhi(a, b) mul_hi((tc_u64)(a), (tc_u64)(b))
 #define tc_clz64(a) ((int)clz((tc_u64)(a)))
-/* The language's own functions: Oclgrind does not know the intrinsics that
- * compilers make of the usual expressions. */
-#define TC_MIN(a, b) min(a, b)
-#define TC_MAX(a, b) max(a, b)
+/* Of an int64. Oclgrind does not know the intrinsic that compilers make of the usual expression. */
 #define TC_ABS(a) abs((tc_i64)(a))
 
 #else
@@ -47,12 +44,17 @@ TC_INLINE tc_u64 tc_mulhi(tc_u64 a, tc_u64 b)
 }
 /* Leading zeros of a nonzero value. */
 #define tc_clz64(a) __builtin_clzll(a)
-/* Of two values of one type, each evaluated twice; of an int64. */
+#define TC_ABS(a) ((tc_u64)((a) < 0 ? -(a) : (a)))
+#endif
+
+/* Of values of one type, evaluated more than once. Not by OpenCL C's functions: where work-items
+ * have parted, Intel's runtimes of 2021 to 2023 call a function whose arguments are the same for
+ * all of them only if the first of eight or sixteen takes part. That holds for all that are not
+ * expressions (abs, clz, mul_hi, popcount): kernels call them with what differs, or where nobody
+ * has parted. */
 #define TC_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define TC_MAX(a, b) ((a) > (b) ? (a) : (b))
-#define TC_ABS(a) ((tc_u64)((a) < 0 ? -(a) : (a)))
-
-#endif
+#define TC_CLAMP(a, lo, hi) TC_MIN(TC_MAX(a, lo), hi)
 
 /* A divisor, and its reciprocal in 63 + shift fractional bits, rounded up; 2^(shift-1) < den <=
  * 2^shift. */
@@ -108,14 +110,15 @@ TC_INLINE tc_u64 tc_ratio_q32(tc_u64 num, tc_u64 den)
     tc_u64 q = (num << shift) / upper;
     tc_u64 r = (num << 32) - q * den;
 
-    while (r >= den) {
+    /* By three at the most, which a device that divides wrongly does not keep to. */
+    for (int i = 0; i < 4 && r >= den; i++) {
         q++;
         r -= den;
     }
     return q + (2 * r >= den ? 1 : 0);
 }
 
-/* Square root of a, rounded down: exact, whatever the estimate. */
+/* Square root of a, rounded down: exact, however the estimate is rounded. */
 TC_INLINE tc_u64 tc_sqrt_floor(tc_u64 a)
 {
     /* An estimate from the hardware, however rounded, put right by integers. */
@@ -132,9 +135,10 @@ TC_INLINE tc_u64 tc_sqrt_floor(tc_u64 a)
 
     if (root > 0xffffffff)
         root = 0xffffffff;
-    while (root * root > a)
+    /* By two at the most; where it is more a conversion is wrong, as the self-test then tells. */
+    for (int i = 0; i < 4 && root * root > a; i++)
         root--;
-    while (a - root * root > 2 * root && root < 0xffffffff)
+    for (int i = 0; i < 4 && a - root * root > 2 * root && root < 0xffffffff; i++)
         root++;
     return root;
 }

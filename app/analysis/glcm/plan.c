@@ -380,17 +380,17 @@ static tc_status init(const an_work *work, void *state, tc_err *err)
 static const an_selftest selftests[] = {
     { "{\"levels\":[16,64],\"window\":{\"shape\":\"disc\",\"radius\":5},\"distances\":[1,4],"
       "\"maps\":[{\"feature\":\"imc2\",\"levels\":64,\"offset\":[1,0]}]}",
-      40, 31, 1, 8, false, 0x7236e44f },
+      40, 31, 1, 8, false, 0x7236e44f, AN_BALLS, false },
     { "{\"levels\":[256],\"window\":{\"shape\":\"square\",\"radius\":3},\"distances\":[2],"
       "\"directions\":\"four\",\"range\":\"image\",\"roi\":{\"type\":\"mask\"}}",
-      23, 29, 2, 16, true, 0x9cfe3c4e },
+      23, 29, 2, 16, true, 0x9cfe3c4e, AN_BALLS, false },
     { "{\"levels\":[8],\"window\":{\"shape\":\"roi\"},\"distances\":[1,2],"
       "\"roi\":{\"type\":\"disc\",\"r\":20}}",
-      50, 45, 1, 8, false, 0x5e56039e },
+      50, 45, 1, 8, false, 0x5e56039e, AN_BALLS, false },
     { "{\"levels\":[12,200],\"window\":{\"shape\":\"disc\",\"radius\":4},\"distances\":[1,3],"
       "\"features\":\"ibsi\","
       "\"maps\":[{\"feature\":\"cluster_shade\",\"levels\":200,\"offset\":[1,0]}]}",
-      33, 37, 1, 16, false, 0x1f6b24c6 },
+      33, 37, 1, 16, false, 0x1f6b24c6, AN_BALLS, true },
     { .parameters = NULL }
 };
 
@@ -433,4 +433,5 @@ const an_analysis an_glcm = { .name = "glcm",
                               .check_pixels = glcm_check_pixels,
                               .pixels_share = glcm_pixels_share,
                               .cpu = &glcm_cpu,
+                              .doubles = AN_SOME_DOUBLES,
                               .selftests = selftests };

@@ -72,12 +72,14 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
 }
 
 static const an_selftest selftests[] = {
-    { "{\"texture_features\":\"ibsi\",\"distances\":[1,3]}", 61, 47, 1, 8, false, 0x20444faa },
+    { "{\"texture_features\":\"ibsi\",\"distances\":[1,3]}", 61, 47, 1, 8, false, 0x20444faa,
+      AN_BALLS, true },
     { "{\"aggregate\":\"merge\",\"levels\":256,\"range\":\"image\",\"exclude_border\":true}", 45,
-      70, 1, 16, false, 0xfe5c13e6 },
-    { "{\"levels\":9,\"distances\":[2],\"range\":[50,230]}", 37, 31, 12, 8, false, 0xd0a48818 },
+      70, 1, 16, false, 0xfe5c13e6, AN_BALLS, true },
+    { "{\"levels\":9,\"distances\":[2],\"range\":[50,230]}", 37, 31, 12, 8, false, 0xd0a48818,
+      AN_BALLS, true },
     { "{\"aggregate\":\"merge\",\"texture_features\":\"ibsi\",\"range\":\"type\"}", 30, 33, 29, 16,
-      false, 0x3dca3a19 },
+      false, 0x3dca3a19, AN_BALLS, true },
     { .parameters = NULL }
 };
 
@@ -109,5 +111,6 @@ const an_analysis an_objects = {
     .cpu = &obj_cpu,
     .takes_labels = true,
     .one_kind = true,
+    .doubles = AN_ALL_DOUBLES,
     .selftests = selftests
 };

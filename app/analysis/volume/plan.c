@@ -144,15 +144,15 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
 /* --- the analysis ---------------------------------------------------------------------------- */
 
 static const an_selftest selftests[] = {
-    { "{\"membrane\":110}", 45, 37, 29, 8, false, 0xe9146a6f },
-    { "{\"membrane\":26000,\"mode\":\"slices\",\"min_voxels\":4}", 70, 33, 5, 16, false,
-      0x9e1c8477 },
+    { "{\"membrane\":110}", 45, 37, 29, 8, false, 0xe9146a6f, AN_BALLS, false },
+    { "{\"membrane\":26000,\"mode\":\"slices\",\"min_voxels\":4}", 70, 33, 5, 16, false, 0x9e1c8477,
+      AN_BALLS, false },
     { "{\"membrane\":66,\"repair\":{\"sigma\":1,\"threshold\":120}}", 41, 43, 19, 8, false,
-      0x1d856c03 },
+      0x1d856c03, AN_BALLS, false },
     { "{\"method\":\"watershed\",\"smooth\":1,\"h\":3,\"min_voxels\":5}", 38, 27, 22, 8, false,
-      0x4eadc516 },
+      0x4eadc516, AN_BALLS, false },
     { "{\"method\":\"watershed\",\"mode\":\"slices\",\"connectivity\":26,\"h\":900,\"fill\":true}",
-      45, 33, 6, 16, false, 0xd59fb35c },
+      45, 33, 6, 16, false, 0xd59fb35c, AN_BALLS, false },
     { .parameters = NULL }
 };
 

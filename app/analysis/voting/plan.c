@@ -493,12 +493,13 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
 }
 
 /* Both polarities, 8 and 16 bit, a stack, cones of every width. */
-static const an_selftest selftests[] = { { "{\"radius\":6}", 61, 47, 1, 8, false, 0x8a177fe2 },
+static const an_selftest selftests[] = { { "{\"radius\":6}", 61, 47, 1, 8, false, 0x8a177fe2,
+                                           AN_BALLS, false },
                                          { "{\"radius\":5.3,\"sigma\":1.2,\"polarity\":\"dark\","
                                            "\"cone\":90,\"weight\":\"gradient\",\"floor\":0}",
-                                           43, 70, 1, 16, false, 0x55a464eb },
+                                           43, 70, 1, 16, false, 0x55a464eb, AN_BALLS, false },
                                          { "{\"radius\":4,\"sigma\":1,\"refine\":false}", 31, 25,
-                                           19, 16, false, 0x35261573 },
+                                           19, 16, false, 0x35261573, AN_BALLS, false },
                                          { .parameters = NULL } };
 
 static uint8_t found(const an_work *work, const void *state, size_t voxel)
