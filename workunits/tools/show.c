@@ -9,6 +9,7 @@
 #include "app/base/text.h"
 #include "workunits/format/archive.h"
 #include "workunits/format/job.h"
+#include "workunits/tools/confine.h"
 #include "workunits/tools/needs.h"
 #include "workunits/tools/notes.h"
 #include "workunits/format/result_file.h"
@@ -465,9 +466,10 @@ tc_status wu_show(int argc, char **argv, tc_err *err)
     if (status != TC_OK)
         return status;
     const char *path = argv[1];
+    status = wu_confine(argv + 1, (size_t)n_files, NULL, err);
     for (int i = 1; needs && status == TC_OK && i <= n_files; i++)
         status = show_needs(argv[i], err);
-    if (needs)
+    if (needs || status != TC_OK)
         return status;
     wu_archive *archive = NULL;
     status = wu_archive_read(path, WU_MAX_MEMBERS, NULL, &archive, err);
