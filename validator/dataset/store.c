@@ -184,7 +184,7 @@ static bool same_array(const json_t *a, const json_t *b)
     const size_t one = json_array_size(a), other = json_array_size(b);
 
     for (size_t i = 0; i < one && i < other; i++)
-        if (!json_equal(json_array_get(a, i), json_array_get(b, i)))
+        if (!wu_json_same(json_array_get(a, i), json_array_get(b, i)))
             return false;
     return one >= 3 && other >= 3;
 }

@@ -175,10 +175,11 @@ static tc_status show_needs(const char *path, tc_err *err)
         printf("{\"items\": %zu, \"operations\": %.6g, \"memory_bytes\": %" PRIu64
                ", \"thread_bytes\": %" PRIu64 ", \"most_memory_bytes\": %" PRIu64
                ", \"state_bytes\": %" PRIu64 ", \"pixels\": %" PRIu64 ", \"output_bytes\": %" PRIu64
-               ", \"row_bytes\": %" PRIu64 "}\n",
+               ", \"row_bytes\": %" PRIu64 ", \"most_rows_bytes\": %" PRIu64
+               ", \"taken_rows_bytes\": %" PRIu64 "}\n",
                job->n_items, needs.operations, needs.memory_bytes, needs.thread_bytes,
                needs.most_memory_bytes, needs.state_bytes, needs.pixels, needs.output_bytes,
-               needs.row_bytes);
+               needs.row_bytes, needs.most_rows_bytes, needs.taken_rows_bytes);
     wu_job_destroy(&job);
     return status;
 }
