@@ -195,7 +195,7 @@ static tc_status follow_cpu_limit(const item_work *w, item_run *it, tc_err *err)
 
     if (it->work.device != NULL || threads == it->work.threads)
         return TC_OK;
-    status = it->backend->sync(it->worker, it->state, err);
+    status = an_sync(it->backend, it->worker, it->state, err);
     it->backend->close(&it->worker);
     it->work.threads = threads;
     return status == TC_OK ? it->backend->open(&it->work, it->state, &it->worker, err) : status;

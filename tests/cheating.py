@@ -110,6 +110,14 @@ def around(unit, result):
         file = save("other.npz", forge.archive(data))
         codes = [validate("check", unit, file).returncode, validate("compare", result, file).returncode]
         tap.ok(codes == [0, 0], what + ": the same result", codes)
+    zero = next(key for key, value in sorted(honest.json["parameters"].items()) if isinstance(value, float) and value == 0)
+    lie = honest.copy()
+    lie.json["parameters"][zero] = -0.0
+    file = save("other.npz", lie.bytes())
+    codes = [validate("check", unit, file).returncode, validate("compare", result, file).returncode]
+    tap.ok(codes == [2, 4], "a zero has a sign: refused, and another result", codes)
+    run = tap.run([tap.TEXCELL_ASSIMILATE, "--db", path("zero.sqlite"), file]) if os.path.exists(tap.TEXCELL_ASSIMILATE) else None
+    tap.ok(run is None or run.returncode == 2, "not stored without its work unit, either", run and run.stderr)
     for what, data in (
             ("members in another order", members[:1] + members[:0:-1]),
             ("a member more", members + [forge.Member("notes.npy", forge.npy(np.arange(3)))]),

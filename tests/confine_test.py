@@ -1,10 +1,12 @@
-"""Who takes over a program of the server by a result gets nowhere from there: what texcell-validate and
-texcell-assimilate have named they may open, and nothing else."""
+"""Who takes over a program that reads untrusted files gets nowhere from there: what it has named it may open, the system calls on
+a list it may make, and nothing else; nor does it have a descriptor of whoever started it."""
 import contextlib
 import os
 import re
 import shutil
+import socket
 import sqlite3
+import subprocess
 
 import numpy as np
 
@@ -21,7 +23,7 @@ def path(*names):
 
 
 def files():
-    for name in ("upload", "download/3f", "tmp_host", "elsewhere", "private"):
+    for name in ("upload", "download/3f", "tmp_host", "elsewhere", "private", "pages", "pictures"):
         os.makedirs(path(name))
     y, x = np.indices((40, 50))
     picture = np.where((y % 12 < 5) & (x % 14 < 6), 40, 200).astype(np.uint8)
@@ -33,22 +35,55 @@ def files():
         shutil.copy(up[0], other)
     with open(up[1], "ab") as f:       # the same bytes would be no work
         f.write(b" ")
+    with open(path("pictures/a.png"), "wb") as f:
+        f.write(workunit.png(picture))
     with open(path("victim"), "w") as f:
         f.write("a secret")
     return unit, up
 
 
-def broken(argv, at, victim, folder):
-    """Runs it with the stranger inside; its end, what the stranger did, how much was tried."""
-    env = dict(os.environ, LD_PRELOAD=LIBRARY, BREAK_AT=at, BREAK_VICTIM=victim, BREAK_FOLDER=folder, TMPDIR=path("private"))
-    run = tap.run(argv, cwd=path("tmp_host"), env=env)
+INHERITED = 200                # and the two behind it
+MAKES, LOCKS = 1, 2            # of OS_CALLS_
+
+
+def broken(argv, at, calls=None, expect=None):
+    """Runs it with somebody inside; its end, what that one did, how much was tried. calls: what it is confined for."""
+    env = dict(os.environ, LD_PRELOAD=LIBRARY, BREAK_AT=at, BREAK_VICTIM=path("victim"), BREAK_FOLDER=path("elsewhere"), TMPDIR=path("private"),
+               BREAK_INHERITED=str(INHERITED))
+    if calls is not None:
+        env["BREAK_CALLS"] = str(calls)
+    ends, pair = os.pipe(), socket.socketpair()
+    with open(path("log"), "w+") as log:
+        given = [ends[1], pair[0].fileno(), log.fileno()]
+        run = subprocess.run(argv, cwd=path("tmp_host"), env=env, stdin=pair[1], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                             timeout=180, close_fds=False, preexec_fn=lambda: [os.dup2(fd, INHERITED + i) for i, fd in enumerate(given)])
+    for fd in ends:
+        os.close(fd)
+    for end in pair:
+        end.close()
     return run, re.findall("broke out: (.*)", run.stderr), sum(int(n) for n in re.findall("tried: ([0-9]+)", run.stderr))
+
+
+def tables():
+    """The filter that is written, asked about each call, here and for another processor."""
+    for name, compiler, runner in (("this processor", os.environ.get("CC", "cc"), []),
+                                   ("arm64", "aarch64-linux-gnu-gcc", ["qemu-aarch64-static", "-L", "/usr/aarch64-linux-gnu"])):
+        if not all(shutil.which(program) for program in [compiler.split()[0], *runner[:1]]):
+            tap.skip("the list of calls, " + name, "no compiler")
+            continue
+        program = path("call_filter")
+        made = tap.run([*compiler.split(), "-std=gnu11", "-D_GNU_SOURCE", "-I", tap.SRC, "-I", tap.BUILD, "-o", program,
+                        os.path.join(tap.SRC, "tests", "faults", "call_filter.c")])
+        run = tap.run([*runner, program]) if made.returncode == 0 else made
+        asked = re.search(r"([0-9]+) asked, 0 wrong", run.stdout)
+        tap.ok(run.returncode == 0 and asked and int(asked.group(1)) > 500000, "the list of calls, " + name, run.stdout[-2000:] + run.stderr)
 
 
 def main():
     made = tap.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-O1", "-o", LIBRARY,
                     os.path.join(tap.SRC, "tests", "faults", "break_out.c"), "-ldl", "-pthread"])
     tap.ok(made.returncode == 0, "break_out.c compiles", made.stderr)
+    tables()
     version = tap.run([tap.TEXCELL_VALIDATE, "--version"]).stdout
     tap.ok(("confined by Landlock" in version) != ("not confined" in version), "--version says whether there is a Landlock", version)
     if "not confined" in version or tap.sanitized():
@@ -57,35 +92,41 @@ def main():
     landlock = int(re.search("Landlock ([0-9]+)", version).group(1))
     unit, up = files()
     victim, elsewhere, private = path("victim"), path("elsewhere"), path("private")
-    show = broken([tap.TEXCELL_WU, "show", up[0]], "drops_1_0_r1_0", victim, elsewhere)
-    tap.ok(len(show[1]) > 15, "the stranger does harm in a program that is not confined", show[0].stderr)
+    run = broken([tap.TEXCELL, "run", unit, "-o", path("r.npz"), "--device", "cpu", "--quiet"], "drops_1.zip")
+    tap.ok(len(run[1]) > 15, "somebody does harm in a program that is not confined", run[0].stderr)
     for name in os.listdir(elsewhere):
         os.remove(os.path.join(elsewhere, name))
     with open(victim, "w") as f:
         f.write("a secret")
-    validate, assimilate = tap.TEXCELL_VALIDATE, tap.TEXCELL_ASSIMILATE
+    validate, assimilate, wu = tap.TEXCELL_VALIDATE, tap.TEXCELL_ASSIMILATE, tap.TEXCELL_WU
+    both = MAKES | LOCKS
     cases = [
-        ([validate, "check", unit, up[0]], "drops_1_0_r1_0", 0),
-        ([validate, "verify", "--fraction", "1", "--threads", "2", unit, up[0]], "drops_1_0_r1_0", 0),
-        ([validate, "compare", up[0], up[2]], "drops_1_0_r1_0", 0),
+        ([validate, "check", unit, up[0]], "drops_1_0_r1_0", 0, 0),
+        ([validate, "verify", "--fraction", "1", "--threads", "2", unit, up[0]], "drops_1_0_r1_0", 0, 0),
+        ([validate, "compare", up[0], up[2]], "drops_1_0_r1_0", 0, 0),
         ([validate, "script-init", "--accepted", path("accepted"), "--quarantine", path("quarantine"), "--alone", path("none"), up[0]],
-         private, 0),
-        ([validate, "script-compare", up[0], up[2]], private, 0),
+         private, 0, MAKES),
+        ([validate, "script-compare", up[0], up[2]], private, 0, MAKES),
         ([validate, "script-init", "--accepted", path("accepted"), "--quarantine", path("quarantine"), path("upload/x_0_r1_0")],
-         private, 2),
-        ([validate, "script-init", "--accepted", path("accepted"), "--quarantine", path("quarantine"), up[1]], private, 2),
-        ([assimilate, "script", "--db", path("db", "d.sqlite"), "--accepted", path("accepted"), "5", up[0]], private, 0),
-        ([assimilate, "script", "--db", path("db", "d.sqlite"), "6", path("upload/missing_0_r1_0")], private, 0),
-        ([assimilate, "--db", path("db", "e.sqlite"), unit, up[0]], "drops_1_0_r1_0", 0),
+         private, 2, MAKES),
+        ([validate, "script-init", "--accepted", path("accepted"), "--quarantine", path("quarantine"), up[1]], private, 2, MAKES),
+        ([assimilate, "script", "--db", path("db", "d.sqlite"), "--accepted", path("accepted"), "5", up[0]], private, 0, both),
+        ([assimilate, "script", "--db", path("db", "d.sqlite"), "6", path("upload/missing_0_r1_0")], private, 0, both),
+        ([assimilate, "--db", path("db", "e.sqlite"), unit, up[0]], "drops_1_0_r1_0", 0, both),
+        ([wu, "show", up[0]], "drops_1_0_r1_0", 0, 0),
+        ([wu, "show", "--needs", unit], "drops_1.zip", 0, 0),
+        ([wu, "export", up[0], "--images", unit, "--tiff", "--geojson", "-o", path("tables")], "drops_1_0_r1_0", 0, both),
+        ([wu, "report", up[0], "--images", unit, "-o", path("pages/p.html")], "drops_1_0_r1_0", 0, both),
+        ([wu, "pack", "--analysis", "voting", "--param", "radius=4", "-o", path("pages/w.zip"), path("pictures/a.png")], "w.zip", 0, both),
     ]
     os.mkdir(path("db"))
     shutil.copy(unit, path("download/x.zip"))
     with open(path("upload/x_0_r1_0"), "wb") as f:
         f.write(b"no result")
-    for argv, at, code in cases:
+    for argv, at, code, calls in cases:
         title = " ".join([os.path.basename(argv[0])] + argv[1:2] + [os.path.basename(argv[-1])])
         alone = sorted(os.listdir(elsewhere))
-        run, out, n = broken(argv, at, victim, elsewhere)
+        run, out, n = broken(argv, at, calls)
         # What older ones do not know of.
         out = [o for o in out if not (landlock < 3 and "O_TRUNC" in o) and not (landlock < 6 and "tgkill" in o)]
         with open(victim) as f:

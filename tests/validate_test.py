@@ -430,8 +430,8 @@ def bounds(unit, result):
     dots = np.zeros((500, 500), np.uint8)
     dots[::2, ::2] = 200
     many = make("many", [item("many", [dots])])
-    expect("rows in no memory: try later", 3, validate("check", "--max-memory", "4", *many), "^$",
-           "item \"many\": its 62500 rows need 5 MiB of memory")
+    expect("more rows than may be", 2, validate("check", "--max-memory", "4", *many), "^$",
+           "62500 rows, of [0-9]+ that there can be, or that --max-memory lets pass")
     expect("rows in enough", 0, validate("check", "--max-memory", "8", *many), "^valid\n$", "^$")
     expect("verify in no time: try later", 3, validate("verify", "--fraction", "1", "--max-seconds", "0.001", unit, result),
            "", "the time for it is over")

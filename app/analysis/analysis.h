@@ -54,6 +54,15 @@ typedef struct an_plan {
     double byte_flops;     /* ... each byte of those compressed then takes so many: WU_COPIED */
 } an_plan;
 
+/* How many rows the item's table can have, and how many bytes they may take in memory: what the
+ * plan counts on, a row for PLAN_PIXELS_A_ROW pixels, and so much in any case. A server refuses
+ * results with more. */
+#define AN_ROWS_BYTES ((uint64_t)512 << 20)
+uint64_t an_most_rows(const an_plan *plan, const wu_item *item);
+uint64_t an_rows_bytes(const wu_item *item, uint64_t row_bytes);
+/* Of arrays as `expect` declares them those of a row of the table; 0: there is none. */
+uint64_t an_row_bytes(const wu_output *expected);
+
 /* One item being worked on: everything a backend may read. */
 typedef struct an_work {
     const void *params;

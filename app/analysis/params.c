@@ -336,6 +336,14 @@ static tc_status read_objects(const an_param *p, const json_t *list, void *base,
     return status;
 }
 
+/* A zero has no sign: as run it is one. */
+static double number_of(const json_t *value)
+{
+    const double number = json_number_value(value);
+
+    return number == 0 ? 0 : number;
+}
+
 /* out: a new object or list, for those that have keys. */
 static tc_status read_value(const an_param *p, const json_t *value, void *base, json_t *out,
                             const char *at, tc_err *err)
@@ -359,7 +367,7 @@ static tc_status read_value(const an_param *p, const json_t *value, void *base, 
         break;
     case AN_NUMBER:
         good = json_is_number(value) && in_bounds(p, value);
-        *(double *)(void *)((char *)base + p->field.at) = json_number_value(value);
+        *(double *)(void *)((char *)base + p->field.at) = number_of(value);
         break;
     case AN_INTS: return read_ints(p, value, base, at, err);
     case AN_WORDS: return read_words(p, value, base, at, err);
@@ -385,8 +393,7 @@ static json_t *kept_of(const an_param *p, json_t *value)
         return json_object();
     if (p->keys != NULL && json_is_array(value))
         return json_array();
-    return real && json_is_integer(value) ? json_real(json_number_value(value))
-                                          : json_incref(value);
+    return real && json_is_number(value) ? json_real(number_of(value)) : json_incref(value);
 }
 
 static tc_status read_key(const an_param *p, const json_t *object, void *base, json_t *out,
@@ -422,8 +429,7 @@ static tc_status read_object(const an_param *keys, const json_t *object, void *b
     if (!json_is_object(object))
         return tc_fail(err, TC_BAD_INPUT, "%s: must be an object, not %s", where,
                        describe_value(object).text);
-    json_object_foreach(all, key, value)
-    {
+    json_object_foreach (all, key, value) {
         const an_param *p = keys;
 
         while (p->key != NULL && strcmp(p->key, key) != 0)

@@ -172,6 +172,35 @@ double an_reading_flops(const wu_item *item)
     return bytes * (12.5 + 70 * (compressed < 0.43 ? compressed : 0.43));
 }
 
+uint64_t an_most_rows(const an_plan *plan, const wu_item *item)
+{
+    return plan->most_rows > 0 ? plan->most_rows : (uint64_t)item->nx * item->ny * item->nz;
+}
+
+uint64_t an_rows_bytes(const wu_item *item, uint64_t row_bytes)
+{
+    const uint64_t planned =
+        (uint64_t)item->nx * item->ny * item->nz / PLAN_PIXELS_A_ROW * row_bytes;
+
+    return planned > AN_ROWS_BYTES ? planned : AN_ROWS_BYTES;
+}
+
+uint64_t an_row_bytes(const wu_output *expected)
+{
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < expected->n; i++) {
+        wu_array_info row = expected->arrays[i].info;
+        int ok = 0;
+
+        if (row.shape[0] != WU_ANY_LENGTH)
+            continue;
+        row.shape[0] = 1;
+        bytes += wu_array_bytes(&row, &ok);
+    }
+    return bytes;
+}
+
 /* Opening reads all bytes of the file, and takes its sums of them; so does identifying. */
 void an_plan_flops(an_plan *plan, const wu_item *item, double chunks)
 {

@@ -97,12 +97,17 @@ bool os_keep_start(char **argv, const char *variable);
  * `value` as the environment's variable. Returns where that fails. Safe in a signal handler. */
 void os_restart(const char *value);
 /* Calls work(user) in a process of its own, or here where there is no such thing; its exit
- * code. -1: it could not be started, errno; 0 with *ended_by: the signal that ended it. */
+ * code. -1: it could not be started, errno; 0 with *ended_by: the signal that ended it. It gets no
+ * descriptor of this one: its standard input is empty, and what it writes comes through pipes, no
+ * more of it than a log should take for one file, and without control characters. */
 int os_run_child(int (*work)(void *user), void *user, int *ended_by);
 /* Runs a program that lies beside this one, or else on the search path, until it ends; words: its
  * command line, the program's name first, ended by NULL. A person who wants the program to stop
  * stops that one. Its exit code and *ended_by as above. */
 int os_run_program(char *const *words, int *ended_by);
+/* Closes all descriptors but the standard streams: whoever started this process may have left it
+ * a connection of its own. */
+void os_close_inherited(void);
 /* What a confined process may do with a file, or with a folder and all that is below it. */
 typedef enum os_may {
     OS_MAY_NOTHING, /* ends a list of places */
@@ -114,11 +119,19 @@ typedef struct os_place {
     const char *path; /* NULL, or a name that leads nowhere, allows nothing */
     os_may may;
 } os_place;
-/* From now on this process, which has one thread, its later threads and its children open nothing
- * but these places and what they have open; they start no program, make no socket, and touch no
- * other process. There is no way back. true also where the system cannot, or not all of it: see
- * os_confines. false: errno, and it is unknown how far it went. */
-bool os_confine(const os_place *places);
+/* What a confined process does besides reading files, computing in threads, and writing to standard
+ * output and standard error: bits. */
+enum {
+    OS_CALLS_MAKE = 1, /* writes, makes, renames and removes files */
+    OS_CALLS_LOCK = 2  /* locks them */
+};
+/* From now on this process, which has one thread, and its later threads open nothing but these
+ * places and what they have open, and make no system calls but those on a list for `calls`: they
+ * start no program and no process, make no socket, touch no other process, and write at the end of
+ * standard output and standard error alone. Standard input is empty. There is no way back. true
+ * also where the system cannot, or not all of it: see os_confines. false: errno, and it is unknown
+ * how far it went. */
+bool os_confine(const os_place *places, unsigned calls);
 /* The version of the means by which files are closed off; 0: os_confine does not close them off. */
 unsigned os_confines(void);
 /* In words; never NULL. */

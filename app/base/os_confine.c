@@ -1,24 +1,57 @@
-/* What a process gives up before it reads a stranger's file. Linux has the means; elsewhere nothing
- * is given up. */
+/*
+ * What a process gives up before it reads an untrusted file: inherited descriptors everywhere, on
+ * Linux also files (Landlock) and system calls (seccomp).
+ */
 #include "config.h"
 
 #include "app/base/os.h"
 
 #include <errno.h>
+#include <unistd.h>
+
+#if defined(__linux__)
+#include <sys/syscall.h>
+#endif
+
+/* --- descriptors ----------------------------------------------------------------------------- */
+
+#if defined(_WIN32)
+void os_close_inherited(void)
+{
+}
+#else
+void os_close_inherited(void)
+{
+    enum {
+        CLOSE_RANGE = 436, /* on all processors */
+        FIRST = STDERR_FILENO + 1,
+        MOST = 1 << 20
+    };
+    const long limit = sysconf(_SC_OPEN_MAX);
+
+#if defined(__linux__)
+    if (syscall(CLOSE_RANGE, FIRST, ~0U, 0) == 0)
+        return;
+#endif
+    for (int fd = FIRST; fd < (limit > 0 && limit < MOST ? limit : MOST); fd++)
+        close(fd);
+}
+#endif
 
 #if defined(__linux__) && !defined(TC_UNCONFINED) && (defined(__x86_64__) || defined(__aarch64__))
 
+#include <asm/ioctls.h>
 #include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <sched.h>
 #include <stddef.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-/* --- files: Landlock ------------------------------------------------------------------------
+/* --- files: Landlock -------------------------------------------------------------------------
  *
  * Its numbers are the same on all processors. Headers of the system that the program is built on
  * may not have them yet. */
@@ -112,100 +145,301 @@ static bool confine_files(const os_place *places)
     return good;
 }
 
-/* --- all else: seccomp ----------------------------------------------------------------------- */
+/* --- system calls: seccomp ------------------------------------------------------------------- */
 
 #if defined(__x86_64__)
-enum { PROCESSOR = AUDIT_ARCH_X86_64 };
+enum { PROCESSOR = AUDIT_ARCH_X86_64, RSEQ = 334 };
 #else
-enum { PROCESSOR = (int)AUDIT_ARCH_AARCH64 };
+enum { PROCESSOR = (int)AUDIT_ARCH_AARCH64, RSEQ = 293 };
 #endif
 
-/* Sockets, programs, other processes, what Landlock does not know of files, and doors of the kernel
- * that have often stood open. */
-static const unsigned refused[] = {
-    SYS_socket,
-    SYS_socketpair,
-    SYS_connect,
-    SYS_execve,
-    SYS_execveat,
-    SYS_ptrace,
-    SYS_tkill,
-    SYS_rt_sigqueueinfo,
-    SYS_rt_tgsigqueueinfo,
-    424 /* pidfd_send_signal */,
-    425 /* io_uring_setup */,
-    SYS_process_vm_readv,
-    SYS_process_vm_writev,
-    SYS_truncate,
-    SYS_fchmodat,
-    452 /* fchmodat2 */,
-    SYS_fchownat,
-    SYS_utimensat,
-    SYS_setxattr,
-    SYS_lsetxattr,
-    SYS_removexattr,
-    SYS_lremovexattr,
-    SYS_bpf,
-    SYS_keyctl,
-    SYS_add_key,
-    SYS_perf_event_open,
-    SYS_userfaultfd,
-    SYS_unshare,
-    SYS_setns,
-    SYS_mount,
-    SYS_umount2,
-    SYS_chroot,
+/* Which arguments are allowed. */
+typedef enum check {
+    ANY,
+    OWN_PROCESS,    /* a signal to this process: abort() */
+    OWN_LIMITS,     /* of this process, which are read */
+    A_THREAD,       /* clone: nothing else */
+    NOT_YET,        /* the C library then does without: clone3, whose flags lie in memory */
+    OF_TERMINAL,    /* ioctl: whether it is one, and how wide */
+    OF_DESCRIPTOR,  /* fcntl: flags, and with OS_CALLS_LOCK locks */
+    OPENED_BY_NAME, /* open: for reading; with OS_CALLS_MAKE all but set-user-ID and the like */
+    OPENED_IN,      /* the same of openat */
+    NO_STREAM, /* the first argument is no standard stream: these are as pipes, a log stays whole */
+    MAPPED,    /* mmap: the same of its descriptor */
+    ADVICE,    /* madvise: not the kernel's tests of broken memory */
+    FIRST_IS_ZERO /* of this process */
+} check;
+
+typedef struct call {
+    unsigned number, check, calls; /* calls: an os_calls, or 0 for all */
+} call;
+
+static const call allowed[] = {
+    /* files that are open, in the order in which they are used */
+    { SYS_read, ANY, 0 },
+    { SYS_pread64, ANY, 0 },
+    { SYS_write, ANY, 0 },
+    { SYS_mmap, MAPPED, 0 },
+    { SYS_munmap, ANY, 0 },
+    { SYS_brk, ANY, 0 },
+    { SYS_mremap, ANY, 0 },
+    { SYS_futex, ANY, 0 },
+    { SYS_madvise, ADVICE, 0 },
+    { SYS_mprotect, ANY, 0 },
+    { SYS_openat, OPENED_IN, 0 },
+    { SYS_close, ANY, 0 },
+    { SYS_lseek, NO_STREAM, 0 },
+    { SYS_fstat, ANY, 0 },
+    { SYS_newfstatat, ANY, 0 },
+    { SYS_writev, ANY, 0 },
+    { SYS_ioctl, OF_TERMINAL, 0 },
+    { SYS_fcntl, OF_DESCRIPTOR, 0 },
+    { SYS_getdents64, ANY, 0 },
+    { SYS_faccessat, ANY, 0 },
+    { 439 /* faccessat2 */, ANY, 0 },
+    { SYS_readlinkat, ANY, 0 },
+    { SYS_getcwd, ANY, 0 },
+    /* files that are made */
+    { SYS_pwrite64, NO_STREAM, OS_CALLS_MAKE },
+    { SYS_ftruncate, NO_STREAM, OS_CALLS_MAKE },
+    { SYS_fsync, ANY, OS_CALLS_MAKE },
+    { SYS_fdatasync, ANY, OS_CALLS_MAKE },
+    { SYS_mkdirat, ANY, OS_CALLS_MAKE },
+    { SYS_unlinkat, ANY, OS_CALLS_MAKE },
+    { SYS_renameat, ANY, OS_CALLS_MAKE },
+    { SYS_renameat2, ANY, OS_CALLS_MAKE },
+    { SYS_flock, ANY, OS_CALLS_LOCK },
+    /* threads, time, signals, this process */
+    { SYS_clone, A_THREAD, 0 },
+    { 435 /* clone3 */, NOT_YET, 0 },
+    { SYS_set_robust_list, ANY, 0 },
+    { RSEQ, ANY, 0 },
+    { SYS_sched_yield, ANY, 0 },
+    { SYS_sched_getaffinity, FIRST_IS_ZERO, 0 },
+    { SYS_exit, ANY, 0 },
+    { SYS_exit_group, ANY, 0 },
+    { SYS_nanosleep, ANY, 0 },
+    { SYS_clock_nanosleep, ANY, 0 },
+    { SYS_restart_syscall, ANY, 0 },
+    { SYS_clock_gettime, ANY, 0 },
+    { SYS_gettimeofday, ANY, 0 },
+    { SYS_rt_sigaction, ANY, 0 },
+    { SYS_rt_sigprocmask, ANY, 0 },
+    { SYS_rt_sigreturn, ANY, 0 },
+    { SYS_sigaltstack, ANY, 0 },
+    { SYS_tgkill, OWN_PROCESS, 0 },
+    { SYS_kill, OWN_PROCESS, 0 },
+    { SYS_getpid, ANY, 0 },
+    { SYS_gettid, ANY, 0 },
+    { SYS_getuid, ANY, 0 },
+    { SYS_geteuid, ANY, 0 },
+    { SYS_prlimit64, OWN_LIMITS, 0 },
+    { SYS_getrandom, ANY, 0 },
+    { SYS_sysinfo, ANY, 0 },
 #if defined(__x86_64__)
-    SYS_chmod,
-    SYS_chown,
-    SYS_lchown,
-    SYS_utime,
-    SYS_utimes,
-    SYS_futimesat,
+    { SYS_open, OPENED_BY_NAME, 0 },
+    { SYS_stat, ANY, 0 },
+    { SYS_lstat, ANY, 0 },
+    { SYS_access, ANY, 0 },
+    { SYS_readlink, ANY, 0 },
+    { SYS_getrlimit, ANY, 0 },
+    { SYS_time, ANY, 0 },
+    { SYS_mkdir, ANY, OS_CALLS_MAKE },
+    { SYS_unlink, ANY, OS_CALLS_MAKE },
+    { SYS_rmdir, ANY, OS_CALLS_MAKE },
+    { SYS_rename, ANY, OS_CALLS_MAKE },
 #endif
 };
 
-static bool confine_calls(void)
+enum { MOST_FILTER = 512 };
+
+/* A filter as it is written: each call is compared, and what follows ends in an answer. */
+typedef struct filter {
+    struct sock_filter code[MOST_FILTER];
+    unsigned short n;
+} filter;
+
+static const struct sock_filter yes = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+                                no = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
+
+static void put(filter *f, struct sock_filter instruction)
+{
+    if (f->n < MOST_FILTER)
+        f->code[f->n++] = instruction;
+}
+
+/* The argument's lower half, which is all that the kernel takes of an int, or its upper one. */
+static void put_load(filter *f, unsigned argument, bool upper)
+{
+    const size_t at = offsetof(struct seccomp_data, args) + 8 * argument + (upper ? 4 : 0);
+
+    put(f, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (unsigned)at));
+}
+
+/* What was loaded is compared, and where that is so it is the answer. */
+static void put_if(filter *f, unsigned short comparison, unsigned with, struct sock_filter answer)
+{
+    put(f, (struct sock_filter)BPF_JUMP(BPF_JMP | comparison | BPF_K, with, 0, 1));
+    put(f, answer);
+}
+
+static void put_open(filter *f, unsigned flags, unsigned calls)
+{
+    enum { TMPFILE = 020000000, SPECIAL = 07000 };
+    put_load(f, flags, false);
+    if (calls & OS_CALLS_MAKE) {
+        put(f, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, O_CREAT | TMPFILE, 1, 0));
+        put(f, yes);
+        put_load(f, flags + 1, false);
+        put_if(f, BPF_JSET, SPECIAL, no);
+    } else {
+        put_if(f, BPF_JSET, O_WRONLY | O_RDWR | O_CREAT | O_TRUNC | TMPFILE, no);
+    }
+    put(f, yes);
+}
+
+static void put_fcntl(filter *f, unsigned calls)
+{
+    static const unsigned flags[] = { F_GETFD, F_SETFD, F_GETFL },
+                          locks[] = { F_GETLK, F_SETLK, F_SETLKW };
+
+    put_load(f, 1, false);
+    for (size_t i = 0; i < 3; i++)
+        put_if(f, BPF_JEQ, flags[i], yes);
+    for (size_t i = 0; (calls & OS_CALLS_LOCK) && i < 3; i++)
+        put_if(f, BPF_JEQ, locks[i], yes);
+    put(f, no);
+}
+
+static void put_check(filter *f, check what, unsigned calls)
+{
+    enum {
+        THREAD = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |
+                 CLONE_SETTLS | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID | CLONE_DETACHED,
+        BROKEN_MEMORY = 100, /* MADV_HWPOISON and what follows */
+        TCGETS2_ = (int)0x802c542a
+    };
+
+    switch (what) {
+    case ANY: put(f, yes); break;
+    case OWN_PROCESS:
+        put_load(f, 0, false);
+        put_if(f, BPF_JEQ, (unsigned)getpid(), yes);
+        put(f, no);
+        break;
+    case OWN_LIMITS:
+        put_load(f, 0, false);
+        put(f, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0));
+        put(f, no);
+        put_load(f, 2, true);
+        put(f, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0));
+        put(f, no);
+        put_load(f, 2, false);
+        put_if(f, BPF_JEQ, 0, yes);
+        put(f, no);
+        break;
+    case A_THREAD:
+        put_load(f, 0, false);
+        put_if(f, BPF_JSET, ~(unsigned)THREAD, no);
+        put_if(f, BPF_JSET, CLONE_THREAD, yes);
+        put(f, no);
+        break;
+    case NOT_YET:
+        put(f, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS));
+        break;
+    case OF_TERMINAL:
+        put_load(f, 1, false);
+        put_if(f, BPF_JEQ, TCGETS, yes);
+        put_if(f, BPF_JEQ, (unsigned)TCGETS2_, yes);
+        put_if(f, BPF_JEQ, TIOCGWINSZ, yes);
+        put(f, no);
+        break;
+    case OF_DESCRIPTOR: put_fcntl(f, calls); break;
+    case OPENED_BY_NAME: put_open(f, 1, calls); break;
+    case OPENED_IN: put_open(f, 2, calls); break;
+    case NO_STREAM:
+        put_load(f, 0, false);
+        put_if(f, BPF_JGT, STDERR_FILENO, yes);
+        put(f, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ESPIPE));
+        break;
+    case MAPPED:
+        put_load(f, 3, false);
+        put_if(f, BPF_JSET, MAP_ANONYMOUS, yes);
+        put_load(f, 4, false);
+        put_if(f, BPF_JGT, STDERR_FILENO, yes);
+        put(f, no);
+        break;
+    case ADVICE:
+        put_load(f, 2, false);
+        put_if(f, BPF_JGE, BROKEN_MEMORY, no);
+        put(f, yes);
+        break;
+    case FIRST_IS_ZERO:
+        put_load(f, 0, false);
+        put_if(f, BPF_JEQ, 0, yes);
+        put(f, no);
+        break;
+    }
+}
+
+static void write_filter(filter *f, unsigned calls)
 {
     enum { X32 = 0x40000000 };
-    const struct sock_filter no = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
-    const struct sock_filter begin[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)PROCESSOR, 1, 0),
-        no,
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, X32, 0, 1),
-        no
-    };
-    /* A process may send itself a signal: abort() does. */
-    const struct sock_filter end[] = {
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_tgkill, 1, 0),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_kill, 0, 3),
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)getpid(), 1, 0),
-        no,
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
-    };
-    struct sock_filter filter[sizeof begin / sizeof *begin + sizeof end / sizeof *end +
-                              2 * sizeof refused / sizeof *refused];
-    struct sock_fprog program = { .filter = filter };
+    /* Older kernels end the thread for what they do not know. */
+    const struct sock_filter end = BPF_STMT(BPF_RET | BPF_K, 0x80000000U /* KILL_PROCESS */);
 
-    for (size_t i = 0; i < sizeof begin / sizeof *begin; i++)
-        filter[program.len++] = begin[i];
-    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-        filter[program.len++] =
-            (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, refused[i], 0, 1);
-        filter[program.len++] = no;
+    f->n = 0;
+    put(f, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+                                        offsetof(struct seccomp_data, arch)));
+    put(f, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)PROCESSOR, 1, 0));
+    put(f, end);
+    put(f,
+        (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)));
+    put_if(f, BPF_JGE, X32, end);
+    for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++) {
+        const call *const c = &allowed[i];
+        unsigned short jump;
+
+        if ((c->calls & calls) != c->calls)
+            continue;
+        jump = f->n;
+        put(f, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, c->number, 0, 0));
+        put_check(f, (check)c->check, calls);
+        f->code[jump].jf = (unsigned char)(f->n - jump - 1);
     }
-    for (size_t i = 0; i < sizeof end / sizeof *end; i++)
-        filter[program.len++] = end[i];
+    put(f, no);
+}
+
+static bool confine_calls(unsigned calls)
+{
+    filter f;
+    struct sock_fprog program = { .filter = f.code };
+
+    write_filter(&f, calls);
+    program.len = f.n;
+    if (f.n == MOST_FILTER) { /* it may lack its end */
+        errno = E2BIG;
+        return false;
+    }
     /* A kernel without it says EINVAL. */
     return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0 || errno == EINVAL;
 }
 
-bool os_confine(const os_place *places)
+/* Standard input may be anything: a terminal, a daemon's connection. */
+static bool close_input(void)
 {
-    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && confine_files(places) && confine_calls();
+    const int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    const bool good = fd >= 0 && dup2(fd, STDIN_FILENO) == STDIN_FILENO;
+
+    if (fd > STDERR_FILENO)
+        close(fd);
+    return good;
+}
+
+bool os_confine(const os_place *places, unsigned calls)
+{
+    return close_input() && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && confine_files(places) &&
+           confine_calls(calls);
 }
 
 #else
@@ -215,9 +449,10 @@ unsigned os_confines(void)
     return 0;
 }
 
-bool os_confine(const os_place *places)
+bool os_confine(const os_place *places, unsigned calls)
 {
     (void)places;
+    (void)calls;
     return true;
 }
 

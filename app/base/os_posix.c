@@ -1,9 +1,11 @@
 /* Linux, macOS and their like. */
 #include "app/base/os.h"
 
+#include <ctype.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <spawn.h>
@@ -262,14 +264,88 @@ static int end_of(pid_t child, int *ended_by)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 0;
 }
 
+/* Standard output or standard error of a child process. */
+typedef struct stream {
+    int to, ends[2]; /* of its pipe: for reading, for writing; -1: closed */
+    size_t left;     /* bytes that are passed on */
+} stream;
+
+enum { STREAMS = 2, STREAM_MOST = 1 << 18 };
+
+static void close_end(int *end)
+{
+    if (*end >= 0)
+        close(*end);
+    *end = -1;
+}
+
+/* Takes the place of the standard streams, and leaves nothing else open. */
+static bool use_streams(const stream *streams)
+{
+    const int empty = open("/dev/null", O_RDONLY);
+    bool good = empty >= 0 && dup2(empty, STDIN_FILENO) >= 0;
+
+    for (int i = 0; good && i < STREAMS; i++)
+        good = dup2(streams[i].ends[1], streams[i].to) >= 0;
+    os_close_inherited();
+    return good;
+}
+
+/* Passes on what has come; at the end the pipe is closed. */
+static void pass_bytes(stream *s)
+{
+    char bytes[4096];
+    const ssize_t n = read(s->ends[0], bytes, sizeof bytes);
+    const size_t passed = n < 0 ? 0 : (size_t)n < s->left ? (size_t)n : s->left;
+    ssize_t wrote = 1;
+
+    if (n == 0 || (n < 0 && errno != EINTR))
+        close_end(&s->ends[0]);
+    for (size_t i = 0; i < passed; i++)
+        if (iscntrl((unsigned char)bytes[i]) && bytes[i] != '\n' && bytes[i] != '\t')
+            bytes[i] = '?';
+    s->left -= passed;
+    for (size_t done = 0; done < passed && wrote > 0; done += wrote > 0 ? (size_t)wrote : 0)
+        do
+            wrote = write(s->to, bytes + done, passed - done);
+        while (wrote < 0 && errno == EINTR);
+}
+
+static void pass_streams(stream *streams)
+{
+    while (streams[0].ends[0] >= 0 || streams[1].ends[0] >= 0) {
+        struct pollfd polled[STREAMS];
+
+        for (int i = 0; i < STREAMS; i++)
+            polled[i] = (struct pollfd){ .fd = streams[i].ends[0], .events = POLLIN };
+        if (poll(polled, STREAMS, -1) < 0 && errno != EINTR)
+            return;
+        for (int i = 0; i < STREAMS; i++)
+            if (polled[i].fd >= 0 && polled[i].revents != 0)
+                pass_bytes(&streams[i]);
+    }
+}
+
 int os_run_child(int (*work)(void *user), void *user, int *ended_by)
 {
-    pid_t child;
+    stream streams[STREAMS] = { { STDOUT_FILENO, { -1, -1 }, STREAM_MOST },
+                                { STDERR_FILENO, { -1, -1 }, STREAM_MOST } };
+    pid_t child = -1;
+    int error;
 
     fflush(stdout);
-    child = fork();
+    if (pipe(streams[0].ends) == 0 && pipe(streams[1].ends) == 0)
+        child = fork();
+    error = errno;
     if (child == 0)
-        exit(work(user));
+        exit(use_streams(streams) ? work(user) : EXIT_FAILURE);
+    for (int i = 0; i < STREAMS; i++)
+        close_end(&streams[i].ends[1]);
+    if (child > 0)
+        pass_streams(streams);
+    for (int i = 0; i < STREAMS; i++)
+        close_end(&streams[i].ends[0]);
+    errno = error;
     return end_of(child, ended_by);
 }
 

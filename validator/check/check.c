@@ -30,10 +30,9 @@ static tc_status check_item(const an_unit *unit, const char *path, val_items *it
 tc_status val_check_form(const an_unit *unit, const char *result, uint64_t max_memory, tc_err *err)
 {
     val_items *items = NULL;
-    tc_status status = val_items_open(unit, result, &items, err);
+    tc_status status =
+        val_items_open(unit, result, max_memory > 0 ? max_memory : AN_ROWS_BYTES, &items, err);
 
-    if (status == TC_OK)
-        val_items_limit(items, max_memory > 0 ? max_memory : VAL_ROWS_BYTES);
     for (size_t i = 0; status == TC_OK && i < unit->job->n_items; i++) {
         wu_output claimed = { .n = 0 };
 
@@ -51,10 +50,9 @@ tc_status val_check(const an_unit *unit, const char *result, const val_verificat
 {
     val_items *items = NULL;
     val_verifier verifier = { .chosen = NULL };
-    tc_status status = val_items_open(unit, result, &items, err);
+    tc_status status = val_items_open(
+        unit, result, verification != NULL ? verification->max_memory : 0, &items, err);
 
-    if (status == TC_OK && verification != NULL)
-        val_items_limit(items, verification->max_memory);
     if (status == TC_OK && verification != NULL)
         status = val_verifier_init(&verifier, unit, verification, err);
     for (size_t i = 0; status == TC_OK && i < unit->job->n_items; i++)

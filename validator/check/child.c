@@ -51,16 +51,17 @@ tc_status val_run_child(int (*work)(void *user), void *user, const char *file, i
 
 /* --- less and less rights -------------------------------------------------------------------- */
 
-tc_status val_confine(const os_place *places, tc_err *err)
+tc_status val_confine(const os_place *places, unsigned calls, tc_err *err)
 {
-    return os_confine(places) ? TC_OK
-                              : tc_fail(err, TC_TRY_LATER,
-                                        "this process cannot give up its rights to other files: %s",
-                                        strerror(errno));
+    return os_confine(places, calls)
+               ? TC_OK
+               : tc_fail(err, TC_TRY_LATER,
+                         "this process cannot give up its rights to other files: %s",
+                         strerror(errno));
 }
 
 tc_status val_confine_uploads(const val_places *places, char *const *uploads, int n,
-                              const os_place *more, tc_err *err)
+                              const os_place *more, unsigned calls, tc_err *err)
 {
     enum { MOST = 2 };
     os_place list[VAL_PLACES] = { { places->workunits, OS_MAY_READ },
@@ -85,7 +86,7 @@ tc_status val_confine_uploads(const val_places *places, char *const *uploads, in
     for (; more != NULL && more->may != OS_MAY_NOTHING && used + 1 < VAL_PLACES; more++)
         list[used++] = *more;
     if (status == TC_OK)
-        status = val_confine(list, err);
+        status = val_confine(list, calls, err);
     for (int i = 0; i < MOST; i++) {
         free(folders[i]);
         free(units[i]);

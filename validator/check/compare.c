@@ -5,6 +5,7 @@
 
 #include "validator/check/difference.h"
 #include "validator/check/val.h"
+#include "workunits/format/json_text.h"
 #include "workunits/format/archive.h"
 
 enum { BLOCK = 1 << 16 };
@@ -47,14 +48,12 @@ static tc_status same_json(const comparison *c, tc_err *err)
     const char *key;
     json_t *value;
 
-    if (json_equal(a, b))
+    if (wu_json_same(a, b))
         return TC_OK;
-    json_object_foreach(
-        (json_t *)(uintptr_t)a, key,
-        value) if (!json_equal(value, json_object_get(b, key))) return tc_fail(err, TC_NO_MATCH,
-                                                                               "%s: \"%s\" differs",
-                                                                               WU_RESULT_JSON,
-                                                                               wu_quote(key).text);
+    json_object_foreach ((json_t *)(uintptr_t)a, key, value)
+        if (!wu_json_same(value, json_object_get(b, key)))
+            return tc_fail(err, TC_NO_MATCH, "%s: \"%s\" differs", WU_RESULT_JSON,
+                           wu_quote(key).text);
     return tc_fail(err, TC_NO_MATCH, "%s: one has keys that the other has not", WU_RESULT_JSON);
 }
 

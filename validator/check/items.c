@@ -22,7 +22,7 @@ struct val_items {
     wu_output once, first; /* arrays of the whole result; of the first item, without data */
     size_t n_rows;         /* arrays with rows of all items */
     row_array *rows;
-    uint64_t max_bytes; /* that the rows of an item may take; 0: as much as is planned */
+    uint64_t max_bytes; /* that the rows of an item may take; 0: an_rows_bytes */
     size_t index;       /* of the next item */
     size_t next_own;    /* array: the next item's own begin there */
     /* The first table says to which item its rows belong. */
@@ -46,14 +46,13 @@ static tc_status parameters_differ(const val_items *v, const json_t *want, const
     const char *key;
     json_t *value;
 
-    json_object_foreach((json_t *)(uintptr_t)want, key,
-                        value) if (!json_equal(value, json_object_get(found, key)))
-    {
-        char name[128];
+    json_object_foreach ((json_t *)(uintptr_t)want, key, value)
+        if (!wu_json_same(value, json_object_get(found, key))) {
+            char name[128];
 
-        snprintf(name, sizeof name, "parameters.%.64s", key);
-        return refuse_difference(v, name, err);
-    }
+            snprintf(name, sizeof name, "parameters.%.64s", key);
+            return refuse_difference(v, name, err);
+        }
     return refuse_difference(v, "parameters", err);
 }
 
@@ -63,9 +62,8 @@ static tc_status compare_json(const val_items *v, const json_t *want, tc_err *er
     const char *key;
     json_t *value;
 
-    json_object_foreach((json_t *)(uintptr_t)want, key, value)
-    {
-        if (json_equal(value, json_object_get(json, key)))
+    json_object_foreach ((json_t *)(uintptr_t)want, key, value) {
+        if (wu_json_same(value, json_object_get(json, key)))
             continue;
         if (strcmp(key, "format") == 0)
             return tc_fail(err, TC_BAD_INPUT, "%s: %s: \"format\" is not that of a result", v->path,
@@ -143,15 +141,19 @@ static tc_status compute_expected(const val_items *v, size_t item, wu_output *ou
     return v->unit->analysis->expect(v->unit->params, &v->unit->job->items[item], out, err);
 }
 
-/* How many rows of the tables an item can have. */
+/* How many rows of the tables an item can have, and is to have. */
 static tc_status find_most_rows(const val_items *v, size_t index, uint64_t *most, tc_err *err)
 {
     const wu_item *const item = &v->unit->job->items[index];
     an_plan plan = { 0 };
     tc_err why = { "" };
     const tc_status status = v->unit->analysis->plan(v->unit->params, item, &plan, &why);
+    const uint64_t bytes = an_row_bytes(&v->first),
+                   bound = (v->max_bytes > 0 ? v->max_bytes : an_rows_bytes(item, bytes)) /
+                           (bytes > 0 ? bytes : 1);
 
-    *most = plan.most_rows > 0 ? plan.most_rows : (uint64_t)item->nx * item->ny * item->nz;
+    *most = an_most_rows(&plan, item);
+    *most = *most < bound ? *most : bound;
     return status == TC_OK ? TC_OK : tc_fail(err, status, "%.500s: %.500s", v->path, why.message);
 }
 
@@ -169,7 +171,9 @@ static tc_status check_length(val_items *v, const wu_array_info *info, tc_err *e
         }
         v->unread = info->shape[0];
         if (info->shape[0] > all)
-            return tc_fail(err, TC_BAD_INPUT, "%s: array %s: %llu rows, of %llu that there can be",
+            return tc_fail(err, TC_BAD_INPUT,
+                           "%s: array %s: %llu rows, of %llu that there can be, or that "
+                           "--max-memory lets pass",
                            v->path, info->name, (unsigned long long)info->shape[0],
                            (unsigned long long)all);
     }
@@ -289,7 +293,8 @@ static tc_status open_items(val_items *v, tc_err *err)
     return status == TC_OK ? check_own(v, err) : status;
 }
 
-tc_status val_items_open(const an_unit *unit, const char *path, val_items **out, tc_err *err)
+tc_status val_items_open(const an_unit *unit, const char *path, uint64_t max_bytes, val_items **out,
+                         tc_err *err)
 {
     tc_status status;
 
@@ -298,6 +303,7 @@ tc_status val_items_open(const an_unit *unit, const char *path, val_items **out,
         return tc_no_memory(err, "a result");
     (*out)->unit = unit;
     (*out)->path = path;
+    (*out)->max_bytes = max_bytes;
     (*out)->unread = WU_ANY_LENGTH;
     status = open_items(*out, err);
     if (status != TC_OK)
@@ -361,8 +367,9 @@ static tc_status count_rows(val_items *v, uint64_t *rows, tc_err *err)
         v->row_waits = false;
         if (++*rows > most)
             return tc_fail(err, TC_BAD_INPUT,
-                           "%s: array %s: more rows of item \"%s\" than it can have", v->path,
-                           wu_npz_info(v->r, table->index)->name, item_name(v));
+                           "%s: array %s: more rows of item \"%s\" than it can have, or than "
+                           "--max-memory lets pass",
+                           v->path, wu_npz_info(v->r, table->index)->name, item_name(v));
     }
     return status;
 }
@@ -411,41 +418,12 @@ static tc_status read_own(val_items *v, const wu_out_array *array, tc_err *err)
     return status == TC_OK ? check_bools(v, array, bytes, err) : status;
 }
 
-void val_items_limit(val_items *v, uint64_t bytes)
-{
-    v->max_bytes = bytes;
-}
-
-static tc_status check_memory(const val_items *v, uint64_t rows, tc_err *err)
-{
-    const wu_item *const item = &v->unit->job->items[v->index];
-    const uint64_t planned = (uint64_t)item->nx * item->ny * item->nz / PLAN_PIXELS_A_ROW;
-    uint64_t bytes = 0, most = 0;
-
-    for (size_t i = 0; i < v->n_rows; i++) {
-        bytes += v->rows[i].row_bytes * (v->rows[i].is_table ? rows : 1);
-        most += v->rows[i].row_bytes * (v->rows[i].is_table ? planned : 1);
-    }
-    most = most > VAL_ROWS_BYTES ? most : VAL_ROWS_BYTES;
-    if (v->max_bytes > 0)
-        most = v->max_bytes;
-    if (bytes > most)
-        return tc_fail(
-            err, TC_NO_MEMORY,
-            "%s: item \"%s\": its %llu rows need %llu MiB of memory, more than it may take%s",
-            v->path, item_name(v), (unsigned long long)rows, (unsigned long long)(bytes >> 20) + 1,
-            v->max_bytes > 0 ? "" : " (--max-memory allows more)");
-    return TC_OK;
-}
-
 tc_status val_items_next(val_items *v, wu_output *out, tc_err *err)
 {
     uint64_t rows = 0;
     size_t next = 0;
     tc_status status = count_rows(v, &rows, err);
 
-    if (status == TC_OK)
-        status = check_memory(v, rows, err);
     if (status == TC_OK)
         status = compute_expected(v, v->index, out, err);
     if (status == TC_OK)

@@ -12,12 +12,10 @@
 
 typedef struct val_items val_items;
 
-tc_status val_items_open(const an_unit *unit, const char *path, val_items **out, tc_err *err);
-/* From now on (at first: any) the rows of an item may take so many bytes, else TC_NO_MEMORY. 0:
- * what its plan counts on, a row for PLAN_PIXELS_A_ROW pixels, and half a GiB in any case. */
-void val_items_limit(val_items *items, uint64_t bytes);
-/* Where the size of the pictures is not known. */
-#define VAL_ROWS_BYTES ((uint64_t)512 << 20)
+/* max_bytes: that the rows of an item may take; what has more is refused before they are read. 0:
+ * an_rows_bytes. */
+tc_status val_items_open(const an_unit *unit, const char *path, uint64_t max_bytes, val_items **out,
+                         tc_err *err);
 /* The arrays of the next item, of as many as the work unit has. *out: wu_output_free. */
 tc_status val_items_next(val_items *items, wu_output *out, tc_err *err);
 /* After the last item: whether anything is left. */

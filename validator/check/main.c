@@ -205,11 +205,8 @@ static int answer_in_child(void *user)
     int code;
     tc_status status;
 
-    if (c->answers != NULL) { /* other results are not its business */
-        close(fileno(c->answers));
-        close(STDIN_FILENO);
-    }
-    status = val_confine_uploads(&c->places, c->files, verbs[c->verb].n_files, NULL, &err);
+    status = val_confine_uploads(&c->places, c->files, verbs[c->verb].n_files, NULL, OS_CALLS_MAKE,
+                                 &err);
     if (status == TC_OK)
         status = answer_question(c, &err);
     no_retry =
@@ -323,7 +320,7 @@ static tc_status run(int argc, char **argv, tc_err *err)
         status = val_confine((os_place[]){ { c.files[0], OS_MAY_READ },
                                            { c.files[1], OS_MAY_READ },
                                            { .may = OS_MAY_NOTHING } },
-                             err);
+                             0, err);
         return status == TC_OK ? answer_question(&c, err) : status;
     }
     if (c.many)
@@ -347,5 +344,6 @@ int main(int argc, char **argv)
                                      { "script-compare", run, NULL }, { .name = NULL } };
     static const tc_program program = { PROGRAM, usage, table, describe_libraries, NULL };
 
+    os_close_inherited();
     return tc_main(&program, argc, argv);
 }

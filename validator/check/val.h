@@ -107,12 +107,12 @@ tc_status val_run_child(int (*work)(void *user), void *user, const char *file, i
                         int *ended_by, tc_err *err);
 /* From now on this process opens nothing but these places (os_confine). TC_TRY_LATER: that could
  * not be done. */
-tc_status val_confine(const os_place *places, tc_err *err);
+tc_status val_confine(const os_place *places, unsigned calls, tc_err *err);
 /* The same with what uploads (n of them, up to 2) and their work units need, and the places'
  * folders, which are made if need be. more: places besides, or NULL. */
 enum { VAL_PLACES = 16 };
 tc_status val_confine_uploads(const val_places *places, char *const *uploads, int n,
-                              const os_place *more, tc_err *err);
+                              const os_place *more, unsigned calls, tc_err *err);
 /* Appends to the text whether files are closed off here. */
 void val_say_confined(char *text, size_t size);
 /* Whether an upload is there. TC_BAD_INPUT: it is not, in a folder that is;

@@ -179,7 +179,7 @@ static tc_status confine(const session *s, const options *o, tc_err *err)
                                            { s->folder, OS_MAY_WRITE },
                                            { beside, OS_MAY_WRITE },
                                            { .may = OS_MAY_NOTHING } },
-                             err);
+                             OS_CALLS_MAKE | OS_CALLS_LOCK, err);
     free(beside);
     return status;
 }
@@ -333,7 +333,8 @@ static tc_status confine_script(const upload_work *w, tc_err *err)
 
     (void)wu_make_folder(w->s->folder, NULL); /* who has nothing to keep does not mind */
     if (status == TC_OK)
-        status = val_confine_uploads(&places, &w->o->args[1], 1, more, err);
+        status = val_confine_uploads(&places, &w->o->args[1], 1, more,
+                                     OS_CALLS_MAKE | OS_CALLS_LOCK, err);
     free(beside);
     return status;
 }
@@ -498,5 +499,6 @@ int main(int argc, char **argv)
                                      { .name = NULL } };
     static const tc_program program = { PROGRAM, usage, verbs, describe_libraries, add };
 
+    os_close_inherited();
     return tc_main(&program, argc, argv);
 }

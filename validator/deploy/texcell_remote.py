@@ -249,7 +249,7 @@ def show_status(server, name):
 
 
 def main(options):
-    options.fewest = math.inf
+    options.fewest, options.max_memory = math.inf, 0
     if options.dry_run:
         with tempfile.TemporaryDirectory(prefix="texcell-submit-") as folder:
             checked_numbers(part_of_kit(TEMPLATES, "texcell_out.xml"), options, texcell_wu(), pack_all(texcell_wu(), options, folder))

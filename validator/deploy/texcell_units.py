@@ -82,6 +82,11 @@ def checked_numbers(template, options, texcell_wu, units):
     found = []
     for unit, needs in zip(units, needs_of(texcell_wu, units)):
         numbers = estimate(needs, options.deadline_days)
+        taken = options.max_memory * MIB or needs["taken_rows_bytes"]
+        if needs["most_rows_bytes"] > taken:
+            raise Problem("%s: an item that is all noise would have a table of %d MiB, of which the server reads %d: set min_area or "
+                          "min_voxels to 16 or more, or raise texcell-deploy --max-memory"
+                          % (os.path.basename(unit), needs["most_rows_bytes"] // MIB, taken // MIB))
         result = needs["output_bytes"] + needs["pixels"] // 16 * needs["row_bytes"]
         if result > most:
             raise Problem("%s: its result may have %d bytes, more than <max_nbytes> of templates/texcell_out.xml: "

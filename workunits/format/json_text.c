@@ -1,6 +1,7 @@
 /* Parses untrusted JSON within limits, and writes JSON without loss. */
 #include "workunits/format/json_text.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -128,6 +129,30 @@ char *wu_json_text(const json_t *json, size_t flags)
         return text;
     free(text);
     return NULL;
+}
+
+bool wu_json_same(const json_t *a, const json_t *b)
+{
+    wu_json_watch();
+    char *const one = json_equal(a, b) ? json_dumps(a, WU_JSON_LAYOUT | JSON_ENCODE_ANY) : NULL;
+    char *const other = one != NULL ? json_dumps(b, WU_JSON_LAYOUT | JSON_ENCODE_ANY) : NULL;
+    const bool same = other != NULL && strcmp(one, other) == 0;
+    free(one);
+    free(other);
+    return same;
+}
+
+bool wu_json_negative_zero(const json_t *json)
+{
+    const char *key;
+    json_t *value;
+    size_t i;
+    bool found = json_is_real(json) && json_real_value(json) == 0 && signbit(json_real_value(json));
+    json_array_foreach (json, i, value)
+        found = found || wu_json_negative_zero(value);
+    json_object_foreach ((json_t *)(uintptr_t)json, key, value)
+        found = found || wu_json_negative_zero(value);
+    return found;
 }
 
 uint64_t wu_json_size(const json_t *json, size_t flags)

@@ -29,6 +29,11 @@ json_t *wu_json_load_file(const char *path, size_t flags, json_error_t *fault);
 /* json_dumps of an object or a list, which is read again: NULL unless it is the same, where
  * memory ran out on the way. free(). */
 char *wu_json_text(const json_t *json, size_t flags);
+/* Whether the texts that this program writes of both are the same: to json_equal -0.0 is 0.0. False
+ * also where there is no memory, wu_json_starved. */
+bool wu_json_same(const json_t *a, const json_t *b);
+/* Whether there is a zero below that no texcell writes. */
+bool wu_json_negative_zero(const json_t *json);
 /* The bytes of that, or 0. */
 uint64_t wu_json_size(const json_t *json, size_t flags);
 

@@ -595,6 +595,8 @@ static tc_status read_members(wu_npz_reader *r, tc_err *err)
     if (status == TC_OK)
         status = wu_unzip_json(r->idle, (size_t)json, r->limits.json_bytes, MAX_RESULT_VALUES,
                                &r->json, err);
+    if (status == TC_OK && r->limits.canonical && wu_json_negative_zero(r->json))
+        status = tc_fail(err, TC_BAD_INPUT, "%s: " RESULT_JSON ": a zero has a sign", a->path);
     r->array_of_member[json] = -1;
     for (size_t i = 0; i < a->n && status == TC_OK; i++)
         if ((long)i != json)

@@ -1,4 +1,5 @@
 /* texcell-wu export: a result as CSV tables and PNG pictures. */
+#include "workunits/tools/confine.h"
 #include "workunits/tools/export.h"
 
 #include <errno.h>
@@ -252,6 +253,11 @@ tc_status wu_export_write(const char *result, const char *unit, const char *fold
 tc_status wu_export(int argc, char **argv, tc_err *err)
 {
     export_options o = { 0 };
-    const tc_status status = parse_options(argc, argv, &o, err);
+    tc_status status = parse_options(argc, argv, &o, err);
+    if (status == TC_OK && os_kind_of(o.result) == OS_FILE)
+        status = wu_make_folder(o.folder, err); /* there is no way to it later */
+    if (status == TC_OK)
+        status = wu_confine((char *[]){ (char *)(uintptr_t)o.result, (char *)(uintptr_t)o.images },
+                            2, o.folder, err);
     return status == TC_OK ? wu_export_write(o.result, o.images, o.folder, o.also, err) : status;
 }

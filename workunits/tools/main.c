@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "app/base/command.h"
+#include "app/base/os.h"
 #include "app/base/text.h"
 #include "workunits/tools/tools.h"
 #include "workunits/format/png_io.h"
@@ -48,5 +49,6 @@ int main(int argc, char **argv)
                                      { .name = NULL } };
     static const tc_program program = { "texcell-wu", help, verbs, wu_libraries, NULL };
 
+    os_close_inherited();
     return tc_main(&program, argc, argv);
 }

@@ -20,22 +20,23 @@ static uint64_t plus(uint64_t a, uint64_t b)
 
 /* The arrays of an item's result. */
 static tc_status add_outputs(const an_analysis *analysis, const void *params, const wu_item *item,
-                             wu_needs *out, tc_err *err)
+                             const an_plan *plan, wu_needs *out, tc_err *err)
 {
     wu_output arrays = { 0 };
-    uint64_t rows = 0;
     const tc_status status = analysis->expect(params, item, &arrays, err);
     for (size_t i = 0; i < arrays.n && status == TC_OK; i++) {
-        wu_array_info info = arrays.arrays[i].info;
-        const bool any_length = info.shape[0] == WU_ANY_LENGTH;
         int ok = 1;
-        if (any_length)
-            info.shape[0] = 1;
-        const uint64_t bytes = wu_array_bytes(&info, &ok);
-        uint64_t *const sum = any_length ? &rows : &out->output_bytes;
-        *sum = plus(*sum, ok ? bytes : UINT64_MAX);
+        if (arrays.arrays[i].info.shape[0] == WU_ANY_LENGTH)
+            continue;
+        const uint64_t bytes = wu_array_bytes(&arrays.arrays[i].info, &ok);
+        out->output_bytes = plus(out->output_bytes, ok ? bytes : UINT64_MAX);
     }
-    out->row_bytes = larger(out->row_bytes, rows);
+    const uint64_t row = status == TC_OK ? an_row_bytes(&arrays) : 0;
+    out->row_bytes = larger(out->row_bytes, row);
+    if (row > 0 && an_most_rows(plan, item) * row >= out->most_rows_bytes) {
+        out->most_rows_bytes = an_most_rows(plan, item) * row;
+        out->taken_rows_bytes = an_rows_bytes(item, row);
+    }
     wu_output_free(&arrays);
     return status;
 }
@@ -70,7 +71,7 @@ static tc_status add_item(const an_analysis *analysis, const void *params, const
         larger(out->most_memory_bytes, larger(plan.memory_bytes, plan.most_memory_bytes));
     out->state_bytes = larger(out->state_bytes, plan.state_bytes);
     out->pixels += voxels_of(item);
-    return add_outputs(analysis, params, item, out, err);
+    return add_outputs(analysis, params, item, &plan, out, err);
 }
 
 tc_status wu_needs_find(const wu_job *job, wu_needs *out, tc_err *err)

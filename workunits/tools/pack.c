@@ -15,6 +15,7 @@
 #include "workunits/format/csv.h"
 #include "workunits/format/job.h"
 #include "workunits/format/json_text.h"
+#include "workunits/tools/confine.h"
 #include "workunits/tools/labels.h"
 #include "workunits/tools/micrometres.h"
 #include "workunits/tools/pack_about.h"
@@ -619,6 +620,21 @@ static tc_status read_parameters(const an_analysis *analysis, const pack_options
                          analysis->suggest != NULL ? ", and analyse --suggest finds some" : "");
 }
 
+/* analyse starts texcell, and gives up nothing. */
+static tc_status confine(const pack_options *o, tc_err *err)
+{
+    const size_t n = o->n_inputs + 2;
+    char **const inputs = calloc(n, sizeof *inputs);
+    if (inputs == NULL)
+        return tc_no_memory(err, "the names of inputs");
+    memcpy(inputs, o->inputs, o->n_inputs * sizeof *inputs);
+    inputs[n - 1] = (char *)(uintptr_t)o->mask;
+    inputs[n - 2] = (char *)(uintptr_t)o->labels;
+    const tc_status status = wu_confine(inputs, n, o->output, err);
+    free(inputs);
+    return status;
+}
+
 static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
 {
     pack_options o = { .parameters = json_object() };
@@ -637,6 +653,8 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
     }
     if (status == TC_OK)
         status = wu_colour_choose(o.channel, o.stain, o.stains, &colour, err);
+    if (status == TC_OK && into == NULL)
+        status = confine(&o, err);
     if (status == TC_OK)
         status = wu_find_analysis(o.analysis, &analysis, err);
     if (status == TC_OK && into != NULL)

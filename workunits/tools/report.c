@@ -1,6 +1,7 @@
 /* texcell-wu report: a result as one page to look at. */
 #include "config.h"
 
+#include "workunits/tools/confine.h"
 #include "workunits/tools/report.h"
 
 #include <inttypes.h>
@@ -430,6 +431,9 @@ tc_status wu_report_verb(int argc, char **argv, tc_err *err)
 {
     report_options o = { .items = WU_REPORT_ITEMS };
     tc_status status = parse_options(argc, argv, &o, err);
+    if (status == TC_OK)
+        status = wu_confine((char *[]){ (char *)(uintptr_t)o.result, (char *)(uintptr_t)o.images },
+                            2, o.output, err);
     if (status == TC_OK)
         status = wu_report_write(o.result, o.images, o.output, o.items, NULL, err);
     if (status == TC_OK)

@@ -9,6 +9,7 @@
 #include "app/base/text.h"
 #include "workunits/format/archive.h"
 #include "workunits/format/job.h"
+#include "workunits/tools/confine.h"
 #include "workunits/tools/needs.h"
 #include "workunits/tools/notes.h"
 #include "workunits/format/result_file.h"
@@ -168,10 +169,11 @@ static tc_status show_needs(const char *path, tc_err *err)
         printf("{\"items\": %zu, \"operations\": %.6g, \"memory_bytes\": %" PRIu64
                ", \"thread_bytes\": %" PRIu64 ", \"most_memory_bytes\": %" PRIu64
                ", \"state_bytes\": %" PRIu64 ", \"pixels\": %" PRIu64 ", \"output_bytes\": %" PRIu64
-               ", \"row_bytes\": %" PRIu64 "}\n",
+               ", \"row_bytes\": %" PRIu64 ", \"most_rows_bytes\": %" PRIu64
+               ", \"taken_rows_bytes\": %" PRIu64 "}\n",
                job->n_items, needs.operations, needs.memory_bytes, needs.thread_bytes,
                needs.most_memory_bytes, needs.state_bytes, needs.pixels, needs.output_bytes,
-               needs.row_bytes);
+               needs.row_bytes, needs.most_rows_bytes, needs.taken_rows_bytes);
     wu_job_destroy(&job);
     return status;
 }
@@ -456,9 +458,10 @@ tc_status wu_show(int argc, char **argv, tc_err *err)
     if (status != TC_OK)
         return status;
     const char *path = argv[1];
+    status = wu_confine(argv + 1, (size_t)n_files, NULL, err);
     for (int i = 1; needs && status == TC_OK && i <= n_files; i++)
         status = show_needs(argv[i], err);
-    if (needs)
+    if (needs || status != TC_OK)
         return status;
     wu_archive *archive = NULL;
     status = wu_archive_read(path, WU_MAX_MEMBERS, NULL, &archive, err);

@@ -1,0 +1,93 @@
+/*
+ * Which system calls a confined process may make, by name, apart from os_confine.c: CALL(NAME,
+ * NEEDS), needs: bits of what it was confined for (1 makes files, 2 locks them), or OTHERWISE where
+ * only some arguments are taken.
+ */
+#define OTHERWISE 4
+/* Headers may be older than the kernel. */
+#if !defined(SYS_rseq)
+#if defined(__x86_64__)
+#define SYS_rseq 334
+#else
+#define SYS_rseq 293
+#endif
+#endif
+#if !defined(SYS_clone3)
+#define SYS_clone3 435
+#endif
+#if !defined(SYS_faccessat2)
+#define SYS_faccessat2 439
+#endif
+CALL(read, 0)
+CALL(write, 0)
+CALL(writev, 0)
+CALL(pread64, 0)
+CALL(close, 0)
+CALL(fstat, 0)
+CALL(newfstatat, 0)
+CALL(lseek, OTHERWISE)
+CALL(openat, OTHERWISE)
+CALL(getdents64, 0)
+CALL(faccessat, 0)
+CALL(faccessat2, 0)
+CALL(readlinkat, 0)
+CALL(getcwd, 0)
+CALL(ioctl, OTHERWISE)
+CALL(fcntl, OTHERWISE)
+CALL(mmap, OTHERWISE)
+CALL(munmap, 0)
+CALL(mremap, 0)
+CALL(mprotect, 0)
+CALL(madvise, OTHERWISE)
+CALL(brk, 0)
+CALL(clone, OTHERWISE)
+CALL(clone3, OTHERWISE)
+CALL(set_robust_list, 0)
+CALL(rseq, 0)
+CALL(futex, 0)
+CALL(exit, 0)
+CALL(exit_group, 0)
+CALL(sched_yield, 0)
+CALL(sched_getaffinity, OTHERWISE)
+CALL(nanosleep, 0)
+CALL(clock_nanosleep, 0)
+CALL(restart_syscall, 0)
+CALL(clock_gettime, 0)
+CALL(gettimeofday, 0)
+CALL(rt_sigaction, 0)
+CALL(rt_sigprocmask, 0)
+CALL(rt_sigreturn, 0)
+CALL(sigaltstack, 0)
+CALL(kill, OTHERWISE)
+CALL(tgkill, OTHERWISE)
+CALL(getpid, 0)
+CALL(gettid, 0)
+CALL(getuid, 0)
+CALL(geteuid, 0)
+CALL(prlimit64, OTHERWISE)
+CALL(getrandom, 0)
+CALL(sysinfo, 0)
+CALL(fsync, 1)
+CALL(fdatasync, 1)
+CALL(mkdirat, 1)
+CALL(unlinkat, 1)
+CALL(renameat, 1)
+CALL(renameat2, 1)
+CALL(pwrite64, 1 | OTHERWISE)
+CALL(ftruncate, 1 | OTHERWISE)
+CALL(flock, 2)
+#if defined(__x86_64__)
+CALL(open, OTHERWISE)
+CALL(stat, 0)
+CALL(lstat, 0)
+CALL(access, 0)
+CALL(readlink, 0)
+CALL(getrlimit, 0)
+CALL(time, 0)
+CALL(mkdir, 1)
+CALL(unlink, 1)
+CALL(rmdir, 1)
+CALL(rename, 1)
+#endif
+#undef CALL
+#undef OTHERWISE
