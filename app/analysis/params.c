@@ -429,7 +429,7 @@ static tc_status read_object(const an_param *keys, const json_t *object, void *b
     if (!json_is_object(object))
         return tc_fail(err, TC_BAD_INPUT, "%s: must be an object, not %s", where,
                        describe_value(object).text);
-    json_object_foreach (all, key, value) {
+    json_object_foreach(all, key, value) {
         const an_param *p = keys;
 
         while (p->key != NULL && strcmp(p->key, key) != 0)

@@ -52,10 +52,10 @@ static void make_small(json_t *json)
                      : TC_NO_MEMORY);
     if (json_integer_value(levels) > LEVELS)
         json_integer_set(levels, LEVELS / 2 + json_integer_value(levels) % 5);
-    json_array_foreach (levels, i, value)
+    json_array_foreach(levels, i, value)
         if (json_integer_value(value) > LEVELS)
             json_integer_set(value, LEVELS / 2 + json_integer_value(value) % 5);
-    json_object_foreach (json, key, value) {
+    json_object_foreach(json, key, value) {
         make_small(value);
         for (i = 0; i < json_array_size(value); i++)
             make_small(json_array_get(value, i));

@@ -50,7 +50,7 @@ static tc_status same_json(const comparison *c, tc_err *err)
 
     if (wu_json_same(a, b))
         return TC_OK;
-    json_object_foreach ((json_t *)(uintptr_t)a, key, value)
+    json_object_foreach((json_t *)(uintptr_t)a, key, value)
         if (!wu_json_same(value, json_object_get(b, key)))
             return tc_fail(err, TC_NO_MATCH, "%s: \"%s\" differs", WU_RESULT_JSON,
                            wu_quote(key).text);

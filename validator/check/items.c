@@ -46,7 +46,7 @@ static tc_status parameters_differ(const val_items *v, const json_t *want, const
     const char *key;
     json_t *value;
 
-    json_object_foreach ((json_t *)(uintptr_t)want, key, value)
+    json_object_foreach((json_t *)(uintptr_t)want, key, value)
         if (!wu_json_same(value, json_object_get(found, key))) {
             char name[128];
 
@@ -62,7 +62,7 @@ static tc_status compare_json(const val_items *v, const json_t *want, tc_err *er
     const char *key;
     json_t *value;
 
-    json_object_foreach ((json_t *)(uintptr_t)want, key, value) {
+    json_object_foreach((json_t *)(uintptr_t)want, key, value) {
         if (wu_json_same(value, json_object_get(json, key)))
             continue;
         if (strcmp(key, "format") == 0)

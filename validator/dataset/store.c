@@ -168,7 +168,7 @@ static const char *first_difference(const json_t *a, const json_t *b)
     json_t *value;
 
     for (int side = 0; side < 2; side++)
-        json_object_foreach ((json_t *)(uintptr_t)both[side], name, value) {
+        json_object_foreach((json_t *)(uintptr_t)both[side], name, value) {
             const json_t *const other = json_object_get(both[!side], name);
 
             if ((other == NULL || !wu_json_same(value, other)) &&

@@ -148,9 +148,9 @@ bool wu_json_negative_zero(const json_t *json)
     json_t *value;
     size_t i;
     bool found = json_is_real(json) && json_real_value(json) == 0 && signbit(json_real_value(json));
-    json_array_foreach (json, i, value)
+    json_array_foreach(json, i, value)
         found = found || wu_json_negative_zero(value);
-    json_object_foreach ((json_t *)(uintptr_t)json, key, value)
+    json_object_foreach((json_t *)(uintptr_t)json, key, value)
         found = found || wu_json_negative_zero(value);
     return found;
 }

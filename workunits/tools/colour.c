@@ -44,7 +44,7 @@ static tc_status read_stains(const char *path, json_t **json, stain_set *out, tc
         return tc_fail(err, TC_BAD_INPUT, "%s: line %d: %s", path, where.line, where.text);
     bool good =
         json_is_object(*json) && json_object_size(*json) >= 2 && json_object_size(*json) <= STAINS;
-    json_object_foreach (*json, name, list) {
+    json_object_foreach(*json, name, list) {
         double row[3] = { 0, 0, 0 };
         good = good && json_is_array(list) && json_array_size(list) == 3;
         for (size_t c = 0; good && c < 3; c++) {

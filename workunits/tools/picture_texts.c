@@ -260,7 +260,7 @@ static tc_status read_json(wu_picture *picture, const char *text, const wu_pages
     if (json == NULL && json_error_code(&where) == json_error_out_of_memory)
         return tc_no_memory(err, picture->path);
     if (json_is_array(sizes) && json_array_size(sizes) > 0 && json_array_size(sizes) <= AXES) {
-        json_array_foreach (sizes, i, size) {
+        json_array_foreach(sizes, i, size) {
             const json_int_t value = json_integer_value(size);
             shape[n++] = value < 1 ? 1 : value < (json_int_t)MOST ? (uint64_t)value : MOST;
         }

@@ -721,7 +721,7 @@ static bool are_several(json_t *all)
     const char *name;
     json_t *list;
     bool several = json_object_size(all) > 1;
-    json_object_foreach (all, name, list)
+    json_object_foreach(all, name, list)
         several = several && json_array_size(list) > 1;
     return several;
 }
@@ -735,7 +735,7 @@ static tc_status add_series(finder *f, const char *input, const char *folder, co
     size_t i;
     char *const path = join_path(folder, name), *const called = strdup(name);
     tc_status status = path == NULL || called == NULL ? tc_no_memory(err, folder) : TC_OK;
-    json_array_foreach (list, i, index)
+    json_array_foreach(list, i, index)
         if (status == TC_OK)
             status = wu_pages_add(&slices, pictures->files[json_integer_value(index)], err);
     if (status == TC_OK) {
@@ -769,7 +769,7 @@ static tc_status add_stacks(finder *f, const char *input, const char *folder, wu
     if (several) {
         wu_note("%s: the pictures are of %zu stacks, told apart by their names", folder,
                 json_object_size(all));
-        json_object_foreach (all, name, list)
+        json_object_foreach(all, name, list)
             if (status == TC_OK)
                 status = add_series(f, input, folder, name, list, pictures, err);
     }

@@ -94,7 +94,7 @@ static tc_status print_suggestion(const an_suggestion *s, tc_err *err)
     char words[500] = "";
     const char *key;
     json_t *value;
-    json_object_foreach (s->parameters, key, value) {
+    json_object_foreach(s->parameters, key, value) {
         const size_t n = strlen(words);
         char *const text =
             json_is_string(value)
