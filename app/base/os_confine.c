@@ -189,6 +189,7 @@ static const call allowed[] = {
     { SYS_openat, OPENED_IN, 0 },
     { SYS_close, ANY, 0 },
     { SYS_lseek, NO_STREAM, 0 },
+    { SYS_dup, NO_STREAM, 0 },
     { SYS_fstat, ANY, 0 },
     { SYS_newfstatat, ANY, 0 },
     { SYS_writev, ANY, 0 },

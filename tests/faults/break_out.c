@@ -196,6 +196,7 @@ static void try_calls(int own, const char *folder)
     for (int fd = 0; fd < 3; fd++) {
         TRY(ftruncate(fd, 0));
         TRY(lseek(fd, 0, SEEK_SET));
+        TRY(dup(fd));
         TRY(pwrite(fd, "x", 1, 0));
         TRY(mmap(NULL, 1, PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED ? -1 : 0);
     }

@@ -145,6 +145,7 @@ static void ask_about_streams(unsigned level)
             const uint64_t same = upper << 32 | fd; /* to the kernel */
 
             expect("lseek of a standard stream", level, ASK(SYS_lseek, same), PIPE);
+            expect("dup of one", level, ASK(SYS_dup, same), PIPE);
             expect("pwrite to one", level, ASK(SYS_pwrite64, same), level & 1 ? PIPE : NO);
             expect("ftruncate of one", level, ASK(SYS_ftruncate, same), level & 1 ? PIPE : NO);
             expect("mmap of one", level, ASK(SYS_mmap, 0, 4096, PROT_READ, MAP_SHARED, same), NO);

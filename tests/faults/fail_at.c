@@ -52,6 +52,10 @@ __attribute__((constructor)) static void begin(void)
     is_ready = what != NULL;
 }
 
+/* The program closes what it inherits. */
+#define KEEP_OPEN counts
+#include "keep_open.h"
+
 /* Whether this call of that kind has to fail. */
 static int fails(const char *kind)
 {

@@ -59,6 +59,10 @@ __attribute__((destructor)) static void report(void)
     }
 }
 
+/* The program closes what it inherits. */
+#define KEEP_OPEN (counts == NULL ? -1 : fileno(counts))
+#include "../faults/keep_open.h"
+
 #define NEXT(type, name, ...)         \
     static type (*next)(__VA_ARGS__); \
     if (next == NULL)                 \
