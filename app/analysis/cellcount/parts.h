@@ -1,6 +1,8 @@
-/* What a split by intensity makes of a component that was just followed, whose pixels are the first
- * of the queue: nothing that is not of it counts. *parts, of the caller: sums and boxes in the
- * pixels that were followed. */
+/*
+ * What becomes of a component that was just followed, whose pixels are the first of the queue:
+ * nothing that is not of it counts. *parts, of the caller: sums and boxes in the pixels that were
+ * followed. *n: 0: that cannot be told of this one alone.
+ */
 #ifndef AN_CELLCOUNT_PARTS_H
 #define AN_CELLCOUNT_PARTS_H
 

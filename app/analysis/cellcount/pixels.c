@@ -15,20 +15,23 @@
 #include "app/base/random.h"
 
 enum { LOOKS = 32, LABELS = 256 };
-/* Of a split by intensity without labels so many regions must be known. */
-enum { LEAST_KNOWN = 8 };
+/* So many looks at components must tell something, and half of all. A component is followed for one
+ * pixel in so many, and so many. */
+enum { FEW_LOOKS = 16, LEAST_KNOWN = 2, LEAST_IN_TILES = 4, ROOM_SHARE = 128, LEAST_ROOM = 256 };
 /* Tiles: their side at least, and at most for the sake of a region's box; how many; and of so many
  * pixels one is prepared, if there are enough. */
 enum {
     LEAST_TILE = 48,
     MOST_BOX = 128,
     TRIES = 16,
-    LEAST_TILES = 3,
+    LEAST_TILES = 6,
     MOST_TILES = 16,
     TILE_SHARE = 80
 };
 /* Of the rows for Otsu's threshold one in so many, but so many pixels. */
 enum { ROW_SHARE = 48, LEAST_PIXELS = 4096 };
+/* Of a picture so much is prepared once more at most. */
+static const double MOST_TILED = 0.5;
 /* The claimed threshold divides those so well, compared with the best one. */
 static const double AS_GOOD = 0.9;
 
@@ -59,7 +62,7 @@ typedef struct part {
     uint32_t y, x, nx;       /* nx: of the whole picture */
     uint32_t y0, x0, y1, x1; /* the core, within the part */
     size_t *rows, n_rows;    /* owned; of a part that is all, NULL */
-    size_t known;            /* regions that are as the table says */
+    size_t looks, known;     /* at components: how many, and of how many all is known */
 } part;
 
 /* A pixel of the core chosen by chance. */
@@ -220,92 +223,28 @@ static bool reaches_sides(const an_follow *f, const region *r)
            is_other_side(f, right, nx, r->y1 - r->y0, r->x1 < nx ? 1 : 0);
 }
 
-static bool is_component(const part *q, const table *t, const region *r, const an_component *c)
-{
-    const double n = (double)c->pixels, sum_y = (double)(c->sum[1] + c->pixels * q->y),
-                 sum_x = (double)(c->sum[2] + c->pixels * q->x);
-
-    return c->whole && t->area[r->row] == (int64_t)c->pixels &&
-           (t->prepared || t->mean[r->row] == (double)c->grey / n) &&
-           t->centroid[2 * r->row] == sum_y / n && t->centroid[2 * r->row + 1] == sum_x / n &&
-           c->lo[1] == r->y0 && c->lo[2] == r->x0 && c->hi[1] == r->y1 && c->hi[2] == r->x1;
-}
-
-/* Whether a component that begins in the box's first row is what the table says. */
-static bool is_there(part *q, const table *t, const region *r)
-{
-    an_follow *const f = &q->f;
-    const size_t at = (size_t)r->y0 * f->px->nx;
-
-    for (uint32_t x = r->x0; x < r->x1; x++) {
-        an_component c = { .whole = false };
-
-        if (an_follow_takes(f, at + x) && (x == r->x0 || !an_follow_takes(f, at + x - 1)))
-            an_follow_component(f, at + x, &c);
-        if (is_component(q, t, r, &c))
-            return true;
-    }
-    return false;
-}
-
-/* Some regions, chosen by chance. Components are followed, where they are not too large. Where
- * a split cuts them, boxes have sides without an outline, but not many. */
-static tc_status check_regions(const cc_params *p, part *q, const table *t, uint64_t *random,
+/* Some regions, chosen by chance. Where a split cuts components, boxes have sides without an
+ * outline, but not many. */
+static tc_status check_regions(const cc_params *p, const part *q, const table *t, uint64_t *random,
                                tc_err *err)
 {
-    size_t left = q->f.room;
     int crossed = 0;
 
     for (int k = 0; k < LOOKS && q->n_rows > 0; k++) {
         const region r = region_of(q, t, (size_t)tc_random_below(q->n_rows, random));
-        const size_t area = (size_t)t->area[r.row];
         const bool reaches = reaches_sides(&q->f, &r);
 
         crossed += reaches;
         if (!reaches && !p->split)
             return tc_fail(err, TC_BAD_INPUT,
                            "region %zu: no outline reaches the sides of region_bbox", r.row + 1);
-        if (p->split || p->fill_holes || area >= left)
-            continue;
-        left -= area;
-        if (!is_there(q, t, &r))
-            return tc_fail(err, TC_BAD_INPUT, "region %zu: the picture has no such region",
-                           r.row + 1);
-        q->known++;
     }
     if (q->n_rows > 0 && 2 * crossed < LOOKS && p->split != CC_INTENSITY)
         return tc_fail(err, TC_NO_MATCH, "outlines reach %d of %d boxes", crossed, (int)LOOKS);
     return TC_OK;
 }
 
-/* Some components, chosen by chance: what lies in the core and is large enough is in the table. */
-static tc_status check_components(const cc_params *p, part *q, const table *t, uint32_t ny,
-                                  uint64_t *random, tc_err *err)
-{
-    for (int k = 0; k < LOOKS && !p->split && !p->fill_holes; k++) {
-        const size_t i = pixel_of(q, random);
-        an_component c = { .whole = false };
-        bool there = false, border;
-
-        if (an_follow_takes(&q->f, i))
-            an_follow_component(&q->f, i, &c);
-        if (!c.whole || c.lo[1] < q->y0 || c.lo[2] < q->x0 || c.hi[1] > q->y1 || c.hi[2] > q->x1)
-            continue;
-        border = c.lo[1] + q->y == 0 || c.lo[2] + q->x == 0 || c.hi[1] + q->y == ny ||
-                 c.hi[2] + q->x == q->nx;
-        for (size_t row = 0; row < q->n_rows && !there; row++) {
-            const region r = region_of(q, t, row);
-
-            there = is_component(q, t, &r, &c);
-        }
-        if (!there && cc_kept(p, (int64_t)c.pixels, border))
-            return tc_fail(err, TC_BAD_INPUT, "regions: that of pixel %zu is missing",
-                           in_picture(q, i));
-    }
-    return TC_OK;
-}
-
-/* --- a split by intensity -------------------------------------------------------------------- */
+/* --- components ------------------------------------------------------------------------------ */
 
 /* The row of the table that a component's part is; n_rows: there is none. */
 static size_t row_of_part(const part *q, const table *t, const cc_region *c)
@@ -340,6 +279,7 @@ static size_t row_of_part(const part *q, const table *t, const cc_region *c)
 typedef struct sought {
     size_t row, left;
     bool found, unknown; /* unknown: a component reaches out of the core, or is too large */
+    bool told;           /* a part of it is in the table */
 } sought;
 
 /* The component of pixel i, if that is known and small: its parts are in the table. */
@@ -359,17 +299,23 @@ static tc_status check_component(const an_work *work, part *q, const table *t, s
     s->left -= c.pixels < s->left ? (size_t)c.pixels : s->left;
     if (!s->unknown)
         status = cc_parts_of(p, &q->f, &c, work->poll, &parts, &n, err);
+    s->unknown = s->unknown || n == 0;
     for (size_t k = 0; status == TC_OK && k < n; k++) {
         const cc_region *const r = &parts[k];
         const bool border = cc_at_border(q->x + r->x0, q->y + r->y0, q->x + r->x1, q->y + r->y1,
                                          work->item->nx, work->item->ny);
         const size_t found = row_of_part(q, t, r);
 
+        s->told = s->told || found < q->n_rows;
         s->found = s->found || (found < q->n_rows && found == s->row);
-        q->known += found < q->n_rows;
+        /* What is filled may be within what is filled. */
         if (found == q->n_rows && cc_kept(p, r->area, border))
-            status = tc_fail(err, TC_BAD_INPUT, "regions: one of those around pixel %zu is missing",
-                             in_picture(q, i));
+            status = tc_fail(err, p->fill_holes ? TC_NO_MATCH : TC_BAD_INPUT,
+                             "regions: one of those around pixel %zu is missing", in_picture(q, i));
+        else if (found < q->n_rows && !p->split && t->labels != NULL &&
+                 t->labels[in_picture(q, i)] != (int64_t)region_of(q, t, found).row + 1)
+            status = tc_fail(err, TC_BAD_INPUT, "labels: pixel %zu is of region %zu",
+                             in_picture(q, i), region_of(q, t, found).row + 1);
     }
     free(parts);
     return status;
@@ -391,25 +337,48 @@ static tc_status check_row(const an_work *work, part *q, const table *t, sought 
     return status;
 }
 
-/* Some components, of pixels and of rows that are chosen by chance: their parts are computed, and
- * in the table. */
+/* A pixel of the core on the cells' side: one chosen by chance, or the next one, if that is not
+ * far. */
+static bool find_cell(const part *q, uint64_t *random, size_t *i)
+{
+    const size_t nx = q->f.px->nx;
+    size_t left = (size_t)(q->x1 - q->x0) * (q->y1 - q->y0) / 16 + 1;
+
+    for (*i = pixel_of(q, random); left > 0 && !an_follow_takes(&q->f, *i); left--) {
+        const size_t y = *i / nx, x = *i % nx;
+
+        *i = x + 1 < q->x1 ? *i + 1 : (y + 1 < q->y1 ? y + 1 : q->y0) * nx + q->x0;
+    }
+    return left > 0;
+}
+
+/* Some components, of pixels and of rows that are chosen by chance: their parts are in the table.
+ */
 static tc_status check_parts(const an_work *work, part *q, const table *t, uint64_t *random,
                              tc_err *err)
 {
-    size_t left = 4 * q->f.room;
+    const cc_params *const p = work->params;
+    /* Where a component becomes a picture of its own, that takes long compared with its pixels. */
+    const int looks = p->fill_holes || p->split == CC_DISTANCE ? FEW_LOOKS : LOOKS;
+    size_t left = 2 * q->f.room, i;
     tc_status status = TC_OK;
 
-    for (int k = 0; status == TC_OK && left > 0 && k < LOOKS; k++) {
+    if (p->bright ? q->f.threshold == 0 : q->f.threshold >> q->f.px->bits != 0)
+        return TC_OK; /* all is cell */
+    for (int k = 0; status == TC_OK && left > 0 && k < looks; k++) {
         const bool of_row = k % 2 == 0 && q->n_rows > 0;
-        const size_t i = pixel_of(q, random);
         sought s = { .row = of_row ? (size_t)tc_random_below(q->n_rows, random) : q->n_rows,
                      .left = left };
 
         if (of_row)
             status = check_row(work, q, t, &s, err);
-        else if (an_follow_takes(&q->f, i))
+        else if (!find_cell(q, random, &i))
+            break;
+        else
             status = check_component(work, q, t, i, &s, err);
         left = s.left;
+        q->looks += s.unknown || s.told; /* what is left out of the table tells nothing */
+        q->known += s.told;
     }
     return status;
 }
@@ -435,22 +404,13 @@ static tc_status check_boxes(const part *q, uint64_t cells, const table *t, uint
     return TC_OK;
 }
 
-/* What a blank picture gives, or nearly: no region, or a single one, too large to be followed or
- * the whole picture. */
-static bool says_nothing(uint64_t cells, const table *t, size_t known, uint64_t pixels)
+/* Whoever claims what nobody looked at is not believed. looks: at components. */
+static tc_status judge_known(uint64_t cells, size_t looks, size_t known, size_t least, tc_err *err)
 {
-    return t->n == 0 ? cells > 0
-                     : t->n == 1 && ((known == 0 && t->labels == NULL) ||
-                                     ((uint64_t)t->area[0] == pixels && cells < pixels));
-}
-
-/* Without labels nothing else tells of a split by intensity. */
-static tc_status judge_known(const cc_params *p, size_t known, tc_err *err)
-{
-    return p->split != CC_INTENSITY || p->labels || known >= LEAST_KNOWN
+    return cells == 0 || (known >= least && 2 * known >= looks)
                ? TC_OK
-               : tc_fail(err, TC_NO_MATCH,
-                         "of a split by intensity without labels %zu regions are known", known);
+               : tc_fail(err, TC_NO_MATCH, "of %zu components that were looked at %zu are known",
+                         looks, known);
 }
 
 /* What is looked at of a part, whichever it is. */
@@ -459,14 +419,13 @@ static tc_status check_part(const an_work *work, part *q, const table *t, uint64
 {
     const cc_params *const p = work->params;
     const size_t n = (size_t)q->f.px->nx * q->f.px->ny;
-    tc_status status =
-        an_follow_begin(&q->f, n / (p->split == CC_INTENSITY ? 256 : 1024) + 64, err);
+    tc_status status = an_follow_begin(&q->f, n / ROOM_SHARE + LEAST_ROOM, err);
 
     if (status == TC_OK && t->labels != NULL)
         status = check_labels(p, q, t, random, err);
     if (status == TC_OK && t->labels != NULL && p->split == CC_INTENSITY)
         status = check_ways(q, t, random, err);
-    if (status == TC_OK && p->split == CC_INTENSITY && !p->fill_holes)
+    if (status == TC_OK)
         status = check_parts(work, q, t, random, err);
     return status == TC_OK ? check_regions(p, q, t, random, err) : status;
 }
@@ -556,9 +515,7 @@ static tc_status check_whole(const an_work *work, const table *t, uint32_t thres
     if (status == TC_OK && p->split)
         status = check_boxes(&q, cells, t, random, err);
     if (status == TC_OK)
-        status = judge_known(p, q.known, err);
-    if (status == TC_OK && says_nothing(cells, t, q.known, (uint64_t)px->nx * px->ny))
-        status = tc_fail(err, TC_NO_MATCH, "no region, or a single one of which little is known");
+        status = judge_known(cells, q.looks, q.known, LEAST_KNOWN, err);
     an_follow_end(&q.f);
     return status;
 }
@@ -589,10 +546,18 @@ static size_t count_tiles(const cc_params *p, const wu_item *item)
     return wanted < LEAST_TILES ? LEAST_TILES : wanted > MOST_TILES ? MOST_TILES : (size_t)wanted;
 }
 
+/* How much of the picture is prepared once more. */
+static double share_of_tiles(const cc_params *p, const wu_item *item)
+{
+    const double side = side_of(p) + 2.0 * margin_of(p);
+
+    return (double)count_tiles(p, item) * side * side / ((double)item->nx * item->ny);
+}
+
 /* What was found in all tiles. */
 typedef struct found {
     uint64_t pixels, cells, claimed, both; /* claimed: with a label, or without labels in a box */
-    size_t known;
+    size_t looks, known;
     uint64_t *histogram; /* Otsu's; else NULL */
 } found;
 
@@ -736,10 +701,11 @@ static tc_status check_tile(const an_work *work, const table *t, uint32_t thresh
     if (status == TC_OK)
         status = check_part(work, &q, t, random, err);
     if (status == TC_OK)
-        status = check_components(p, &q, t, px->ny, random, err);
-    if (status == TC_OK)
         status = count_core(&q, t, all, err);
-    all->known += q.known;
+    if (!of_region) { /* where the table chooses, it may be right there alone */
+        all->looks += q.looks;
+        all->known += q.known;
+    }
     free(q.rows);
     an_follow_end(&q.f);
     cc_prepare_end(&prepare);
@@ -777,15 +743,15 @@ static tc_status check_tiles(const an_work *work, const table *t, uint32_t thres
                            : TC_OK;
 
     for (size_t k = 0; status == TC_OK && k < count_tiles(p, work->item); k++)
-        status = check_tile(work, t, threshold, k % 2 == 0 && t->n > 0, random, &all, err);
+        status = check_tile(work, t, threshold, k % 4 == 3 && t->n > 0, random, &all, err);
     if (status == TC_OK && all.histogram != NULL)
         status = judge_otsu(all.histogram, size, threshold, err);
     if (status == TC_OK)
         status = judge_tiles(&all, t->labels == NULL, err);
+    if (status == TC_OK && all.cells == 0)
+        status = tc_fail(err, TC_NO_MATCH, "no cell in the tiles");
     if (status == TC_OK)
-        status = judge_known(p, all.known, err);
-    if (status == TC_OK && (all.cells == 0 || says_nothing(all.cells, t, all.known, all.pixels)))
-        status = tc_fail(err, TC_NO_MATCH, "no region, or a single one of which little is known");
+        status = judge_known(all.cells, all.looks, all.known, LEAST_IN_TILES, err);
     free(all.histogram);
     return status;
 }
@@ -803,6 +769,8 @@ tc_status cc_check_pixels(const an_work *work, const wu_output *out, uint64_t *r
     if (claimed != threshold)
         return tc_fail(err, TC_BAD_INPUT, "threshold: is %lld, not %lu", (long long)claimed,
                        (unsigned long)threshold);
+    if (cc_prepares(p) && share_of_tiles(p, work->item) > MOST_TILED)
+        return tc_fail(err, TC_NO_MATCH, "is hardly larger than what would be looked at");
     return cc_prepares(p) ? check_tiles(work, &t, threshold, random, err)
                           : check_whole(work, &t, threshold, random, err);
 }
@@ -810,10 +778,7 @@ tc_status cc_check_pixels(const an_work *work, const wu_output *out, uint64_t *r
 double cc_pixels_share(const an_work *work)
 {
     const cc_params *const p = work->params;
-    const wu_item *const item = work->item;
-    const double side = side_of(p) + 2.0 * margin_of(p),
-                 tiles = (double)count_tiles(p, item) * side * side / ((double)item->nx * item->ny);
-    const double doubts = p->split ? 0.8 : 0.35;
+    const double doubts = p->split || p->fill_holes ? 0.8 : 0.45;
 
-    return doubts + (!cc_prepares(p) ? 0.018 : tiles < 1 ? tiles : 1);
+    return doubts + (cc_prepares(p) ? share_of_tiles(p, work->item) : 0.03);
 }

@@ -1,6 +1,7 @@
 /*
- * glcm: whether an item's pixels can have given these arrays: some windows, at one number of
- * levels and one distance, are computed again, all chosen by chance when the result is there.
+ * glcm: whether an item's pixels can have given these arrays: some windows are computed again at
+ * each number of levels and distance; of a whole ROI its only one, at one of them. All are chosen
+ * at random when the result is there.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -22,13 +23,11 @@ typedef struct sample {
     bool is_all;            /* there are no others */
 } sample;
 
-static tc_status take_levels_and_distance(const glcm_params *p, const glcm_geometry *g,
-                                          uint64_t *random, sample *s, tc_err *err)
+static tc_status take_levels_and_distance(const glcm_params *p, const glcm_geometry *g, sample *s,
+                                          tc_err *err)
 {
     glcm_offset *const offsets = malloc(p->n_offsets * sizeof *offsets);
 
-    s->level = (size_t)tc_random_below(p->n_levels, random);
-    s->distance = (size_t)tc_random_below(p->n_distances, random);
     s->params = *p;
     s->params.n_levels = s->params.n_distances = 1;
     s->params.levels[0] = p->levels[s->level];
@@ -52,7 +51,7 @@ static tc_status take_levels_and_distance(const glcm_params *p, const glcm_geome
 static void take_windows(const glcm_params *p, uint8_t *roi, size_t voxels, uint64_t n,
                          uint64_t *random, sample *s)
 {
-    const uint64_t wanted = n / SHARE * p->n_levels * p->n_distances + LEAST_WINDOWS;
+    const uint64_t wanted = n / SHARE + LEAST_WINDOWS / (p->n_levels * p->n_distances) + 8;
     uint64_t taken = 0, seen = 0, next = 0, run_end = 0;
 
     s->is_all = wanted >= n;
@@ -83,7 +82,7 @@ static tc_status choose(const an_work *work, uint64_t *random, sample *s, tc_err
     s->pixels = *px;
     s->is_all = true;
     if (status == TC_OK)
-        status = take_levels_and_distance(p, &g, random, s, err);
+        status = take_levels_and_distance(p, &g, s, err);
     if (status != TC_OK || p->window == GLCM_WHOLE_ROI)
         return status;
     roi = malloc(voxels);
@@ -144,11 +143,14 @@ static bool same_bits(const void *a, const void *b, size_t bytes)
 static tc_status compare(const glcm_params *p, const sample *s, const double *claimed,
                          const double *found, tc_err *err)
 {
+    size_t known = 0;
+
     for (size_t f = 0; f < p->n_features;
          f++, claimed += GLCM_STATISTICS, found += GLCM_STATISTICS) {
         tc_status status = TC_BAD_INPUT;
         const char *fault = NULL;
 
+        known += s->is_all || !isnan(found[GLCM_MEAN]);
         if (!s->is_all)
             fault = fault_of(claimed, found, (double)s->windows, &status);
         else if (!same_bits(claimed, found, GLCM_STATISTICS * sizeof *found))
@@ -157,29 +159,49 @@ static tc_status compare(const glcm_params *p, const sample *s, const double *cl
             return tc_fail(err, status, "features: glcm_L%u_d%02u_%s: %s", p->levels[s->level],
                            p->distances[s->distance], p->feature_names[f], fault);
     }
-    return TC_OK;
+    return known > 0 ? TC_OK
+                     : tc_fail(err, TC_NO_MATCH,
+                               "features: the windows that were computed again have none");
+}
+
+/* s->level and s->distance are set. */
+static tc_status check_sample(const an_work *work, const wu_output *out, uint64_t *random,
+                              sample *s, tc_err *err)
+{
+    const glcm_params *const p = work->params;
+    wu_output found = { .n = 0 };
+    tc_status status = choose(work, random, s, err);
+
+    if (status == TC_OK)
+        status = compute(work, s, &found, err);
+    if (status == TC_OK)
+        status =
+            compare(p, s,
+                    (const double *)wu_output_data(out, "features") +
+                        (s->level * p->n_distances + s->distance) * p->n_features * GLCM_STATISTICS,
+                    wu_output_data(&found, "features"), err);
+    wu_output_free(&found);
+    if (s->pixels.mask != work->pixels->mask)
+        free(s->pixels.mask);
+    free(s->params.offsets);
+    return status;
 }
 
 tc_status glcm_check_pixels(const an_work *work, const wu_output *out, uint64_t *random,
                             tc_err *err)
 {
     const glcm_params *const p = work->params;
-    sample s = { .level = 0 };
-    wu_output found = { .n = 0 };
-    tc_status status = choose(work, random, &s, err);
+    const bool one = p->window == GLCM_WHOLE_ROI;
+    const size_t pairs = p->n_levels * p->n_distances,
+                 chosen = (size_t)tc_random_below(pairs, random);
+    tc_status status = TC_OK;
 
-    if (status == TC_OK)
-        status = compute(work, &s, &found, err);
-    if (status == TC_OK)
-        status =
-            compare(p, &s,
-                    (const double *)wu_output_data(out, "features") +
-                        (s.level * p->n_distances + s.distance) * p->n_features * GLCM_STATISTICS,
-                    wu_output_data(&found, "features"), err);
-    wu_output_free(&found);
-    if (s.pixels.mask != work->pixels->mask)
-        free(s.pixels.mask);
-    free(s.params.offsets);
+    for (size_t k = 0; status == TC_OK && k < pairs; k++) {
+        sample s = { .level = k / p->n_distances, .distance = k % p->n_distances };
+
+        if (!one || k == chosen)
+            status = check_sample(work, out, random, &s, err);
+    }
     return status;
 }
 
@@ -189,7 +211,7 @@ double glcm_pixels_share(const an_work *work)
     const wu_item *const item = work->item;
     const double n = (double)item->nx * item->ny * item->nz,
                  parts = (double)(p->n_levels * p->n_distances);
-    const double looked = TIMES_AS_LONG * (1.0 / SHARE + LEAST_WINDOWS / (n * parts));
+    const double looked = TIMES_AS_LONG * (1.0 / SHARE + (LEAST_WINDOWS / parts + 8) / n);
 
-    return p->window == GLCM_WHOLE_ROI || looked * parts > 1 ? 1 / parts : looked;
+    return p->window == GLCM_WHOLE_ROI ? 1 / parts : looked < 1 ? looked : 1;
 }

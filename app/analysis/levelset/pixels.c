@@ -419,7 +419,7 @@ tc_status ls_check_pixels(const an_work *work, const wu_output *out, uint64_t *r
     if (work->plan.flops < FEW)
         return tc_fail(err, TC_NO_MATCH, "takes hardly any time");
     if (item->nx < LEAST_SIDE || item->ny < LEAST_SIDE || (item->nz > 1 && item->nz < LEAST_SIDE))
-        return TC_OK;
+        return tc_fail(err, TC_NO_MATCH, "is too narrow for a coarser one");
     for (int k = 0; k < 2 && status == TC_NO_MATCH; k++)
         status = look_at(work, out, f[k], err);
     return status;

@@ -10,13 +10,12 @@
 #include "app/base/array.h"
 #include "app/base/random.h"
 
-/* LOOKED_FOR: without their boxes objects are looked for in the whole picture. */
+/* ALWAYS: so many are measured, whatever that takes. */
 enum {
     CANDIDATES = 8,
-    LOOKED_FOR = 1,
+    ALWAYS = 2,
     SHARE = 256,
     LEAST_PIXELS = 1024,
-    MOST_SHARE = 32,
     LOOKS = 512,
     FEW_LOOKS = 64
 };
@@ -103,7 +102,37 @@ static tc_status add_object(const an_work *work, const box *b, size_t row, uint3
     return status;
 }
 
-/* Some objects, as many as a small part of the pixels is; none if all are large. */
+static int by_value(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+static int by_row(const void *a, const void *b)
+{
+    const size_t x = *(const size_t *)a, y = *(const size_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* The row of an object that a pixel chosen at random is of, or, where none is soon found, any row:
+ * large ones are more often looked at, as they are more work. */
+static size_t row_of_pixel(const wu_pixels *px, const int64_t *label, size_t n, uint64_t *random)
+{
+    for (int k = 0; k < LOOKS; k++) {
+        const int64_t wanted =
+            px->labels[tc_random_below((uint64_t)px->nx * px->ny * px->nz, random)];
+        const int64_t *const found = bsearch(&wanted, label, n, sizeof *label, by_value);
+
+        if (found != NULL)
+            return (size_t)(found - label);
+    }
+    return (size_t)tc_random_below(n, random);
+}
+
+/* Some objects: two however large they are, one of these by its pixels, and more as long as all are
+ * a small part of the pixels. In the order of the table. */
 static tc_status choose(const an_work *work, const wu_output *out, uint64_t *random, sample *s,
                         tc_err *err)
 {
@@ -111,27 +140,35 @@ static tc_status choose(const an_work *work, const wu_output *out, uint64_t *ran
     const bool boxes = (((const obj_params *)work->params)->families & OBJ_SHAPE) != 0;
     const uint64_t pixels = (uint64_t)item->nx * item->ny * item->nz;
     const size_t n = (size_t)wu_output_find(out, "object_item")->info.shape[0];
-    const size_t wanted = boxes ? CANDIDATES : LOOKED_FOR;
+    const size_t tries = n == 0 ? 0 : boxes ? CANDIDATES : ALWAYS;
     const int64_t *const label = wu_output_data(out, "object_label");
     uint64_t left = pixels / SHARE + LEAST_PIXELS;
+    size_t rows[CANDIDATES], taken = 0;
     tc_status status = TC_OK;
 
-    for (size_t k = 0; k < wanted && status == TC_OK; k++) {
-        /* Each of its own part of the table, so that rows rise. */
-        const size_t from = k * n / wanted, to = (k + 1) * n / wanted;
-        size_t row;
+    for (size_t k = 0; k < tries; k++) {
+        bool again = false;
+        uint64_t size;
         box b;
 
-        if (from == to)
+        rows[taken] = k == 0 ? row_of_pixel(work->pixels, label, n, random)
+                             : (size_t)tc_random_below(n, random);
+        for (int more = 0; taken == 1 && more < LOOKS && n > 1 && rows[1] == rows[0]; more++)
+            rows[1] = (size_t)tc_random_below(n, random);
+        b = box_of(work, out, rows[taken]);
+        size = pixels_of(&b);
+        for (size_t i = 0; i < taken; i++)
+            again = again || rows[i] == rows[taken];
+        if (again || (taken >= ALWAYS && size > left))
             continue;
-        row = from + (size_t)tc_random_below(to - from, random);
-        b = box_of(work, out, row);
-        if (boxes && pixels_of(&b) > left)
-            continue;
-        left -= boxes ? pixels_of(&b) : 0;
-        status = add_object(work, &b, row, (uint32_t)label[row], s, err);
-        if (status == TC_OK && s->area[s->n - 1] > pixels / MOST_SHARE + LEAST_PIXELS)
-            s->n_runs = s->start[--s->n];
+        left -= boxes && size < left ? size : 0;
+        taken++;
+    }
+    qsort(rows, taken, sizeof *rows, by_row);
+    for (size_t k = 0; status == TC_OK && k < taken; k++) {
+        const box b = box_of(work, out, rows[k]);
+
+        status = add_object(work, &b, rows[k], (uint32_t)label[rows[k]], s, err);
     }
     return status;
 }
@@ -203,13 +240,6 @@ static tc_status check_objects(const an_work *work, const wu_output *out, uint64
 
 /* --- greys ----------------------------------------------------------------------------------- */
 
-static int by_value(const void *a, const void *b)
-{
-    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* Pixels of objects, chosen by chance, lie between minimum and maximum of theirs, and have the mean
  * that all of them have. */
 static tc_status check_greys(const an_work *work, const wu_output *out, uint64_t *random,
@@ -265,5 +295,9 @@ tc_status obj_check_pixels(const an_work *work, const wu_output *out, uint64_t *
 
 double obj_pixels_share(const an_work *work)
 {
-    return (((const obj_params *)work->params)->families & OBJ_SHAPE) != 0 ? 0.012 : 0.061;
+    const bool boxes = (((const obj_params *)work->params)->families & OBJ_SHAPE) != 0;
+    const double measured =
+        work->item->n_objects > ALWAYS ? (double)ALWAYS / work->item->n_objects : 1;
+
+    return fmin((boxes ? 0.012 : 0.11) + measured, 1);
 }

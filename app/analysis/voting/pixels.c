@@ -215,23 +215,15 @@ static tc_status look_at_points(const an_work *work, const voting_scheme *s, con
     return status;
 }
 
-/* Whether anybody votes at all, at some places. */
-static tc_status look_elsewhere(const an_work *work, const voting_scheme *s, size_t looks,
-                                uint64_t *random, bool *any, tc_err *err)
+/* In such a picture nobody votes. */
+static bool is_flat(const wu_pixels *px)
 {
-    tc_status status = TC_OK;
+    const size_t n = (size_t)px->nx * px->ny * px->nz;
+    size_t i = 1;
 
-    *any = false;
-    for (size_t k = 0; status == TC_OK && k < looks && !*any; k++) {
-        const uint32_t place[3] = { (uint32_t)tc_random_below(s->nz, random),
-                                    (uint32_t)tc_random_below(s->ny, random),
-                                    (uint32_t)tc_random_below(s->nx, random) };
-        double votes = 0;
-
-        status = votes_at(work, s, place, &votes, err);
-        *any = votes > 0;
-    }
-    return status;
+    while (i < n && wu_grey(px, i) == wu_grey(px, 0))
+        i++;
+    return i == n;
 }
 
 /* How many looks the work has room for. */
@@ -252,7 +244,6 @@ tc_status voting_check_pixels(const an_work *work, const wu_output *out, uint64_
     voting_scheme s;
     size_t looks;
     double wanted;
-    bool any = false;
     tc_status status = voting_scheme_init(work->params, work->item, work->item->name, &s, err);
 
     if (status == TC_OK)
@@ -261,13 +252,14 @@ tc_status voting_check_pixels(const an_work *work, const wu_output *out, uint64_
         return status;
     wanted = room_for_looks(work, &s);
     looks = wanted < LEAST_LOOKS ? LEAST_LOOKS : wanted > MOST_LOOKS ? MOST_LOOKS : (size_t)wanted;
-    status = none ? look_elsewhere(work, &s, looks, random, &any, err)
-                  : look_at_points(work, &s, out, looks, wanted < LEAST_LOOKS, random, &e, err);
+    if (none)
+        return is_flat(work->pixels)
+                   ? TC_OK
+                   : tc_fail(err, TC_NO_MATCH, "no points, in a picture that is not flat");
+    status = look_at_points(work, &s, out, looks, wanted < LEAST_LOOKS, random, &e, err);
     if (status != TC_OK)
         return status;
-    if (none && any)
-        return tc_fail(err, TC_NO_MATCH, "no points, but votes");
-    if (!none && ((double)e.more < MORE * (double)e.looks || !scores_suit(&e)))
+    if (((double)e.more < MORE * (double)e.looks || !scores_suit(&e)))
         return tc_fail(
             err, TC_NO_MATCH,
             "%zu of %zu points have more votes than what is beside them, and scores %.2f times "

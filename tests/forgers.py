@@ -1,0 +1,204 @@
+"""Lazy cheats who know the source: results that cost less than the work, consistent in themselves, so that nothing but pixels
+tells. Of every analysis each is refused or computed again, with each of SEEDS seeds (100), and the honest ones
+are accepted. docs/validation.md says what is left to those who compute nearly all of it.
+
+FORGERS: a regular expression of forgeries."""
+import os
+import re
+
+import numpy as np
+import scipy.ndimage
+
+import forge
+import tap
+from oracle import workunit
+from pictures import coins, gravel
+
+FOLDER = tap.scratch()
+SEEDS = range(int(os.environ.get("SEEDS", "100")))
+ONLY = re.compile(os.environ.get("FORGERS", ""))
+BRIGHT = {"polarity": "bright"}
+
+
+def path(name):
+    return os.path.join(FOLDER, name)
+
+
+def cells(side=400, n=120, seed=1, radius=(4, 9)):
+    """Discs, some of which touch, on an uneven ground."""
+    rng = np.random.default_rng(seed)
+    y, x = np.indices((side, side))
+    picture = 60 + 20 * np.sin(x / 90.0) + rng.normal(0, 4, (side, side))
+    for _ in range(n):
+        cy, cx, r = rng.uniform(0, side), rng.uniform(0, side), rng.uniform(*radius)
+        picture[(y - cy) ** 2 + (x - cx) ** 2 < r * r] += 90
+    return picture.clip(0, 255).astype(np.uint8)
+
+
+def rows_where(arrays, table, keep):
+    """The table's rows of the one item that are kept."""
+    for name in arrays:
+        if name.startswith(table + "_"):
+            arrays[name] = arrays[name][keep]
+
+
+# --- cellcount -------------------------------------------------------------------------------------
+
+def relabel(a, keep):
+    """Regions that are left out are no region; labels in turn."""
+    rows_where(a, "region", keep)
+    a["count"][0] = keep.sum()
+    a["region_label"] = np.arange(1, keep.sum() + 1)
+    if "labels_one" in a:
+        a["labels_one"] = np.concatenate([[0], np.where(keep, np.cumsum(keep), 0)]).astype(np.int32)[a["labels_one"]]
+
+
+def giants(a, parameters, picture, n=2):
+    """So many regions that are as large as the picture."""
+    ny, nx = picture.shape
+    t, bright = int(a["threshold"][0]), parameters.get("polarity") == "bright"
+    side = (picture >= t) == bright
+    area = max(int(side.sum()) // n, nx + ny)
+    a["count"][0] = n
+    if parameters.get("fill_holes"):
+        area = nx * ny // n
+    values = {"item": 0, "area": area, "mean": float(t + 3 if bright else t - 3), "border": True}
+    for key, value in values.items():
+        a["region_" + key] = np.full(n, value, a["region_" + key].dtype)
+    a["region_label"] = np.arange(1, n + 1)
+    a["region_bbox"] = np.tile(np.array([0, 0, ny, nx]), (n, 1))
+    a["region_centroid"] = np.tile([float(ny // 2), float(nx // 2)], (n, 1))
+    if not parameters.get("min_area") and not parameters.get("fill_holes"):
+        a["region_area"][-1] = int(side.sum()) - area * (n - 1)
+
+
+def cellcount():
+    for title, more in (("plain", {}), ("small ones left out", {"min_area": 20}), ("filled", {"fill_holes": True, "min_area": 20}),
+                        ("split by distance", {"split": "distance", "min_area": 20}), ("split by intensity", {"split": "intensity", "min_area": 20}),
+                        ("split and filled", {"split": "distance", "fill_holes": True, "min_area": 20}),
+                        ("smoothed", {"smooth": 1, "min_area": 20}),
+                        ("a local threshold", {"threshold": "local", "window": 31, "min_area": 20}),
+                        ("labels", {"labels": True, "min_area": 20})):
+        parameters = dict(BRIGHT, **more)
+
+        def top(a):
+            relabel(a, a["region_bbox"][:, 2] < 60)
+
+        def nothing(a):
+            relabel(a, np.zeros(len(a["region_item"]), bool))
+
+        picture = cells()
+        forgeries = {"the top of the picture alone": top, "no region": nothing}
+        if "labels" not in more:
+            forgeries["two giants"] = lambda a, p=parameters, im=picture: giants(a, p, im)
+            forgeries["one giant"] = lambda a, p=parameters, im=picture: giants(a, p, im, 1)
+        if "min_area" not in more:                 # the number of pixels tells
+            del forgeries["the top of the picture alone"], forgeries["no region"]
+        yield title, parameters, [picture], None, forgeries
+    for name, picture in (("coins", coins()), ("gravel", gravel())):
+        yield name, {}, [picture], None, {"two giants": lambda a, im=picture: giants(a, {}, im)}
+
+
+# --- the others ------------------------------------------------------------------------------------
+
+def no_cells(a, small=False):
+    rows_where(a, "cell", np.zeros(len(a["cell_item"]), bool))
+    a["left_out_voxels" if small else "external_voxels"][0] += a["inside_voxels"][0]
+    a["cells"][0] = a["inside_voxels"][0] = a["volume"][0] = 0
+    if "labels_one" in a:
+        a["labels_one"][:] = 0
+
+
+def shells():
+    rng = np.random.default_rng(3)
+    z, y, x = np.indices((24, 90, 90))
+    edges = (np.sin(x / 5.0) * np.sin(y / 5.0) * np.cos(z / 4.0))
+    return list(np.where(np.abs(edges) < 0.25, 180, 40).astype(np.uint8) + rng.integers(0, 20, (24, 90, 90)).astype(np.uint8))
+
+
+def volume():
+    yield "3d", {"membrane": 110}, shells(), None, {"no cells": no_cells}
+    yield "with labels", {"membrane": 110, "labels": True}, shells(), None, {"no cells": no_cells}
+    yield "repaired", {"membrane": 110, "repair": {"sigma": 1}}, shells(), None, {"no cells": no_cells}
+    yield "slices", {"membrane": 110, "mode": "slices", "min_voxels": 5}, shells(), None, {"no cells": lambda a: no_cells(a, True)}
+
+
+def objects():
+    picture = cells()
+    labels = scipy.ndimage.label(picture > 110)[0]
+    few = np.zeros((120, 120), int)
+    few[10:50, 10:60], few[70:110, 20:100] = 1, 2
+
+    def texture(a, of=0):
+        a["object_glcm"][:] = a["object_glcm"][of]
+
+    for title, im, lab in (("many", picture, labels), ("two", np.random.default_rng(5).integers(0, 256, (120, 120)).astype(np.uint8), few)):
+        yield title, {}, [im], [lab], {"another's texture": texture}
+
+
+def voting():
+    def none(a):
+        a["point_item"] = a["point_item"][:0]
+        a["point"], a["score"] = a["point"][:0], a["score"][:0]
+        a["count"][0] = 0
+
+    for title, picture in (("many", cells()), ("few", cells(n=3))):
+        yield title, {"radius": 7, "polarity": "bright"}, [picture], None, {"no points": none}
+
+
+def glcm():
+    def copied(a):
+        n = len(a["feature_names"])
+        a["features"][0, n // 4:] = np.resize(a["features"][0, :n // 4], n - n // 4)
+
+    yield "windows", {"levels": [16, 64], "distances": [1, 3], "window": {"shape": "disc", "radius": 5}}, [gravel()], None, \
+        {"one number of levels and distance alone": copied}
+
+
+def levelset():
+    def start(a):
+        a["mask_one"][:] = 0
+        a["mask_one"][48:85, 48:85] = 1
+        a["inside_voxels"][0] = a["measure"][0] = a["mask_one"].sum()
+
+    level = {"target": 180, "epsilon": 60, "alpha": 0.02, "iterations": 400, "init": {"type": "ball", "cx": 66, "cy": 65, "r": 12}}
+    yield "picture", level, [coins()[:160, :160]], None, {"a box": start}
+    yield "a narrow one", level | {"init": {"type": "ball", "cx": 66, "cy": 5, "r": 4}}, [coins()[40:52, :160]], None, {}
+
+
+# --- the trial -------------------------------------------------------------------------------------
+
+def codes_of(unit, result, *options):
+    runs = tap.side_by_side(2, list(SEEDS), lambda _lane, seed: tap.run(
+        [tap.TEXCELL_VALIDATE, "check", *options, "--seed", str(seed), unit, result]))
+    return [run.returncode for _seed, run in runs], "".join(run.stdout + run.stderr for _seed, run in runs[:2])
+
+
+def main():
+    for analysis in (cellcount, volume, objects, voting, glcm, levelset):
+        for title, parameters, slices, labels, forgeries in analysis():
+            name = "%s, %s" % (analysis.__name__, title)
+            if not ONLY.search(name):
+                continue
+            unit, result = path("unit.zip"), path("honest.npz")
+            workunit.write(unit, analysis.__name__, parameters, [workunit.item("one", slices, labels=labels)])
+            if os.path.exists(result):
+                os.remove(result)
+            run = tap.run([tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--quiet"])
+            codes, said = codes_of(unit, result)
+            tap.ok(run.returncode == 0 and set(codes) == {0}, name + ": the honest one is accepted", run.stderr + said)
+            for what, change in forgeries.items():
+                lie = forge.Result(result)
+                change(lie.arrays)
+                with open(path("forged.npz"), "wb") as f:
+                    f.write(lie.bytes())
+                blind = tap.run([tap.TEXCELL_VALIDATE, "check", "--no-pixels", unit, path("forged.npz")])
+                codes, said = codes_of(unit, path("forged.npz"))
+                tap.ok(blind.returncode == 0, "%s, %s: nothing is wrong with it by itself" % (name, what), blind.stderr)
+                tap.ok(set(codes) <= {2, 4}, "%s, %s: refused with each of %d seeds" % (name, what, len(codes)),
+                       "%d of %d accepted\n%s" % (codes.count(0), len(codes), said))
+    tap.done()
+
+
+if __name__ == "__main__":
+    main()
