@@ -20,7 +20,7 @@ SUBMIT = os.path.join(SRC, "validator", "deploy", "texcell-submit")
 TMP = scratch()
 KEY = "0123abc"
 MODULE = '''
-import json, os, urllib.parse, urllib.request
+import json, os, urllib.parse, urllib.request, xml.etree.ElementTree
 class FILE_DESC:
     def __init__(self, source=None, mode="local_staged"):
         self.source, self.mode = source, mode
@@ -39,7 +39,12 @@ class BOINC_SERVER:
         if (name, moment) == (what, "before"):
             os._exit(9)
         data = json.dumps(dict(arguments, what=what, key=self.key)).encode()
-        answer = json.load(urllib.request.urlopen(self.url + "submit_rpc_handler.php", data))
+        answer = urllib.request.urlopen(self.url + "submit_rpc_handler.php", data).read()
+        try:
+            answer = json.loads(answer)
+        except ValueError:
+            print("invalid reply: " + answer.decode())
+            raise xml.etree.ElementTree.ParseError("no XML")
         if (name, moment) == (what, "after"):
             os._exit(9)
         return answer
@@ -66,6 +71,7 @@ class Server:
     """What the server knows; answers as BOINC's module makes dictionaries of XML: all text, lists from two on."""
 
     def __init__(self):
+        self.raw = None           # an answer to all
         self.files, self.batches, self.jobs, self.results, self.errors = {}, [], [], {}, set()
 
     def listed(self, tag, found):
@@ -107,7 +113,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self):
         ask = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.reply(json.dumps(SERVER.answer(ask["what"], ask)).encode())
+        self.reply(SERVER.raw or json.dumps(SERVER.answer(ask["what"], ask)).encode())
 
     def do_GET(self):
         query = {k: v[0] for k, v in urllib.parse.parse_qs(urllib.parse.urlparse(self.path).query).items()}
@@ -214,6 +220,12 @@ def refused(folder):
             ("no BOINC", 2, "boinc_submit.py cannot be used", submit(*words, "--boinc", TMP)),
             ("no key", 1, "needs --key", submit(*words, key="", TEXCELL_KEY=""))):
         ok(r.returncode == code and text in r.stderr and r.stderr.count("\n") == 1, name, r.stderr)
+    SERVER.raw = b"\x1b]0;OWNED\x07\x1b[2J error"
+    r = submit(*words)
+    ok(r.returncode == 3 and "\x1b" not in r.stdout + r.stderr and "no XML" in r.stderr, "an answer that drives a terminal", ascii(r.stdout + r.stderr))
+    SERVER.raw = None
+    r = submit(*words, "--no-wait", "-o", "plain", url="http://cells.invalid/x/")
+    ok(r.returncode == 3 and "without https anybody on the way can read" in r.stderr, "no https: it says so", r.stderr)
     shutil.rmtree(os.path.join(TMP, "no"))
     r = submit(*words, "--no-wait", key="", TEXCELL_KEY=KEY)
     ok(r.returncode == 0, "the key from the environment", r.stderr)

@@ -8,6 +8,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -1500,6 +1501,7 @@ def test_show_export():
     check_export_again(arrays, unit, result)
     check_terminal(arrays, unit)
     check_formulas(arrays, unit)
+    check_separators(arrays, unit)
     check_bad_results(arrays, unit)
 
 
@@ -1615,8 +1617,24 @@ def check_formulas(arrays, unit):
                         {"arrays": DECLARED + [title]})
         r = wu("export", bad, "-o", path("formulas"))
         rows = read_csv(path("formulas"), "items.csv")
-        ok(r.returncode == 0 and [r[-1] for r in rows[1:]] == [t if t[:1] in ("", "a", "'") else "'" + t for t in texts]
+        ok(r.returncode == 0 and [r[-1] for r in rows[1:]] == [t.replace("=", "'=") if t[:1] in ("\t", "\r") else t if t[:1] in ("", "a", "'") else "'" + t for t in texts]
            and [r[2] for r in rows[1:]] == ["-1.5", "-inf", "2"], "export: no formulas: %a" % texts, ascii(rows) + r.stderr)
+
+
+def check_separators(arrays, unit):
+    """Where a spreadsheet separates by ; or tabs, too, no cell begins as a formula does; nor with a sign of full width."""
+    texts = ["a;=1+1", "b\t@x", "c,+1", "d;\"=1", "\uff1d1+1", "e; -2", "f|=1"], ["g\x9b31m", "h;\uff0b1", "i", "", "j=1;k", "l;m", "n\u2028"]
+    title = declared("words", "value", "items", "words")
+    for some in texts:
+        for i in range(0, len(some), 3):
+            three = (some[i:i + 3] + ["", ""])[:3]
+            bad = write_npz("separators.npz", dict(arrays, words=np.array(three)), unit, {"arrays": DECLARED + [title]})
+            r = wu("export", bad, "-o", path("separators"))
+            for delimiter in ",;\t":
+                with open(path("separators/items.csv"), encoding="utf-8", newline="") as f:
+                    cells = [c for row in csv.reader(f, delimiter=delimiter) for c in row]
+                begun = [c for c in cells if c.lstrip(" \"")[:1] in tuple("=+@\uff1d\uff0b\uff0d\uff20") or re.match(r'[ "]*-[^0-9]', c)]
+                ok(r.returncode == 0 and not begun and not any("\x9b" in c for c in cells), "export: no formulas by %a: %a" % (delimiter, three), begun)
 
 
 def check_bad_results(arrays, unit):

@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -37,6 +38,9 @@ tc_status val_sql_fault(const val_dataset *ds, tc_err *err)
     for (size_t i = 0; i < sizeof unlike_io / sizeof unlike_io[0]; i++)
         if (code == unlike_io[i].code)
             status = unlike_io[i].status;
+    if (code == SQLITE_INTERRUPT)
+        return tc_fail(err, TC_IO,
+                       "%.600s: reading it takes longer than a data set of its size can", ds->path);
     return tc_fail(err, status, "%.600s: %.300s", ds->path,
                    ds->db == NULL ? "out of memory" : sqlite3_errmsg(ds->db));
 }
@@ -105,7 +109,7 @@ tc_status val_sql_item_tables(const val_dataset *ds, sqlite3_stmt **out, tc_err 
 {
     return val_sql_prepare(
         ds, out, err,
-        "SELECT name FROM sqlite_schema AS s WHERE type = 'table' AND "
+        "SELECT name FROM sqlite_schema AS s WHERE type = 'table' AND rootpage > 0 AND "
         "name NOT GLOB '*[^a-z0-9_]*' AND "
         "EXISTS (SELECT 1 FROM pragma_table_info(s.name) WHERE name = 'item') ORDER BY name");
 }
@@ -222,6 +226,25 @@ static tc_status read_pragma(const val_dataset *ds, const char *name, int64_t *v
     return status;
 }
 
+/* A view under a table's name could have rows without end. */
+static tc_status check_tables(const val_dataset *ds, tc_err *err)
+{
+    sqlite3_stmt *stmt = NULL;
+    bool row = false;
+    tc_status status = val_sql_prepare(
+        ds, &stmt, err,
+        "SELECT name FROM sqlite_schema WHERE (type <> 'table' OR rootpage = 0) AND "
+        "name COLLATE NOCASE IN ('units', 'items', 'aliases', 'refused', 'failed')");
+
+    if (status == TC_OK)
+        status = val_sql_step(ds, stmt, &row, err);
+    if (status == TC_OK && row)
+        status = tc_fail(err, TC_IO, "%.600s: %s is no table, as in a data set of texcell",
+                         ds->path, (const char *)sqlite3_column_text(stmt, 0));
+    sqlite3_finalize(stmt);
+    return status;
+}
+
 /* Whether the file is a data set: *empty is true for a database with nothing
  * in it. Within a transaction, lest another assimilator makes it meanwhile. */
 static tc_status read_format(const val_dataset *ds, bool *empty, tc_err *err)
@@ -244,7 +267,7 @@ static tc_status read_format(const val_dataset *ds, bool *empty, tc_err *err)
             err, TC_IO,
             "%.600s: was made by another version of texcell-assimilate (data set %lld, not %d)",
             ds->path, (long long)version, SCHEMA_VERSION);
-    return TC_OK;
+    return check_tables(ds, err);
 }
 
 /* Asks for a write-ahead log. SQLite answers with the kind of log that there is. */
@@ -305,6 +328,25 @@ static int note_log(void *pages, sqlite3 *db, const char *name, int n)
     return SQLITE_OK;
 }
 
+/* What reading may take, in calls of count_down: a view may go on for ever. */
+enum {
+    STEPS = 1 << 20,
+    LEAST_CALLS = 1024,
+    STEPS_A_BYTE = 400
+};
+
+static int count_down(void *calls)
+{
+    return (*(uint64_t *)calls)-- == 0;
+}
+
+static uint64_t bytes_of(const char *path)
+{
+    struct stat info;
+
+    return stat(path, &info) == 0 ? (uint64_t)info.st_size : 0;
+}
+
 tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc_err *err)
 {
     const int flags =
@@ -327,6 +369,10 @@ tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc
     /* A data set may be a stranger's: its views and triggers get nothing but harmless functions. */
     sqlite3_db_config(out->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     sqlite3_db_config(out->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+    if (mode == VAL_READ) {
+        out->calls = LEAST_CALLS + bytes_of(path) / STEPS * STEPS_A_BYTE;
+        sqlite3_progress_handler(out->db, STEPS, count_down, &out->calls);
+    }
     if (mode == VAL_WRITE_ON) {
         sqlite3_db_config(out->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
         sqlite3_file_control(out->db, "main", SQLITE_FCNTL_PERSIST_WAL, &keep_log);

@@ -21,7 +21,8 @@
 typedef struct val_dataset {
     const char *path; /* not owned */
     sqlite3 *db;
-    int log_pages; /* of the write-ahead log, after the last commit; VAL_WRITE_ON */
+    uint64_t calls; /* of VAL_READ: that are left for reading */
+    int log_pages;  /* of the write-ahead log, after the last commit; VAL_WRITE_ON */
 } val_dataset;
 
 enum { VAL_WAIT_MS = 60000 }; /* for other writers */

@@ -432,6 +432,76 @@ static tc_status run_script(int argc, char **argv, tc_err *err)
 
 /* --- export ---------------------------------------------------------------------------------- */
 
+static tc_status export_tables(const val_dataset *ds, const options *o, tc_err *err)
+{
+    size_t written = 0;
+    const tc_status status = val_export(ds, o->folder, o->only, &written, err);
+
+    if (status == TC_OK)
+        printf("%s: %zu %s\n", o->folder, written, written == 1 ? "table" : "tables");
+    return status;
+}
+
+static tc_status put_report(const val_dataset *ds, const options *o, tc_err *err)
+{
+    return val_report(ds, o->store, o->folder, err);
+}
+
+/* What a data set that may be another's is read for, in a process of its own. */
+typedef struct reading {
+    const options *o;
+    tc_status (*work)(const val_dataset *ds, const options *o, tc_err *err);
+    const os_place *places; /* for the output, up to two, and the end */
+    char *private;          /* folder for what SQLite sorts */
+} reading;
+
+static tc_status confine_reading(const reading *r, tc_err *err)
+{
+    char *const folder = tc_folder_of(r->o->db);
+    const os_place places[] = { { folder, OS_MAY_LIST },
+                                { r->private, OS_MAY_WRITE },
+                                r->places[0],
+                                r->places[1],
+                                { .may = OS_MAY_NOTHING } };
+    tc_status status = folder == NULL ? tc_no_memory(err, r->o->db) : TC_OK;
+
+    sqlite3_temp_directory = sqlite3_mprintf("%s", r->private);
+    if (status == TC_OK)
+        status = val_confine(places, OS_CALLS_MAKE | OS_CALLS_LOCK, err);
+    free(folder);
+    return status;
+}
+
+static int read_in_child(void *user)
+{
+    const reading *const r = user;
+    val_dataset ds = { .db = NULL };
+    tc_err err = { "" };
+    tc_status status = val_dataset_open(r->o->db, VAL_READ, &ds, &err);
+
+    if (status == TC_OK && r->work == export_tables) /* there is no way to it later */
+        status = wu_make_folder(r->o->folder, &err);
+    if (status == TC_OK)
+        status = confine_reading(r, &err);
+    if (status == TC_OK)
+        status = r->work(&ds, r->o, &err);
+    val_dataset_close(&ds);
+    return tc_report(PROGRAM, status, &err);
+}
+
+static tc_status read_dataset(reading *r, tc_err *err)
+{
+    int code, ended_by;
+    tc_status status = val_private_folder(&r->private, err);
+
+    if (status == TC_OK)
+        status = val_run_child(read_in_child, r, r->o->db, &code, &ended_by, err);
+    val_private_remove(&r->private);
+    if (status == TC_OK)
+        exit(code); /* it has said why */
+    return status;
+}
+
 static tc_status write_report(int argc, char **argv, tc_err *err)
 {
     options o = { .db = NULL };
@@ -439,21 +509,23 @@ static tc_status write_report(int argc, char **argv, tc_err *err)
                                 { "output", 'o', TC_TEXT, .to = &o.folder },
                                 { "store", 0, TC_TEXT, .to = &o.store },
                                 { .name = NULL } };
-    val_dataset ds = { .db = NULL };
-    char *store = NULL;
+    char *folder, *store;
     tc_status status = read_options(argc, argv, known, &o, err);
 
     if (status != TC_OK)
         return status;
     if (o.folder == NULL || o.n != 0)
         return tc_fail(err, TC_USAGE, "report: takes --db FILE -o PAGE.html");
-    store = store_of(&o);
-    if (store == NULL)
-        return tc_no_memory(err, "names");
-    status = val_dataset_open(o.db, VAL_READ, &ds, err);
-    if (status == TC_OK)
-        status = val_report(&ds, store, o.folder, err);
-    val_dataset_close(&ds);
+    o.store = store = store_of(&o);
+    folder = tc_folder_of(o.folder);
+    status = store == NULL || folder == NULL
+                 ? tc_no_memory(err, "names")
+                 : read_dataset(
+                       &(reading){ &o, put_report,
+                                   (os_place[]){ { store, OS_MAY_READ }, { folder, OS_MAY_WRITE } },
+                                   NULL },
+                       err);
+    free(folder);
     free(store);
     return status;
 }
@@ -465,21 +537,16 @@ static tc_status export(int argc, char **argv, tc_err *err)
                                 { "output", 'o', TC_TEXT, .to = &o.folder },
                                 { "only", 0, TC_TEXT, .to = &o.only },
                                 { .name = NULL } };
-    val_dataset ds = { .db = NULL };
-    size_t written = 0;
-    tc_status status = read_options(argc, argv, known, &o, err);
+    const tc_status status = read_options(argc, argv, known, &o, err);
 
     if (status != TC_OK)
         return status;
     if (o.folder == NULL || o.n != 0)
         return tc_fail(err, TC_USAGE, "export: takes --db FILE -o DIR");
-    status = val_dataset_open(o.db, VAL_READ, &ds, err);
-    if (status == TC_OK)
-        status = val_export(&ds, o.folder, o.only, &written, err);
-    if (status == TC_OK)
-        printf("%s: %zu %s\n", o.folder, written, written == 1 ? "table" : "tables");
-    val_dataset_close(&ds);
-    return status;
+    return read_dataset(
+        &(reading){ &o, export_tables,
+                    (os_place[]){ { o.folder, OS_MAY_WRITE }, { NULL, OS_MAY_READ } }, NULL },
+        err);
 }
 
 static void describe_libraries(char *text, size_t size)

@@ -1,7 +1,9 @@
 """texcell-submit --url: from any computer, by BOINC's remote job submission, for which the admin has given one's
 account permission. BOINC's own lib/boinc_submit.py speaks with the server. The folder of the results has all that
 is known of a submission, so that the same command goes on after an end at any moment."""
+import contextlib
 import http.client
+import io
 import json
 import math
 import os
@@ -52,12 +54,17 @@ class Server:
             raise Problem("%s: boinc_submit.py cannot be used: %s" % (folder, error))
         self.boinc, self.key = boinc_submit, options.key
         self.url = options.url.rstrip("/") + "/"
+        at = urllib.parse.urlsplit(self.url)
+        if at.scheme != "https" and at.hostname not in ("localhost", "127.0.0.1", "::1"):
+            print("note: %s: without https anybody on the way can read the key and the pictures, and change results"
+                  % "".join(c if c.isprintable() else "?" for c in self.url), file=sys.stderr)
         self.server = boinc_submit.BOINC_SERVER(self.url, options.key, rpc_timeout=300)
 
     def ask(self, what, *arguments):
         """Its answer, a dictionary."""
         try:
-            answer = getattr(self.server, what)(*arguments)
+            with contextlib.redirect_stdout(io.StringIO()):      # where it prints an answer that it does not understand
+                answer = getattr(self.server, what)(*arguments)
         except (OSError, http.client.HTTPException, ElementTree.ParseError) as error:
             raise Problem("%s: %s: %s" % (self.url, what, getattr(error, "reason", error)), TRY_LATER)
         if "error" in answer:
@@ -71,7 +78,8 @@ class Server:
         return int(found[-1]["id"]) if found else None
 
     def fetch(self, unit, path):
-        """The valid result of a unit. False: the server does not have it any more."""
+        """The valid result of a unit. False: the server does not have it any more. BOINC's page takes the key in the address alone,
+        which the web server's log has then."""
         query = urllib.parse.urlencode({"cmd": "workunit_file", "wu_name": unit, "file_num": 0, "auth_str": self.key})
         try:
             with urllib.request.urlopen("%sget_output.php?%s" % (self.url, query), timeout=300) as reply:

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "app/base/os.h"
+#include "app/base/text.h"
 
 char *wu_path_in(const char *folder, const char *name, const char *end)
 {
@@ -40,37 +41,68 @@ tc_status wu_csv_close(wu_csv *csv, tc_status status, tc_err *err)
     return wu_new_file_close(&csv->out, status, err);
 }
 
-static void put_cell(wu_csv *csv, const char *before, const char *text)
+static void begin_cell(wu_csv *csv)
 {
     if (csv->line_begun)
         fputc(',', csv->out.file);
     csv->line_begun = true;
-    if (text[strcspn(text, ",\"\r\n")] == '\0') {
-        fprintf(csv->out.file, "%s%s", before, text);
-        return;
-    }
-    fprintf(csv->out.file, "\"%s", before);
-    for (; *text != '\0'; text++) {
+}
+
+/* Spreadsheets take what begins so for a formula, with the signs of full width in some languages.
+ */
+static bool begins_formula(const char *text)
+{
+    uint32_t c = 0;
+    text += strspn(text, " \"");
+    (void)tc_decode_utf8(text, &c);
+    return c == '=' || c == '+' || c == '-' || c == '@' || c == 0xff1d || c == 0xff0b ||
+           c == 0xff0d || c == 0xff20;
+}
+
+/* Where a spreadsheet separates cells by something else, a cell may begin within the text: an
+ * apostrophe stands before each formula that one could begin with. Control characters but for white
+ * space become '?'. */
+static void put_text(FILE *out, const char *text)
+{
+    static const char separators[] = ",;|\t\r\n";
+    bool begins = true;
+    while (*text != '\0') {
+        uint32_t c = 0;
+        const size_t n = tc_decode_utf8(text, &c);
+        if (begins && begins_formula(text))
+            fputc('\'', out);
+        begins = strchr(separators, *text) != NULL;
         if (*text == '"')
-            fputc('"', csv->out.file);
-        fputc(*text, csv->out.file);
+            fputc('"', out);
+        if (n > 0 && ((c < ' ' && !begins) || (c >= 0x7f && c < 0xa0)))
+            fputc('?', out);
+        else
+            fwrite(text, 1, n > 0 ? n : 1, out);
+        text += n > 0 ? n : 1;
     }
-    fputc('"', csv->out.file);
 }
 
 void wu_csv_put(wu_csv *csv, const char *text)
 {
-    put_cell(csv, text[0] != '\0' && strchr("=+-@\t\r", text[0]) != NULL ? "'" : "", text);
+    const bool quoted = text[strcspn(text, ",;|\t\"\r\n")] != '\0';
+    begin_cell(csv);
+    if (quoted)
+        fputc('"', csv->out.file);
+    put_text(csv->out.file, text);
+    if (quoted)
+        fputc('"', csv->out.file);
 }
 
 void wu_csv_put_value(wu_csv *csv, const wu_array_info *info, const void *data)
 {
     char text[WU_CELL_MAX];
     wu_value_text(info, data, text);
-    if (info->dtype == WU_STR)
+    if (info->dtype == WU_STR) {
         wu_csv_put(csv, text);
-    else
-        put_cell(csv, "", text);
+        return;
+    }
+    begin_cell(csv);
+    fputs(text, csv->out.file);
 }
 
 tc_status wu_csv_end_line(wu_csv *csv, tc_err *err)
