@@ -9,74 +9,34 @@ import zipfile
 import numpy as np
 from PIL import Image
 
+import picture_files as files
 import tap
+from picture_files import flat, imagej, ome
 
 FOLDER = tap.scratch()
 SHARED = os.path.join(tap.SRC, "..", "shared", "pictures")
-NAMES = {1: "B", 2: "s", 3: "H", 4: "I", 5: "II", 12: "d", 16: "Q"}
 
 
 def path(*parts):
     return os.path.join(FOLDER, *parts)
 
 
-def flat(*values, shape=(8, 8), dtype=np.uint8):
-    """A plane of each value."""
-    return [np.full(shape, v, dtype) for v in values]
-
-
-def tags_of(plane, text=None, **more):
-    """The tags of a page, as number: (type, values)."""
-    samples = plane.shape[2] if plane.ndim == 3 else 1
-    bits = plane.dtype.itemsize * 8
-    tags = {256: (4, [plane.shape[1]]), 257: (4, [plane.shape[0]]), 258: (3, [bits] * samples), 259: (3, [1]), 262: (3, [2 if samples == 3 else 1]),
-            273: (4, [0]), 277: (3, [samples]), 278: (4, [plane.shape[0]]), 279: (4, [plane.nbytes])}
-    if text is not None:
-        data = text if isinstance(text, bytes) else text.encode()
-        tags[270] = (2, data + b"\0")
-    tags.update({int(k[1:]): v for k, v in more.items()})
-    return tags
-
-
-def tiff(name, planes, text=None, order="<", one=False, behind=b"", first=None, front=b"", **more):
-    """planes: each a page; or with `one` all behind the first page's directory. more: tags of the first page, t254=(4, [1])."""
-    out = bytearray((b"II" if order == "<" else b"MM") + struct.pack(order + "HI", 42, 0))
-    out += front
-    link = 4
-    for i, plane in enumerate(planes[:1] if one else planes):
-        data = b"".join(p.astype(p.dtype.newbyteorder(order)).tobytes() for p in (planes if one else [plane]))
-        tags = tags_of(plane, text if i == 0 else None, **(more if i == 0 else {}))
-        tags.update((first or {}) if i == 0 else {})
-        tags[273] = (4, [len(out)])
-        out += data + b"\0" * (len(data) % 2)
-        places = {}
-        for tag, (kind, values) in sorted(tags.items()):
-            raw = values if isinstance(values, (bytes, bytearray)) else b"".join(
-                struct.pack(order + NAMES[kind], *(v if isinstance(v, tuple) else (v,))) for v in values)
-            count = len(values)
-            if kind == 4 and tag == 33629:      # a list of six longs a plane, of which each counts as one
-                kind, count = 5, len(values) // 6
-            places[tag] = (kind, count, raw)
-        for tag, (kind, count, raw) in places.items():
-            if len(raw) > 4:
-                at = len(out)
-                out += raw + b"\0" * (len(raw) % 2)
-                places[tag] = (kind, count, struct.pack(order + "I", at))
-        struct.pack_into(order + "I", out, link, len(out))
-        out += struct.pack(order + "H", len(places))
-        for tag, (kind, count, raw) in sorted(places.items()):
-            out += struct.pack(order + "HHI", tag, kind, count) + raw.ljust(4, b"\0")
-        link = len(out)
-        out += b"\0\0\0\0"
+def put(name, data):
     with open(path(name), "wb") as f:
-        f.write(bytes(out) + behind)
+        f.write(data)
     return path(name)
 
 
-def ome(pixels, data="<TiffData/>", head="", **more):
-    """OME-XML. pixels: attributes of Pixels, as text."""
-    return ('<?xml version="1.0" encoding="UTF-8"?><OME xmlns="http://www.openmicroscopy.org/Schemas/OME/2016-06" %s><Image ID="Image:0">'
-            '<Pixels ID="Pixels:0" Type="uint8" SizeX="8" SizeY="8" %s>%s</Pixels></Image></OME>' % (head, pixels, data))
+def tiff(name, planes, text=None, **more):
+    return put(name, files.tiff(planes, text, **more))
+
+
+def lsm(name, planes, **more):
+    return put(name, files.lsm(planes, **more))
+
+
+def nifti2(name, array, *args, **change):
+    return put(name, files.nifti2(array, *args, **change))
 
 
 def pack(out, *args):
@@ -242,10 +202,6 @@ def test_several_files():
     takes("all of them", f, [[1], [2], [3]])
 
 
-def imagej(*lines):
-    return "ImageJ=1.54f\n" + "\n".join(lines) + "\n"
-
-
 def test_texts():
     for text in (imagej("images=6", "channels=2", "slices=3", "hyperstack=true", "unit=micron", "spacing=2.0"),
                  imagej("images=6", "slices=3", "channels=2", "unit=\\u00B5m", "spacing=2").replace("\n", "\r\n"),
@@ -287,11 +243,8 @@ def test_behind():
     refuses("planes that are not there", tiff("x.tif", five[:4], text, one=True), "5 slices, but it has 1 page")
     refuses("compressed", tiff("x.tif", five, text, one=True, t259=(3, [5])), "5 slices, but it has 1 page")
 
-    def uic2(n, z):
-        return (4, [v for i in range(n) for v in (z(i), 1000, 2450000, 0, 2450000, 0)])
-
-    def stk(name, n=5, z=lambda i: 1500, **more):
-        return tiff(name, flat(*range(1, n + 1)), one=True, t33629=uic2(n, z), **more)
+    def stk(name, *args, **more):
+        return put(name, files.stk(*args, **more))
     takes("STK", stk("x.stk"), [1, 2, 3, 4, 5])
     takes("STK of big-endian", stk("x.stk", order=">"), [1, 2, 3, 4, 5])
     takes("STK of times", stk("x.stk", z=lambda i: 0), [[i] for i in range(1, 6)])
@@ -305,15 +258,6 @@ def test_behind():
     takes("Prairie's tags of the same numbers", tiff("x.tif", flat(4), t33629=(2, b"5 planes\0"), t33628=(2, b"Prairie\0")), [4])
 
 
-def lsm(name, planes, x=8, y=8, z=1, c=1, t=1, scan=0, magic=0x0400494c, places=1, thumbnails=False, **more):
-    head = bytearray(500)
-    struct.pack_into("<IiiiiiiI", head, 0, magic, 500, x, y, z, c, t, 1)
-    struct.pack_into("<3d", head, 40, 1e-7, 2e-7, 5e-7)
-    struct.pack_into("<H", head, 88, scan)
-    struct.pack_into("<ii", head, 264, 1, places)
-    return tiff(name, planes, t34412=(1, bytes(head)), **more)
-
-
 def test_tags():
     takes("LSM", lsm("x.lsm", flat(1, 2, 3, 4, 5, 6), z=2, t=3), [[1, 2], [3, 4], [5, 6]], spacing=[0.5, 0.2, 0.1])
     takes("LSM of samples", lsm("x.lsm", [np.dstack(flat(1, 2, 3)), np.dstack(flat(4, 5, 6))], z=2, c=3), [2, 5], "--channel", 2)
@@ -323,29 +267,10 @@ def test_tags():
     refuses("LSM of several places", lsm("x.lsm", flat(1, 2), places=2), "places")
     refuses("LSM of another kind", lsm("x.lsm", flat(1, 2), z=2, magic=5), "not known")
 
-    head = bytearray(284 + 1000)
-    for i, (name, size, step, unit) in enumerate((("X", 8, 0.5, "um"), ("Y", 8, 0.5, "um"), ("Z", 3, 2, "um"), ("Ch", 2, 1, ""))):
-        struct.pack_into("<16sIdd64s", head, 284 + 100 * i, name.encode(), size, 0, step, unit.encode())
-    fluoview = tiff("fv.tif", flat(10, 20, 30, 200, 201, 202), t34361=(1, bytes(head)))
-    two_of_three("FluoView", fluoview)
+    two_of_three("FluoView", put("fv.tif", files.fluoview(flat(10, 20, 30, 200, 201, 202))))
 
-    def micromanager(name, summary, planes, index=True):
-        text = json.dumps(summary).encode()
-        front = struct.pack("<8I", 54773648, 0, 483765892, 0, 99384722, 0, 2355492, len(text)) + text
-        f = tiff(name, planes, front=front + b"\0" * (len(front) % 2), t51123=(2, b"{}\0"))
-        data = bytearray(open(f, "rb").read())
-        offsets, at = [], struct.unpack_from("<I", data, 4)[0]
-        while at:
-            offsets.append(at)
-            at = struct.unpack_from("<I", data, at + 2 + 12 * struct.unpack_from("<H", data, at)[0])[0]
-        if index:
-            struct.pack_into("<I", data, 12, len(data))
-            data += struct.pack("<II", 3453623, len(offsets))
-            for i, offset in enumerate(offsets):
-                data += struct.pack("<5I", i % 2, i // 2, 0, 0, offset)
-        with open(f, "wb") as out:
-            out.write(data)
-        return f
+    def micromanager(name, *args):
+        return put(name, files.micromanager(*args))
     summary = {"Channels": 2, "Slices": 3, "Frames": 1, "Positions": 1, "PixelSize_um": 0.5, "z-step_um": 2}
     two_of_three("MicroManager", micromanager("mm.tif", summary, SIX))
     refuses("MicroManager without its list", micromanager("mm.tif", summary, SIX, False), "list of planes")
@@ -441,20 +366,6 @@ def test_sizes():
     takes("ImageJ's cm", tiff("d.tif", flat(7), imagej("unit=cm"), t282=(5, [(100, 1)]), t283=(5, [(100, 1)]), t296=(3, [1])), [7], spacing=[100, 100])
     takes("MetaMorph's XML", tiff("d.tif", flat(7), '<MetaData><PlaneInfo><prop id="spatial-calibration-state" type="bool" value="on"/><prop id="spatial-calibration-x" value="0.65"/>'
                                   '<prop id="spatial-calibration-y" value="0.5"/><prop id="spatial-calibration-units" value="um"/></PlaneInfo></MetaData>'), [7], spacing=[0.5, 0.65])
-
-
-def nifti2(name, array, order="<", **change):
-    head = bytearray(544)
-    axes = array.shape[::-1]
-    dims = [len(axes)] + list(axes) + [1] * (7 - len(axes))
-    struct.pack_into(order + "i8sHH8q", head, 0, 540, b"n+2\0\r\n\x1a\n", {"u1": 2, "u2": 512, "i2": 4}[array.dtype.str[1:]], array.dtype.itemsize * 8, *dims)
-    struct.pack_into(order + "8d", head, 104, 1, *change.get("size", (0.5, 0.5, 2)), 1, 1, 1, 1)
-    struct.pack_into(order + "q2d", head, 168, 544, change.get("slope", 0), change.get("offset", 0))
-    struct.pack_into(order + "i", head, 500, change.get("unit", 3))
-    data = bytes(head) + array.astype(array.dtype.newbyteorder(order)).tobytes()
-    with open(path(name), "wb") as f:
-        f.write(data[:change.get("cut", len(data))])
-    return path(name)
 
 
 def test_nifti():

@@ -25,13 +25,34 @@ const char *fuzz_file(const uint8_t *data, size_t size)
     return files_input(data, size);
 }
 
+/* What lies besides the input in its folder: under COMPANION what such a file says, under AGAIN the
+ * input itself. */
+static void put_others(int fd)
+{
+    enum { COMPANION = 98, AGAIN = 99 };
+    static const char text[] =
+        "<OME UUID=\"urn:uuid:3\"><Image><Pixels SizeX=\"4\" SizeY=\"3\" SizeZ=\"2\" SizeC=\"1\" "
+        "SizeT=\"1\" DimensionOrder=\"XYZCT\"><TiffData "
+        "IFD=\"0\"><UUID>urn:uuid:2</UUID></TiffData>"
+        "<TiffData IFD=\"0\" FirstZ=\"1\"><UUID "
+        "FileName=\"99\">urn:uuid:4</UUID></TiffData></Pixels>"
+        "</Image></OME>";
+    const int companion = memfd_create("companion", MFD_CLOEXEC);
+    if (companion < 0 || pwrite(companion, text, sizeof text - 1, 0) < 0 ||
+        dup2(companion, COMPANION) < 0 || dup2(fd, AGAIN) < 0)
+        abort();
+    close(companion);
+}
+
 const char *fuzz_system_file(const uint8_t *data, size_t size)
 {
     static char path[64];
     static int fd = -1;
     const bool may = fuzz_may_fail(false);
-    if (fd < 0)
+    if (fd < 0) {
         fd = memfd_create("fuzz", MFD_CLOEXEC);
+        put_others(fd);
+    }
     if (fd < 0 || pwrite(fd, data, size, 0) != (ssize_t)size || ftruncate(fd, (off_t)size) != 0)
         abort();
     (void)fuzz_may_fail(may);
@@ -220,7 +241,7 @@ static void put_shared(bytes *to, const wu_member *m)
     put_number(to, m->is_deflated ? Z_DEFLATED : 0, 2);
     put_number(to, 0x210000, 4); /* 1980-01-01 */
     put_number(to, m->crc, 4);
-    put_number(to, m->packed, 4);
+    put_number(to, m->compressed, 4);
     put_number(to, m->size, 4);
     put_number(to, strlen(m->name), 2);
     put_number(to, 0, 2);
@@ -246,8 +267,8 @@ static size_t packed(wu_member *m, const uint8_t *data, size_t n, bool store,
         memcpy(to, data, n);
     else if (deflate(&z, Z_FINISH) != Z_STREAM_END)
         abort();
-    m->packed = store ? n : z.total_out;
-    return (size_t)m->packed;
+    m->compressed = store ? n : z.total_out;
+    return (size_t)m->compressed;
 }
 
 /* The archive `in` again with one member changed; how many bytes, 0: it cannot be. */
@@ -275,7 +296,7 @@ static size_t repack(const wu_archive *a, const uint8_t *in, size_t chosen, unsi
         put(out, "PK\3\4", 4);
         put_shared(out, m);
         put(out, m->name, strlen(m->name));
-        put(out, i == chosen ? small : in + m->data, (size_t)m->packed);
+        put(out, i == chosen ? small : in + m->data, (size_t)m->compressed);
     }
     list = out->n;
     for (size_t i = 0; i < last; i++) {

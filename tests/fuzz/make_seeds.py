@@ -111,9 +111,11 @@ def archive(members, method=zipfile.ZIP_DEFLATED):
 
 def picture():
     """Small ones of every format and layout that pack reads, odd ones, and the beginnings of some."""
+    import picture_files
     yield from odd_nifti()
     yield from odd_tiff()
     yield from of_other_kinds()
+    yield from picture_files.seeds()
     for file in pictures():
         yield file
         yield file[:len(file) * 2 // 3]
