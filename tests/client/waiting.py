@@ -37,7 +37,11 @@ class Disk:
     def __init__(self, name, megabytes=64):
         self.folder = os.path.join(WORK, name)
         os.makedirs(self.folder)
-        self._mount("-t", "tmpfs", "-o", "size=%dm" % megabytes, "tmpfs", self.folder)
+        image = self.folder + ".image"
+        with open(image, "wb") as f:
+            f.truncate(megabytes << 20)
+        subprocess.run(["mkfs.ext4", "-q", "-m", "0", image], check=True)
+        self._mount("-o", "loop", image, self.folder)
 
     @staticmethod
     def _mount(*words):
@@ -101,7 +105,7 @@ def a_client(name, server, unit, environment=None, program=tap.TEXCELL, cmdline=
     client = Client(os.path.join(WORK, name), server, **(environment or {}))
     try:
         client.add_app("texcell", program, cmdline=cmdline, **app)
-        client.add_task(name, unit)
+        client.add_task(os.path.basename(name), unit)
         client.preferences(leave_in_memory=1, checkpoint_seconds=1)
         yield client
     except (Timeout, RuntimeError, OSError, subprocess.TimeoutExpired) as e:
@@ -277,6 +281,39 @@ def cpus_are_taken_away(server, unit, expected):
         is_done(client, server, "cpus_0", expected)
 
 
+# --- odd file systems -----------------------------------------------------------------------
+
+ODD = {"ntfs": (["mkntfs", "-f", "-q"], ["ntfs-3g"]), "exfat": (["mkfs.exfat"], ["mount.exfat-fuse"]),
+       "btrfs": (["mkfs.btrfs", "-q"], ["mount"]), "xfs": (["mkfs.xfs", "-q"], ["mount"])}
+
+
+def odd_file_systems(server, unit, expected):
+    """All of a client's data on one that is not a Linux system's own, or that copies on write."""
+    for name, (make, mount) in ODD.items():
+        folder, image = os.path.join(WORK, name), os.path.join(WORK, name + ".image")
+        with open(image, "wb") as f:
+            f.truncate(400 << 20)
+        os.mkdir(folder)
+        device = tap.run(["losetup", "-f", "--show", image]).stdout.strip()
+        try:
+            made = tap.run([*make, device]).returncode == 0 and tap.run([*mount, device, folder]).returncode == 0
+        except OSError:
+            made = False
+        tap.run(["losetup", "-d", device])     # once nobody has it
+        if not made:
+            tap.skip(name, "no such file system here")
+            continue
+        with a_client(os.path.join(name, "data"), server, unit) as client:
+            client.start()
+            process = client.task_process("data_0")
+            until(60, lambda: client.fraction("data_0") > 0.2, "it works")
+            process.signal(signal.SIGTERM)
+            until(20, lambda: not process.alive(), "it ends")
+            is_done(client, server, "data_0", expected)
+        del server.uploads["data_0_0"]
+        tap.run(["umount", "-l", folder])
+
+
 def main():
     end_cleanly(LIMIT)
     if not in_own_mounts():
@@ -291,6 +328,7 @@ def main():
     tap.done()
 
 
-STORIES = [disk_full_for_an_hour, disk_full_at_a_stop, clock_of_the_task, clock_of_both, driver_is_gone, cpus_are_taken_away]
+STORIES = [disk_full_for_an_hour, disk_full_at_a_stop, clock_of_the_task, clock_of_both, driver_is_gone, cpus_are_taken_away,
+           odd_file_systems]
 
 main()
