@@ -420,7 +420,8 @@ int main(int argc, char **argv)
                                      { "devices", devices_verb, NULL },
                                      { "selftest", selftest_verb, NULL },
                                      { .name = NULL } };
-    static const tc_program program = { "texcell", usage, verbs, wu_libraries, run_client_task };
+    const tc_program program = { "texcell",    usage,           verbs,
+                                 wu_libraries, run_client_task, bw_in_slot() };
     tc_err err = { "" };
 
     /* A shared library that was linked for speed rather than exactness (Debian's

@@ -148,6 +148,7 @@ def as_a_task():
                  ["--nthreads", "2", "--device", "0", "--quiet"]):
         r = call("texcell", *args, cwd=slot)
         tap.ok(r.returncode == 0 and content("slot/result") == content("u.npz"), "a task: texcell " + " ".join(args), r.stderr)
+        tap.ok(("--quiet" in args) == (r.stderr == ""), "a task: what it says of " + " ".join(args), r.stderr)
         os.remove(os.path.join(slot, "result"))
     for args, words in ((["--ntreads", "2"], 'unknown option "--ntreads"'), (["--nthreads"], "--nthreads needs a value"),
                         (["--device", "0", "x"], '"x" is one argument too many')):

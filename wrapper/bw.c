@@ -49,6 +49,15 @@ void bw_init(const bw_options *options)
     side->init(options);
 }
 
+bool bw_in_slot(void)
+{
+#ifdef BW_WITH_BOINC
+    return bw_boinc_side() != NULL;
+#else
+    return false;
+#endif
+}
+
 bool bw_has_client(void)
 {
     return side->has_client;

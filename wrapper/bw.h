@@ -85,6 +85,8 @@ typedef enum bw_request {
  * stdout leads nowhere, as the client set them. Under a client whose runtime does not start, it
  * ends the process for a while instead of returning. */
 void bw_init(const bw_options *options);
+/* Whether bw_init finds a client, if the command line is not a command's. */
+bool bw_in_slot(void);
 /* True when this process is a task of a BOINC client. */
 bool bw_has_client(void);
 /* Resolves a logical file name to a physical one; the caller frees *path.

@@ -107,6 +107,7 @@ bool leave_file(const char *name, const char *const *texts, int n)
     whole = whole && ftruncate(fd, size) == 0;
     if (fd >= 0 && close(fd) != 0)
         whole = false;
+    unlink(name); // Windows renames onto nothing
     return whole && rename(spare_file, name) == 0;
 }
 

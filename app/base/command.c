@@ -156,6 +156,8 @@ static tc_status run(const tc_program *p, int argc, char **argv, tc_err *err)
     const tc_verb *verb = p->verbs;
     tc_status status;
 
+    if (p->is_task && first[0] == '-')
+        return p->without_verb(argc, argv, err);
     while (verb->name != NULL && strcmp(verb->name, first) != 0)
         verb++;
     if (of_program && argc > 2)

@@ -52,6 +52,9 @@ typedef struct tc_program {
     /* For a command line that does not begin with a verb; NULL: that is an error. argv[0]
      * is the program. */
     tc_status (*without_verb)(int argc, char **argv, tc_err *err);
+    /* Nobody is there to read help: a command line that begins with an option is without_verb's,
+     * whatever it asks for. */
+    bool is_task;
 } tc_program;
 
 /* The main function of a program; the exit code. Sees to it that what is opened is not

@@ -50,7 +50,7 @@ tc_status tc_write_fault(int error)
 #ifdef ESTALE
                           error == ESTALE ||
 #endif
-                          error == ETIMEDOUT;
+                          error == ENOTCONN || error == ETIMEDOUT;
 
     return may_pass ? TC_DISK : TC_IO;
 }

@@ -210,7 +210,7 @@ def that_device(server):
 def a_slip(server):
     """An option that is none costs no task, nor any time."""
     with configured(server, "slip", "--nthreads", version="texcell_mt_libc217",
-                    edit=lambda text: text.replace("--nthreads", "--ntreads")) as client:
+                    edit=lambda text: text.replace("--nthreads", "--help --ntreads")) as client:
         task = runs(client)
         until(30, lambda: " on " in client.stderr_of(task), "it says where it runs")
         tap.ok("warning: ignored, in the command line: unknown option \"--ntreads\"" in client.stderr_of(task),

@@ -37,7 +37,11 @@ class Disk:
     def __init__(self, name, megabytes=64):
         self.folder = os.path.join(WORK, name)
         os.makedirs(self.folder)
-        self._mount("-t", "tmpfs", "-o", "size=%dm" % megabytes, "tmpfs", self.folder)
+        image = self.folder + ".image"
+        with open(image, "wb") as f:
+            f.truncate(megabytes << 20)
+        subprocess.run(["mkfs.ext4", "-q", "-m", "0", image], check=True)
+        self._mount("-o", "loop", image, self.folder)
 
     @staticmethod
     def _mount(*words):
@@ -101,7 +105,7 @@ def a_client(name, server, unit, environment=None, program=tap.TEXCELL, cmdline=
     client = Client(os.path.join(WORK, name), server, **(environment or {}))
     try:
         client.add_app("texcell", program, cmdline=cmdline, **app)
-        client.add_task(name, unit)
+        client.add_task(os.path.basename(name), unit)
         client.preferences(leave_in_memory=1, checkpoint_seconds=1)
         yield client
     except (Timeout, RuntimeError, OSError, subprocess.TimeoutExpired) as e:
@@ -175,6 +179,32 @@ def disk_full_at_a_stop(server, unit, expected):
         client.tell("stop_0", "resume")
         disk.read_only(client.dir + "/projects", False)
         is_done(client, server, "stop_0", expected)
+
+
+def disk_full_for_the_client(server, unit, expected):
+    """It cannot write its own state, and gives up."""
+    disk = Disk("disk_of_a_client")
+    with a_client(os.path.join("disk_of_a_client", "all"), server, unit) as client:
+        client.start()
+        process = client.task_process("all_0")
+        until(60, lambda: client.fraction("all_0") > 0.2, "it works")
+        client.preferences(leave_in_memory=1, checkpoint_seconds=1000)
+        before = client.fraction("all_0")
+        disk.fill()
+        with contextlib.suppress(RuntimeError, subprocess.TimeoutExpired):
+            client.tell("all_0", "suspend")    # it is to note that
+        client.process.wait(60)
+        until(30, lambda: not process.alive(), "the task leaves with it")
+        tap.ok("giving up" in client.log_tail() and "texcell: the client is gone" in client.slot_stderr() and
+               os.path.exists(os.path.join(client.slot(), "checkpoint")),
+               "the client has no room: it gives up, and the task keeps what it has", client.log_tail())
+        disk.make_room()
+        client.start()
+        with contextlib.suppress(RuntimeError):
+            client.tell("all_0", "resume")
+        process = client.task_process("all_0")
+        until(20, lambda: client.fraction("all_0") >= before, "it goes on where it was")
+        is_done(client, server, "all_0", expected)
 
 
 # --- the clock -------------------------------------------------------------------------------
@@ -266,7 +296,7 @@ def postponed(client, before):
 # --- the CPUs -------------------------------------------------------------------------------
 
 def cpus_are_taken_away(server, unit, expected):
-    """And given back; main thread and BOINC's are two more."""
+    """And given back; main thread and BOINC's are two more. Suspended, it takes none."""
     with a_client("cpus", server, unit, ncpus=2) as client:
         client.start()
         process = client.task_process("cpus_0")
@@ -274,7 +304,46 @@ def cpus_are_taken_away(server, unit, expected):
             client.preferences(leave_in_memory=1, checkpoint_seconds=1, cpus=percent)
             until(20, lambda: process.threads() == threads, "%d%% of the CPUs: %d threads" % (percent, threads))
         tap.ok(process.alive(), "use at most N% of the CPUs: a task that runs follows it")
-        is_done(client, server, "cpus_0", expected)
+        client.tell("cpus_0", "suspend")
+        until(20, process.sleeps, "suspended, it sleeps")
+        time.sleep(10)
+        client.tell("cpus_0", "resume")
+        said = is_done(client, server, "cpus_0", expected)
+        done, items = int(re.search(r"texcell: done, (\d+) s", said)[1]), re.findall(r" in (\d+\.\d) s\n", said)
+        tap.ok(abs(done - sum(map(float, items))) < 5, "what it tells of its time leaves out the suspension", said)
+
+
+# --- odd file systems -----------------------------------------------------------------------
+
+ODD = {"ntfs": (["mkntfs", "-f", "-q"], ["ntfs-3g"]), "exfat": (["mkfs.exfat"], ["mount.exfat-fuse"]),
+       "btrfs": (["mkfs.btrfs", "-q"], ["mount"]), "xfs": (["mkfs.xfs", "-q"], ["mount"])}
+
+
+def odd_file_systems(server, unit, expected):
+    """All of a client's data on one that is not a Linux system's own, or that copies on write."""
+    for name, (make, mount) in ODD.items():
+        folder, image = os.path.join(WORK, name), os.path.join(WORK, name + ".image")
+        with open(image, "wb") as f:
+            f.truncate(400 << 20)
+        os.mkdir(folder)
+        device = tap.run(["losetup", "-f", "--show", image]).stdout.strip()
+        try:
+            made = tap.run([*make, device]).returncode == 0 and tap.run([*mount, device, folder]).returncode == 0
+        except OSError:
+            made = False
+        tap.run(["losetup", "-d", device])     # once nobody has it
+        if not made:
+            tap.skip(name, "no such file system here")
+            continue
+        with a_client(os.path.join(name, "data"), server, unit) as client:
+            client.start()
+            process = client.task_process("data_0")
+            until(60, lambda: client.fraction("data_0") > 0.2, "it works")
+            process.signal(signal.SIGTERM)
+            until(20, lambda: not process.alive(), "it ends")
+            is_done(client, server, "data_0", expected)
+        del server.uploads["data_0_0"]
+        tap.run(["umount", "-l", folder])
 
 
 def main():
@@ -291,6 +360,8 @@ def main():
     tap.done()
 
 
-STORIES = [disk_full_for_an_hour, disk_full_at_a_stop, clock_of_the_task, clock_of_both, driver_is_gone, cpus_are_taken_away]
+STORIES = [disk_full_for_an_hour, disk_full_at_a_stop, disk_full_for_the_client,
+           clock_of_the_task, clock_of_both, driver_is_gone, cpus_are_taken_away,
+           odd_file_systems]
 
 main()

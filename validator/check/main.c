@@ -342,7 +342,7 @@ int main(int argc, char **argv)
     static const tc_verb table[] = { { "check", run, NULL },          { "compare", run, NULL },
                                      { "verify", run, NULL },         { "script-init", run, NULL },
                                      { "script-compare", run, NULL }, { .name = NULL } };
-    static const tc_program program = { PROGRAM, usage, table, describe_libraries, NULL };
+    static const tc_program program = { PROGRAM, usage, table, describe_libraries, NULL, false };
 
     os_close_inherited();
     return tc_main(&program, argc, argv);

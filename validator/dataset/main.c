@@ -564,7 +564,7 @@ int main(int argc, char **argv)
                                      { "export", export, NULL },
                                      { "report", write_report, NULL },
                                      { .name = NULL } };
-    static const tc_program program = { PROGRAM, usage, verbs, describe_libraries, add };
+    static const tc_program program = { PROGRAM, usage, verbs, describe_libraries, add, false };
 
     os_close_inherited();
     return tc_main(&program, argc, argv);

@@ -47,7 +47,7 @@ int main(int argc, char **argv)
                                      { "report", wu_report_verb, wu_report_help },
                                      { "parameters", wu_parameters, wu_parameters_help },
                                      { .name = NULL } };
-    static const tc_program program = { "texcell-wu", help, verbs, wu_libraries, NULL };
+    static const tc_program program = { "texcell-wu", help, verbs, wu_libraries, NULL, false };
 
     os_close_inherited();
     return tc_main(&program, argc, argv);
