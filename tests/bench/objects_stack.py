@@ -1,6 +1,6 @@
 """Texture of each cell of a stack, 13 directions, 32 levels, distance 1: texcell with one thread, from work unit to result
 and without what it takes to find the cells, beside pyradiomics on 100 of the cells, each cut out beforehand. Six features that
-both have are compared. 192^3 voxels have 343 cells; make bench-objects-long takes 512^3 with 5,000.
+both have are compared. 192^3 voxels have 343 cells, 512^3 5,000 (minutes, and gigabytes).
 
     objects_stack.py [SIDE]
 

@@ -108,30 +108,33 @@ static tc_status read_command(int argc, char **argv, command *c, tc_err *err)
     val_verification *const v = &c->verification;
     uint64_t threads = 1, mib = 0;
     bool by_chance = false;
-    const tc_option options[] = {
-        { "many", 0, TC_FLAG, .to = &c->many },
-        { "workunits", 0, TC_TEXT, .to = &c->places.workunits },
-        { "quarantine", 0, TC_TEXT, .to = &c->places.quarantine },
-        { "alone", 0, TC_TEXT, .to = &c->places.alone },
-        { "fraction-alone", 0, TC_NUMBER, .to = &v->alone, .most = 1 },
-        { "accepted", 0, TC_TEXT, .to = &c->places.accepted },
-        { "wait", 0, TC_NUMBER, .to = &c->wait, .most = MAX_SECONDS },
-        { "chance", 0, TC_NUMBER, .to = &v->chance, .most = 1, .given = &by_chance },
-        { "fraction", 0, TC_NUMBER, .to = &v->fraction, .most = 1 },
-        { "no-pixels", 0, TC_FLAG, .to = &v->blind },
-        { "seed", 0, TC_COUNT, .to = &v->seed, .most = UINT64_MAX, .given = &v->seeded },
-        { "threads", 0, TC_COUNT, .to = &threads, .least = 1, .most = MAX_THREADS },
-        { "max-seconds", 0, TC_NUMBER, .to = &v->max_seconds, .most = MAX_SECONDS },
-        { "max-memory", 0, TC_COUNT, .to = &mib, .least = 1, .most = VAL_MAX_MIB },
-        { .name = NULL }
+    enum { C = 1 << CHECK, V = 1 << VERIFY, I = 1 << SCRIPT_INIT, SC = 1 << SCRIPT_COMPARE };
+    const struct {
+        unsigned verbs; /* that take it */
+        tc_option option;
+    } all[] = {
+        { I | SC, { "many", 0, TC_FLAG, .to = &c->many } },
+        { I, { "workunits", 0, TC_TEXT, .to = &c->places.workunits } },
+        { I, { "quarantine", 0, TC_TEXT, .to = &c->places.quarantine } },
+        { I, { "alone", 0, TC_TEXT, .to = &c->places.alone } },
+        { I, { "fraction-alone", 0, TC_NUMBER, .to = &v->alone, .most = 1 } },
+        { I | SC, { "accepted", 0, TC_TEXT, .to = &c->places.accepted } },
+        { I, { "wait", 0, TC_NUMBER, .to = &c->wait, .most = MAX_SECONDS } },
+        { I, { "chance", 0, TC_NUMBER, .to = &v->chance, .most = 1, .given = &by_chance } },
+        { I | V, { "fraction", 0, TC_NUMBER, .to = &v->fraction, .most = 1 } },
+        { I | V | C, { "no-pixels", 0, TC_FLAG, .to = &v->blind } },
+        { I | V | C,
+          { "seed", 0, TC_COUNT, .to = &v->seed, .most = UINT64_MAX, .given = &v->seeded } },
+        { I | V | C, { "threads", 0, TC_COUNT, .to = &threads, .least = 1, .most = MAX_THREADS } },
+        { I | V | C, { "max-seconds", 0, TC_NUMBER, .to = &v->max_seconds, .most = MAX_SECONDS } },
+        { I | V | C, { "max-memory", 0, TC_COUNT, .to = &mib, .least = 1, .most = VAL_MAX_MIB } },
     };
-    const tc_option for_compare[] = { options[0], options[5], { .name = NULL } },
-                    none = { .name = NULL };
-    const tc_option *const own = c->verb == SCRIPT_INIT      ? options
-                                 : c->verb == VERIFY         ? options + 8
-                                 : c->verb == CHECK          ? options + 9
-                                 : c->verb == SCRIPT_COMPARE ? for_compare
-                                                             : &none;
+    tc_option own[sizeof all / sizeof all[0] + 1] = { { .name = NULL } };
+    size_t n = 0;
+
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (all[i].verbs >> c->verb & 1)
+            own[n++] = all[i].option;
     const char *const name = verbs[c->verb].name;
     int n_files;
     const tc_status status = tc_read_options(argc, argv, own, &n_files, err);

@@ -15,6 +15,7 @@
 #include "app/base/sha256.h"
 #include "validator/dataset/dataset.h"
 #include "workunits/format/csv.h"
+#include "workunits/format/new_file.h"
 
 #define REFUSED "refused" /* the folder for them */
 
@@ -22,12 +23,12 @@ enum { BLOCK = 1 << 16, COPY_NAME = 256 };
 
 /* --- files ----------------------------------------------------------------------------------- */
 
-static tc_status copy(int in, const char *from, int out, const char *to, tc_err *err)
+static tc_status copy(int in, const char *from, const wu_new_file *out, tc_err *err)
 {
     char *const block = malloc(BLOCK);
     uint64_t at = 0;
     bool more = true;
-    tc_status status = block == NULL ? tc_no_memory(err, to) : TC_OK;
+    tc_status status = block == NULL ? tc_no_memory(err, from) : TC_OK;
 
     while (status == TC_OK && more) {
         const ssize_t n = read(in, block, BLOCK);
@@ -36,46 +37,32 @@ static tc_status copy(int in, const char *from, int out, const char *to, tc_err 
             continue;
         if (n < 0)
             status = tc_fail(err, TC_IO, "%s: cannot read: %s", from, strerror(errno));
-        else if (!tc_write_at(out, at, block, (size_t)n))
-            status = tc_fail(err, TC_IO, "%s: cannot write: %s", to, strerror(errno));
+        else if (!tc_write_at(fileno(out->file), at, block, (size_t)n))
+            status = tc_fail(err, TC_IO, "%s: cannot write: %s", out->path, strerror(errno));
         at += n > 0 ? (uint64_t)n : 0;
         more = n > 0;
     }
     free(block);
-    if (status == TC_OK && !os_sync(out))
-        status = tc_fail(err, TC_IO, "%s: cannot write: %s", to, strerror(errno));
     return status;
 }
 
 tc_status val_keep_file(const char *from, const char *folder, const char *name, tc_err *err)
 {
-    char *const path = wu_path_in(folder, name, ""), *const temporary =
-                                                         wu_path_in(folder, name, ".tmp");
-    int in = -1, out = -1;
-    tc_status status =
-        path == NULL || temporary == NULL ? tc_no_memory(err, name) : wu_make_folder(folder, err);
+    char *const path = wu_path_in(folder, name, "");
+    wu_new_file out = { .file = NULL };
+    int in = -1;
+    tc_status status = path == NULL ? tc_no_memory(err, name) : wu_make_folder(folder, err);
 
-    if (status == TC_OK) {
-        in = open(from, O_RDONLY | O_CLOEXEC);
-        if (in < 0)
-            status = tc_fail(err, TC_IO, "%s: cannot read: %s", from, strerror(errno));
-    }
+    if (status == TC_OK && (in = open(from, O_RDONLY | O_CLOEXEC)) < 0)
+        status = tc_fail(err, TC_IO, "%s: cannot read: %s", from, strerror(errno));
     if (status == TC_OK)
-        status = tc_open_locked(temporary, path, &out, err);
-    if (status == TC_OK && ftruncate(out, 0) != 0)
-        status = tc_fail(err, TC_IO, "%s: cannot write: %s", path, strerror(errno));
+        status = wu_new_file_open(path, &out, err);
     if (status == TC_OK)
-        status = copy(in, from, out, path, err);
-    if (status == TC_OK && !os_replace(temporary, path))
-        status = tc_fail(err, TC_IO, "%s: cannot write: %s", path, strerror(errno));
-    if (status != TC_OK && out >= 0)
-        unlink(temporary);
+        status = copy(in, from, &out, err);
+    status = wu_new_file_close(&out, status, err);
     if (in >= 0)
         close(in);
-    if (out >= 0)
-        close(out);
     free(path);
-    free(temporary);
     return status;
 }
 

@@ -216,36 +216,6 @@ static tc_status add_strip(const job_reader *r, wu_item *item, const wu_png_info
     return TC_OK;
 }
 
-static tc_status read_image(job_reader *r, wu_item *item, const json_t *value, size_t index)
-{
-    const job_place place = place_of(index, "image");
-    size_t n = 0;
-    tc_status status = count_strips(r, value, place.text, "", &n);
-    if (status != TC_OK)
-        return status;
-    item->images = calloc(n, sizeof *item->images);
-    if (item->images == NULL)
-        return tc_no_memory(r->err, "a work unit");
-    item->nz = 1;
-    for (size_t i = 0; i < n; i++) {
-        const job_place strip = place_of_member(index, "image", value, i);
-        wu_png_info head;
-        status = find_picture(r, member_of(value, i), strip.text, &item->images[i], &head);
-        if (status != TC_OK)
-            return status;
-        item->n_images++;
-        if (i == 0) {
-            item->nx = head.width;
-            item->bits = head.bits;
-            item->channels = head.channels;
-        }
-        status = add_strip(r, item, &head, strip.text);
-        if (status != TC_OK)
-            return status;
-    }
-    return check_size(r, item, place.text);
-}
-
 static tc_status check_slice(const job_reader *r, const wu_item *item, const wu_png_info *head,
                              const char *place)
 {
@@ -260,34 +230,45 @@ static tc_status check_slice(const job_reader *r, const wu_item *item, const wu_
     return TC_OK;
 }
 
-static tc_status read_stack(job_reader *r, wu_item *item, const json_t *list, size_t index)
+static tc_status count_slices(const job_reader *r, const json_t *list, const char *place, size_t *n)
 {
-    const job_place place = place_of(index, "stack");
     if (!json_is_array(list))
-        return job_fail(r, place.text, "must be a list of member names, not %s", type_name(list));
-    const size_t n = json_array_size(list);
-    if (n == 0 || n > WU_MAX_SIDE)
-        return job_fail(r, place.text, "must have 1 to %u slices, not %zu", WU_MAX_SIDE, n);
-    item->is_stack = true;
+        return job_fail(r, place, "must be a list of member names, not %s", type_name(list));
+    *n = json_array_size(list);
+    if (*n == 0 || *n > WU_MAX_SIDE)
+        return job_fail(r, place, "must have 1 to %u slices, not %zu", WU_MAX_SIDE, *n);
+    return TC_OK;
+}
+
+/* The pictures of an item: strips of an image, or slices of a stack. */
+static tc_status read_pictures(job_reader *r, wu_item *item, const json_t *value, size_t index)
+{
+    const char *const key = item->is_stack ? "stack" : "image";
+    const job_place place = place_of(index, key);
+    size_t n = 0;
+    tc_status status = item->is_stack ? count_slices(r, value, place.text, &n)
+                                      : count_strips(r, value, place.text, "", &n);
+    if (status != TC_OK)
+        return status;
     item->images = calloc(n, sizeof *item->images);
     if (item->images == NULL)
         return tc_no_memory(r->err, "a work unit");
-    item->nz = (uint32_t)n;
-    for (size_t z = 0; z < n; z++) {
-        const job_place slice = place_in(index, "stack", z);
+    item->nz = item->is_stack ? (uint32_t)n : 1;
+    for (size_t i = 0; i < n; i++) {
+        const job_place one = place_of_member(index, key, value, i);
         wu_png_info head;
-        tc_status status =
-            find_picture(r, json_array_get(list, z), slice.text, &item->images[z], &head);
+        status = find_picture(r, member_of(value, i), one.text, &item->images[i], &head);
         if (status != TC_OK)
             return status;
         item->n_images++;
-        if (z == 0) {
+        if (i == 0) {
             item->nx = head.width;
-            item->ny = head.height;
+            item->ny = item->is_stack ? head.height : 0;
             item->bits = head.bits;
-            item->channels = 1;
+            item->channels = head.channels;
         }
-        status = check_slice(r, item, &head, slice.text);
+        status = item->is_stack ? check_slice(r, item, &head, one.text)
+                                : add_strip(r, item, &head, one.text);
         if (status != TC_OK)
             return status;
     }
@@ -450,7 +431,8 @@ static tc_status read_item(job_reader *r, wu_item *item, json_t *json, size_t in
     if ((image == NULL) == (stack == NULL))
         return job_fail(r, place.text, "must have either \"image\" or \"stack\", not %s",
                         image == NULL ? "neither" : "both");
-    status = image != NULL ? read_image(r, item, image, index) : read_stack(r, item, stack, index);
+    item->is_stack = stack != NULL;
+    status = read_pictures(r, item, item->is_stack ? stack : image, index);
     if (status == TC_OK)
         status = read_spacing(r, item, json_object_get(json, "spacing"), index);
     if (status == TC_OK && mask != NULL)

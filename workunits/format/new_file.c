@@ -11,7 +11,7 @@
 
 static tc_status cannot_write(const wu_new_file *f, tc_err *err)
 {
-    return tc_fail(err, TC_IO, "%s: cannot write: %s", f->path, strerror(errno));
+    return tc_fail(err, tc_write_fault(errno), "%s: cannot write: %s", f->path, strerror(errno));
 }
 
 /* A device or a folder would be replaced, or fail late. */
@@ -20,7 +20,8 @@ static tc_status check_target(const char *path, tc_err *err)
     const os_kind kind = os_kind_of(path);
     return kind == OS_NOTHING || kind == OS_FILE
                ? TC_OK
-               : tc_fail(err, TC_IO, "%s: cannot write: not a regular file", path);
+               : tc_fail(err, TC_IO, "%s: cannot write: %s", path,
+                         kind == OS_FOLDER ? strerror(EISDIR) : "not a regular file");
 }
 
 tc_status wu_new_file_open(const char *path, wu_new_file *out, tc_err *err)
@@ -50,9 +51,9 @@ tc_status wu_new_file_close(wu_new_file *out, tc_status status, tc_err *err)
     if (out->file != NULL) {
         /* The name changes while the file is still locked. */
         errno = 0;
-        if (status == TC_OK &&
-            (fflush(out->file) != 0 || ferror(out->file) != 0 || !os_sync(fileno(out->file)) ||
-             !os_replace(out->temporary, out->path)))
+        if (status == TC_OK && (fflush(out->file) != 0 || ferror(out->file) != 0 ||
+                                (!out->synced && !os_sync(fileno(out->file))) ||
+                                !os_replace(out->temporary, out->path)))
             status = cannot_write(out, err);
         if (status != TC_OK)
             unlink(out->temporary);

@@ -4,6 +4,7 @@
 #ifndef WU_NEW_FILE_H
 #define WU_NEW_FILE_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "app/base/status.h"
@@ -11,6 +12,7 @@
 typedef struct wu_new_file {
     char *path, *temporary; /* owned */
     FILE *file;             /* NULL: none is open */
+    bool synced;            /* all of it is on the disk already */
 } wu_new_file;
 
 /* Begins PATH.tmp, or what somebody who was killed left of it anew. wu_new_file_close also after a

@@ -1,21 +1,17 @@
 /* Writes and reads NPZ files, streaming. */
 #include "workunits/format/npz.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <zlib.h>
 
-#include "app/base/files.h"
-#include "app/base/os.h"
 #include "app/base/text.h"
 #include "workunits/format/archive.h"
 #include "workunits/format/json_text.h"
+#include "workunits/format/new_file.h"
 #include "workunits/format/zip_writer.h"
 
 #define RESULT_JSON "result.json"
@@ -218,68 +214,23 @@ static bool parse_header(const char *text, wu_array_info *info)
 /* --- the writer ------------------------------------------------------------------------------ */
 
 struct wu_npz_writer {
-    char *path, *temporary;
-    int fd; /* of the temporary file, locked; -1: there is none */
+    wu_new_file out;
     wu_zip_writer *zip;
     json_t *names; /* an object used as the set of entry names */
     bool in_entry;
-    bool complete;
     uint64_t left; /* bytes the current array still needs */
 };
 
-static tc_status cannot_write(const wu_npz_writer *w, int error, tc_err *err)
-{
-    return tc_fail(err, tc_write_fault(error), "%s: cannot write: %s", w->path, strerror(error));
-}
-
-/* Renaming onto a device or a folder would replace or fail late: look first. */
-static tc_status check_target(const wu_npz_writer *w, tc_err *err)
-{
-    struct stat info;
-    if (stat(w->path, &info) != 0)
-        return errno == ENOENT ? TC_OK : cannot_write(w, errno, err);
-    if (S_ISDIR(info.st_mode))
-        return cannot_write(w, EISDIR, err);
-    if (!S_ISREG(info.st_mode))
-        return tc_fail(err, TC_IO, "%s: cannot write: not a regular file", w->path);
-    return TC_OK;
-}
-
-/* path and the suffix; the caller frees. NULL: no memory. */
-static char *with_suffix(const char *path, const char *suffix)
-{
-    const size_t size = strlen(path) + strlen(suffix) + 1;
-    char *name = malloc(size);
-    if (name != NULL)
-        snprintf(name, size, "%s%s", path, suffix);
-    return name;
-}
-
 tc_status wu_npz_create(const char *path, wu_npz_writer **out, tc_err *err)
 {
-    *out = NULL;
-    wu_npz_writer *w = calloc(1, sizeof *w);
-    if (w == NULL)
-        return tc_no_memory(err, "a result");
-    tc_status status = TC_OK;
-    w->fd = -1;
-    w->path = strdup(path);
-    w->temporary = with_suffix(path, ".tmp");
-    w->names = json_object();
-    if (w->path == NULL || w->temporary == NULL || w->names == NULL)
-        status = tc_no_memory(err, "a result");
+    wu_npz_writer *const w = *out = calloc(1, sizeof *w);
+    tc_status status = w == NULL || (w->names = json_object()) == NULL
+                           ? tc_no_memory(err, "a result")
+                           : wu_new_file_open(path, &w->out, err);
     if (status == TC_OK)
-        status = check_target(w, err);
-    if (status == TC_OK)
-        status = tc_open_locked(w->temporary, w->path, &w->fd, err);
-    if (status == TC_OK && ftruncate(w->fd, 0) != 0)
-        status = cannot_write(w, errno, err);
-    if (status == TC_OK)
-        status = wu_zip_create(w->fd, w->path, WU_NPZ_LEVEL, &w->zip, err);
-    if (status == TC_OK)
-        *out = w;
-    else
-        wu_npz_abort(&w);
+        status = wu_zip_create(fileno(w->out.file), w->out.path, WU_NPZ_LEVEL, &w->zip, err);
+    if (status != TC_OK)
+        wu_npz_abort(out);
     return status;
 }
 
@@ -292,9 +243,9 @@ void wu_npz_use_threads(wu_npz_writer *w, unsigned threads)
 static tc_status begin_entry(wu_npz_writer *w, const char *name, tc_err *err)
 {
     if (w->in_entry)
-        return tc_fail(err, TC_INTERNAL, "%s: entry %s begins inside another", w->path, name);
+        return tc_fail(err, TC_INTERNAL, "%s: entry %s begins inside another", w->out.path, name);
     if (json_object_get(w->names, name) != NULL)
-        return tc_fail(err, TC_INTERNAL, "%s: two entries are named %s", w->path, name);
+        return tc_fail(err, TC_INTERNAL, "%s: two entries are named %s", w->out.path, name);
     if (json_object_set_new(w->names, name, json_true()) != 0)
         return tc_no_memory(err, "a result");
     w->in_entry = true;
@@ -331,7 +282,7 @@ static tc_status make_head(const char *shown, const wu_array_info *info, npy_hea
 tc_status wu_npz_begin(wu_npz_writer *w, const wu_array_info *info, tc_err *err)
 {
     npy_head head;
-    tc_status status = make_head(w->path, info, &head, err);
+    tc_status status = make_head(w->out.path, info, &head, err);
     if (status == TC_OK)
         status = begin_entry(w, head.member, err);
     if (status != TC_OK)
@@ -355,10 +306,10 @@ tc_status wu_npz_begin_compressed(wu_npz_writer *w, const wu_array_info *info,
                                   const wu_compressed *compressed, tc_err *err)
 {
     npy_head head;
-    tc_status status = make_head(w->path, info, &head, err);
+    tc_status status = make_head(w->out.path, info, &head, err);
     if (status == TC_OK &&
         (compressed->deflated != head.deflated || compressed->size != head.data_bytes + head.n))
-        status = tc_fail(err, TC_INTERNAL, "%s: array %s is not what was compressed", w->path,
+        status = tc_fail(err, TC_INTERNAL, "%s: array %s is not what was compressed", w->out.path,
                          info->name);
     if (status == TC_OK)
         status = begin_entry(w, head.member, err);
@@ -371,7 +322,7 @@ tc_status wu_npz_begin_compressed(wu_npz_writer *w, const wu_array_info *info,
 tc_status wu_npz_write(wu_npz_writer *w, const void *data, size_t n, tc_err *err)
 {
     if (!w->in_entry || n > w->left)
-        return tc_fail(err, TC_INTERNAL, "%s: more data than the array has", w->path);
+        return tc_fail(err, TC_INTERNAL, "%s: more data than the array has", w->out.path);
     w->left -= n;
     return wu_zip_write(w->zip, data, n, err);
 }
@@ -379,7 +330,7 @@ tc_status wu_npz_write(wu_npz_writer *w, const void *data, size_t n, tc_err *err
 tc_status wu_npz_end(wu_npz_writer *w, tc_err *err)
 {
     if (!w->in_entry || w->left != 0)
-        return tc_fail(err, TC_INTERNAL, "%s: fewer data than the array has", w->path);
+        return tc_fail(err, TC_INTERNAL, "%s: fewer data than the array has", w->out.path);
     return end_entry(w, err);
 }
 
@@ -432,40 +383,29 @@ tc_status wu_npz_copy(wu_npz_writer *w, wu_npz_reader *r, tc_err *err)
 tc_status wu_npz_complete(wu_npz_writer *w, tc_err *err)
 {
     if (w->in_entry)
-        return tc_fail(err, TC_INTERNAL, "%s: closed inside an entry", w->path);
+        return tc_fail(err, TC_INTERNAL, "%s: closed inside an entry", w->out.path);
     const tc_status status = wu_zip_finish(w->zip, err);
-    w->complete = status == TC_OK;
+    w->out.synced = status == TC_OK;
     return status;
 }
 
 tc_status wu_npz_close(wu_npz_writer **writer, tc_err *err)
 {
-    wu_npz_writer *w = *writer;
-    tc_status status = w->complete ? TC_OK : wu_npz_complete(w, err);
-    /* All bytes are on disk. The name changes while the file is still locked. */
-    if (status == TC_OK && !os_replace(w->temporary, w->path))
-        status = cannot_write(w, errno, err);
-    if (status == TC_OK) {
-        (void)close(w->fd);
-        w->fd = -1;
-    }
-    wu_npz_abort(writer); /* frees; after a success there is no temporary any more */
+    wu_npz_writer *const w = *writer;
+    tc_status status = w->out.synced ? TC_OK : wu_npz_complete(w, err);
+    status = wu_new_file_close(&w->out, status, err);
+    wu_npz_abort(writer);
     return status;
 }
 
 void wu_npz_abort(wu_npz_writer **writer)
 {
-    wu_npz_writer *w = *writer;
+    wu_npz_writer *const w = *writer;
     if (w == NULL)
         return;
-    if (w->fd >= 0)
-        unlink(w->temporary);
     wu_zip_free(&w->zip);
-    if (w->fd >= 0)
-        (void)close(w->fd);
+    wu_new_file_close(&w->out, TC_IO, NULL);
     json_decref(w->names);
-    free(w->temporary);
-    free(w->path);
     free(w);
     *writer = NULL;
 }

@@ -507,42 +507,20 @@ const void *wu_cursor_value(wu_cursor *cursor, size_t column, const wu_array_inf
     return &cursor->um;
 }
 
-/* C's printf spells these in more than one way. */
-static int special_text(double value, char out[WU_CELL_MAX])
-{
-    if (!isnan(value) && !isinf(value))
-        return 0;
-    snprintf(out, WU_CELL_MAX, "%s", isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
-    return 1;
-}
-
 void wu_value_text(const wu_array_info *info, const void *data, char out[WU_CELL_MAX])
 {
-    union {
-        uint8_t u8;
-        int32_t i32;
-        int64_t i64;
-        float f32;
-        double f64;
-    } value = { 0 };
+    const int digits = info->dtype == WU_F64 ? 17 : info->dtype == WU_F32 ? 9 : 10;
+    const double number = info->dtype == WU_STR ? 0 : wu_value_number(info, data);
+    int64_t exact;
     if (info->dtype == WU_STR) {
         wu_ucs4_to_utf8(data, info->width, out, WU_CELL_MAX);
-        return;
-    }
-    memcpy(&value, data, wu_dtype_size(info->dtype, 0));
-    switch (info->dtype) {
-    case WU_BOOL:
-    case WU_U8: snprintf(out, WU_CELL_MAX, "%u", value.u8); break;
-    case WU_I32: snprintf(out, WU_CELL_MAX, "%" PRId32, value.i32); break;
-    case WU_I64: snprintf(out, WU_CELL_MAX, "%" PRId64, value.i64); break;
-    case WU_F32:
-        if (!special_text((double)value.f32, out))
-            snprintf(out, WU_CELL_MAX, "%.9g", (double)value.f32);
-        break;
-    default:
-        if (!special_text(value.f64, out))
-            snprintf(out, WU_CELL_MAX, "%.17g", value.f64);
-        break;
+    } else if (info->dtype == WU_I64) {
+        memcpy(&exact, data, sizeof exact);
+        snprintf(out, WU_CELL_MAX, "%" PRId64, exact);
+    } else if (isnan(number) || isinf(number)) { /* C's printf spells these in more than one way */
+        snprintf(out, WU_CELL_MAX, "%s", isnan(number) ? "nan" : number > 0 ? "inf" : "-inf");
+    } else {
+        snprintf(out, WU_CELL_MAX, "%.*g", digits, number);
     }
 }
 

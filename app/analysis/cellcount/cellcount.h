@@ -113,9 +113,17 @@ static inline size_t cc_table_rows(uint32_t nx, uint32_t ny)
     return (size_t)nx * ny / 64 + 1024;
 }
 
-/* Rows of a band and the number of bands: of the item alone. */
-uint32_t cc_band_rows(uint32_t nx);
-uint32_t cc_bands(uint32_t nx, uint32_t ny);
+/* Rows of a band, about a quarter of a million pixels, and the number of bands: of the item
+ * alone. */
+static inline uint32_t cc_band_rows(uint32_t nx)
+{
+    return ((uint32_t)1 << 18) / nx + 1;
+}
+
+static inline uint32_t cc_bands(uint32_t nx, uint32_t ny)
+{
+    return (ny + cc_band_rows(nx) - 1) / cc_band_rows(nx);
+}
 
 /* params.c */
 extern const an_param cc_parameters[];
@@ -204,8 +212,15 @@ tc_status cc_regions(const an_work *work, const cc_state *state, const cc_region
 bool cc_apart_by_intensity(const void *params, uint32_t maximum, uint32_t saddle);
 
 /* Whether regions are left out, and whether this one is not. */
-bool cc_filters(const cc_params *p);
-bool cc_kept(const cc_params *p, int64_t area, bool border);
+static inline bool cc_filters(const cc_params *p)
+{
+    return p->min_area > 1 || p->max_area < INT64_MAX || p->exclude_border;
+}
+
+static inline bool cc_kept(const cc_params *p, int64_t area, bool border)
+{
+    return area >= p->min_area && area <= p->max_area && !(p->exclude_border && border);
+}
 
 extern const an_backend cc_cpu;
 

@@ -27,17 +27,6 @@ static tc_status check_item(const void *params, const wu_item *item, const char 
     return TC_OK;
 }
 
-/* About a quarter of a million pixels to a band. */
-uint32_t cc_band_rows(uint32_t nx)
-{
-    return ((uint32_t)1 << 18) / nx + 1;
-}
-
-uint32_t cc_bands(uint32_t nx, uint32_t ny)
-{
-    return (ny + cc_band_rows(nx) - 1) / cc_band_rows(nx);
-}
-
 /* The most regions that a result can have: isolated pixels, or as many as fit of
  * the least area. A split keeps to it: no two of its markers touch. */
 static uint64_t most_regions(const cc_params *p, const wu_item *item)
@@ -164,16 +153,6 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     out->most_rows = regions;
     plan_flops(p, item, out);
     return TC_OK;
-}
-
-bool cc_filters(const cc_params *p)
-{
-    return p->min_area > 1 || p->max_area < INT64_MAX || p->exclude_border;
-}
-
-bool cc_kept(const cc_params *p, int64_t area, bool border)
-{
-    return area >= p->min_area && area <= p->max_area && !(p->exclude_border && border);
 }
 
 /* --- the analysis ---------------------------------------------------------------------------- */
