@@ -306,7 +306,7 @@ static double picture_flops(double pixels, double levels)
 {
     const double cells = levels * levels / (1 + levels * levels / (128 * 128));
 
-    return 16 * pixels + 1900 * pixels * cells / (pixels + cells);
+    return 5 * pixels + 3 * levels * levels + 45 * pixels * cells / (pixels + cells);
 }
 
 static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_err *err)
