@@ -4,8 +4,10 @@ pictures, by --suggest and a --sweep around it, scored on the other half (docs/a
 
 The rules of voting were chosen on discs, scikit-image's coins and ImageJ's blobs, those of cellcount on its page's
 advice (a third of a cell's area); nuclei and smears are not among them."""
+import html
 import json
 import os
+import shlex
 import zipfile
 
 import numpy as np
@@ -100,8 +102,26 @@ def cellcount():
            and abs(counts["small"] - len(centres)) <= 3, "two magnifications: a warning, and the small cells are not lost", "%s %s" % (counts, r.stderr))
     r = analyse("cellcount", "blank", "--suggest", save("blank.png", np.full((60, 60), 9, np.uint8)))
     tap.ok(r.returncode == 0 and "differ" not in r.stderr, "a blank picture", r.stderr)
-    r = analyse("glcm", "none", "--suggest", path("c.png"))
-    tap.ok(r.returncode == 1 and "cellcount and voting have suggestions" in r.stderr, "other analyses have none", r.stderr)
+    r = analyse("cellcount", "defaults", "--defaults", path("c.png"))
+    tap.ok(r.returncode == 0 and "look" not in r.stderr and parameters("defaults") == {"labels": True}, "--defaults: no look", r.stderr)
+    r = analyse("cellcount", "both", "--defaults", "--suggest", path("c.png"))
+    tap.ok(r.returncode == 1 and "exclude each other" in r.stderr, "--defaults and --suggest", r.stderr)
+    copied()
+
+
+def copied():
+    """What is printed, on the page and in `show` can be given on a command line as it stands, and is what was packed."""
+    background = '{"method":"mean","by":"ratio"}'
+    r = analyse("cellcount", "one", "--param", "background=" + background, path("c.png"))
+    shown = tap.run([tap.TEXCELL_WU, "show", os.path.join(path("one"), "workunit.zip")])
+    line = next((s for s in shown.stdout.splitlines() if s.startswith("as options")), "")
+    again = analyse("cellcount", "two", "--defaults", *shlex.split(line)[2:], path("c.png"))
+    tap.ok(r.returncode == again.returncode == 0 and parameters("one") == parameters("two")
+           and parameters("one")["background"] == json.loads(background), "`show` gives the options that were packed", line)
+    lines = [s.strip() for s in r.stderr.splitlines() if s.startswith("    --param ")]
+    with open(os.path.join(path("one"), "report.html")) as f:
+        page = html.unescape(f.read())
+    tap.ok(len(lines) >= 4 and all(s in page and s in line for s in lines), "so do the terminal and the page, a line for each", r.stderr)
 
 
 def main():

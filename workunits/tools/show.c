@@ -12,6 +12,7 @@
 #include "workunits/tools/confine.h"
 #include "workunits/tools/needs.h"
 #include "workunits/tools/notes.h"
+#include "workunits/tools/suggest.h"
 #include "workunits/format/result_file.h"
 #include "workunits/tools/tools.h"
 
@@ -53,6 +54,24 @@ static tc_status print_parameters(const json_t *parameters, tc_err *err)
         putchar('\n');
         free(value);
     }
+    return TC_OK;
+}
+
+/* The same as pack and analyse take them, in one line that can be copied. */
+static tc_status print_options(json_t *parameters, tc_err *err)
+{
+    const char *key;
+    json_t *value;
+    fputs(json_object_size(parameters) > 0 ? "as options" : "", stdout);
+    json_object_foreach(parameters, key, value) {
+        char *const text = wu_param_text(key, value);
+        if (text == NULL)
+            return tc_no_memory(err, "parameters");
+        putchar(' ');
+        tc_put_plain(text, stdout);
+        free(text);
+    }
+    fputs(json_object_size(parameters) > 0 ? "\n" : "", stdout);
     return TC_OK;
 }
 
@@ -194,6 +213,8 @@ static tc_status show_work_unit(const char *path, bool all, tc_err *err)
     printf("analysis   %s\n", wu_quote(job->analysis).text);
     if (status == TC_OK)
         status = print_parameters(job->parameters, err);
+    if (status == TC_OK)
+        status = print_options(job->parameters, err);
     if (status == TC_OK) {
         print_needs(job);
         const size_t n = all || job->n_items <= SOME_ITEMS ? job->n_items : SOME_ITEMS;
