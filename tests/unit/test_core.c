@@ -36,6 +36,7 @@
 #define tc_sqrt_floor cl_sqrt_floor
 #define tc_sqrt_round cl_sqrt_round
 #include "app/base/sha256.h"
+#include "app/base/text.h"
 #include "app/analysis/common/core.h"
 #undef __OPENCL_VERSION__
 #undef uchar
@@ -569,6 +570,30 @@ static void agrees_on_features(void **state)
     tc_log2s_destroy(&logs);
 }
 
+/* Times as people say them. */
+static void says_durations(void **state)
+{
+    static const struct {
+        double seconds;
+        const char *text;
+    } known[] = {
+        { 0, "under a second" },          { 3e-5, "under a second" },  { 0.999, "under a second" },
+        { 1.2, "about 1 second" },        { 7.4, "about 7 seconds" },  { 13, "about 15 seconds" },
+        { 54, "about 50 seconds" },       { 57, "about 1 minute" },    { 100, "about 2 minutes" },
+        { 2405, "about 40 minutes" },     { 3400, "about 1 hour" },    { 40000, "about 10 hours" },
+        { 200000, "about 2 days" },       { 864000, "about 10 days" }, { 1e9, "about 30 years" },
+        { 1e300, "about 1000000 years" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        char text[TC_DURATION];
+
+        tc_duration(known[i].seconds, text);
+        assert_string_equal(text, known[i].text);
+    }
+}
+
 /* NIST's examples (FIPS 180-2, appendix B), in pieces of any length. */
 static void has_sha256(void **state)
 {
@@ -640,6 +665,7 @@ int main(void)
         SEEDED(joins_sums),
         SEEDED(knows_simple_windows),
         SEEDED(agrees_on_features),
+        cmocka_unit_test(says_durations),
         cmocka_unit_test(has_sha256),
         cmocka_unit_test(keeps_private),
     };
