@@ -109,6 +109,33 @@ def cellcount():
     copied()
 
 
+def glcm():
+    """Two pictures of 512 x 512 in seconds; range and levels are NumPy's quantiles of both."""
+    rng = np.random.default_rng(7)
+    pictures = [np.clip(rng.normal(mean, 9, (512, 512)), 0, 255).astype(np.uint8) for mean in (60, 90)]
+    files = [save("texture%d.png" % i, p) for i, p in enumerate(pictures)]
+    before = os.times()
+    r = analyse("glcm", "texture", *files)
+    after = os.times()
+    seconds = after.children_user + after.children_system - before.children_user - before.children_system
+    tap.ok(r.returncode == 0 and seconds < 5, "glcm: two pictures of 512 x 512", "%.2f s %s" % (seconds, r.stderr))
+    p = parameters("texture")
+    ends = np.quantile(np.concatenate(pictures), (0.001, 0.999))
+    tap.ok(np.abs(ends - p.pop("range")).max() <= 1 and p == {"levels": [32], "window": {"shape": "roi"}, "distances": [1, 2, 4], "directions": "four"},
+           "glcm: one matrix a distance and direction, of the greys that there are", p)
+    with open(os.path.join(path("texture"), "report.html")) as f:
+        page = f.read()
+    tap.ok("Suggested by the pictures" in page and "glcm_L32_d01_asm_mean" in page, "glcm: the page has the features and why")
+    r = analyse("glcm", "preset", "--param", "preset=hcc", "--param", "distances=[1]", "--param", "levels=[8]", "--param", 'roi={"type":"disc","r":3}',
+                files[0])
+    tap.ok(r.returncode == 0 and set(parameters("preset")) == {"preset", "distances", "levels", "roi"}, "glcm: a preset is left as it is", r.stderr)
+    few = save("few.png", (rng.integers(0, 2, (64, 64)) * 9 + 40).astype(np.uint8))
+    r = analyse("glcm", "few", few)
+    tap.ok(r.returncode == 0 and parameters("few")["levels"] == [10] and parameters("few")["range"] == [40, 49], "glcm: no more levels than greys", r.stderr)
+    r = analyse("glcm", "flat", save("flat.png", np.full((60, 60), 9, np.uint8)))
+    tap.ok(r.returncode == 0 and "one level" in r.stderr, "glcm: a flat picture", r.stderr)
+
+
 def copied():
     """What is printed, on the page and in `show` can be given on a command line as it stands, and is what was packed."""
     background = '{"method":"mean","by":"ratio"}'
@@ -127,6 +154,7 @@ def copied():
 def main():
     voting()
     cellcount()
+    glcm()
     if tap.data("count/chula_1.jpg") is None:
         tap.skip("smears", "the folder of real pictures is absent")
     else:

@@ -242,6 +242,9 @@ void glcm_summary_end(const glcm_summary *s, double out[GLCM_STATISTICS]);
 tc_status glcm_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);
 tc_status glcm_check_result(const void *params, const wu_item *item, const wu_output *out,
                             tc_err *err);
+/* suggest.c */
+tc_status glcm_suggest(const struct an_pictures *pictures, const json_t *given,
+                       struct an_suggestion *out, tc_err *err);
 /* pixels.c */
 double glcm_pixels_share(const an_work *work);
 tc_status glcm_check_pixels(const an_work *work, const wu_output *out, uint64_t *random,

@@ -271,32 +271,41 @@ tc_status glcm_finish(const an_work *work, size_t item_index, const void *state,
     return TC_OK;
 }
 
-/* Whether every matrix has one entry alone, the same in all windows: all pixels are of one
- * level, whatever the number of levels. */
-/* With range "type": greys that fill less than an eighth of the range, where pictures of 8 bits
- * would be as good as black and white. */
+/* The level of a grey value, as glcm_quantiser has it. */
+static uint32_t level_of(uint32_t grey, uint32_t lo, uint32_t hi, uint32_t levels)
+{
+    const uint32_t within = grey < lo ? lo : grey > hi ? hi : grey;
+
+    return (uint32_t)((uint64_t)(within - lo) * levels / ((uint64_t)hi - lo + 1));
+}
+
+/* Greys that give a quarter of the levels or fewer: there is little texture left in these. */
 bool glcm_note_survey(const void *params, const wu_item *item, const an_survey *survey, char *text,
                       size_t size)
 {
     const glcm_params *const p = params;
-    const uint32_t greys = (uint32_t)1 << item->bits;
+    const bool fixed = p->range == GLCM_RANGE_FIXED;
+    const uint32_t lo = fixed ? p->range_ends[0] : 0,
+                   hi = fixed ? p->range_ends[1] : ((uint32_t)1 << item->bits) - 1;
     uint32_t most = 0;
 
     for (size_t i = 0; i < p->n_levels; i++)
         most = p->levels[i] > most ? p->levels[i] : most;
+    if (p->range == GLCM_RANGE_IMAGE || survey->lo >= survey->hi)
+        return false;
     const uint32_t used =
-        (uint32_t)((uint64_t)survey->hi * most / greys - (uint64_t)survey->lo * most / greys) + 1;
-    if (p->range != GLCM_RANGE_TYPE || survey->lo >= survey->hi ||
-        (survey->hi - survey->lo + 1) * 8 >= greys)
+        level_of(survey->hi, lo, hi, most) - level_of(survey->lo, lo, hi, most) + 1;
+    if (used * 4 > most)
         return false;
     snprintf(text, size,
              "its greys are %u to %u of %u bits, and give %u of %u levels: give parameters.range "
-             "the greys "
-             "that the pictures have, [lo,hi] or \"image\"",
+             "the greys that the pictures have, [lo,hi] or \"image\"",
              survey->lo, survey->hi, item->bits, used, most);
     return true;
 }
 
+/* Whether every matrix has one entry alone, the same in all windows: all pixels are of one
+ * level, whatever the number of levels. */
 bool glcm_note_result(const void *params, const wu_item *item, const wu_output *out, char *text,
                       size_t size)
 {

@@ -430,6 +430,7 @@ const an_analysis an_glcm = {
     .found_amounts = true,
     .note_survey = glcm_note_survey,
     .note_result = glcm_note_result,
+    .suggest = glcm_suggest,
     .constants = glcm_constants,
     .expect = glcm_expect,
     .check_result = glcm_check_result,
