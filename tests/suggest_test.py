@@ -11,7 +11,9 @@ import shlex
 import zipfile
 
 import numpy as np
+import tifffile
 from PIL import Image
+from scipy import ndimage
 
 import smears
 import tap
@@ -136,6 +138,39 @@ def glcm():
     tap.ok(r.returncode == 0 and "one level" in r.stderr, "glcm: a flat picture", r.stderr)
 
 
+def foam(shape, seeds, contrast, noise, rng):
+    """Walls with gaps between the cells of some seeds; which cell each voxel is of."""
+    places = rng.random((seeds, 3)) * shape
+    distance = np.sqrt(((np.indices(shape)[..., None] - places.T[:, None, None, None]) ** 2).sum(0))
+    two = np.partition(distance, 1, -1)
+    walls = (two[..., 1] - two[..., 0] < 3) * np.where(ndimage.gaussian_filter(rng.normal(size=shape), 4) > 0.01, 0.3, 1)
+    grey = 30 + contrast * ndimage.gaussian_filter(walls, 1) + rng.normal(0, noise, shape)
+    return np.clip(grey, 0, 255).astype(np.uint8), distance.argmin(-1) + 1
+
+
+def volume():
+    """Cells within walls that leak: those of which more than half of the union is shared."""
+    rng = np.random.default_rng(11)
+    for name, contrast, noise in (("quiet", 150, 6), ("noisy", 60, 20)):
+        stack, truth = foam((32, 72, 72), 20, contrast, noise, rng)
+        tifffile.imwrite(path("foam.tif"), stack)
+        r = analyse("volume", name, path("foam.tif"))
+        with np.load(os.path.join(path(name), "result.npz")) as z:
+            found, n = cells_found(z["labels_foam"], truth)
+        p = parameters(name)
+        tap.ok(p["method"] == "watershed" and p["smooth"] == (1.5 if name == "quiet" else 2) and 2 * found / (n + 20) >= 0.8,
+               "volume: %s walls with gaps: F1 of at least 0.8" % name, "%d of %d cells, of 20: %s %s" % (found, n, p, r.stderr))
+    r = analyse("volume", "tight", "--param", "method=threshold", path("foam.tif"))
+    tap.ok(r.returncode == 0 and set(parameters("tight")) == {"method", "labels"}, "volume: a threshold is left as it is", r.stderr)
+
+
+def cells_found(labels, truth):
+    pairs, shared = np.unique(np.stack([labels.ravel(), truth.ravel()]), axis=1, return_counts=True)
+    here, there = np.bincount(labels.ravel()), np.bincount(truth.ravel())
+    good = (pairs[0] > 0) & (2 * shared > here[pairs[0]] + there[pairs[1]] - shared)
+    return int(good.sum()), int(labels.max())
+
+
 def copied():
     """What is printed, on the page and in `show` can be given on a command line as it stands, and is what was packed."""
     background = '{"method":"mean","by":"ratio"}'
@@ -155,6 +190,7 @@ def main():
     voting()
     cellcount()
     glcm()
+    volume()
     if tap.data("count/chula_1.jpg") is None:
         tap.skip("smears", "the folder of real pictures is absent")
     else:
