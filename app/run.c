@@ -8,6 +8,7 @@
 
 #include "app/base/files.h"
 #include "app/base/os.h"
+#include "app/base/text.h"
 #include "app/item.h"
 #include "opencl/backends.h"
 #include "wrapper/bw.h"
@@ -51,6 +52,22 @@ static tc_status find_device(const run_options *o, const an_analysis *analysis,
     return status == TC_DEVICE && may_do_without ? TC_OK : status;
 }
 
+/* What the CPU will take for so many operations, to a factor of two: on a terminal, and in a log
+ * where it is long. What a device takes nobody knows before. */
+static void note_time(const an_unit *unit, double operations, unsigned threads, progress *p)
+{
+    const double seconds = operations / (AN_CORE_SPEED * threads);
+    const bool is_long = seconds >= 60;
+    char text[TC_DURATION];
+
+    if (bw_has_client() || !(p->terminal || is_long))
+        return;
+    tc_duration(seconds, text);
+    progress_note(p, "%s on %u thread%s%s%s", text, threads, threads == 1 ? "" : "s",
+                  is_long && unit->analysis->shorter != NULL ? ". Shorter: " : "",
+                  is_long && unit->analysis->shorter != NULL ? unit->analysis->shorter : "");
+}
+
 /* Every item that is not done yet. *done: how much of the work that is. */
 static tc_status do_items(const run_options *o, const an_unit *unit, job_device *device,
                           prefetch *next, job_files *files, progress *p, double *done, tc_err *err)
@@ -60,6 +77,11 @@ static tc_status do_items(const run_options *o, const an_unit *unit, job_device 
     view v = { .next = 0 };
     tc_status status = cost_model_make(unit, device->open != NULL, &w, err);
 
+    if (status == TC_OK && device->open == NULL)
+        note_time(unit,
+                  cost_total(&w, (size_t)files->mark.item, spool_to_write(files->spool)) -
+                      cost_before(&w, (size_t)files->mark.item),
+                  o->threads, p);
     for (size_t i = (size_t)files->mark.item; status == TC_OK && i < n; i++) {
         const double all = cost_total(&w, i, spool_to_write(files->spool));
         const double from = never_less(done, cost_before(&w, i) / all),

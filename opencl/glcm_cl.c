@@ -806,24 +806,6 @@ static tc_status slide_batch(cl_worker *w, uint64_t first, uint64_t n, tc_err *e
 
 /* --- a batch of whole-ROI matrices ----------------------------------------------------------- */
 
-/* From counts of unordered pairs, a <= b, to the symmetric matrix. */
-static void add_matrix(const cl_worker *w, const glcm_chunk *chunk, const uint32_t *counts,
-                       uint64_t *matrix)
-{
-    const unsigned levels = w->params->levels[chunk->level];
-    const size_t entry = chunk->level * w->params->n_offsets + chunk->offset;
-
-    for (unsigned a = 0; a < levels; a++)
-        for (unsigned b = a; b < levels; b++) {
-            const uint64_t c = counts[a * levels + b];
-
-            matrix[a * levels + b] = a == b ? 2 * c : c;
-            matrix[b * levels + a] = matrix[a * levels + b];
-        }
-    glcm_matrix_take(matrix, levels, &w->tables, &glcm_state_stats(w->state)[entry],
-                     w->params->more ? &glcm_state_more(w->params, w->state)[entry] : NULL);
-}
-
 /* Rows of so many matrices: of several a launch takes all. */
 static tc_status count_rows(cl_worker *w, uint64_t n, tc_err *err)
 {
@@ -848,9 +830,9 @@ static tc_status count_rows(cl_worker *w, uint64_t n, tc_err *err)
 
 static tc_status count_batch(cl_worker *w, uint64_t first, uint64_t n, tc_err *err)
 {
-    uint64_t *const matrix = malloc(MATRIX * sizeof *matrix);
-    tc_status status = matrix == NULL ? tc_no_memory(err, "glcm")
-                                      : ocl_zero(w->ocl.device, &w->ocl.buffer[MATRICES], err);
+    tc_log2s *logs = tc_log2s_create();
+    tc_status status = logs == NULL ? tc_no_memory(err, "glcm")
+                                    : ocl_zero(w->ocl.device, &w->ocl.buffer[MATRICES], err);
 
     if (status == TC_OK)
         status = count_rows(w, n, err);
@@ -861,9 +843,13 @@ static tc_status count_batch(cl_worker *w, uint64_t first, uint64_t n, tc_err *e
         glcm_chunk chunk;
 
         glcm_chunk_at(&w->g, first + i, &chunk);
-        add_matrix(w, &chunk, w->host_counts + i * MATRIX, matrix);
+        const size_t entry = chunk.level * w->params->n_offsets + chunk.offset;
+
+        glcm_matrix_take(w->host_counts + i * MATRIX, w->params->levels[chunk.level], &w->tables,
+                         logs, &glcm_state_stats(w->state)[entry],
+                         w->params->more ? &glcm_state_more(w->params, w->state)[entry] : NULL);
     }
-    free(matrix);
+    tc_log2s_destroy(&logs);
     return status;
 }
 

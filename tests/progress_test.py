@@ -84,7 +84,8 @@ def one_width(columns):
         tap.ok(named and (whole or any(n.endswith("...") and LONG.startswith(n[:-3]) for n in named)),
                "%d columns: the name, as much of it as fits" % columns, named[:3])
         tap.ok(widest > min(columns, 200) * 0.6, "%d columns: the room is used" % columns, widest)
-    tap.ok(len(lines) == 3 and lines[0].endswith("glcm on the CPU") and lines[1].startswith("texcell: " + LONG[:20]),
+    tap.ok(len(lines) == 4 and lines[0].endswith("glcm on the CPU") and lines[2].startswith("texcell: " + LONG[:20])
+           and re.fullmatch(r"texcell: (under a second|about \d+ seconds?) on \d+ threads?", lines[1]),
            "%d columns: the other lines stay" % columns, lines)
 
 

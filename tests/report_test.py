@@ -114,7 +114,7 @@ def no_markup():
     os.mkdir(folder)
     Image.fromarray(spots((30, 30), 3)).save(os.path.join(folder, name))
     out = path("markup")
-    r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "cellcount", "--device", "cpu", folder, "-o", out])
+    r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "cellcount", "--defaults", "--device", "cpu", folder, "-o", out])
     page = os.path.join(out, "report.html")
     tap.ok(r.returncode == 0, "files with names that are markup are analysed", r.stderr)
 
@@ -305,7 +305,7 @@ def analyse():
 
 def sweep():
     out, picture = path("sweep"), path("pictures", "p0.png")
-    command = [tap.TEXCELL_WU, "analyse", "--analysis", "cellcount", "--param=polarity=bright", "--device=cpu", "-o", out]
+    command = [tap.TEXCELL_WU, "analyse", "--analysis", "cellcount", "--defaults", "--param=polarity=bright", "--device=cpu", "-o", out]
     r = tap.run(command + ["--sweep", "threshold=100,220", "--sweep", "min_area=1,1000", picture])
     tap.ok(r.returncode == 0 and r.stdout.splitlines()[-1] == os.path.join(out, "report.html"), "two parameters are swept", r.stderr)
     variants = sorted(d for d in os.listdir(out) if os.path.isdir(os.path.join(out, d)))

@@ -76,6 +76,12 @@ def pictures():
     check("discs, half plane", disc, {"radius": 6, "cone": 90, "weight": "gradient"})
     check("discs, narrow cone", disc, {"radius": 9, "cone": 22.5, "sigma": 0})
     check("discs, threshold", disc, {"radius": 6, "threshold": 20000, "refine": False})
+    noise = np.clip(disc + RNG.normal(0, 12, disc.shape), 0, 255).astype(np.uint8)
+    for radius in (3, 6):
+        check("discs in noise, on the foreground, radius %d" % radius, noise, {"radius": radius, "floor": 0, "threshold": 0, "foreground": "otsu"})
+    check("the same without", noise, {"radius": 3, "floor": 0, "threshold": 0, "foreground": "none"})
+    check("dark discs of 16 bits, on the foreground", balls((1, 50, 41), 5, 8, 9, np.uint16, True),
+          {"radius": 3, "polarity": "dark", "threshold": 0, "floor": 0, "refine": False, "foreground": "otsu"})
     check("dark discs of 16 bits", balls((1, 50, 41), 5, 8, 9, np.uint16, True),
           {"radius": 5.4, "polarity": "dark", "sigma": 1.3})
     grid = np.indices((1, 60, 70))
@@ -94,6 +100,7 @@ def pictures():
 
 def stacks():
     check("balls", balls((18, 24, 26), 5, 6, 5), {"radius": 5, "sigma": 1})
+    check("balls, on the foreground", balls((18, 24, 26), 5, 6, 9), {"radius": 3, "sigma": 1, "floor": 0, "threshold": 0, "foreground": "otsu"})
     check("balls, half space", balls((12, 20, 19), 4, 4, 5, np.uint16), {"radius": 4, "cone": 90, "floor": 0})
     check("balls, anisotropic", balls((12, 26, 28), 5, 6, 5, spacing=(2, 1, 1)), {"radius": 0.5, "sigma": 1.4},
           [0.2, 0.1, 0.1])

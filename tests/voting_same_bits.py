@@ -44,6 +44,8 @@ def jobs():
     yield "dark, half plane, no floor", {"radius": 4.5, "polarity": "dark", "cone": 90, "floor": 0,
                                          "weight": "gradient", "sigma": 0.7}, \
         [item("a", [blobs((70, 80), 5, 12)])]
+    yield "on the foreground", {"radius": 3, "floor": 0, "threshold": 0, "foreground": "otsu"}, \
+        [item("a", [blobs((90, 110), 6, 25)]), item("b", [blobs((60, 200), 6, 20, np.uint16)])]
     yield "a large radius", {"radius": 90, "cone": 22.5}, [item("a", [blobs((120, 130), 30, 3)])]
     yield "a stack", {"radius": 4, "sigma": 1}, [item("a", list(blobs((17, 30, 35), 4, 9)))]
     yield "an anisotropic stack of 16 bits", {"radius": 1.1, "refine": False, "sigma": 1.5}, \

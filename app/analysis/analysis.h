@@ -124,6 +124,8 @@ typedef struct an_analysis {
     const char *name;
     const char *summary; /* one line for people */
     const char *cite;    /* whose method it is; NULL: none to name */
+    const char
+        *shorter; /* what makes a long job shorter: for people; NULL: smaller pictures alone */
     size_t params_bytes; /* of its struct of parameters, which begins with an an_params_head */
     const an_param *parameters; /* ended by one without a key */
     /* What no table can say: how keys hang together, and what follows from them. The struct
@@ -253,6 +255,8 @@ double an_reading_flops(const wu_item *item);
 /* How many times as fast as a core a device does chunks, about, before anything is known of
  * it. */
 #define AN_DEVICE_SPEED 50
+/* Operations of a plan that a core does in a second, within a factor of two or three. */
+#define AN_CORE_SPEED 3e9
 /* What an item counts beside others, all but its part in writing the result. Chunks count less on
  * a device, which is `speed` times as fast: reading and finishing are the host's there, too. */
 double an_weight(const an_plan *plan, double speed);

@@ -81,3 +81,33 @@ void tc_put_plain(const char *text, FILE *to)
             fputc(plain ? *text : '?', to);
     }
 }
+
+/* In steps that grow with the number: 1 to 10, then fives, tens and so on. */
+static unsigned long round_number(double value)
+{
+    unsigned long step = 1;
+    for (unsigned factor = 5; value >= 10 * (double)step; factor = 7 - factor)
+        step *= factor;
+    return (unsigned long)(value / (double)step + 0.5) * step;
+}
+
+void tc_duration(double seconds, char out[TC_DURATION])
+{
+    static const struct {
+        double seconds, upto; /* of the unit */
+        const char *name;
+    } units[] = {
+        { 1, 55, "second" },   { 60, 55, "minute" },      { 3600, 36, "hour" },
+        { 86400, 500, "day" }, { 31557600, 1e6, "year" },
+    };
+    size_t i = 0;
+    if (seconds < 1) {
+        snprintf(out, TC_DURATION, "under a second");
+        return;
+    }
+    while (i + 1 < sizeof units / sizeof units[0] && seconds >= units[i].upto * units[i].seconds)
+        i++;
+    const double value = seconds / units[i].seconds;
+    const unsigned long n = round_number(value < units[i].upto ? value : units[i].upto);
+    snprintf(out, TC_DURATION, "about %lu %s%s", n, units[i].name, n == 1 ? "" : "s");
+}

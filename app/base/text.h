@@ -22,4 +22,10 @@ char *tc_plain(char *text);
 /* Writes it so; text itself stays. */
 void tc_put_plain(const char *text, FILE *to);
 
+enum {
+    TC_DURATION = 40 /* bytes */
+};
+/* "about 40 minutes", as people say what they know to a factor of two; "under a second". */
+void tc_duration(double seconds, char out[TC_DURATION]);
+
 #endif

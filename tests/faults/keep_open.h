@@ -7,9 +7,7 @@
 
 long syscall(long number, ...)
 {
-    enum {
-        CLOSE_RANGE = 436
-    };
+    enum { CLOSE_RANGE = 436 };
     static long (*next)(long, ...);
     va_list ap;
     long a[6];

@@ -3,6 +3,7 @@ offset by offset: no intervals, no tables of cones, no differences. Slow."""
 import math
 
 import numpy as np
+import skimage.filters
 
 DEFAULTS = {"sigma": 2.0, "polarity": "bright", "threshold": "auto", "cone": 45, "weight": "root",
             "floor": 3.0, "refine": True}
@@ -223,6 +224,13 @@ def above_threshold(scheme, kept):
     return []
 
 
+def on_foreground(volume, at, polarity):
+    """By the mean of 5 x 5 pixels and scikit-image's threshold, the greatest value of the lower class."""
+    z, y, x = (int(np.floor(a + 0.5)) for a in at)
+    mean = volume[z, max(0, y - 2):y + 3, max(0, x - 2):x + 3].mean(dtype=np.float64)
+    return (mean >= int(skimage.filters.threshold_otsu(volume)) + 1) == (polarity == "bright")
+
+
 def positive_definite(m):
     """By elimination, in fractions: all pivots are positive."""
     from fractions import Fraction
@@ -317,6 +325,9 @@ def run(image, parameters, spacing=None):
         points = [p for p in points if p is not None]
     else:
         points = [[float(a) for a in at] for _, at in kept]
+    if parameters.get("foreground", "none") == "otsu":
+        on = [on_foreground(volume, p, s.p["polarity"]) for p in points]
+        kept, points = ([v for v, o in zip(values, on) if o] for values in (kept, points))
     return {"blurred": blurred, "weight": weight, "votes": rounds,
             "points": np.array(points).reshape(-1, 3)[:, 1 if flat else 0:],
             "scores": np.array([k[0] for k in kept], np.int64)}

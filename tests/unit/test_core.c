@@ -36,6 +36,7 @@
 #define tc_sqrt_floor cl_sqrt_floor
 #define tc_sqrt_round cl_sqrt_round
 #include "app/base/sha256.h"
+#include "app/base/text.h"
 #include "app/analysis/common/core.h"
 #undef __OPENCL_VERSION__
 #undef uchar
@@ -340,6 +341,28 @@ static void has_logarithms(void **state)
         check_within(tc_log2_q80(k[i]), want[i], 2);
 }
 
+/* The quick way to logarithms gives the slow one's bits: all of small numbers and of those beside
+ * powers of two, some of the others. */
+static void has_quick_logarithms(void **state)
+{
+    tc_log2s *logs = tc_log2s_create();
+
+    (void)state;
+    assert_non_null(logs);
+    for (int twice = 0; twice < 2; twice++)
+        for (uint64_t k = 1; k < 10000; k++)
+            assert_true(tc_log2s_of(logs, k) == tc_log2_q80(k));
+    for (int i = 0; i < 50000; i++) {
+        const uint64_t k = i < 99 ? ((uint64_t)1 << i / 3) + (uint64_t)(i % 3) - (i >= 3)
+                                  : (uint64_t)any_up_to_bits(32);
+
+        if (k > 0 && k >> 32 == 0)
+            assert_true(tc_log2s_of(logs, k) == tc_log2_q80(k));
+    }
+    tc_log2s_destroy(&logs);
+    assert_null(logs);
+}
+
 static void has_exponentials(void **state)
 {
     uint64_t t[ASKED];
@@ -427,14 +450,15 @@ static void knows_simple_windows(void **state)
 {
     static const int64_t one = (int64_t)1 << 32;
     int64_t feature[GLCM_FEATURES];
-    uint64_t counts[16] = { 0 };
+    uint32_t pairs[16] = { 0 };
+    tc_log2s *logs = tc_log2s_create();
     glcm_tables t;
 
     (void)state;
     assert_int_equal(glcm_tables_init(44, 100, &t, NULL), TC_OK);
-    assert_false(glcm_matrix_features(counts, 4, &t, feature));
-    counts[5] = 80; /* 40 pairs of level 2 with itself */
-    assert_true(glcm_matrix_features(counts, 4, &t, feature));
+    assert_false(glcm_matrix_features(pairs, 4, &t, logs, feature));
+    pairs[5] = 40; /* of level 2 with itself */
+    assert_true(glcm_matrix_features(pairs, 4, &t, logs, feature));
     for (int i = 0; i < GLCM_FEATURES; i++) {
         const int64_t want = i == GLCM_ASM || i == GLCM_CORRELATION || i == GLCM_IDM ? one
                              : i == GLCM_SUM_AVERAGE                                 ? 4 * one
@@ -443,9 +467,9 @@ static void knows_simple_windows(void **state)
         assert_int_equal(feature[i], want);
     }
     /* levels 1 and 3 in turn: pairs are always of the two */
-    memset(counts, 0, sizeof counts);
-    counts[2] = counts[8] = 30;
-    assert_true(glcm_matrix_features(counts, 4, &t, feature));
+    memset(pairs, 0, sizeof pairs);
+    pairs[2] = 30;
+    assert_true(glcm_matrix_features(pairs, 4, &t, logs, feature));
     assert_int_equal(feature[GLCM_ASM], one / 2);
     assert_int_equal(feature[GLCM_CONTRAST], 4 * one);
     assert_int_equal(feature[GLCM_CORRELATION], -one);
@@ -459,13 +483,14 @@ static void knows_simple_windows(void **state)
     assert_int_equal(feature[GLCM_DIFFERENCE_ENTROPY], 0);
     assert_int_equal(feature[GLCM_IMC1], -one);
     /* independent ends: no mutual information, exactly */
-    counts[0] = counts[10] = counts[2] = counts[8] = 25;
-    assert_true(glcm_matrix_features(counts, 4, &t, feature));
+    pairs[0] = pairs[10] = 15;
+    assert_true(glcm_matrix_features(pairs, 4, &t, logs, feature));
     assert_int_equal(feature[GLCM_CORRELATION], 0);
     assert_int_equal(feature[GLCM_ENTROPY], 2 * one);
     assert_int_equal(feature[GLCM_IMC1], 0);
     assert_int_equal(feature[GLCM_IMC2], 0);
     glcm_tables_free(&t);
+    tc_log2s_destroy(&logs);
 }
 
 /* The sums that a sliding window would hold for these ordered pairs. */
@@ -513,6 +538,7 @@ static void agrees_on_features(void **state)
 {
     enum { PAIRS = 4000 };
     glcm_tables t;
+    tc_log2s *logs = tc_log2s_create();
 
     (void)state;
     assert_int_equal(glcm_tables_init(44, PAIRS, &t, NULL), TC_OK);
@@ -520,15 +546,18 @@ static void agrees_on_features(void **state)
         const unsigned levels = 2 + (unsigned)(any() % 7), bits = (unsigned)(any() % 7);
         int64_t window[GLCM_FEATURES], matrix[GLCM_FEATURES];
         uint64_t counts[64] = { 0 };
+        uint32_t pairs[64] = { 0 };
         glcm_sums sums;
         uint32_t n;
 
         for (unsigned a = 0; a < levels; a++)
-            for (unsigned b = 0; b <= a; b++)
+            for (unsigned b = a; b < levels; b++) {
+                pairs[a * levels + b] = (uint32_t)any_up_to_bits(bits);
                 counts[a * levels + b] = counts[b * levels + a] =
-                    (1 + (a == b)) * any_up_to_bits(bits);
+                    (1 + (a == b)) * (uint64_t)pairs[a * levels + b];
+            }
         n = sums_of(counts, levels, &t, &sums);
-        assert_int_equal(glcm_matrix_features(counts, levels, &t, matrix), n > 0);
+        assert_int_equal(glcm_matrix_features(pairs, levels, &t, logs, matrix), n > 0);
         if (n == 0)
             continue;
         glcm_features(&sums, n, t.divisors[n], t.f, t.f60, t.fbits, t.exp_table, window);
@@ -538,6 +567,31 @@ static void agrees_on_features(void **state)
                          (long long)matrix[i]);
     }
     glcm_tables_free(&t);
+    tc_log2s_destroy(&logs);
+}
+
+/* Times as people say them. */
+static void says_durations(void **state)
+{
+    static const struct {
+        double seconds;
+        const char *text;
+    } known[] = {
+        { 0, "under a second" },          { 3e-5, "under a second" },  { 0.999, "under a second" },
+        { 1.2, "about 1 second" },        { 7.4, "about 7 seconds" },  { 13, "about 15 seconds" },
+        { 54, "about 50 seconds" },       { 57, "about 1 minute" },    { 100, "about 2 minutes" },
+        { 2405, "about 40 minutes" },     { 3400, "about 1 hour" },    { 40000, "about 10 hours" },
+        { 200000, "about 2 days" },       { 864000, "about 10 days" }, { 1e9, "about 30 years" },
+        { 1e300, "about 1000000 years" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        char text[TC_DURATION];
+
+        tc_duration(known[i].seconds, text);
+        assert_string_equal(text, known[i].text);
+    }
 }
 
 /* NIST's examples (FIPS 180-2, appendix B), in pieces of any length. */
@@ -605,11 +659,13 @@ int main(void)
         SEEDED(gives_ratios),
         SEEDED(takes_roots),
         SEEDED(has_logarithms),
+        SEEDED(has_quick_logarithms),
         SEEDED(has_exponentials),
         SEEDED(has_additive_tables),
         SEEDED(joins_sums),
         SEEDED(knows_simple_windows),
         SEEDED(agrees_on_features),
+        cmocka_unit_test(says_durations),
         cmocka_unit_test(has_sha256),
         cmocka_unit_test(keeps_private),
     };

@@ -329,11 +329,7 @@ static int note_log(void *pages, sqlite3 *db, const char *name, int n)
 }
 
 /* What reading may take, in calls of count_down: a view may go on for ever. */
-enum {
-    STEPS = 1 << 20,
-    LEAST_CALLS = 1024,
-    STEPS_A_BYTE = 400
-};
+enum { STEPS = 1 << 20, LEAST_CALLS = 1024, STEPS_A_BYTE = 400 };
 
 static int count_down(void *calls)
 {

@@ -28,9 +28,11 @@ const char wu_analyse_help[] =
     "  --sweep KEY=A,B,...  once or twice: try each value of a parameter (all pairs of values),\n"
     "                       each into a folder within DIR; the page shows what each found in\n"
     "                       the same picture, side by side\n"
-    "  --suggest            parameters that are not given are taken from a look at the pictures, "
-    "of\n"
-    "                       cellcount and voting; the page shows why\n"
+    "  --defaults           parameters that are not given have their defaults (texcell-wu "
+    "parameters);\n"
+    "                       without this they are taken from a look at the pictures, where the "
+    "analysis\n"
+    "                       can tell some, as --suggest says, too; the page shows why\n"
     "  --tiff, --geojson    as texcell-wu export has them\n"
     "  -o, --output DIR     the folder to write into\n"
     "\n"
@@ -163,7 +165,7 @@ typedef struct sweep {
 typedef struct analyse_options {
     run_words run;
     wu_export_also also;
-    bool suggest;
+    bool defaults, suggest; /* suggest: said, which is what is done anyway */
     size_t n_sweeps;
     sweep sweeps[MAX_SWEEPS];
 } analyse_options;
@@ -248,7 +250,7 @@ static tc_status compute_variant(const analyse_options *o, const tc_option *opti
     an_suggestion suggestion = { .parameters = NULL };
     wu_pack_into into = { .options = options,
                           .within = within,
-                          .suggestion = o->suggest ? &suggestion : NULL };
+                          .suggestion = o->defaults ? NULL : &suggestion };
     tc_status status = words == NULL ? tc_no_memory(err, "a sweep") : TC_OK;
     int n = 1;
     for (size_t i = 0; status == TC_OK && i < o->n_sweeps; i++) {
@@ -314,12 +316,12 @@ static tc_status analyse_once(const analyse_options *o, const tc_option *options
                               char **argv, tc_err *err)
 {
     an_suggestion suggestion = { .parameters = NULL };
-    wu_pack_into into = { .options = options, .suggestion = o->suggest ? &suggestion : NULL };
+    wu_pack_into into = { .options = options, .suggestion = o->defaults ? NULL : &suggestion };
     char *result = NULL;
     tc_status status = compute(&o->run, argc, argv, &into, &result, err);
     if (status == TC_OK)
         status = write_page(into.folder, &(wu_variant){ .unit = into.unit, .result = result }, 1,
-                            o->also, into.suggestion, err);
+                            o->also, suggestion.parameters != NULL ? &suggestion : NULL, err);
     an_suggestion_free(&suggestion);
     free(result);
     free_into(&into);
@@ -333,6 +335,7 @@ tc_status wu_analyse(int argc, char **argv, tc_err *err)
     tc_option options[] = { { "device", 0, TC_TEXT, .to = &o.run.device },
                             { "threads", 0, TC_TEXT, .to = &o.run.threads },
                             { "sweep", 0, TC_TAKE, .to = &o, .take = take_sweep },
+                            { "defaults", 0, TC_FLAG, .to = &o.defaults },
                             { "suggest", 0, TC_FLAG, .to = &o.suggest },
                             { "tiff", 0, TC_FLAG, .to = &o.also.tiff },
                             { "geojson", 0, TC_FLAG, .to = &o.also.geojson },
@@ -345,6 +348,8 @@ tc_status wu_analyse(int argc, char **argv, tc_err *err)
     tc_status status =
         wu_pack_folder(argc, words, &(wu_pack_into){ .options = options, .only_read = true }, err);
     free(words);
+    if (status == TC_OK && o.defaults && o.suggest)
+        status = tc_fail(err, TC_USAGE, "analyse: --defaults and --suggest exclude each other");
     /* Known now: the command line is read once more for each variant. */
     options[2] = (tc_option){ "sweep", 0, TC_TEXT, .to = &swept };
     if (status == TC_OK)

@@ -617,7 +617,7 @@ static tc_status read_parameters(const an_analysis *analysis, const pack_options
                ? status
                : tc_fail(err, status, "%s; texcell-wu parameters %s says what each is%s",
                          own.message, analysis->name,
-                         analysis->suggest != NULL ? ", and analyse --suggest finds some" : "");
+                         analysis->suggest != NULL ? ", and analyse finds some" : "");
 }
 
 /* analyse starts texcell, and gives up nothing. */
@@ -660,7 +660,8 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
     if (status == TC_OK && into != NULL)
         status = go_into(into, analysis, &o, err);
     const bool measured = status == TC_OK && wu_um_given(analysis->parameters, o.parameters);
-    const bool suggested = into != NULL && into->suggestion != NULL;
+    const bool suggested =
+        status == TC_OK && into != NULL && into->suggestion != NULL && analysis->suggest != NULL;
     if (status == TC_OK && !measured && !suggested)
         status = read_parameters(analysis, &o, &params, err);
     sources.max_pixels = o.max_pixels;

@@ -12,6 +12,7 @@
 #include "workunits/tools/confine.h"
 #include "workunits/tools/needs.h"
 #include "workunits/tools/notes.h"
+#include "workunits/tools/suggest.h"
 #include "workunits/format/result_file.h"
 #include "workunits/tools/tools.h"
 
@@ -53,6 +54,24 @@ static tc_status print_parameters(const json_t *parameters, tc_err *err)
         putchar('\n');
         free(value);
     }
+    return TC_OK;
+}
+
+/* The same as pack and analyse take them, in one line that can be copied. */
+static tc_status print_options(json_t *parameters, tc_err *err)
+{
+    const char *key;
+    json_t *value;
+    fputs(json_object_size(parameters) > 0 ? "as options" : "", stdout);
+    json_object_foreach(parameters, key, value) {
+        char *const text = wu_param_text(key, value);
+        if (text == NULL)
+            return tc_no_memory(err, "parameters");
+        putchar(' ');
+        tc_put_plain(text, stdout);
+        free(text);
+    }
+    fputs(json_object_size(parameters) > 0 ? "\n" : "", stdout);
     return TC_OK;
 }
 
@@ -113,25 +132,17 @@ static void print_notes(const wu_job *job)
     an_params_free(analysis, &params);
 }
 
-/* "12 minutes", of what is known to a factor of two. */
-static void print_time(double seconds)
+/* What one core takes, and what would be shorter where that is long. */
+static void print_time(const wu_job *job, double seconds)
 {
-    static const struct {
-        double from, unit;
-        const char *name;
-    } units[] = {
-        { 2 * 86400.0, 86400, "days" },
-        { 2 * 3600.0, 3600, "hours" },
-        { 120, 60, "minutes" },
-        { 0, 1, "seconds" },
-    };
-    size_t i = 0;
-    while (seconds < units[i].from)
-        i++;
-    printf("           about %.2g %s on one core of this machine, which began an item to measure "
-           "it: half or twice as "
-           "long is possible\n",
-           seconds / units[i].unit, units[i].name);
+    const an_analysis *const analysis = an_find(job->analysis);
+    char text[TC_DURATION];
+    tc_duration(seconds, text);
+    printf("           %s on one core of this machine, which began an item to measure it: half or "
+           "twice as long is possible\n",
+           text);
+    if (seconds >= 60 && analysis != NULL && analysis->shorter != NULL)
+        printf("           shorter: %s\n", analysis->shorter);
 }
 
 /* What create_work is to be told; nothing where the analysis cannot say. */
@@ -149,7 +160,7 @@ static void print_needs(const wu_job *job)
                needs.operations, needs.memory_bytes, needs.thread_bytes);
         double seconds = 0;
         if (wu_needs_time(job, &needs, &seconds, &reason) == TC_OK)
-            print_time(seconds);
+            print_time(job, seconds);
     }
 }
 
@@ -194,6 +205,8 @@ static tc_status show_work_unit(const char *path, bool all, tc_err *err)
     printf("analysis   %s\n", wu_quote(job->analysis).text);
     if (status == TC_OK)
         status = print_parameters(job->parameters, err);
+    if (status == TC_OK)
+        status = print_options(job->parameters, err);
     if (status == TC_OK) {
         print_needs(job);
         const size_t n = all || job->n_items <= SOME_ITEMS ? job->n_items : SOME_ITEMS;

@@ -1,6 +1,8 @@
-/* Prints the parameters that pictures suggest. */
+/* Parameters from a look at the pictures: which are looked at, and how what they suggest is told.
+ */
 #include "workunits/tools/suggest.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -88,25 +90,47 @@ static tc_status choose_pictures(wu_sources *sources, an_pictures *out, tc_err *
 
 /* --- what they suggest ----------------------------------------------------------------------- */
 
-/* "--param radius=15 --param polarity=dark", as pack takes it. */
+/* Whether a shell takes the text for one word, and for nothing else. */
+static bool is_plain(const char *text)
+{
+    static const char good[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.,:+-=";
+    return text[strspn(text, good)] == '\0';
+}
+
+char *wu_param_text(const char *key, const json_t *value)
+{
+    const size_t flags = JSON_ENCODE_ANY | JSON_REAL_PRECISION(15) | JSON_COMPACT;
+    char *const json =
+        json_is_string(value) ? strdup(json_string_value(value)) : json_dumps(value, flags);
+    const size_t room = json != NULL ? sizeof "--param ''=" + strlen(key) + 4 * strlen(json) : 0;
+    char *const text = json != NULL ? malloc(room) : NULL;
+    if (text != NULL) {
+        const char *const quote = is_plain(json) ? "" : "'";
+        size_t n = (size_t)snprintf(text, room, "--param %s%s=", quote, key);
+        for (const char *at = json; *at != '\0'; at++)
+            n += (size_t)snprintf(text + n, room - n, *at == '\'' ? "'\\''" : "%c", *at);
+        snprintf(text + n, room - n, "%s", quote);
+    }
+    free(json);
+    return text;
+}
+
+/* A line for each, such that it can be copied. */
 static tc_status print_suggestion(const an_suggestion *s, tc_err *err)
 {
-    char words[500] = "";
     const char *key;
     json_t *value;
+    wu_note("a look at the pictures suggests%s", json_object_size(s->parameters) == 0
+                                                     ? " nothing that was not given"
+                                                     : " (--defaults: not to look)");
     json_object_foreach(s->parameters, key, value) {
-        const size_t n = strlen(words);
-        char *const text =
-            json_is_string(value)
-                ? strdup(json_string_value(value))
-                : json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(6) | JSON_COMPACT);
+        char *const text = wu_param_text(key, value);
         if (text == NULL)
             return tc_no_memory(err, "a suggestion");
-        snprintf(words + n, sizeof words - n, " --param %s=%s", key, text);
+        fprintf(stderr, "    %s\n", text);
         free(text);
     }
-    wu_note("suggested by the pictures:%s",
-            words[0] != '\0' ? words : " nothing that was not given");
     return TC_OK;
 }
 
@@ -117,11 +141,6 @@ tc_status wu_suggest(const an_analysis *analysis, wu_sources *sources, json_t *p
     *out = (an_suggestion){ .parameters = json_object() };
     if (out->parameters == NULL)
         return tc_no_memory(err, "a suggestion");
-    if (analysis->suggest == NULL)
-        return tc_fail(err, TC_USAGE,
-                       "analyse: --suggest: pictures suggest nothing to %s; cellcount and voting "
-                       "have suggestions",
-                       analysis->name);
     tc_status status = choose_pictures(sources, &pictures, err);
     if (status == TC_OK)
         status = analysis->suggest(&pictures, parameters, out, err);
@@ -175,9 +194,8 @@ static void put_curve(wu_page *page, const an_curve *c)
 
 tc_status wu_suggest_put(const an_suggestion *s, wu_page *page, tc_err *err)
 {
-    char *const text = wu_json_text(s->parameters, WU_JSON_LAYOUT);
-    if (text == NULL)
-        return tc_no_memory(err, page->path);
+    const char *key;
+    json_t *value;
     wu_page_put(page, "<section class=suggested>\n<h2>Suggested by the pictures</h2>\n<p>");
     wu_page_text(page, s->why);
     if (s->doubt[0] != '\0') {
@@ -187,11 +205,17 @@ tc_status wu_suggest_put(const an_suggestion *s, wu_page *page, tc_err *err)
     wu_page_put(page, "</p>\n<p class=note>A start, not a truth: look at what was found below, and "
                       "try values around these with "
                       "--sweep. What was given on the command line was left as it is.</p>\n<pre>");
-    wu_page_text(page, text);
+    json_object_foreach(s->parameters, key, value) {
+        char *const text = wu_param_text(key, value);
+        if (text == NULL)
+            return tc_no_memory(err, page->path);
+        wu_page_text(page, text);
+        wu_page_put(page, "\n");
+        free(text);
+    }
     wu_page_put(page, "</pre>\n<div class=curves>\n");
     for (size_t i = 0; i < s->n_curves; i++)
         put_curve(page, &s->curves[i]);
     wu_page_put(page, "</div>\n</section>\n");
-    free(text);
     return TC_OK;
 }

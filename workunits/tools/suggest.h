@@ -1,5 +1,5 @@
 /*
- * texcell-wu analyse --suggest: parameters from a look at the pictures.
+ * texcell-wu analyse: parameters from a look at the pictures, and how they are told.
  */
 #ifndef WU_SUGGEST_H
 #define WU_SUGGEST_H
@@ -9,10 +9,13 @@
 #include "workunits/tools/sources.h"
 
 /* Looks at up to AN_MAX_PICTURES of the items, evenly chosen, adds what they suggest to the
- * parameters, and tells so. TC_USAGE where the analysis suggests nothing. *out: an_suggestion_free,
- * also after a failure. */
+ * parameters, and tells so. Nothing where the analysis has no suggestions. *out:
+ * an_suggestion_free, also after a failure. */
 tc_status wu_suggest(const an_analysis *analysis, wu_sources *sources, json_t *parameters,
                      an_suggestion *out, tc_err *err);
+
+/* "--param radius=15", as a shell takes it, quoted where necessary. free(). NULL: no memory. */
+char *wu_param_text(const char *key, const json_t *value);
 
 /* What was gone by, as a section of a page. */
 tc_status wu_suggest_put(const an_suggestion *s, wu_page *page, tc_err *err);

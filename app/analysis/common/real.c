@@ -83,3 +83,58 @@ void tc_logs_free(tc_logs *logs)
     free(logs->k_log2_k);
     *logs = (tc_logs){ .k_log2_k = NULL };
 }
+
+/* log2(1 + r) in 2^-120, within 2^-116, of r = above / below < 2^-7: 2 / ln 2 times the series of
+ * the area tangent of z = r / (2 + r), which leaves less than 2^-120 behind z^13. */
+static tc_u128 log2_of_ratio(uint64_t above, uint64_t below)
+{
+    static const tc_u128 two_by_ln2 = /* in 2^-125 */
+        (tc_u128)0x5c551d94ae0bf85du << 64 | 0xdf43ff68348e9f44u;
+    const uint64_t sum = 2 * below + above;
+    const tc_u128 wide = (tc_u128)above << 64, z = wide / sum << 63 | (wide % sum << 63) / sum;
+    const tc_u128 one = (tc_u128)1 << 127, square = tc_mul_q127(z, z);
+    tc_u128 series = one / 13;
+
+    for (int k = 11; k > 0; k -= 2)
+        series = one / (tc_u128)k + tc_mul_q127(square, series);
+    return tc_mul_q127(tc_mul_q127(z, series), two_by_ln2) >> 5;
+}
+
+tc_log2s *tc_log2s_create(void)
+{
+    tc_log2s *const logs = calloc(1, sizeof *logs);
+
+    if (logs == NULL)
+        return NULL;
+    logs->octave[0] = (tc_u128)7 << 120;
+    for (uint64_t i = 0; i < 128; i++)
+        logs->octave[i + 1] = logs->octave[i] + log2_of_ratio(1, 128 + i);
+    return logs;
+}
+
+void tc_log2s_destroy(tc_log2s **logs)
+{
+    free(*logs);
+    *logs = NULL;
+}
+
+/* By the first eight digits, from the table, and what is left. Where the value is so near to a
+ * multiple of 2^-80 that its error could tell what it is rounded down to, as it is to an integer,
+ * bit by bit. */
+tc_u128 tc_log2s_compute(const tc_log2s *logs, uint64_t k)
+{
+    enum {
+        UNSURE = 1 << 16 /* in 2^-120 */
+    };
+    const int shift = 56 - tc_clz64(k);
+    const uint64_t scaled = shift > 0 ? k : k << -shift,
+                   unit = shift > 0 ? (uint64_t)1 << shift : 1, first = scaled / unit;
+    const tc_u128 fine = logs->octave[first - 128] +
+                         log2_of_ratio(scaled - first * unit, first * unit) +
+                         (tc_u128)((__int128)shift << 120);
+    const uint64_t rest = (uint64_t)fine & (((uint64_t)1 << 40) - 1);
+
+    if ((k & (k - 1)) == 0)
+        return (tc_u128)(63 - tc_clz64(k)) << 80;
+    return rest < UNSURE || rest > ((uint64_t)1 << 40) - UNSURE ? tc_log2_q80(k) : fine >> 40;
+}

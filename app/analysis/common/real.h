@@ -38,4 +38,27 @@ static inline tc_u128 tc_k_log2_k(const tc_logs *logs, uint64_t k)
     return k < logs->n ? logs->k_log2_k[k] : tc_wide_times(tc_log2_q80(k), k);
 }
 
+/* tc_log2_q80 of counts that come again and again, several times faster, for one thread: those of
+ * small ones are kept. */
+enum { TC_LOG2S = 4096 };
+typedef struct tc_log2s {
+    tc_u128 octave[129];    /* log2(128 + i) in 2^-120 */
+    tc_u128 kept[TC_LOG2S]; /* tc_log2_q80(k); 0: not yet known */
+} tc_log2s;
+
+/* NULL: no memory. */
+tc_log2s *tc_log2s_create(void);
+void tc_log2s_destroy(tc_log2s **logs);
+/* log2(k) to the bits of tc_log2_q80, 0 < k < 2^32. */
+tc_u128 tc_log2s_compute(const tc_log2s *logs, uint64_t k);
+
+static inline tc_u128 tc_log2s_of(tc_log2s *logs, uint64_t k)
+{
+    if (k >= TC_LOG2S)
+        return tc_log2s_compute(logs, k);
+    if (logs->kept[k] == 0)
+        logs->kept[k] = tc_log2s_compute(logs, k);
+    return logs->kept[k];
+}
+
 #endif

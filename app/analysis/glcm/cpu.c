@@ -41,7 +41,8 @@ typedef struct scratch {
     sliding *window;
     pair_code *pairs; /* pair codes of the band */
     size_t pairs_size;
-    uint64_t *counts; /* whole-ROI matrix */
+    uint32_t *counts; /* [tables][L][L]: pairs of the whole ROI, first level, second level */
+    tc_log2s *logs;
     tc_status status;
 } scratch;
 
@@ -522,39 +523,88 @@ static tc_status slide_chunk(const cpu_worker *w, const glcm_chunk *chunk, scrat
     return TC_OK;
 }
 
+/* Tables that a ROI's pairs are counted in. With one alone, a pair that is like the one before
+ * would wait until that one's count is stored; large ones would not stay in the cache, and have few
+ * such pairs. */
+enum { MOST_TABLES = 4, TABLES_LEVELS = 64 };
+
+static unsigned count_tables(unsigned levels)
+{
+    return levels <= TABLES_LEVELS ? MOST_TABLES : 1;
+}
+
+/* Adds n pairs of neighbouring pixels. */
+static void count_run(const uint8_t *p, const uint8_t *q, size_t n, size_t levels, uint32_t *counts)
+{
+    const size_t table = count_tables((unsigned)levels) > 1 ? levels * levels : 0;
+    uint32_t *const second = counts + table, *const third = second + table,
+                    *const fourth = third + table;
+    size_t i = 0;
+
+    for (; i + 4 <= n; i += 4) {
+        counts[p[i] * levels + q[i]]++;
+        second[p[i + 1] * levels + q[i + 1]]++;
+        third[p[i + 2] * levels + q[i + 2]]++;
+        fourth[p[i + 3] * levels + q[i + 3]]++;
+    }
+    for (; i < n; i++)
+        counts[p[i] * levels + q[i]]++;
+}
+
 /* Adds pairs whose first ends are in rows [y0, y1) to the matrix of the ROI. */
 static void count_rows(const cpu_worker *w, const glcm_chunk *chunk, int64_t y0, int64_t y1,
-                       uint64_t *counts)
+                       uint32_t *counts)
 {
     const glcm_offset *const o = &w->params->offsets[chunk->offset];
     const unsigned levels = w->params->levels[chunk->level];
     const int64_t nx = w->g.nx, ny = w->g.ny, end = y1 < ny - o->dy ? y1 : ny - o->dy;
     const uint8_t *const grey = w->grey[0] + chunk->level * (size_t)nx * (size_t)ny;
     const int64_t x0 = o->dx < 0 ? -o->dx : 0, x1 = o->dx > 0 ? nx - o->dx : nx;
+    const bool all = w->params->roi == GLCM_ROI_ALL;
 
     for (int64_t y = y0; y < end; y++) {
         const ptrdiff_t p = (ptrdiff_t)(y * nx), q = (ptrdiff_t)((y + o->dy) * nx + o->dx);
+        const uint8_t *const first = w->roi[0] + p, *const second = w->roi[0] + q;
 
-        for (int64_t x = x0; x < x1; x++) {
-            if (w->roi[0][p + x] && w->roi[0][q + x]) {
-                counts[grey[p + x] * levels + grey[q + x]]++;
-                counts[grey[q + x] * levels + grey[p + x]]++;
-            }
+        for (int64_t x = x0, to; x < x1; x = to + 1) {
+            for (to = all ? x1 : x; to < x1 && (first[to] & second[to]) != 0;)
+                to++;
+            if (x < to)
+                count_run(grey + p + x, grey + q + x, (size_t)(to - x), levels, counts);
         }
     }
 }
 
-static void clear_counts(const cpu_worker *w, const glcm_chunk *chunk, scratch *s)
+static size_t counts_size(unsigned levels)
 {
-    memset(s->counts, 0,
-           (size_t)w->params->levels[chunk->level] * w->params->levels[chunk->level] *
-               sizeof *s->counts);
+    return (size_t)count_tables(levels) * levels * levels;
 }
 
-static void take_matrix(const cpu_worker *w, const glcm_chunk *chunk, const scratch *s,
-                        glcm_stat *stat, glcm_more *more)
+static void clear_counts(const cpu_worker *w, const glcm_chunk *chunk, scratch *s)
 {
-    glcm_matrix_take(s->counts, w->params->levels[chunk->level], &w->tables, stat, more);
+    memset(s->counts, 0, counts_size(w->params->levels[chunk->level]) * sizeof *s->counts);
+}
+
+/* The tables' sums, of both orders of a pair, where a <= b in the first. */
+static void fold_counts(uint32_t *counts, size_t levels)
+{
+    const size_t table = levels * levels, end = counts_size((unsigned)levels);
+
+    for (size_t at = table; at < end; at += table)
+        for (size_t i = 0; i < table; i++)
+            counts[i] += counts[at + i];
+    for (size_t a = 0; a < levels; a++)
+        for (size_t b = a + 1; b < levels; b++)
+            counts[a * levels + b] += counts[b * levels + a];
+}
+
+static void take_matrix(const cpu_worker *w, const glcm_chunk *chunk, scratch *s, glcm_stat *stat,
+                        glcm_more *more)
+{
+    const unsigned levels = w->params->levels[chunk->level];
+
+    fold_counts(s->counts, levels);
+    glcm_matrix_take(s->counts, levels, &w->tables, s->logs, stat, more);
 }
 
 /* The one matrix of the ROI. */
@@ -596,7 +646,7 @@ static tc_status large_chunk(cpu_worker *w, glcm_stat *stat, tc_err *err)
     status =
         an_pool_run_polled(w->pool, count_band, w, (w->g.ny + rows - 1) / rows, w->work->poll, err);
     for (unsigned t = 1; t < w->work->threads; t++)
-        for (size_t i = 0; i < (size_t)levels * levels; i++)
+        for (size_t i = 0; i < counts_size(levels); i++)
             w->scratch[0].counts[i] += w->scratch[t].counts[i];
     take_matrix(w, &w->whole, &w->scratch[0], stat, w->more);
     return status;
@@ -639,6 +689,7 @@ static void load_rows(void *user, unsigned thread, size_t part)
     const cpu_worker *const w = user;
     const size_t nx = w->g.nx, ny = w->g.ny, plane = nx * ny,
                  values = (size_t)1 << w->work->pixels->bits;
+    const bool slides = w->params->window != GLCM_WHOLE_ROI;
     const uint32_t y0 = (uint32_t)part * TILE, y1 = ny - y0 < TILE ? (uint32_t)ny : y0 + TILE;
 
     (void)thread;
@@ -646,11 +697,13 @@ static void load_rows(void *user, unsigned thread, size_t part)
         for (uint32_t y = y0; y < y1; y++)
             glcm_quantise_row(w->work->pixels, w->loading, y, w->quantiser + i * values,
                               w->grey[0] + i * plane + y * nx);
-        transpose_rows(w->grey[0] + i * plane, nx, ny, y0, w->grey[1] + i * plane);
+        if (slides)
+            transpose_rows(w->grey[0] + i * plane, nx, ny, y0, w->grey[1] + i * plane);
     }
     for (uint32_t y = y0; y < y1; y++)
         glcm_roi_row(&w->g, w->loading, y, w->roi[0] + y * nx);
-    transpose_rows(w->roi[0], nx, ny, y0, w->roi[1]);
+    if (slides)
+        transpose_rows(w->roi[0], nx, ny, y0, w->roi[1]);
 }
 
 static tc_status load_slice(cpu_worker *w, uint32_t slice, tc_err *err)
@@ -683,6 +736,7 @@ static void cpu_close(void **worker)
             free(w->scratch[i].window);
             free(w->scratch[i].pairs);
             free(w->scratch[i].counts);
+            tc_log2s_destroy(&w->scratch[i].logs);
         }
     }
     free(w->scratch);
@@ -700,16 +754,20 @@ static void cpu_close(void **worker)
 static tc_status make_planes(cpu_worker *w, tc_err *err)
 {
     const size_t plane = (size_t)w->g.nx * w->g.ny;
+    const int turns = w->params->window == GLCM_WHOLE_ROI ? 1 : 2;
     tc_status status;
 
     w->quantiser = glcm_quantiser(&w->g, w->work->pixels->bits);
-    for (int i = 0; i < 2; i++) {
+    if (w->quantiser == NULL)
+        return tc_no_memory(err, "glcm");
+    for (int i = 0; i < turns; i++) {
         w->grey[i] = os_zeroed(plane * w->params->n_levels);
         w->roi[i] = os_zeroed(plane);
+        if (w->grey[i] == NULL || w->roi[i] == NULL)
+            return tc_no_memory(err, "glcm");
     }
-    if (w->quantiser == NULL || w->grey[0] == NULL || w->grey[1] == NULL || w->roi[0] == NULL ||
-        w->roi[1] == NULL)
-        return tc_no_memory(err, "glcm");
+    if (turns == 1)
+        return TC_OK;
     /* A few rows of a picture go all over the transposed ones. */
     status = tc_clear(w->grey[1], plane * w->params->n_levels, w->work->poll, err);
     return status == TC_OK ? tc_clear(w->roi[1], plane, w->work->poll, err) : status;
@@ -722,8 +780,9 @@ static bool make_scratch(cpu_worker *w, unsigned threads)
         return false;
     for (unsigned i = 0; i < threads; i++) {
         if (w->params->window == GLCM_WHOLE_ROI) {
-            w->scratch[i].counts = malloc((size_t)MAX_L * MAX_L * sizeof(uint64_t));
-            if (w->scratch[i].counts == NULL)
+            w->scratch[i].counts = malloc((size_t)MAX_L * MAX_L * sizeof(uint32_t));
+            w->scratch[i].logs = tc_log2s_create();
+            if (w->scratch[i].counts == NULL || w->scratch[i].logs == NULL)
                 return false;
         } else {
             w->scratch[i].window = malloc(sizeof *w->scratch[i].window);

@@ -201,13 +201,12 @@ typedef struct glcm_tables {
 tc_status glcm_tables_init(int fbits, uint32_t max_pairs, glcm_tables *t, tc_err *err);
 void glcm_tables_free(glcm_tables *t);
 
-/* Features, in 2^-32, of the matrix of ordered pairs counts[L][L] (symmetric,
- * both orders counted) of any number of pairs up to 2^31. False if it is
- * empty. For GLCM_WHOLE_ROI. */
-bool glcm_matrix_features(const uint64_t *counts, unsigned levels, const glcm_tables *t,
-                          int64_t feature[GLCM_FEATURES]);
+/* Features, in 2^-32, of the matrix of these unordered pairs, pairs[L][L] with a <= b: fewer than
+ * 2^30. What is below the diagonal is not read. False if there is none. For GLCM_WHOLE_ROI. */
+bool glcm_matrix_features(const uint32_t *pairs, unsigned levels, const glcm_tables *t,
+                          tc_log2s *logs, int64_t feature[GLCM_FEATURES]);
 /* Adds them, as one window's, and those beyond the 13, where more is not NULL. */
-void glcm_matrix_take(const uint64_t *counts, unsigned levels, const glcm_tables *t,
+void glcm_matrix_take(const uint32_t *pairs, unsigned levels, const glcm_tables *t, tc_log2s *logs,
                       glcm_stat *stat, glcm_more *more);
 
 /* params.c */
@@ -243,6 +242,9 @@ void glcm_summary_end(const glcm_summary *s, double out[GLCM_STATISTICS]);
 tc_status glcm_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);
 tc_status glcm_check_result(const void *params, const wu_item *item, const wu_output *out,
                             tc_err *err);
+/* suggest.c */
+tc_status glcm_suggest(const struct an_pictures *pictures, const json_t *given,
+                       struct an_suggestion *out, tc_err *err);
 /* pixels.c */
 double glcm_pixels_share(const an_work *work);
 tc_status glcm_check_pixels(const an_work *work, const wu_output *out, uint64_t *random,

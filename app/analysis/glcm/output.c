@@ -55,13 +55,13 @@ void glcm_more_add(glcm_more *more, const int64_t feature[GLCM_MORE])
         glcm_moments_add(&more->feature[i], feature[i]);
 }
 
-void glcm_matrix_take(const uint64_t *counts, unsigned levels, const glcm_tables *t,
+void glcm_matrix_take(const uint32_t *pairs, unsigned levels, const glcm_tables *t, tc_log2s *logs,
                       glcm_stat *stat, glcm_more *more)
 {
     int64_t feature[GLCM_FEATURES], others[GLCM_MORE];
     cooc_sums sums;
 
-    if (!glcm_matrix_features(counts, levels, t, feature))
+    if (!glcm_matrix_features(pairs, levels, t, logs, feature))
         return;
     glcm_stat_add(stat, feature);
     if (more == NULL)
@@ -69,8 +69,7 @@ void glcm_matrix_take(const uint64_t *counts, unsigned levels, const glcm_tables
     cooc_clear(&sums, levels);
     for (unsigned a = 0; a < levels; a++)
         for (unsigned b = a; b < levels; b++)
-            cooc_add(&sums, NULL, a, b,
-                     (uint32_t)(counts[(size_t)a * levels + b] / (a == b ? 2 : 1)));
+            cooc_add(&sums, NULL, a, b, pairs[(size_t)a * levels + b]);
     glcm_more_features(&sums, levels, others);
     glcm_more_add(more, others);
 }
@@ -272,32 +271,41 @@ tc_status glcm_finish(const an_work *work, size_t item_index, const void *state,
     return TC_OK;
 }
 
-/* Whether every matrix has one entry alone, the same in all windows: all pixels are of one
- * level, whatever the number of levels. */
-/* With range "type": greys that fill less than an eighth of the range, where pictures of 8 bits
- * would be as good as black and white. */
+/* The level of a grey value, as glcm_quantiser has it. */
+static uint32_t level_of(uint32_t grey, uint32_t lo, uint32_t hi, uint32_t levels)
+{
+    const uint32_t within = grey < lo ? lo : grey > hi ? hi : grey;
+
+    return (uint32_t)((uint64_t)(within - lo) * levels / ((uint64_t)hi - lo + 1));
+}
+
+/* Greys that give a quarter of the levels or fewer: there is little texture left in these. */
 bool glcm_note_survey(const void *params, const wu_item *item, const an_survey *survey, char *text,
                       size_t size)
 {
     const glcm_params *const p = params;
-    const uint32_t greys = (uint32_t)1 << item->bits;
+    const bool fixed = p->range == GLCM_RANGE_FIXED;
+    const uint32_t lo = fixed ? p->range_ends[0] : 0,
+                   hi = fixed ? p->range_ends[1] : ((uint32_t)1 << item->bits) - 1;
     uint32_t most = 0;
 
     for (size_t i = 0; i < p->n_levels; i++)
         most = p->levels[i] > most ? p->levels[i] : most;
+    if (p->range == GLCM_RANGE_IMAGE || survey->lo >= survey->hi)
+        return false;
     const uint32_t used =
-        (uint32_t)((uint64_t)survey->hi * most / greys - (uint64_t)survey->lo * most / greys) + 1;
-    if (p->range != GLCM_RANGE_TYPE || survey->lo >= survey->hi ||
-        (survey->hi - survey->lo + 1) * 8 >= greys)
+        level_of(survey->hi, lo, hi, most) - level_of(survey->lo, lo, hi, most) + 1;
+    if (used * 4 > most)
         return false;
     snprintf(text, size,
              "its greys are %u to %u of %u bits, and give %u of %u levels: give parameters.range "
-             "the greys "
-             "that the pictures have, [lo,hi] or \"image\"",
+             "the greys that the pictures have, [lo,hi] or \"image\"",
              survey->lo, survey->hi, item->bits, used, most);
     return true;
 }
 
+/* Whether every matrix has one entry alone, the same in all windows: all pixels are of one
+ * level, whatever the number of levels. */
 bool glcm_note_result(const void *params, const wu_item *item, const wu_output *out, char *text,
                       size_t size)
 {
@@ -375,14 +383,14 @@ static int64_t rounded_quotient(i128 a, i128 b)
 
 /* sum over entries h[i] of h*(log2(total) - log2(h)), in 2^-80: total times the
  * entropy. */
-static i128 entropy_sum(const uint64_t *h, size_t n, uint64_t total)
+static i128 entropy_sum(const uint64_t *h, size_t n, uint64_t total, tc_log2s *logs)
 {
-    const u128 log_total = tc_log2_q80(total);
+    const u128 log_total = tc_log2s_of(logs, total);
     i128 sum = 0;
 
     for (size_t i = 0; i < n; i++)
         if (h[i] != 0)
-            sum += (i128)h[i] * (i128)(log_total - tc_log2_q80(h[i]));
+            sum += (i128)h[i] * (i128)(log_total - tc_log2s_of(logs, h[i]));
     return sum;
 }
 
@@ -392,86 +400,94 @@ static int64_t rounded_entropy(i128 sum, i128 total)
     return (int64_t)((sum / total + ((i128)1 << 47)) >> 48);
 }
 
-/* 2n times the mutual information of the two ends of a pair, in 2^-80. A cell
- * that is exactly the product of its marginals adds exactly nothing. */
-static i128 information_sum(const uint64_t *counts, unsigned levels, const uint64_t *marginal,
-                            uint64_t total)
-{
-    const i128 log_total = (i128)tc_log2_q80(total);
-    i128 logs[GLCM_MAX_LEVELS], sum = 0;
-
-    for (unsigned a = 0; a < levels; a++)
-        logs[a] = marginal[a] != 0 ? (i128)tc_log2_q80(marginal[a]) : 0;
-    for (unsigned a = 0; a < levels; a++)
-        for (unsigned b = 0; b < levels; b++) {
-            const uint64_t c = counts[(size_t)a * levels + b];
-
-            if (c != 0 && (u128)c * total != (u128)marginal[a] * marginal[b])
-                sum += (i128)c * ((i128)tc_log2_q80(c) + log_total - logs[a] - logs[b]);
-        }
-    return sum < 0 ? 0 : sum;
-}
-
+/* Of the entries of the symmetric matrix: C. */
 typedef struct matrix_sums {
-    uint64_t total;               /* ordered pairs, 2n */
-    i128 e2, s1, s2, d1, d2, idm; /* over ordered pairs; s2 of a^2+b^2 */
+    uint64_t total, squares; /* of C, which is 2n, and of its square */
     uint64_t marginal[GLCM_MAX_LEVELS];
     uint64_t sum[2 * GLCM_MAX_LEVELS], difference[GLCM_MAX_LEVELS];
+    /* in 2^-80: total times the entropy, and times the mutual information of a pair's ends */
+    i128 entropy, information;
 } matrix_sums;
 
-static void add_cell(matrix_sums *m, const glcm_tables *t, unsigned a, unsigned b, uint64_t c)
+/* n pairs of levels a <= b: two entries of n, or one of 2n. */
+static void add_cell(matrix_sums *m, unsigned a, unsigned b, uint64_t n)
 {
-    const unsigned d = a > b ? a - b : b - a;
-
-    m->total += c;
-    m->marginal[a] += c;
-    m->sum[a + b] += c;
-    m->difference[d] += c;
-    m->e2 += (i128)c * c;
-    m->s1 += (i128)c * (a + b);
-    m->s2 += (i128)c * (a * a + b * b);
-    m->d1 += (i128)c * d;
-    m->d2 += (i128)c * d * d;
-    m->idm += (i128)c * t->idm[d];
+    m->total += 2 * n;
+    m->squares += (a == b ? 4 : 2) * n * n;
+    m->marginal[a] += n;
+    m->marginal[b] += n;
+    m->sum[a + b] += 2 * n;
+    m->difference[b - a] += 2 * n;
 }
 
-bool glcm_matrix_features(const uint64_t *counts, unsigned levels, const glcm_tables *t,
-                          int64_t feature[GLCM_FEATURES])
+/* What takes logarithms. A cell that is exactly the product of its marginals adds exactly nothing
+ * to the information. */
+static void add_logs(matrix_sums *m, const uint32_t *pairs, unsigned levels, tc_log2s *logs)
+{
+    const i128 log_total = (i128)tc_log2s_of(logs, m->total);
+    i128 log_marginal[GLCM_MAX_LEVELS];
+
+    for (unsigned a = 0; a < levels; a++)
+        log_marginal[a] = m->marginal[a] != 0 ? (i128)tc_log2s_of(logs, m->marginal[a]) : 0;
+    for (unsigned a = 0; a < levels; a++)
+        for (unsigned b = a; b < levels; b++) {
+            const uint64_t n = pairs[(size_t)a * levels + b], c = a == b ? 2 * n : n;
+
+            if (n == 0)
+                continue;
+            const i128 log_c = (i128)tc_log2s_of(logs, c);
+
+            m->entropy += 2 * n * (log_total - log_c);
+            if ((u128)c * m->total != (u128)m->marginal[a] * m->marginal[b])
+                m->information += 2 * n * (log_c + log_total - log_marginal[a] - log_marginal[b]);
+        }
+    if (m->information < 0)
+        m->information = 0;
+}
+
+bool glcm_matrix_features(const uint32_t *pairs, unsigned levels, const glcm_tables *t,
+                          tc_log2s *logs, int64_t feature[GLCM_FEATURES])
 {
     matrix_sums m;
-    i128 n2, variance, x, hx;
+    i128 n2, variance, hx, s1 = 0, s2 = 0, d1 = 0, d2 = 0, idm = 0; /* s2 of a^2+b^2 */
     uint64_t t58;
 
     memset(&m, 0, sizeof m);
     for (unsigned a = 0; a < levels; a++)
-        for (unsigned b = 0; b < levels; b++)
-            if (counts[(size_t)a * levels + b] != 0)
-                add_cell(&m, t, a, b, counts[(size_t)a * levels + b]);
+        for (unsigned b = a; b < levels; b++)
+            if (pairs[(size_t)a * levels + b] != 0)
+                add_cell(&m, a, b, pairs[(size_t)a * levels + b]);
     if (m.total == 0)
         return false;
+    add_logs(&m, pairs, levels, logs);
+    for (uint64_t k = 0; k < levels; k++) {
+        s1 += 2 * m.marginal[k] * k;
+        s2 += 2 * m.marginal[k] * k * k;
+        d1 += m.difference[k] * k;
+        d2 += m.difference[k] * k * k;
+        idm += (i128)m.difference[k] * t->idm[k];
+    }
     n2 = m.total; /* N = 2n */
     /* sums over ordered pairs are twice those over pairs: N s2/2 - (s1/2)^2
      * over N^2 is the variance of the marginal; times 4 to stay in integers. */
-    variance = 2 * n2 * m.s2 - m.s1 * m.s1;
-    x = information_sum(counts, levels, m.marginal, m.total);
-    hx = entropy_sum(m.marginal, levels, m.total);
-    feature[GLCM_ASM] = rounded_quotient(m.e2, n2 * n2);
-    feature[GLCM_CONTRAST] = rounded_quotient(m.d2, n2);
+    variance = 2 * n2 * s2 - s1 * s1;
+    hx = entropy_sum(m.marginal, levels, m.total, logs);
+    feature[GLCM_ASM] = rounded_quotient(m.squares, n2 * n2);
+    feature[GLCM_CONTRAST] = rounded_quotient(d2, n2);
     feature[GLCM_CORRELATION] =
-        variance == 0 ? (int64_t)1 << 32 : rounded_quotient(variance - 2 * n2 * m.d2, variance);
+        variance == 0 ? (int64_t)1 << 32 : rounded_quotient(variance - 2 * n2 * d2, variance);
     feature[GLCM_VARIANCE] = rounded_quotient(variance, 4 * n2 * n2);
-    feature[GLCM_IDM] = rounded_quotient(m.idm, n2 << GLCM_IDM_BITS);
-    feature[GLCM_SUM_AVERAGE] = rounded_quotient(m.s1, n2) + ((int64_t)2 << 32);
-    feature[GLCM_SUM_VARIANCE] = rounded_quotient(variance - n2 * m.d2, n2 * n2);
+    feature[GLCM_IDM] = rounded_quotient(idm, n2 << GLCM_IDM_BITS);
+    feature[GLCM_SUM_AVERAGE] = rounded_quotient(s1, n2) + ((int64_t)2 << 32);
+    feature[GLCM_SUM_VARIANCE] = rounded_quotient(variance - n2 * d2, n2 * n2);
     feature[GLCM_SUM_ENTROPY] =
-        rounded_entropy(entropy_sum(m.sum, (size_t)2 * levels, m.total), n2);
-    feature[GLCM_ENTROPY] =
-        rounded_entropy(entropy_sum(counts, (size_t)levels * levels, m.total), n2);
-    feature[GLCM_DIFFERENCE_VARIANCE] = rounded_quotient(n2 * m.d2 - m.d1 * m.d1, n2 * n2);
+        rounded_entropy(entropy_sum(m.sum, (size_t)2 * levels, m.total, logs), n2);
+    feature[GLCM_ENTROPY] = rounded_entropy(m.entropy, n2);
+    feature[GLCM_DIFFERENCE_VARIANCE] = rounded_quotient(n2 * d2 - d1 * d1, n2 * n2);
     feature[GLCM_DIFFERENCE_ENTROPY] =
-        rounded_entropy(entropy_sum(m.difference, levels, m.total), n2);
-    feature[GLCM_IMC1] = hx == 0 ? 0 : -rounded_quotient(x >> 32, hx >> 32);
-    t58 = (uint64_t)((2 * x / n2) >> 22); /* 2 (HXY2 - HXY), for the table */
+        rounded_entropy(entropy_sum(m.difference, levels, m.total, logs), n2);
+    feature[GLCM_IMC1] = hx == 0 ? 0 : -rounded_quotient(m.information >> 32, hx >> 32);
+    t58 = (uint64_t)((2 * m.information / n2) >> 22); /* 2 (HXY2 - HXY), for the table */
     feature[GLCM_IMC2] =
         (int64_t)tc_sqrt_round((((uint64_t)1 << 63) - glcm_exp_neg(t58, t->exp_table)) << 1);
     return true;

@@ -306,7 +306,7 @@ static double picture_flops(double pixels, double levels)
 {
     const double cells = levels * levels / (1 + levels * levels / (128 * 128));
 
-    return 16 * pixels + 1900 * pixels * cells / (pixels + cells);
+    return 5 * pixels + 3 * levels * levels + 45 * pixels * cells / (pixels + cells);
 }
 
 static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_err *err)
@@ -407,31 +407,36 @@ static uint8_t found(const an_work *work, const void *state, size_t voxel)
     return v > 0 ? (uint8_t)(1 + 254 * v / (1 + v)) : 0;
 }
 
-const an_analysis an_glcm = { .name = "glcm",
-                              .summary = "Haralick texture in a sliding neighbourhood (13 features "
-                                         "of the grey-level co-occurrence matrix)",
-                              .cite =
-                                  "R. M. Haralick, K. Shanmugam, I. Dinstein, Textural features "
-                                  "for image classification, IEEE "
-                                  "Transactions on Systems, Man and Cybernetics 3 (1973) 610-621.",
-                              .params_bytes = sizeof(glcm_params),
-                              .parameters = glcm_parameters,
-                              .derive_params = glcm_derive_params,
-                              .clear_params = glcm_clear_params,
-                              .check_item = check_item,
-                              .takes_mask = true,
-                              .plan = plan,
-                              .init = init,
-                              .finish = glcm_finish,
-                              .found = found,
-                              .found_amounts = true,
-                              .note_survey = glcm_note_survey,
-                              .note_result = glcm_note_result,
-                              .constants = glcm_constants,
-                              .expect = glcm_expect,
-                              .check_result = glcm_check_result,
-                              .check_pixels = glcm_check_pixels,
-                              .pixels_share = glcm_pixels_share,
-                              .cpu = &glcm_cpu,
-                              .doubles = AN_SOME_DOUBLES,
-                              .selftests = selftests };
+const an_analysis an_glcm = {
+    .name = "glcm",
+    .summary = "Haralick texture in a sliding neighbourhood (13 features "
+               "of the grey-level co-occurrence matrix)",
+    .cite = "R. M. Haralick, K. Shanmugam, I. Dinstein, Textural features "
+            "for image classification, IEEE "
+            "Transactions on Systems, Man and Cybernetics 3 (1973) 610-621.",
+    .shorter =
+        "fewer distances, levels or maps, directions four, a smaller radius of the window or roi; "
+        "with window {\"shape\":\"roi\"}, one matrix a distance and direction, it takes seconds",
+    .params_bytes = sizeof(glcm_params),
+    .parameters = glcm_parameters,
+    .derive_params = glcm_derive_params,
+    .clear_params = glcm_clear_params,
+    .check_item = check_item,
+    .takes_mask = true,
+    .plan = plan,
+    .init = init,
+    .finish = glcm_finish,
+    .found = found,
+    .found_amounts = true,
+    .note_survey = glcm_note_survey,
+    .note_result = glcm_note_result,
+    .suggest = glcm_suggest,
+    .constants = glcm_constants,
+    .expect = glcm_expect,
+    .check_result = glcm_check_result,
+    .check_pixels = glcm_check_pixels,
+    .pixels_share = glcm_pixels_share,
+    .cpu = &glcm_cpu,
+    .doubles = AN_SOME_DOUBLES,
+    .selftests = selftests
+};

@@ -254,6 +254,7 @@ const an_analysis an_levelset = {
             "interactive computation and visualization of level sets, IEEE Transactions on "
             "Visualization and "
             "Computer Graphics 10 (2004) 422-433.",
+    .shorter = "fewer iterations, a stop_after, or a narrow band",
     .params_bytes = sizeof(ls_params),
     .parameters = ls_parameters,
     .derive_params = ls_derive_params,

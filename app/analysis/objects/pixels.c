@@ -11,14 +11,7 @@
 #include "app/base/random.h"
 
 /* ALWAYS: so many are measured, whatever that takes. */
-enum {
-    CANDIDATES = 8,
-    ALWAYS = 2,
-    SHARE = 256,
-    LEAST_PIXELS = 1024,
-    LOOKS = 512,
-    FEW_LOOKS = 64
-};
+enum { CANDIDATES = 8, ALWAYS = 2, SHARE = 256, LEAST_PIXELS = 1024, LOOKS = 512, FEW_LOOKS = 64 };
 
 /* --- objects --------------------------------------------------------------------------------- */
 

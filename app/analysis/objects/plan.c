@@ -94,6 +94,7 @@ static uint8_t found(const an_work *work, const void *state, size_t voxel)
 const an_analysis an_objects = {
     .name = "objects",
     .summary = "shape, intensity and texture of each object of a label picture or stack",
+    .shorter = "fewer families (without \"texture\") or distances",
     .params_bytes = sizeof(obj_params),
     .parameters = obj_parameters,
     .derive_params = obj_derive_params,

@@ -183,6 +183,7 @@ const an_analysis an_volume = {
     .found = found,
     .note_result = vol_note_result,
     .constants = vol_constants,
+    .suggest = vol_suggest,
     .expect = vol_expect,
     .check_result = vol_check_result,
     .check_pixels = vol_check_pixels,

@@ -195,6 +195,9 @@ bool vol_note_result(const void *params, const wu_item *item, const wu_output *o
                      size_t size);
 tc_status vol_constants(const void *params, wu_output *out, tc_err *err);
 tc_status vol_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);
+/* suggest.c */
+tc_status vol_suggest(const struct an_pictures *pictures, const json_t *given,
+                      struct an_suggestion *out, tc_err *err);
 tc_status vol_check_result(const void *params, const wu_item *item, const wu_output *out,
                            tc_err *err);
 /* pixels.c */

@@ -247,12 +247,14 @@ tc_status voting_expect(const void *params, const wu_item *item, wu_output *out,
     return wu_output_declare(out, arrays, sizeof arrays / sizeof arrays[0], item, err);
 }
 
-tc_status voting_add_points(const an_work *work, size_t item_index, const voting_peaks *p,
-                            wu_output *out, tc_err *err)
+tc_status voting_add_points(const an_work *work, size_t item_index, voting_peaks *p, wu_output *out,
+                            tc_err *err)
 {
     const size_t dims = work->item->is_stack ? 3 : 2;
-    tc_status status = voting_expect(work->params, work->item, out, err);
+    tc_status status = voting_keep_foreground(work, p, err);
 
+    if (status == TC_OK)
+        status = voting_expect(work->params, work->item, out, err);
     if (status == TC_OK)
         status = wu_output_allocate(out, p->n, err);
     if (status != TC_OK)

@@ -7,6 +7,7 @@ static const char *const polarities[] = { "bright", "dark", NULL };
 static const char *const automatic[] = { "auto", NULL };
 /* Each is half the one before, which make_rounds relies on. */
 static const char *const cones[] = { "90.0", "45.0", "22.5", NULL };
+static const char *const foregrounds[] = { "none", "otsu", NULL };
 static const char *const weights[] = { "gradient", "root", NULL };
 
 const an_param voting_parameters[] = {
@@ -35,5 +36,8 @@ const an_param voting_parameters[] = {
       .help = "Whether points are moved to where the gradients around them meet, and left out "
               "where these hardly "
               "cross." },
+    { "foreground", AN_CHOICE, FIELD(foreground), .choices = foregrounds, .initial = "",
+      .help = "otsu: points are left out unless the mean of the 5 x 5 pixels around them is on the "
+              "cells' side of Otsu's threshold of the item; none, and without: all stay." },
     { .key = NULL }
 };

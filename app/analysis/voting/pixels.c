@@ -236,6 +236,26 @@ static double room_for_looks(const an_work *work, const voting_scheme *s)
     return work->plan.flops / (SHARE * box);
 }
 
+/* Whether all points are on the foreground, if they have to be. */
+static tc_status check_foreground(const an_work *work, const wu_output *out, tc_err *err)
+{
+    const wu_out_array *const point = wu_output_find(out, "point");
+    const size_t n = (size_t)point->info.shape[0], dims = (size_t)point->info.shape[1];
+    voting_peaks peaks = { .n = n, .room = n, .list = calloc(n + 1, sizeof *peaks.list) };
+    tc_status status = peaks.list == NULL ? tc_no_memory(err, "the points") : TC_OK;
+
+    for (size_t i = 0; status == TC_OK && i < n; i++)
+        memcpy(peaks.list[i].at + 3 - dims, (const double *)point->data + i * dims,
+               dims * sizeof(double));
+    if (status == TC_OK)
+        status = voting_keep_foreground(work, &peaks, err);
+    if (status == TC_OK && peaks.n < n)
+        status = tc_fail(err, TC_BAD_INPUT, "point: %zu of %zu points are not on the foreground",
+                         n - peaks.n, n);
+    free(peaks.list);
+    return status;
+}
+
 tc_status voting_check_pixels(const an_work *work, const wu_output *out, uint64_t *random,
                               tc_err *err)
 {
@@ -248,6 +268,8 @@ tc_status voting_check_pixels(const an_work *work, const wu_output *out, uint64_
 
     if (status == TC_OK)
         status = voting_levels_init(work, &s, err);
+    if (status == TC_OK)
+        status = check_foreground(work, out, err);
     if (status != TC_OK)
         return status;
     wanted = room_for_looks(work, &s);

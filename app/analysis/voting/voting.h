@@ -42,6 +42,7 @@ typedef struct voting_params {
     bool root;        /* weight by the root of the gradient, not by itself */
     double floor;     /* noise floor, standard deviations */
     bool refine;
+    bool foreground; /* "otsu": points elsewhere are left out */
 } voting_params;
 
 /* The state: an_state_head, u32 votes[n], u32 voters[n]. The phases use these
@@ -149,9 +150,11 @@ void voting_apply_threshold(const voting_params *params, voting_peaks *p);
  * gradients do not meet. */
 tc_status voting_refine(const voting_scheme *s, const uint32_t *blurred, const voting_lines *lines,
                         an_pool *pool, voting_peaks *p, const tc_poll *poll, tc_err *err);
-/* The peaks as the item's result. */
-tc_status voting_add_points(const an_work *work, size_t item_index, const voting_peaks *p,
-                            wu_output *out, tc_err *err);
+/* foreground.c. Leaves out the peaks that are not on the foreground, if that is wanted. */
+tc_status voting_keep_foreground(const an_work *work, voting_peaks *p, tc_err *err);
+/* The peaks as the item's result, but for those. */
+tc_status voting_add_points(const an_work *work, size_t item_index, voting_peaks *p, wu_output *out,
+                            tc_err *err);
 
 /* params.c */
 extern const an_param voting_parameters[];

@@ -1,0 +1,93 @@
+/*
+ * glcm: what answers in seconds: one matrix a distance and direction over the whole picture, of
+ * the greys that the pictures have. The range is that of all but a thousandth of their pixels at
+ * either end, the same for all pictures, so that what is brighter in one has other features.
+ */
+#include <stdlib.h>
+
+#include "app/analysis/glcm/glcm.h"
+#include "app/analysis/suggest.h"
+
+enum {
+    BINS = 64,
+    LEVELS = 32,
+    GREYS = 65536,
+    CUT_OFF = 1000 /* at either end, of so many pixels one */
+};
+
+/* The least grey value such that more than `skipped` pixels are not above it. */
+static uint32_t grey_after(const uint64_t *histogram, uint64_t skipped)
+{
+    uint32_t v = 0;
+    for (uint64_t sum = histogram[0]; sum <= skipped && v + 1 < GREYS; sum += histogram[v])
+        v++;
+    return v;
+}
+
+static tc_status add_greys(an_suggestion *out, const uint64_t *histogram, uint32_t lo, uint32_t hi,
+                           tc_err *err)
+{
+    const uint32_t bins = hi - lo + 1 < BINS ? hi - lo + 1 : BINS;
+    const double width = (hi - lo + 1.0) / bins;
+    an_curve *const curve = an_add_curve(out, "grey value", "pixels", bins);
+    if (curve == NULL)
+        return tc_no_memory(err, "a suggestion");
+    for (uint32_t i = 0; i < bins; i++)
+        curve->x[i] = lo + (i + 0.5) * width;
+    for (uint32_t v = lo; v <= hi; v++)
+        curve->y[(size_t)((v - lo) / width)] += (double)histogram[v];
+    curve->bars = true;
+    curve->mark = lo;
+    snprintf(curve->title, sizeof curve->title,
+             "Greys of the pictures within the range, from %u to %u", lo, hi);
+    return TC_OK;
+}
+
+static tc_status suggest_range(const an_pictures *pictures, const json_t *given, an_suggestion *out,
+                               tc_err *err)
+{
+    uint64_t *const histogram = calloc(GREYS, sizeof *histogram), pixels = 0;
+    if (histogram == NULL)
+        return tc_no_memory(err, "a suggestion");
+    for (size_t i = 0; i < pictures->n; i++) {
+        const size_t n = (size_t)pictures->pixels[i].nx * pictures->pixels[i].ny;
+        for (size_t k = 0; k < n; k++)
+            histogram[wu_grey(&pictures->pixels[i], k)]++;
+        pixels += n;
+    }
+    const uint32_t lo = grey_after(histogram, pixels / CUT_OFF),
+                   hi = grey_after(histogram, pixels - 1 - pixels / CUT_OFF);
+    tc_status status = add_greys(out, histogram, lo, hi, err);
+    free(histogram);
+    if (status == TC_OK)
+        status = an_suggest(out, given, "range", json_pack("[i,i]", (int)lo, (int)hi), err);
+    if (status == TC_OK && json_object_get(given, "maps") == NULL)
+        status = an_suggest(out, given, "levels",
+                            json_pack("[i]", hi - lo + 1 >= LEVELS ? LEVELS
+                                             : hi > lo             ? (int)(hi - lo + 1)
+                                                                   : 2),
+                            err);
+    if (status == TC_OK)
+        snprintf(out->why, sizeof out->why,
+                 "range [%u,%u]: the greys of all but a thousandth of the pixels at either end. "
+                 "One matrix for each distance and direction over the whole picture takes seconds; "
+                 "a window that slides, and preset hcc, take hundreds of times as long.",
+                 lo, hi);
+    return status;
+}
+
+tc_status glcm_suggest(const an_pictures *pictures, const json_t *given, an_suggestion *out,
+                       tc_err *err)
+{
+    /* A preset, and maps with their windows and offsets, are what somebody wants as they are. */
+    if (json_object_get(given, "preset") != NULL)
+        return TC_OK;
+    tc_status status = suggest_range(pictures, given, out, err);
+    if (status != TC_OK || json_object_get(given, "maps") != NULL)
+        return status;
+    status = an_suggest(out, given, "window", json_pack("{s:s}", "shape", "roi"), err);
+    if (status == TC_OK)
+        status = an_suggest(out, given, "distances", json_pack("[i,i,i]", 1, 2, 4), err);
+    return status == TC_OK ? an_suggest(out, given, "directions", json_string("four"), err)
+                           : status;
+}

@@ -1,0 +1,66 @@
+/*
+ * voting: which points are on what Otsu's threshold takes for cells. Gradients meet between cells,
+ * too, where these are dense, and in the background where there is nothing but noise.
+ */
+#include <stdlib.h>
+
+#include "app/analysis/common/otsu.h"
+#include "app/analysis/voting/voting.h"
+
+enum {
+    REACH = 2 /* pixels around a point whose mean counts, along rows and columns */
+};
+
+static tc_status find_threshold(const an_work *work, uint32_t *threshold, tc_err *err)
+{
+    const wu_pixels *const px = work->pixels;
+    const size_t n = (size_t)px->nx * px->ny * px->nz;
+    const uint32_t size = (uint32_t)1 << px->bits;
+    uint64_t *const histogram = calloc(size, sizeof *histogram);
+    tc_status status = histogram == NULL ? tc_no_memory(err, "the grey values") : TC_OK;
+
+    for (size_t i = 0, end; status == TC_OK && i < n; i = end, status = tc_ask(work->poll, err)) {
+        end = tc_block_end(i, n);
+        an_histogram(px, i, end, histogram);
+    }
+    if (status == TC_OK)
+        *threshold = an_otsu(histogram, size);
+    free(histogram);
+    return status;
+}
+
+/* Whether the mean of the pixels around a place is a cell's. */
+static bool is_cell(const wu_pixels *px, uint32_t z, uint32_t y, uint32_t x, uint32_t threshold,
+                    bool dark)
+{
+    const uint32_t y0 = y > REACH ? y - REACH : 0, x0 = x > REACH ? x - REACH : 0,
+                   y1 = px->ny - y > REACH ? y + REACH + 1 : px->ny,
+                   x1 = px->nx - x > REACH ? x + REACH + 1 : px->nx;
+    uint64_t sum = 0;
+
+    for (uint32_t row = y0; row < y1; row++)
+        for (uint32_t column = x0; column < x1; column++)
+            sum += wu_grey(px, ((size_t)z * px->ny + row) * px->nx + column);
+    return (sum >= (uint64_t)threshold * (y1 - y0) * (x1 - x0)) != dark;
+}
+
+tc_status voting_keep_foreground(const an_work *work, voting_peaks *p, tc_err *err)
+{
+    const voting_params *const params = work->params;
+    uint32_t threshold = 0;
+    tc_status status = TC_OK;
+    size_t kept = 0;
+
+    if (!params->foreground)
+        return TC_OK;
+    status = find_threshold(work, &threshold, err);
+    for (size_t i = 0; status == TC_OK && i < p->n; i++) {
+        const double *const at = p->list[i].at; /* never below -1/2 */
+
+        if (is_cell(work->pixels, (uint32_t)(at[0] + 0.5), (uint32_t)(at[1] + 0.5),
+                    (uint32_t)(at[2] + 0.5), threshold, params->dark))
+            p->list[kept++] = p->list[i];
+    }
+    p->n = status == TC_OK ? kept : p->n;
+    return status;
+}
