@@ -274,8 +274,4 @@ tc_status an_work_run(const an_analysis *analysis, const an_backend *backend, co
 tc_status an_init(const an_analysis *analysis, const an_work *work, void *state, tc_err *err);
 tc_status an_sync(const an_backend *backend, void *worker, void *state, tc_err *err);
 
-#define ANALYSIS(name, devices) extern const an_analysis an_##name;
-#include "app/analysis/analyses.def"
-#undef ANALYSIS
-
 #endif

@@ -1,7 +1,7 @@
 /* The table of all analyses, and the defaults of their functions. */
 #include <string.h>
 
-#include "app/analysis/analysis.h"
+#include "app/analysis/analyses.h"
 
 const an_analysis *const an_table[] = {
 #define ANALYSIS(name, devices) &an_##name,

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "app/analysis/analyses.h"
 #include "app/analysis/cellcount/cellcount.h"
 
 static double now_ms(void)

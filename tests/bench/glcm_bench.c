@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "app/analysis/analyses.h"
 #include "app/analysis/glcm/glcm.h"
 #include "app/checkpoint.h"
 #include "tests/bench/glcm_bench.h"

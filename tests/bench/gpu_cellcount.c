@@ -15,6 +15,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "app/analysis/analyses.h"
 #include "app/analysis/cellcount/cellcount.h"
 #include "app/base/os.h"
 #include "opencl/backends.h"

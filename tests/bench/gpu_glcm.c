@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/analysis/analyses.h"
 #include "app/analysis/glcm/glcm.h"
 #include "opencl/backends.h"
 #include "opencl/work.h"

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "app/analysis/analyses.h"
 #include "app/analysis/objects/objects.h"
 #include "opencl/backends.h"
 #include "opencl/work.h"

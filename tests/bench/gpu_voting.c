@@ -14,6 +14,7 @@
 #include <zlib.h>
 
 #include "app/analysis/selftest.h"
+#include "app/analysis/analyses.h"
 #include "app/analysis/voting/voting.h"
 #include "opencl/backends.h"
 #include "opencl/work.h"

@@ -22,6 +22,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "app/analysis/analyses.h"
 #include "app/analysis/volume/volume.h"
 #include "app/base/os.h"
 #include "opencl/backends.h"

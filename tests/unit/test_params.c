@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "app/analysis/analyses.h"
 #include "app/analysis/glcm/glcm.h"
 #include "app/analysis/selftest.h"
 

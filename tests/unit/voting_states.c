@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "app/analysis/analyses.h"
 #include "app/analysis/voting/voting.h"
 
 static tc_status run(const char *path, unsigned threads, FILE *out, tc_err *err)

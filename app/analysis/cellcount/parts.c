@@ -2,6 +2,8 @@
 #include <stdlib.h>
 
 #include "app/analysis/cellcount/core.h"
+
+#include "app/analysis/analyses.h"
 #include "app/analysis/cellcount/parts.h"
 #include "app/analysis/common/watershed.h"
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "app/analysis/cellcount/cellcount.h"
+#include "app/analysis/analyses.h"
 #include "app/analysis/suggest.h"
 
 enum { BINS = 64, MOST_RATIO = 4 };

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "app/analysis/glcm/glcm.h"
+#include "app/analysis/analyses.h"
 #include "app/base/random.h"
 
 /* About a hundredth of the work: a window alone takes some 30 times as long as one of many side

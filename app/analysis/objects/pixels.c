@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "app/analysis/objects/objects.h"
+#include "app/analysis/analyses.h"
 #include "app/base/array.h"
 #include "app/base/random.h"
 
