@@ -86,7 +86,8 @@ def packs_as(name, picture, expected, note_text=None):
         and np.array_equal(got.astype(np.int64), expected.astype(np.int64))
     ok(same, name + ": same samples", "%s %s, expected %s %s" % (got.shape, got.dtype, expected.shape,
                                                                  expected.dtype))
-    ok((note_text is None and r.stderr == "") or (note_text is not None and note_text in r.stderr),
+    said = "".join(line + "\n" for line in r.stderr.splitlines() if "its greys are" not in line)   # glcm's note
+    ok((note_text is None and said == "") or (note_text is not None and note_text in said),
        name + ": says what it should", r.stderr)
     os.remove(out)
 

@@ -40,7 +40,7 @@ void __wrap__Z11boinc_sleepd(double seconds)
         os_sleep(left);
 }
 
-#ifndef _WIN32 // whose own sleeps for as long as it is told
+#ifdef BW_OWN_SLEEP // not on Windows, where the library's sleeps as long as it is asked to
 __attribute__((weak)) void boinc_sleep(double seconds)
 {
     __wrap__Z11boinc_sleepd(seconds);

@@ -266,8 +266,9 @@ static int end_of(pid_t child, int *ended_by)
 
 /* Standard output or standard error of a child process. */
 typedef struct stream {
-    int to, ends[2]; /* of its pipe: for reading, for writing; -1: closed */
-    size_t left;     /* bytes that are passed on */
+    FILE *to;
+    int ends[2]; /* of its pipe: for reading, for writing; -1: closed */
+    size_t left; /* bytes that are passed on */
 } stream;
 
 enum { STREAMS = 2, STREAM_MOST = 1 << 18 };
@@ -286,7 +287,7 @@ static bool use_streams(const stream *streams)
     bool good = empty >= 0 && dup2(empty, STDIN_FILENO) >= 0;
 
     for (int i = 0; good && i < STREAMS; i++)
-        good = dup2(streams[i].ends[1], streams[i].to) >= 0;
+        good = dup2(streams[i].ends[1], fileno(streams[i].to)) >= 0;
     os_close_inherited();
     return good;
 }
@@ -297,7 +298,6 @@ static void pass_bytes(stream *s)
     char bytes[4096];
     const ssize_t n = read(s->ends[0], bytes, sizeof bytes);
     const size_t passed = n < 0 ? 0 : (size_t)n < s->left ? (size_t)n : s->left;
-    ssize_t wrote = 1;
 
     if (n == 0 || (n < 0 && errno != EINTR))
         close_end(&s->ends[0]);
@@ -305,10 +305,9 @@ static void pass_bytes(stream *s)
         if (iscntrl((unsigned char)bytes[i]) && bytes[i] != '\n' && bytes[i] != '\t')
             bytes[i] = '?';
     s->left -= passed;
-    for (size_t done = 0; done < passed && wrote > 0; done += wrote > 0 ? (size_t)wrote : 0)
-        do
-            wrote = write(s->to, bytes + done, passed - done);
-        while (wrote < 0 && errno == EINTR);
+    /* What cannot be written is the stream's error, which is looked at in the end. */
+    if (fwrite(bytes, 1, passed, s->to) == passed)
+        fflush(s->to);
 }
 
 static void pass_streams(stream *streams)
@@ -328,8 +327,8 @@ static void pass_streams(stream *streams)
 
 int os_run_child(int (*work)(void *user), void *user, int *ended_by)
 {
-    stream streams[STREAMS] = { { STDOUT_FILENO, { -1, -1 }, STREAM_MOST },
-                                { STDERR_FILENO, { -1, -1 }, STREAM_MOST } };
+    stream streams[STREAMS] = { { stdout, { -1, -1 }, STREAM_MOST },
+                                { stderr, { -1, -1 }, STREAM_MOST } };
     pid_t child = -1;
     int error;
 

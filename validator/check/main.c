@@ -329,8 +329,11 @@ static tc_status run(int argc, char **argv, tc_err *err)
     if (c.many)
         return script_many(&c, err);
     status = answer_script(&c, &code, err);
-    if (status == TC_OK)
-        exit(code); /* it has said why */
+    if (status == TC_OK) { /* it has said why */
+        const int written = tc_report(PROGRAM, TC_OK, err);
+
+        exit(code != 0 ? code : written);
+    }
     return status;
 }
 
