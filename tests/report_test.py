@@ -1,8 +1,10 @@
 """texcell-wu report and analyse: the page as a browser has it (Chromium), at three widths; sorting,
 layers, rows and outlines that belong together; outlines that enclose each region's area; names that
 would be markup; nothing asked of anywhere; 200 items; an analysis interrupted and gone on with."""
+import base64
 import csv
 import fcntl
+import hashlib
 import html
 import html.parser
 import json
@@ -44,14 +46,20 @@ def text_of(page):
         return f.read()
 
 
+def digest(script):
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
 def in_browser(page, script, width=1200):
     """What the script answers (JSON) in the page, once it has loaded."""
     probe = page[:-5] + "_probe.html"
+    probing = ("addEventListener('load', () => setTimeout(() => {"
+               "let said; try { said = (() => {%s})(); } catch (e) { said = 'threw ' + e; }"
+               "const out = document.createElement('pre'); out.id = 'probe'; out.textContent = JSON.stringify(said);"
+               "document.body.append(out); }, 0));" % script)
+    allowed = "script-src 'sha256-%s' " % digest(probing)      # the page's policy names its own script alone
     with open(probe, "w", encoding="utf-8") as f:
-        f.write(text_of(page) + "<script>addEventListener('load', () => setTimeout(() => {"
-                "let said; try { said = (() => {%s})(); } catch (e) { said = 'threw ' + e; }"
-                "const out = document.createElement('pre'); out.id = 'probe'; out.textContent = JSON.stringify(said);"
-                "document.body.append(out); }, 0));</script>" % script)
+        f.write(text_of(page).replace("script-src ", allowed, 1) + "<script>%s</script>" % probing)
     r = subprocess.run([CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-extensions",
                         "--user-data-dir=" + path("profile"), "--window-size=%d,900" % width, "--timeout=60000",
                         "--dump-dom", "file://" + probe],
@@ -131,6 +139,15 @@ def no_markup():
     tap.ok("img" not in parser.seen and "b" not in parser.seen, "names bring no elements into the page", parser.seen)
     tap.ok(any(name in data for data in parser.data), "and are shown as they are")
     return page
+
+
+def policy(page):
+    """No script runs but the page's own, no form is sent, no address is taken for another's."""
+    said = re.search('http-equiv="Content-Security-Policy" content="([^"]*)"', text_of(page)).group(1)
+    scripts = re.findall("<script>(.*?)</script>", text_of(page), re.S)
+    rules = dict(rule.strip().split(" ", 1) for rule in said.split(";"))
+    tap.ok(len(scripts) == 1 and rules["script-src"] == "'sha256-%s'" % digest(scripts[0]) and rules["default-src"] == "'none'" and
+           rules["base-uri"] == "'none'" and rules["form-action"] == "'none'", "the page's policy", said)
 
 
 def asks_nobody(page):
@@ -345,6 +362,7 @@ def main():
         said = in_browser(no_markup(), "return document.title")
         tap.ok(said is not None and "owned" not in said, "no name runs as a script", said)
     asks_nobody(page)
+    policy(page)
     refusals(result)
     others()
     analyse()

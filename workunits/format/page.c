@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/base/sha256.h"
 #include "app/base/text.h"
 #include "workunits/format/png_io.h"
 
@@ -14,6 +15,56 @@ static void put_lines(wu_page *page, const char *const *lines)
 {
     for (; *lines != NULL; lines++)
         wu_page_put(page, "%s\n", *lines);
+}
+
+/* Bytes on their way to base 64 (RFC 4648): up to two wait for a third. */
+typedef struct base64 {
+    FILE *file;
+    unsigned char waiting[3];
+    size_t n;
+} base64;
+
+static void put_four(base64 *b)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const uint32_t bits =
+        (uint32_t)b->waiting[0] << 16 | (uint32_t)b->waiting[1] << 8 | b->waiting[2];
+    for (size_t i = 0; i < 4; i++)
+        fputc(i <= b->n ? digits[bits >> (18 - 6 * i) & 63] : '=', b->file);
+    *b = (base64){ .file = b->file };
+}
+
+static int write_base64(void *user, const void *bytes, size_t n)
+{
+    base64 *const b = user;
+    for (size_t i = 0; i < n; i++) {
+        b->waiting[b->n++] = ((const unsigned char *)bytes)[i];
+        if (b->n == 3)
+            put_four(b);
+    }
+    return ferror(b->file);
+}
+
+/* The digest by which the page's policy knows its script, that of all between the tags. */
+static void put_script_digest(FILE *to)
+{
+    base64 b = { .file = to };
+    char text[TC_SHA256_TEXT];
+    tc_sha256 sum;
+    tc_sha256_begin(&sum);
+    tc_sha256_add(&sum, "\n", 1);
+    for (const char *const *line = wu_page_script; *line != NULL; line++) {
+        tc_sha256_add(&sum, *line, strlen(*line));
+        tc_sha256_add(&sum, "\n", 1);
+    }
+    tc_sha256_end(&sum, text);
+    for (size_t i = 0; text[i] != '\0'; i += 2) {
+        const char digits[] = { text[i], text[i + 1], '\0' };
+        const unsigned char byte = (unsigned char)strtoul(digits, NULL, 16);
+        (void)write_base64(&b, &byte, 1);
+    }
+    if (b.n > 0)
+        put_four(&b);
 }
 
 tc_status wu_page_open(const char *path, const char *title, wu_page *out, tc_err *err)
@@ -27,7 +78,9 @@ tc_status wu_page_open(const char *path, const char *title, wu_page *out, tc_err
         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
         /* Whatever a name may smuggle in, the page asks nobody for anything. */
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; "
-        "style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n<title>");
+        "style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; script-src 'sha256-");
+    put_script_digest(out->file);
+    wu_page_put(out, "'\">\n<title>");
     wu_page_text(out, title);
     wu_page_put(out, "</title>\n<style>\n");
     put_lines(out, wu_page_style);
@@ -73,34 +126,6 @@ void wu_page_text(wu_page *page, const char *text)
 }
 
 /* --- pictures -------------------------------------------------------------------------------- */
-
-/* Bytes on their way to base 64 (RFC 4648): up to two wait for a third. */
-typedef struct base64 {
-    FILE *file;
-    unsigned char waiting[3];
-    size_t n;
-} base64;
-
-static void put_four(base64 *b)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const uint32_t bits =
-        (uint32_t)b->waiting[0] << 16 | (uint32_t)b->waiting[1] << 8 | b->waiting[2];
-    for (size_t i = 0; i < 4; i++)
-        fputc(i <= b->n ? digits[bits >> (18 - 6 * i) & 63] : '=', b->file);
-    *b = (base64){ .file = b->file };
-}
-
-static int write_base64(void *user, const void *bytes, size_t n)
-{
-    base64 *const b = user;
-    for (size_t i = 0; i < n; i++) {
-        b->waiting[b->n++] = ((const unsigned char *)bytes)[i];
-        if (b->n == 3)
-            put_four(b);
-    }
-    return ferror(b->file);
-}
 
 tc_status wu_page_picture(wu_page *page, const char *what, uint32_t nx, uint32_t ny,
                           unsigned channels, const uint8_t *pixels, tc_err *err)
