@@ -38,6 +38,10 @@ static void read_as(const char *path, const wu_picture_want *want)
          note != NULL && *note != '\0'; note++)
         if ((unsigned char)*note < ' ' || *note == 127)
             abort();
+    char *const *others = NULL;
+    for (size_t i = picture == NULL ? 0 : wu_picture_others(picture, &others); i > 0; i--)
+        if (others[i - 1][0] == '\0')
+            abort();
     free(page);
     wu_picture_close(&picture);
 }
@@ -53,6 +57,7 @@ static void read_input(const uint8_t *data, size_t size)
           .lo = -1,
           .hi = 100,
           .channel = 1 + size % 4,
+          .alone = size % 2 != 0,
           .time = 1 + size % 3 },
     };
     const char *const path = fuzz_system_file(data, size);

@@ -300,37 +300,41 @@ static tc_status open_other(wu_picture *picture, uint32_t file, tc_err *err)
     if (picture->other != NULL && picture->other_file == file)
         return TC_OK;
     wu_picture_close(&picture->other);
-    const tc_status status = wu_picture_open_bare(path, &picture->want, &picture->other, err);
+    tc_status status = wu_picture_open_bare(path, &picture->want, &picture->other, err);
     if (status != TC_OK)
         return status;
     const wu_samples *const a = &picture->samples, *const b = &picture->other->samples;
     picture->other_file = file;
-    if (picture->decoder != picture->other->decoder ||
-        picture->info.nx != picture->other->info.nx ||
-        picture->info.ny != picture->other->info.ny || a->type != b->type || a->bits != b->bits ||
-        a->channels != b->channels)
-        return tc_fail(err, TC_BAD_INPUT,
-                       "%s: differs from %s, with which it is one picture, in "
-                       "size or type",
-                       path, picture->path);
-    return TC_OK;
+    if (picture->decoder == picture->other->decoder &&
+        picture->info.nx == picture->other->info.nx &&
+        picture->info.ny == picture->other->info.ny && a->type == b->type && a->bits == b->bits &&
+        a->channels == b->channels)
+        return TC_OK;
+    wu_picture_close(&picture->other);
+    return tc_fail(err, TC_BAD_INPUT,
+                   "%s: differs from %s, with which it is one picture, in size or type", path,
+                   picture->path);
+}
+
+static tc_status decode_plane(wu_picture *from, uint32_t page, void *samples, tc_err *err)
+{
+    if (page >= from->n_pages)
+        return tc_fail(err, TC_BAD_INPUT, "%s: has %llu pages, and page %u is said to be a plane",
+                       from->path, (unsigned long long)from->n_pages, page + 1);
+    return from->decoder->next(from, page, samples, err);
 }
 
 tc_status wu_picture_decode(wu_picture *picture, uint32_t k, void *samples, tc_err *err)
 {
     const wu_plane plane = plane_of(picture, k);
-    tc_status status = TC_OK;
-    wu_picture *from = picture;
-    if (plane.file > 0) {
-        status = open_other(picture, plane.file, err);
-        from = picture->other;
-    }
-    if (status == TC_OK && plane.page >= from->n_pages)
-        status =
-            tc_fail(err, TC_BAD_INPUT, "%s: has %llu pages, and %s tells of page %u", from->path,
-                    (unsigned long long)from->n_pages, picture->path, plane.page + 1);
+    tc_err other;
+    if (plane.file == 0)
+        return decode_plane(picture, plane.page, samples, err);
+    tc_status status = open_other(picture, plane.file, &other);
     if (status == TC_OK)
-        status = from->decoder->next(from, plane.page, samples, err);
-    picture->alpha_dropped = picture->alpha_dropped || from->alpha_dropped;
-    return status;
+        status = decode_plane(picture->other, plane.page, samples, &other);
+    if (status != TC_OK)
+        return tc_fail(err, status, "%s: a part of it: %s", picture->path, other.message);
+    picture->alpha_dropped = picture->alpha_dropped || picture->other->alpha_dropped;
+    return TC_OK;
 }

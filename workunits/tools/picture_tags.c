@@ -13,7 +13,8 @@
 
 bool wu_tags_read(const wu_tags *tags, uint64_t at, void *bytes, size_t n)
 {
-    return at <= INT64_MAX && fseeko(tags->file, (off_t)at, SEEK_SET) == 0 &&
+    return at <= INT64_MAX &&
+           (ftello(tags->file) == (off_t)at || fseeko(tags->file, (off_t)at, SEEK_SET) == 0) &&
            fread(bytes, 1, n, tags->file) == n;
 }
 
@@ -193,8 +194,15 @@ static void read_stk(wu_picture *picture, const wu_tags *tags, const wu_tag *uic
     wu_said *const said = &picture->said;
     const uint64_t n = uic2->count;
     wu_tag tag;
+    uint64_t last;
     if (uic2->type != RATIONAL || n == 0 || n > MOST || picture->n_pages != 1)
         return; /* Prairie's tags have the same numbers */
+    if (n > 1 && !wu_tags_number(tags, uic2->at + EACH * n - 4, 4, &last)) {
+        wu_say_refusal(said, "is an STK file whose list of planes is cut short; save it anew from "
+                             "MetaMorph, or as OME-TIFF "
+                             "from Fiji");
+        return;
+    }
     /* One plane alone lies in the entry itself. */
     const double z = ratio_at(tags, uic2->at);
     said->by = "its STK header";

@@ -107,13 +107,14 @@ static void read_imagej(wu_picture *picture, const char *text)
 
 /* --- SCIFIO ---------------------------------------------------------------------------------- */
 
-/* Number i of a list with commas; NULL: it has fewer. */
+/* Number i of a list with commas, of `length` bytes; NULL: it has fewer. */
 static const char *part_of(const char *list, size_t length, unsigned i, size_t *n)
 {
-    const char *at = list, *const end = list + length;
+    const char *at = list;
     for (; i > 0 && at != NULL; i--) {
-        at = memchr(at, ',', (size_t)(end - at));
-        at += at != NULL;
+        at = memchr(at, ',', length - (size_t)(at - list));
+        if (at != NULL)
+            at++;
     }
     *n = at == NULL ? 0 : strcspn(at, ",\r\n");
     return at;
