@@ -21,17 +21,51 @@ static double never_less(double *told, double share)
     return *told;
 }
 
+/* Seconds that the CPU takes for what is left, by the plans, to a factor of two. */
+static double cpu_seconds(const run_options *o, const job_files *files, const cost_model *w)
+{
+    const size_t done = (size_t)files->mark.item;
+
+    return (cost_total(w, done, spool_to_write(files->spool)) - cost_before(w, done)) /
+           (AN_CORE_SPEED * o->threads);
+}
+
+/* From how many of them on "auto" takes a device: what starting one costs whose driver has
+ * compiled the kernels before. TEXCELL_AUTO_SECONDS: another number, for tests. */
+static double seconds_for_device(void)
+{
+    const char *const given = getenv("TEXCELL_AUTO_SECONDS");
+
+    return given != NULL ? strtod(given, NULL) : 0.5;
+}
+
+static tc_status decide_for_cpu(const run_options *o, const an_unit *unit, const job_files *files,
+                                bool *by_cpu, tc_err *err)
+{
+    cost_model w;
+    const tc_status status = cost_model_make(unit, false, &w, err);
+
+    *by_cpu = status == TC_OK && cpu_seconds(o, files, &w) < seconds_for_device();
+    cost_model_free(&w);
+    return status;
+}
+
 /* The device that is wanted and there. "auto" makes do with the CPU: without a word where
  * there is no device for it, but not where one is there and fails. */
-static tc_status find_device(const run_options *o, const an_analysis *analysis,
-                             const job_files *files, const progress *p, job_device *d, tc_err *err)
+static tc_status find_device(const run_options *o, const an_unit *unit, const job_files *files,
+                             const progress *p, job_device *d, tc_err *err)
 {
     const bool may_do_without = o->request.kind == OCL_REQUEST_AUTO;
+    const an_analysis *const analysis = unit->analysis;
+    bool by_cpu = false;
     tc_status status;
 
     *d = (job_device){ .backend = ocl_backend(analysis->name), .gpu_task = o->gpu_task };
     if (o->request.kind == OCL_REQUEST_CPU || (may_do_without && d->backend == NULL))
         return TC_OK;
+    status = may_do_without ? decide_for_cpu(o, unit, files, &by_cpu, err) : TC_OK;
+    if (status != TC_OK || by_cpu)
+        return status;
     if (d->backend == NULL)
         return tc_fail(err, TC_DEVICE, "%s cannot use OpenCL in this version: use --device cpu",
                        analysis->name);
@@ -52,11 +86,10 @@ static tc_status find_device(const run_options *o, const an_analysis *analysis,
     return status == TC_DEVICE && may_do_without ? TC_OK : status;
 }
 
-/* What the CPU will take for so many operations, to a factor of two: on a terminal, and in a log
- * where it is long. What a device takes nobody knows before. */
-static void note_time(const an_unit *unit, double operations, unsigned threads, progress *p)
+/* What the CPU will take: on a terminal, and in a log where it is long. What a device takes nobody
+ * knows before. */
+static void note_time(const an_unit *unit, double seconds, unsigned threads, progress *p)
 {
-    const double seconds = operations / (AN_CORE_SPEED * threads);
     const bool is_long = seconds >= 60;
     char text[TC_DURATION];
 
@@ -78,10 +111,7 @@ static tc_status do_items(const run_options *o, const an_unit *unit, job_device 
     tc_status status = cost_model_make(unit, device->open != NULL, &w, err);
 
     if (status == TC_OK && device->open == NULL)
-        note_time(unit,
-                  cost_total(&w, (size_t)files->mark.item, spool_to_write(files->spool)) -
-                      cost_before(&w, (size_t)files->mark.item),
-                  o->threads, p);
+        note_time(unit, cpu_seconds(o, files, &w), o->threads, p);
     for (size_t i = (size_t)files->mark.item; status == TC_OK && i < n; i++) {
         const double all = cost_total(&w, i, spool_to_write(files->spool));
         const double from = never_less(done, cost_before(&w, i) / all),
@@ -195,7 +225,7 @@ static tc_status do_job(const run_options *o, const an_unit *unit, job_files *fi
     if (status == TC_OK && o->request.kind != OCL_REQUEST_CPU)
         prefetch_begin(&next, (size_t)files->mark.item);
     if (status == TC_OK)
-        status = find_device(o, unit->analysis, files, p, &device, err);
+        status = find_device(o, unit, files, p, &device, err);
     if (status == TC_OK) {
         progress_note(p, "%s: %zu item%s, %s on %s", o->input, n_items, n_items == 1 ? "" : "s",
                       unit->analysis->name,

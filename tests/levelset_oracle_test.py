@@ -24,6 +24,10 @@ CASES = {
     "2D ball, fixed dt": (FLAT, 8, {"init": BALL2, "dt": 0.25, "alpha": 0.02}),
     "2D mask, 16 bit": (FLAT, 16, {"init": {"type": "mask"}, "target": 46000, "epsilon": 15000,
                                    "alpha": 1e-5}),
+    "2D otsu": (FLAT, 8, {"init": BALL2, "target": "otsu", "alpha": 0.02}),
+    "2D otsu, dark": (FLAT, 16, {"init": {"type": "otsu"}, "target": "otsu", "polarity": "dark", "alpha": 0.01}),
+    "2D otsu, smooth, bright": (FLAT, 8, {"init": {"type": "otsu"}, "target": "otsu", "polarity": "bright", "smooth": 1, "alpha": 0.05}),
+    "3D start by Otsu": (DEEP, 8, {"init": {"type": "otsu"}, "alpha": 0.01}),
     "2D smooth": (FLAT, 8, {"init": BALL2, "smooth": 1.3, "alpha": 0.05}),
     "2D edge_stop": (FLAT, 8, {"init": BALL2, "edge_stop": 0.002, "alpha": 0.01}),
     "2D no re-initialisation": (FLAT, 8, {"init": BALL2, "reinit_every": 0, "alpha": 0.05,
@@ -54,7 +58,8 @@ def compare(folder, name, shape, bits, given):
     mask = None
     if p["init"]["type"] == "mask":
         mask = ls.balls(shape, 7) > 120
-    inside = oracle.start(shape, p["init"], mask) & np.ones(shape, bool)
+    start = oracle.otsu_side(image, p) if p["init"]["type"] == "otsu" else oracle.start(shape, p["init"], mask)
+    inside = start & np.ones(shape, bool)
     want, rough = {}, {}
     for found, rounded in ((want, False), (rough, True)):
         oracle.evolve(image, inside, dict(p, iterations=100),

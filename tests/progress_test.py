@@ -113,6 +113,9 @@ def devices():
         calls = int(f.read().split()[0])
     r = run("auto", **tap.opencl_hooks(gpu=1, fail="%d+" % (calls + 6)))
     tap.ok(r.returncode == 0 and re.search("^texcell: using the CPU: .*CL_", r.stderr, re.M), "auto, a GPU that fails: the reason", r.stderr)
+    for seconds, where in (("0", "glcm on [^\n]*(?<!the CPU)$"), ("0.5", "glcm on the CPU$")):
+        r = run("auto", **dict(tap.opencl_hooks(gpu=1), TEXCELL_AUTO_SECONDS=seconds))
+        tap.ok(r.returncode == 0 and re.search(where, r.stderr, re.M), "auto, a GPU, and a job of milliseconds, from %s s on" % seconds, r.stderr)
     r = run("auto", "--quiet", **tap.opencl_hooks(gpu=1, fail="%d+" % (calls + 6)))
     tap.ok(r.returncode == 0 and r.stderr == "", "unless --quiet", r.stderr)
 

@@ -171,6 +171,24 @@ def volume():
     tap.ok(r.returncode == 0 and set(parameters("tight")) == {"method", "labels"}, "volume: a threshold is left as it is", r.stderr)
 
 
+def levelset():
+    """Of pictures whose exposures differ each one's own grey values count: Dice with the discs."""
+    rng = np.random.default_rng(13)
+    grid = np.indices((120, 140))
+    truth = np.any([np.hypot(grid[0] - y, grid[1] - x) < 14 for y, x in ((30, 30), (40, 100), (85, 60))], 0)
+    files = [save("exposed%d.png" % i, np.clip(level + truth * contrast + rng.normal(0, contrast / 6, truth.shape), 0, 255).astype(np.uint8))
+             for i, (level, contrast) in enumerate(((10, 40), (60, 150)))]
+    r = analyse("levelset", "exposures", *files)
+    tap.ok(r.returncode == 0 and parameters("exposures")["target"] == "otsu" and parameters("exposures")["init"] == {"type": "otsu"},
+           "levelset: no coordinates, no greys", r.stderr)
+    with np.load(os.path.join(path("exposures"), "result.npz")) as z:
+        masks = [z["mask_exposed%d" % i] > 0 for i in range(2)]
+    dice = [2 * (m & truth).sum() / (m.sum() + truth.sum()) for m in masks]
+    tap.ok(min(dice) > 0.97, "levelset: two exposures: a Dice of at least 0.97", dice)
+    r = analyse("levelset", "one grey", save("flat.png", np.full((60, 60), 9, np.uint8)))
+    tap.ok(r.returncode == 2 and "one grey value" in r.stderr, "levelset: a picture of one grey value is refused", r.stderr)
+
+
 def cells_found(labels, truth):
     pairs, shared = np.unique(np.stack([labels.ravel(), truth.ravel()]), axis=1, return_counts=True)
     here, there = np.bincount(labels.ravel()), np.bincount(truth.ravel())
@@ -198,6 +216,7 @@ def main():
     cellcount()
     glcm()
     volume()
+    levelset()
     if tap.data("count/chula_1.jpg") is None:
         tap.skip("smears", "the folder of real pictures is absent")
     else:

@@ -98,9 +98,9 @@ def sanitized(by=("asan", "tsan")):
 
 def opencl_hooks(**hooks):
     """Environment of a program that is to meet tests/hooks/opencl_hooks.c: fail, count,
-    memory, call_ms, gpu, rounds, times, item_ns."""
+    memory, call_ms, gpu, rounds, times, item_ns. --device auto takes the GPU for any job."""
     return dict({"TEXCELL_TEST_CL_" + name.upper(): str(value) for name, value in hooks.items()},
-                TEXCELL_OPENCL_LIBRARY=os.path.join(BUILD, "tests", "opencl_hooks.so"))
+                TEXCELL_AUTO_SECONDS="0", TEXCELL_OPENCL_LIBRARY=os.path.join(BUILD, "tests", "opencl_hooks.so"))
 
 
 def data(name):

@@ -3,6 +3,7 @@ is negative inside; arrays are [z, y, x] (a picture has one slice)."""
 import math
 
 import numpy as np
+import skimage.filters
 from scipy.ndimage import distance_transform_edt
 
 EPS = 2.0 ** -23
@@ -112,10 +113,26 @@ def active(phi, band):
     return full[:phi.shape[0], :phi.shape[1], :phi.shape[2]]
 
 
+def otsu(image):
+    """The greatest grey value of the lower class."""
+    return int(skimage.filters.threshold_otsu(image))
+
+
+def otsu_side(image, p):
+    return (image > otsu(image)) == (p.get("polarity", "bright") == "bright")
+
+
 def force(image, p):
     grey = smooth(image, p.get("smooth", 0))
     alpha = p.get("alpha", 0.003)
-    data = -alpha * (p["epsilon"] - np.abs(grey - p["target"]))
+    if p["target"] == "otsu":
+        inside = otsu_side(image, p)
+        mean, other = image[inside].mean(dtype=np.float64), otsu(image) + 0.5
+        half = abs(mean - other)
+        beyond = np.maximum(grey - mean if p.get("polarity") == "dark" else mean - grey, 0)
+        data = -alpha * p["epsilon"] / half * (half - beyond)
+    else:
+        data = -alpha * (p["epsilon"] - np.abs(grey - p["target"]))
     stop = 1.0
     if p.get("edge_stop", 0) > 0:
         slope = sum(central(grey, axis) ** 2 for axis in range(3))

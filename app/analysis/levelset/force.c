@@ -86,14 +86,17 @@ static float slope_along(const field_rows *w, uint32_t x, uint32_t y, uint32_t z
 static void force_row(const field_rows *w, uint32_t y, uint32_t z, unsigned thread)
 {
     const float target = (float)w->p->target, epsilon = (float)w->p->epsilon,
-                minus_alpha = -(float)w->p->alpha;
+                minus_alpha = -(float)w->p->alpha,
+                minus_gain = -(float)(w->p->alpha * w->p->gain); /* otsu */
     const float weight = (float)w->p->edge_stop;
     const size_t at = row_at(w, y, z);
 
     (void)thread;
     for (uint32_t x = 0; x < w->px->nx; x++) {
-        w->force->data[at + x] =
-            minus_alpha * (epsilon - __builtin_fabsf(grey_at(w, x, y, z) - target));
+        const float above = grey_at(w, x, y, z) - target, beyond = w->p->dark ? above : -above;
+
+        w->force->data[at + x] = w->p->otsu ? minus_gain * (epsilon - (beyond > 0 ? beyond : 0))
+                                            : minus_alpha * (epsilon - __builtin_fabsf(above));
         if (w->force->stop != NULL) {
             const float gx = slope_along(w, x, y, z, 0), gy = slope_along(w, x, y, z, 1),
                         gz = slope_along(w, x, y, z, 2);
@@ -139,7 +142,8 @@ static tc_status smooth(field_rows *w, tc_err *err)
 
 tc_status ls_force_make(const an_work *work, ls_force *force, tc_err *err)
 {
-    const ls_params *const p = work->params;
+    ls_params params;
+    const ls_params *const p = &params;
     const wu_pixels *const px = work->pixels;
     const size_t n = (size_t)px->nx * px->ny * px->nz, bytes = n * sizeof(float) + LS_PAD_BYTES;
     field_rows w = { .p = p,
@@ -148,14 +152,16 @@ tc_status ls_force_make(const an_work *work, ls_force *force, tc_err *err)
                      .force = force,
                      .rows_per_part = ROW_VOXELS / px->nx + 1,
                      .row = load_row };
-    tc_status status = TC_OK;
+    tc_status status = ls_resolve(work, &params, err);
 
+    force->data = force->stop = NULL;
+    if (status != TC_OK)
+        return status;
     w.blur = an_gauss_make(p->smooth > 0 ? p->smooth : 1);
     w.line_room = px->nx + 2 * (size_t)w.blur.radius;
     w.lines = malloc(w.line_room * work->threads * sizeof *w.lines);
     w.from = os_zeroed(bytes);
     w.to = os_zeroed(bytes);
-    force->data = NULL;
     force->stop = p->edge_stop > 0 ? os_zeroed(bytes) : NULL;
     if (w.lines == NULL || w.from == NULL || w.to == NULL ||
         (p->edge_stop > 0 && force->stop == NULL)) {

@@ -21,7 +21,7 @@ enum {
     LS_MAX_SMOOTH = AN_GAUSS_MAX_SIGMA
 };
 
-typedef enum ls_init_kind { LS_INIT_BOX, LS_INIT_BALL, LS_INIT_MASK } ls_init_kind;
+typedef enum ls_init_kind { LS_INIT_BOX, LS_INIT_BALL, LS_INIT_MASK, LS_INIT_OTSU } ls_init_kind;
 
 typedef struct ls_params {
     an_params_head head;
@@ -38,7 +38,19 @@ typedef struct ls_params {
     bool init_has_z;     /* box: z0, z1; ball: cz */
     int64_t box[6];      /* x0 x1 y0 y1 z0 z1 */
     double centre[3], r; /* x y z */
+    bool otsu;           /* target: from the picture */
+    bool dark;           /* what is sought by Otsu's threshold is below it */
+    /* What follows from the picture (ls_resolve): */
+    bool resolved;
+    uint32_t threshold; /* Otsu's */
+    double gain;        /* otsu: the data term is that of target and epsilon, times this */
 } ls_params;
+
+/* The parameters of an item: with Otsu's threshold target, epsilon, gain and threshold are the
+ * picture's. TC_BAD_INPUT where it has one grey value. */
+tc_status ls_resolve(const an_work *work, ls_params *out, tc_err *err);
+/* The message for one that has. */
+extern const char ls_flat[];
 
 /* --- chunks ---------------------------------------------------------------------
  *
@@ -96,8 +108,12 @@ bool ls_has_converged(const ls_params *p, const ls_head *head);
  * curvature d and the upwind gradient sqrt(8d) a, so it grows from
  * 1 / (d sqrt(2d) (1 - alpha)) on. A tenth is left to spare. */
 float ls_bound(const ls_params *p, const ls_size *size);
-/* Whether the start holds a voxel. px: for a mask only. */
+/* Whether the start holds a voxel. px: for a mask, and for a start by a threshold, whose parameters
+ * are an item's. */
 bool ls_starts_inside(const ls_params *p, const wu_pixels *px, uint32_t x, uint32_t y, uint32_t z);
+/* suggest.c */
+tc_status ls_suggest(const struct an_pictures *pictures, const json_t *given,
+                     struct an_suggestion *out, tc_err *err);
 /* The error for a phi that is not finite after an iteration. */
 tc_status ls_not_finite(uint64_t iteration, tc_err *err);
 

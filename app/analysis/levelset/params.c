@@ -5,7 +5,9 @@
 
 static const char *const cfl[] = { "cfl", NULL };
 static const char *const dense[] = { "0", NULL };
-static const char *const starts[] = { "box", "ball", "mask", NULL };
+static const char *const starts[] = { "box", "ball", "mask", "otsu", NULL };
+static const char *const otsu[] = { "otsu", NULL };
+static const char *const polarities[] = { "bright", "dark", NULL };
 
 /* A side of a box, and a coordinate of a ball's centre. A picture has no z. */
 #define SIDE(name, i, default, text) \
@@ -33,7 +35,7 @@ static const an_param init_keys[] = {
     { "type", AN_CHOICE, FIELD(init), .choices = starts,
       .help = "box: half-open, within the picture; ball: the voxels whose centre is not farther "
               "than r; mask: that of "
-              "each item." },
+              "each item; otsu: what is bright, or dark by polarity, by Otsu's threshold." },
     SIDE("x0", 0, NULL, "First column of the box."),
     SIDE("x1", 1, NULL, "Column after its last."),
     SIDE("y0", 2, NULL, "First row."),
@@ -49,11 +51,16 @@ static const an_param init_keys[] = {
 };
 
 const an_param ls_parameters[] = {
-    { "target", AN_NUMBER, FIELD(target), .min = 0, .max = 65535, .unit = "grey values",
-      .help = "T, which is sought." },
+    { "target", AN_NUMBER, FIELD(target), .min = 0, .max = 65535, .choices = otsu,
+      .word = FIELD(otsu), .unit = "grey values",
+      .help = "T, which is sought; otsu: what is on one side of Otsu's threshold of the item." },
     { "epsilon", AN_NUMBER, FIELD(epsilon), .min = 0, .above_min = true, .max = 65535,
       .unit = "grey values",
-      .help = "Its tolerance: the interface grows where |value - T| < epsilon." },
+      .help =
+          "Its tolerance: the interface grows where |value - T| < epsilon; with target otsu the "
+          "strength in the middle of the class that is sought, whatever its grey." },
+    { "polarity", AN_CHOICE, FIELD(dark), .choices = polarities, .initial = "",
+      .help = "With otsu: whether what is bright or what is dark is sought; without: bright." },
     { "alpha", AN_NUMBER, FIELD(alpha), .min = 0, .max = 1, .initial = "0.003",
       .help = "Weight of the grey values; 1 - alpha is that of the curvature." },
     { "iterations", AN_INT, FIELD(iterations), .min = 0, .max = LS_MAX_ITERATIONS,

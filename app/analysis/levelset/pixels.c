@@ -40,7 +40,8 @@ enum { CLASSES = 4096, MIDDLE = CLASSES / 2, PER_PIXEL = 8 };
 
 typedef struct coarse {
     uint32_t f;
-    const ls_params *p; /* of the fine evolution */
+    ls_params own;      /* of the fine evolution, */
+    const ls_params *p; /* here */
     wu_item item;
     wu_pixels pixels;         /* greys in 16 bits; owned */
     uint8_t *claimed;         /* the result's mask; owned */
@@ -93,7 +94,10 @@ static block block_of(const wu_pixels *px, const uint8_t *mask, uint32_t f, uint
 
 static double force_of(const ls_params *p, double grey)
 {
-    return p->alpha * fabs(p->epsilon - fabs(grey - p->target));
+    const double beyond = p->dark ? grey - p->target : p->target - grey;
+
+    return p->otsu ? p->alpha * p->gain * fabs(p->epsilon - fmax(beyond, 0))
+                   : p->alpha * fabs(p->epsilon - fabs(grey - p->target));
 }
 
 /* Greys, start and claimed mask. The start is phi's sign. */
@@ -156,12 +160,15 @@ static tc_status make_coarse(const an_work *work, const uint8_t *mask, uint32_t 
     const ls_size fine = ls_size_of(item);
     tc_status status;
 
-    *c = (coarse){ .f = f, .p = work->params, .item = *item, .scale = item->bits == 8 ? 257 : 1 };
+    *c = (coarse){ .f = f, .p = &c->own, .item = *item, .scale = item->bits == 8 ? 257 : 1 };
     c->item.nx = c->pixels.nx = (item->nx + f - 1) / f;
     c->item.ny = c->pixels.ny = (item->ny + f - 1) / f;
     c->item.nz = c->pixels.nz = (item->nz + f - 1) / f;
     c->item.bits = c->pixels.bits = 16;
     c->size = ls_size_of(&c->item);
+    status = ls_resolve(work, &c->own, err);
+    if (status != TC_OK)
+        return status;
     c->bound = ls_bound(c->p, &fine);
     c->pixels.u16 = malloc(c->size.voxels * sizeof *c->pixels.u16);
     c->claimed = malloc(c->size.voxels);

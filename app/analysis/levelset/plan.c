@@ -16,6 +16,8 @@ bool ls_starts_inside(const ls_params *p, const wu_pixels *px, uint32_t x, uint3
         return x >= p->box[0] && x < p->box[1] && y >= p->box[2] && y < p->box[3] &&
                z >= p->box[4] && z < p->box[5];
     case LS_INIT_BALL: return dx * dx + dy * dy + dz * dz <= p->r * p->r;
+    case LS_INIT_OTSU:
+        return (wu_grey(px, ((size_t)z * px->ny + y) * px->nx + x) >= p->threshold) != p->dark;
     default: return px->mask[((size_t)z * px->ny + y) * px->nx + x] != 0;
     }
 }
@@ -58,6 +60,8 @@ static tc_status check_survey(const void *params, const wu_item *item, const an_
     const ls_params *const p = params;
     const char *const fault = start_fault(survey->inside, (uint64_t)item->nx * item->ny * item->nz);
 
+    if ((p->otsu || p->init == LS_INIT_OTSU) && survey->lo >= survey->hi)
+        return tc_fail(err, TC_BAD_INPUT, "%s: %s", where, ls_flat);
     return p->init != LS_INIT_MASK || fault == NULL
                ? TC_OK
                : tc_fail(err, TC_BAD_INPUT, "%s: %s", where, fault);
@@ -75,7 +79,7 @@ static tc_status check_item(const void *params, const wu_item *item, const char 
                        "%s: has a mask, but the parameters' init is not "
                        "{\"type\":\"mask\"}",
                        where);
-    if (p->init != LS_INIT_MASK && p->init_has_z != item->is_stack)
+    if ((p->init == LS_INIT_BOX || p->init == LS_INIT_BALL) && p->init_has_z != item->is_stack)
         return tc_fail(err, TC_BAD_INPUT, "%s: parameters.init %s", where,
                        item->is_stack ? "says nothing of z, but this is a stack"
                                       : "speaks of z, but this is a single picture");
@@ -83,7 +87,8 @@ static tc_status check_item(const void *params, const wu_item *item, const char 
         (p->box[1] > item->nx || p->box[3] > item->ny || p->box[5] > item->nz))
         return tc_fail(err, TC_BAD_INPUT,
                        "%s: the box of parameters.init reaches beyond the picture", where);
-    return p->init == LS_INIT_MASK ? TC_OK : check_start(p, item, where, err);
+    return p->init == LS_INIT_MASK || p->init == LS_INIT_OTSU ? TC_OK
+                                                              : check_start(p, item, where, err);
 }
 
 /* --- chunks, plan -------------------------------------------------------------------------- */
@@ -201,19 +206,21 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
 
 static tc_status init(const an_work *work, void *state, tc_err *err)
 {
-    const ls_params *const p = work->params;
     const wu_pixels *const px = work->pixels;
     float *phi = ls_phi(state);
     size_t inside = 0;
+    ls_params p;
+    tc_status status = ls_resolve(work, &p, err);
 
+    if (status != TC_OK)
+        return status;
     for (uint32_t z = 0; z < px->nz; z++)
         for (uint32_t y = 0; y < px->ny; y++) {
-            const tc_status status = tc_ask(work->poll, err);
-
+            status = tc_ask(work->poll, err);
             if (status != TC_OK)
                 return status;
             for (uint32_t x = 0; x < px->nx; x++) {
-                const bool in = ls_starts_inside(p, px, x, y, z);
+                const bool in = ls_starts_inside(&p, px, x, y, z);
 
                 inside += in;
                 *phi++ = in ? -1.0f : 1.0f;
@@ -263,6 +270,7 @@ const an_analysis an_levelset = {
     .note = note,
     .check_survey = check_survey,
     .plan = plan,
+    .suggest = ls_suggest,
     .init = init,
     .check_state = ls_check_state,
     .finish = ls_finish,

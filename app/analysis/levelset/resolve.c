@@ -1,0 +1,70 @@
+/*
+ * levelset: what is left to the picture. With target "otsu" the interface grows where the grey
+ * value is on the cells' side of Otsu's threshold, as strongly as `epsilon` says in the middle of
+ * their class, whatever the exposure; with a start of type "otsu" it begins there.
+ */
+#include <stdlib.h>
+
+#include "app/analysis/common/otsu.h"
+#include "app/analysis/levelset/levelset.h"
+
+const char ls_flat[] =
+    "all pixels are of one grey value: Otsu's threshold, which parameters.target "
+    "or init asks for, has nothing to separate";
+
+static tc_status make_histogram(const an_work *work, uint64_t *histogram, tc_err *err)
+{
+    const wu_pixels *const px = work->pixels;
+    const size_t n = (size_t)px->nx * px->ny * px->nz;
+    tc_status status = TC_OK;
+
+    for (size_t i = 0, end; status == TC_OK && i < n; i = end, status = tc_ask(work->poll, err)) {
+        end = tc_block_end(i, n);
+        an_histogram(px, i, end, histogram);
+    }
+    return status;
+}
+
+/* The mean of the class on this side of the threshold, and how far it is from what is between the
+ * classes. There are pixels in both. */
+static void resolve_target(const uint64_t *histogram, uint32_t size, ls_params *p)
+{
+    uint64_t n = 0, sum = 0;
+
+    for (uint32_t v = p->dark ? 0 : p->threshold; v < (p->dark ? p->threshold : size); v++) {
+        n += histogram[v];
+        sum += v * histogram[v];
+    }
+    const double mean = (double)sum / (double)n, between = p->threshold - 0.5,
+                 far = p->dark ? between - mean : mean - between;
+
+    p->gain = p->epsilon / far;
+    p->epsilon = far;
+    p->target = mean;
+}
+
+tc_status ls_resolve(const an_work *work, ls_params *out, tc_err *err)
+{
+    const uint32_t size = (uint32_t)1 << work->pixels->bits;
+    uint64_t *histogram, below = 0;
+    tc_status status;
+
+    *out = *(const ls_params *)work->params;
+    if (out->resolved || !(out->otsu || out->init == LS_INIT_OTSU))
+        return TC_OK;
+    out->resolved = true;
+    histogram = calloc(size, sizeof *histogram);
+    status = histogram == NULL ? tc_no_memory(err, "the grey values")
+                               : make_histogram(work, histogram, err);
+    if (status == TC_OK) {
+        out->threshold = an_otsu(histogram, size);
+        for (uint32_t v = 0; v < out->threshold && v < size; v++)
+            below += histogram[v];
+        if (below == 0 || below == (uint64_t)work->pixels->nx * work->pixels->ny * work->pixels->nz)
+            status = tc_fail(err, TC_BAD_INPUT, "%s: %s", work->item->name, ls_flat);
+        else if (out->otsu)
+            resolve_target(histogram, size, out);
+    }
+    free(histogram);
+    return status;
+}

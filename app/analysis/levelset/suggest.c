@@ -1,0 +1,54 @@
+/*
+ * levelset: what needs neither coordinates nor grey values: it starts at Otsu's threshold of each
+ * picture and seeks what is on one side of it, the side with fewer pixels in most of the pictures.
+ * What is left to it is to smooth the outline and to close gaps.
+ */
+#include "app/analysis/levelset/levelset.h"
+#include "app/analysis/common/otsu.h"
+#include "app/analysis/suggest.h"
+
+static tc_status count_bright(const wu_pixels *p, int *bright, tc_err *err)
+{
+    const size_t n = (size_t)p->nx * p->ny;
+    size_t above = 0;
+    uint32_t threshold = 0;
+    const tc_status status = an_otsu_of(p, &threshold, err);
+    for (size_t i = 0; status == TC_OK && i < n; i++)
+        above += wu_grey(p, i) >= threshold;
+    *bright += 2 * above <= n ? 1 : -1;
+    return status;
+}
+
+tc_status ls_suggest(const an_pictures *pictures, const json_t *given, an_suggestion *out,
+                     tc_err *err)
+{
+    int bright = 0;
+    tc_status status = TC_OK;
+    /* A target of one's own has a start of one's own. */
+    if (json_is_number(json_object_get(given, "target")))
+        return TC_OK;
+    for (size_t i = 0; status == TC_OK && i < pictures->n; i++)
+        status = count_bright(&pictures->pixels[i], &bright, err);
+    if (status == TC_OK)
+        status = an_suggest(out, given, "target", json_string("otsu"), err);
+    if (status == TC_OK)
+        status =
+            an_suggest(out, given, "polarity", json_string(bright >= 0 ? "bright" : "dark"), err);
+    if (status == TC_OK)
+        status = an_suggest(out, given, "epsilon", json_real(50), err);
+    if (status == TC_OK)
+        status = an_suggest(out, given, "alpha", json_real(0.05), err);
+    if (status == TC_OK)
+        status = an_suggest(out, given, "iterations", json_integer(200), err);
+    if (status == TC_OK)
+        status = an_suggest(out, given, "stop_after", json_integer(20), err);
+    if (status == TC_OK)
+        status = an_suggest(out, given, "init", json_pack("{s:s}", "type", "otsu"), err);
+    if (status == TC_OK)
+        snprintf(
+            out->why, sizeof out->why,
+            "It starts at Otsu's threshold of each picture and seeks what is %s than that, the "
+            "smaller part: smaller alpha makes outlines smoother, larger ones keep details.",
+            bright >= 0 ? "brighter" : "darker");
+    return status;
+}
