@@ -126,9 +126,9 @@ def is_done(client, server, task, expected):
 
 # --- the disk -------------------------------------------------------------------------------
 
-def waits_for(client, process, what):
-    until(60, lambda: "waiting for the disk" in client.slot_stderr(), what)
-    tap.ok(process.alive() and client.slot_stderr().count("waiting for the disk") == 1,
+def waits_for(client, process, what, times=1):
+    until(60, lambda: client.slot_stderr().count("waiting for the disk") >= times, what)
+    tap.ok(process.alive() and client.slot_stderr().count("waiting for the disk") == times,
            what + ": it waits, and says so once", client.slot_stderr())
 
 
@@ -169,10 +169,11 @@ def disk_full_at_a_stop(server, unit, expected):
         said = client.slot_stderr()
         tap.ok("interrupted by signal 15" in said and "no checkpoint" not in said and
                os.path.exists(os.path.join(client.slot(), "checkpoint")), "a full disk: a stop has its checkpoint", said)
-        disk.make_room()
         process = client.task_process("stop_0")
+        waits_for(client, process, "started on a full disk")
+        disk.make_room()
         disk.read_only(client.dir + "/projects", True)
-        waits_for(client, process, "a folder that is read-only")
+        waits_for(client, process, "a folder that is read-only", 2)
         tap.ok(client.fraction("stop_0") >= before, "it went on where it was")
         client.tell("stop_0", "suspend")
         until(10, lambda: client.task("stop_0").get("active_task_state") == "SUSPENDED", "it is suspended")
