@@ -13,7 +13,7 @@ SOURCES = ["app/*.c", "app/base/*.c", "wrapper/*.c", "wrapper/*.cpp", "opencl/ba
            "opencl/program.c", "opencl/selftest_cl.c", "opencl/work.c", "app/analysis/selftest.c"]
 # Said at a command line only.
 NOT_A_TASKS = ["is the work unit and cannot be written too", "run: takes one work unit", "no result is named",
-               "the same command goes on from here", "devices: takes no arguments", "selftest: takes only", "of the analyses: see above",
+               "the same command goes on from here", "devices: takes no arguments", "selftest: takes only", "of the analyses: see above", "on %u thread",
                "unknown command", "no BOINC client has started", "\\033[K", "stands alone", "nothing to do", "standard output: cannot",
                "%s: error: %s"]
 LITERAL = r'"(?:[^"\\]|\\.)*"'

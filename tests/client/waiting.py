@@ -222,20 +222,24 @@ def disk_full_for_the_client(server, unit, expected):
 
 # --- the clock -------------------------------------------------------------------------------
 
-STEPS = (2, 15, 60, 24 * 60)      # minutes
+DAY = 24 * 60
+STEPS = (2, 15, 60, DAY)           # minutes
 
 
 def clock_of_the_task(server, unit, expected):
-    """The client, whose clock is not set back, goes on speaking with it."""
+    """The client, whose clock stays as it is, goes on speaking with it."""
     clock = Clock("task")
     program = program_with(clock.environment())
     with a_client("task", server, unit, program=program) as client:
         client.start()
         process = client.task_process("task_0")
-        for minutes in STEPS:
+        for minutes in (*STEPS, -DAY):
             before = client.fraction("task_0")
             until(60, lambda: client.fraction("task_0") != before, "it reports")
+            process.signal(signal.SIGSTOP)     # as a computer that sleeps
+            time.sleep(1)
             clock.jump(-60 * minutes)
+            process.signal(signal.SIGCONT)
             asked = time.monotonic()
             client.tell("task_0", "suspend")
             until(60, process.sleeps, "suspended, it sleeps")
