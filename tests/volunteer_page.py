@@ -13,7 +13,7 @@ SOURCES = ["app/*.c", "app/base/*.c", "wrapper/*.c", "wrapper/*.cpp", "opencl/ba
            "opencl/program.c", "opencl/selftest_cl.c", "opencl/work.c", "app/analysis/selftest.c"]
 # Said at a command line only.
 NOT_A_TASKS = ["is the work unit and cannot be written too", "run: takes one work unit", "no result is named",
-               "the same command goes on from here", "devices: takes no arguments", "selftest: takes only", "of the analyses: see above",
+               "the same command goes on from here", "devices: takes no arguments", "selftest: takes only", "of the analyses: see above", "on %u thread",
                "unknown command", "no BOINC client has started", "\\033[K", "stands alone", "nothing to do", "standard output: cannot",
                "%s: error: %s"]
 LITERAL = r'"(?:[^"\\]|\\.)*"'
@@ -76,6 +76,30 @@ def rows():
     return re.findall(r"`([^`]+)`", " ".join(cells + [part[part.index("Why a task ends"):].replace("\n", " ")]))
 
 
+def clients_words():
+    """The messages of BOINC's that the page explains, and all that its client and its library can say."""
+    with open(os.path.join(tap.SRC, "docs", "volunteer.md")) as f:
+        page = f.read()
+    part = page[page.index("## What the client"):page.index("## More")]
+    cells = " ".join(line.split(" | ")[0] for line in part.splitlines() if line.startswith("| `"))
+    files = glob.glob("/usr/bin/boinc") + glob.glob("/usr/lib/*/libboinc_api.so*")
+    content = b""
+    for path in files:
+        with open(path, "rb") as f:
+            content += f.read()
+    return re.findall(r"`([^`]+)`", cells), content
+
+
+def check_clients_words():
+    said, content = clients_words()
+    if b"postponed for" not in content:
+        tap.skip("what the client says", "there is none")
+        return
+    for message in said:
+        parts = [x.strip() for x in re.split(r"\b(?:NAME|REASON|N|35s)\b|-154", message)]
+        tap.ok(all(x.encode() in content for x in parts if len(x) > 4), "the client says: " + message, parts)
+
+
 def main():
     said, page = messages(), rows()
     tap.ok(len(said) > 60 and len(page) > 60, "there are messages in both", "%d, %d" % (len(said), len(page)))
@@ -84,6 +108,7 @@ def main():
         tap.ok(cores(row) & sources, "in the sources: " + row, plain(row))
     for message in sorted(said):
         tap.ok(cores(message) & explained, "in the page: " + message, plain(message))
+    check_clients_words()
     tap.done()
 
 

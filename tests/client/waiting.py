@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
 import compiled
@@ -18,7 +17,6 @@ from work import pack, suited_workunit
 LIMIT = 900         # seconds after which the whole script gives up
 SECONDS = 12        # that the task takes by itself
 FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
-WORK = tap.scratch()
 
 
 def in_own_mounts():
@@ -27,8 +25,12 @@ def in_own_mounts():
         return True
     if tap.run(["unshare", "-m", "true"]).returncode != 0:
         return False
-    os.execvpe("unshare", ["unshare", "-m", sys.executable, *sys.argv], dict(os.environ, TEXCELL_OWN_MOUNTS="1"))
-    return True
+    os.execvpe("unshare", ["unshare", "-m", sys.executable, *sys.argv],
+               dict(os.environ, TEXCELL_OWN_MOUNTS="1"))
+
+
+OWN_MOUNTS = in_own_mounts()
+WORK = tap.scratch()
 
 
 class Disk:
@@ -55,7 +57,7 @@ class Disk:
 
     def fill(self):
         """As somebody else's files do."""
-        with contextlib.suppress(OSError), open(os.path.join(self.folder, "filler"), "ab", buffering=0) as f:
+        with open(os.path.join(self.folder, "filler"), "ab", buffering=0) as f:
             for size in (1 << 20, 1 << 12, 1):
                 with contextlib.suppress(OSError):
                     while f.write(bytes(size)) == size:
@@ -81,21 +83,22 @@ class Clock:
     def jump(self, seconds):
         self.ahead += seconds
         with open(self.path + ".new", "w") as f:
-            f.write("%+d x%g\n" % (self.ahead, self.rate) if self.rate != 1 else "%+d\n" % self.ahead)
+            f.write("%+d" % self.ahead + (" x%g" % self.rate if self.rate != 1 else "") + "\n")
         os.rename(self.path + ".new", self.path)
 
     def environment(self, steady=True):
         """steady: the monotonic clock takes no part."""
         more = {"FAKETIME_DONT_FAKE_MONOTONIC": "1"} if steady else {}
-        return {"LD_PRELOAD": FAKETIME, "FAKETIME_TIMESTAMP_FILE": self.path, "FAKETIME_NO_CACHE": "1",
-                "NO_FAKE_STAT": "1", **more}
+        return {"LD_PRELOAD": FAKETIME, "FAKETIME_TIMESTAMP_FILE": self.path,
+                "FAKETIME_NO_CACHE": "1", "NO_FAKE_STAT": "1", **more}
 
 
 def program_with(environment):
     """One that is texcell with another environment than the client's."""
-    program = tempfile.mkstemp(dir=WORK)[1]
+    settings = " ".join("%s='%s'" % x for x in environment.items())
+    program = os.path.join(WORK, "program")
     with open(program, "w") as f:
-        f.write("#!/bin/sh\n%s exec %s \"$@\"\n" % (" ".join("%s='%s'" % x for x in environment.items()), tap.TEXCELL))
+        f.write("#!/bin/sh\n%s exec %s \"$@\"\n" % (settings, tap.TEXCELL))
     os.chmod(program, 0o755)
     return program
 
@@ -109,26 +112,33 @@ def a_client(name, server, unit, environment=None, program=tap.TEXCELL, cmdline=
         client.preferences(leave_in_memory=1, checkpoint_seconds=1)
         yield client
     except (Timeout, RuntimeError, OSError, subprocess.TimeoutExpired) as e:
-        tap.ok(False, name + ": the story goes on", "%s\n%s%s" % (e, client.slot_stderr(), client.log_tail()))
+        tap.ok(False, name + ": the story goes on",
+               "%s\n%s%s" % (e, client.slot_stderr(), client.log_tail()))
     finally:
         client.close()
+
+
+def has_checkpoint(client):
+    return os.path.exists(os.path.join(client.slot(), "checkpoint"))
 
 
 def is_done(client, server, task, expected):
     until(240, lambda: task + "_0" in server.uploads, "the result is uploaded")
     tap.ok(server.uploads[task + "_0"] == expected, task + ": the result is the undisturbed one's")
-    result = until(20, lambda: "stderr_out" in client.result(task) and client.result(task), "the task is over")
+    until(20, lambda: "stderr_out" in client.result(task), "the task is over")
+    result = client.result(task)
     tap.ok(result["exit_status"] == "0", task + ": exit status 0", result["exit_status"])
     with open(client.log, errors="replace") as f:
-        tap.ok("exited with zero status but no" not in f.read(), task + ": no exit that the client counts", client.log_tail())
+        tap.ok("exited with zero status but no" not in f.read(),
+               task + ": no exit that the client counts", client.log_tail())
     return result["stderr_out"]
 
 
 # --- the disk -------------------------------------------------------------------------------
 
-def waits_for(client, process, what):
-    until(60, lambda: "waiting for the disk" in client.slot_stderr(), what)
-    tap.ok(process.alive() and client.slot_stderr().count("waiting for the disk") == 1,
+def waits_for(client, process, what, times=1):
+    until(60, lambda: client.slot_stderr().count("waiting for the disk") >= times, what)
+    tap.ok(process.alive() and client.slot_stderr().count("waiting for the disk") == times,
            what + ": it waits, and says so once", client.slot_stderr())
 
 
@@ -141,7 +151,7 @@ def disk_full_for_an_hour(server, unit, expected):
             disk.takes(os.path.join(client.dir, folder))
         client.start()
         process = client.task_process("hour_0")
-        until(60, lambda: os.path.exists(os.path.join(client.slot(), "checkpoint")), "there is a checkpoint")
+        until(60, lambda: has_checkpoint(client), "there is a checkpoint")
         disk.fill()
         waits_for(client, process, "a full disk")
         time.sleep(3600 / rate)
@@ -153,7 +163,8 @@ def disk_full_for_an_hour(server, unit, expected):
 
 
 def disk_full_at_a_stop(server, unit, expected):
-    """The checkpoint of a task that is stopped has its room; then the folder of the result is read-only."""
+    """The checkpoint of a task that is stopped has its room. It goes on, the disk still being full;
+    then the folder of the result is read-only."""
     disk = Disk("disk_of_a_stop")
     with a_client("stop", server, unit) as client:
         for folder in ("slots", "projects"):
@@ -168,14 +179,15 @@ def disk_full_at_a_stop(server, unit, expected):
         until(20, lambda: not process.alive(), "it ends")
         said = client.slot_stderr()
         tap.ok("interrupted by signal 15" in said and "no checkpoint" not in said and
-               os.path.exists(os.path.join(client.slot(), "checkpoint")), "a full disk: a stop has its checkpoint", said)
-        disk.make_room()
+               has_checkpoint(client), "a full disk: a stop has its checkpoint", said)
         process = client.task_process("stop_0")
+        waits_for(client, process, "started on a full disk")
+        disk.make_room()
         disk.read_only(client.dir + "/projects", True)
-        waits_for(client, process, "a folder that is read-only")
+        waits_for(client, process, "a folder that is read-only", 2)
         tap.ok(client.fraction("stop_0") >= before, "it went on where it was")
         client.tell("stop_0", "suspend")
-        until(10, lambda: client.task("stop_0").get("active_task_state") == "SUSPENDED", "it is suspended")
+        until(10, lambda: client.task("stop_0")["active_task_state"] == "SUSPENDED", "suspended")
         client.tell("stop_0", "resume")
         disk.read_only(client.dir + "/projects", False)
         is_done(client, server, "stop_0", expected)
@@ -195,9 +207,10 @@ def disk_full_for_the_client(server, unit, expected):
             client.tell("all_0", "suspend")    # it is to note that
         client.process.wait(60)
         until(30, lambda: not process.alive(), "the task leaves with it")
-        tap.ok("giving up" in client.log_tail() and "texcell: the client is gone" in client.slot_stderr() and
-               os.path.exists(os.path.join(client.slot(), "checkpoint")),
-               "the client has no room: it gives up, and the task keeps what it has", client.log_tail())
+        tap.ok("giving up" in client.log_tail() and has_checkpoint(client) and
+               "texcell: the client is gone" in client.slot_stderr(),
+               "the client has no room: it gives up, and the task keeps what it has",
+               client.log_tail())
         disk.make_room()
         client.start()
         with contextlib.suppress(RuntimeError):
@@ -209,26 +222,30 @@ def disk_full_for_the_client(server, unit, expected):
 
 # --- the clock -------------------------------------------------------------------------------
 
-STEPS = (2, 15, 60, 24 * 60)      # minutes
+DAY = 24 * 60
+STEPS = (2, 15, 60, DAY)           # minutes
 
 
 def clock_of_the_task(server, unit, expected):
-    """The client, whose clock is not set back, goes on speaking with it."""
+    """The client, whose clock stays as it is, goes on speaking with it."""
     clock = Clock("task")
     program = program_with(clock.environment())
     with a_client("task", server, unit, program=program) as client:
         client.start()
         process = client.task_process("task_0")
-        for minutes in STEPS:
+        for minutes in (*STEPS, -DAY):
             before = client.fraction("task_0")
             until(60, lambda: client.fraction("task_0") != before, "it reports")
+            process.signal(signal.SIGSTOP)     # as a computer that sleeps
+            time.sleep(1)
             clock.jump(-60 * minutes)
+            process.signal(signal.SIGCONT)
             asked = time.monotonic()
             client.tell("task_0", "suspend")
             until(60, process.sleeps, "suspended, it sleeps")
             took = time.monotonic() - asked
-            tap.ok(took < 10 and process.alive(), "a task's clock is set back by %d minutes: it answers" % minutes,
-                   "%.1f s" % took)
+            tap.ok(took < 10 and process.alive(),
+                   "a task's clock is set back by %d minutes: it answers" % minutes, took)
             client.tell("task_0", "resume")
         is_done(client, server, "task_0", expected)
 
@@ -245,12 +262,14 @@ def clock_of_both(server, unit, expected):
             time.sleep(0.5)
             before = process.cpu_seconds()
             until(10, lambda: process.cpu_seconds() > before + 0.3, "it works")
-            tap.ok(process.alive(), "the computer's clock is set back by %d minutes: the task works on" % minutes)
+            tap.ok(process.alive(),
+                   "the computer's clock is set back by %d minutes: the task works on" % minutes)
         client.kill()
         gone = time.monotonic()
         until(60, lambda: not process.alive(), "it leaves")
-        tap.ok("texcell: the client is gone" in client.slot_stderr() and time.monotonic() - gone < 15,
-               "a clock that was set back: the task notices that the client has ended", client.slot_stderr())
+        said = client.slot_stderr()
+        tap.ok("texcell: the client is gone" in said and time.monotonic() - gone < 15,
+               "a clock that was set back: the task notices that the client has ended", said)
         client.start()
         said = is_done(client, server, "both_0", expected)
         tap.ok("going on from the checkpoint" in said, "it goes on where it was", said)
@@ -264,16 +283,21 @@ def driver_is_gone(server, _, __):
     library = os.path.join(WORK, "libOpenCL.so")
     unit = os.path.join(WORK, "tiny.zip")
     pack(unit, ["coins"], 4)
-    if tap.run([tap.TEXCELL, "run", unit, "-o", unit + ".npz", "--device", "opencl"]).returncode != 0:
+    alone = [tap.TEXCELL, "run", unit, "-o", unit + ".npz", "--device", "opencl"]
+    if tap.run(alone).returncode != 0:
         tap.skip("a driver that is gone", "no OpenCL device")
         return
-    environment = dict(clock.environment(), TEXCELL_OPENCL_LIBRARY=library, POCL_CACHE_DIR=compiled.copy(WORK, "glcm"))
+    environment = dict(clock.environment(), TEXCELL_OPENCL_LIBRARY=library,
+                       POCL_CACHE_DIR=compiled.copy(WORK, "glcm"))
     program = program_with({"LD_PRELOAD": ""})
     with a_client("driver", server, unit, environment, program, "--device opencl") as client:
         client.start()
         waits = []
         while sum(waits) < 3 * 86400:
             waits = until(30, lambda before=len(waits): postponed(client, before), "the task waits")
+            if len(waits) == 1:
+                tap.ok(client.task("driver_0")["active_task_state"] == "UNINITIALIZED",
+                       "what the client shows of a task that waits", client.task("driver_0"))
             if sum(waits) >= 3 * 86400:
                 os.symlink("/usr/lib/x86_64-linux-gnu/libOpenCL.so.1", library)
             clock.jump(waits[-1] + 1)
@@ -302,21 +326,25 @@ def cpus_are_taken_away(server, unit, expected):
         process = client.task_process("cpus_0")
         for percent, threads in ((100, 3), (50, 2), (100, 3)):
             client.preferences(leave_in_memory=1, checkpoint_seconds=1, cpus=percent)
-            until(20, lambda: process.threads() == threads, "%d%% of the CPUs: %d threads" % (percent, threads))
+            until(20, lambda: process.threads() == threads,
+                  "%d%% of the CPUs: %d threads" % (percent, threads))
         tap.ok(process.alive(), "use at most N% of the CPUs: a task that runs follows it")
         client.tell("cpus_0", "suspend")
         until(20, process.sleeps, "suspended, it sleeps")
         time.sleep(10)
         client.tell("cpus_0", "resume")
         said = is_done(client, server, "cpus_0", expected)
-        done, items = int(re.search(r"texcell: done, (\d+) s", said)[1]), re.findall(r" in (\d+\.\d) s\n", said)
-        tap.ok(abs(done - sum(map(float, items))) < 5, "what it tells of its time leaves out the suspension", said)
+        done = int(re.search(r"texcell: done, (\d+) s", said)[1])
+        items = sum(map(float, re.findall(r" in (\d+\.\d) s\n", said)))
+        tap.ok(abs(done - items) < 5, "what it tells of its time leaves out the suspension", said)
 
 
 # --- odd file systems -----------------------------------------------------------------------
 
-ODD = {"ntfs": (["mkntfs", "-f", "-q"], ["ntfs-3g"]), "exfat": (["mkfs.exfat"], ["mount.exfat-fuse"]),
-       "btrfs": (["mkfs.btrfs", "-q"], ["mount"]), "xfs": (["mkfs.xfs", "-q"], ["mount"])}
+ODD = {"ntfs": (["mkntfs", "-f", "-q"], ["ntfs-3g"]),
+       "exfat": (["mkfs.exfat"], ["mount.exfat-fuse"]),
+       "btrfs": (["mkfs.btrfs", "-q"], ["mount"]),
+       "xfs": (["mkfs.xfs", "-q"], ["mount"])}
 
 
 def odd_file_systems(server, unit, expected):
@@ -328,7 +356,8 @@ def odd_file_systems(server, unit, expected):
         os.mkdir(folder)
         device = tap.run(["losetup", "-f", "--show", image]).stdout.strip()
         try:
-            made = tap.run([*make, device]).returncode == 0 and tap.run([*mount, device, folder]).returncode == 0
+            made = all(tap.run(line).returncode == 0
+                       for line in ([*make, device], [*mount, device, folder]))
         except OSError:
             made = False
         tap.run(["losetup", "-d", device])     # once nobody has it
@@ -348,8 +377,8 @@ def odd_file_systems(server, unit, expected):
 
 def main():
     end_cleanly(LIMIT)
-    if not in_own_mounts():
-        tap.skip("all", "no mounts of its own")
+    if not OWN_MOUNTS or not os.path.exists(FAKETIME):
+        tap.skip("all", "no mounts of its own, or no libfaketime")
         tap.done()
     unit = os.path.join(WORK, "wu.zip")
     expected = suited_workunit(unit, SECONDS, 1)
