@@ -1,8 +1,6 @@
 /* Decodes the next item's pixels in a background thread. */
 #include "app/prefetch.h"
 
-#include <assert.h>
-
 #include "app/base/os.h"
 #include "app/base/pool.h"
 
@@ -30,7 +28,6 @@ static void *decode(void *user)
 
 void prefetch_begin(prefetch *a, size_t item)
 {
-    assert(!a->is_under_way);
     if (a->is_under_way || item >= a->job->n_items)
         return;
     a->item = item;

@@ -32,7 +32,8 @@ typedef struct prefetch {
 void prefetch_init(prefetch *a, const wu_job *job);
 /* Stops what is under way. */
 void prefetch_end(prefetch *a);
-/* Begins with that item, if there is one. What fails then fails where it is taken. */
+/* Begins with that item, if there is one and none is under way. What fails then fails where it is
+ * taken. */
 void prefetch_begin(prefetch *a, size_t item);
 /* Whether it is done, which is waited for so long. */
 bool prefetch_has_ended(prefetch *a, double seconds);

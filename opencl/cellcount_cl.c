@@ -20,36 +20,9 @@ extern const ocl_source ocl_source_cellcount;
 /* The largest disc of an opening for a device that is a processor. */
 enum { MAX_GROUP = 256, MOST_CPU_RADIUS = 8 };
 
-static const char *const kernel_names[STAGES] = { [SMOOTH_X] = "cc_smooth_x",
-                                                  [SMOOTH_Y] = "cc_smooth_y",
-                                                  [EXTREME] = "cc_disc",
-                                                  [GROUND] = "cc_disc",
-                                                  [GROUND_SUMS] = "cc_sums",
-                                                  [GROUND_MEAN] = "cc_mean",
-                                                  [LOCAL_SUMS] = "cc_sums",
-                                                  [LOCAL_MEAN] = "cc_mean",
-                                                  [HISTOGRAM] = "cc_histogram8",
-                                                  [MASK] = "cc_mask",
-                                                  [BACKGROUND_TILES] = "cc_tiles",
-                                                  [BACKGROUND_ROWS] = "cc_join_rows",
-                                                  [BACKGROUND_COLUMNS] = "cc_join_columns",
-                                                  [BORDER_ROOTS] = "cc_border_roots",
-                                                  [OUTSIDE] = "cc_mark_outside",
-                                                  [FILL] = "cc_fill",
-                                                  [TILES] = "cc_tiles",
-                                                  [JOIN_ROWS] = "cc_join_rows",
-                                                  [JOIN_COLUMNS] = "cc_join_columns",
-                                                  [COUNT] = "cc_count",
-                                                  [NUMBER] = "cc_number",
-                                                  [PAINT] = "cc_paint",
-                                                  [TABLE] = "cc_clear_table",
-                                                  [MEASURE] = "cc_measure",
-                                                  [RELABEL] = "cc_relabel",
-                                                  [ROOTS] = "cc_roots",
-                                                  [DISTANCE_ROWS] = "cc_distance_rows",
-                                                  [DISTANCE_COLUMNS] = "cc_distance_columns",
-                                                  [ASCEND] = "cc_ascend",
-                                                  [MAXIMA] = "cc_maxima" };
+#define KERNEL(stage, kernel) [stage] = kernel,
+static const char *const kernel_names[STAGES] = { CC_STAGES(KERNEL) };
+#undef KERNEL
 
 /* --- what is done in which order ------------------------------------------------------------- */
 

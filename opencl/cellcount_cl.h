@@ -6,45 +6,47 @@
 #include "app/analysis/cellcount/layout.h"
 #include "opencl/worker.h"
 
-/* Phases of the device. */
-typedef enum cc_stage {
-    SMOOTH_X,
-    SMOOTH_Y,
-    EXTREME,
-    GROUND,
-    GROUND_SUMS,
-    GROUND_MEAN,
-    LOCAL_SUMS,
-    LOCAL_MEAN,
-    READ_VALUES, /* then all else is the host's */
-    HISTOGRAM,
-    MASK,
-    BACKGROUND_TILES,
-    BACKGROUND_ROWS,
-    BACKGROUND_COLUMNS,
-    BORDER_ROOTS,
-    OUTSIDE,
-    FILL,
-    TILES,
-    JOIN_ROWS,
-    JOIN_COLUMNS,
-    COUNT,
-    NUMBER,
-    PAINT,
-    TABLE,
-    MEASURE,
-    RELABEL,
-    READ_LABELS, /* when the device does it all */
-    ROOTS,
-    READ_ROOTS, /* when the host goes on */
-    DISTANCE_ROWS,
-    DISTANCE_COLUMNS,
-    ASCEND,
-    READ_DISTANCES,
-    MAXIMA,
-    READ_MAXIMA,
-    STAGES
-} cc_stage;
+/* Phases of the device, and the kernel of each. */
+#define CC_STAGES(STAGE)                                       \
+    STAGE(SMOOTH_X, "cc_smooth_x")                             \
+    STAGE(SMOOTH_Y, "cc_smooth_y")                             \
+    STAGE(EXTREME, "cc_disc")                                  \
+    STAGE(GROUND, "cc_disc")                                   \
+    STAGE(GROUND_SUMS, "cc_sums")                              \
+    STAGE(GROUND_MEAN, "cc_mean")                              \
+    STAGE(LOCAL_SUMS, "cc_sums")                               \
+    STAGE(LOCAL_MEAN, "cc_mean")                               \
+    STAGE(READ_VALUES, NULL) /* then all else is the host's */ \
+    STAGE(HISTOGRAM, "cc_histogram8")                          \
+    STAGE(MASK, "cc_mask")                                     \
+    STAGE(BACKGROUND_TILES, "cc_tiles")                        \
+    STAGE(BACKGROUND_ROWS, "cc_join_rows")                     \
+    STAGE(BACKGROUND_COLUMNS, "cc_join_columns")               \
+    STAGE(BORDER_ROOTS, "cc_border_roots")                     \
+    STAGE(OUTSIDE, "cc_mark_outside")                          \
+    STAGE(FILL, "cc_fill")                                     \
+    STAGE(TILES, "cc_tiles")                                   \
+    STAGE(JOIN_ROWS, "cc_join_rows")                           \
+    STAGE(JOIN_COLUMNS, "cc_join_columns")                     \
+    STAGE(COUNT, "cc_count")                                   \
+    STAGE(NUMBER, "cc_number")                                 \
+    STAGE(PAINT, "cc_paint")                                   \
+    STAGE(TABLE, "cc_clear_table")                             \
+    STAGE(MEASURE, "cc_measure")                               \
+    STAGE(RELABEL, "cc_relabel")                               \
+    STAGE(READ_LABELS, NULL) /* when the device does it all */ \
+    STAGE(ROOTS, "cc_roots")                                   \
+    STAGE(READ_ROOTS, NULL) /* when the host goes on */        \
+    STAGE(DISTANCE_ROWS, "cc_distance_rows")                   \
+    STAGE(DISTANCE_COLUMNS, "cc_distance_columns")             \
+    STAGE(ASCEND, "cc_ascend")                                 \
+    STAGE(READ_DISTANCES, NULL)                                \
+    STAGE(MAXIMA, "cc_maxima")                                 \
+    STAGE(READ_MAXIMA, NULL)
+
+#define CC_STAGE(stage, kernel) stage,
+typedef enum cc_stage { CC_STAGES(CC_STAGE) STAGES } cc_stage;
+#undef CC_STAGE
 
 /* B_STEPS: two planes that grey values go to in turn. */
 enum {

@@ -566,8 +566,10 @@ static tc_status run_stages(ws_worker *w, vol_state *state, tc_err *err)
         const uint64_t count = ocl_pace_next(&w->pace[w->stage], left);
 
         status = do_part(w, state, count, err);
+        if (status != TC_OK)
+            return status;
         w->done += count;
-        if (status == TC_OK && count == left)
+        if (count == left)
             status = end_stage(w, state, err);
         if (tc_seconds() >= end)
             break;
@@ -691,19 +693,20 @@ static tc_status make_buffers(ws_worker *w, tc_err *err)
     return ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err);
 }
 
-/* The first launch of a stage takes a million voxels, and a copy 16. */
+/* The first launch of a stage takes 2^14 voxels, or entries of a list; what is copied has no pace
+ * that grows. */
 static void set_paces(ws_worker *w)
 {
-    const uint64_t most = (uint64_t)w->nz * slice_of(w);
+    const double some = 1 << 14;
 
     for (int s = 0; s < STAGES; s++) {
-        const uint64_t copied = (uint64_t)1 << 24,
-                       some =
-                           s == MEASURE ? ((uint64_t)1 << 20) / slice_of(w) + 1 : (uint64_t)1 << 20;
-        const uint64_t first = kernel_names[s] != NULL ? some : copied;
-        const uint64_t limit = kernel_names[s] != NULL ? most + w->slots : copied;
+        const uint64_t copied = (uint64_t)1 << 24, voxels = (uint64_t)w->nz * slice_of(w);
 
-        ocl_pace_init(&w->pace[s], w->ocl.work->launch_ms, first < limit ? first : limit, limit);
+        if (kernel_names[s] == NULL)
+            ocl_pace_begin(&w->ocl, &w->pace[s], (double)copied, copied);
+        else
+            ocl_pace_begin(&w->ocl, &w->pace[s], s == MEASURE ? some / (double)slice_of(w) : some,
+                           voxels + w->slots);
     }
 }
 

@@ -14,7 +14,6 @@
 tc_status ocl_buffer_new(ocl_device *device, size_t bytes, cl_mem_flags flags, const char *what,
                          ocl_buffer *buffer, tc_err *err)
 {
-    assert(bytes >= 1);
     cl_int code = CL_SUCCESS;
     const double mib = 1.0 / (1 << 20);
 
@@ -249,7 +248,6 @@ size_t ocl_round_up(size_t n, size_t multiple)
 
 void ocl_pace_init(ocl_pace *pace, double target_ms, uint64_t first, uint64_t most)
 {
-    assert(first >= 1 && first <= most);
     pace->target_ms = target_ms > 0.1 ? target_ms : 0.1;
     pace->most = most > 0 ? most : 1;
     pace->now = first > 0 ? first : 1;

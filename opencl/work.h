@@ -21,8 +21,8 @@ typedef struct ocl_buffer {
 } ocl_buffer;
 
 /*
- * Allocates bytes (>= 1) on the device; the content is undefined. `what` says in
- * messages what it is for. *buffer: free with ocl_buffer_free.
+ * Allocates bytes on the device; the content is undefined. `what` says in
+ * messages what it is for. *buffer: free with ocl_buffer_free. TC_INTERNAL for no bytes.
  * TC_DEVICE when the device refuses. TC_TOO_LARGE when it always would: a single
  * buffer may not be that large, or the program's share of the device would be
  * exceeded (ocl_device.memory_limit). Many drivers allocate late: the first command that
@@ -126,8 +126,8 @@ typedef struct ocl_pace {
     bool bold;      /* all work is about alike, and grows by more: see ocl_pace_took */
 } ocl_pace;
 
-/* Starts with `first`, 1 <= first <= most: a careful guess, since it is launched before anything is
- * known of the device. Two milliseconds on the slowest one that there is. */
+/* Starts with `first`, but at least 1 and at most `most`: a careful guess, since it is launched
+ * before anything is known of the device. Two milliseconds on the slowest one that there is. */
 void ocl_pace_init(ocl_pace *pace, double target_ms, uint64_t first, uint64_t most);
 /* The work for the next launch when `left` is left: at least 1 unless left is 0. */
 uint64_t ocl_pace_next(const ocl_pace *pace, uint64_t left);

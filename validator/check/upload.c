@@ -69,8 +69,7 @@ void val_private_hide(const char *folder, char *message)
         memmove(at, at + n, strlen(at + n) + 1);
 }
 
-/* out < 0: they are only read. */
-static tc_status copy_bytes(int in, const char *from, int out, val_copy *copy, tc_err *err)
+tc_status val_copy_bytes(int in, const char *from, int out, val_copy *copy, tc_err *err)
 {
     unsigned char *const block = malloc(BLOCK);
     tc_sha256 sum;
@@ -110,7 +109,7 @@ tc_status val_copy_upload(const char *folder, const char *upload, val_copy *out,
                              strerror(errno));
     }
     if (status == TC_OK)
-        status = copy_bytes(in, upload, to, out, err);
+        status = val_copy_bytes(in, upload, to, out, err);
     if (in >= 0)
         close(in);
     if (to >= 0)
@@ -126,7 +125,7 @@ tc_status val_read_upload(const char *upload, val_copy *out, tc_err *err)
 
     *out = (val_copy){ .path = NULL };
     if (status == TC_OK)
-        status = copy_bytes(in, upload, -1, out, err);
+        status = val_copy_bytes(in, upload, -1, out, err);
     if (in >= 0)
         close(in);
     return status;

@@ -86,6 +86,9 @@ void val_private_hide(const char *folder, char *message);
 /* Reads an upload once. val_copy_free also after a failure. TC_BAD_INPUT: it is no regular file. */
 tc_status val_copy_upload(const char *folder, const char *upload, val_copy *out, tc_err *err);
 void val_copy_free(val_copy *copy);
+/* The bytes of an open file, of which messages say `from`, to the file `out`, or where that is
+ * below 0 nowhere; copy->size and sha256 are what was read. */
+tc_status val_copy_bytes(int in, const char *from, int out, val_copy *copy, tc_err *err);
 /* The same without a copy: size and SHA-256. */
 tc_status val_read_upload(const char *upload, val_copy *out, tc_err *err);
 /* Records that an upload was accepted as it was copied. */

@@ -3,7 +3,6 @@
  * were refused, work units that failed.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,59 +10,36 @@
 #include <unistd.h>
 
 #include "app/base/files.h"
-#include "app/base/os.h"
-#include "app/base/sha256.h"
+#include "validator/check/val.h"
 #include "validator/dataset/dataset.h"
 #include "workunits/format/csv.h"
 #include "workunits/format/new_file.h"
 
 #define REFUSED "refused" /* the folder for them */
 
-enum { BLOCK = 1 << 16, COPY_NAME = 256 };
+enum { COPY_NAME = 256 };
 
 /* --- files ----------------------------------------------------------------------------------- */
 
-static tc_status copy(int in, const char *from, const wu_new_file *out, tc_err *err)
-{
-    char *const block = malloc(BLOCK);
-    uint64_t at = 0;
-    bool more = true;
-    tc_status status = block == NULL ? tc_no_memory(err, from) : TC_OK;
-
-    while (status == TC_OK && more) {
-        const ssize_t n = read(in, block, BLOCK);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            status = tc_fail(err, TC_IO, "%s: cannot read: %s", from, strerror(errno));
-        else if (!tc_write_at(fileno(out->file), at, block, (size_t)n))
-            status = tc_fail(err, TC_IO, "%s: cannot write: %s", out->path, strerror(errno));
-        at += n > 0 ? (uint64_t)n : 0;
-        more = n > 0;
-    }
-    free(block);
-    return status;
-}
-
 tc_status val_keep_file(const char *from, const char *folder, const char *name, tc_err *err)
 {
-    char *const path = wu_path_in(folder, name, "");
+    val_copy copy = { .path = wu_path_in(folder, name, "") };
     wu_new_file out = { .file = NULL };
+    uint64_t size;
     int in = -1;
-    tc_status status = path == NULL ? tc_no_memory(err, name) : wu_make_folder(folder, err);
+    tc_status status = copy.path == NULL ? tc_no_memory(err, name) : wu_make_folder(folder, err);
 
-    if (status == TC_OK && (in = open(from, O_RDONLY | O_CLOEXEC)) < 0)
-        status = tc_fail(err, TC_IO, "%s: cannot read: %s", from, strerror(errno));
     if (status == TC_OK)
-        status = wu_new_file_open(path, &out, err);
+        status = tc_open_regular(from, &in, &size, err);
     if (status == TC_OK)
-        status = copy(in, from, &out, err);
+        status = wu_new_file_open(copy.path, &out, err);
+    if (status == TC_OK)
+        status = val_copy_bytes(in, from, fileno(out.file), &copy, err);
     status = wu_new_file_close(&out, status, err);
     if (in >= 0)
         close(in);
-    free(path);
-    return status;
+    val_copy_free(&copy);
+    return status == TC_BAD_INPUT ? TC_IO : status; /* it was there a moment ago */
 }
 
 /* --- refused results ------------------------------------------------------------------------- */
@@ -72,27 +48,11 @@ tc_status val_keep_file(const char *from, const char *folder, const char *name, 
  * of one name do not replace each other. */
 static tc_status name_of_copy(const val_delivery *d, char name[COPY_NAME], tc_err *err)
 {
-    unsigned char *const block = malloc(BLOCK);
-    char text[TC_SHA256_TEXT];
-    uint64_t size = 0, at = 0;
-    size_t got = 1;
-    int fd = -1;
-    tc_sha256 sum;
-    tc_status status =
-        block == NULL ? tc_no_memory(err, d->result) : tc_open_regular(d->result, &fd, &size, err);
+    val_copy read;
+    const tc_status status = val_read_upload(d->result, &read, err);
 
-    tc_sha256_begin(&sum);
-    for (; status == TC_OK && got > 0; at += got) {
-        status = tc_read_at(fd, d->result, at, block, BLOCK, &got, err);
-        if (status == TC_OK)
-            tc_sha256_add(&sum, block, got);
-    }
-    tc_sha256_end(&sum, text);
-    if (fd >= 0)
-        close(fd);
-    free(block);
     /* Room for ".tmp" in the 255 bytes that file systems allow. */
-    snprintf(name, COPY_NAME, "%.210s.%.32s", d->result_name, text);
+    snprintf(name, COPY_NAME, "%.210s.%.32s", d->result_name, read.sha256);
     return status == TC_BAD_INPUT ? TC_IO
                                   : status; /* it was read a moment ago: the server's disk */
 }
