@@ -23,18 +23,18 @@ static double never_less(double *told, double share)
 
 /* The device that is wanted and there. "auto" makes do with the CPU: without a word where
  * there is no device for it, but not where one is there and fails. */
-static tc_status find_device(const run_options *o, const an_analysis *analysis,
-                             const job_files *files, const progress *p, job_device *d, tc_err *err)
+static tc_status find_device(const run_options *o, const an_unit *unit, const job_files *files,
+                             const progress *p, job_device *d, tc_err *err)
 {
     const bool may_do_without = o->request.kind == OCL_REQUEST_AUTO;
     tc_status status;
 
-    *d = (job_device){ .backend = ocl_backend(analysis->name), .gpu_task = o->gpu_task };
+    *d = (job_device){ .backend = ocl_backend(unit->analysis->name), .gpu_task = o->gpu_task };
     if (o->request.kind == OCL_REQUEST_CPU || (may_do_without && d->backend == NULL))
         return TC_OK;
     if (d->backend == NULL)
         return tc_fail(err, TC_DEVICE, "%s cannot use OpenCL in this version: use --device cpu",
-                       analysis->name);
+                       unit->analysis->name);
     status = tc_guard_up(o->driver_fault, err);
     tc_guard_listen(bw_listen, files->background, o->launch_ms);
     if (status == TC_OK)
@@ -42,7 +42,7 @@ static tc_status find_device(const run_options *o, const an_analysis *analysis,
     if (status == TC_OK) {
         d->open->cache_folder = o->kernels;
         d->open->background = files->background;
-        status = ocl_check_device(analysis, d->open, &files->poll, err);
+        status = ocl_check_device(unit->analysis, unit, d->open, &files->poll, err);
         if (status == TC_DEVICE && may_do_without)
             progress_note(p, "using the CPU: %s", err->message);
         d->open->share = o->gpu_share;
@@ -195,7 +195,7 @@ static tc_status do_job(const run_options *o, const an_unit *unit, job_files *fi
     if (status == TC_OK && o->request.kind != OCL_REQUEST_CPU)
         prefetch_begin(&next, (size_t)files->mark.item);
     if (status == TC_OK)
-        status = find_device(o, unit->analysis, files, p, &device, err);
+        status = find_device(o, unit, files, p, &device, err);
     if (status == TC_OK) {
         progress_note(p, "%s: %zu item%s, %s on %s", o->input, n_items, n_items == 1 ? "" : "s",
                       unit->analysis->name,
