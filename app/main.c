@@ -297,7 +297,7 @@ static tc_status selftest_device(const an_analysis *a, const ocl_request *reques
         return TC_OK;
     }
     if (status == TC_OK)
-        status = ocl_check_device(a, device, NULL, err);
+        status = ocl_check_device(a, NULL, device, NULL, err);
     if (status == TC_OK)
         printf("%s: %s is right%s\n", a->name, device->info.name,
                a->doubles == AN_SOME_DOUBLES && !device->info.doubles

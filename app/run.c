@@ -60,7 +60,7 @@ static tc_status find_device(const run_options *o, const an_unit *unit, const jo
     bool by_cpu = false;
     tc_status status;
 
-    *d = (job_device){ .backend = ocl_backend(analysis->name), .gpu_task = o->gpu_task };
+    *d = (job_device){ .backend = ocl_backend(unit->analysis->name), .gpu_task = o->gpu_task };
     if (o->request.kind == OCL_REQUEST_CPU || (may_do_without && d->backend == NULL))
         return TC_OK;
     status = may_do_without ? decide_for_cpu(o, unit, files, &by_cpu, err) : TC_OK;
@@ -68,7 +68,7 @@ static tc_status find_device(const run_options *o, const an_unit *unit, const jo
         return status;
     if (d->backend == NULL)
         return tc_fail(err, TC_DEVICE, "%s cannot use OpenCL in this version: use --device cpu",
-                       analysis->name);
+                       unit->analysis->name);
     status = tc_guard_up(o->driver_fault, err);
     tc_guard_listen(bw_listen, files->background, o->launch_ms);
     if (status == TC_OK)
@@ -76,7 +76,7 @@ static tc_status find_device(const run_options *o, const an_unit *unit, const jo
     if (status == TC_OK) {
         d->open->cache_folder = o->kernels;
         d->open->background = files->background;
-        status = ocl_check_device(analysis, d->open, &files->poll, err);
+        status = ocl_check_device(unit->analysis, unit, d->open, &files->poll, err);
         if (status == TC_DEVICE && may_do_without)
             progress_note(p, "using the CPU: %s", err->message);
         d->open->share = o->gpu_share;

@@ -47,14 +47,16 @@ static bool gives_in(ocl_device *device, const an_selftest *test)
     return true;
 }
 
-static tc_status known_answers(const an_analysis *analysis, ocl_device *device, const tc_poll *poll,
-                               tc_err *err)
+static tc_status known_answers(const an_analysis *analysis, const an_unit *unit, ocl_device *device,
+                               const tc_poll *poll, tc_err *err)
 {
     const an_backend *const backend = ocl_backend(analysis->name);
     const an_selftest *const tests = analysis->selftests;
     tc_status status = ocl_selftest(device, analysis->uses_floats, poll, err);
 
     for (size_t i = 0; status == TC_OK && tests[i].parameters != NULL; i++) {
+        if (!an_selftest_concerns(analysis, i, unit))
+            continue;
         do
             status = an_selftest_one(analysis, i, backend, device, 1, poll, err);
         while (status == TC_DEVICE && gives_in(device, &tests[i]));
@@ -65,15 +67,15 @@ static tc_status known_answers(const an_analysis *analysis, ocl_device *device, 
     return status;
 }
 
-tc_status ocl_check_device(const an_analysis *analysis, ocl_device *device, const tc_poll *poll,
-                           tc_err *err)
+tc_status ocl_check_device(const an_analysis *analysis, const an_unit *unit, ocl_device *device,
+                           const tc_poll *poll, tc_err *err)
 {
     const char *const name = device->info.name;
-    tc_status status = known_answers(analysis, device, poll, err);
+    tc_status status = known_answers(analysis, unit, device, poll, err);
 
     if (status == TC_DEVICE && device->cache_used) {
         ocl_program_cache_clear(device);
-        status = known_answers(analysis, device, poll, err);
+        status = known_answers(analysis, unit, device, poll, err);
     }
     if (status == TC_TOO_LARGE)
         status = TC_DEVICE; /* what is too small for the self-tests is of no use */

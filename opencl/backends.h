@@ -12,9 +12,10 @@
 const an_backend *ocl_backend(const char *analysis);
 
 /* Whether the device computes right: the common self-test and, on its backend,
- * the analysis' known answers. TC_DEVICE names the device and what differs. poll: may be NULL. */
-tc_status ocl_check_device(const an_analysis *analysis, ocl_device *device, const tc_poll *poll,
-                           tc_err *err);
+ * the analysis' known answers, those that concern the work unit, or all (NULL). TC_DEVICE names the
+ * device and what differs. poll: may be NULL. */
+tc_status ocl_check_device(const an_analysis *analysis, const an_unit *unit, ocl_device *device,
+                           const tc_poll *poll, tc_err *err);
 
 /* A backend's struct, where analyses.def says that there is one: ocl_NAME. */
 #define ANALYSIS(name, devices) extern const an_backend ocl_##name;

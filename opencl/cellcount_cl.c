@@ -455,9 +455,8 @@ static tc_status make_kernels(cc_cl_worker *w, tc_err *err)
         names[HISTOGRAM] = "cc_histogram16";
     w->group = ocl_group_size(w->ocl.device, MAX_GROUP);
     return ocl_build(&w->ocl, &ocl_source_cellcount, false, names, STAGES, err,
-                     "-DGROUP=%zu -DPIXEL=%s -DPIXEL16=%s16 -DSUM=%s%s", w->group,
-                     deep ? "ushort" : "uchar", deep ? "ushort" : "uchar", deep ? "ulong" : "uint",
-                     cc_prepares(w->params) ? " -DPREPARE" : "");
+                     "-DGROUP=%zu -DPIXEL=%s -DPIXEL16=%s16 -DSUM=%s", w->group,
+                     deep ? "ushort" : "uchar", deep ? "ushort" : "uchar", deep ? "ulong" : "uint");
 }
 
 /* Planes for preparing grey values. */

@@ -508,6 +508,8 @@ void ocl_device_close(ocl_device **device)
     *device = NULL;
     if (d == NULL)
         return;
+    if (d->programs != NULL)
+        d->free_programs(d);
     if (d->queue != NULL) {
         if (d->staging != NULL)
             d->free_staging(d);

@@ -125,8 +125,10 @@ typedef struct ocl_device {
                                  keeps; NULL: none */
     bool cache_used;          /* a program came from there */
     int contract_off;         /* whether compilers take that flag: 1 yes, -1 no, 0 not known */
-    size_t group_limit;       /* of a kernel that was launched in larger groups; 0: none was */
-    double rested_at;         /* clock, ms: they have had no more than that then */
+    struct ocl_programs *programs; /* that were built: made and freed by program.c */
+    void (*free_programs)(struct ocl_device *device);
+    size_t group_limit; /* of a kernel that was launched in larger groups; 0: none was */
+    double rested_at;   /* clock, ms: they have had no more than that then */
     /* What the paces of a job's items have come to, as a multiple of what they began with; 0:
      * nothing is known. The next item's begin there. */
     const void *paces_of; /* the job's parameters */

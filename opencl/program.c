@@ -7,7 +7,7 @@
 
 #include "opencl/program_cache.h"
 
-enum { LOG_MAX = 256 * 1024, LOG_SHOWN = 400 };
+enum { LOG_MAX = 256 * 1024, LOG_SHOWN = 400, FLAGS_MAX = 1024 };
 
 /* The build log, or NULL; the caller frees it. */
 static char *build_log(ocl_device *device, cl_program program)
@@ -100,10 +100,66 @@ static tc_status build_with(ocl_device *device, const ocl_source *source, const 
     return TC_OK;
 }
 
+/* --- what was built before ------------------------------------------------------------------- */
+
+/* The last ones; a self-test and the job behind it often take the same. */
+enum { MOST_PROGRAMS = 12 };
+struct ocl_programs {
+    size_t made; /* in all: the next takes the place made % MOST_PROGRAMS */
+    struct {
+        const ocl_source *source;
+        cl_program program; /* NULL: none */
+        char flags[FLAGS_MAX];
+    } each[MOST_PROGRAMS];
+};
+
+static void free_programs(ocl_device *device)
+{
+    for (size_t i = 0; i < MOST_PROGRAMS; i++)
+        if (device->programs->each[i].program != NULL)
+            device->api.clReleaseProgram(device->programs->each[i].program);
+    free(device->programs);
+    device->programs = NULL;
+}
+
+static cl_program find_program(const ocl_device *device, const ocl_source *source,
+                               const char *flags)
+{
+    const struct ocl_programs *const all = device->programs;
+
+    for (size_t i = 0; all != NULL && i < MOST_PROGRAMS; i++)
+        if (all->each[i].program != NULL && all->each[i].source == source &&
+            strcmp(all->each[i].flags, flags) == 0)
+            return all->each[i].program;
+    return NULL;
+}
+
+/* The device has the program from here on, its kernels for as long as they are there. */
+static tc_status hold_program(ocl_device *device, const ocl_source *source, const char *flags,
+                              cl_program program, tc_err *err)
+{
+    if (device->programs == NULL) {
+        device->programs = calloc(1, sizeof *device->programs);
+        device->free_programs = free_programs;
+    }
+    if (device->programs == NULL) {
+        device->api.clReleaseProgram(program);
+        return tc_no_memory(err, source->name);
+    }
+    const size_t at = device->programs->made++ % MOST_PROGRAMS;
+
+    if (device->programs->each[at].program != NULL)
+        device->api.clReleaseProgram(device->programs->each[at].program);
+    device->programs->each[at].source = source;
+    device->programs->each[at].program = program;
+    snprintf(device->programs->each[at].flags, FLAGS_MAX, "%s", flags);
+    return TC_OK;
+}
+
 tc_status ocl_program_build(ocl_device *device, const ocl_source *source, const char *defines,
                             bool floats, cl_program *program, tc_err *err)
 {
-    char flags[1024];
+    char flags[FLAGS_MAX];
     cl_int code = CL_SUCCESS;
     tc_status status;
     bool again;
@@ -112,6 +168,8 @@ tc_status ocl_program_build(ocl_device *device, const ocl_source *source, const 
     do {
         *program = NULL;
         status = flags_for(device, source, defines, floats, flags, sizeof flags, err);
+        if (status == TC_OK && (*program = find_program(device, source, flags)) != NULL)
+            return TC_OK;
         if (status == TC_OK)
             status = build_with(device, source, flags, program, &code, err);
         again = status == TC_OK && code != CL_SUCCESS && device->contract_off == 0;
@@ -119,17 +177,14 @@ tc_status ocl_program_build(ocl_device *device, const ocl_source *source, const 
             device->contract_off = code == CL_SUCCESS ? 1 : -1;
         if (status == TC_OK && code != CL_SUCCESS && !again)
             status = build_failed(device, source, *program, code, err);
-        if (status != TC_OK || again)
-            ocl_program_free(device, program);
+        if ((status != TC_OK || again) && *program != NULL)
+            device->api.clReleaseProgram(*program);
     } while (again);
+    if (status == TC_OK)
+        status = hold_program(device, source, flags, *program, err);
+    if (status != TC_OK)
+        *program = NULL;
     return status;
-}
-
-void ocl_program_free(ocl_device *device, cl_program *program)
-{
-    if (*program != NULL)
-        device->api.clReleaseProgram(*program);
-    *program = NULL;
 }
 
 tc_status ocl_kernel_new(ocl_device *device, cl_program program, const char *name,

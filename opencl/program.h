@@ -23,15 +23,12 @@ typedef struct ocl_source {
  * adds. Floating-point contraction is switched off in the source, by
  * #pragma OPENCL FP_CONTRACT OFF, and by -ffp-contract=off where the compiler takes
  * that: Intel's of 2026 does not keep to the pragma in double precision.
- * *program: free with ocl_program_free.
+ * *program: the device's, one of the last twelve; a kernel outlasts it.
  * TC_DEVICE: the build failed; the message has the log's beginning, the whole
  * log goes to stderr.
  */
 tc_status ocl_program_build(ocl_device *device, const ocl_source *source, const char *defines,
                             bool floats, cl_program *program, tc_err *err);
-/* Frees and sets to NULL; fine for NULL. */
-void ocl_program_free(ocl_device *device, cl_program *program);
-
 /* The program's kernel of that name (a string that outlives it). It goes on
  * when the program is freed. *kernel: free with ocl_kernel_free. */
 tc_status ocl_kernel_new(ocl_device *device, cl_program program, const char *name,

@@ -238,6 +238,8 @@ void ocl_program_cache_clear(ocl_device *device)
 {
     if (device->cache_folder != NULL)
         list_cache(device, true);
+    if (device->programs != NULL) /* some may have come from there */
+        device->free_programs(device);
     device->cache_folder = NULL;
     device->cache_used = false;
 }

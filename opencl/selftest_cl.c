@@ -161,6 +161,5 @@ tc_status ocl_selftest(ocl_device *device, bool floats, const tc_poll *poll, tc_
         if (status == TC_OK)
             status = tc_ask(poll, err);
     }
-    ocl_program_free(device, &program);
     return status;
 }

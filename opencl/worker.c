@@ -76,7 +76,6 @@ tc_status ocl_build(ocl_worker *w, const ocl_source *source, bool floats, const 
         if (status == TC_OK)
             status = tc_ask(w->work->poll, err);
     }
-    ocl_program_free(w->device, &program);
     return status;
 }
 

@@ -204,6 +204,10 @@ typedef struct an_analysis {
     bool one_kind;     /* a job has images or stacks, not both: rows differ in length */
     bool uses_floats;  /* fp32 in a result path: the device must round as IEEE says */
     an_doubles doubles;
+    /* A bit for each group of kernels, and each form that they are compiled in, that an item may
+     * take on a device: a self-test that takes no others tells what a job's items will meet. NULL:
+     * every test does. */
+    uint32_t (*kernels)(const void *params, const wu_item *item);
     const an_selftest *selftests; /* ended by an entry without parameters (selftest.h) */
 } an_analysis;
 

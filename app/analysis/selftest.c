@@ -239,6 +239,28 @@ tc_status an_selftest_result(const an_analysis *a, const an_selftest *t, const a
     return status == TC_MORE ? TC_OK : status;
 }
 
+bool an_selftest_concerns(const an_analysis *a, size_t which, const an_unit *unit)
+{
+    const an_selftest *const t = &a->selftests[which];
+    const wu_item item = { .is_stack = t->nz > 1, .nz = t->nz, .bits = t->bits };
+    json_t *const json = wu_json_load(t->parameters, strlen(t->parameters), 0, NULL);
+    uint32_t taken = 0;
+    void *params = NULL;
+    tc_err ignored;
+    bool concerns = true;
+
+    if (unit == NULL || a->kernels == NULL)
+        concerns = true;
+    else if (json != NULL && an_parse(a, json, "self-test", &params, &ignored) == TC_OK) {
+        for (size_t i = 0; i < unit->job->n_items; i++)
+            taken |= a->kernels(unit->params, &unit->job->items[i]);
+        concerns = (a->kernels(params, &item) & ~taken) == 0;
+    }
+    an_params_free(a, &params);
+    json_decref(json);
+    return concerns;
+}
+
 tc_status an_selftest_one(const an_analysis *a, size_t which, const an_backend *backend,
                           struct ocl_device *device, unsigned threads, const tc_poll *poll,
                           tc_err *err)

@@ -43,6 +43,10 @@ tc_status an_selftest_result(const an_analysis *analysis, const an_selftest *tes
                              const an_backend *backend, struct ocl_device *device, unsigned threads,
                              const tc_poll *poll, tc_err *err);
 
+/* Whether one of the analysis' tests says something of the work unit's items: see
+ * an_analysis.kernels. unit: NULL: all do. */
+bool an_selftest_concerns(const an_analysis *analysis, size_t which, const an_unit *unit);
+
 /* One of the analysis' tests on the backend. TC_DEVICE (TC_INTERNAL on the CPU) where it gives
  * another answer. */
 tc_status an_selftest_one(const an_analysis *analysis, size_t which, const an_backend *backend,

@@ -18,11 +18,10 @@
  * atomic functions only; they are read in launches in which nobody changes them.
  *
  * GROUP is the size of a work-group, a multiple of CC_TILE (64 to 256); PIXEL the type of a
- * grey value, PIXEL16 of sixteen, SUM one that holds sums of a window or a filter; PREPARE: with
- * the steps before the threshold.
+ * grey value, PIXEL16 of sixteen, SUM one that holds sums of a window or a filter.
  */
-//! check: -DGROUP=64 -DPIXEL=uchar -DPIXEL16=uchar16 -DSUM=uint -DPREPARE
-//! check: -DGROUP=256 -DPIXEL=ushort -DPIXEL16=ushort16 -DSUM=ulong -DPREPARE
+//! check: -DGROUP=64 -DPIXEL=uchar -DPIXEL16=uchar16 -DSUM=uint
+//! check: -DGROUP=256 -DPIXEL=ushort -DPIXEL16=ushort16 -DSUM=ulong
 #ifndef GROUP
 #define GROUP 256
 #endif
@@ -41,9 +40,7 @@
 
 #define GROUP_ATTRIBUTE __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 
-#ifdef PREPARE
 #include "opencl/kernels/cellcount_prepare.h"
-#endif
 
 /* What is background has distance 0. */
 #define EDT_SIDE(l, i) ((l)->d2[i] != 0 ? 1u : 0u)

@@ -75,7 +75,6 @@ static tc_status measure(ocl_device *d, double seconds, tc_err *err)
     }
     ocl_buffer_free(d, &out);
     ocl_kernel_free(d, &kernel);
-    ocl_program_free(d, &program);
     if (status != TC_OK || n == 0)
         return status;
     qsort(ms, n, sizeof ms[0], by_size);

@@ -42,7 +42,6 @@ static tc_status launch(ocl_device *device, const char *const lines[4], tc_err *
         status = ocl_batch_wait(device, &batch, 0, &ms, err);
     ocl_buffer_free(device, &buffer);
     ocl_kernel_free(device, &kernel);
-    ocl_program_free(device, &program);
     return status;
 }
 

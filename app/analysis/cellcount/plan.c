@@ -157,6 +157,12 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
 
 /* --- the analysis ---------------------------------------------------------------------------- */
 
+static uint32_t kernels_of(const void *params, const wu_item *item)
+{
+    (void)params;
+    return item->bits == 16 ? 2 : 1;
+}
+
 static const an_selftest selftests[] = {
     { "{\"threshold\":\"otsu\",\"polarity\":\"bright\",\"min_area\":3}", 150, 131, 1, 8, false,
       0xef5a6226, AN_BALLS, false },
@@ -172,6 +178,27 @@ static const an_selftest selftests[] = {
       "\"background\":{\"method\":\"lines\","
       "\"radius\":30,\"by\":\"ratio\"}}",
       66, 54, 1, 16, false, 0x3e6fe3f5, AN_BALLS, false },
+    { "{\"threshold\":128,\"polarity\":\"bright\",\"fill_holes\":true,\"labels\":true}", 99, 70, 1,
+      8, false, 0x8b6c9093, AN_NOISE, false },
+    { "{\"threshold\":128,\"polarity\":\"bright\",\"connectivity\":4,\"fill_holes\":true,\"min_"
+      "area\":2,\"labels\":true}",
+      40, 133, 1, 8, false, 0x3e681bf3, AN_NOISE, false },
+    { "{\"smooth\":0.5,\"background\":{\"radius\":4},\"threshold\":\"local\",\"window\":9,"
+      "\"polarity\":\"bright\",\"split\":\"intensity\",\"h\":1,\"labels\":true}",
+      70, 66, 1, 8, false, 0xe5bdb953, AN_NOISE, false },
+    { "{\"threshold\":\"otsu\",\"polarity\":\"bright\",\"fill_holes\":true}", 13, 11, 1, 8, false,
+      0x8e42dd27, AN_NOISE, false },
+    { "{\"threshold\":\"otsu\",\"polarity\":\"dark\",\"fill_holes\":true,\"exclude_border\":true}",
+      11, 17, 1, 8, false, 0x4c672713, AN_TIES, false },
+    { "{\"threshold\":20000,\"polarity\":\"bright\",\"fill_holes\":true,\"split\":\"distance\","
+      "\"min_area\":2,\"labels\":true}",
+      99, 70, 1, 16, false, 0xc8be1a26, AN_TIES, false },
+    { "{\"threshold\":30000,\"polarity\":\"dark\",\"fill_holes\":true,\"exclude_border\":true,"
+      "\"labels\":true}",
+      70, 66, 1, 16, false, 0xc5e6ea4d, AN_NOISE, false },
+    { "{\"smooth\":0.5,\"background\":{\"method\":\"mean\",\"radius\":5},\"threshold\":\"otsu\","
+      "\"polarity\":\"bright\",\"split\":\"intensity\",\"h\":100}",
+      33, 28, 1, 16, false, 0xebc6d24f, AN_NOISE, false },
     { .parameters = NULL }
 };
 
@@ -205,5 +232,6 @@ const an_analysis an_cellcount = {
     .pixels_share = cc_pixels_share,
     .suggest = cc_suggest,
     .cpu = &cc_cpu,
+    .kernels = kernels_of,
     .selftests = selftests
 };

@@ -377,6 +377,20 @@ static tc_status init(const an_work *work, void *state, tc_err *err)
 
 /* Borders, every window shape, 8 and 16 bit, several slices, maps; levels whose
  * histograms fit local memory and levels whose do not. The last asks for double precision. */
+static uint32_t kernels_of(const void *params, const wu_item *item)
+{
+    const glcm_params *const p = params;
+    uint32_t groups = p->more ? 4 : 0;
+
+    (void)item;
+    if (p->window == GLCM_WHOLE_ROI)
+        return 8;
+    /* Histograms of many levels do not fit local memory. */
+    for (size_t i = 0; i < p->n_levels; i++)
+        groups |= p->levels[i] <= 64 ? 1 : 3;
+    return groups;
+}
+
 static const an_selftest selftests[] = {
     { "{\"levels\":[16,64],\"window\":{\"shape\":\"disc\",\"radius\":5},\"distances\":[1,4],"
       "\"maps\":[{\"feature\":\"imc2\",\"levels\":64,\"offset\":[1,0]}]}",
@@ -391,6 +405,9 @@ static const an_selftest selftests[] = {
       "\"features\":\"ibsi\","
       "\"maps\":[{\"feature\":\"cluster_shade\",\"levels\":200,\"offset\":[1,0]}]}",
       33, 37, 1, 16, false, 0x1f6b24c6, AN_BALLS, true },
+    { "{\"levels\":[64],\"window\":{\"shape\":\"disc\",\"radius\":6},\"distances\":[2],\"maps\":[{"
+      "\"feature\":\"entropy\",\"levels\":64,\"offset\":[0,2]}]}",
+      45, 33, 1, 8, false, 0xb428b1a8, AN_NOISE, false },
     { .parameters = NULL }
 };
 
@@ -438,5 +455,6 @@ const an_analysis an_glcm = {
     .pixels_share = glcm_pixels_share,
     .cpu = &glcm_cpu,
     .doubles = AN_SOME_DOUBLES,
+    .kernels = kernels_of,
     .selftests = selftests
 };

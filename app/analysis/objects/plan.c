@@ -71,6 +71,12 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     return TC_OK;
 }
 
+static uint32_t kernels_of(const void *params, const wu_item *item)
+{
+    (void)params;
+    return (item->bits == 16 ? 2 : 1) | (item->is_stack ? 4 : 8);
+}
+
 static const an_selftest selftests[] = {
     { "{\"texture_features\":\"ibsi\",\"distances\":[1,3]}", 61, 47, 1, 8, false, 0x20444faa,
       AN_BALLS, true },
@@ -80,6 +86,7 @@ static const an_selftest selftests[] = {
       AN_BALLS, true },
     { "{\"aggregate\":\"merge\",\"texture_features\":\"ibsi\",\"range\":\"type\"}", 30, 33, 29, 16,
       false, 0x3dca3a19, AN_BALLS, true },
+    { "{\"levels\":16,\"distances\":[1,2]}", 61, 47, 1, 8, false, 0xcb4de685, AN_NOISE, true },
     { .parameters = NULL }
 };
 
@@ -113,5 +120,6 @@ const an_analysis an_objects = {
     .takes_labels = true,
     .one_kind = true,
     .doubles = AN_ALL_DOUBLES,
+    .kernels = kernels_of,
     .selftests = selftests
 };

@@ -143,6 +143,13 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
 
 /* --- the analysis ---------------------------------------------------------------------------- */
 
+static uint32_t kernels_of(const void *params, const wu_item *item)
+{
+    const vol_params *const p = params;
+
+    return (item->bits == 16 ? 2 : 1) | (p->watershed ? 4 : 8) | (p->repair ? 16 : 0);
+}
+
 static const an_selftest selftests[] = {
     { "{\"membrane\":110}", 45, 37, 29, 8, false, 0xe9146a6f, AN_BALLS, false },
     { "{\"membrane\":26000,\"mode\":\"slices\",\"min_voxels\":4}", 70, 33, 5, 16, false, 0x9e1c8477,
@@ -153,6 +160,15 @@ static const an_selftest selftests[] = {
       0x4eadc516, AN_BALLS, false },
     { "{\"method\":\"watershed\",\"mode\":\"slices\",\"connectivity\":26,\"h\":900,\"fill\":true}",
       45, 33, 6, 16, false, 0xd59fb35c, AN_BALLS, false },
+    { "{\"membrane\":140}", 45, 30, 21, 8, false, 0x2ef8f4b1, AN_NOISE, false },
+    { "{\"membrane\":80,\"labels\":true}", 45, 30, 21, 8, false, 0xbba651a9, AN_NOISE, false },
+    { "{\"membrane\":40000,\"mode\":\"slices\",\"exclude_border\":true,\"labels\":true}", 45, 30, 5,
+      16, false, 0xe99b8e6e, AN_NOISE, false },
+    { "{\"membrane\":35000}", 37, 30, 21, 16, false, 0xd116564d, AN_NOISE, false },
+    { "{\"method\":\"watershed\",\"h\":70,\"smooth\":0.5,\"labels\":true}", 33, 22, 12, 8, false,
+      0x996842ae, AN_TIES, false },
+    { "{\"method\":\"watershed\",\"connectivity\":26,\"h\":900,\"fill\":true}", 30, 22, 9, 16,
+      false, 0x9646c7bb, AN_NOISE, false },
     { .parameters = NULL }
 };
 
@@ -189,5 +205,6 @@ const an_analysis an_volume = {
     .check_pixels = vol_check_pixels,
     .pixels_share = vol_pixels_share,
     .cpu = &vol_cpu,
+    .kernels = kernels_of,
     .selftests = selftests
 };

@@ -493,14 +493,26 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
 }
 
 /* Both polarities, 8 and 16 bit, a stack, cones of every width. */
-static const an_selftest selftests[] = { { "{\"radius\":6}", 61, 47, 1, 8, false, 0x8a177fe2,
-                                           AN_BALLS, false },
-                                         { "{\"radius\":5.3,\"sigma\":1.2,\"polarity\":\"dark\","
-                                           "\"cone\":90,\"weight\":\"gradient\",\"floor\":0}",
-                                           43, 70, 1, 16, false, 0x55a464eb, AN_BALLS, false },
-                                         { "{\"radius\":4,\"sigma\":1,\"refine\":false}", 31, 25,
-                                           19, 16, false, 0x35261573, AN_BALLS, false },
-                                         { .parameters = NULL } };
+static uint32_t kernels_of(const void *params, const wu_item *item)
+{
+    (void)params;
+    return item->bits == 16 ? 2 : 1;
+}
+
+static const an_selftest selftests[] = {
+    { "{\"radius\":6}", 61, 47, 1, 8, false, 0x8a177fe2, AN_BALLS, false },
+    { "{\"radius\":5.3,\"sigma\":1.2,\"polarity\":\"dark\","
+      "\"cone\":90,\"weight\":\"gradient\",\"floor\":0}",
+      43, 70, 1, 16, false, 0x55a464eb, AN_BALLS, false },
+    { "{\"radius\":4,\"sigma\":1,\"refine\":false}", 31, 25, 19, 16, false, 0x35261573, AN_BALLS,
+      false },
+    { "{\"radius\":2.5,\"floor\":0}", 333, 20, 1, 8, false, 0xb4462ee1, AN_NOISE, false },
+    { "{\"radius\":2,\"floor\":0,\"sigma\":0.5}", 33, 21, 12, 8, false, 0x2e58b20e, AN_TIES,
+      false },
+    { "{\"radius\":3,\"floor\":0,\"sigma\":0.5}", 270, 21, 1, 16, false, 0x977c086d, AN_TIES,
+      false },
+    { .parameters = NULL }
+};
 
 static uint8_t found(const an_work *work, const void *state, size_t voxel)
 {
@@ -538,4 +550,5 @@ const an_analysis an_voting = { .name = "voting",
                                 .suggest = voting_suggest,
                                 .cpu = &voting_cpu,
                                 .one_kind = true,
+                                .kernels = kernels_of,
                                 .selftests = selftests };
