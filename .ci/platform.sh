@@ -66,7 +66,8 @@ build() {
 install_zig() {
     (
         flock 9
-        [ -x "$zig" ] || /usr/bin/python3 -m pip -q install --target build/zig ziglang==0.13.0 || exit 75
+        [ -x "$zig" ] || /usr/bin/python3 -m pip -q install --target build/zig --no-deps --only-binary :all: --require-hashes \
+            -r .ci/ziglang.txt || exit 75
     ) 9> build/zig.lock
 }
 

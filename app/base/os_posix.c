@@ -281,10 +281,9 @@ static void close_end(int *end)
 }
 
 /* Takes the place of the standard streams, and leaves nothing else open. */
-static bool use_streams(const stream *streams)
+static bool use_streams(int empty, const stream *streams)
 {
-    const int empty = open("/dev/null", O_RDONLY);
-    bool good = empty >= 0 && dup2(empty, STDIN_FILENO) >= 0;
+    bool good = dup2(empty, STDIN_FILENO) >= 0;
 
     for (int i = 0; good && i < STREAMS; i++)
         good = dup2(streams[i].ends[1], fileno(streams[i].to)) >= 0;
@@ -328,14 +327,16 @@ int os_run_child(int (*work)(void *user), void *user, int *ended_by)
     stream streams[STREAMS] = { { stdout, { -1, -1 }, STREAM_MOST },
                                 { stderr, { -1, -1 }, STREAM_MOST } };
     pid_t child = -1;
-    int error;
+    int empty, error;
 
     fflush(stdout);
-    if (pipe(streams[0].ends) == 0 && pipe(streams[1].ends) == 0)
+    empty = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (empty >= 0 && pipe(streams[0].ends) == 0 && pipe(streams[1].ends) == 0)
         child = fork();
     error = errno;
     if (child == 0)
-        exit(use_streams(streams) ? work(user) : EXIT_FAILURE);
+        exit(use_streams(empty, streams) ? work(user) : EXIT_FAILURE);
+    close_end(&empty);
     for (int i = 0; i < STREAMS; i++)
         close_end(&streams[i].ends[1]);
     if (child > 0)

@@ -326,14 +326,16 @@ static tc_status check_row(const an_work *work, part *q, const table *t, sought 
 {
     const region r = region_of(q, t, s->row);
     const size_t at = (size_t)r.y0 * q->f.px->nx;
+    /* What a split makes of what was filled may have no pixel of a cell there. */
+    const bool fills = ((const cc_params *)work->params)->fill_holes;
     tc_status status = TC_OK;
 
     for (uint32_t x = r.x0; status == TC_OK && !s->unknown && !s->found && x < r.x1; x++)
         if (an_follow_takes(&q->f, at + x) && (x == r.x0 || !an_follow_takes(&q->f, at + x - 1)))
             status = check_component(work, q, t, at + x, s, err);
     if (status == TC_OK && !s->unknown && !s->found)
-        status =
-            tc_fail(err, TC_BAD_INPUT, "region %zu: the picture has no such region", r.row + 1);
+        status = tc_fail(err, fills ? TC_NO_MATCH : TC_BAD_INPUT,
+                         "region %zu: the picture has no such region", r.row + 1);
     return status;
 }
 
