@@ -250,6 +250,20 @@ static void read_stk(wu_picture *picture, const wu_tags *tags, const wu_tag *uic
 
 /* --- Olympus FluoView ------------------------------------------------------------------------ */
 
+/* 'c', 't' or 'z'; 0: another. */
+static char axis_of(const char *name)
+{
+    static const struct {
+        const char *name;
+        char axis;
+    } all[] = { { "Z", 'z' },  { "T", 't' },          { "Time", 't' },
+                { "Ch", 'c' }, { "WAVELENGTH", 'c' }, { "Wavelength", 'c' } };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (strcmp(name, all[i].name) == 0)
+            return all[i].axis;
+    return '\0';
+}
+
 static void read_fluoview(wu_picture *picture, const wu_tags *tags, const wu_tag *tag)
 {
     enum {
@@ -273,12 +287,7 @@ static void read_fluoview(wu_picture *picture, const wu_tags *tags, const wu_tag
             return;
         const uint64_t n = count_at(tags, at + NAME);
         const double size = double_at(tags, at + RESOLUTION) * wu_micrometres(unit, strlen(unit));
-        const char axis = strcmp(name, "Z") == 0                                ? 'z'
-                          : strcmp(name, "T") == 0 || strcmp(name, "Time") == 0 ? 't'
-                          : strcmp(name, "Ch") == 0 || strcmp(name, "WAVELENGTH") == 0 ||
-                                  strcmp(name, "Wavelength") == 0
-                              ? 'c'
-                              : '\0';
+        const char axis = axis_of(name);
         if (n == 0 || name[0] == '\0')
             continue;
         if (i == 0 || i == 1) { /* x and y, whatever they are called */
