@@ -26,7 +26,7 @@ enum {
 /* Where a version has what, and in how many bytes. */
 typedef struct nifti_version {
     size_t size;
-    char name; /* the third character of its magic */
+    uint8_t name; /* the third character of its magic */
     size_t magic, dim, type, pixdim, place, slope, units, units_size;
     size_t whole, real; /* bytes of a length and of a size */
 } nifti_version;
@@ -233,7 +233,7 @@ static tc_status read_type(wu_picture *picture, tc_err *err)
                        "bits are read",
                        picture->path, (int)code);
     picture->samples = types[i].samples;
-    if (bits != (int64_t)(picture->samples.bits * picture->samples.channels))
+    if (bits != (int64_t)picture->samples.bits * picture->samples.channels)
         return refuse_damaged(picture, "bits and type of its samples do not agree", err);
     /* A slope of 0 is none, and so is, as some programs write it, NaN. */
     if (isinf(slope) || (isinf(offset) && slope != 0))

@@ -328,18 +328,19 @@ static tc_status path_of(const wu_picture *picture, const char *name, char **out
     return TC_OK;
 }
 
+/* NULL: it cannot be read. */
 static char *load(const char *path)
 {
-    struct stat st;
+    struct stat info;
     FILE *const file = os_kind_of(path) == OS_FILE ? fopen(path, "rb") : NULL;
     char *text = NULL;
-    if (file != NULL && fstat(fileno(file), &st) == 0 && st.st_size < MOST_COMPANION)
-        text = malloc((size_t)st.st_size + 1);
-    const size_t n = text == NULL ? 0 : fread(text, 1, (size_t)st.st_size, file);
+    if (file == NULL)
+        return NULL;
+    if (fstat(fileno(file), &info) == 0 && info.st_size < MOST_COMPANION)
+        text = malloc((size_t)info.st_size + 1);
     if (text != NULL)
-        text[n] = '\0';
-    if (file != NULL)
-        fclose(file);
+        text[fread(text, 1, (size_t)info.st_size, file)] = '\0';
+    fclose(file);
     return text;
 }
 

@@ -12,8 +12,7 @@ const char *const wu_remarks[WU_REMARKS] = {
     "its palette is a picture's; the colours that it shows are taken",
     "says that 0 is white; its values are inverted, so that 0 is black",
     "is to be shown with an inverting lookup table; the samples are taken, as ImageJ measures them",
-    "0 is white in it, or has a colour; what is not 0 is inside, or a label, whatever it looks "
-    "like",
+    "0 is white in it, or has a colour; what is not 0 is inside, or a label, whatever its colour",
     "holds smaller copies of its picture (a pyramid); the full one is taken",
     "says that it holds more times than it does; those that are there are taken",
     "has more pages than its text tells of; all are taken as slices",
@@ -22,8 +21,7 @@ const char *const wu_remarks[WU_REMARKS] = {
     "has stray bytes between its segments; all samples came",
     "has a colour profile (ICC), which changes nothing: samples are taken as they are stored",
     "is put together from several files, as its OME-XML says",
-    "says that it is one of several files that are one picture; each is taken by itself, in the "
-    "order of their names",
+    "is one of several files of one picture, it says; each is taken by itself, ordered by name",
     "its calibration is not a straight line; the samples are taken without it",
     "holds more pictures or pages than it tells of, or than are taken",
 };

@@ -18,14 +18,20 @@ bool wu_tags_read(const wu_tags *tags, uint64_t at, void *bytes, size_t n)
            fread(bytes, 1, n, tags->file) == n;
 }
 
+static uint64_t number_in(const wu_tags *tags, const uint8_t *bytes, size_t n)
+{
+    uint64_t value = 0;
+    for (size_t i = 0; i < n; i++)
+        value |= (uint64_t)bytes[tags->big_endian ? n - 1 - i : i] << (8 * i);
+    return value;
+}
+
 bool wu_tags_number(const wu_tags *tags, uint64_t at, size_t n, uint64_t *value)
 {
     uint8_t bytes[8];
     if (!wu_tags_read(tags, at, bytes, n))
         return false;
-    *value = 0;
-    for (size_t i = 0; i < n; i++)
-        *value |= (uint64_t)bytes[tags->big_endian ? n - 1 - i : i] << (8 * i);
+    *value = number_in(tags, bytes, n);
     return true;
 }
 
@@ -61,17 +67,17 @@ static bool read_entry(const wu_tags *tags, uint64_t at, unsigned *number, wu_ta
 {
     static const uint8_t sizes[] = { 0, 1, 1, 2, 4, 8, 1, 1, 2, 4, 8, 4, 8, 4, 0, 0, 8, 8, 8 };
     const size_t wide = tags->big ? 8 : 4;
-    uint64_t value, type;
-    if (!wu_tags_number(tags, at, 2, &value) || !wu_tags_number(tags, at + 2, 2, &type) ||
-        !wu_tags_number(tags, at + 4, wide, &out->count))
+    uint8_t entry[20];
+    if (!wu_tags_read(tags, at, entry, 4 + 2 * wide))
         return false;
-    const size_t size = type < sizeof sizes ? sizes[type] : 0;
+    out->type = (unsigned)number_in(tags, entry + 2, 2);
+    out->count = number_in(tags, entry + 4, wide);
+    const size_t size = out->type < sizeof sizes ? sizes[out->type] : 0;
     const bool inside = size == 0 || out->count <= wide / size;
-    *number = (unsigned)value;
+    *number = (unsigned)number_in(tags, entry, 2);
     *bytes = inside ? 0 : out->count < SIZE_MAX / size ? (size_t)out->count * size : SIZE_MAX / 2;
-    out->type = (unsigned)type;
-    out->at = at + 4 + wide;
-    return inside || wu_tags_number(tags, out->at, wide, &out->at);
+    out->at = inside ? at + 4 + wide : number_in(tags, entry + 4 + wide, wide);
+    return true;
 }
 
 /* Where the entries begin, and how many there are. */
@@ -83,7 +89,8 @@ static uint64_t begin_entries(const wu_tags *tags, uint64_t *at)
     return wu_tags_number(tags, tags->directory, bytes, &n) && n <= 65535 ? n : 0;
 }
 
-bool wu_tags_find(const wu_tags *tags, unsigned tag, wu_tag *out)
+/* The first entry whose number is one of n. */
+static bool find_any(const wu_tags *tags, const unsigned *wanted, size_t n_wanted, wu_tag *out)
 {
     uint64_t at;
     unsigned number;
@@ -91,10 +98,16 @@ bool wu_tags_find(const wu_tags *tags, unsigned tag, wu_tag *out)
     for (uint64_t n = begin_entries(tags, &at); n > 0; n--, at += tags->big ? 20 : 12) {
         if (!read_entry(tags, at, &number, out, &bytes))
             return false;
-        if (number == tag)
-            return true;
+        for (size_t i = 0; i < n_wanted; i++)
+            if (number == wanted[i])
+                return true;
     }
     return false;
+}
+
+bool wu_tags_find(const wu_tags *tags, unsigned tag, wu_tag *out)
+{
+    return find_any(tags, &tag, 1, out);
 }
 
 bool wu_tags_are_outside(const wu_tags *tags, uint64_t from, uint64_t to)
@@ -237,6 +250,20 @@ static void read_stk(wu_picture *picture, const wu_tags *tags, const wu_tag *uic
 
 /* --- Olympus FluoView ------------------------------------------------------------------------ */
 
+/* 'c', 't' or 'z'; 0: another. */
+static char axis_of(const char *name)
+{
+    static const struct {
+        const char *name;
+        char axis;
+    } all[] = { { "Z", 'z' },  { "T", 't' },          { "Time", 't' },
+                { "Ch", 'c' }, { "WAVELENGTH", 'c' }, { "Wavelength", 'c' } };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (strcmp(name, all[i].name) == 0)
+            return all[i].axis;
+    return '\0';
+}
+
 static void read_fluoview(wu_picture *picture, const wu_tags *tags, const wu_tag *tag)
 {
     enum {
@@ -260,12 +287,7 @@ static void read_fluoview(wu_picture *picture, const wu_tags *tags, const wu_tag
             return;
         const uint64_t n = count_at(tags, at + NAME);
         const double size = double_at(tags, at + RESOLUTION) * wu_micrometres(unit, strlen(unit));
-        const char axis = strcmp(name, "Z") == 0                                ? 'z'
-                          : strcmp(name, "T") == 0 || strcmp(name, "Time") == 0 ? 't'
-                          : strcmp(name, "Ch") == 0 || strcmp(name, "WAVELENGTH") == 0 ||
-                                  strcmp(name, "Wavelength") == 0
-                              ? 'c'
-                              : '\0';
+        const char axis = axis_of(name);
         if (n == 0 || name[0] == '\0')
             continue;
         if (i == 0 || i == 1) { /* x and y, whatever they are called */
@@ -401,10 +423,7 @@ bool wu_tags_paint(const wu_tags *tags)
 {
     static const unsigned all[] = { 34412, 33629, 34361, 51123 };
     wu_tag tag;
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        if (wu_tags_find(tags, all[i], &tag))
-            return true;
-    return false;
+    return find_any(tags, all, sizeof all / sizeof all[0], &tag);
 }
 
 void wu_say_slide(wu_said *said, const char *text, const wu_tags *tags)

@@ -153,6 +153,16 @@ static void complete_order(wu_said *said)
             said->order[strlen(said->order)] = *axis;
 }
 
+/* 'c', 't' or 'z'; 0: another. */
+static char scifio_axis(const char *name, size_t n)
+{
+    if (n == 7 && memcmp(name, "Channel", n) == 0)
+        return 'c';
+    if (n == 4 && memcmp(name, "Time", n) == 0)
+        return 't';
+    return n == 1 && *name == 'Z' ? 'z' : '\0';
+}
+
 /* "axes=X,Y,Channel,Z", "lengths=8,8,2,3": the one that changes first in front. */
 static void read_scifio(wu_picture *picture, const char *text)
 {
@@ -177,21 +187,15 @@ static void read_scifio(wu_picture *picture, const char *text)
         const uint64_t count = strtoull(length, NULL, 10);
         const char *const scale = scales == NULL ? NULL : part_of(scales, n_scales, i, &m),
                           *const unit = units == NULL ? NULL : part_of(units, n_units, i, &m);
-        const bool x = n == 1 && *name == 'X', y = n == 1 && *name == 'Y',
-                   z = n == 1 && *name == 'Z';
-        if (x || y || z)
+        const bool x = n == 1 && *name == 'X', y = n == 1 && *name == 'Y';
+        if (x || y || scifio_axis(name, n) == 'z')
             set_scale(picture, x ? 2 : y ? 1 : 0, scale, unit, m);
         if (x)
             said->nx = count < MOST ? count : MOST;
         else if (y)
             said->ny = count < MOST ? count : MOST;
         else
-            add_axis(said,
-                     z                                           ? 'z'
-                     : n == 7 && memcmp(name, "Channel", n) == 0 ? 'c'
-                     : n == 4 && memcmp(name, "Time", n) == 0    ? 't'
-                                                                 : '\0',
-                     name, n,
+            add_axis(said, scifio_axis(name, n), name, n,
                      count == 0     ? 1
                      : count < MOST ? count
                                     : MOST);
@@ -202,6 +206,16 @@ static void read_scifio(wu_picture *picture, const char *text)
 }
 
 /* --- tifffile -------------------------------------------------------------------------------- */
+
+/* 'c', 't' or 'z'; 0: another. */
+static char tifffile_axis(bool slices, char letter)
+{
+    if (letter == 'T')
+        return 't';
+    if (letter == 'Z' || slices)
+        return 'z';
+    return letter == 'C' || letter == 'S' ? 'c' : '\0';
+}
 
 /* The axes in front of those that a page has, the last of which changes first. Letters that say
  * nothing (Q, I) are slices where there is one such axis. */
@@ -215,32 +229,27 @@ static void read_shape(wu_said *said, const uint64_t *shape, size_t n, const cha
     /* The pixel's samples are the last axis, or in front of the planes' two, or are channels. */
     const uint64_t s = there->stored;
     const uint64_t nx = picture->info.nx, ny = picture->info.ny;
+    const uint64_t last = shape[n - 1], second = n >= 2 ? shape[n - 2] : 1,
+                   third = n >= 3 ? shape[n - 3] : 1;
     size_t front = n;
-    if (n >= 3 && s > 1 && shape[n - 1] == s && shape[n - 2] == nx && shape[n - 3] == ny)
+    if (n >= 3 && ((s > 1 && third == s && last == nx && second == ny) ||
+                   ((last == s || last == 1) && second == nx && third == ny)))
         front = n - 3;
-    else if (n >= 3 && s > 1 && shape[n - 3] == s && shape[n - 1] == nx && shape[n - 2] == ny)
-        front = n - 3;
-    else if (n >= 2 && shape[n - 1] == nx && shape[n - 2] == ny)
-        front = n - 2;
-    else if (n >= 3 && shape[n - 1] == 1 && shape[n - 2] == nx && shape[n - 3] == ny)
-        front = n - 3;
-    else if (n == 1 && shape[0] == nx && ny == 1)
-        front = 0;
+    else if (last == nx && second == ny)
+        front = n >= 2 ? n - 2 : 0;
     if (front == n) {
-        said->nx = n >= 1 ? shape[n - 1] : 1;
-        said->ny = n >= 2 ? shape[n - 2] : 1;
+        said->nx = last;
+        said->ny = second;
         return;
     }
     for (size_t i = 0; i < front; i++)
         unknown += shape[i] > 1 && (!known || strchr("TCZS", axes[i]) == NULL);
     memset(said->order, 0, sizeof said->order);
     for (size_t i = front; i-- > 0;) {
-        const char letter = known ? axes[i] : '?';
-        const bool series = known ? strchr("QI", letter) != NULL : true;
-        const char axis = letter == 'T'                                               ? 't'
-                          : letter == 'C' || letter == 'S'                            ? 'c'
-                          : letter == 'Z' || (unknown == 1 && series && shape[i] > 1) ? 'z'
-                                                                                      : '\0';
+        static const char unnamed[] = "Q";
+        const char letter = *(known ? &axes[i] : unnamed);
+        const bool slices = unknown == 1 && shape[i] > 1 && strchr("QI", letter) != NULL;
+        const char axis = tifffile_axis(slices, letter);
         add_axis(said, axis, known ? &axes[i] : "not named", known ? 1 : 9, shape[i]);
     }
     complete_order(said);
