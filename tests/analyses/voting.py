@@ -20,7 +20,7 @@ def random_job(rng):
     return {"radius": one_of(rng, 1, 2.5, 4, 7), "sigma": one_of(rng, 0, 1, 2), "polarity": one_of(rng, "dark", "bright"),
             "threshold": one_of(rng, "auto", 0, int(rng.integers(5000))), "refine": one_of(rng, True, False),
             "cone": one_of(rng, 90, 45, 22.5), "weight": one_of(rng, "root", "gradient"),
-            "floor": one_of(rng, 0, 3)}, random_items(rng, one_of(rng, True, False), False)
+            "floor": one_of(rng, 0, 3), "foreground": one_of(rng, "none", "otsu")}, random_items(rng, one_of(rng, True, False), False)
 
 
 def memory_jobs():
