@@ -56,7 +56,6 @@ static tc_status find_device(const run_options *o, const an_unit *unit, const jo
                              const progress *p, job_device *d, tc_err *err)
 {
     const bool may_do_without = o->request.kind == OCL_REQUEST_AUTO;
-    const an_analysis *const analysis = unit->analysis;
     bool by_cpu = false;
     tc_status status;
 
