@@ -143,9 +143,9 @@ void bw_exit_on_request(void) BW_NORETURN;
  * to the volunteer; the second time in a row among the client's notices. Without a client: exits
  * with the code of TC_TRY_LATER. */
 void bw_temporary_exit(const char *reason) BW_NORETURN;
-/* The same after delay seconds (0..86400), at once, safe in a signal handler: nothing is flushed or
- * given back, reason is at most a line of 250 characters. alert: the volunteer is to see it among
- * the client's notices. */
+/* The same after delay seconds (0..86400), at once (a minute later where the disk takes no word to
+ * the client), safe in a signal handler: nothing is flushed or given back, reason is at most a line
+ * of 250 characters. alert: the volunteer is to see it among the client's notices. */
 void bw_leave_now(int delay, const char *reason, bool alert) BW_NORETURN;
 /* Ends the process with an exit code, for good: with a client the job counts
  * as done (0) or failed. message (may be NULL) goes to the client's log, for
