@@ -3,17 +3,15 @@ threads, on an OpenCL device (PoCL will do), on a device too small for the
 picture, and when it is killed on one and goes on with the other. On the device
 the answers are those of the oracle too."""
 import os
-import re
-import shutil
 
 import numpy as np
 from scipy import ndimage
 
 import compiled
+import same_bits
 import tap
 from oracle import cellcount_check, workunit
 from oracle.workunit import item
-from stopping import stopped_often
 
 FOLDER = tap.scratch()
 os.environ["POCL_CACHE_DIR"] = compiled.copy(FOLDER, "cellcount")
@@ -54,53 +52,13 @@ JOBS = {
 }
 
 
-def bytes_of(unit, device, threads, memory=None):
-    result = os.path.join(FOLDER, "r.npz")
-    if os.path.exists(result):
-        os.remove(result)
-    env = dict(os.environ)
-    if memory:
-        env.update(tap.opencl_hooks(memory=memory))
-    run = tap.run([tap.TEXCELL, "run", unit, "-o", result, "--device", device, "--threads", str(threads),
-                   "--checkpoint-every", "0.05", "--quiet"], env=env)
-    if run.returncode != 0:
-        tap.note("exit %d: %s" % (run.returncode, run.stderr))
-        return None
-    with open(result, "rb") as f:
-        return f.read()
-
-
-def has_device():
-    return "usable" in re.sub("not usable", "", tap.run([tap.TEXCELL, "devices"]).stdout)
-
-
-def everywhere(device):
-    for name, parameters in JOBS.items():
-        unit = workunit.write(os.path.join(FOLDER, "u.zip"), "cellcount", parameters, pictures())
-        first = bytes_of(unit, "cpu", 1)
-        for threads in (2, 3, 7):
-            tap.ok(first is not None and bytes_of(unit, "cpu", threads) == first,
-                   "%s: %d threads give the bytes of one" % (name, threads))
-        # 3 MB: room for a picture, but not for a table of all squares of the chessboard.
-        for memory in (None, 3000000, 1700000):
-            title = "%s: OpenCL%s gives the same bytes" % (name, " with %d bytes" % memory if memory else "")
-            if device:
-                tap.ok(first is not None and bytes_of(unit, "opencl", 2, memory) == first, title)
-            else:
-                tap.skip(title, "no OpenCL device")
-
-
 def crossing(device):
-    """Killed again and again, each time on the other backend."""
     rng = np.random.default_rng(8)
     big = dark(ndimage.uniform_filter(rng.random((1900, 2300)), 9) > 0.5)
     unit = workunit.write(os.path.join(FOLDER, "big.zip"), "cellcount",
                           {"threshold": 125, "fill_holes": True, "split": "distance", "labels": True},
                           [item("a", [big]), item("b", [big[::-1]]), item("c", [big[:, ::-1]])])
-    first = bytes_of(unit, "cpu", 2)
-    again, kills = stopped_often(FOLDER, unit, device, 0.6, 0.3)
-    tap.ok(first is not None and again == first and kills > 0,
-           "stopped %d times, %s, it gives the same bytes" % (kills, "on both backends in turn" if device else "on the CPU"))
+    same_bits.crossing(FOLDER, unit, device, 0.6, 0.3)
 
 
 def oracle(device):
@@ -114,29 +72,21 @@ def oracle(device):
 
 
 def oclgrind():
-    """The kernels interpreted: no two work-items race, nothing uninitialized is
-    used, no index is out of range."""
-    title = "Oclgrind: "
-    program = os.path.join(tap.BUILD, "tests", "unit", "backend_try")
-    if shutil.which("oclgrind") is None or not os.path.exists(program):
-        return tap.skip(title + "the kernels", "oclgrind or backend_try is not here")
     for parameters in ('{"threshold":"otsu","polarity":"bright"}',
                        '{"threshold":30000,"polarity":"bright","fill_holes":true,"connectivity":4,"min_area":2}',
                        '{"threshold":"otsu","polarity":"bright","fill_holes":true,"split":"distance"}',
                        '{"smooth":0.5,"background":{"radius":3},"threshold":"local","window":9}',
                        '{"background":{"radius":9,"method":"mean","by":"ratio"},"split":"intensity"}'):
         for bits in ("8", "16"):
-            run = tap.run(["oclgrind", "--data-races", "--uninitialized", "--check-api", program, "cellcount",
-                           parameters.replace("30000", "120") if bits == "8" else parameters,
-                           "41", "37", "1", bits, "0"])
-            lines = [l for l in (run.stdout + run.stderr).splitlines() if l.strip()]
-            tap.ok(run.returncode == 0 and len(lines) == 1, title + "%s bits, %s" % (bits, parameters),
-                   "exit %d\n%s" % (run.returncode, "\n".join(lines[:20])))
+            yield "%s bits, %s" % (bits, parameters), ["--uninitialized"], \
+                [parameters.replace("30000", "120") if bits == "8" else parameters, "41", "37", "1", bits, "0"], None
 
 
-device = has_device()
-everywhere(device)
+device = same_bits.has_device()
+# 3 MB: room for a picture, but not for a table of all squares of the chessboard.
+same_bits.everywhere(FOLDER, "cellcount", ((name, parameters, pictures()) for name, parameters in JOBS.items()), device,
+                     (None, 3000000, 1700000))
 oracle(device)
-oclgrind()
+same_bits.oclgrind("cellcount", oclgrind())
 crossing(device)
 tap.done()

@@ -2,17 +2,15 @@
 OpenCL device (PoCL will do), on a device too small for the stack, and when it is stopped on
 one and goes on with the other. On the device the answers are those of the oracle too."""
 import os
-import re
-import shutil
 
 import numpy as np
 from scipy import ndimage
 
 import compiled
+import same_bits
 import tap
 from oracle import volume_check, workunit
 from oracle.workunit import item
-from stopping import stopped_often
 
 FOLDER = tap.scratch()
 os.environ["POCL_CACHE_DIR"] = compiled.copy(FOLDER, "volume")
@@ -71,37 +69,6 @@ JOBS = {
 }
 
 
-def bytes_of(unit, device, threads, memory=None):
-    result = os.path.join(FOLDER, "r.npz")
-    env = tap.opencl_hooks(memory=memory) if memory else {}
-    run = volume_check.texcell(unit, result, threads, device, **env)
-    if run.returncode != 0:
-        tap.note("exit %d: %s" % (run.returncode, run.stderr))
-        return None
-    with open(result, "rb") as f:
-        return f.read()
-
-
-def has_device():
-    return "usable" in re.sub("not usable", "", tap.run([tap.TEXCELL, "devices"]).stdout)
-
-
-def everywhere(device):
-    for name, (parameters, items) in JOBS.items():
-        unit = workunit.write(os.path.join(FOLDER, "u.zip"), "volume", parameters, items())
-        first = bytes_of(unit, "cpu", 1)
-        for threads in (2, 3, 7):
-            tap.ok(first is not None and bytes_of(unit, "cpu", threads) == first,
-                   "%s: %d threads give the bytes of one" % (name, threads))
-        # The foam has 530,000 voxels: two slabs, many, slabs of fewer slices than a tile.
-        for memory in (None, 2000000, 700000, 200000):
-            title = "%s: OpenCL%s gives the same bytes" % (name, " with %d bytes" % memory if memory else "")
-            if device:
-                tap.ok(first is not None and bytes_of(unit, "opencl", 2, memory) == first, title)
-            else:
-                tap.skip(title, "no OpenCL device")
-
-
 def crossing(device):
     """States bit for bit when work is handed on after every few steps, and bytes of
     results when the program is stopped again and again."""
@@ -118,10 +85,7 @@ def crossing(device):
         with open(out, "rb") as f:
             states.append(f.read() if run.returncode == 0 else run.stderr)
     tap.ok(states[0] == states[1] and len(states[0]) > big.size * 4, "the state is the same on %s" % devices)
-    first = bytes_of(unit, "cpu", 2)
-    again, kills = stopped_often(FOLDER, unit, device, 0.25, 0.15)
-    tap.ok(first is not None and again == first and kills > 0,
-           "stopped %d times, %s, it gives the same bytes" % (kills, "on both backends in turn" if device else "on the CPU"))
+    same_bits.crossing(FOLDER, unit, device, 0.25, 0.15)
 
 
 def oracle(device):
@@ -135,33 +99,24 @@ def oracle(device):
 
 
 def oclgrind():
-    """The kernels interpreted: no races, nothing uninitialized is used, no index is out of
-    range."""
-    title = "Oclgrind: "
-    program = os.path.join(tap.BUILD, "tests", "unit", "backend_try")
-    if shutil.which("oclgrind") is None or not os.path.exists(program):
-        return tap.skip(title + "the kernels", "oclgrind or backend_try is not here")
     for parameters, bits, memory in (('{"membrane":110}', "8", None), ('{"membrane":30000,"mode":"slices"}', "16", None),
                                      ('{"membrane":110}', "8", "9000"),
                                      ('{"membrane":110,"repair":{"sigma":0.5}}', "8", None),
                                      ('{"method":"watershed","smooth":0.5,"h":2}', "8", None),
                                      ('{"method":"watershed","smooth":0.5,"h":900}', "16", "100000"),
                                      ('{"method":"watershed","mode":"slices","connectivity":26,"fill":true}', "8", None)):
-        env = dict(os.environ, **(tap.opencl_hooks(memory=memory) if memory else {}))
         # After a repair the host writes the mask in parts, which Oclgrind takes for not written.
-        watched = [] if "repair" in parameters else ["--uninitialized"]
+        options = [] if "repair" in parameters else ["--uninitialized"]
         for what in ([],) if memory or "repair" in parameters else ([], ["result"]):
-            run = tap.run(["oclgrind", "--data-races", "--check-api"] + watched +
-                          [program, "volume", parameters, "35", "18", "11", bits, "0"] + what, env=env)
-            lines = [l for l in (run.stdout + run.stderr).splitlines() if l.strip()]
-            tap.ok(run.returncode == 0 and len(lines) == 1,
-                   title + " ".join([bits + " bits,", parameters] + what) + (", slabs" if memory else ""),
-                   "exit %d\n%s" % (run.returncode, "\n".join(lines[:20])))
+            yield " ".join([bits + " bits,", parameters] + what) + (", slabs" if memory else ""), options, \
+                [parameters, "35", "18", "11", bits, "0"] + what, memory
 
 
-device = has_device()
-everywhere(device)
+device = same_bits.has_device()
+# The foam has 530,000 voxels: two slabs, many, slabs of fewer slices than a tile.
+same_bits.everywhere(FOLDER, "volume", ((name, parameters, items()) for name, (parameters, items) in JOBS.items()), device,
+                     (None, 2000000, 700000, 200000))
 oracle(device)
-oclgrind()
+same_bits.oclgrind("volume", oclgrind())
 crossing(device)
 tap.done()

@@ -60,7 +60,7 @@ def bytes_of(unit, device, *options, program=None):
         os.remove(result)
     r = tap.run([program or tap.TEXCELL, "run", unit, "-o", result, "--device", device, "--quiet"]
                 + list(options), env=ENV)
-    if r.returncode != 0:
+    if r.returncode != 0 or "driver failed" in r.stderr:
         tap.note("exit %d: %s" % (r.returncode, r.stderr))
         return None
     with open(result, "rb") as file:
