@@ -64,7 +64,6 @@ static void grows(const job *j)
 
         assert_true(spent >= last && spent <= 1);
         last = spent;
-        done = chunks;
     }
     assert_true(last > 1 - left - 1e-12 && last < 1 - left + 1e-12);
 }
