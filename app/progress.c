@@ -1,7 +1,6 @@
 /* Prints the progress bar and the log lines of a job. */
 #include "app/progress.h"
 
-#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -65,7 +64,6 @@ static void describe(const progress *p, const char *name, size_t item, size_t n,
 
 void progress_show(progress *p, double fraction, const char *name, size_t item)
 {
-    assert(fraction >= 0 && fraction <= 1);
     static const char full[] = "##############################",
                       empty[] = "..............................";
     const double time = tc_seconds();
