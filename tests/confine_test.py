@@ -50,6 +50,7 @@ def broken(argv, at, calls=None, expect=None):
     """Runs it with somebody inside; its end, what that one did, how much was tried. calls: what it is confined for."""
     env = dict(os.environ, LD_PRELOAD=LIBRARY, BREAK_AT=at, BREAK_VICTIM=path("victim"), BREAK_FOLDER=path("elsewhere"), TMPDIR=path("private"),
                BREAK_INHERITED=str(INHERITED))
+    env["BREAK_AT"], _, env["BREAK_FROM"] = at.partition("@")
     if calls is not None:
         env["BREAK_CALLS"] = str(calls)
     ends, pair = os.pipe(), socket.socketpair()
@@ -113,6 +114,9 @@ def main():
         ([assimilate, "script", "--db", path("db", "d.sqlite"), "--accepted", path("accepted"), "5", up[0]], private, 0, both),
         ([assimilate, "script", "--db", path("db", "d.sqlite"), "6", path("upload/missing_0_r1_0")], private, 0, both),
         ([assimilate, "--db", path("db", "e.sqlite"), unit, up[0]], "drops_1_0_r1_0", 0, both),
+        # It is open before the process is confined, and its tables lie behind its schema.
+        ([assimilate, "export", "--db", path("db", "e.sqlite"), "-o", path("tables_of_all")], "e.sqlite@98304", 0, both),
+        ([assimilate, "report", "--db", path("db", "e.sqlite"), "-o", path("pages/all.html")], "e.sqlite@98304", 0, both),
         ([wu, "show", up[0]], "drops_1_0_r1_0", 0, 0),
         ([wu, "show", "--needs", unit], "drops_1.zip", 0, 0),
         ([wu, "export", up[0], "--images", unit, "--tiff", "--geojson", "-o", path("tables")], "drops_1_0_r1_0", 0, both),
@@ -136,7 +140,8 @@ def main():
     tap.ok(os.listdir(path("private")) == [], "no private copy is left", os.listdir(path("private")))
     tap.ok(sorted(os.listdir(path("quarantine"))) == ["drops_1_1_r2_0", "x_0_r1_0"], "what was refused is in quarantine",
            os.listdir(path("quarantine")))
-    tap.ok(sorted(os.listdir(path("db"))) == ["d.sqlite", "d.sqlite-shm", "d.sqlite-wal", "d.sqlite.files", "e.sqlite", "e.sqlite.files"],
+    tap.ok(sorted(os.listdir(path("db"))) == ["d.sqlite", "d.sqlite-shm", "d.sqlite-wal", "d.sqlite.files", "e.sqlite", "e.sqlite-shm", "e.sqlite-wal",
+                                               "e.sqlite.files"],
            "the data sets and their files", os.listdir(path("db")))
     # A data set that somebody has switched to another kind of log.
     with contextlib.closing(sqlite3.connect(path("db", "d.sqlite"))) as db:

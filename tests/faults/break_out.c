@@ -1,8 +1,8 @@
 /*
  * Preloaded into a program, acts for somebody who has taken it over: when it reads from a file
- * whose name has BREAK_AT in it for the first time, tries whatever would do harm outside, to
- * the file and in the folder that BREAK_VICTIM and BREAK_FOLDER name. Says on stderr what
- * succeeded, and how much was tried.
+ * whose name has BREAK_AT in it for the first time (from byte BREAK_FROM on), tries whatever would
+ * do harm outside, to the file and in the folder that BREAK_VICTIM and BREAK_FOLDER name. Says on
+ * stderr what succeeded, and how much was tried.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -233,17 +233,18 @@ static void try_table(void)
     }
 }
 
-static void look(int fd)
+static void look(int fd, int64_t place)
 {
     static atomic_int done;
-    const char *const at = getenv("BREAK_AT");
+    const char *const at = getenv("BREAK_AT"), *const from = getenv("BREAK_FROM");
     char link[40], path[4096];
     ssize_t n;
 
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     n = readlink(link, path, sizeof path - 1);
     path[n > 0 ? n : 0] = '\0';
-    if (at == NULL || strstr(path, at) == NULL || atomic_exchange(&done, 1))
+    if (at == NULL || strstr(path, at) == NULL || (from != NULL && place < atol(from)) ||
+        atomic_exchange(&done, 1))
         return;
     try_files(getenv("BREAK_VICTIM"), getenv("BREAK_FOLDER"));
     try_others(getenv("BREAK_VICTIM"));
@@ -262,7 +263,7 @@ static void look(int fd)
         static ssize_t (*next)(int, void *, size_t, type); \
         if (next == NULL)                                  \
             *(void **)&next = dlsym(RTLD_NEXT, #name);     \
-        look(fd);                                          \
+        look(fd, at);                                      \
         return next(fd, data, n, at);                      \
     }
 PREAD(pread, off_t)
