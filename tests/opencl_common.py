@@ -110,9 +110,9 @@ def every_call_fails():
         name = form.replace("%d", "N")
         tap.ok(not wrong, "each call failing (%s) is a device error" % name,
                "\n".join(wrong[:5]))
-        # A platform's name is only shown, and there is nothing to be done about
-        # a wait that fails when the device is closed (the last call).
-        tap.ok(len(unharmed) <= (2 if name == "N" else 1), "no failure (%s) goes unnoticed but those without consequence"
+        # A platform's name is only shown, there is nothing to be done about a wait that fails when the device is
+        # closed (the last call), and the first build is tried again without a flag that not all compilers take.
+        tap.ok(len(unharmed) <= (3 if name == "N" else 1), "no failure (%s) goes unnoticed but those without consequence"
                % name, unharmed)
         tap.ok(not leaks, "each call failing (%s) leaves no OpenCL object" % name, leaks)
     r = attempt(*args, **tap.opencl_hooks(fail=calls + 1))
@@ -177,8 +177,8 @@ def oclgrind():
     tap.ok(r.returncode == 0 and report == "", "the self-test is clean under Oclgrind",
            said(r) + report)
     r, report = run("selftest", "opencl", "floats")
-    tap.ok(r.returncode == 3 and "not correctly rounded" in r.stderr,
-           "Oclgrind, which does not say that it divides correctly, is refused for fp32", said(r))
+    tap.ok(r.returncode == 0 and report == "",
+           "Oclgrind, which does not say that it divides correctly, is taken by what it computes", said(r))
     r, report = run("race", "opencl")
     tap.ok("race" in report, "Oclgrind does look: it finds a race that is there", said(r) + report)
 

@@ -71,12 +71,6 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     return TC_OK;
 }
 
-static uint32_t kernels_of(const void *params, const wu_item *item)
-{
-    (void)params;
-    return (item->bits == 16 ? 2 : 1) | (item->is_stack ? 4 : 8);
-}
-
 static const an_selftest selftests[] = {
     { "{\"texture_features\":\"ibsi\",\"distances\":[1,3]}", 61, 47, 1, 8, false, 0x20444faa,
       AN_BALLS, true },
@@ -120,6 +114,5 @@ const an_analysis an_objects = {
     .takes_labels = true,
     .one_kind = true,
     .doubles = AN_ALL_DOUBLES,
-    .kernels = kernels_of,
     .selftests = selftests
 };

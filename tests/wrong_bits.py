@@ -1,0 +1,68 @@
+"""A driver that turns a random bit of what one kernel makes, at each launch (tests/hooks/opencl_hooks.c): the self-test
+refuses the device, or the result is right all the same. A table by kernel.   wrong_bits.py [TRIALS a kernel]"""
+import collections
+import os
+import sys
+
+import compiled
+import opencl_jobs
+import tap
+from oracle.workunit import write
+
+FOLDER = tap.scratch()
+ENV = dict(os.environ, POCL_CACHE_DIR=compiled.copy(FOLDER))
+TRIALS = int(sys.argv[1]) if len(sys.argv) > 1 else int(os.environ.get("WRONG_BITS", "11"))
+# A bit of a list or a link may lead in a circle: the guard ends such a call after 50 seconds, and no result is made.
+TIME = 60
+
+
+def result(unit, device, **hooks):
+    """Its bytes, None where there are none."""
+    out = "%s-%s.npz" % (unit, "-".join(map(str, hooks.values())).replace("/", "-"))
+    tap.run([tap.TEXCELL, "run", unit, "-o", out, "--device", device, "--quiet"], timeout=TIME,
+            env=dict(ENV, **tap.opencl_hooks(**hooks)))
+    if not os.path.exists(out):
+        return None
+    with open(out, "rb") as f:
+        content = f.read()
+    os.remove(out)
+    return content
+
+
+def launched_by(unit):
+    """The kernels that are launched for a job, by the self-test or the job."""
+    names = os.path.join(FOLDER, "names")
+    result(unit, "opencl", launched=names)
+    with open(names) as f:
+        return set(f.read().split())
+
+
+units, jobs = [], collections.defaultdict(list)
+for i, (analysis, parameters, items) in enumerate(opencl_jobs.JOBS):
+    made = write(os.path.join(FOLDER, "%02d-%s.zip" % (i, analysis)), analysis, parameters, items())
+    units.append((made, result(made, "cpu", count=os.path.join(FOLDER, "count"))))
+    for kernel in launched_by(made):
+        jobs[kernel].append(units[-1])
+found = collections.Counter()
+
+
+def trial(_lane, job):
+    kernel, seed = job
+    unit, expected = jobs[kernel][seed % len(jobs[kernel])]
+    try:
+        got = result(unit, "opencl", flip="%s:%d" % (kernel, seed))
+    except Exception:  # it was not through in time
+        got = None
+    return "refused" if got is None else "right" if got == expected else "WRONG"
+
+
+tries = [(kernel, seed) for kernel in sorted(jobs) for seed in range(TRIALS)]
+for (kernel, _), what in tap.side_by_side(2, tries, trial):
+    found[kernel, what] += 1
+tap.note("%-24s refused  right  wrong" % "kernel")
+for kernel in sorted(jobs):
+    tap.note("%-24s %7d %6d %6d" % tuple([kernel] + [found[kernel, what] for what in ("refused", "right", "WRONG")]))
+wrong = sum(n for (_, what), n in found.items() if what == "WRONG")
+tap.ok(len(jobs) > 80, "%d kernels were launched" % len(jobs))
+tap.ok(wrong <= 0.05 * len(tries), "of %d trials %d end in a wrong result" % (len(tries), wrong))
+tap.done()
