@@ -121,7 +121,7 @@ def test_ome():
     latin = ome('DimensionOrder="XYZCT" SizeZ="1" SizeC="1" SizeT="1" PhysicalSizeX="0.5" PhysicalSizeXUnit="@m" PhysicalSizeY="0.5" PhysicalSizeYUnit="@m"')
     for name, unit, um in (("the micro sign", "\xb5m".encode(), 0.5), ("it in Latin-1", b"\xb5m", 0.5), ("the Greek letter", "\u03bcm".encode(), 0.5), ("&#xB5;", b"&#xB5;m", 0.5),
                            ("&#181;", b"&#181;m", 0.5), ("&#956;", b"&#956;m", 0.5), ("&#x3BC;", b"&#x3BC;m", 0.5), ("angstrom", "\xc5".encode(), 5e-5), ("&#xC5;", b"&#xC5;", 5e-5),
-                           ("&#197;", b"&#197;", 5e-5), ("its own sign", "\u212b".encode(), 5e-5), ("nm", b"nm", 5e-4), ("mm", b"mm", 500), ("cm", b"cm", 5000), ("pixel", b"pixel", 0),
+                           ("&#197;", b"&#197;", 5e-5), ("its own sign", "\u212b".encode(), 5e-5), ("nm", b"nm", 5e-4), ("Micron", b"Micron", 0.5), ("mm", b"mm", 500), ("cm", b"cm", 5000), ("pixel", b"pixel", 0),
                            ("reference frame", b"reference frame", 0)):
         takes("OME's unit: " + name, tiff("u.ome.tif", flat(7), latin.encode().replace(b"@m", unit)), [7], spacing=[um, um] if um else [])
 
@@ -200,6 +200,8 @@ def test_several_files():
     f = folder("series", {"s%d.ome.tif" % i: (flat(i + 1), text % (uuid % i)) for i in range(3)})
     takes("a picture of several, in a file of its own", os.path.join(f, "s1.ome.tif"), [2])
     takes("all of them", f, [[1], [2], [3]])
+    unnamed = '<OME xmlns="x">' + "".join('<Image><Pixels SizeX="8" SizeY="8" SizeZ="1" SizeC="1" SizeT="1"><TiffData IFD="0"/></Pixels></Image>' for _ in range(3)) + "</OME>"
+    takes("one page of three pictures", tiff("one.ome.tif", flat(4), unnamed), [4], says="each is taken by itself")
 
 
 def test_texts():
@@ -403,7 +405,8 @@ def test_odd():
     with open(f, "wb") as o:
         o.write(bytes(data) + lzw)
     takes("LZW of the first form", f, [65])
-    takes("a private tag of count 0", tiff("tag.tif", flat(65, shape=(1, 1)), t34022=(1, b"")), [65])
+    for tag in (34022, 305, 270, 282, 296, 338, 50000):
+        takes("tag %d of count 0" % tag, tiff("tag.tif", flat(65, shape=(1, 1)), **{"t%d" % tag: ({305: 2, 270: 2, 282: 5}.get(tag, 3), b"")}), [65])
     Image.fromarray(flat(77)[0]).save(path("j.jpg"))
     data = open(path("j.jpg"), "rb").read()
     cut = data.index(b"\xff\xdb")

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "workunits/tools/picture_format.h"
 
@@ -61,7 +62,7 @@ double wu_micrometres(const char *unit, size_t n)
     while (n > 0 && (unit[n - 1] == ' ' || unit[n - 1] == '\r'))
         n--;
     for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
-        if (strlen(units[i].name) == n && strncmp(unit, units[i].name, n) == 0)
+        if (strlen(units[i].name) == n && strncasecmp(unit, units[i].name, n) == 0)
             return units[i].um;
     return 0;
 }

@@ -183,6 +183,10 @@ static tc_status check_said(wu_picture *picture, tc_err *err)
         disbelieve(picture);
         picture->about.remarks |= WU_OTHER_TEXT;
     }
+    if (said->series > 1 && picture->n_pages == 1) { /* of several files, which it does not name */
+        disbelieve(picture);
+        picture->about.remarks |= WU_ALONE;
+    }
     if (said->series > 1)
         return tc_fail(err, TC_BAD_INPUT,
                        "%s: holds %llu pictures (series of OME); save each to a file of its own: "
