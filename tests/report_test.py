@@ -271,7 +271,7 @@ def analyse():
     os.mkdir(folder)
     for i in range(4):
         Image.fromarray(spots((320, 320), 60)).save(os.path.join(folder, "p%d.png" % i))
-    command = [tap.TEXCELL_WU, "analyse", "--analysis", "glcm", "--param", "distances=[1,2,3,4,5]", "--device", "cpu", "--threads", "1",
+    command = [tap.TEXCELL_WU, "analyse", "--analysis", "glcm", "--defaults", "--param", "distances=[1,2,3,4,5]", "--device", "cpu", "--threads", "1",
                folder, "-o", out]
     whole = tap.run(command)
     tap.ok(whole.returncode == 0 and whole.stdout.splitlines()[-1] == os.path.join(out, "report.html"),
