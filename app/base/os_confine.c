@@ -272,7 +272,7 @@ static void put(filter *f, struct sock_filter instruction)
 /* The argument's lower half, which is all that the kernel takes of an int, or its upper one. */
 static void put_load(filter *f, unsigned argument, bool upper)
 {
-    const size_t at = offsetof(struct seccomp_data, args) + 8 * argument + (upper ? 4 : 0);
+    const size_t at = offsetof(struct seccomp_data, args) + (size_t)8 * argument + (upper ? 4 : 0);
 
     put(f, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (unsigned)at));
 }

@@ -77,7 +77,7 @@ static void put_text(FILE *out, const char *text)
         if (n > 0 && ((c < ' ' && !begins) || (c >= 0x7f && c < 0xa0)))
             fputc('?', out);
         else
-            fwrite(text, 1, n > 0 ? n : 1, out);
+            (void)fwrite(text, 1, n > 0 ? n : 1, out);
         text += n > 0 ? n : 1;
     }
 }
