@@ -141,14 +141,19 @@ __kernel GROUP_ATTRIBUTE void cc_disc(__global const PIXEL *in, __global const P
                 if (dy <= radius && (int)(disc[dy] >> 16) == power) {
                     const int a = me + radius - half_width,
                               b = me + radius + half_width + 1 - (1 << power);
+                    const PIXEL before = line[now][a], behind = line[now][b],
+                                both = TC_MAX(before, behind);
 
-                    most[k] = TC_MAX(most[k], TC_MAX(line[now][a], line[now][b]));
+                    most[k] = TC_MAX(most[k], both);
                 }
             }
             if (power < widest)
-                for (int c = me; c < width; c += GROUP)
-                    line[1 - now][c] =
-                        TC_MAX(line[now][c], line[now][TC_MIN(c + (1 << power), width - 1)]);
+                for (int c = me; c < width; c += GROUP) {
+                    const PIXEL here = line[now][c],
+                                there = line[now][TC_MIN(c + (1 << power), width - 1)];
+
+                    line[1 - now][c] = TC_MAX(here, there);
+                }
             barrier(CLK_LOCAL_MEM_FENCE);
             now = 1 - now;
         }
