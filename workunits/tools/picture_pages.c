@@ -88,6 +88,7 @@ static void disbelieve(wu_picture *picture)
     said->images = 0;
     free(said->planes);
     said->planes = NULL;
+    said->n_planes = 0;
     memset(picture->about.um, 0, sizeof picture->about.um);
 }
 
@@ -282,7 +283,7 @@ tc_status wu_picture_choose_pages(wu_picture *picture, tc_err *err)
     picture->about.channels = (unsigned long)said->channels;
     picture->about.frames = (unsigned long)said->frames;
     picture->about.slices = (unsigned long)said->slices;
-    if (said->n_files > 0)
+    if (said->n_files > 0 && said->planes != NULL)
         picture->about.remarks |= WU_OF_SEVERAL;
     return check_planes(picture, err);
 }
