@@ -153,6 +153,7 @@ tc_status wu_say_description(wu_picture *picture, const char *text, const wu_pag
 tc_status wu_say_xml(wu_picture *picture, const char *text, const wu_pages_there *there,
                      tc_err *err);
 /* "%s" and more, as the refusal; the first counts. */
-void wu_say_refusal(wu_said *said, const char *format, ...) __attribute__((format(printf, 2, 3)));
+TC_FORMAT(2, 3)
+void wu_say_refusal(wu_said *said, const char *format, ...);
 
 #endif

@@ -17,10 +17,14 @@ static void close_nothing(wu_picture *picture)
 }
 #endif
 #ifndef HAVE_JPEG
-const wu_picture_decoder wu_picture_jpeg = { .name = "JPEG", .open = refuse, .close = nothing };
+const wu_picture_decoder wu_picture_jpeg = { .name = "JPEG",
+                                             .open = refuse_format,
+                                             .close = close_nothing };
 #endif
 #ifndef HAVE_TIFF
-const wu_picture_decoder wu_picture_tiff = { .name = "TIFF", .open = refuse, .close = nothing };
+const wu_picture_decoder wu_picture_tiff = { .name = "TIFF",
+                                             .open = refuse_format,
+                                             .close = close_nothing };
 
 tc_status wu_export_tiff(const wu_result_file *file, const wu_job *images, const char *folder,
                          size_t *written, tc_err *err)
