@@ -1,5 +1,5 @@
-"""24 jobs, four of each analysis, small and with what kernels treat apart: for tests that run them on one OpenCL
-implementation after the other."""
+"""24 jobs, four of each analysis, small and with what kernels treat apart: for tests that run them
+on one OpenCL implementation after the other."""
 import numpy as np
 from scipy import ndimage
 
@@ -23,7 +23,8 @@ def noise(shape, seed, top=256, dtype=np.uint8):
 
 
 def foam(shape, seed, dtype=np.uint8):
-    blurred = ndimage.gaussian_filter(np.random.default_rng(seed).random(shape), [min(3, n / 4) for n in shape])
+    blurred = ndimage.gaussian_filter(np.random.default_rng(
+        seed).random(shape), [min(3, n / 4) for n in shape])
     membrane = np.abs(blurred - blurred.mean()) < 0.5 * blurred.std()
     grey = np.arange(membrane.size).reshape(shape) * 7919 % 100
     return (np.where(membrane, 128 + grey, grey) * (257 if dtype == np.uint16 else 1)).astype(dtype)
@@ -45,38 +46,51 @@ DEEP = dict(FLAT, iterations=60, init={"type": "ball", "cx": 30, "cy": 25, "cz":
 JOBS = [
     ("glcm", {"levels": [16, 64], "distances": [1, 5], "window": {"shape": "disc", "radius": 9}},
      lambda: one(balls((70, 85), 6, 25, 1))),
-    ("glcm", {"levels": [9, 256], "distances": [2], "features": "ibsi", "window": {"shape": "square", "radius": 4},
+    ("glcm", {"levels": [9, 256], "distances": [2], "features": "ibsi",
+              "window": {"shape": "square", "radius": 4},
               "maps": [{"feature": "cluster_shade", "levels": 256, "offset": [2, 0]},
                        {"feature": "entropy", "levels": 9, "offset": [0, 2]}]},
      lambda: one(noise((40, 55), 2, 65536, np.uint16))),
-    ("glcm", {"levels": [2, 64, 256], "distances": [1, 4], "window": {"shape": "roi"}, "roi": {"type": "disc", "r": 40}},
+    ("glcm", {"levels": [2, 64, 256], "distances": [1, 4], "window": {"shape": "roi"},
+              "roi": {"type": "disc", "r": 40}},
      lambda: one(balls((170, 140), 6, 60, 3))),
-    ("glcm", {"levels": [32], "distances": [1, 7, 25], "directions": "four", "window": {"shape": "square", "radius": 20}},
+    ("glcm", {"levels": [32], "distances": [1, 7, 25], "directions": "four",
+              "window": {"shape": "square", "radius": 20}},
      lambda: one(balls((110, 130), 9, 30, 4))),
-    ("cellcount", {"threshold": "otsu", "polarity": "bright", "min_area": 3}, lambda: one(balls((400, 333), 6, 200, 5))),
-    ("cellcount", {"threshold": 30000, "connectivity": 4, "fill_holes": True, "split": "distance", "labels": True},
+    ("cellcount", {"threshold": "otsu", "polarity": "bright",
+     "min_area": 3}, lambda: one(balls((400, 333), 6, 200, 5))),
+    ("cellcount", {"threshold": 30000, "connectivity": 4, "fill_holes": True, "split": "distance",
+                   "labels": True},
      lambda: one(balls((301, 290), 9, 200, 6, np.uint16))),
-    ("cellcount", {"smooth": 1.5, "background": {"radius": 12}, "split": "intensity", "h": 4, "labels": True},
+    ("cellcount", {"smooth": 1.5, "background": {"radius": 12}, "split": "intensity", "h": 4,
+                   "labels": True},
      lambda: one(balls((210, 333), 7, 150, 7))),
-    ("cellcount", {"threshold": 128, "polarity": "dark", "fill_holes": True, "exclude_border": True, "labels": True},
+    ("cellcount", {"threshold": 128, "polarity": "dark", "fill_holes": True,
+                   "exclude_border": True, "labels": True},
      lambda: one(noise((257, 511), 8))),
     ("volume", {"membrane": 128, "labels": True}, lambda: one(foam((45, 90, 131), 9))),
-    ("volume", {"membrane": 128 * 257, "mode": "slices", "min_voxels": 4}, lambda: one(foam((9, 120, 130), 10, np.uint16))),
+    ("volume", {"membrane": 128 * 257, "mode": "slices", "min_voxels": 4},
+     lambda: one(foam((9, 120, 130), 10, np.uint16))),
     ("volume", {"membrane": 128, "repair": {"sigma": 1.2, "threshold": 90}, "labels": True},
      lambda: one(foam((30, 60, 61), 11))),
     ("volume", {"method": "watershed", "smooth": 0.5, "h": 6.5, "min_voxels": 3, "labels": True},
      lambda: one(foam((25, 60, 71), 12))),
-    ("objects", {"texture_features": "ibsi", "distances": [1, 3]}, lambda: labelled((300, 280), 13)),
+    ("objects", {"texture_features": "ibsi", "distances": [
+     1, 3]}, lambda: labelled((300, 280), 13)),
     ("objects", {"aggregate": "merge", "levels": 256, "range": "image", "exclude_border": True},
      lambda: labelled((200, 210), 14, np.uint16)),
-    ("objects", {"levels": 9, "distances": [2], "range": [50, 230]}, lambda: labelled((20, 60, 70), 15)),
+    ("objects", {"levels": 9, "distances": [2], "range": [
+     50, 230]}, lambda: labelled((20, 60, 70), 15)),
     ("objects", {"levels": 32}, lambda: labelled((333, 222), 16)),
     ("levelset", FLAT, lambda: one(balls((95, 130), 8, 20, 17))),
     ("levelset", dict(FLAT, band=5), lambda: one(balls((95, 130), 8, 20, 18))),
-    ("levelset", dict(DEEP, dt=0.2, smooth=1.2, edge_stop=0.0001), lambda: one(balls((22, 50, 66), 8, 20, 19))),
-    ("levelset", dict(DEEP, band=4, stop_after=9, alpha=0.02), lambda: one(balls((22, 50, 66), 8, 20, 20))),
+    ("levelset", dict(DEEP, dt=0.2, smooth=1.2, edge_stop=0.0001),
+     lambda: one(balls((22, 50, 66), 8, 20, 19))),
+    ("levelset", dict(DEEP, band=4, stop_after=9, alpha=0.02),
+     lambda: one(balls((22, 50, 66), 8, 20, 20))),
     ("voting", {"radius": 6}, lambda: one(balls((200, 210), 6, 90, 21))),
-    ("voting", {"radius": 4.5, "polarity": "dark", "cone": 90, "floor": 0, "weight": "gradient", "sigma": 0.7,
+    ("voting", {"radius": 4.5, "polarity": "dark", "cone": 90, "floor": 0, "weight": "gradient",
+                "sigma": 0.7,
                 "refine": False}, lambda: one(noise((130, 140), 22))),
     ("voting", {"radius": 4, "sigma": 1}, lambda: one(balls((17, 40, 45), 4, 19, 23))),
     ("voting", {"radius": 2.5, "floor": 0}, lambda: one(noise((150, 333), 24, 65536, np.uint16))),

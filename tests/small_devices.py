@@ -1,5 +1,6 @@
-"""OpenCL devices that are small: work-groups of 64, 128 and 32, local memory of 16 KiB, buffers of 1 MiB, no double
-precision, denormals that are not told of. The CPU's bytes, by the device or, with a sentence, by the CPU."""
+"""OpenCL devices that are small: work-groups of 64, 128 and 32, local memory of 16 KiB, buffers of
+1 MiB, no double precision, denormals that are not told of. The CPU's bytes, by the device or, with
+a sentence, by the CPU."""
 import os
 
 import compiled
@@ -9,10 +10,12 @@ from oracle.workunit import write
 
 FOLDER = tap.scratch()
 ENV = dict(os.environ, POCL_CACHE_DIR=compiled.copy(FOLDER))
-DEVICES = {"work-groups of 32": {"group": 32}, "work-groups of 64": {"group": 64}, "work-groups of 128": {"group": 128},
+DEVICES = {"work-groups of 32": {"group": 32}, "work-groups of 64": {"group": 64},
+           "work-groups of 128": {"group": 128},
            "16 KiB of local memory": {"local": 16384}, "buffers of 1 MiB": {"buffer": 1 << 20},
            "no doubles": {"no_doubles": 1}, "no denormals": {"no_denormals": 1},
-           "all of it": {"group": 64, "local": 16384, "buffer": 1 << 20, "no_doubles": 1, "no_denormals": 1}}
+           "all of it": {"group": 64, "local": 16384, "buffer": 1 << 20, "no_doubles": 1,
+                         "no_denormals": 1}}
 
 
 def result(unit, device, **hooks):
@@ -39,5 +42,6 @@ for i in range(0, len(opencl_jobs.JOBS), 1 if os.environ.get("SMALL_DEVICES") el
         if got is None or got != expected:
             wrong.append("%s: %s" % (name, said))
     tap.ok(not wrong and expected is not None, "job %d, %s: the same bytes%s" %
-           (i, analysis, ", the CPU's with a sentence for " + ", ".join(told) if told else ""), "\n".join(wrong))
+           (i, analysis, ", the CPU's with a sentence for " + ", ".join(told) if told else ""),
+           "\n".join(wrong))
 tap.done()

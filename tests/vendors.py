@@ -1,6 +1,7 @@
-"""The jobs of opencl_jobs.py give the CPU's bytes on other vendors' OpenCL, or a sentence that says why not. Implementations
-that run on a processor come from packages, for this test alone: nothing is installed, and the system's drivers stay as
-they are. Without them, or without a network, they are skipped.
+"""The jobs of opencl_jobs.py give the CPU's bytes on other vendors' OpenCL, or a sentence that
+says why not. Implementations that run on a processor come from packages, for this test alone:
+nothing is installed, and the system's drivers stay as they are. Without them, or without a
+network, they are skipped.
     vendors.py [all | NAME...]    (default: $VENDORS, or rusticl intel23)"""
 import os
 import shutil
@@ -14,22 +15,28 @@ from oracle.workunit import write
 FOLDER = tap.scratch()
 # The older ones convert integers wrongly on a processor that they do not know: it is named.
 PYPI = {
-    "intel21": (["intel-opencl-rt==2021.4.0", "intel-cmplr-lib-rt==2023.2.4", "tbb==2021.4.0"], {"CL_CONFIG_CPU_TARGET_ARCH": "skx"}),
-    "intel23": (["intel-opencl-rt==2023.2.4", "intel-cmplr-lib-rt==2023.2.4", "tbb==2023.2.0", "tcmlib==1.6.0"],
+    "intel21": (["intel-opencl-rt==2021.4.0", "intel-cmplr-lib-rt==2023.2.4", "tbb==2021.4.0"],
                 {"CL_CONFIG_CPU_TARGET_ARCH": "skx"}),
-    "intel26": (["intel-opencl-rt==2026.2.0", "intel-cmplr-lib-rt==2026.2.0", "tbb==2023.2.0", "tcmlib==1.6.0"], {}),
+    "intel23": (["intel-opencl-rt==2023.2.4", "intel-cmplr-lib-rt==2023.2.4", "tbb==2023.2.0",
+                 "tcmlib==1.6.0"],
+                {"CL_CONFIG_CPU_TARGET_ARCH": "skx"}),
+    "intel26": (["intel-opencl-rt==2026.2.0", "intel-cmplr-lib-rt==2026.2.0", "tbb==2023.2.0",
+                 "tcmlib==1.6.0"], {}),
 }
-# A device of these has no double precision, or computes wrongly in it: the CPU does those, or nobody.
+# A device of these has no double precision, or computes wrongly in it:
+# the CPU does those, or nobody.
 SENTENCES = ["double precision, which the texture of objects needs"]
 ALL = ["pocl", "rusticl", "intel26", "intel23", "intel21"]
 
 
 def find(folder, name):
-    return next((os.path.join(root, name) for root, _, files in os.walk(folder) if name in files), None)
+    return next((os.path.join(root, name)
+                for root, _, files in os.walk(folder) if name in files), None)
 
 
 def run(command, cwd):
-    return subprocess.run(command, cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=600).returncode == 0
+    return subprocess.run(command, cwd=cwd, stdout=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL, timeout=600).returncode == 0
 
 
 def unpacked(name):
@@ -59,7 +66,8 @@ def result(unit, device, env):
     out = unit + "." + device + ".npz"
     if os.path.exists(out):
         os.remove(out)
-    r = tap.run([tap.TEXCELL, "run", unit, "-o", out, "--device", device, "--quiet", "--kernel-cache", FOLDER], env=env)
+    r = tap.run([tap.TEXCELL, "run", unit, "-o", out, "--device",
+                device, "--quiet", "--kernel-cache", FOLDER], env=env)
     if r.returncode != 0:
         return None, r.stderr
     with open(out, "rb") as f:
@@ -74,7 +82,13 @@ def implementation(name, units):
     os.mkdir(vendors)
     with open(os.path.join(vendors, "x.icd"), "w") as f:
         f.write(library + "\n")
-    env = dict(os.environ, OCL_ICD_VENDORS=vendors, POCL_CACHE_DIR=os.path.join(FOLDER, "cache"), **env)
+    env = dict(
+    os.environ,
+    OCL_ICD_VENDORS=vendors,
+    POCL_CACHE_DIR=os.path.join(
+        FOLDER,
+        "cache"),
+         **env)
     if tap.run([tap.TEXCELL, "devices"], env=env).stdout.count("usable for") == 0:
         return tap.skip(name, "it has no device here")
     wrong, refused = [], []
@@ -85,14 +99,18 @@ def implementation(name, units):
         elif got != expected or "driver" in said:
             wrong.append("%s: %s" % (os.path.basename(unit), said.strip()[-300:] or "other bytes"))
     tap.ok(not wrong, "%s: %d of %d jobs have the CPU's bytes, %d are refused with a sentence" %
-           (name, len(units) - len(wrong) - len(refused), len(units), len(refused)), "\n".join(wrong))
+           (name, len(units) - len(wrong) - len(refused), len(units), len(refused)),
+           "\n".join(wrong))
     tap.ok(len(refused) <= 4, "%s: what is refused is the texture of objects alone" % name, refused)
 
 
 def main(names):
     units = []
     for i, (analysis, parameters, items) in enumerate(opencl_jobs.JOBS):
-        unit = write(os.path.join(FOLDER, "%02d-%s.zip" % (i, analysis)), analysis, parameters, items())
+        unit = write(
+    os.path.join(
+        FOLDER, "%02d-%s.zip" %
+         (i, analysis)), analysis, parameters, items())
         units.append((unit, result(unit, "cpu", os.environ)[0]))
     tap.ok(all(expected is not None for _, expected in units), "the CPU does the jobs")
     for name in names:

@@ -1,5 +1,6 @@
-"""A driver that turns a random bit of what one kernel makes, at each launch (tests/hooks/opencl_hooks.c): the self-test
-refuses the device, or the result is right all the same. A table by kernel.   wrong_bits.py [TRIALS a kernel]"""
+"""A driver that turns a random bit of what one kernel makes, at each launch
+(tests/hooks/opencl_hooks.c): the self-test refuses the device, or the result is right all the same.
+A table by kernel.   wrong_bits.py [TRIALS a kernel]"""
 import collections
 import os
 import sys
@@ -12,7 +13,8 @@ from oracle.workunit import write
 FOLDER = tap.scratch()
 ENV = dict(os.environ, POCL_CACHE_DIR=compiled.copy(FOLDER))
 TRIALS = int(sys.argv[1]) if len(sys.argv) > 1 else int(os.environ.get("WRONG_BITS", "11"))
-# A bit of a list or a link may lead in a circle: the guard ends such a call after 50 seconds, and no result is made.
+# A bit of a list or a link may lead in a circle: the guard ends such a call after 50 seconds, and
+# no result is made.
 TIME = 60
 
 
@@ -61,7 +63,8 @@ for (kernel, _), what in tap.side_by_side(2, tries, trial):
     found[kernel, what] += 1
 tap.note("%-24s refused  right  wrong" % "kernel")
 for kernel in sorted(jobs):
-    tap.note("%-24s %7d %6d %6d" % tuple([kernel] + [found[kernel, what] for what in ("refused", "right", "WRONG")]))
+    tap.note("%-24s %7d %6d %6d" %
+     tuple([kernel] + [found[kernel, what] for what in ("refused", "right", "WRONG")]))
 wrong = sum(n for (_, what), n in found.items() if what == "WRONG")
 tap.ok(len(jobs) > 80, "%d kernels were launched" % len(jobs))
 tap.ok(wrong <= 0.05 * len(tries), "of %d trials %d end in a wrong result" % (len(tries), wrong))
