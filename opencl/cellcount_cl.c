@@ -46,7 +46,7 @@ static bool has_step(const cc_cl_worker *w, cc_stage s)
     case GROUND: return cc_has_step(p, CC_EXTREME);
     case GROUND_SUMS:
     case GROUND_MEAN: return cc_has_step(p, CC_GROUND) && !cc_has_step(p, CC_EXTREME);
-    case READ_VALUES: return !goes_on(w);
+    case READ_VALUES: return !goes_on(w) || (w->params->min_contrast && cc_prepares(w->params));
     default: return cc_has_step(p, CC_LOCALLY);
     }
 }
@@ -54,7 +54,7 @@ static bool has_step(const cc_cl_worker *w, cc_stage s)
 /* Whether the device gives the labels; after COUNT it is certain. */
 static bool final_labels(const cc_cl_worker *w)
 {
-    return !in_strips(w) && !w->params->split && !w->too_many;
+    return !in_strips(w) && !w->params->split && !w->too_many && !cc_needs_boxes(w->params);
 }
 
 /* Whether somebody will look at the labels: without them the table is the result. */
@@ -72,7 +72,7 @@ static bool has_stage(const cc_cl_worker *w, cc_stage s)
     if (!goes_on(w))
         return false;
     if (s == HISTOGRAM)
-        return !in_strips(w) && p->threshold_word == CC_OTSU;
+        return !in_strips(w) && cc_finds_threshold(p);
     if (s == MASK)
         return !in_strips(w);
     if (s <= FILL)
@@ -97,7 +97,7 @@ static bool has_stage(const cc_cl_worker *w, cc_stage s)
 /* Before it is known how many regions there are. */
 static bool may_have_stage(const cc_cl_worker *w, cc_stage s)
 {
-    const bool whole = !in_strips(w) && !w->params->split;
+    const bool whole = final_labels(w);
 
     if (s == TABLE || s == MEASURE)
         return whole;
@@ -179,7 +179,8 @@ static tc_status end_histogram(cc_cl_worker *w, cc_state *state, tc_err *err)
     if (status == TC_OK) {
         for (uint32_t v = 0; v < size; v++)
             wide[v] = counts[v];
-        w->threshold = state->threshold = an_otsu(wide, size);
+        status = cc_find_threshold(w->params, wide, w->ocl.work->pixels->bits, &w->threshold, err);
+        state->threshold = w->threshold;
     }
     free(counts);
     free(wide);
@@ -239,8 +240,8 @@ static tc_status end_measure(cc_cl_worker *w, cc_state *state, tc_err *err)
         for (end = tc_block_end(i, w->table_rows); i < end; i++) {
             const cc_region r = region_of(rows + i * CC_COLUMNS);
 
-            if (!cc_kept(w->params, r.area,
-                         cc_at_border(r.x0, r.y0, r.x1, r.y1, w->nx, w->ny) != 0))
+            if (!cc_kept(w->params, r.area, cc_at_border(r.x0, r.y0, r.x1, r.y1, w->nx, w->ny) != 0,
+                         r.y1 - r.y0, r.x1 - r.x0))
                 continue;
             now[i] = (int32_t)++label;
             if (label < room)
@@ -340,9 +341,10 @@ static tc_status finish_device(cc_cl_worker *w, cc_state *state, tc_err *err)
     }
     w->host_only = true;
     status = cc_host_resume(w->host, w->params->split ? CC_SADDLES : CC_PARTS,
+                            cc_finds_threshold(w->params) ? state->threshold : w->threshold,
                             in_strips(w) ? w->strip_rows : 0, err);
     /* The plane holds the distances. */
-    if (status == TC_OK && w->params->split)
+    if (status == TC_OK && w->params->split && !w->params->min_contrast)
         state->head.chunks_done = (uint64_t)CC_KEPT * cc_bands(w->nx, w->ny);
     return status;
 }
@@ -581,7 +583,10 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     const an_work *const work = w->ocl.work;
     tc_status status;
 
-    w->params = work->params;
+    w->params = &w->own;
+    status = cc_resolve(work, &w->own, err);
+    if (status != TC_OK)
+        return status;
     w->nx = work->item->nx;
     w->ny = work->item->ny;
     w->stride = (uint32_t)lab_stride(w->nx) * 2;

@@ -136,6 +136,32 @@ def balls(rng, shape, n, radius, noise=0):
     return m ^ (rng.random(shape) < noise)
 
 
+def left_to_the_picture():
+    """Polarity, classes, scale, contrast, and filters by boxes and contrast, on nuclei, blobs and noise of 8 and 16 bits."""
+    rng = np.random.default_rng(31)
+    blobs = ndimage.gaussian_filter(rng.random((140, 170)), 3)
+    blobs = (blobs - blobs.min()) / (blobs.max() - blobs.min())
+    cells = balls(rng, (150, 190), 25, 8) * 90 + balls(rng, (150, 190), 60, 3) * 60 + rng.integers(0, 40, (150, 190))
+    pictures = {"blobs": (blobs ** 3 * 255).astype(np.uint8), "negative": (255 - blobs ** 3 * 255).astype(np.uint8),
+                "cells": cells.astype(np.uint8), "deep": (cells * 97 + 3000).astype(np.uint16),
+                "wide": (blobs ** 2 * 65535).astype(np.uint16), "two": (blobs > 0.6).astype(np.uint8) * 7,
+                "three": ((blobs > 0.6).astype(np.uint8) + (blobs > 0.8)).astype(np.uint8), "flat": np.full((30, 40), 9, np.uint8),
+                "noise": rng.integers(0, 256, (90, 70), np.uint8)}
+    items = [item(n, [p]) for n, p in pictures.items()]
+    for parameters in (
+            {"polarity": "auto"}, {"classes": 3, "polarity": "bright"}, {"classes": 4}, {"classes": 4, "scale": "sqrt", "polarity": "bright"},
+            {"scale": "sqrt", "polarity": "auto", "fill_holes": True, "split": "distance"},
+            {"threshold": "local", "window": 21, "offset_percent": 20, "polarity": "auto", "smooth": 1},
+            {"threshold": "local", "window": 41, "offset_percent": 250, "polarity": "bright", "background": {"radius": 9}},
+            {"min_fill": 0.6, "max_aspect": 1.7, "polarity": "auto"}, {"min_fill": 0.5, "polarity": "bright", "split": "distance"},
+            {"min_contrast": {"full_area": 40, "percent": 50}, "polarity": "bright"},
+            {"min_contrast": {"full_area": 30}, "split": "distance", "fill_holes": True, "smooth": 0.8, "connectivity": 4},
+            {"min_contrast": {"full_area": 60, "percent": 90}, "split": "intensity", "min_area": 5, "polarity": "auto",
+             "background": {"method": "mean", "radius": 20}},
+            {"min_contrast": {"percent": 30}, "threshold": 60, "exclude_border": True, "max_aspect": 2.5}):
+        check("left to the picture: %s" % parameters, dict(parameters, labels=True), items, 2, DEVICE)
+
+
 def splits():
     rng = np.random.default_rng(7)
     items = [item("b%02d" % k, [dark(balls(rng, (90, 121), 25, 4 + k, 0.002 * (k % 3)))]) for k in range(8)]
@@ -210,6 +236,11 @@ def refusals():
     refused("min_area 0", {"min_area": 0}, one, ["parameters.min_area"])
     refused("max_area below min_area", {"min_area": 9, "max_area": 8}, one, ["max_area", "min_area"])
     refused("fill_holes as a number", {"fill_holes": 1}, one, ["parameters.fill_holes"])
+    refused("classes of a given threshold", {"threshold": 90, "classes": 3}, one, ["parameters.classes", "otsu"])
+    refused("scale of a local threshold", {"threshold": "local", "scale": "sqrt"}, one, ["parameters.scale", "otsu"])
+    refused("five classes", {"classes": 5}, one, ["parameters.classes", "4"])
+    refused("percent of Otsu's", {"offset_percent": 20}, one, ["parameters.offset_percent", "local"])
+    refused("aspect", {"max_aspect": 0.5}, one, ["parameters.max_aspect"])
     refused("a stack", {}, [item("s", [picture, picture])], ["item \"s\"", "stack"])
     refused("a mask", {}, [item("m", [picture], [picture > 3])], ["item \"m\"", "mask"])
 
@@ -218,6 +249,7 @@ made_to_be_hard()
 bands()
 random_pictures(200)
 splits()
+left_to_the_picture()
 parameters()
 real_pictures()
 if DEVICE == "cpu":

@@ -88,7 +88,8 @@ def cells():
     for x in range(0, 40, 4):                         # as many of nine and more, between them a line
         specks[0:3, x:x + 3] = specks[4:7, x:x + 3] = specks[8:11, x:x + 3] = specks[12:15, x:x + 3] = 40
     silent("fewer specks than cells", "cellcount", count, specks)
-    silent("a picture but for a pixel", "cellcount", {"threshold": 220}, np.where(np.arange(1200).reshape(30, 40) == 7, 255, FLAT).astype(np.uint8))
+    told("a picture but for a pixel", ["one region covers most of the picture", "parameters.polarity"], "cellcount",
+         {"threshold": 220, "labels": True}, np.where(np.arange(1200).reshape(30, 40) == 7, 255, FLAT).astype(np.uint8))
 
 
 def volumes():

@@ -92,13 +92,13 @@ def cellcount():
         r = analyse("cellcount", "cells", "--suggest", save("c.png", picture))
         p = parameters("cells") if r.returncode == 0 else {}
         area = np.pi * 11 ** 2
-        tap.ok(p.get("polarity") == ("dark" if dark else "bright") and 0.2 * area <= p.get("min_area", 0) <= 0.5 * area
+        tap.ok(p.get("polarity") == ("dark" if dark else "bright") and 0.03 * area <= p.get("min_area", 0) <= 0.5 * area
                and p.get("split") == "distance" and p.get("fill_holes") is True, "%s discs among specks" % p.get("polarity"), "%s %s" % (p, r.stderr))
         with np.load(os.path.join(path("cells"), "result.npz")) as z:
             tap.ok(abs(int(z["count"][0]) - len(centres)) <= 1, "%d of %d counted" % (z["count"][0], len(centres)))
     with open(os.path.join(path("cells"), "report.html")) as f:
         page = f.read()
-    tap.ok("differ" not in page and "greys, and the threshold" in page and "Areas of all regions" in page, "the page shows the histogram and the areas")
+    tap.ok("differ" not in page and "greys, and Otsu's threshold" in page and "Areas of all regions" in page, "the page shows the histogram and the areas")
     r = analyse("cellcount", "cells", "--suggest", "--param", "min_area=7", "--param", "polarity=dark", path("c.png"))
     tap.ok(r.returncode == 0 and parameters("cells")["min_area"] == 7 and parameters("cells")["polarity"] == "dark", "what is given stays", r.stderr)
     small, centres = voting_score.balls((300, 300), 4, 60, 8, 4, dark=dark)
@@ -115,6 +115,9 @@ def cellcount():
     tap.ok(r.returncode == 0 and "look" not in r.stderr and parameters("defaults") == {"labels": True}, "--defaults: no look", r.stderr)
     r = analyse("cellcount", "both", "--defaults", "--suggest", path("c.png"))
     tap.ok(r.returncode == 1 and "exclude each other" in r.stderr, "--defaults and --suggest", r.stderr)
+    r = analyse("cellcount", "window", "--param", "window=31", path("c.png"))
+    tap.ok(r.returncode == 0 and parameters("window")["threshold"] == "local", "who gives a window gets a local threshold", r.stderr)
+    nuclei_in_cytoplasm()
     copied()
 
 
@@ -194,6 +197,36 @@ def cells_found(labels, truth):
     here, there = np.bincount(labels.ravel()), np.bincount(truth.ravel())
     good = (pairs[0] > 0) & (2 * shared > here[pairs[0]] + there[pairs[1]] - shared)
     return int(good.sum()), int(labels.max())
+
+
+def nuclei_in_cytoplasm():
+    """Four classes, dark and bright pictures in one folder, and a frame around all."""
+    rng = np.random.default_rng(8)
+    y, x = np.indices((400, 400))
+    picture = np.full((400, 400), 220.0)
+    places = [(yy, xx) for yy in range(50, 400, 100) for xx in range(50, 400, 100)]
+    for cy, cx in places:
+        picture[(y - cy) ** 2 + (x - cx) ** 2 < 42 ** 2] = rng.integers(150, 185)
+        picture[(y - cy) ** 2 + (x - cx) ** 2 < 9 ** 2] = 70
+    r = analyse("cellcount", "inner", save("inner.png", (picture + rng.normal(0, 3, picture.shape)).clip(0, 255).astype(np.uint8)))
+    with np.load(os.path.join(path("inner"), "result.npz")) as z:
+        count, area = int(z["count"][0]), float(np.median(z["region_area"]))
+    tap.ok(r.returncode == 0 and parameters("inner").get("classes") == 4 and abs(count - len(places)) <= 1 and 200 <= area <= 300
+           and "classes=2" in r.stderr, "nuclei in cytoplasm, and how to get the cells", "%d of %d, area %g, %s" % (count, len(places), area, r.stderr))
+    dark, centres = voting_score.balls((300, 300), 11, 40, 8, 4, dark=True)
+    bright, others = voting_score.balls((300, 300), 11, 45, 8, 4)
+    r = analyse("cellcount", "both", save("dark.png", dark), save("bright.png", bright))
+    with np.load(os.path.join(path("both"), "result.npz")) as z:
+        counts = dict(zip(z["item_names"].tolist(), z["count"].tolist()))
+        sides = dict(zip(z["item_names"].tolist(), z["bright"].tolist()))
+    tap.ok(r.returncode == 0 and parameters("both")["polarity"] == "auto" and sides == {"dark": False, "bright": True}
+           and abs(counts["dark"] - len(centres)) <= 2 and abs(counts["bright"] - len(others)) <= 2, "dark cells and bright ones in one folder",
+           "%s of %d and %d, %s" % (counts, len(centres), len(others), r.stderr))
+    frame = np.pad(np.pad(bright, 30, constant_values=255), 20, constant_values=20)
+    r = analyse("cellcount", "frame", "--defaults", "--param", "polarity=bright", "--param", "fill_holes=true", save("frame.png", frame))
+    with open(os.path.join(path("frame"), "report.html")) as f:
+        page = f.read()
+    tap.ok(r.returncode == 0 and "covers most of the picture" in page, "a frame that is filled is said", r.stderr)
 
 
 def copied():

@@ -63,7 +63,9 @@ typedef struct an_param {
     size_t stride;    /* of AN_OBJECTS: bytes of a struct */
     const char *unit; /* NULL: none */
     an_measure measure;
-    bool pictured;    /* true makes the result one that can be looked at */
+    bool later;    /* left out of the parameters as run where it is not given: results of work units
+                    * that are older than the key keep their bytes */
+    bool pictured; /* true makes the result one that can be looked at */
     const char *help; /* a sentence for people */
 } an_param;
 

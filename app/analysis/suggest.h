@@ -8,7 +8,7 @@
 
 #include "app/analysis/analysis.h"
 
-enum { AN_MAX_PICTURES = 4, AN_MAX_CURVES = 12 };
+enum { AN_MAX_PICTURES = 8, AN_MAX_CURVES = 12 };
 
 /* Pictures to go by: grey, without masks; a slice of each stack, a part of large ones. */
 typedef struct an_pictures {

@@ -14,10 +14,13 @@ JOBS = {
                 "split": "intensity", "h": 4, "labels": True}, pictures()),
     "inner": ({"threshold": 90, "polarity": "bright", "exclude_border": True, "labels": True}, pictures()),
     "parts": ({"threshold": 90, "polarity": "bright", "split": "intensity", "h": 2}, pictures()),
+    "left": ({"polarity": "auto", "threshold": "local", "window": 21, "offset_percent": 20, "smooth": 1, "fill_holes": True,
+              "split": "distance", "min_area": 4, "min_contrast": {"full_area": 30}, "labels": True}, pictures()),
+    "classes": ({"polarity": "auto", "classes": 3, "scale": "sqrt", "min_fill": 0.4, "max_aspect": 3}, pictures()),
 }
 
 
-KNOWN = {"labels": "b33df8de", "plain": "357d1fef", "uneven": "ca56863c", "inner": "87160589", "parts": "c01a0e07"}
+KNOWN = {"labels": "b33df8de", "plain": "357d1fef", "uneven": "ca56863c", "inner": "87160589", "parts": "c01a0e07", "left": "4b24a9fd", "classes": "e504ef35"}
 
 
 def random_job(rng):

@@ -39,6 +39,8 @@ def differences(result, items, answers, labels):
     with np.load(result) as r:
         same("count", r["count"], np.array([a.count for a in answers], np.int64))
         same("threshold", r["threshold"], np.array([a.threshold for a in answers], np.int64))
+        if hasattr(answers[0], "bright"):
+            same("bright", r["bright"], np.array([a.bright for a in answers]))
         same("region_item", r["region_item"],
              np.repeat(np.arange(len(items), dtype=np.int64), [a.count for a in answers]))
         same("region_label", r["region_label"],

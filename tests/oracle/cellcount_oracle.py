@@ -2,6 +2,9 @@
 has no library function of its own; it is written from its description
 (docs/analyses/cellcount.md), by sorting pixels and flooding, where the program
 follows pointers and merges maxima."""
+import math
+from fractions import Fraction
+
 import numpy as np
 from scipy import ndimage
 from skimage import measure
@@ -11,7 +14,9 @@ from oracle.gauss import cost_model_make
 
 DEFAULTS = {"threshold": "otsu", "polarity": "dark", "connectivity": 8, "fill_holes": False,
             "min_area": 1, "max_area": None, "exclude_border": False, "split": "none", "labels": False,
-            "smooth": 0, "background": None, "window": 51, "offset": 10, "h": 5}
+            "smooth": 0, "background": None, "window": 51, "offset": 10, "h": 5, "classes": 2, "scale": "linear",
+            "offset_percent": None, "min_fill": 0, "max_aspect": None, "min_contrast": None}
+CONTRAST = {"full_area": 100, "percent": 40}
 GROUND = {"method": "opening", "radius": 50, "by": "difference"}
 
 
@@ -22,20 +27,61 @@ def grey(picture):
     return (picture.astype(np.uint32).sum(axis=2) // 3).astype(np.uint8)
 
 
-def otsu(picture):
+def root(v):
+    return math.isqrt(v << 16)
+
+
+def otsu(picture, scale=int):
     """T = t + 1, in Python's integers."""
     top = 1 << (8 * picture.dtype.itemsize)
     counts = [int(c) for c in np.bincount(picture.ravel(), minlength=top)]
-    n, total = sum(counts), sum(v * c for v, c in enumerate(counts))
+    n, total = sum(counts), sum(scale(v) * c for v, c in enumerate(counts))
     best, best_t, n0, s0 = (0, 1), 0, 0, 0
     for t, c in enumerate(counts):
         n0 += c
-        s0 += t * c
+        s0 += scale(t) * c
         if 0 < n0 < n:
             value = ((s0 * (n - n0) - (total - s0) * n0) ** 2, n0 * (n - n0))
             if value[0] * best[1] > best[0] * value[1]:
                 best, best_t = value, t
     return best_t + 1
+
+
+def by_classes(picture, classes, highest, scale):
+    """Where the second class begins, or the last: sums of S S / N in doubles, class by class."""
+    counts = np.bincount(picture.ravel())
+    shift = 0
+    while (int(picture.max()) >> shift) - (int(picture.min()) >> shift) >= 256:
+        shift += 1
+    values = np.flatnonzero(counts)
+    groups = np.unique(values >> shift)
+    n = [sum(int(counts[v]) for v in values[values >> shift == g]) for g in groups]
+    s = [sum(int(counts[v]) * scale(int(v)) for v in values[values >> shift == g]) for g in groups]
+    if min(classes, len(groups)) < 3:
+        return otsu(picture, scale)
+    n, s = np.cumsum([0] + n).astype(float), np.cumsum([0] + s).astype(float)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        worth = (s[None] - s[:, None]) ** 2 / (n[None] - n[:, None])
+    worth[np.tril_indices(len(n))] = -np.inf
+    best, begins = worth[0], []
+    for _ in range(min(classes, len(groups)) - 1):
+        sums = best[:, None] + worth
+        begins.append(sums.argmax(axis=0))
+        best = sums.max(axis=0)
+    at = begins[-1][-1]
+    for b in begins[-2::-1] if not highest else []:
+        at = b[at]
+    return int(groups[at]) << shift
+
+
+def share_of_contrast(values, percent):
+    """Of the difference of the two means, to the nearest integer."""
+    t = otsu(values)
+    above, below = values[values >= t].astype(object), values[values < t].astype(object)
+    if not len(above) or not len(below):
+        return 1
+    difference = Fraction(int(above.sum()), len(above)) - Fraction(int(below.sum()), len(below))
+    return min(max(math.floor(percent * difference / 100 + Fraction(1, 2)), 1), (int(np.iinfo(values.dtype).max) + 1) // 2 - 1)
 
 
 def smoothed(image, sigma):
@@ -191,9 +237,18 @@ class Answer:
 def analyse(picture, parameters):
     p = dict(DEFAULTS, **parameters)
     image = grey(picture)
+    a = Answer()
+    if p["polarity"] == "auto":
+        a.bright = bool((image < otsu(image)).mean() > 0.5)
+        p["polarity"] = "bright" if a.bright else "dark"
     values, local = prepared(image, p)
+    bright, scale = p["polarity"] == "bright", root if p["scale"] == "sqrt" else int
     threshold = {"otsu": None, "local": local}.get(p["threshold"], p["threshold"])
-    threshold = otsu(values) if threshold is None else threshold
+    if p["threshold"] == "local" and p["offset_percent"]:
+        middle, offset = (int(np.iinfo(image.dtype).max) + 1) // 2, share_of_contrast(values, p["offset_percent"])
+        threshold = middle + offset if bright else middle - offset
+    if threshold is None:
+        threshold = by_classes(values, p["classes"], bright, scale)
     mask = values >= threshold if p["polarity"] == "bright" else values < threshold
     if p["fill_holes"]:
         # The background has the other connectivity.
@@ -208,10 +263,15 @@ def analyse(picture, parameters):
     columns = by_regionprops(labels, image) if n <= 3000 else by_sums(labels, image, n)
     area, bbox = columns["area"], columns["bbox"]
     border = (bbox[:, :2] == 0).any(axis=1) | (bbox[:, 2:] == image.shape).any(axis=1)
-    kept = (area >= p["min_area"]) & ~(border & p["exclude_border"])
+    height, width = (bbox[:, 2:] - bbox[:, :2]).T
+    kept = area >= p["min_fill"] * (height * width)
+    if p["max_aspect"]:
+        kept &= np.maximum(height, width) <= p["max_aspect"] * np.minimum(height, width)
+    if p["min_contrast"] is not None and n:
+        kept &= stands_out(labels, values, threshold, bright, dict(CONTRAST, **p["min_contrast"]), n)
+    kept &= (area >= p["min_area"]) & ~(border & p["exclude_border"])
     if p["max_area"] is not None:
         kept &= area <= p["max_area"]
-    a = Answer()
     a.threshold = threshold
     a.labels = np.concatenate([[0], np.where(kept, np.cumsum(kept), 0)]).astype(np.int32)[labels]
     a.count = int(kept.sum())
@@ -219,6 +279,21 @@ def analyse(picture, parameters):
     for name, column in columns.items():
         setattr(a, name, column[kept])
     return a
+
+
+def stands_out(labels, values, threshold, bright, p, n):
+    """By exact fractions: the mean's distance from the threshold, compared with that of all large regions together."""
+    index = np.arange(1, n + 1)
+    area = [int(v) for v in ndimage.sum_labels(np.ones(labels.shape, np.int64), labels, index)]
+    total = [int(v) for v in ndimage.sum_labels(values.astype(np.float64), labels, index)]
+    sign = 1 if bright else -1
+    large = [k for k in range(n) if area[k] >= p["full_area"]]
+    if not large:
+        return np.ones(n, bool)
+    pixels = sum(area[k] for k in large)
+    contrast = Fraction(sign * (sum(total[k] for k in large) - threshold * pixels), pixels)
+    return np.array([area[k] >= p["full_area"] or 100 * sign * (Fraction(total[k], area[k]) - threshold) >= p["percent"] * contrast
+                     for k in range(n)])
 
 
 def by_regionprops(labels, image):

@@ -19,7 +19,18 @@
 
 /* What a threshold may be that is no number, what the background is, and how cells are
  * separated. */
-enum { CC_OTSU = 1, CC_LOCAL, CC_MEAN = 0, CC_OPENING, CC_LINES, CC_DISTANCE = 1, CC_INTENSITY };
+enum {
+    CC_OTSU = 1,
+    CC_LOCAL,
+    CC_MEAN = 0,
+    CC_OPENING,
+    CC_LINES,
+    CC_DISTANCE = 1,
+    CC_INTENSITY,
+    CC_DARK = 0,
+    CC_BRIGHT,
+    CC_AUTO
+};
 /* Of the filter before the threshold: the least sigma. */
 #define CC_LEAST_SIGMA 0.3
 
@@ -27,18 +38,25 @@ typedef struct cc_params {
     an_params_head head;
     int32_t threshold;      /* 0..65535, unless: */
     int32_t threshold_word; /* CC_OTSU, CC_LOCAL */
+    int32_t classes, scale; /* otsu: 2 to AN_OTSU_CLASSES, an_otsu_scale */
     int32_t window, offset; /* local: the side of the square, grey values */
+    int32_t offset_percent; /* local: of the picture's contrast, in place of offset; 0: none */
     double smooth;          /* sigma in pixels; 0: none */
     bool background;        /* is taken off: */
     int32_t ground;         /* CC_MEAN, CC_OPENING, CC_LINES */
     bool ratio;             /* by ratio; else by difference */
     int32_t radius;         /* of the disc; half the square of the mean */
-    bool bright;            /* cells are v >= T; else v < T */
+    int32_t polarity;       /* CC_DARK, CC_BRIGHT, CC_AUTO */
+    bool bright;            /* cells are v >= T; else v < T. Of CC_AUTO: see cc_resolve */
     bool eight_connected;   /* connectivity 8; else 4 */
     bool fill_holes;
     bool exclude_border;
-    int32_t split; /* 0, CC_DISTANCE, CC_INTENSITY */
-    int32_t h;     /* intensity: the least dynamics of a cell, in grey values */
+    double min_fill, max_aspect; /* of a region's box; 0: any */
+    bool min_contrast;           /* for regions of less than: */
+    int64_t full_area;           /* pixels */
+    int32_t percent;             /* of the contrast of the larger ones */
+    int32_t split;               /* 0, CC_DISTANCE, CC_INTENSITY */
+    int32_t h;                   /* intensity: the least dynamics of a cell, in grey values */
     bool labels;
     int64_t min_area, max_area; /* kept: min_area <= area <= max_area */
 } cc_params;
@@ -132,6 +150,13 @@ tc_status cc_derive_params(void *params, const char *where, tc_err *err);
 /* The threshold, if it is not Otsu's; of a local one, for what is left of grey values of so many
  * bits without the mean, which is the middle of them. */
 uint32_t cc_threshold(const cc_params *p, unsigned bits);
+/* Whether it comes from the histogram of the prepared grey values, and which it is then. */
+bool cc_finds_threshold(const cc_params *p);
+tc_status cc_find_threshold(const cc_params *p, const uint64_t *histogram, unsigned bits,
+                            uint32_t *threshold, tc_err *err);
+/* threshold.c: the parameters of an item, in which a polarity that is left to the picture is known.
+ */
+tc_status cc_resolve(const an_work *work, cc_params *out, tc_err *err);
 static inline uint32_t cc_middle(unsigned bits)
 {
     return (uint32_t)1 << (bits - 1);
@@ -211,16 +236,14 @@ tc_status cc_regions(const an_work *work, const cc_state *state, const cc_region
 /* Whether a maximum is a cell of its own beside a higher one; a ws_map's rule. */
 bool cc_apart_by_intensity(const void *params, uint32_t maximum, uint32_t saddle);
 
-/* Whether regions are left out, and whether this one is not. */
-static inline bool cc_filters(const cc_params *p)
-{
-    return p->min_area > 1 || p->max_area < INT64_MAX || p->exclude_border;
-}
-
-static inline bool cc_kept(const cc_params *p, int64_t area, bool border)
-{
-    return area >= p->min_area && area <= p->max_area && !(p->exclude_border && border);
-}
+/* Whether regions are left out; whether more than their area and the border is to be known for
+ * that. */
+bool cc_filters(const cc_params *p);
+bool cc_needs_boxes(const cc_params *p);
+/* Of a region with this half-open box: whether it is left in, as far as its contrast does not
+ * matter; and whether that does not. */
+bool cc_kept(const cc_params *p, int64_t area, bool border, int64_t height, int64_t width);
+bool cc_kept_anyway(const cc_params *p, int64_t area, bool border, int64_t height, int64_t width);
 
 extern const an_backend cc_cpu;
 
@@ -240,7 +263,9 @@ const uint64_t *cc_host_bits(const void *worker);
  * component in its strip (CC_PARTS comes next) or its maximum (CC_SADDLES), -1 on
  * the background. NULL without memory. */
 int32_t *cc_host_roots(void *worker);
-/* The plane is filled; goes on with `next`. Strips begin every strip_rows rows. */
-tc_status cc_host_resume(void *worker, cc_phase next, uint32_t strip_rows, tc_err *err);
+/* The plane is filled, the threshold known; goes on with `next`. Strips begin every strip_rows
+ * rows. */
+tc_status cc_host_resume(void *worker, cc_phase next, uint32_t threshold, uint32_t strip_rows,
+                         tc_err *err);
 
 #endif

@@ -81,6 +81,8 @@ static const char *row_fault(const cc_params *p, const wu_item *item, int64_t th
         return "region_label: labels must count from 1";
     if (r->area < 1 || r->area < p->min_area || r->area > p->max_area)
         return "region_area: not within min_area and max_area";
+    if (!cc_kept(p, r->area, false, r->y1 - r->y0, r->x1 - r->x0))
+        return "region_bbox: not within min_fill and max_aspect";
     fault = bbox_fault(p, item, r);
     if (fault != NULL)
         return fault;
@@ -103,8 +105,8 @@ static tc_status check_table(const cc_params *p, const wu_item *item, const wu_o
     uint64_t pixels = 0;
     int64_t y0 = 0;
 
-    if (p->threshold_word == CC_OTSU ? threshold < 1 || threshold >= 1 << item->bits
-                                     : threshold != (int64_t)cc_threshold(p, item->bits))
+    if (cc_finds_threshold(p) ? threshold < 1 || threshold >= 1 << item->bits
+                              : threshold != (int64_t)cc_threshold(p, item->bits))
         return tc_fail(err, TC_BAD_INPUT, "threshold: is %lld, which it cannot be",
                        (long long)threshold);
     if (*(const int64_t *)wu_output_data(out, "count") != (int64_t)n)
@@ -229,7 +231,10 @@ static tc_status check_labels(const cc_params *p, const wu_item *item, const wu_
 tc_status cc_check_result(const void *params, const wu_item *item, const wu_output *out,
                           tc_err *err)
 {
-    const cc_params *const p = params;
+    cc_params own = *(const cc_params *)params, *const p = &own;
+
+    if (p->polarity == CC_AUTO)
+        own.bright = *(const uint8_t *)wu_output_data(out, "bright") != 0;
     tc_status status = check_table(p, item, out, err);
 
     if (status == TC_OK && p->labels)

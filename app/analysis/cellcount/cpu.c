@@ -71,7 +71,7 @@ static size_t phase_parts(const cc_worker *w, cc_phase phase)
         return cc_has_step(p, phase)
                    ? w->bands * cc_prepare_pieces(p, phase, w->nx, cc_band_rows(w->nx))
                    : 0;
-    case CC_HISTOGRAM: return p->threshold_word == CC_OTSU ? w->bands : 0;
+    case CC_HISTOGRAM: return cc_finds_threshold(p) ? w->bands : 0;
     case CC_HOLES:
     case CC_HOLE_SEAMS:
     case CC_FILL: return p->fill_holes ? w->bands : 0;
@@ -118,7 +118,8 @@ static tc_status go_on(cc_worker *w, cc_state *state, tc_err *err)
         w->phase++;
         w->done = 0;
     } while (w->phase < CC_PHASES && phase_parts(w, w->phase) == 0);
-    if (w->phase == CC_KEPT && w->params->split)
+    /* What a filter by contrast goes by is in no state. */
+    if (w->phase == CC_KEPT && w->params->split && !w->params->min_contrast)
         head->chunks_done = (uint64_t)CC_KEPT * w->bands;
     else if (w->phase == CC_CLEAR)
         head->chunks_done = 0; /* the distances go */
@@ -209,6 +210,7 @@ static void cpu_close(void **worker)
     free(w->end);
     free(w->first);
     free(w->areas);
+    free(w->sieve);
     cc_measure_drop(&w->measure);
     cc_prepare_end(&w->prepare);
     free(w);
@@ -285,7 +287,8 @@ static tc_status cpu_open(const an_work *work, const void *state_at, void **work
     if (w == NULL)
         return tc_no_memory(err, "cellcount");
     w->work = work;
-    w->params = work->params;
+    w->params = &w->own;
+    status = cc_resolve(work, &w->own, err);
     w->nx = work->item->nx;
     w->ny = work->item->ny;
     w->bands = cc_bands(w->nx, w->ny);
@@ -301,7 +304,8 @@ static tc_status cpu_open(const an_work *work, const void *state_at, void **work
                   .rule = w->params,
                   .apart = w->params->split == CC_INTENSITY ? cc_apart_by_intensity
                                                             : apart_by_distance };
-    status = an_pool_create(work->threads, &w->pool, err);
+    if (status == TC_OK)
+        status = an_pool_create(work->threads, &w->pool, err);
     if (status == TC_OK && (!make_planes(w) || !make_scratch(w)))
         status = tc_no_memory(err, "cellcount");
     if (status == TC_OK && state->head.chunks_done == (uint64_t)CC_KEPT * w->bands)
@@ -349,10 +353,12 @@ int32_t *cc_host_roots(void *worker)
     return w->up;
 }
 
-tc_status cc_host_resume(void *worker, cc_phase next, uint32_t strip_rows, tc_err *err)
+tc_status cc_host_resume(void *worker, cc_phase next, uint32_t threshold, uint32_t strip_rows,
+                         tc_err *err)
 {
     cc_worker *const w = worker;
 
+    w->threshold = threshold;
     for (uint32_t y = 0; y < w->ny; y++) {
         uint64_t *const words = w->picture.bits + y * w->picture.stride;
         const tc_status status = tc_ask(w->work->poll, err);

@@ -25,8 +25,15 @@ typedef struct cc_scratch {
     bool no_memory;
 } cc_scratch;
 
+/* What is known of a region where filters need more than its area. */
+typedef struct cc_sieve {
+    uint64_t sum;            /* of the prepared grey values */
+    uint32_t y0, x0, y1, x1; /* half-open */
+} cc_sieve;
+
 typedef struct cc_worker {
     const an_work *work;
+    cc_params own; /* those of the item */
     const cc_params *params;
     uint32_t nx, ny, bands;
     an_pool *pool;
@@ -43,6 +50,7 @@ typedef struct cc_worker {
     int32_t *end;    /* [bands]: of the ids that each band took */
     int32_t *first;  /* [bands + 1]: regions before each band */
     uint32_t *areas; /* [regions]: area, BORDER where it touches the border; then new labels */
+    cc_sieve *sieve; /* [regions]; NULL: areas are enough */
     uint64_t regions;
     cc_region *table; /* the state's */
     cc_measure measure;

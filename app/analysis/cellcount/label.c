@@ -152,7 +152,11 @@ static tc_status end_count(cc_worker *w, tc_err *err)
     if (!cc_filters(w->params))
         return TC_OK;
     w->areas = os_zeroed(((size_t)w->regions + 1) * sizeof *w->areas);
-    return w->areas == NULL ? tc_no_memory(err, "the cells") : TC_OK;
+    if (cc_needs_boxes(w->params))
+        w->sieve = os_zeroed(((size_t)w->regions + 1) * sizeof *w->sieve);
+    return w->areas == NULL || (cc_needs_boxes(w->params) && w->sieve == NULL)
+               ? tc_no_memory(err, "the cells")
+               : TC_OK;
 }
 
 /* The roots get their numbers, which are >= 0 as no link is, in the order of
@@ -179,6 +183,31 @@ static inline int32_t label_of(const cc_worker *w, const seg *g)
     return w->picture.ids[v >= 0 ? id : ~v];
 }
 
+static void raise_to(uint32_t *at, uint32_t value)
+{
+    uint32_t was = __atomic_load_n(at, __ATOMIC_RELAXED);
+
+    while (was < value &&
+           !__atomic_compare_exchange_n(at, &was, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+}
+
+/* Zeros are no box yet: its first corner is counted from the picture's last one. */
+static void add_to_sieve(const cc_worker *w, cc_sieve *s, uint32_t y, uint32_t a, uint32_t b)
+{
+    const wu_pixels *const px = w->prepare.now;
+    uint64_t sum = 0;
+
+    raise_to(&s->y0, w->ny - y);
+    raise_to(&s->x0, w->nx - a);
+    raise_to(&s->y1, y + 1);
+    raise_to(&s->x1, b);
+    for (size_t i = (size_t)y * w->nx + a; w->params->min_contrast && i < (size_t)y * w->nx + b;
+         i++)
+        sum += wu_grey(px, i);
+    __atomic_fetch_add(&s->sum, sum, __ATOMIC_RELAXED);
+}
+
 static void areas_band(cc_worker *w, size_t band, cc_scratch *s)
 {
     uint32_t y0, y1;
@@ -191,7 +220,44 @@ static void areas_band(cc_worker *w, size_t band, cc_scratch *s)
             __atomic_fetch_add(area, g.b - g.a, __ATOMIC_RELAXED);
             if (cc_at_border(g.a, y, g.b, y + 1, w->nx, w->ny))
                 __atomic_fetch_or(area, BORDER, __ATOMIC_RELAXED);
+            if (w->sieve != NULL)
+                add_to_sieve(w, &w->sieve[area - w->areas], y, g.a, g.b);
         }
+}
+
+/* How far the sum of a region's grey values is on the cells' side of the threshold. */
+static __int128 contrast_of(const cc_worker *w, size_t i)
+{
+    const __int128 sum = w->sieve[i].sum, even = (__int128)w->threshold * (w->areas[i] & ~BORDER);
+
+    return w->params->bright ? sum - even : even - sum;
+}
+
+/* Regions that stand out less than the large ones get no area. */
+static tc_status drop_faint(cc_worker *w, tc_err *err)
+{
+    const size_t n = (size_t)w->first[w->bands];
+    const int64_t full = w->params->full_area;
+    __int128 contrast = 0;
+    uint64_t pixels = 0;
+    tc_status status = TC_OK;
+
+    for (size_t i = 0, end; status == TC_OK && i < n; status = tc_ask(w->work->poll, err))
+        for (end = tc_block_end(i, n); i < end; i++)
+            if ((w->areas[i] & ~BORDER) >= full) {
+                contrast += contrast_of(w, i);
+                pixels += w->areas[i] & ~BORDER;
+            }
+    /* Below 2^31 pixels, 2^47 of contrast, 1000 percent: products below 2^89. */
+    for (size_t i = 0, end; status == TC_OK && i < n; status = tc_ask(w->work->poll, err))
+        for (end = tc_block_end(i, n); i < end; i++) {
+            const uint32_t area = w->areas[i] & ~BORDER;
+
+            if (area < full && 100 * contrast_of(w, i) * (__int128)pixels <
+                                   w->params->percent * contrast * (__int128)area)
+                w->areas[i] = 0;
+        }
+    return status;
 }
 
 /* Areas become new labels, 0 for what is left out. */
@@ -199,12 +265,15 @@ static tc_status end_areas(cc_worker *w, tc_err *err)
 {
     const size_t n = (size_t)w->first[w->bands];
     uint32_t label = 0;
-    tc_status status = TC_OK;
+    tc_status status = w->params->min_contrast ? drop_faint(w, err) : TC_OK;
 
     for (size_t i = 0, end; status == TC_OK && i < n; status = tc_ask(w->work->poll, err))
         for (end = tc_block_end(i, n); i < end; i++) {
-            const bool kept =
-                cc_kept(w->params, w->areas[i] & ~BORDER, (w->areas[i] & BORDER) != 0);
+            const cc_sieve none = { .y1 = 1, .x1 = 1 }, *const s =
+                                                            w->sieve != NULL ? &w->sieve[i] : &none;
+            const bool kept = cc_kept(w->params, w->areas[i] & ~BORDER, (w->areas[i] & BORDER) != 0,
+                                      (int64_t)s->y1 + s->y0 - (w->sieve != NULL ? w->ny : 0),
+                                      (int64_t)s->x1 + s->x0 - (w->sieve != NULL ? w->nx : 0));
 
             w->areas[i] = kept ? ++label : 0;
         }

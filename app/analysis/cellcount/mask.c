@@ -21,12 +21,10 @@ static tc_status end_histogram(cc_worker *w, tc_err *err)
     const uint32_t size = (uint32_t)1 << w->work->pixels->bits;
     uint64_t *const sum = w->scratch[0].histogram;
 
-    (void)err;
     for (unsigned t = 1; t < w->work->threads; t++)
         for (uint32_t v = 0; v < size; v++)
             sum[v] += w->scratch[t].histogram[v];
-    w->threshold = an_otsu(sum, size);
-    return TC_OK;
+    return cc_find_threshold(w->params, sum, w->work->pixels->bits, &w->threshold, err);
 }
 
 static void mask_band(cc_worker *w, size_t band, cc_scratch *s)

@@ -111,7 +111,7 @@ tc_status cc_check_state(const an_work *work, const void *state_at, tc_err *err)
     const uint32_t nx = work->item->nx, ny = work->item->ny;
     const uint64_t done = state->head.chunks_done;
     /* Of a picture of one grey value it is 1. */
-    const bool known = p->threshold_word == CC_OTSU
+    const bool known = cc_finds_threshold(p)
                            ? state->threshold >= 1 && state->threshold < (uint32_t)1
                                                                              << work->item->bits
                            : state->threshold == 0;
@@ -121,7 +121,7 @@ tc_status cc_check_state(const an_work *work, const void *state_at, tc_err *err)
     if (known && done == work->plan.chunks && state->regions <= (uint64_t)nx * ny)
         return are_at_most(work, state, state->regions, err);
     /* Squared distances to the background, or heights, which the split goes on from. */
-    if (known && p->split && done == (uint64_t)CC_KEPT * cc_bands(nx, ny))
+    if (known && p->split && !p->min_contrast && done == (uint64_t)CC_KEPT * cc_bands(nx, ny))
         return are_at_most(work, state,
                            p->split == CC_INTENSITY ? (uint64_t)1 << work->item->bits
                                                     : (uint64_t)nx * nx + (uint64_t)ny * ny,
@@ -137,6 +137,7 @@ tc_status cc_expect(const void *params, const wu_item *item, wu_output *out, tc_
     const wu_declared arrays[] = {
         { "count", WU_I64, WU_VALUE, "items", .title = "count" },
         { "threshold", WU_I64, WU_VALUE, "items", .title = "threshold" },
+        { "bright", WU_BOOL, WU_VALUE, "items", .title = "bright" },
         { "region_item", WU_I64, WU_ITEM, .table = "regions" },
         { "region_label", WU_I64, WU_KEY, "regions", .title = "label" },
         { "region_area", WU_I64, WU_VALUE, "regions", "area", .unit = "pixel^2" },
@@ -149,8 +150,14 @@ tc_status cc_expect(const void *params, const wu_item *item, wu_output *out, tc_
         { "labels_{item}", WU_I32, WU_LABELS, "regions", .title = "regions" },
     };
     const cc_params *const p = params;
+    enum { ALL = sizeof arrays / sizeof arrays[0], BRIGHT = 2 };
+    wu_declared declared[ALL];
+    size_t n = 0;
 
-    return wu_output_declare(out, arrays, sizeof arrays / sizeof arrays[0] - !p->labels, item, err);
+    for (size_t i = 0; i < (size_t)ALL - !p->labels; i++)
+        if (i != BRIGHT || p->polarity == CC_AUTO)
+            declared[n++] = arrays[i];
+    return wu_output_declare(out, declared, n, item, err);
 }
 
 tc_status cc_finish(const an_work *work, size_t item_index, const void *state_at, wu_output *out,
@@ -169,15 +176,33 @@ tc_status cc_finish(const an_work *work, size_t item_index, const void *state_at
         wu_output_lend(&out->arrays[out->n - 1], state->plane);
     if (status == TC_OK)
         status = wu_output_allocate(out, n, err);
+    if (status == TC_OK && p->polarity == CC_AUTO) {
+        cc_params own;
+
+        status = cc_resolve(work, &own, err);
+        *(uint8_t *)wu_output_data(out, "bright") = own.bright;
+    }
     if (status == TC_OK) {
         *(int64_t *)wu_output_data(out, "count") = (int64_t)n;
         *(int64_t *)wu_output_data(out, "threshold") =
-            p->threshold_word == CC_OTSU ? (int64_t)state->threshold
-                                         : (int64_t)cc_threshold(p, work->item->bits);
+            cc_finds_threshold(p) ? (int64_t)state->threshold
+                                  : (int64_t)cc_threshold(p, work->item->bits);
         status = fill_table(work, item_index, regions, n, out, err);
     }
     free(owned);
     return status;
+}
+
+/* Whether a region has more than half of the picture, where its size is known. */
+static bool covers_most(const wu_item *item, const wu_output *out, uint64_t n)
+{
+    const int64_t *const area = wu_output_data(out, "region_area");
+    const double half = (double)item->nx * item->ny / 2;
+    bool found = false;
+
+    for (uint64_t i = 0; half > 0 && i < n; i++)
+        found = found || (double)area[i] > half;
+    return found;
 }
 
 bool cc_note_result(const void *params, const wu_item *item, const wu_output *out, char *text,
@@ -202,6 +227,11 @@ bool cc_note_result(const void *params, const wu_item *item, const wu_output *ou
             text, size,
             "one region is the whole picture: parameters.threshold or polarity takes background "
             "for cells");
+    else if (covers_most(item, out, n))
+        snprintf(text, size,
+                 "one region covers most of the picture: background is taken for cells "
+                 "(parameters.polarity, threshold), or fill_holes fills what a frame or a ring "
+                 "of cells encloses");
     else if (an_mostly_below(out, "region_area", SPECK))
         snprintf(text, size,
                  "most of the %llu regions have fewer than %d pixels, as noise has: raise "

@@ -4,11 +4,12 @@
 #define FIELD(field) AN_FIELD(cc_params, field)
 
 static const char *const thresholds[] = { "otsu", "local", NULL };
-static const char *const polarities[] = { "dark", "bright", NULL };
+static const char *const polarities[] = { "dark", "bright", "auto", NULL };
 static const char *const neighbours[] = { "4", "8", NULL };
 static const char *const splits[] = { "none", "distance", "intensity", NULL };
 static const char *const grounds[] = { "mean", "opening", "lines", NULL };
 static const char *const ways[] = { "difference", "ratio", NULL };
+static const char *const scales[] = { "linear", "sqrt", NULL };
 static const char *const no_limit[] = { "null", NULL };
 
 static const an_param background[] = {
@@ -26,6 +27,16 @@ static const an_param background[] = {
     { .key = NULL }
 };
 
+static const an_param contrast[] = {
+    { "full_area", AN_INT, FIELD(full_area), .min = 1, .max = WU_MAX_VOXELS, .initial = "100",
+      .unit = "pixels", .measure = AN_AREA,
+      .help = "Regions of at least this area stay, and are what the contrast of smaller ones is "
+              "compared with." },
+    { "percent", AN_INT, FIELD(percent), .min = 0, .max = 1000, .initial = "40",
+      .help = "How much of the contrast of these a smaller one must have, mean to threshold." },
+    { .key = NULL }
+};
+
 const an_param cc_parameters[] = {
     { "smooth", AN_NUMBER, FIELD(smooth), .min = 0, .max = AN_GAUSS_MAX_SIGMA, .initial = "0.0",
       .unit = "pixels", .measure = AN_LENGTH,
@@ -39,6 +50,13 @@ const an_param cc_parameters[] = {
       .help = "T, up to the greatest value of the item's depth; otsu: the one that separates two "
               "classes best; local: "
               "the mean around a pixel, and offset." },
+    { "classes", AN_INT, FIELD(classes), .min = 2, .max = AN_OTSU_CLASSES, .initial = "2",
+      .later = true,
+      .help = "otsu: how many classes of grey values there are; cells are the darkest one, or the "
+              "brightest." },
+    { "scale", AN_CHOICE, FIELD(scale), .choices = scales, .initial = "linear", .later = true,
+      .help = "otsu: sqrt: by the square root of grey values, which evens out the noise of "
+              "fluorescence." },
     { "window", AN_INT, FIELD(window), .min = 3, .max = 2 * CC_MOST_RADIUS + 1, .initial = "51",
       .unit = "pixels", .measure = AN_LENGTH,
       .help = "local: the side of the square that the mean is of, an odd number." },
@@ -46,8 +64,13 @@ const an_param cc_parameters[] = {
       .unit = "grey values",
       .help = "local: how much darker or brighter than the mean cells are at least, less than half "
               "of all values." },
-    { "polarity", AN_CHOICE, FIELD(bright), .choices = polarities, .initial = "dark",
-      .help = "dark: cells are where value < T; bright: where value >= T." },
+    { "offset_percent", AN_INT, FIELD(offset_percent), .min = 1, .max = 1000, .choices = no_limit,
+      .initial = "null", .later = true,
+      .help = "local: takes the place of offset: how much of the picture's contrast to the mean "
+              "around; null: offset counts." },
+    { "polarity", AN_CHOICE, FIELD(polarity), .choices = polarities, .initial = "dark",
+      .help = "dark: cells are where value < T; bright: where value >= T; auto: of each picture "
+              "the one with fewer pixels." },
     { "connectivity", AN_CHOICE, FIELD(eight_connected), .choices = neighbours, .initial = "8",
       .help = "How many of a pixel's neighbours belong to the same cell if they are cell." },
     { "fill_holes", AN_BOOL, FIELD(fill_holes), .initial = "false",
@@ -61,6 +84,14 @@ const an_param cc_parameters[] = {
       .help = "Larger regions are left out; null: none." },
     { "exclude_border", AN_BOOL, FIELD(exclude_border), .initial = "false",
       .help = "Whether regions that touch the picture's border are left out." },
+    { "min_fill", AN_NUMBER, FIELD(min_fill), .min = 0, .max = 1, .initial = "0.0", .later = true,
+      .help = "Regions that fill less of their box are left out: a disc fills 0.79." },
+    { "max_aspect", AN_NUMBER, FIELD(max_aspect), .min = 1, .max = WU_MAX_SIDE, .choices = no_limit,
+      .initial = "null", .later = true,
+      .help = "Regions with a box that is longer than wide by more are left out; null: none." },
+    { "min_contrast", AN_OBJECT, FIELD(min_contrast), .keys = contrast, .choices = no_limit,
+      .initial = "null", .later = true,
+      .help = "Leaves out small regions that stand out less than the large ones do; null: none." },
     { "split", AN_CHOICE, FIELD(split), .choices = splits, .initial = "none",
       .help = "distance: cells that touch are separated where they are narrow; intensity: where "
               "they are least dark or "
@@ -78,6 +109,13 @@ tc_status cc_derive_params(void *params, const char *where, tc_err *err)
 {
     cc_params *const p = params;
 
+    p->bright = p->polarity == CC_BRIGHT;
+    if (p->threshold_word != CC_OTSU && (p->classes != 2 || p->scale != AN_OTSU_LINEAR))
+        return tc_fail(err, TC_BAD_INPUT, "%s.%s: goes only with threshold \"otsu\"", where,
+                       p->classes != 2 ? "classes" : "scale");
+    if (p->threshold_word != CC_LOCAL && p->offset_percent > 0)
+        return tc_fail(err, TC_BAD_INPUT, "%s.offset_percent: goes only with threshold \"local\"",
+                       where);
     if (p->smooth > 0 && p->smooth < CC_LEAST_SIGMA)
         return tc_fail(err, TC_BAD_INPUT, "%s.smooth: must be 0 or at least %g", where,
                        CC_LEAST_SIGMA);

@@ -28,6 +28,9 @@ enum {
     MOST_TILES = 16,
     TILE_SHARE = 80
 };
+/* Of other rules one in so many pixels may lie between the claimed threshold and that of what is
+ * looked at. */
+enum { SOME_SHARE = 10 };
 /* Of the rows for Otsu's threshold one in so many, but so many pixels. */
 enum { ROW_SHARE = 48, LEAST_PIXELS = 4096 };
 /* Of a picture so much is prepared once more at most. */
@@ -309,7 +312,7 @@ static tc_status check_component(const an_work *work, part *q, const table *t, s
         s->told = s->told || found < q->n_rows;
         s->found = s->found || (found < q->n_rows && found == s->row);
         /* What is filled may be within what is filled. */
-        if (found == q->n_rows && cc_kept(p, r->area, border))
+        if (found == q->n_rows && cc_kept_anyway(p, r->area, border, r->y1 - r->y0, r->x1 - r->x0))
             status = tc_fail(err, p->fill_holes ? TC_NO_MATCH : TC_BAD_INPUT,
                              "regions: one of those around pixel %zu is missing", in_picture(q, i));
         else if (found < q->n_rows && !p->split && t->labels != NULL &&
@@ -471,8 +474,32 @@ static tc_status judge_otsu(const uint64_t *histogram, uint32_t size, uint32_t c
                          (unsigned long)claimed, here / best);
 }
 
+/* By other rules than Otsu's own: between the claimed threshold and that of what is looked at lie
+ * few of its pixels. */
+static tc_status judge_found(const cc_params *p, const uint64_t *histogram, unsigned bits,
+                             uint32_t claimed, tc_err *err)
+{
+    const uint32_t size = (uint32_t)1 << bits;
+    uint64_t n = 0, between = 0;
+    uint32_t here;
+    tc_status status;
+
+    if (p->threshold_word == CC_OTSU && p->classes == 2 && p->scale == AN_OTSU_LINEAR)
+        return judge_otsu(histogram, size, claimed, err);
+    status = cc_find_threshold(p, histogram, bits, &here, err);
+    for (uint32_t v = 0; v < size; v++) {
+        n += histogram[v];
+        between += (v >= here) != (v >= claimed) ? histogram[v] : 0;
+    }
+    return status != TC_OK || SOME_SHARE * between <= n
+               ? status
+               : tc_fail(err, TC_NO_MATCH, "threshold: %lu, of what is looked at it is %lu",
+                         (unsigned long)claimed, (unsigned long)here);
+}
+
 /* The claimed threshold, by some rows. */
-static tc_status check_otsu(const wu_pixels *px, uint32_t claimed, uint64_t *random, tc_err *err)
+static tc_status check_threshold(const cc_params *p, const wu_pixels *px, uint32_t claimed,
+                                 uint64_t *random, tc_err *err)
 {
     const uint32_t size = (uint32_t)1 << px->bits;
     const size_t rows = (px->ny + ROW_SHARE - 1) / ROW_SHARE + LEAST_PIXELS / px->nx;
@@ -486,7 +513,7 @@ static tc_status check_otsu(const wu_pixels *px, uint32_t claimed, uint64_t *ran
 
         an_histogram(px, y * px->nx, (y + 1) * px->nx, histogram);
     }
-    status = judge_otsu(histogram, size, claimed, err);
+    status = judge_found(p, histogram, px->bits, claimed, err);
     free(histogram);
     return status;
 }
@@ -508,7 +535,7 @@ static tc_status check_whole(const an_work *work, const table *t, uint32_t thres
                .x1 = px->nx,
                .n_rows = t->n };
     tc_status status =
-        p->threshold_word == CC_OTSU ? check_otsu(px, threshold, random, err) : TC_OK;
+        cc_finds_threshold(p) ? check_threshold(p, px, threshold, random, err) : TC_OK;
 
     if (status == TC_OK)
         status = check_totals(p, cells, t, err);
@@ -738,16 +765,15 @@ static tc_status check_tiles(const an_work *work, const table *t, uint32_t thres
     const cc_params *const p = work->params;
     const wu_pixels *const px = work->pixels;
     const uint32_t size = (uint32_t)1 << px->bits;
-    found all = { .histogram =
-                      p->threshold_word == CC_OTSU ? calloc(size, sizeof *all.histogram) : NULL };
-    tc_status status = p->threshold_word == CC_OTSU && all.histogram == NULL
+    found all = { .histogram = cc_finds_threshold(p) ? calloc(size, sizeof *all.histogram) : NULL };
+    tc_status status = cc_finds_threshold(p) && all.histogram == NULL
                            ? tc_no_memory(err, "the grey values")
                            : TC_OK;
 
     for (size_t k = 0; status == TC_OK && k < count_tiles(p, work->item); k++)
         status = check_tile(work, t, threshold, k % 4 == 3 && t->n > 0, random, &all, err);
     if (status == TC_OK && all.histogram != NULL)
-        status = judge_otsu(all.histogram, size, threshold, err);
+        status = judge_found(p, all.histogram, px->bits, threshold, err);
     if (status == TC_OK)
         status = judge_tiles(&all, t->labels == NULL, err);
     if (status == TC_OK && all.cells == 0)
@@ -760,13 +786,23 @@ static tc_status check_tiles(const an_work *work, const table *t, uint32_t thres
 
 /* --- all of it ------------------------------------------------------------------------------- */
 
-tc_status cc_check_pixels(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err)
+tc_status cc_check_pixels(const an_work *of, const wu_output *out, uint64_t *random, tc_err *err)
 {
-    const cc_params *const p = work->params;
+    cc_params own;
+    const cc_params *const p = &own;
+    an_work resolved = *of, *const work = &resolved;
+    tc_status status = cc_resolve(of, &own, err);
+
+    if (status != TC_OK)
+        return status;
+    resolved.params = p;
+    if (p->polarity == CC_AUTO &&
+        (*(const uint8_t *)wu_output_data(out, "bright") != 0) != p->bright)
+        return tc_fail(err, TC_BAD_INPUT, "bright: is not as the picture has it");
     const table t = table_of(p, out);
     const int64_t claimed = *(const int64_t *)wu_output_data(out, "threshold");
     const uint32_t threshold =
-        p->threshold_word == CC_OTSU ? (uint32_t)claimed : cc_threshold(p, work->pixels->bits);
+        cc_finds_threshold(p) ? (uint32_t)claimed : cc_threshold(p, work->pixels->bits);
 
     if (claimed != threshold)
         return tc_fail(err, TC_BAD_INPUT, "threshold: is %lld, not %lu", (long long)claimed,

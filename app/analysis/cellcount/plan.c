@@ -11,7 +11,8 @@ static tc_status check_item(const void *params, const wu_item *item, const char 
 
     if (item->is_stack)
         return tc_fail(err, TC_BAD_INPUT, "%s: is a stack; cellcount takes pictures", where);
-    if (p->threshold_word == CC_LOCAL && (uint32_t)p->offset >= cc_middle(item->bits))
+    if (p->threshold_word == CC_LOCAL && !cc_finds_threshold(p) &&
+        (uint32_t)p->offset >= cc_middle(item->bits))
         return tc_fail(err, TC_BAD_INPUT,
                        "%s: has %u bits a pixel, so parameters.offset cannot be %d", where,
                        item->bits, (int)p->offset);
@@ -77,7 +78,7 @@ static void costs_of(const cc_params *p, double costs[CC_PHASES])
     for (size_t i = 0; i < CC_PHASES; i++)
         costs[i] = 0;
     preparing_costs(p, costs);
-    costs[CC_HISTOGRAM] = p->threshold_word == CC_OTSU ? 2 : 0;
+    costs[CC_HISTOGRAM] = cc_finds_threshold(p) ? 2 : 0;
     costs[CC_MASK] = 1;
     costs[CC_HOLES] = p->fill_holes ? 5 : 0;
     costs[CC_HOLE_SEAMS] = p->fill_holes ? 0.6 : 0;
@@ -88,7 +89,7 @@ static void costs_of(const cc_params *p, double costs[CC_PHASES])
         split_costs(p, costs);
     costs[CC_COUNT] = 0.2;
     costs[CC_NUMBER] = 0.2;
-    costs[CC_AREAS] = cc_filters(p) ? 1.8 : 0;
+    costs[CC_AREAS] = !cc_filters(p) ? 0 : cc_needs_boxes(p) ? 4 : 1.8;
     costs[CC_RENUMBER] = cc_filters(p) ? 0.2 : 0;
     costs[CC_PAINT] = 6.5;
     costs[CC_MEASURE] = 5.5;
@@ -108,6 +109,7 @@ static void plan_flops(const cc_params *p, const wu_item *item, an_plan *out)
     double costs[CC_PHASES];
 
     costs_of(p, costs);
+    out->open_flops = p->polarity == CC_AUTO ? n * 2 : 0;
     out->load_flops = an_reading_flops(item);
     out->finish_flops = n * (2 + (p->labels ? 18 : 0));
     out->compress_flops = n * (p->labels ? 82 : 0);
@@ -150,9 +152,40 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
         out->memory_bytes += 3 * n * (item->bits / 8);
         out->most_memory_bytes += 3 * n * (item->bits / 8);
     }
+    if (cc_needs_boxes(p)) {
+        out->memory_bytes += usual * sizeof(cc_sieve);
+        out->most_memory_bytes +=
+            most_regions(&(cc_params){ .eight_connected = p->eight_connected }, item) *
+            sizeof(cc_sieve);
+    }
     out->most_rows = regions;
     plan_flops(p, item, out);
     return TC_OK;
+}
+
+bool cc_needs_boxes(const cc_params *p)
+{
+    return p->min_fill > 0 || p->max_aspect > 0 || p->min_contrast;
+}
+
+bool cc_filters(const cc_params *p)
+{
+    return p->min_area > 1 || p->max_area < INT64_MAX || p->exclude_border || cc_needs_boxes(p);
+}
+
+bool cc_kept(const cc_params *p, int64_t area, bool border, int64_t height, int64_t width)
+{
+    const double shorter = (double)(height < width ? height : width),
+                 longer = (double)(height < width ? width : height);
+
+    return area >= p->min_area && area <= p->max_area && !(p->exclude_border && border) &&
+           (double)area >= p->min_fill * (double)(height * width) &&
+           (p->max_aspect <= 0 || longer <= p->max_aspect * shorter);
+}
+
+bool cc_kept_anyway(const cc_params *p, int64_t area, bool border, int64_t height, int64_t width)
+{
+    return (!p->min_contrast || area >= p->full_area) && cc_kept(p, area, border, height, width);
 }
 
 /* --- the analysis ---------------------------------------------------------------------------- */
@@ -199,6 +232,13 @@ static const an_selftest selftests[] = {
     { "{\"smooth\":0.5,\"background\":{\"method\":\"mean\",\"radius\":5},\"threshold\":\"otsu\","
       "\"polarity\":\"bright\",\"split\":\"intensity\",\"h\":100}",
       33, 28, 1, 16, false, 0xebc6d24f, AN_NOISE, false },
+    { "{\"classes\":4,\"scale\":\"sqrt\",\"polarity\":\"auto\",\"split\":\"distance\",\"min_fill\":"
+      "0.6,"
+      "\"max_aspect\":2,\"min_contrast\":{\"full_area\":9,\"percent\":30}}",
+      110, 87, 1, 8, false, 0xdefa8432, AN_BALLS, false },
+    { "{\"threshold\":\"local\",\"window\":15,\"offset_percent\":30,\"polarity\":\"auto\","
+      "\"smooth\":1,\"min_area\":3}",
+      75, 83, 1, 16, false, 0x633b0cf5, AN_BALLS, false },
     { .parameters = NULL }
 };
 

@@ -1,7 +1,8 @@
-/* Otsu's threshold of a histogram, in exact integers. */
+/* Otsu's threshold, of two classes exactly, of more by groups of grey values. */
 #include "app/analysis/common/otsu.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 
 typedef unsigned __int128 u128;
@@ -49,6 +50,27 @@ static bool is_greater(const wide *a, const wide *b)
  * is below 2^78 and its square times n0 n1 below 2^218. */
 uint32_t an_otsu(const uint64_t *histogram, uint32_t size)
 {
+    return an_otsu_scaled(histogram, size, AN_OTSU_LINEAR);
+}
+
+/* Below 2^16. */
+static uint32_t scaled_value(uint32_t v, an_otsu_scale scale)
+{
+    const uint64_t square = (uint64_t)v << 16;
+    uint64_t root;
+
+    if (scale == AN_OTSU_LINEAR)
+        return v;
+    root = (uint64_t)sqrt((double)square);
+    while (root * root > square)
+        root--;
+    while ((root + 1) * (root + 1) <= square)
+        root++;
+    return (uint32_t)root;
+}
+
+uint32_t an_otsu_scaled(const uint64_t *histogram, uint32_t size, an_otsu_scale scale)
+{
     assert(size >= 2);
     uint64_t n = 0, s = 0, n0 = 0, s0 = 0, best_weight = 1;
     u128 best = 0;
@@ -56,7 +78,7 @@ uint32_t an_otsu(const uint64_t *histogram, uint32_t size)
 
     for (uint32_t v = 0; v < size; v++) {
         n += histogram[v];
-        s += v * histogram[v];
+        s += scaled_value(v, scale) * histogram[v];
     }
     for (uint32_t t = 0; t < size; t++) {
         uint64_t weight;
@@ -64,7 +86,7 @@ uint32_t an_otsu(const uint64_t *histogram, uint32_t size)
         wide here, there;
 
         n0 += histogram[t];
-        s0 += t * histogram[t];
+        s0 += scaled_value(t, scale) * histogram[t];
         weight = n0 * (n - n0);
         if (weight == 0 || histogram[t] == 0)
             continue;
@@ -80,6 +102,102 @@ uint32_t an_otsu(const uint64_t *histogram, uint32_t size)
         }
     }
     return threshold + 1;
+}
+
+/* --- more than two classes ------------------------------------------------------------------ */
+
+enum { GROUPS = 256 };
+
+/* Grey values that are taken together, of those that there are. */
+typedef struct groups {
+    unsigned n, shift;
+    uint32_t first[GROUPS];                    /* grey value */
+    double count[GROUPS + 1], sum[GROUPS + 1]; /* of all groups before; exact, below 2^53 */
+} groups;
+
+static groups group_values(const uint64_t *histogram, uint32_t size, an_otsu_scale scale)
+{
+    uint32_t lo = 0, hi = size - 1;
+    groups g = { .n = 0 };
+
+    while (lo < hi && histogram[lo] == 0)
+        lo++;
+    while (hi > lo && histogram[hi] == 0)
+        hi--;
+    while ((hi >> g.shift) - (lo >> g.shift) >= GROUPS)
+        g.shift++;
+    for (uint32_t v = lo; v <= hi;) {
+        const uint32_t group = v >> g.shift;
+        uint64_t count = 0, sum = 0;
+
+        for (; v <= hi && v >> g.shift == group; v++) {
+            count += histogram[v];
+            sum += scaled_value(v, scale) * histogram[v];
+        }
+        if (count == 0)
+            continue;
+        g.first[g.n] = group << g.shift;
+        g.count[g.n + 1] = g.count[g.n] + (double)count;
+        g.sum[g.n + 1] = g.sum[g.n] + (double)sum;
+        g.n++;
+    }
+    return g;
+}
+
+/* What a class of groups [i, j) is worth: the sum of its values times their mean. */
+static double class_worth(const groups *g, unsigned i, unsigned j)
+{
+    const double sum = g->sum[j] - g->sum[i];
+
+    return sum * sum / (g->count[j] - g->count[i]);
+}
+
+/* The best classes of the first j groups, for every j, one class after another: worth[j], and where
+ * the last of them begins. */
+static void add_class(const groups *g, unsigned classes, const double *before, double *worth,
+                      uint16_t *begins)
+{
+    for (unsigned j = classes; j <= g->n; j++) {
+        worth[j] = -1;
+        for (unsigned i = classes - 1; i < j; i++) {
+            const double here = before[i] + class_worth(g, i, j);
+
+            if (here > worth[j]) {
+                worth[j] = here;
+                begins[j] = (uint16_t)i;
+            }
+        }
+    }
+}
+
+tc_status an_otsu_classes(const uint64_t *histogram, uint32_t size, an_otsu_scale scale,
+                          unsigned classes, bool highest, uint32_t *threshold, tc_err *err)
+{
+    groups *const g = malloc(sizeof *g);
+    double worth[2][GROUPS + 1];
+    uint16_t begins[AN_OTSU_CLASSES + 1][GROUPS + 1];
+    unsigned at;
+
+    assert(classes >= 2 && classes <= AN_OTSU_CLASSES);
+    if (g == NULL)
+        return tc_no_memory(err, "the grey values");
+    *g = group_values(histogram, size, scale);
+    classes = g->n < classes ? g->n : classes;
+    if (classes <= 2) {
+        free(g);
+        *threshold = an_otsu_scaled(histogram, size, scale);
+        return TC_OK;
+    }
+    for (unsigned j = 1; j <= g->n; j++)
+        worth[1][j] = class_worth(g, 0, j);
+    for (unsigned c = 2; c <= classes; c++)
+        add_class(g, c, worth[(c - 1) % 2], worth[c % 2], begins[c]);
+    at = begins[classes][g->n];
+    for (unsigned c = classes - 1; c >= 2 && !highest; c--)
+        at = begins[c][at];
+    *threshold = g->first[at];
+    free(g);
+    return TC_OK;
 }
 
 void an_histogram(const wu_pixels *px, size_t from, size_t to, uint64_t *histogram)

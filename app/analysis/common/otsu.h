@@ -10,6 +10,20 @@
  * that maximises the between-class variance of v <= t and v > t. */
 uint32_t an_otsu(const uint64_t *histogram, uint32_t size);
 
+/* What grey values count for where a threshold is looked for. */
+typedef enum an_otsu_scale {
+    AN_OTSU_LINEAR, /* themselves */
+    AN_OTSU_SQRT    /* 256 times their square root, rounded down */
+} an_otsu_scale;
+/* The same by what they count for. */
+uint32_t an_otsu_scaled(const uint64_t *histogram, uint32_t size, an_otsu_scale scale);
+
+/* Of 2 to AN_OTSU_CLASSES classes the first value of the second, or (highest) of the last one. More
+ * than two are of groups of grey values, at most 256 (FORMAT.md, 6.2). TC_NO_MEMORY. */
+enum { AN_OTSU_CLASSES = 4 };
+tc_status an_otsu_classes(const uint64_t *histogram, uint32_t size, an_otsu_scale scale,
+                          unsigned classes, bool highest, uint32_t *threshold, tc_err *err);
+
 /* Adds pixels [from, to) to a histogram of all values of their depth. */
 void an_histogram(const wu_pixels *px, size_t from, size_t to, uint64_t *histogram);
 

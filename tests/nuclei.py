@@ -1,0 +1,92 @@
+"""Nuclei of six kinds (2018 Data Science Bowl, BBBC038v1), as a person meets them who types `texcell-wu analyse --analysis cellcount`
+and nothing more: each kind is a folder; the regions that are found against instance masks, as F1 of pairs that overlap by more than
+half (intersection over union), the mean over the pictures of a kind, then over the kinds. Beside it scikit-image's plain chain:
+Gaussian of 1, Otsu's threshold, holes filled, the watershed of the distance from its h-maxima.
+
+  nuclei.py            two pictures of each kind: what is found is at least what it was, about
+  nuclei.py all        all pictures of each kind, and scikit-image
+  nuclei.py all FOLDER of this folder, which has a folder for each kind: ID.png and ID_truth.png"""
+import os
+import sys
+
+import numpy as np
+
+import tap
+
+KINDS = {"fluo256": True, "fluo360": True, "fluo520": True, "tissue": True, "he256": False, "bf1024": False}     # bright?
+FOLDER = tap.scratch()
+
+
+def read(path):
+    from skimage import io
+    return io.imread(path)
+
+
+def pictures(folder, kind):
+    return sorted(f[:-4] for f in os.listdir(os.path.join(folder, kind)) if f.endswith(".png") and "_truth" not in f)
+
+
+def f1(labels, truth):
+    """Pairs that overlap by more than half are one to one by themselves."""
+    n, m = int(labels.max()), int(truth.max())
+    both = np.bincount(truth.astype(np.int64).ravel() * (n + 1) + labels.ravel(), minlength=(n + 1) * (m + 1)).reshape(m + 1, n + 1)
+    of_truth, of_labels = both.sum(axis=1)[1:, None], both.sum(axis=0)[None, 1:]
+    inside = both[1:, 1:]
+    pairs = int((3 * inside > of_truth + of_labels).sum())
+    return 2 * pairs / max(1, int((of_truth > 0).sum() + (of_labels > 0).sum()))
+
+
+def analysed(folder, kind, names, *args):
+    out = os.path.join(FOLDER, kind)
+    r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "cellcount", "--device", "cpu", *args, "-o", out] +
+                [os.path.join(folder, kind, n + ".png") for n in names])
+    if r.returncode != 0:
+        raise RuntimeError(r.stderr)
+    suggested = " ".join(s.strip()[8:] for s in r.stderr.splitlines() if s.startswith("    --param "))
+    with np.load(os.path.join(out, "result.npz")) as z:
+        return {n: z["labels_" + n] for n in names}, suggested
+
+
+def plain(picture, bright):
+    from scipy import ndimage
+    from skimage import filters, measure, morphology, segmentation
+    grey = picture[..., :3].mean(axis=2) if picture.ndim == 3 else picture.astype(float)
+    smooth = filters.gaussian(grey, 1, preserve_range=True)
+    mask = smooth > filters.threshold_otsu(smooth)
+    mask = ndimage.binary_fill_holes(mask if bright else ~mask)
+    distance = ndimage.distance_transform_edt(mask)
+    return segmentation.watershed(-distance, measure.label(morphology.h_maxima(distance, 1)), mask=mask)
+
+
+def scores(folder, some, peer=True):
+    """{kind: (F1, that of scikit-image)}."""
+    out = {}
+    for kind, bright in KINDS.items():
+        names = pictures(folder, kind)[::some]
+        labels, suggested = analysed(folder, kind, names)
+        truth = {n: read(os.path.join(folder, kind, n + "_truth.png")) for n in names}
+        own = np.mean([f1(labels[n], truth[n]) for n in names])
+        other = np.mean([f1(plain(read(os.path.join(folder, kind, n + ".png")), bright), truth[n]) for n in names]) if peer else np.nan
+        out[kind] = own, other
+        tap.note("%-8s %2d pictures: F1 %.3f, scikit-image %.3f; %s" % (kind, len(names), own, other, suggested))
+    out["mean"] = tuple(np.mean(list(out.values()), axis=0))
+    tap.note("mean of %d kinds: F1 %.3f, scikit-image %.3f" % ((len(KINDS),) + out["mean"]))
+    return out
+
+
+def main():
+    whole = sys.argv[1:2] == ["all"]
+    folder = sys.argv[2] if len(sys.argv) > 2 else tap.data("nuclei")
+    if folder is None:
+        tap.skip("nuclei", "the pictures are not here")
+        tap.done()
+    found = scores(folder, 1 if whole else 7, whole)
+    if whole:
+        for kind, (own, other) in found.items():
+            tap.ok(own > other, "%s: F1 %.3f, scikit-image's plain chain %.3f" % (kind, own, other))
+    tap.ok(found["mean"][0] >= 0.7, "nuclei of six kinds, with no parameter given: mean F1 of at least 0.7", found)
+    tap.done()
+
+
+if __name__ == "__main__":
+    main()
