@@ -438,6 +438,10 @@ tc_status cc_suggest(const an_pictures *pictures, const json_t *given, an_sugges
         status = tc_no_memory(err, "a suggestion");
     if (status == TC_OK)
         status = try_all(pictures, parameters, NULL, NULL, &last, err);
+    /* A blank picture is above no mean. */
+    for (size_t k = 0; status == TC_OK && last.n == 0 && k < 3; k++)
+        json_object_del(out->parameters,
+                        (const char *[]){ "threshold", "window", "offset_percent" }[k]);
     if (status == TC_OK && json_object_get(given, "min_area") == NULL)
         heed_differences(out, pictures, &last);
     if (status == TC_OK && last.n > 0)

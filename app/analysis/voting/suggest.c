@@ -1,6 +1,6 @@
 /*
  * voting: the radius that cellcount's regions have, since these are about as large as cells even
- * where some touch: the radius of a disc as large as the median of them, and a third more, as the
+ * where some touch: the radius of a disc as large as the median of them, and a quarter more, as the
  * radius is to be that of the larger cells and 0.8 to 1.4 times it does as well. Bright or dark is
  * what cellcount takes. In pictures, points must be on the foreground: where cells are dense
  * gradients also meet between them, and noise has centres anywhere.
@@ -13,7 +13,7 @@
 #include "app/analysis/suggest.h"
 #include "app/analysis/voting/voting.h"
 
-static const double by_median = 4.0 / 3;
+static const double by_median = 5.0 / 4;
 
 static int compare_areas(const void *a, const void *b)
 {
@@ -70,10 +70,11 @@ static tc_status add_radius(an_suggestion *out, const an_pictures *pictures, con
         return tc_fail(err, TC_BAD_INPUT,
                        "suggest: nothing in the pictures looks like a cell: they tell no radius, "
                        "give --param radius=R");
-    snprintf(out->why, sizeof out->why,
-             "radius %g pixels: a third more than that of a disc of %lld pixels, the median of the "
-             "%zu regions that cellcount finds in these pictures.",
-             radius, (long long)area[n / 2], n);
+    snprintf(
+        out->why, sizeof out->why,
+        "radius %g pixels: a quarter more than that of a disc of %lld pixels, the median of the "
+        "%zu regions that cellcount finds in these pictures.",
+        radius, (long long)area[n / 2], n);
     return an_suggest(out, given, "radius", json_real(radius * pictures->unit), err);
 }
 
