@@ -41,7 +41,7 @@ tc_status checkpoint_write(const char *path, const checkpoint *c, const void *st
 tc_status checkpoint_read(const char *path, const checkpoint *whose, checkpoint *c, void **state,
                           const tc_poll *poll, tc_err *err);
 
-/* Removes PATH, and what a write that was cut short may have left beside it. */
+/* Removes PATH, and what a write that was cut short may have left in its folder. */
 void checkpoint_remove(const char *path);
 
 #endif

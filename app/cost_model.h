@@ -19,7 +19,7 @@ typedef struct cost_model {
     double *writing;       /* [n + 1]: a guess of what writing items i and later takes */
     double opening, identifying,
         byte; /* the unit, before and after all items; writing a byte of what is compressed then */
-    double speed;                    /* of the chunks, beside a core's; 1 where the CPU does them */
+    double speed; /* of the chunks, in those of a core; 1 where the CPU does them */
     double known_host, known_chunks; /* operations of items whose times are known */
     item_times known;
     size_t n_known;

@@ -27,7 +27,7 @@ typedef struct item_work {
     const an_unit *unit;
     size_t index;
     double from, to;   /* share of the job's work before and after the item */
-    double speed;      /* of a device, beside a core: weights.h */
+    double speed;      /* of a device, in those of a core: cost_model.h */
     item_times *times; /* set where the device did all of the item's chunks */
     unsigned threads;
     bool all_threads; /* for any item; else fewer for one that is too small for them */

@@ -8,8 +8,8 @@
 #include "app/base/os.h"
 #include "wrapper/bw.h"
 
-/* A larger state hardly gets onto a disk in the time that there is when leaving: it is not begun.
- */
+/* A larger state hardly gets onto a disk in the time that there is when leaving: it is not
+ * begun. */
 enum { LEAVE_WITH = 32 << 20 };
 
 tc_status job_files_open(job_files *f, const char *checkpoint_path, const char *spool_path,
@@ -112,7 +112,7 @@ bool job_files_save(job_files *f, const void *state, size_t state_size, const pr
     return status == TC_OK;
 }
 
-/* Nobody reads why there is no checkpoint: the reason to leave is told. */
+/* Nobody reads why there is no checkpoint: the reason to leave is printed. */
 static tc_status ask_while_leaving(void *user, tc_err *err)
 {
     const job_files *const f = user;

@@ -14,9 +14,8 @@
 #include "app/spool.h"
 
 typedef struct job_files {
-    tc_poll poll; /* asked by whatever the job does, wherever something lasts */
-    tc_background *
-        background; /* where the threads wait that work beside the main one; NULL: there are none */
+    tc_poll poll;              /* asked by whatever the job does, wherever something lasts */
+    tc_background *background; /* pauses the background threads; NULL: there are none */
     double leave_by; /* when leaving: in tc_seconds, until when there is time for a checkpoint */
     const char *checkpoint_path, *spool_path;
     spool *spool;

@@ -50,7 +50,7 @@ static const char usage[] =
     "  --threads N                CPU threads (default: one a processor, fewer for small "
     "pictures)\n"
     "  --checkpoint-dir DIR       where the state of an interrupted run is kept\n"
-    "                             (default: beside the result)\n"
+    "                             (default: where the result is)\n"
     "  --checkpoint-every SECONDS (default: 60)\n"
     "  --gpu-slice-ms MS          longest launch on a device (default: auto, here 50)\n"
     "  --gpu-percent N            of the time a device may be busy (default: 100)\n"

@@ -77,7 +77,7 @@ tc_status prefetch_take(prefetch *a, size_t item, const tc_poll *poll, wu_pixels
     join_thread(a);
     *out = a->pixels;
     a->pixels = (wu_pixels){ .nx = 0 };
-    /* Whatever it was: here it is told, or was of the moment. */
+    /* Whatever it was: here it is reported, or was temporary. */
     return a->status == TC_OK ? TC_OK : wu_item_load(a->job, item, out, err);
 }
 

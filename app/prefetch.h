@@ -2,7 +2,7 @@
  * The pixels of the next item, decoded while a device works on this one, or the main thread
  * finishes it, and those of the first one while a device is made ready.
  *
- * As many threads do that as there are, beside the main one. Where that is the only one it is done
+ * As many threads do that as there are, besides the main one. Where that is the only one it is done
  * only while that sleeps, as it does during a device's launches that last. While the task is
  * suspended nothing is decoded.
  */

@@ -103,10 +103,10 @@ bool progress_tells(progress *p, size_t item)
 {
     const size_t few = 100;
     const double time = tc_seconds();
-    const bool tells =
-        p->n_items <= few || item + 1 == p->n_items || p->told == 0 || time - p->told >= 1;
+    const bool tells = p->n_items <= few || item + 1 == p->n_items || p->reported_at == 0 ||
+                       time - p->reported_at >= 1;
 
-    p->told = tells ? time : p->told;
+    p->reported_at = tells ? time : p->reported_at;
     return tells;
 }
 

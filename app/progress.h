@@ -15,7 +15,7 @@ typedef struct progress {
     size_t n_items;
     double shown;       /* time of the last drawing; 0: none */
     double start, from; /* time and share of the work at the first */
-    double told;        /* time of the last line on an item; 0: none */
+    double reported_at; /* time of the last line on an item; 0: none */
 } progress;
 
 /* by_client: a client has started the job and shows how far it is. */

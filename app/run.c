@@ -13,12 +13,12 @@
 #include "opencl/backends.h"
 #include "wrapper/bw.h"
 
-/* What has been told of the work goes up to that share, if it is more, and never back: there may be
- * more to write than was guessed. */
-static double never_less(double *told, double share)
+/* What has been reported of the work goes up to that share, if it is more, and never back: there
+ * may be more to write than was guessed. */
+static double never_less(double *reported, double share)
 {
-    *told = share > *told ? share : *told;
-    return *told;
+    *reported = share > *reported ? share : *reported;
+    return *reported;
 }
 
 /* Seconds that the CPU takes for what is left, by the plans, to a factor of two. */

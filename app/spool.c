@@ -449,7 +449,7 @@ static tc_status write_data(record *r, const wu_out_array *a, tc_err *err)
         if (status == TC_OK)
             status = tc_ask(r->poll, err);
         if (status == TC_OK && r->written != NULL)
-            r->written->told(r->written->user, r->done / r->all);
+            r->written->report(r->written->user, r->done / r->all);
     }
     return status;
 }

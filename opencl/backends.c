@@ -79,7 +79,7 @@ tc_status ocl_check_device(const an_analysis *analysis, const an_unit *unit, ocl
     }
     if (status == TC_TOO_LARGE)
         status = TC_DEVICE; /* what is too small for the self-tests is of no use */
-    /* A wrong answer is told without the device, which the analyses do not know. */
+    /* A wrong answer is reported without the device, which the analyses do not know. */
     if (status != TC_OK && err != NULL && strncmp(err->message, name, strlen(name)) != 0) {
         const tc_err why = *err;
 

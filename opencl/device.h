@@ -43,7 +43,7 @@ typedef struct ocl_info {
     size_t max_group;         /* work-items of a group: in all, and along x */
     cl_device_fp_config single_fp;
     bool doubles;       /* has double precision, which in OpenCL is always IEEE 754's ... */
-    bool doubles_wrong; /* ... but it computes wrongly with it, as a self-test told */
+    bool doubles_wrong; /* ... but it computes wrongly with it, as a self-test found */
     char refusal[160];  /* why it cannot be used; "" if it can */
 } ocl_info;
 
@@ -77,8 +77,8 @@ tc_status ocl_request_parse(const char *spec, ocl_request *request, tc_err *err)
  */
 tc_status ocl_enumerate(const ocl_api *api, ocl_info **list, size_t *count, tc_err *err);
 
-/* What to say of a device without doubles: it "has no" or "computes wrongly in" double precision.
- */
+/* What to say of a device without doubles: it "has no" or "computes wrongly in" double
+ * precision. */
 const char *ocl_doubles_lack(const ocl_info *info);
 
 /*

@@ -3,7 +3,7 @@
 
 #include "opencl/backends.h"
 
-/* By what the device says; what it computes is told by the self-test. */
+/* By what the device says; what it computes is the self-test's to say. */
 static void print_analyses(FILE *out, const ocl_info *info)
 {
     const char *before = "     usable for ", *without = NULL;

@@ -73,7 +73,7 @@ static bool is_work(const char *name)
     GUARDED_OBJECT(cl_int, name, parameters, arguments)
 OCL_CALLS(GUARDED_STATUS, GUARDED_STATUS, GUARDED_OBJECT, GUARDED_STATUS)
 
-/* Puts the guard between the program and *api: a driver that crashes or hangs is told by
+/* Puts the guard between the program and *api: a driver that crashes or hangs is reported by
  * the name of the call. */
 static void guard_calls(ocl_api *api)
 {

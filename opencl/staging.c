@@ -103,7 +103,7 @@ static tc_status end_half(const ocl_device *d, cl_event *event, const char *call
     return code == CL_SUCCESS ? TC_OK : ocl_fail(d, call, code, err);
 }
 
-/* Of both halves; the first fault, which may have come before, is told. */
+/* Of both halves; the first fault, which may have come before, is reported. */
 static tc_status end_both(const ocl_device *d, cl_event event[2], tc_status status,
                           const char *call, tc_err *err)
 {

@@ -131,7 +131,7 @@ static size_t slice_of(const ws_worker *w)
     return (size_t)w->nx * w->ny;
 }
 
-/* Slices beside a voxel's own that its height takes. */
+/* Slices besides a voxel's own that its height takes. */
 static uint32_t margin_of(const ws_worker *w)
 {
     return w->params->through ? (uint32_t)w->gauss.radius : 0;

@@ -213,7 +213,7 @@ def bad_archives():
     yield "a member that is shorter than it says", resized(GOOD, 1, len(png()) + 10), "its data end after"
     yield "a member that is longer than it says", resized(GOOD, 1, len(png()) - 10), 'member "images/x.png" is corrupt'
     yield "a stored member of two sizes", entry(STORED, 1, SIZE, "<I", 5000), "its two sizes differ"
-    yield "a ZIP bomb by its header", entry(GOOD, 1, SIZE, "<I", 1 << 31), "claims to unpack to more bytes"
+    yield "a ZIP bomb by its header", entry(GOOD, 1, SIZE, "<I", 1 << 31), "claims to decompress to more bytes"
     yield "a ZIP bomb of 5 GiB", huge_member(), 'member "images/x.png" is refused: it is larger than 4 GiB'
     yield "a ZIP bomb of zeros as a picture", image_is(bytes(50 << 20)), "images/x.png: damaged PNG"
     yield "a ZIP bomb of overlapping members", overlapping(), "overlaps another member"

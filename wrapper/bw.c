@@ -10,7 +10,7 @@
 
 enum { WHY_MAX = 64 };
 
-/* One job a process, as in BOINC: this is the seam's only state beside what
+/* One job a process, as in BOINC: this is the seam's only state besides what
  * the sides keep. */
 static const bw_side *side = &bw_null_side;
 static bw_request answer = BW_GO_ON;

@@ -13,7 +13,7 @@
  *
  * The rules of the loop:
  *  - Nothing interrupts the program between two calls of bw_poll: BOINC's
- *    runtime is told to record the client's requests and to act on none. So
+ *    runtime is made to record the client's requests and to act on none. So
  *    bw_poll must be called often, about every 50 ms whatever is being done, and with
  *    all worker threads idle or paused, and no launch on a device under way. It costs
  *    a tenth of a microsecond.

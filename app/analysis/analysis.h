@@ -128,7 +128,7 @@ typedef struct an_analysis {
         *shorter; /* what makes a long job shorter: for people; NULL: smaller pictures alone */
     size_t params_bytes; /* of its struct of parameters, which begins with an an_params_head */
     const an_param *parameters; /* ended by one without a key */
-    /* What no table can say: how keys hang together, and what follows from them. The struct
+    /* What no table can say: how keys depend on each other, and what follows from them. The struct
      * is filled. `where` begins messages ("FILE: job.json: parameters"). NULL: nothing. */
     tc_status (*derive_params)(void *params, const char *where, tc_err *err);
     /* Frees what the struct owns; NULL: nothing. */
@@ -137,7 +137,7 @@ typedef struct an_analysis {
      * all do. */
     tc_status (*check_item)(const void *params, const wu_item *item, const char *where,
                             tc_err *err);
-    /* What a scientist should be told of an item that does suit: a sentence with a
+    /* What a scientist should know of an item that does suit: a sentence with a
      * remedy. False: nothing. NULL: there never is anything. */
     bool (*note)(const void *params, const wu_item *item, char *text, size_t size);
     /* The same of its pixels, for pack. NULL: nothing. */
@@ -168,8 +168,8 @@ typedef struct an_analysis {
     tc_status (*finish)(const an_work *work, size_t item_index, const void *state, wu_output *out,
                         tc_err *err);
     /* What is found so far at a pixel or voxel of the item, for those who watch: 0 nothing, 1 to
-     * 255 what is to be told apart, or with found_amounts how much. Any state will do. NULL: there
-     * is nothing to see. */
+     * 255 what is to be distinguished, or with found_amounts how much. Any state will do. NULL:
+     * there is nothing to see. */
     uint8_t (*found)(const an_work *work, const void *state, size_t voxel);
     /* The WU_ONCE arrays, declared and filled; NULL: there are none. */
     tc_status (*constants)(const void *params, wu_output *out, tc_err *err);
@@ -177,7 +177,7 @@ typedef struct an_analysis {
      * known of them elsewhere. One table may have any number of rows an item. */
     tc_status (*expect)(const void *params, const wu_item *item, wu_output *out, tc_err *err);
     /* Whether this item can have given these arrays, shaped as expect says:
-     * values within their bounds, sums that agree, all that can be told without
+     * values within their bounds, sums that agree, all that can be found without
      * computing it again. TC_BAD_INPUT with the first fault (check.h). */
     tc_status (*check_result)(const void *params, const wu_item *item, const wu_output *out,
                               tc_err *err);
@@ -188,11 +188,11 @@ typedef struct an_analysis {
      * nothing is looked at. */
     tc_status (*check_pixels)(const an_work *work, const wu_output *out, uint64_t *random,
                               tc_err *err);
-    /* Parameters that pictures suggest, beside those that are given (suggest.h). `out` is empty,
+    /* Parameters that pictures suggest, besides those that are given (suggest.h). `out` is empty,
      * with an object of parameters; an_suggestion_free also after a failure. NULL: none. */
     tc_status (*suggest)(const struct an_pictures *pictures, const json_t *given,
                          struct an_suggestion *out, tc_err *err);
-    /* What check_pixels costs on average, beside reading the pixels, as a share of the plan's
+    /* What check_pixels costs on average, besides reading the pixels, as a share of the plan's
      * operations, as measured (docs/validation.md), and what is in doubt though it is right and so
      * computed again: so many items of a result are looked at that it comes to a fiftieth, and at
      * least one. work: without pixels. */
@@ -261,8 +261,9 @@ double an_reading_flops(const wu_item *item);
 #define AN_DEVICE_SPEED 50
 /* Operations of a plan that a core does in a second, within a factor of two or three. */
 #define AN_CORE_SPEED 3e9
-/* What an item counts beside others, all but its part in writing the result. Chunks count less on
- * a device, which is `speed` times as fast: reading and finishing are the host's there, too. */
+/* What an item counts compared with others, all but its part in writing the result. Chunks count
+ * less on a device, which is `speed` times as fast: reading and finishing are the host's there,
+ * too. */
 double an_weight(const an_plan *plan, double speed);
 /* Which share of it has been spent when so many chunks are done, reading included: 0 to 1. */
 double an_spent(const an_analysis *analysis, const an_work *work, uint64_t chunks_done);

@@ -1,5 +1,5 @@
 /*
- * What the check.c of analyses share, beside wu_output_data: an item's arrays as a
+ * What the check.c of analyses share, besides wu_output_data: an item's arrays as a
  * result has them, looked at for values that no picture gives, or for what a note is due. Messages
  * name array, row and value; the caller puts file and item in front.
  */

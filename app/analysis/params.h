@@ -2,7 +2,7 @@
  * Declared parameters. A table for each analysis says what each key may be and which
  * field of the analysis' struct it fills. Reading, checking, messages, the parameters as
  * run, `texcell-wu parameters` and the tables of docs/analyses all come from it. What no
- * table can say (how keys hang together, what follows from them) is in derive_params.
+ * table can say (how keys depend on each other, what follows from them) is in derive_params.
  */
 #ifndef AN_PARAMS_H
 #define AN_PARAMS_H
@@ -26,7 +26,7 @@ typedef enum an_type {
     AN_PRESET   /* none: a choice of other defaults. The first key, if there is one */
 } an_type;
 
-/* What a number of pixels measures, such that it can be told in micrometres where the size of a
+/* What a number of pixels measures, such that it can be given in micrometres where the size of a
  * pixel is known (texcell-wu pack). */
 typedef enum an_measure {
     AN_NO_MEASURE,

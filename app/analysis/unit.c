@@ -216,7 +216,7 @@ double an_weight(const an_plan *plan, double speed)
            plan->compress_flops;
 }
 
-/* Beside a core's. */
+/* Compared with a core's. */
 static double speed_of(const an_work *work)
 {
     return work->device == NULL ? 1 : work->speed > 0 ? work->speed : AN_DEVICE_SPEED;

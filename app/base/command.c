@@ -197,7 +197,7 @@ static tc_status run(const tc_program *p, int argc, char **argv, tc_err *err)
 
 int tc_report(const char *program, tc_status status, tc_err *err)
 {
-    /* A reader that has seen enough need not be told. */
+    /* A reader that has seen enough needs no message. */
     if ((fflush(stdout) != 0 || ferror(stdout)) && (status == TC_OK || err->message[0] == '\0')) {
         status = tc_fail(err, TC_IO, "standard output: cannot be written: %s", strerror(errno));
         if (errno == EPIPE)

@@ -34,9 +34,9 @@ void tc_guard_again(void);
  * ends the process if that is wanted. true: the program is to sleep; then the calling thread gets a
  * tenth of its time, rather than none, as it may have locked what others wait for. */
 typedef bool tc_guard_ask(void);
-/* If the guard is up, and until it is down. beside: held while the program is to sleep; may be
- * NULL. launch_ms: calls that are a part of the work are left alone for twice as long, since what
- * they do would be lost. */
+/* If the guard is up, and until it is down. background: paused while the program is to sleep; may
+ * be NULL. launch_ms: calls that are a part of the work are left alone for twice as long, since
+ * what they do would be lost. */
 void tc_guard_listen(tc_guard_ask *ask, tc_background *background, double launch_ms);
 /* The program has asked by itself what the other thread would. */
 void tc_guard_heard(void);

@@ -571,8 +571,8 @@ void os_aligned_free(void *memory)
 
 const char os_opencl[] = "OpenCL.dll";
 
-/* By its name alone a library is not looked for beside the program or in the folder that the
- * program runs in: strangers may have put one there. */
+/* By its name alone a library is not looked for in the program's folder or in the folder that the
+ * program runs in: anybody may have put one there. */
 void *os_library(const char *name)
 {
     if (name == NULL)

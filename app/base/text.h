@@ -1,5 +1,5 @@
 /*
- * Text of strangers (names, titles, parameters, words) on its way to a person's terminal.
+ * Untrusted text (names, titles, parameters, words) on its way to a person's terminal.
  */
 #ifndef TC_TEXT_H
 #define TC_TEXT_H

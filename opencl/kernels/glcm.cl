@@ -18,7 +18,7 @@
 /* Histograms in local memory where they fit, else in global memory. Bin i of
  * work-item k of a group is at i * items + k: neighbours use different banks.
  * A CPU has groups of one, and no need of the product; PLACE is where a window's
- * words are, so that what is written next lies beside. */
+ * words are, so that what is written next is adjacent. */
 #ifdef GLCM_GLOBAL_BINS
 #define GLCM_BINS __global
 #else
@@ -45,9 +45,9 @@
 /*
  * The histograms of a window that slides: bins of 16 bits of the marginal (at 0), of |a-b| (at
  * `levels`) and of a+b (at 2 levels), and the cells behind them. Local memory is what the number of
- * windows under way hangs on, and most of it is cells. GLCM_NARROW: these have 8 bits, for windows
- * of less than 1024 pairs, of which at most three times 256 are in cells: `full` has those cells,
- * as often as 256 are in them.
+ * windows under way depends on, and most of it is cells. GLCM_NARROW: these have 8 bits, for
+ * windows of less than 1024 pairs, of which at most three times 256 are in cells: `full` has those
+ * cells, as often as 256 are in them.
  */
 #ifdef GLCM_NARROW
 typedef uchar cell_count;

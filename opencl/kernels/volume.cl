@@ -9,7 +9,7 @@
  * of a tile is a part; part 0 is the outside, and the others have numbers in
  * whatever order tiles come. plane[i] is the part of voxel i, -1 for membrane, and is
  * not changed until the end. Parts are then joined where tiles meet; the tables of parts
- * are small beside the plane:
+ * are small compared with the plane:
  *   link[p]   union-find; then the least voxel of the cell, where p is its root
  *   first[p]  the part's first voxel; then what its voxels are given
  *   root[p]

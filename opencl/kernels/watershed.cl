@@ -115,7 +115,7 @@ __kernel GROUP_ATTRIBUTE void ws_ways(__global const uint *height, __global int 
                 }                                                                              \
     } while (0)
 
-/* Voxels of plateaus beside one whose way is known are listed: list[0..*count). */
+/* Voxels of plateaus next to one whose way is known are listed: list[0..*count). */
 __kernel GROUP_ATTRIBUTE void ws_edges(__global const uint *height, volatile __global int *up,
                                        __global int *list, volatile __global int *count, int nx,
                                        int ny, int nz, int corners, int depth, uint first, uint end)

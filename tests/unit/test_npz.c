@@ -358,8 +358,8 @@ static tc_status keep(void *user, const void *data, size_t n, tc_err *e)
     return TC_OK;
 }
 
-/* A file with an array that is compressed on the way, or (how > 0) one by so many threads before.
- */
+/* A file with an array that is compressed on the way, or (how > 0) one by so many threads
+ * before. */
 static bytes write_one(const fixture *f, const wu_array_info *info, const void *data, unsigned how)
 {
     json_t *const json = json_object();

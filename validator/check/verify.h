@@ -22,7 +22,7 @@ typedef struct val_verifier {
 tc_status val_verifier_init(val_verifier *v, const an_unit *unit, const val_verification *options,
                             tc_err *err);
 void val_verifier_free(val_verifier *v);
-/* Whether the item's pixels give `claimed`, as far as can be told: computed again if it is
+/* Whether the item's pixels give `claimed`, as far as can be known: computed again if it is
  * one of the chosen, or if a look at the pixels leaves a doubt. path: the result's, for names. */
 tc_status val_check_pixels(const val_verifier *v, size_t index, const wu_output *claimed,
                            const char *path, tc_err *err);

@@ -362,7 +362,7 @@ tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc
     sqlite3_free(plain);
     if (status != TC_OK)
         return status;
-    /* A data set may be a stranger's: its views and triggers get nothing but harmless functions. */
+    /* A data set may be untrusted: its views and triggers get nothing but harmless functions. */
     sqlite3_db_config(out->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     sqlite3_db_config(out->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
     if (mode == VAL_READ) {

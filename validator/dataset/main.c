@@ -30,7 +30,7 @@ static const char usage[] =
     "Checks a result as texcell-validate does, against its work unit if that is given, and\n"
     "adds it to the SQLite data set FILE, which is made if need be. A result that is there\n"
     "already is left alone; one that differs from what is there is refused. export writes the\n"
-    "data set as CSV tables, report a page to look at that needs nothing beside itself: how far\n"
+    "data set as CSV tables, report a page to look at that needs no other file: how far\n"
     "it is, what was refused, the newest items, how numbers are spread.\n"
     "\n"
     "  --db FILE        the data set\n"
@@ -73,7 +73,7 @@ typedef struct options {
 
 /* --- arguments ------------------------------------------------------------------------------- */
 
-/* `known`: the options beside --db. */
+/* `known`: the options besides --db. */
 static tc_status read_options(int argc, char **argv, const tc_option *known, options *o,
                               tc_err *err)
 {
@@ -166,21 +166,21 @@ static tc_status record_refusal(const session *s, const char *kind, char *reason
     return status;
 }
 
-/* SQLite removes files beside the data set when that is closed. */
+/* SQLite removes files next to the data set when that is closed. */
 static tc_status confine(const session *s, const options *o, tc_err *err)
 {
-    char *const beside = tc_folder_of(o->db);
-    tc_status status = beside == NULL ? tc_no_memory(err, o->db) : TC_OK;
+    char *const folder = tc_folder_of(o->db);
+    tc_status status = folder == NULL ? tc_no_memory(err, o->db) : TC_OK;
 
     (void)wu_make_folder(s->folder, NULL); /* who has nothing to keep does not mind */
     if (status == TC_OK)
         status = val_confine((os_place[]){ { s->d.workunit, OS_MAY_READ },
                                            { s->d.result, OS_MAY_READ },
                                            { s->folder, OS_MAY_WRITE },
-                                           { beside, OS_MAY_WRITE },
+                                           { folder, OS_MAY_WRITE },
                                            { .may = OS_MAY_NOTHING } },
                              OS_CALLS_MAKE | OS_CALLS_LOCK, err);
-    free(beside);
+    free(folder);
     return status;
 }
 
@@ -325,17 +325,17 @@ static tc_status confine_script(const upload_work *w, tc_err *err)
     const val_places places = { .workunits = w->o->workunits,
                                 .accepted = w->o->accepted,
                                 .private = w->private };
-    char *const beside = tc_folder_of(w->o->db);
+    char *const folder = tc_folder_of(w->o->db);
     const os_place more[] = { { w->s->folder, OS_MAY_WRITE },
-                              { beside, OS_MAY_LIST },
+                              { folder, OS_MAY_LIST },
                               { .may = OS_MAY_NOTHING } };
-    tc_status status = beside == NULL ? tc_no_memory(err, w->o->db) : TC_OK;
+    tc_status status = folder == NULL ? tc_no_memory(err, w->o->db) : TC_OK;
 
     (void)wu_make_folder(w->s->folder, NULL); /* who has nothing to keep does not mind */
     if (status == TC_OK)
         status = val_confine_uploads(&places, &w->o->args[1], 1, more,
                                      OS_CALLS_MAKE | OS_CALLS_LOCK, err);
-    free(beside);
+    free(folder);
     return status;
 }
 

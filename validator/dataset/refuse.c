@@ -1,5 +1,5 @@
 /*
- * What the data set has beside the units: files that are kept, results that
+ * What the data set has besides the units: files that are kept, results that
  * were refused, work units that failed.
  */
 #include <errno.h>

@@ -1,6 +1,6 @@
 /*
  * The data set as a page to look at: how far it is, what was refused and why, how numbers are
- * spread, and what came last. It needs nothing beside itself, so that cron may put it where anyone
+ * spread, and what came last. It needs no other file, so that cron may put it where anyone
  * can see it: it tells nothing of hosts or users (the data set has nothing of them), no folder of
  * the server, and no name becomes markup.
  */

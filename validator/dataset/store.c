@@ -256,7 +256,7 @@ static tc_status create_copy(const char *path, wu_npz_writer **copy, tc_err *err
 }
 
 /* Arrays that no table holds (pictures, and those of more axes) are kept in a file of
- * their own, with all others. It is written anew: whatever the stranger's file was, this is one as
+ * their own, with all others. It is written anew: whatever the untrusted file was, this is one as
  * texcell writes them. It has its name when the unit is stored. */
 static tc_status copy_pictures(unit *u, tc_err *err)
 {

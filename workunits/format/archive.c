@@ -23,7 +23,7 @@ enum {
     FLAG_DESCRIPTOR = 0x0008,
     FLAG_STRONG_ENCRYPTION = 0x0040,
     FLAG_MASKED_DIRECTORY = 0x2000,
-    PLAIN_VERSION = 20, /* needed to unpack what texcell writes */
+    PLAIN_VERSION = 20, /* needed to decompress what texcell writes */
     LOCAL_HEADER = 30,  /* bytes before a member's data, without name and extra field */
     ENTRY = 46,         /* bytes of an entry in the list, without name, extra field and comment */
     SHARED = 26,        /* bytes that both have: from 4 on in the first, from 6 on in the second */
@@ -276,7 +276,7 @@ static const char *member_fault(const entry *e)
     if (e->method == 0 && e->compressed != e->size)
         return "it is stored, but its two sizes differ";
     if (e->size / MAX_DEFLATE_RATIO > e->compressed)
-        return "it claims to unpack to more bytes than deflate can hold";
+        return "it claims to decompress to more bytes than deflate can hold";
     return is_folder && e->size != 0 ? "it is a folder with data" : NULL;
 }
 
@@ -562,7 +562,7 @@ tc_status wu_unzip_open(const wu_archive *archive, const tc_poll *poll, wu_unzip
     wu_unzip *z = calloc(1, sizeof *z);
     if (z == NULL || inflateInit2(&z->z, -MAX_WBITS) != Z_OK) {
         free(z);
-        return tc_no_memory(err, "unpacking");
+        return tc_no_memory(err, "decompressing");
     }
     z->archive = archive;
     z->poll = poll;
@@ -586,7 +586,7 @@ void wu_unzip_begin(wu_unzip *z, size_t index)
     (void)inflateReset(&z->z);
 }
 
-/* Unpacks up to n bytes; *got is less only where the stream ends. */
+/* Decompresses up to n bytes; *got is less only where the stream ends. */
 static tc_status inflate_some(wu_unzip *z, const wu_member *m, void *buf, size_t n, size_t *got,
                               tc_err *err)
 {
@@ -610,8 +610,8 @@ static tc_status inflate_some(wu_unzip *z, const wu_member *m, void *buf, size_t
     }
     *got = n - z->z.avail_out;
     if (rc == Z_MEM_ERROR)
-        return tc_no_memory(err, "unpacking");
-    return rc == Z_OK || z->ended ? TC_OK : corrupt(z, err, "it does not unpack");
+        return tc_no_memory(err, "decompressing");
+    return rc == Z_OK || z->ended ? TC_OK : corrupt(z, err, "it does not decompress");
 }
 
 /* After the last byte: the stream ends here, too, with the last compressed byte. */
@@ -668,7 +668,7 @@ tc_status wu_unzip_drain(wu_unzip *z, tc_err *err)
 {
     unsigned char *buf = malloc(CHUNK);
     if (buf == NULL)
-        return tc_no_memory(err, "unpacking");
+        return tc_no_memory(err, "decompressing");
     tc_status status;
     size_t n;
     do

@@ -1,5 +1,5 @@
 /*
- * Reading a ZIP that a stranger made: the one place where work units and
+ * Reading an untrusted ZIP: the one place where work units and
  * results are decompressed. wu_archive_read lists and checks the members, and
  * wu_unzip reads them one after another.
  *
@@ -53,7 +53,7 @@ typedef struct wu_archive {
     char *path;
     int fd; /* the file, open for as long as the archive is: always the same one */
     uint64_t file_size;
-    bool is_plain;         /* nothing in it but members, each told of in the same way everywhere */
+    bool is_plain; /* nothing in it but members, each described in the same way everywhere */
     bool has_plain_fields; /* versions, flags and attributes as texcell writes them */
     size_t n;
     wu_member *members;      /* in the archive's own order */

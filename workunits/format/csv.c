@@ -48,8 +48,8 @@ static void begin_cell(wu_csv *csv)
     csv->line_begun = true;
 }
 
-/* Spreadsheets take what begins so for a formula, with the signs of full width in some languages.
- */
+/* Spreadsheets take what begins so for a formula, with the signs of full width in some
+ * languages. */
 static bool begins_formula(const char *text)
 {
     uint32_t c = 0;

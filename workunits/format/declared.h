@@ -31,7 +31,7 @@ typedef enum wu_role {
 /* What the entries of an array along an axis behind the first are: words, numbers
  * or the rows of a WU_KEYS array. */
 typedef struct wu_axis {
-    const char *name; /* "levels", "feature"; NULL: columns beside each other */
+    const char *name; /* "levels", "feature"; NULL: adjacent columns */
     uint32_t n;
     const char *const *words; /* [n], or NULL */
     const unsigned *numbers;  /* [n], or NULL */

@@ -354,7 +354,7 @@ static tc_status read_labels(job_reader *r, wu_item *item, const json_t *json, s
     if ((labels == NULL) != (objects == NULL))
         return job_fail(r, place.text,
                         labels == NULL ? "only labels have objects"
-                                       : "missing: how many different labels there are beside 0");
+                                       : "missing: how many different labels there are besides 0");
     if (labels == NULL)
         return TC_OK;
     if (!json_is_integer(objects) || n < 0 || n > (json_int_t)WU_MAX_LABEL)

@@ -110,8 +110,8 @@ void wu_job_destroy(wu_job **job);
 
 /* Decodes item `index`. *out is filled; wu_pixels_free releases it. */
 tc_status wu_item_load(const wu_job *job, size_t index, wu_pixels *out, tc_err *err);
-/* The same beside the main thread, as long as poll lets it, which may be asked by several threads
- * at a time. */
+/* The same in parallel with the main thread, as long as poll lets it, which may be asked by several
+ * threads at a time. */
 tc_status wu_item_load_in_background(const wu_job *job, size_t index, const tc_poll *poll,
                                      wu_pixels *out, tc_err *err);
 void wu_pixels_free(wu_pixels *pixels);

@@ -47,7 +47,7 @@ uint64_t wu_array_bytes(const wu_array_info *info, int *ok);
 
 typedef struct wu_npz_writer wu_npz_writer;
 
-/* Creates PATH.tmp beside path. Nothing appears at path before
+/* Creates PATH.tmp in path's folder. Nothing appears at path before
  * wu_npz_close, which completes, fsyncs and renames. TC_TRY_LATER: another
  * process is writing it. */
 tc_status wu_npz_create(const char *path, wu_npz_writer **out, tc_err *err);
@@ -79,7 +79,7 @@ typedef struct wu_npz_reader wu_npz_reader;
 
 /* What a result may have. Zero: as much as any result. */
 typedef struct wu_npz_limits {
-    uint64_t array_bytes; /* that one array may unpack to */
+    uint64_t array_bytes; /* that one array may decompress to */
     uint64_t members;
     uint64_t json_bytes; /* of result.json */
     bool canonical;      /* the file is as texcell writes one, whatever is in it: result.json is
@@ -102,7 +102,7 @@ const json_t *wu_npz_json(const wu_npz_reader *r);
 /* Reads array `index` whole; *data is the caller's (free()). */
 tc_status wu_npz_load(wu_npz_reader *r, size_t index, void **data, tc_err *err);
 
-/* An array read from its start piece by piece, beside others. Close it before
+/* An array read from its start piece by piece, while others may be open. Close it before
  * its reader. */
 typedef struct wu_npz_stream wu_npz_stream;
 tc_status wu_npz_stream_open(wu_npz_reader *r, size_t index, wu_npz_stream **out, tc_err *err);

@@ -1,5 +1,5 @@
 /*
- * Writing an HTML page that needs nothing beside itself: text made harmless, pictures as
+ * Writing an HTML page that needs no other file: text made harmless, pictures as
  * PNG within it.
  */
 #ifndef WU_PAGE_H

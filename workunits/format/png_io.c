@@ -115,7 +115,7 @@ static const char *colour_name(int type)
     }
 }
 
-/* Refuses more pixels than the file's bytes could unpack to. */
+/* Refuses more pixels than the file's bytes could decompress to. */
 static void check_bomb(png_ctx *c)
 {
     const uint64_t row = (uint64_t)c->head.width * c->head.channels * (c->head.bits / 8) + 1;

@@ -24,7 +24,7 @@ typedef long (*wu_read_fn)(void *user, void *buf, size_t n);
 
 /* Reads the header only. `what` names the picture in messages;
  * `encoded_bytes` is the size of the PNG file: a header that claims more
- * pixels than deflate could unpack from it is refused. */
+ * pixels than deflate could decompress from it is refused. */
 tc_status wu_png_read_info(wu_read_fn read, void *user, uint64_t encoded_bytes, const char *what,
                            wu_png_info *info, tc_err *err);
 

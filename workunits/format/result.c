@@ -265,7 +265,7 @@ static void report_progress(const result_writer *r)
     const double surveyed = (double)r->surveyed / (double)r->job->n_items;
     const double written = r->all > 0 ? r->bytes / r->all : 0;
     if (r->written != NULL)
-        r->written->told(r->written->user, (surveyed + 8 * (written < 1 ? written : 1)) / 9);
+        r->written->report(r->written->user, (surveyed + 8 * (written < 1 ? written : 1)) / 9);
 }
 
 /* A piece of an array, of `weight` bytes. */

@@ -78,9 +78,9 @@ typedef struct wu_result_source {
                       tc_err *err);
 } wu_result_source;
 
-/* Is told which share of something has been written: 0 to 1. */
+/* Called with the share of something that has been written: 0 to 1. */
 typedef struct wu_written {
-    void (*told)(void *user, double share);
+    void (*report)(void *user, double share);
     void *user;
 } wu_written;
 

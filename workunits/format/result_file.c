@@ -296,7 +296,7 @@ static int power_of(const wu_table *table, const wu_column *c)
     return power;
 }
 
-/* Those of an array stand beside each other: as they are, then in micrometres. */
+/* Those of an array are adjacent: as they are, then in micrometres. */
 static tc_status number_columns(const wu_result_file *file, wu_table *table, tc_err *err)
 {
     const size_t n = table->n_columns, most = file->item_spacing != NULL ? 2 * n : n;

@@ -55,7 +55,7 @@ static bool is_done(const char *unit, const char *result)
     return done;
 }
 
-/* What a run that was ended right behind its result has left beside it; another run's files
+/* What a run that was ended right behind its result has left next to it; another run's files
  * stay. */
 static tc_status remove_spool(const char *place, tc_err *err)
 {
@@ -96,7 +96,7 @@ static tc_status run(const run_words *o, const char *unit, const char *result, t
     const int code = os_run_program((char *const *)(uintptr_t)words, &signal);
     if (code < 0)
         return tc_fail(err, TC_TRY_LATER,
-                       "texcell cannot be started: %s; it belongs beside texcell-wu",
+                       "texcell cannot be started: %s; it belongs into the folder of texcell-wu",
                        strerror(errno));
     if (signal != 0)
         return tc_fail(err, TC_TRY_LATER, "texcell run: ended by %s; the same command goes on",

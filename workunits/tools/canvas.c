@@ -169,7 +169,7 @@ wu_rgb wu_colour_map(double value)
 {
     /* The helix starts at `start` (1 red, 2 green, 3 blue) and winds `rotations`
      * times around the grey diagonal; the darkest and brightest parts are left
-     * out, where colours cannot be told from black and white. */
+     * out, where colours cannot be distinguished from black and white. */
     const double start = 0.5, rotations = -0.75, hue = 1.5, darkest = 0.14, brightest = 0.92;
     const double clamped = value < 0 ? 0 : value > 1 ? 1 : value;
     const double grey = darkest + (brightest - darkest) * clamped;

@@ -1,5 +1,5 @@
 /*
- * Stains are told apart as A. C. Ruifrok and D. A. Johnston do ("Quantification of histochemical
+ * Stains are separated as A. C. Ruifrok and D. A. Johnston do ("Quantification of histochemical
  * staining by color deconvolution", Analytical and Quantitative Cytology and Histology 23 (2001),
  * 291): the optical density of a pixel is the sum of those of its stains. In integers but for the
  * inverse of the matrix, which is made of sums, products and quotients, so that every
@@ -94,7 +94,7 @@ static void make_densities(int32_t density[256])
 static tc_status choose_stain(const char *stain, const char *stains, wu_colour *out, tc_err *err)
 {
     /* A density of 1.5, which lets a thirtieth of the light through, is 255: few pixels have more,
-     * and nuclei, which have 0.2 to 0.5, are still told apart. */
+     * and nuclei, which have 0.2 to 0.5, are still distinguished. */
     static const double grey_per_density = 170;
     stain_set set = { .name = { NULL } };
     json_t *json = NULL;
@@ -116,8 +116,8 @@ static tc_status choose_stain(const char *stain, const char *stains, wu_colour *
                          stain, stains, set.name[0], set.name[1], set.name[2] != NULL ? ", " : "",
                          set.name[2] != NULL ? set.name[2] : "");
     else if (status == TC_OK && !invert(&set, k, column))
-        status = tc_fail(err, TC_BAD_INPUT, "%s: the stains are too much alike to be told apart",
-                         stains);
+        status =
+            tc_fail(err, TC_BAD_INPUT, "%s: the stains are too much alike to be separated", stains);
     for (size_t c = 0; status == TC_OK && c < 3; c++)
         out->weight[c] = (int64_t)floor(column[c] * grey_per_density * 65536 + 0.5);
     json_decref(json);

@@ -7,7 +7,7 @@
 #include "workunits/format/job.h"
 #include "workunits/format/result_file.h"
 
-/* What is written beside tables and PNG. */
+/* What is written besides tables and PNG. */
 typedef struct wu_export_also {
     bool tiff, geojson;
 } wu_export_also;

@@ -11,7 +11,7 @@
 #include "workunits/tools/tools.h"
 
 enum {
-    MAX_SLICES = 36,    /* of a stack, drawn beside each other */
+    MAX_SLICES = 36,    /* of a stack, drawn side by side */
     SMALL_MAP = 400,    /* maps smaller than this are enlarged, and so are */
     MOST_PLANES = 8192, /* pixels of a side, whatever the spacing */
     MOST_RATIO = 100    /* of a voxel's sides: a few voxels make no huge picture */
@@ -92,7 +92,7 @@ static wu_rgb background_colour(const drawing *d, size_t at, wu_rgb plain)
     return (wu_rgb){ grey, grey, grey };
 }
 
-/* --- slices beside each other ---------------------------------------------------------------- */
+/* --- slices side by side --------------------------------------------------------------------- */
 
 typedef struct montage {
     uint32_t slices, columns; /* shown */
@@ -228,7 +228,7 @@ static wu_rgb overlay_colour(const drawing *d, const void *user, uint32_t x, uin
     return wu_blend(below, map_colour(d, user, x, y, z), 0.5);
 }
 
-/* The numbers beside the bar: least, middle, largest; one if all are equal. */
+/* The numbers next to the bar: least, middle, largest; one if all are equal. */
 typedef struct bar_text {
     int n;
     char text[3][32];
@@ -248,7 +248,7 @@ static bar_text bar_numbers(const map_view *v)
 
 enum { BAR_NX = 10, BAR_GAP = 3 }; /* in units of the text's scale */
 
-/* The bar beside a map: largest value at the top, least at the bottom. */
+/* The bar next to a map: largest value at the top, least at the bottom. */
 static void draw_bar(wu_canvas *canvas, uint64_t left, uint64_t top, uint64_t height,
                      uint64_t scale, const bar_text *b)
 {
@@ -461,7 +461,7 @@ static void draw_plane(wu_canvas *canvas, const drawing *d, unsigned across, uin
         }
 }
 
-/* The middle planes of a stack beside each other: across z (x to the right, y
+/* The middle planes of a stack side by side: across z (x to the right, y
  * down), across y (x, z), across x (y, z). Voxels are as long as the spacing says. */
 static tc_status draw_planes(drawing *d, const char *folder, tc_err *err)
 {

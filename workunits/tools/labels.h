@@ -1,5 +1,5 @@
 /*
- * Labels of objects, as they come: pictures beside those of the items, or the label
+ * Labels of objects, as they come: pictures that go with those of the items, or the label
  * pictures of a result. pack counts them, and writes them as a work unit has them.
  */
 #ifndef WU_LABELS_H

@@ -22,7 +22,7 @@ typedef struct wu_needs {
     uint64_t output_bytes;      /* the result's arrays whose shapes are known before */
     uint64_t row_bytes;         /* a row of each array whose length is not: a region, a point */
     uint64_t most_rows_bytes;   /* all rows that an item can have, of the one with most ... */
-    uint64_t taken_rows_bytes;  /* ... and what a server takes of it unless told otherwise */
+    uint64_t taken_rows_bytes;  /* ... and what a server takes of it unless it is set */
 } wu_needs;
 
 /* Asks the analysis. TC_BAD_INPUT where it is not known here, or where the job

@@ -402,7 +402,7 @@ static size_t count_bad(const wu_sources *sources)
 }
 
 /* Tells of all inputs with a fault: they are left out, or nothing is compressed. Of the times of a
- * file the same is told once. */
+ * file the same note is printed once. */
 static tc_status settle_names(const pack_options *o, wu_sources *sources, tc_err *err)
 {
     const size_t n = sources->n, bad = count_bad(sources);

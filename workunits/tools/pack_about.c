@@ -1,4 +1,4 @@
-/* texcell-wu pack: what the files say beside their samples is used, or told. */
+/* texcell-wu pack: what the files say besides their samples: used, or noted. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "workunits/tools/pack_about.h"
 #include "workunits/tools/tools.h"
 
-/* Files of which the same is to be told: once, with the first of them. */
+/* Files of which the same note is due: once, with the first of them. */
 typedef struct tally {
     const wu_source *first;
     size_t n;
@@ -69,7 +69,7 @@ static tc_status choose_size(wu_source *item, const double given[3], tc_err *err
     return TC_OK;
 }
 
-/* What is to be told of the files that are taken, of their masks and labels too. */
+/* What is to be noted of the files that are taken, of their masks and labels too. */
 static void tell_remarks(const wu_sources *sources)
 {
     for (size_t k = 0; k < WU_REMARKS; k++) {
@@ -94,7 +94,7 @@ static void tell_remarks(const wu_sources *sources)
 tc_status wu_use_about(wu_sources *sources, const double given[3], tc_err *err)
 {
     enum { TIMES, TURNED, OTHER_SIZE, NO_Z, OWN_SIZE, KINDS };
-    tally told[KINDS] = { { NULL, 0 } };
+    tally notes[KINDS] = { { NULL, 0 } };
     tc_status status = TC_OK;
     for (size_t i = 0; i < sources->n && status == TC_OK; i++) {
         wu_source *const item = &sources->items[i];
@@ -103,42 +103,43 @@ tc_status wu_use_about(wu_sources *sources, const double given[3], tc_err *err)
             continue;
         status = wu_source_keep_fault(item, choose_size(item, given, err), err);
         if (about->frames > 1 && about->slices <= 1 && item->pages.info.nz > 1)
-            count(&told[TIMES], item);
+            count(&notes[TIMES], item);
         if (about->orientation != 1)
-            count(&told[TURNED], item);
+            count(&notes[TURNED], item);
         if (given[2] > 0 && is_different(about->um, item->um))
-            count(&told[OTHER_SIZE], item);
+            count(&notes[OTHER_SIZE], item);
         else if (given[2] == 0 && item->is_stack && about->um[2] > 0)
-            count(&told[item->um[0] > 0 ? OWN_SIZE : NO_Z], item);
+            count(&notes[item->um[0] > 0 ? OWN_SIZE : NO_Z], item);
     }
     if (status != TC_OK)
         return status;
     char text[400];
-    print_note(&told[TIMES], "says that its pages are a series of times; with --stack they are the "
-                             "slices of a stack, without it "
-                             "an item each");
-    print_note(&told[TURNED],
+    print_note(&notes[TIMES],
+               "says that its pages are a series of times; with --stack they are the "
+               "slices of a stack, without it "
+               "an item each");
+    print_note(&notes[TURNED],
                "says (Exif) that it is to be shown turned or mirrored; it is compressed as it "
                "is stored, and so "
                "are places counted. If that matters, save it turned");
-    if (told[OTHER_SIZE].n > 0)
+    if (notes[OTHER_SIZE].n > 0)
         snprintf(text, sizeof text, "says that a %s is %s, but --spacing says %s, which counts",
-                 told[OTHER_SIZE].first->is_stack ? "voxel" : "pixel",
-                 say_size(told[OTHER_SIZE].first->pages.about.um).text,
-                 say_size(told[OTHER_SIZE].first->um).text);
-    print_note(&told[OTHER_SIZE], text);
-    if (told[NO_Z].n > 0)
+                 notes[OTHER_SIZE].first->is_stack ? "voxel" : "pixel",
+                 say_size(notes[OTHER_SIZE].first->pages.about.um).text,
+                 say_size(notes[OTHER_SIZE].first->um).text);
+    print_note(&notes[OTHER_SIZE], text);
+    if (notes[NO_Z].n > 0)
         snprintf(text, sizeof text,
                  "says that a pixel is %s, but not how far slices are apart: voxels count as cubes "
                  "of 1; "
                  "give --spacing Z,Y,X",
-                 say_size(told[NO_Z].first->pages.about.um).text);
-    print_note(&told[NO_Z], text);
-    if (told[OWN_SIZE].n > 0)
+                 say_size(notes[NO_Z].first->pages.about.um).text);
+    print_note(&notes[NO_Z], text);
+    if (notes[OWN_SIZE].n > 0)
         snprintf(text, sizeof text,
                  "a voxel is %s, as the file says; --spacing Z,Y,X would say otherwise",
-                 say_size(told[OWN_SIZE].first->um).text);
-    print_note(&told[OWN_SIZE], text);
+                 say_size(notes[OWN_SIZE].first->um).text);
+    print_note(&notes[OWN_SIZE], text);
     tell_remarks(sources);
     return TC_OK;
 }

@@ -1,5 +1,5 @@
 /*
- * What picture files say beside their samples: sizes of pixels, times, orientation.
+ * What picture files say besides their samples: sizes of pixels, times, orientation.
  */
 #ifndef WU_PACK_ABOUT_H
 #define WU_PACK_ABOUT_H

@@ -84,7 +84,7 @@ static json_t *describe_choices(const char *const *choices, unsigned bits)
     return list;
 }
 
-/* keys: those beside it. */
+/* keys: those of the same object. */
 static json_t *describe_parameter(const an_param *p, const an_param *keys)
 {
     static const char *const types[] = { "boolean", "integer", "number",  "choice", "integers",

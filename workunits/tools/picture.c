@@ -38,7 +38,7 @@ static const wu_picture_decoder *find_decoder(const unsigned char *magic, size_t
     return NULL;
 }
 
-/* What other files are that people have: told by their first bytes, with what helps. */
+/* What other files are that people have: recognised by their first bytes, with what helps. */
 static tc_status refuse_kind(const wu_picture *picture, const unsigned char *magic, size_t n,
                              tc_err *err)
 {

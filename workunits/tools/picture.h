@@ -1,5 +1,5 @@
 /*
- * Picture files of the admin's side: PNG, JPEG, TIFF and NIfTI, told apart by their
+ * Picture files of the admin's side: PNG, JPEG, TIFF and NIfTI, recognised by their
  * first bytes, never by their names. A file is read page by page, so that a
  * stack needs the memory of one slice.
  *
@@ -20,8 +20,8 @@
  * What the pages are (channels, times, slices, in which order, in which files) the file says:
  * OME-XML, the texts of ImageJ, SCIFIO and tifffile, the tags of Zeiss' LSM, MetaMorph's STK,
  * Olympus' FluoView and MicroManager, NIfTI. What it says and does not have is refused; what it has
- * and does not say is told. Pages of several channels need one to be chosen; pages of several times
- * are a series.
+ * and does not say is noted. Pages of several channels need one to be chosen; pages of several
+ * times are a series.
  *
  * Samples are taken as they are where 8 or 16 bits without a sign hold them: signed ones, too, if
  * none is negative. Floating-point samples, those of 32 and 64 bits, those with a slope (NIfTI,
@@ -33,7 +33,7 @@
  *
  * Alpha is dropped; wu_picture_note tells whether any of it was not opaque. Gamma, ICC profiles
  * and orientation tags change nothing: samples are taken as they are stored.
- * wu_picture_get_about has the orientation, the size of a pixel and what is to be told.
+ * wu_picture_get_about has the orientation, the size of a pixel and what is to be noted.
  */
 #ifndef WU_PICTURE_H
 #define WU_PICTURE_H
@@ -65,7 +65,7 @@ typedef struct wu_picture_info {
     bool chosen;       /* it is the channel that is wanted, of several */
 } wu_picture_info;
 
-/* What a person is to be told of a file that is taken: bits, with their texts in wu_remarks. */
+/* What is to be noted of a file that is taken: bits, with their texts in wu_remarks. */
 typedef enum wu_remark {
     WU_PAINTED = 1 << 0,
     WU_PALETTE = 1 << 1,

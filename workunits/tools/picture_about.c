@@ -1,4 +1,4 @@
-/* What picture files say beside their samples, as far as texts and tags are alike in several
+/* What picture files say besides their samples, as far as texts and tags are alike in several
  * formats. */
 #include <math.h>
 #include <stdio.h>

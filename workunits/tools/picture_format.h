@@ -135,7 +135,7 @@ bool wu_is_ramp(const uint8_t (*colour)[3], size_t n);
 
 /* --- texts (picture_texts.c, picture_ome.c) -------------------------------------------------- */
 
-/* What the reader of a text is told of a file's pages. */
+/* What the reader of a text learns of a file's pages. */
 typedef struct wu_pages_there {
     uint64_t n;
     const uint32_t *number; /* of each in the file, pages that are left out counted */

@@ -43,7 +43,7 @@ static bool is_odd(j_common_ptr common)
     case JWRN_EXTRANEOUS_DATA: return !state->decoding;
     case JWRN_JFIF_MAJOR:
     case JWRN_ADOBE_XFORM: return true;
-    /* Of several scans one may be missing; made-up bits of the only one are told of as such. */
+    /* Of several scans one may be missing; made-up bits of the only one are reported as such. */
     case JWRN_JPEG_EOF: return state->decoding && !state->several_scans;
     default: return false;
     }

@@ -238,7 +238,7 @@ static tc_status read_colours(wu_picture *picture, tiff_layout *layout, tc_err *
     return photometric == PHOTOMETRIC_PALETTE ? read_palette(picture, layout, err) : TC_OK;
 }
 
-/* libtiff has many more codecs, some little used and less tested; pictures may be strangers'. */
+/* libtiff has many more codecs, some little used and less tested; pictures may be untrusted. */
 static tc_status check_codec(const wu_picture *picture, tc_err *err)
 {
     const tiff_state *state = picture->state;
@@ -552,7 +552,7 @@ static tc_status call_guarded(wu_picture *picture, tc_status (*body)(wu_picture 
     return status;
 }
 
-/* What may be too large or too odd to be looked at page by page is told by its name. */
+/* What may be too large or too odd to be looked at page by page is refused by its name. */
 static tc_status begin_pages(wu_picture *picture, tc_err *err)
 {
     tiff_state *state = picture->state;

@@ -395,7 +395,7 @@ static tc_status put_sweep(const wu_variant *variants, wu_report *reports, size_
     }
     wu_page_put(page, "<section>\n<h2>The same again</h2>\n<p class=note>Each variant's work unit "
                       "and result lie in a folder of "
-                      "their own beside this page. To go on with one, give texcell-wu analyse its "
+                      "their own next to this page. To go on with one, give texcell-wu analyse its "
                       "--param.</p>\n<pre>");
     for (size_t k = 0; k < n; k++) {
         wu_page_text(page, variants[k].unit);

@@ -11,7 +11,7 @@
 #include "workunits/tools/suggest.h"
 
 enum {
-    WU_REPORT_ITEMS = 200,     /* that are shown, unless told otherwise */
+    WU_REPORT_ITEMS = 200,     /* that are shown, unless it is set */
     WU_REPORT_BYTES = 12 << 20 /* that their pictures take before they are compressed, about; */
 }; /*   their outlines half as much */
 

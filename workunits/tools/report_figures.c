@@ -186,7 +186,7 @@ static tc_status load_panels(shown *s, tc_err *err)
 }
 
 /* Greys of 16 bits are shown from the least to what one in 200 is above, and so are those of 8 bits
- * in a picture that is dark; it is told. */
+ * in a picture that is dark; it is noted. */
 static tc_status choose_greys(shown *s, tc_err *err)
 {
     const size_t n = (size_t)s->sx * s->sy * s->channels;

@@ -337,7 +337,7 @@ static size_t title_width(const wu_table *table, size_t n_columns)
     return width;
 }
 
-/* Wide tables lie on their side: a line for each column, as many items beside
+/* Wide tables lie on their side: a line for each column, as many items side by side
  * each other as fit. */
 static tc_status print_columns(const wu_result_file *file, const wu_table *table, bool all,
                                tc_err *err)

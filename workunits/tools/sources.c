@@ -142,7 +142,7 @@ static char *make_name(const char *name, json_t *taken)
     return strdup(unique);
 }
 
-enum { SOME_NAMES = 5 }; /* told one by one */
+enum { SOME_NAMES = 5 }; /* named one by one */
 
 /* Names the items whose files' names can be theirs; with `others` those that are left, and
  * tells of them. */
@@ -211,7 +211,7 @@ static char *plain_path(const char *path)
 }
 
 /* The source of each item is its path from the last folder on that all of them are in: what is
- * before that tells strangers where on this computer they lie. */
+ * before that shows others where they lie on this computer. */
 static tc_status name_sources(wu_sources *all, tc_err *err)
 {
     size_t common = 0;
@@ -352,16 +352,16 @@ static void note_left_out(const char *folder, const listing *in, bool recursive)
     const size_t n_folders = recursive ? 0 : in->folders.n_files,
                  n = in->others.n_files + n_folders;
     char text[400] = "";
-    size_t told = 0;
-    for (size_t i = 0, at = 0; i < n && told == i && at + 100 < sizeof text; i++) {
+    size_t named = 0;
+    for (size_t i = 0, at = 0; i < n && named == i && at + 100 < sizeof text; i++) {
         const char *const path =
             i < n_folders ? in->folders.files[i] : in->others.files[i - n_folders];
         at += (size_t)snprintf(text + at, sizeof text - at, "%s%.80s%s", i > 0 ? ", " : "",
                                os_last_part(path), i < n_folders ? "/" : "");
-        told++;
+        named++;
     }
-    if (n > 0 && told < n)
-        snprintf(text + strlen(text), sizeof text - strlen(text), " and %zu more", n - told);
+    if (n > 0 && named < n)
+        snprintf(text + strlen(text), sizeof text - strlen(text), " and %zu more", n - named);
     if (n > 0)
         wu_note("%s: left out: %s%s", folder, text,
                 n_folders > 0 ? " (--recursive takes the pictures in folders)" : "");
@@ -767,7 +767,7 @@ static tc_status add_stacks(finder *f, const char *input, const char *folder, wu
     tc_status status = all == NULL ? tc_no_memory(err, folder) : TC_OK;
     const bool several = status == TC_OK && are_several(all);
     if (several) {
-        wu_note("%s: the pictures are of %zu stacks, told apart by their names", folder,
+        wu_note("%s: the pictures are of %zu stacks, recognised by their names", folder,
                 json_object_size(all));
         json_object_foreach(all, name, list)
             if (status == TC_OK)
@@ -914,7 +914,7 @@ static tc_status check_bases(const wu_sources *all, wu_kind kind, tc_err *err)
         if (json_object_get(seen, base) != NULL)
             status = tc_fail(err, TC_BAD_INPUT,
                              "%s: another input is called %s too, so their %ss "
-                             "cannot be told apart",
+                             "cannot be distinguished",
                              all->items[i].pages.files[0], base, word_for(kind));
         else if (json_object_set_new_nocheck(seen, base, json_true()) != 0)
             status = tc_no_memory(err, "the list of names");

@@ -44,8 +44,8 @@ typedef struct wu_sources {
     size_t n;
     size_t n_left_out; /* behind the n items: those with a fault that were set aside */
     wu_source *items;
-    uint64_t max_pixels; /* of an item, told by its header; what has more has a fault. 0: any that a
-                            work unit takes */
+    uint64_t max_pixels;  /* of an item, from its header; what has more has a fault. 0: any that a
+                             work unit takes */
     wu_picture_want want; /* how pictures are read */
 } wu_sources;
 

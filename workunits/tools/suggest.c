@@ -1,5 +1,5 @@
-/* Parameters from a look at the pictures: which are looked at, and how what they suggest is told.
- */
+/* Parameters from a look at the pictures: which are looked at, and how what they suggest is
+ * told. */
 #include "workunits/tools/suggest.h"
 
 #include <stdio.h>

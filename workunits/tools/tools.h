@@ -29,7 +29,7 @@ void wu_note(const char *format, ...);
 
 /* For a verb that packs, and goes on with the work unit. */
 typedef struct wu_pack_into {
-    const tc_option *options; /* beside pack's own */
+    const tc_option *options; /* besides pack's own */
     bool only_read;           /* the command line, and nothing is done */
     const char *within;       /* a folder in what -o names; NULL: that itself */
     const char *folder;       /* set: what -o named, which is there now */

@@ -154,8 +154,8 @@ uint32_t cc_threshold(const cc_params *p, unsigned bits);
 bool cc_finds_threshold(const cc_params *p);
 tc_status cc_find_threshold(const cc_params *p, const uint64_t *histogram, unsigned bits,
                             uint32_t *threshold, tc_err *err);
-/* threshold.c: the parameters of an item, in which a polarity that is left to the picture is known.
- */
+/* threshold.c: the parameters of an item, in which a polarity that is left to the picture is
+ * known. */
 tc_status cc_resolve(const an_work *work, cc_params *out, tc_err *err);
 static inline uint32_t cc_middle(unsigned bits)
 {
@@ -233,7 +233,7 @@ void cc_measure_drop(cc_measure *m);
 tc_status cc_regions(const an_work *work, const cc_state *state, const cc_region **regions,
                      cc_region **owned, tc_err *err);
 
-/* Whether a maximum is a cell of its own beside a higher one; a ws_map's rule. */
+/* Whether a maximum is a cell of its own next to a higher one; a ws_map's rule. */
 bool cc_apart_by_intensity(const void *params, uint32_t maximum, uint32_t saddle);
 
 /* Whether regions are left out; whether more than their area and the border is to be known for

@@ -50,7 +50,7 @@ TC_INLINE tc_u32 cc_ground(tc_i64 sum, tc_i64 n, tc_u32 most)
 
 /* --- split ----------------------------------------------------------------------------------- */
 
-/* Whether a maximum of squared height `maximum` is a cell of its own beside a
+/* Whether a maximum of squared height `maximum` is a cell of its own next to a
  * higher one, with a saddle of squared height `saddle` <= maximum between them: it must rise by
  * three quarters of a pixel, which outlines on a grid do by themselves, and by
  * a twentieth (in squares: a tenth), which rough outlines of large cells do.

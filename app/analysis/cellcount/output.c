@@ -214,7 +214,7 @@ bool cc_note_result(const void *params, const wu_item *item, const wu_output *ou
                                                                         out, "region_bbox");
     const uint64_t n = wu_output_find(out, "region_area")->info.shape[0];
 
-    /* A stranger's numbers: their products may be no int64. */
+    /* Untrusted numbers: their products may be no int64. */
     if (n == 0)
         snprintf(
             text, size,

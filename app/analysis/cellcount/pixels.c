@@ -1,8 +1,8 @@
 /*
  * cellcount: whether an item's pixels can have given these arrays: by the number of pixels on
- * the cells' side of the threshold, and by some regions, chosen by chance. Where grey values are
+ * the cells' side of the threshold, and by some regions, chosen at random. Where grey values are
  * prepared before the threshold, which may be nearly all of the work, the same is done on some
- * tiles, with as much around them as their values hang on.
+ * tiles, with as much around them as their values depend on.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -68,7 +68,7 @@ typedef struct part {
     size_t looks, known;     /* at components: how many, and of how many all is known */
 } part;
 
-/* A pixel of the core chosen by chance. */
+/* A pixel of the core chosen at random. */
 static size_t pixel_of(const part *q, uint64_t *random)
 {
     const size_t y = q->y0 + (size_t)tc_random_below(q->y1 - q->y0, random);
@@ -114,7 +114,7 @@ static tc_status check_totals(const cc_params *p, uint64_t cells, const table *t
 
 /* --- labels ---------------------------------------------------------------------------------- */
 
-/* Some pixels, chosen by chance: what has a label is cell, and what is cell has one. */
+/* Some pixels, chosen at random: what has a label is cell, and what is cell has one. */
 static tc_status check_labels(const cc_params *p, const part *q, const table *t, uint64_t *random,
                               tc_err *err)
 {
@@ -226,7 +226,7 @@ static bool reaches_sides(const an_follow *f, const region *r)
            is_other_side(f, right, nx, r->y1 - r->y0, r->x1 < nx ? 1 : 0);
 }
 
-/* Some regions, chosen by chance. Where a split cuts components, boxes have sides without an
+/* Some regions, chosen at random. Where a split cuts components, boxes have sides without an
  * outline, but not many. */
 static tc_status check_regions(const cc_params *p, const part *q, const table *t, uint64_t *random,
                                tc_err *err)
@@ -342,7 +342,7 @@ static tc_status check_row(const an_work *work, part *q, const table *t, sought 
     return status;
 }
 
-/* A pixel of the core on the cells' side: one chosen by chance, or the next one, if that is not
+/* A pixel of the core on the cells' side: one chosen at random, or the next one, if that is not
  * far. */
 static bool find_cell(const part *q, uint64_t *random, size_t *i)
 {
@@ -357,8 +357,8 @@ static bool find_cell(const part *q, uint64_t *random, size_t *i)
     return left > 0;
 }
 
-/* Some components, of pixels and of rows that are chosen by chance: their parts are in the table.
- */
+/* Some components, of pixels and of rows that are chosen at random: their parts are in the
+ * table. */
 static tc_status check_parts(const an_work *work, part *q, const table *t, uint64_t *random,
                              tc_err *err)
 {
@@ -551,7 +551,7 @@ static tc_status check_whole(const an_work *work, const table *t, uint32_t thres
 
 /* --- tiles ----------------------------------------------------------------------------------- */
 
-/* How far around a pixel what it becomes hangs on, and the side of a tile without that. */
+/* How far around a pixel what it becomes depends on, and the side of a tile without that. */
 static uint32_t margin_of(const cc_params *p)
 {
     const int smooth = p->smooth > 0 ? an_gauss_make(p->smooth).radius : 0;

@@ -9,7 +9,8 @@
  * darkest of four classes is far smaller, as frequent and has sharper outlines, cells are in larger
  * ones, as nuclei in cytoplasm: four classes. min_area and min_contrast: from the areas that all
  * pictures have with that. Where a cell's area differs much from picture to picture, they are not
- * of one kind: then the smallest counts, so that no picture loses its cells, and a doubt is told.
+ * of one kind: then the smallest counts, so that no picture loses its cells, and a doubt is
+ * reported.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -22,8 +23,8 @@
 enum {
     BINS = 64,
     MOST_RATIO = 4,
-    /* Of a local threshold: the least radius of its square, and how often a smaller one is tried.
-     */
+    /* Of a local threshold: the least radius of its square, and how often a smaller one is
+     * tried. */
     LEAST_RADIUS = 4,
     TRIES = 6,
     OFFSET_PERCENT = 20,
@@ -294,8 +295,8 @@ static tc_status find_radius(const an_pictures *pictures, size_t i, json_t *para
     return status;
 }
 
-/* The median of all pictures; *smaller: one of them has smaller cells than Otsu's threshold finds.
- */
+/* The median of all pictures; *smaller: one of them has smaller cells than Otsu's threshold
+ * finds. */
 static tc_status find_window(const an_pictures *pictures, const json_t *parameters,
                              const trial *otsu, int64_t *window, bool *smaller, tc_err *err)
 {

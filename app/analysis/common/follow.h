@@ -31,7 +31,7 @@ tc_status an_follow_begin(an_follow *f, size_t room, tc_err *err);
 void an_follow_end(an_follow *f);
 /* Whether a pixel is on the side that is followed. */
 bool an_follow_takes(const an_follow *f, size_t pixel);
-/* A pixel chosen by chance that is on this side, or the first one behind it within `most`
+/* A pixel chosen at random that is on this side, or the first one behind it within `most`
  * pixels (the last is followed by the first). False: there is none. */
 bool an_follow_find(const an_follow *f, size_t most, uint64_t *random, size_t *pixel);
 /* The component of a pixel on this side; its pixels are then the first of the queue. */

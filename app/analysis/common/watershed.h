@@ -40,7 +40,7 @@ typedef struct ws_map {
     bool plateaus;
     const uint32_t *height; /* [nz][ny][nx]; 0: ground, which is of no hill */
     int32_t *up; /* [nz][ny][nx]: where each leads; WS_GROUND. In the end: to the hill's maximum */
-    /* Whether a maximum is a hill of its own beside a higher one, by its height and the saddle's:
+    /* Whether a maximum is a hill of its own next to a higher one, by its height and the saddle's:
      * if it is, a higher one is with a lower saddle, too. */
     bool (*apart)(const void *rule, uint32_t maximum, uint32_t saddle);
     const void *rule;

@@ -96,7 +96,7 @@ typedef struct glcm_sums {
 #define GLCM_DOUBLED 2 /* a pair, in the counts of the marginal and of cells */
 typedef struct glcm_bins {
     tc_u16 marginal[256], difference[256], sum[512], cell[256 * 257 / 2];
-    /* what a pair has of the others: tables beside the bins take no address of their own */
+    /* what a pair has of the others: tables next to the bins take no address of their own */
     glcm_pair64 of_difference[256];
     tc_u64 of_sum[512];
 } glcm_bins;

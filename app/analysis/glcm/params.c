@@ -56,7 +56,7 @@ static const an_param map_keys[] = {
 const an_param glcm_parameters[] = {
     { "preset", AN_PRESET, .choices = presets, .presets = preset_values,
       .help = "hcc: as Help Conquer Cancer computed it, the defaults with a disc of radius 84 as "
-              "ROI. A key beside it "
+              "ROI. Another key next to it "
               "overrides what it says." },
     { "levels", AN_INTS, FIELD(levels), .count = FIELD(n_levels), .min = 2, .max = GLCM_MAX_LEVELS,
       .initial = "[16,32,64]", .help = "Numbers of grey levels; each is computed." },

@@ -47,7 +47,7 @@ static tc_status take_levels_and_distance(const glcm_params *p, const glcm_geome
     return TC_OK;
 }
 
-/* A mask of as many windows as are to be computed: of n in the ROI one by chance out of each
+/* A mask of as many windows as are to be computed: of n in the ROI one at random out of each
  * run of them. roi: [voxels], becomes the mask. */
 static void take_windows(const glcm_params *p, uint8_t *roi, size_t voxels, uint64_t n,
                          uint64_t *random, sample *s)

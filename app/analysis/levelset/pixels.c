@@ -1,6 +1,6 @@
 /*
  * levelset: whether an item's pixels can have given these arrays. Where an interface went can
- * only be told by letting it go again: here on pixels f times as wide, of which there are f^2 or
+ * only be found by letting it run again: here on pixels f times as wide, of which there are f^2 or
  * f^3 times fewer, and with fewer steps.
  *
  * Such a pixel divides phi by f and leaves its gradient; curvature is multiplied by f. So in the

@@ -48,7 +48,7 @@ typedef struct ls_simd {
 
 size_t ls_scratch_floats(uint32_t nx, uint32_t ny); /* of a box of nx * ny * any */
 
-/* The widest that this processor has; narrower ones hang on it. */
+/* The widest that this processor has; narrower ones depend on it. */
 const ls_simd *ls_simd_best(void);
 /* The widest, from `best` down, whose vectors fit into rows of w voxels. */
 const ls_simd *ls_simd_fit(const ls_simd *best, uint32_t w);

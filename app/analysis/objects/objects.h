@@ -251,8 +251,8 @@ typedef struct obj_box {
                                  those a step from these */
 } obj_box;
 
-/* Pairs by their two levels, the lower first. A matrix with many cells beside an object's pixels is
- * gone through by a list of those that have a pair; others as a whole. */
+/* Pairs by their two levels, the lower first. A matrix with many cells compared with an object's
+ * pixels is gone through by a list of those that have a pair; others as a whole. */
 enum { OBJ_ENTRIES = 4096 };
 typedef struct obj_pairs {
     uint32_t levels,

@@ -1,5 +1,5 @@
 /*
- * objects: whether an item's pixels can have given these arrays: some objects, chosen by chance,
+ * objects: whether an item's pixels can have given these arrays: some objects, chosen at random,
  * are measured again, and some pixels are held against what is said of their objects' greys.
  */
 #include <math.h>
@@ -234,7 +234,7 @@ static tc_status check_objects(const an_work *work, const wu_output *out, uint64
 
 /* --- greys ----------------------------------------------------------------------------------- */
 
-/* Pixels of objects, chosen by chance, lie between minimum and maximum of theirs, and have the mean
+/* Pixels of objects, chosen at random, lie between minimum and maximum of theirs, and have the mean
  * that all of them have. */
 static tc_status check_greys(const an_work *work, const wu_output *out, uint64_t *random,
                              tc_err *err)

@@ -645,9 +645,9 @@ static void eigenvalues(double m[3][3], double out[3])
             }
 }
 
-/* Eigenvalues that are small beside the others are lost in their rounding: the determinant and the
- * sum of its minors, which are exact for all but huge objects, tell them. An object that lies in a
- * plane has exactly no height. */
+/* Eigenvalues that are small compared with the others are lost in their rounding: the determinant
+ * and the sum of its minors, which are exact for all but huge objects, tell them. An object that
+ * lies in a plane has exactly no height. */
 static void mend_small(const i128 c[3][3], const double scale[3], double out[3])
 {
     const i128 limit = (i128)1 << 40;

@@ -224,7 +224,7 @@ static uint64_t ends_without(uint64_t segments, uint64_t done)
 /* Joins the runs of NOW with those of ABOVE (above: else they are joined already) and ACROSS.
  * fresh: makes nodes of them first, of which most go to the tree of the first run that they touch:
  * few are ever trees of their own, which in noise are what costs. Otherwise other threads may join
- * others. Where ABOVE and CORNER have a voxel beside a segment of NOW and ACROSS, the way through
+ * others. Where ABOVE and CORNER have a voxel next to a segment of NOW and ACROSS, the way through
  * those is a connection already. */
 static void join_line(const vol_stack *s, const line lines[LINES], bool fresh, bool above)
 {

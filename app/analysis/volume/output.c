@@ -98,7 +98,7 @@ static tc_status measure_cells(const an_work *work, const vol_state *state, vol_
 {
     const wu_item *const item = work->item;
     const size_t rows = (size_t)item->ny * item->nz, n = (size_t)state->cells;
-    /* A table for each thread, unless they would be large beside the plane. */
+    /* A table for each thread, unless they would be large compared with the plane. */
     const unsigned threads =
         work->threads * n * sizeof(vol_cell) > rows * item->nx ? 1 : work->threads;
     measure m = { .plane = state->nodes + 1, .nx = item->nx, .ny = item->ny, .rows = rows, .n = n };

@@ -1,6 +1,6 @@
 /*
  * volume: whether a stack's voxels can have given these arrays: by the number of those that are
- * membrane, and by some cells, followed from voxels chosen by chance; of a watershed by the labels
+ * membrane, and by some cells, followed from voxels chosen at random; of a watershed by the labels
  * of some voxels and of those that they lead to.
  */
 #include "app/analysis/common/bits.h"
@@ -58,7 +58,7 @@ static tc_status check_membrane(const an_work *work, uint32_t threshold, const w
     return TC_OK;
 }
 
-/* Some voxels, chosen by chance: no cell is where membrane is. */
+/* Some voxels, chosen at random: no cell is where membrane is. */
 static tc_status check_labels(const an_follow *f, const wu_out_array *labels, uint64_t *random,
                               tc_err *err)
 {
@@ -103,7 +103,7 @@ static bool is_told(const wu_output *out, const an_component *c)
     return false;
 }
 
-/* Some cells, chosen by chance: whoever claims what nobody looked at is not believed. */
+/* Some cells, chosen at random: whoever claims what nobody looked at is not believed. */
 static tc_status check_cells(const an_work *work, an_follow *f, const wu_output *out,
                              uint64_t *random, tc_err *err)
 {
@@ -205,7 +205,7 @@ static bool is_membrane(const heights *h, size_t i)
     return !h->params->fill && vol_is_membrane(wu_grey(h->px, i), h->threshold);
 }
 
-/* A voxel chosen by chance, or the next one where labels change: there what is wrong shows. */
+/* A voxel chosen at random, or the next one where labels change: there what is wrong shows. */
 static size_t look_at(const heights *h, size_t n, int k, uint64_t *random)
 {
     size_t i = (size_t)tc_random_below(n, random);
@@ -251,7 +251,7 @@ static tc_status check_watershed(const an_work *work, uint32_t threshold, const 
     return status;
 }
 
-/* Whether nothing can be told but by computing it again. */
+/* Whether only computing it again can tell. */
 static bool is_in_doubt(const vol_params *p)
 {
     return p->watershed ? !p->labels || vol_blur_of(p, NULL).gauss.radius > MOST_RADIUS

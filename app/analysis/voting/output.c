@@ -55,7 +55,7 @@ static tc_status find_in_rows(const voting_scheme *s, const uint32_t *votes, uin
 
     for (uint32_t y = y0; y < y1; y++)
         for (uint32_t x = 0; status == TC_OK && x < s->nx; x++, i++) {
-            /* Most pixels are told by four of their neighbours. */
+            /* Most pixels are decided by four of their neighbours. */
             if (votes[i] == 0 || (x > 0 && votes[i - 1] >= votes[i]) ||
                 (x + 1 < s->nx && votes[i + 1] > votes[i]) ||
                 (y > 0 && votes[i - s->nx] >= votes[i]) ||
@@ -131,7 +131,7 @@ int voting_by_order(const void *a_at, const void *b_at)
 /* --- suppression ----------------------------------------------------------------------------- */
 
 /* Kept peaks in boxes no smaller than the reach: those near a place are in its
- * box or one beside it. */
+ * box or one next to it. */
 typedef struct grid {
     size_t box[3], n[3];
     int64_t *head; /* of each box: index of a kept peak, -1: none */

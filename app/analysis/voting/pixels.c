@@ -1,6 +1,6 @@
 /*
  * voting: whether an item's pixels can have given these points. At some of them, and a radius
- * beside each, the votes of the first round are counted, before anybody turns: of those whose
+ * next to each, the votes of the first round are counted, before anybody turns: of those whose
  * gradient points there.
  */
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "app/analysis/voting/voting.h"
 #include "app/base/random.h"
 
-/* Of the points that are looked at, so many have more votes than what is beside them; and the
+/* Of the points that are looked at, so many have more votes than what is next to them; and the
  * scores, of the last round, when the votes have come together, are so many times them. */
 static const double MORE = 0.75, SCORE_LEAST = 0.5, SCORE_MOST = 1.8;
 enum { LEAST_LOOKS = 24, MOST_LOOKS = 64 };
@@ -177,7 +177,7 @@ static void move_away(const voting_scheme *s, uint32_t place[3], uint64_t *rando
 
 /* What the looks at some points found. */
 typedef struct evidence {
-    size_t looks, more;   /* how often a point has more votes than the place beside it */
+    size_t looks, more;   /* how often a point has more votes than the place next to it */
     double votes, scores; /* of the points */
 } evidence;
 
@@ -198,14 +198,14 @@ static tc_status look_at_points(const an_work *work, const voting_scheme *s, con
     for (bool enough = false; status == TC_OK && e->looks < looks && !enough;) {
         const size_t point = (size_t)tc_random_below(n, random);
         uint32_t place[3];
-        double votes = 0, beside = 0;
+        double votes = 0, next = 0;
 
         place_of(s, out, point, place);
         status = votes_at(work, s, place, &votes, err);
         move_away(s, place, random);
         if (status == TC_OK)
-            status = votes_at(work, s, place, &beside, err);
-        e->more += votes > beside;
+            status = votes_at(work, s, place, &next, err);
+        e->more += votes > next;
         e->votes += votes;
         e->scores += (double)score[point];
         e->looks++;
@@ -284,7 +284,7 @@ tc_status voting_check_pixels(const an_work *work, const wu_output *out, uint64_
     if (((double)e.more < MORE * (double)e.looks || !scores_suit(&e)))
         return tc_fail(
             err, TC_NO_MATCH,
-            "%zu of %zu points have more votes than what is beside them, and scores %.2f times "
+            "%zu of %zu points have more votes than their neighbourhood, and scores %.2f times "
             "as high",
             e.more, e.looks, e.scores / (e.votes + 1));
     return TC_OK;

@@ -35,7 +35,7 @@ typedef struct row_around {
     int32_t z, y;
     int64_t dz, dy;                  /* from the peak, in 1/256 */
     const uint32_t *here;            /* the row */
-    const uint32_t *up[2], *down[2]; /* those beside it along z and y, or itself at the end */
+    const uint32_t *up[2], *down[2]; /* its neighbours along z and y, or itself at the end */
 } row_around;
 
 /* Which of pixels x to x + 3 may have gradients that meet the peak, dx from it, as bits of lanes:

@@ -21,8 +21,8 @@ static int compare_areas(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The areas of cellcount's regions in all pictures, ascending. *area: free, also after a failure.
- */
+/* The areas of cellcount's regions in all pictures, ascending. *area: free, also after a
+ * failure. */
 static tc_status find_areas(const an_pictures *pictures, const an_analysis *count,
                             const json_t *parameters, int64_t **area, size_t *n, tc_err *err)
 {
