@@ -20,7 +20,7 @@ extern const ocl_source ocl_source_cellcount;
 /* The largest disc of an opening for a device that is a processor. */
 enum { MAX_GROUP = 256, MOST_CPU_RADIUS = 8 };
 
-#define KERNEL(stage, kernel) [stage] = kernel,
+#define KERNEL(stage, kernel) [stage] = (kernel),
 static const char *const kernel_names[STAGES] = { CC_STAGES(KERNEL) };
 #undef KERNEL
 

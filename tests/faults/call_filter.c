@@ -3,6 +3,9 @@
  * the kernel's table with several arguments, by an interpreter of its own, so that nothing is
  * called. One line a fault; the last line says how much was asked.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* NOLINT(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
+#endif
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -11,7 +14,7 @@
 
 static int take_filter(int option, ...);
 #define prctl take_filter
-#include "app/base/os_confine.c"
+#include "app/base/os_confine.c" /* NOLINT(bugprone-suspicious-include) */
 #undef prctl
 
 enum { LEVELS = 4, CALLS = 1024, OTHERWISE = 4 };

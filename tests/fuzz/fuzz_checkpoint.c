@@ -108,7 +108,7 @@ static void append_again(spool *s, wu_output *out, size_t index, size_t end)
             int first = 1;
             for (size_t k = 0; k < i; k++)
                 first = first && strcmp(out->arrays[k].info.name, a->info.name) != 0;
-            if (status == TC_OK && first && n != a->packed.packed)
+            if (status == TC_OK && first && n != a->compressed.compressed)
                 fuzz_wrong();
             if (status != TC_OK)
                 check_message(&err, spool_path);

@@ -218,8 +218,10 @@ static cl_int CL_API_CALL set_arg(cl_kernel kernel, cl_uint index, size_t size, 
     cl_mem memory = NULL;
 
     /* What is as long as a handle may be a number: whether it is one of a buffer is for later. */
-    if (size == sizeof memory && value != NULL && index < MOST_ARGS)
-        memcpy(&memory, value, sizeof memory);
+    const size_t handle = sizeof(void *);
+
+    if (size == handle && value != NULL && index < MOST_ARGS)
+        memcpy(&memory, value, handle);
     if (index < MOST_ARGS)
         kernels[place_of(kernel)].memory[index] = (uintptr_t)memory > 1u << 20 ? memory : NULL;
     return hooks.set_arg(kernel, index, size, value);

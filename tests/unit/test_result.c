@@ -518,6 +518,7 @@ static void reads_declarations(void **state)
 /* A stranger's: in one entry, or not a list. */
 static void refuses_declarations(void **state)
 {
+    /* NOLINTBEGIN(bugprone-suspicious-missing-comma): long ones are in two parts */
     static const char *const bad[] = {
         "{}",
         "[1]",
@@ -561,6 +562,7 @@ static void refuses_declarations(void **state)
         "\"name\":\"d\"}]}]",
         "[{\"array\":\"x\",\"role\":\"value\",\"axes\":[{\"array\":\"k\"}]}]",
     };
+    /* NOLINTEND(bugprone-suspicious-missing-comma) */
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         json_t *const json = json_loads(bad[i], 0, NULL);

@@ -313,7 +313,8 @@ static tc_status find_window(const an_pictures *pictures, const json_t *paramete
     if (status != TC_OK)
         return status;
     qsort(radius, pictures->n, sizeof *radius, compare_areas);
-    *window = 2 * (int64_t)(1.2 * (double)radius[pictures->n / 2] + 0.5) + 1;
+    const size_t middle = pictures->n / 2;
+    *window = 2 * (int64_t)(1.2 * (double)radius[middle] + 0.5) + 1;
     *window = *window < 2 * CC_MOST_RADIUS + 1 ? *window : 2 * CC_MOST_RADIUS + 1;
     return TC_OK;
 }

@@ -437,9 +437,10 @@ static void add_logs(matrix_sums *m, const uint32_t *pairs, unsigned levels, tc_
                 continue;
             const i128 log_c = (i128)tc_log2s_of(logs, c);
 
-            m->entropy += 2 * n * (log_total - log_c);
+            m->entropy += (i128)(2 * n) * (log_total - log_c);
             if ((u128)c * m->total != (u128)m->marginal[a] * m->marginal[b])
-                m->information += 2 * n * (log_c + log_total - log_marginal[a] - log_marginal[b]);
+                m->information +=
+                    (i128)(2 * n) * (log_c + log_total - log_marginal[a] - log_marginal[b]);
         }
     if (m->information < 0)
         m->information = 0;
@@ -461,10 +462,10 @@ bool glcm_matrix_features(const uint32_t *pairs, unsigned levels, const glcm_tab
         return false;
     add_logs(&m, pairs, levels, logs);
     for (uint64_t k = 0; k < levels; k++) {
-        s1 += 2 * m.marginal[k] * k;
-        s2 += 2 * m.marginal[k] * k * k;
-        d1 += m.difference[k] * k;
-        d2 += m.difference[k] * k * k;
+        s1 += (i128)(2 * m.marginal[k] * k);
+        s2 += (i128)(2 * m.marginal[k] * k * k);
+        d1 += (i128)(m.difference[k] * k);
+        d2 += (i128)(m.difference[k] * k * k);
         idm += (i128)m.difference[k] * t->idm[k];
     }
     n2 = m.total; /* N = 2n */

@@ -137,7 +137,7 @@ static tc_status choose(const an_work *work, const wu_output *out, uint64_t *ran
     const size_t tries = n == 0 ? 0 : boxes ? CANDIDATES : ALWAYS;
     const int64_t *const label = wu_output_data(out, "object_label");
     uint64_t left = pixels / SHARE + LEAST_PIXELS;
-    size_t rows[CANDIDATES], taken = 0;
+    size_t rows[CANDIDATES] = { 0 }, taken = 0;
     tc_status status = TC_OK;
 
     for (size_t k = 0; k < tries; k++) {

@@ -58,7 +58,8 @@ static double radius_of(const an_pictures *pictures, const int64_t *area, size_t
         return 0;
     for (size_t i = 0; i < pictures->n; i++)
         most = fmin(most, fmin(pictures->items[i].nx, pictures->items[i].ny) / 4.0);
-    const double radius = fmin(by_median * sqrt((double)area[n / 2] / TC_PI), most);
+    const size_t middle = n / 2;
+    const double radius = fmin(by_median * sqrt((double)area[middle] / TC_PI), most);
     return radius < 10 ? fmax(round(2 * radius) / 2, 1) : round(radius);
 }
 
