@@ -15,7 +15,7 @@ OTHERS = ["windows_test", "release_test", "arm64_test", "new_analysis", "estimat
 WHOLE = "$(filter-out %s, $(UNIT_TESTS) $(PY_TESTS) $(OWN_TESTS) tests/strips.py tests/wu_tools.py tests/run_faults.py)" % \
     " ".join("tests/%s.py" % name for name in OTHERS)
 VALGRIND = ["export_formats", "notes_test"]
-MEMCHECK = ["valgrind", "--quiet", "--error-exitcode=99", "--leak-check=full", "--errors-for-leak-kinds=definite,indirect,possible",
+MEMCHECK = ["valgrind", "--quiet", "--vgdb=no", "--error-exitcode=99", "--leak-check=full", "--errors-for-leak-kinds=definite,indirect,possible",
             "--show-leak-kinds=definite,indirect,possible", "--fair-sched=yes"]
 
 

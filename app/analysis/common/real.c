@@ -131,7 +131,7 @@ tc_u128 tc_log2s_compute(const tc_log2s *logs, uint64_t k)
                    unit = shift > 0 ? (uint64_t)1 << shift : 1, first = scaled / unit;
     const tc_u128 fine = logs->octave[first - 128] +
                          log2_of_ratio(scaled - first * unit, first * unit) +
-                         (tc_u128)((__int128)shift << 120);
+                         ((tc_u128)shift << 120);
     const uint64_t rest = (uint64_t)fine & (((uint64_t)1 << 40) - 1);
 
     if ((k & (k - 1)) == 0)
