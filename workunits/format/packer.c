@@ -1,7 +1,6 @@
 /* Deflates in parallel, with the same bytes for any number of threads. */
 #include "workunits/format/packer.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -37,7 +36,6 @@ struct wu_compressor {
 tc_status wu_compressor_create(int level, unsigned threads, const char *shown, wu_take take,
                                void *user, wu_compressor **out, tc_err *err)
 {
-    assert(threads >= 1);
     wu_compressor *const p = calloc(1, sizeof *p);
     *out = p;
     if (p == NULL)

@@ -118,10 +118,16 @@ static tc_status check_result(const void *params, const wu_item *item, const wu_
 }
 
 /* Both depths, a picture and a stack. */
-static const an_selftest selftests[] = { { "{}", 61, 47, 1, 8, false, 0xb44639e1 },
-                                         { "{\"threshold\":30000}", 37, 29, 11, 16, false,
-                                           0xd583543a },
-                                         { .parameters = NULL } };
+static const an_selftest selftests[] = {
+    { .parameters = "{}", .nx = 61, .ny = 47, .nz = 1, .bits = 8, .state_crc = 0xb44639e1 },
+    { .parameters = "{\"threshold\":30000}",
+      .nx = 37,
+      .ny = 29,
+      .nz = 11,
+      .bits = 16,
+      .state_crc = 0xd583543a },
+    { .parameters = NULL }
+};
 
 const an_analysis an_mean = { .name = "mean",
                               .summary = "the mean of the pixels that are bright enough",
