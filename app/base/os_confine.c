@@ -426,14 +426,19 @@ static bool confine_calls(unsigned calls)
     return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0 || errno == EINVAL;
 }
 
-/* Standard input may be anything: a terminal, a daemon's connection. */
+/* Standard input may be anything: a terminal, a daemon's connection. An empty pipe takes its place,
+ * which needs no file: a root may have no /dev. */
 static bool close_input(void)
 {
-    const int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    const bool good = fd >= 0 && dup2(fd, STDIN_FILENO) == STDIN_FILENO;
+    int ends[2];
 
-    if (fd > STDERR_FILENO)
-        close(fd);
+    if (pipe(ends) != 0)
+        return false;
+    const bool good = dup2(ends[0], STDIN_FILENO) == STDIN_FILENO;
+
+    if (ends[0] != STDIN_FILENO)
+        close(ends[0]);
+    close(ends[1]);
     return good;
 }
 
