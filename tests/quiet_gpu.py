@@ -80,7 +80,8 @@ def short_launches(name, cpu):
     took = times_of(path)[1]
     tap.ok(same and len(took) > 10, name + ": the same bytes in short launches", len(took))
     late = took[len(took) // 2:]
-    tap.ok(np.percentile(late, 99) <= 10 and np.max(took) <= 15, name + ": no launch takes longer than it may",
+    # One may be: a pace learns of the launch before.
+    tap.ok(np.sum(late > 10) <= max(1, len(late) // 100) and np.max(took) <= 15, name + ": no launch takes longer than it may",
            np.sort(took)[-10:])
     # One after another grows to the double at the most: the first ones are the shortest.
     tap.ok(np.max(took[:8]) <= 5, name + ": first launches are short", took[:20])
@@ -111,7 +112,7 @@ def stop_when(begun, name, *options, **hooks):
 def stopped_at_rest():
     """A rest of seconds ends when the program is to stop."""
     path = os.path.join(FOLDER, "s.times")
-    code, seconds = stop_when(lambda: os.path.exists(path) and len(open(path).readlines()) > 50, "levelset",
+    code, seconds = stop_when(lambda: os.path.exists(path) and len(open(path).readlines()) > 10, "levelset",
                               "--gpu-percent", "1", times=path, item_ns=200)
     tap.ok(code == 3 and seconds < 2, "a rest ends when it must", "exit %d after %.1f s" % (code, seconds))
     same = run("levelset", "s.npz", "--device", "opencl", "--gpu-percent", "100") == run("levelset", "c.npz", "--device", "cpu")
