@@ -81,11 +81,11 @@ static const char *row_fault(const cc_params *p, const wu_item *item, int64_t th
         return "region_label: labels must count from 1";
     if (r->area < 1 || r->area < p->min_area || r->area > p->max_area)
         return "region_area: not within min_area and max_area";
-    if (!cc_kept(p, r->area, false, r->y1 - r->y0, r->x1 - r->x0))
-        return "region_bbox: not within min_fill and max_aspect";
     fault = bbox_fault(p, item, r);
     if (fault != NULL)
         return fault;
+    if (!cc_kept(p, r->area, false, r->y1 - r->y0, r->x1 - r->x0))
+        return "region_bbox: not within min_fill and max_aspect";
     if (!centroid_fits(r->cy, r->area, r->y0, r->y1) ||
         !centroid_fits(r->cx, r->area, r->x0, r->x1))
         return "region_centroid: not a centre of so many pixels in region_bbox";

@@ -179,7 +179,7 @@ bool cc_kept(const cc_params *p, int64_t area, bool border, int64_t height, int6
                  longer = (double)(height < width ? width : height);
 
     return area >= p->min_area && area <= p->max_area && !(p->exclude_border && border) &&
-           (double)area >= p->min_fill * (double)(height * width) &&
+           (double)area >= p->min_fill * ((double)height * (double)width) &&
            (p->max_aspect <= 0 || longer <= p->max_aspect * shorter);
 }
 
