@@ -6,8 +6,8 @@
  *
  * The kernel NAME_rows takes a row by a work-item:
  *
- *     __kernel void NAME_rows(__global const PIXEL *in, __global SUM *sums, uint nx, uint rows,
- * ...)
+ *     __kernel void NAME_rows(__global const PIXEL *in, __global SUM *sums, uint nx,
+ *                             uint rows, ...)
  *
  * where in[0] is the first pixel of the first row, SUM the struct that an_chunked adds, and `...`
  * the numbers, a uint each. PIXEL is uchar or ushort. A work-item whose row is not below `rows` has

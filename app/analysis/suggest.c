@@ -65,3 +65,9 @@ tc_status an_try(const an_analysis *analysis, const an_pictures *pictures, size_
     an_params_free(analysis, &params);
     return status;
 }
+
+int an_compare_areas(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}

@@ -51,4 +51,7 @@ an_curve *an_add_curve(an_suggestion *s, const char *x_name, const char *y_name,
 tc_status an_try(const an_analysis *analysis, const an_pictures *pictures, size_t i,
                  const json_t *parameters, wu_output *out, tc_err *err);
 
+/* For qsort of areas (int64_t), ascending. */
+int an_compare_areas(const void *a, const void *b);
+
 #endif

@@ -201,8 +201,10 @@ wu_out_array *wu_output_find(const wu_output *out, const char *name)
 
 void *wu_output_data(const wu_output *out, const char *name)
 {
-    assert(wu_output_find(out, name) != NULL);
-    return wu_output_find(out, name)->data;
+    const wu_out_array *const array = wu_output_find(out, name);
+
+    assert(array != NULL);
+    return array->data;
 }
 
 void wu_output_free(wu_output *out)

@@ -61,12 +61,6 @@ static tc_status add_greys(an_suggestion *out, const an_pictures *pictures, size
     return TC_OK;
 }
 
-static int compare_areas(const void *a, const void *b)
-{
-    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* Two digits, as people say such numbers. */
 static int64_t round_off(int64_t value)
 {
@@ -94,7 +88,7 @@ static int64_t find_quantile(int64_t *area, size_t n, double share)
     size_t k = 0;
     if (n == 0)
         return INT64_MAX;
-    qsort(area, n, sizeof *area, compare_areas);
+    qsort(area, n, sizeof *area, an_compare_areas);
     for (size_t i = 0; i < n; i++)
         sum += (double)area[i];
     while (k + 1 < n && (below += (double)area[k]) < share * sum)
@@ -312,7 +306,7 @@ static tc_status find_window(const an_pictures *pictures, const json_t *paramete
     json_decref(own);
     if (status != TC_OK)
         return status;
-    qsort(radius, pictures->n, sizeof *radius, compare_areas);
+    qsort(radius, pictures->n, sizeof *radius, an_compare_areas);
     const size_t middle = pictures->n / 2;
     *window = 2 * (int64_t)(1.2 * (double)radius[middle] + 0.5) + 1;
     *window = *window < 2 * CC_MOST_RADIUS + 1 ? *window : 2 * CC_MOST_RADIUS + 1;

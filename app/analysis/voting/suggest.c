@@ -15,12 +15,6 @@
 
 static const double by_median = 5.0 / 4;
 
-static int compare_areas(const void *a, const void *b)
-{
-    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* The areas of cellcount's regions in all pictures, ascending. *area: free, also after a
  * failure. */
 static tc_status find_areas(const an_pictures *pictures, const an_analysis *count,
@@ -46,7 +40,7 @@ static tc_status find_areas(const an_pictures *pictures, const an_analysis *coun
         wu_output_free(&out);
     }
     if (status == TC_OK && *n > 0)
-        qsort(*area, *n, sizeof **area, compare_areas);
+        qsort(*area, *n, sizeof **area, an_compare_areas);
     return status;
 }
 
