@@ -54,8 +54,9 @@ static tc_status known_answers(const an_analysis *analysis, const an_unit *unit,
     const an_selftest *const tests = analysis->selftests;
     tc_status status = ocl_selftest(device, analysis->uses_floats, poll, err);
 
+    device->kernels = an_unit_kernels(analysis, unit);
     for (size_t i = 0; status == TC_OK && tests[i].parameters != NULL; i++) {
-        if (!an_selftest_concerns(analysis, i, unit))
+        if (!an_selftest_concerns(analysis, i, device->kernels))
             continue;
         do
             status = an_selftest_one(analysis, i, backend, device, 1, poll, err);

@@ -457,8 +457,9 @@ static tc_status make_kernels(cc_cl_worker *w, tc_err *err)
         names[HISTOGRAM] = "cc_histogram16";
     w->group = ocl_group_size(w->ocl.device, MAX_GROUP);
     return ocl_build(&w->ocl, &ocl_source_cellcount, false, names, STAGES, err,
-                     "-DGROUP=%zu -DPIXEL=%s -DPIXEL16=%s16 -DSUM=%s", w->group,
-                     deep ? "ushort" : "uchar", deep ? "ushort" : "uchar", deep ? "ulong" : "uint");
+                     "-DGROUP=%zu -DPIXEL=%s -DPIXEL16=%s16 -DSUM=%s -DKERNELS=%d", w->group,
+                     deep ? "ushort" : "uchar", deep ? "ushort" : "uchar", deep ? "ulong" : "uint",
+                     (int)w->ocl.device->kernels & (CC_KERNELS_PREPARE | CC_KERNELS_SPLIT));
 }
 
 /* Planes for preparing grey values. */

@@ -125,6 +125,9 @@ typedef struct ocl_device {
                                  keeps; NULL: none */
     bool cache_used;          /* a program came from there */
     int contract_off;         /* whether compilers take that flag: 1 yes, -1 no, 0 not known */
+    uint32_t kernels;         /* of an analysis that are compiled (an_analysis.kernels): those
+                                 that a job and its self-tests take, so that both have the same
+                                 programs */
     struct ocl_programs *programs; /* that were built: made and freed by program.c */
     void (*free_programs)(struct ocl_device *device);
     size_t group_limit; /* of a kernel that was launched in larger groups; 0: none was */

@@ -63,11 +63,11 @@ enum { KERNELS_OF_13 = MORE_STATISTICS };
 static const char *const kernel_names[KERNELS] = { [SLIDE] = "glcm_slide",
                                                    [STATISTICS] = "glcm_statistics",
                                                    [MAP] = "glcm_maps",
-                                                   [COUNT] = "glcm_count",
                                                    [MORE_STATISTICS] = "glcm_more_statistics",
                                                    [MORE_MAP] = "glcm_more_maps" };
-/* Those of the program with histograms in global memory. */
+/* Those of the program with histograms in global memory, and of the one for a whole ROI. */
 static const char *const global_names[KERNELS] = { [SLIDE_GLOBAL] = "glcm_slide" };
+static const char *const count_names[KERNELS] = { [COUNT] = "glcm_count" };
 
 /* A crop of the slice in one orientation: see glcm_layout.h. */
 typedef struct crop {
@@ -341,14 +341,19 @@ static tc_status make_kernels(cl_worker *w, tc_err *err)
     const char *const single = runs_in_turn(w->ocl.device) ? "-DGLCM_SINGLE"
                                : w->narrow                 ? "-DGLCM_NARROW"
                                                            : "";
+    const ocl_device *const d = w->ocl.device;
+    /* Also where only another item or self-test of the program takes them. */
+    const char *const more = w->more || ((d->kernels & GLCM_KERNELS_MORE) != 0 && d->info.doubles)
+                                 ? " -DGLCM_MORE_TOO"
+                                 : "";
     bool any_global = false;
-    char more[40] = "";
     tc_status status;
 
-    if (w->more)
-        snprintf(more, sizeof more, "-DGLCM_WANTED=%#x ", (unsigned)w->params->features);
+    if (whole_roi(w))
+        return ocl_build(&w->ocl, &ocl_source_glcm, false, count_names, KERNELS, err,
+                         "-DGLCM_COUNT");
     status = ocl_build(&w->ocl, &ocl_source_glcm, false, kernel_names,
-                       w->more ? KERNELS : KERNELS_OF_13, err, "%s%s", more, single);
+                       w->more ? KERNELS : KERNELS_OF_13, err, "%s%s", single, more);
 
     for (size_t i = 0; i < w->params->n_levels; i++) {
         const size_t most = w->ocl.kernel[SLIDE].max_group;
@@ -357,10 +362,10 @@ static tc_status make_kernels(cl_worker *w, tc_err *err)
         if (w->group[i] > most && most > 0)
             w->group[i] = most;
     }
-    if (status != TC_OK || !any_global || whole_roi(w))
+    if (status != TC_OK || !any_global)
         return status;
     return ocl_build(&w->ocl, &ocl_source_glcm, false, global_names, KERNELS, err,
-                     "-DGLCM_GLOBAL_BINS %s%s", more, single);
+                     "-DGLCM_GLOBAL_BINS %s%s", single, more);
 }
 
 /* Windows that a work-item slides over before it starts anew. Where there are less than some groups
@@ -580,6 +585,7 @@ static tc_status queue_slides(cl_worker *w, size_t level, uint32_t listed, size_
                      OCL_HELD(w, CHUNKS), OCL_UINT(listed), OCL_HELD(w, PLANES), OCL_HELD(w, ROI),
                      OCL_HELD(w, MOVES), OCL_HELD(w, FINE_STEPS), OCL_HELD(w, STEPS),
                      OCL_HELD(w, IDM), OCL_HELD(w, WORDS), OCL_INT(segment), OCL_UINT(bins),
+                     OCL_UINT(w->more ? w->params->features : 0),
                      global ? (ocl_arg)OCL_HELD(w, BINS) : (ocl_arg)OCL_LOCAL(bytes));
 }
 

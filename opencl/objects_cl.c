@@ -18,8 +18,8 @@ enum { K_QUANTISE, K_MATRICES, K_FEATURES, K_AVERAGE, KERNELS };
 enum {
     GROUP = 128,
     LANES = 32,
-    LARGE = 1 << 15,     /* a matrix of all 13 directions has fewer than 2^20 pairs: cooc_core.h */
-    LOCAL_BYTES = 16384, /* that counts may take of local memory */
+    SUMMED_BYTES = 32, /* of local memory that sums of a work-item take */
+    LARGE = 1 << 15,   /* a matrix of all 13 directions has fewer than 2^20 pairs: cooc_core.h */
     SUM_BYTES = 32 << 20,
     COUNT_BYTES = 64 << 20
 };
@@ -49,15 +49,20 @@ static void free_parts(void *worker)
     free(w->features);
 }
 
+static uint64_t histogram_bytes(const cl_worker *w)
+{
+    return 4 * sizeof(cl_uint) * (uint64_t)w->params->levels;
+}
+
 static tc_status open_device(cl_worker *w, tc_err *err)
 {
-    static const char *const names[KERNELS] = { "obj_quantise", "obj_matrices", "obj_features",
-                                                "obj_average" };
     const an_work *const work = w->ocl.work;
     const obj_params *const p = w->params;
+    const char *const names[KERNELS] = { work->pixels->bits == 8 ? "obj_quantise8"
+                                                                 : "obj_quantise16",
+                                         "obj_matrices", "obj_features", "obj_average" };
     const uint64_t pixels = (uint64_t)work->item->nx * work->item->ny * work->item->nz;
-    const int bits = obj_bits(p);
-    const uint64_t cells = (uint64_t)4 << 2 * bits;
+    const uint64_t cells = obj_count_bytes(p);
     uint64_t most;
 
     if (!w->ocl.device->info.doubles)
@@ -67,7 +72,9 @@ static tc_status open_device(cl_worker *w, tc_err *err)
     w->directions = work->item->is_stack ? OBJ_DIRECTIONS_3D : OBJ_DIRECTIONS_2D;
     w->matrices = p->merge ? 1 : w->directions;
     w->words = OBJ_W_MARGINAL + 4 * (size_t)p->levels;
-    w->global_counts = cells > LOCAL_BYTES;
+    w->global_counts =
+        cells > OBJ_LOCAL_BYTES ||
+        cells + histogram_bytes(w) + w->group * SUMMED_BYTES > w->ocl.device->info.local_bytes;
     most = SUM_BYTES / (4 * w->words * w->matrices);
     if (w->global_counts && COUNT_BYTES / (cells * w->matrices) < most)
         most = COUNT_BYTES / (cells * w->matrices);
@@ -87,10 +94,8 @@ static tc_status open_device(cl_worker *w, tc_err *err)
         { AVERAGES, w->most * p->n_features * sizeof(double), "the averages", NULL }
     };
     const tc_status status = ocl_build(
-        &w->ocl, &ocl_source_objects, false, names, KERNELS, err,
-        "-DGROUP=%zu -DLANES=%zu -DPIXEL=%s -DLEVELS=%d -DBITS=%d -DFEATURES=%#x%s", w->group,
-        w->group < LANES ? w->group : LANES, work->pixels->bits == 8 ? "uchar" : "ushort",
-        (int)p->levels, bits, (unsigned)p->features, w->global_counts ? " -DGLOBAL_COUNTS" : "");
+        &w->ocl, &ocl_source_objects, false, names, KERNELS, err, "-DGROUP=%zu -DLANES=%zu%s",
+        w->group, w->group < LANES ? w->group : LANES, w->global_counts ? " -DGLOBAL_COUNTS" : "");
 
     return status == TC_OK ? ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err)
                            : status;
@@ -146,30 +151,34 @@ static tc_status quantise(cl_worker *w, const obj_item *o, void *state, uint64_t
     return OCL_QUEUE(w, K_QUANTISE, ocl_grid_of(w->group, n * w->group, 1, 1), err,
                      OCL_HELD(w, GREY), OCL_HELD(w, RUNS), OCL_HELD(w, START), OCL_HELD(w, ENDS),
                      OCL_HELD(w, LEVEL), OCL_UINT(o->item->nx), OCL_UINT(o->item->ny),
-                     OCL_UINT(first));
+                     OCL_UINT(first), OCL_UINT(w->params->levels));
 }
 
 static tc_status queue_distance(cl_worker *w, const obj_item *o, uint64_t first, uint64_t n,
                                 size_t distance, tc_err *err)
 {
     const wu_item *const item = o->item;
-    const size_t matrices = n * w->matrices, averages = n * w->params->n_features;
+    const obj_params *const p = w->params;
+    const size_t matrices = n * w->matrices, averages = n * p->n_features;
+    const ocl_arg counts = OCL_LOCAL(obj_count_bytes(p));
     tc_status status;
 
-    status = OCL_QUEUE(w, K_MATRICES, ocl_grid_of(w->group, matrices * w->group, 1, 1), err,
-                       OCL_HELD(w, LABELS), OCL_HELD(w, LEVEL), OCL_HELD(w, RUNS),
-                       OCL_HELD(w, START), OCL_HELD(w, LOGS), OCL_UINT(o->logs.n),
-                       OCL_HELD(w, COUNTS), OCL_HELD(w, SUMS), OCL_INT(item->nx), OCL_INT(item->ny),
-                       OCL_INT(item->nz), OCL_UINT(first), OCL_INT(w->params->distances[distance]),
-                       OCL_UINT(w->directions), OCL_UINT(w->params->merge));
+    status = OCL_QUEUE(
+        w, K_MATRICES, ocl_grid_of(w->group, matrices * w->group, 1, 1), err, OCL_HELD(w, LABELS),
+        OCL_HELD(w, LEVEL), OCL_HELD(w, RUNS), OCL_HELD(w, START), OCL_HELD(w, LOGS),
+        OCL_UINT(o->logs.n), w->global_counts ? (ocl_arg)OCL_HELD(w, COUNTS) : counts,
+        OCL_LOCAL(histogram_bytes(w)), OCL_HELD(w, SUMS), OCL_INT(item->nx), OCL_INT(item->ny),
+        OCL_INT(item->nz), OCL_UINT(first), OCL_INT(p->distances[distance]),
+        OCL_UINT(w->directions), OCL_UINT(p->merge), OCL_UINT(p->levels), OCL_INT(obj_bits(p)));
     if (status == TC_OK)
-        status = OCL_QUEUE(w, K_FEATURES, ocl_grid_of(w->group, matrices, 1, 1), err,
-                           OCL_HELD(w, SUMS), OCL_HELD(w, LOGS), OCL_UINT(o->logs.n),
-                           OCL_UINT(matrices), OCL_HELD(w, FEATURES));
+        status =
+            OCL_QUEUE(w, K_FEATURES, ocl_grid_of(w->group, matrices, 1, 1), err, OCL_HELD(w, SUMS),
+                      OCL_HELD(w, LOGS), OCL_UINT(o->logs.n), OCL_UINT(matrices),
+                      OCL_UINT(p->levels), OCL_UINT(p->features), OCL_HELD(w, FEATURES));
     if (status == TC_OK)
         status = OCL_QUEUE(w, K_AVERAGE, ocl_grid_of(w->group, averages, 1, 1), err,
                            OCL_HELD(w, FEATURES), OCL_UINT(w->matrices), OCL_UINT(averages),
-                           OCL_HELD(w, AVERAGES));
+                           OCL_UINT(p->n_features), OCL_HELD(w, AVERAGES));
     return status;
 }
 

@@ -239,23 +239,29 @@ tc_status an_selftest_result(const an_analysis *a, const an_selftest *t, const a
     return status == TC_MORE ? TC_OK : status;
 }
 
-bool an_selftest_concerns(const an_analysis *a, size_t which, const an_unit *unit)
+uint32_t an_unit_kernels(const an_analysis *a, const an_unit *unit)
+{
+    uint32_t taken = 0;
+
+    if (unit == NULL || a->kernels == NULL)
+        return AN_ALL_KERNELS;
+    for (size_t i = 0; i < unit->job->n_items; i++)
+        taken |= a->kernels(unit->params, &unit->job->items[i]);
+    return taken;
+}
+
+bool an_selftest_concerns(const an_analysis *a, size_t which, uint32_t kernels)
 {
     const an_selftest *const t = &a->selftests[which];
     const wu_item item = { .is_stack = t->nz > 1, .nz = t->nz, .bits = t->bits };
     json_t *const json = wu_json_load(t->parameters, strlen(t->parameters), 0, NULL);
-    uint32_t taken = 0;
     void *params = NULL;
     tc_err ignored;
     bool concerns = true;
 
-    if (unit == NULL || a->kernels == NULL)
-        concerns = true;
-    else if (json != NULL && an_parse(a, json, "self-test", &params, &ignored) == TC_OK) {
-        for (size_t i = 0; i < unit->job->n_items; i++)
-            taken |= a->kernels(unit->params, &unit->job->items[i]);
-        concerns = (a->kernels(params, &item) & ~taken) == 0;
-    }
+    if (kernels != AN_ALL_KERNELS && json != NULL &&
+        an_parse(a, json, "self-test", &params, &ignored) == TC_OK)
+        concerns = (a->kernels(params, &item) & ~kernels) == 0;
     an_params_free(a, &params);
     json_decref(json);
     return concerns;

@@ -43,9 +43,13 @@ tc_status an_selftest_result(const an_analysis *analysis, const an_selftest *tes
                              const an_backend *backend, struct ocl_device *device, unsigned threads,
                              const tc_poll *poll, tc_err *err);
 
-/* Whether one of the analysis' tests says something of the work unit's items: see
- * an_analysis.kernels. unit: NULL: all do. */
-bool an_selftest_concerns(const an_analysis *analysis, size_t which, const an_unit *unit);
+/* The kernels that the work unit's items take on a device: bits of an_analysis.kernels.
+ * unit: NULL: all of them. */
+enum { AN_ALL_KERNELS = 0x7fffffff };
+uint32_t an_unit_kernels(const an_analysis *analysis, const an_unit *unit);
+
+/* Whether one of the analysis' tests takes no other kernels than these. */
+bool an_selftest_concerns(const an_analysis *analysis, size_t which, uint32_t kernels);
 
 /* One of the analysis' tests on the backend. TC_DEVICE (TC_INTERNAL on the CPU) where it gives
  * another answer. */

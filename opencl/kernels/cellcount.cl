@@ -18,10 +18,12 @@
  * atomic functions only; they are read in launches in which nobody changes them.
  *
  * GROUP is the size of a work-group, a multiple of CC_TILE (64 to 256); PIXEL the type of a
- * grey value, PIXEL16 of sixteen, SUM one that holds sums of a window or a filter.
+ * grey value, PIXEL16 of sixteen, SUM one that holds sums of a window or a filter. KERNELS says
+ * which of those are compiled that not every work unit takes: CC_KERNELS_PREPARE,
+ * CC_KERNELS_SPLIT.
  */
-//! check: -DGROUP=64 -DPIXEL=uchar -DPIXEL16=uchar16 -DSUM=uint
-//! check: -DGROUP=256 -DPIXEL=ushort -DPIXEL16=ushort16 -DSUM=ulong
+//! check: -DGROUP=64 -DPIXEL=uchar -DPIXEL16=uchar16 -DSUM=uint -DKERNELS=12
+//! check: -DGROUP=256 -DPIXEL=ushort -DPIXEL16=ushort16 -DSUM=ulong -DKERNELS=12
 #ifndef GROUP
 #define GROUP 256
 #endif
@@ -29,6 +31,7 @@
 #define PIXEL uchar
 #define PIXEL16 uchar16
 #define SUM uint
+#define KERNELS (CC_KERNELS_PREPARE | CC_KERNELS_SPLIT)
 #endif
 #include "app/analysis/common/core.h"
 #include "app/analysis/common/watershed_core.h"
@@ -40,7 +43,9 @@
 
 #define GROUP_ATTRIBUTE __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 
+#if KERNELS & CC_KERNELS_PREPARE
 #include "opencl/kernels/cellcount_prepare.h"
+#endif
 
 /* What is background has distance 0. */
 #define EDT_SIDE(l, i) ((l)->d2[i] != 0 ? 1u : 0u)
@@ -553,6 +558,7 @@ __kernel GROUP_ATTRIBUTE void cc_relabel(__global const int *now, __global int *
 
 /* --- split ----------------------------------------------------------------------------------- */
 
+#if KERNELS & CC_KERNELS_SPLIT
 /* The squared distance to the nearest background in the same row; a group for each
  * of the rows from first_row on, whose bits are in local memory. */
 __kernel GROUP_ATTRIBUTE void cc_distance_rows(__global const uint *mask, __global uint *d2,
@@ -625,3 +631,4 @@ __kernel GROUP_ATTRIBUTE void cc_maxima(__global const int *up, __global int *ma
     if (i < end)
         maxima[i] = root_of(up, (int)i);
 }
+#endif

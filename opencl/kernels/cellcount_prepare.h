@@ -8,6 +8,9 @@
 
 #include "opencl/kernels/blur.h"
 
+/* `unroll 1` stands before loops with divisions of 64 bits, copies of which take long to
+ * compile. */
+
 /* --- smooth ---------------------------------------------------------------------------------- */
 
 __kernel GROUP_ATTRIBUTE void cc_smooth_x(__global const PIXEL *in, __constant uint *weight,
@@ -58,6 +61,7 @@ __kernel GROUP_ATTRIBUTE void cc_sums(__global const PIXEL *in, __global int *su
         sum += in[y * nx + x];
         moment += (long)y * in[y * nx + x];
     }
+#pragma unroll 1
     for (int y = y0; y < TC_MIN(end_row, y0 + CC_STRETCH); y++) {
         const int enters = y + radius < ny ? in[(y + radius) * nx + x] : 0;
         const int leaves = y >= radius ? in[(y - radius) * nx + x] : 0;
@@ -86,6 +90,7 @@ __kernel GROUP_ATTRIBUTE void cc_mean(__global const PIXEL *in, __global const i
         sum += sums[y * nx + x];
         moment += (long)x * sums[y * nx + x];
     }
+#pragma unroll 1
     for (int x = x0; x < TC_MIN(nx, x0 + CC_TILE); x++) {
         const int n = rows * (TC_MIN(nx, x + radius + 1) - TC_MAX(0, x - radius));
         const int enters = x + radius < nx ? sums[y * nx + x + radius] : 0;
@@ -159,12 +164,16 @@ __kernel GROUP_ATTRIBUTE void cc_disc(__global const PIXEL *in, __global const P
         }
     }
     for (int k = 0; k < CC_DISC_ROWS; k++)
-        if (x < nx && y0 + k < end_row) {
-            const uint v = (PIXEL)(most[k] ^ flip);
-            const int i = (y0 + k) * nx + x;
+        if (x < nx && y0 + k < end_row)
+            out[(y0 + k) * nx + x] = (PIXEL)(most[k] ^ flip);
+    if (!level || x >= nx)
+        return;
+#pragma unroll 1
+    for (int y = y0; y < TC_MIN(end_row, y0 + CC_DISC_ROWS); y++) {
+        const int i = y * nx + x;
 
-            out[i] = (PIXEL)(level ? cc_levelled(from[i], v, middle, ratio, (PIXEL)~0) : v);
-        }
+        out[i] = (PIXEL)cc_levelled(from[i], out[i], middle, ratio, (PIXEL)~0);
+    }
 }
 
 #endif

@@ -6,14 +6,16 @@
  * own, and leaves the sums of every window. glcm_statistics: features from the
  * sums, and their statistics. glcm_count: the one matrix of a whole ROI.
  *
- * GLCM_WANTED: the set of features, where some are not of the 13. These are taken from a window's
+ * GLCM_COUNT: glcm_count alone. GLCM_GLOBAL_BINS: glcm_slide alone, with histograms in global
+ * memory. GLCM_MORE_TOO: features that are not of the 13 as well. These are taken from a window's
  * histograms where it stands, in double precision, and kept behind its sums.
  */
+//! check: -DGLCM_COUNT
 //! check: -DGLCM_GLOBAL_BINS
 //! check: -DGLCM_SINGLE
 //! check: -DGLCM_NARROW
-//! check: -DGLCM_WANTED=0xffffff
-//! check: -DGLCM_WANTED=0x4000 -DGLCM_GLOBAL_BINS -DGLCM_SINGLE
+//! check: -DGLCM_MORE_TOO
+//! check: -DGLCM_MORE_TOO -DGLCM_GLOBAL_BINS -DGLCM_SINGLE
 
 /* Histograms in local memory where they fit, else in global memory. Bin i of
  * work-item k of a group is at i * items + k: neighbours use different banks.
@@ -25,11 +27,12 @@
 #define GLCM_BINS __local
 #endif
 #include "app/analysis/glcm/layout.h"
-#ifdef GLCM_WANTED
+#ifdef GLCM_MORE_TOO
 #pragma OPENCL FP_CONTRACT OFF
 #include "app/analysis/glcm/more_core.h"
 #endif
 
+#ifndef GLCM_COUNT
 /* AHEAD: moves whose pixels are on their way while those before are counted. The histograms leave
  * room for few windows at once, and from each a pixel takes as long as twenty counts. */
 #ifdef GLCM_SINGLE
@@ -200,7 +203,7 @@ static inline void store_sums(__global ulong *words, long windows, const glcm_su
     words[8 * windows] = s->marginal.y;
 }
 
-#ifdef GLCM_WANTED
+#ifdef GLCM_MORE_TOO
 /* The largest entry of C: a cell's count, that on the diagonal twice. */
 static uint largest_entry(const histograms *h)
 {
@@ -214,7 +217,8 @@ static uint largest_entry(const histograms *h)
 
 /* The features beyond the 13 of a window that has a pair: as cooc_features and glcm_more_features
  * have them. */
-static void store_more(__global ulong *words, long windows, const histograms *h, const glcm_sums *s)
+static void store_more(__global ulong *words, long windows, const histograms *h, const glcm_sums *s,
+                       uint wanted)
 {
     const uint levels = h->levels;
     cooc_totals t = { 0, 0, 0, 0, 0, 0, 0, { 0, 0 }, { 0, 0 }, { 0, 0 }, { 0, 0 } };
@@ -225,7 +229,7 @@ static void store_more(__global ulong *words, long windows, const histograms *h,
     t.pairs = s->difference.y >> GLCM_N_SHIFT;
     if (t.pairs == 0)
         return;
-    t.most = COOC_HAS(GLCM_WANTED, COOC_JOINT_MAXIMUM) ? largest_entry(h) : 0;
+    t.most = COOC_HAS(wanted, COOC_JOINT_MAXIMUM) ? largest_entry(h) : 0;
     t.s1 = s->sum & GLCM_PACK_MASK;
     t.s2 = s->sum >> GLCM_PACK_SHIFT;
     t.d1 = s->difference.x & GLCM_PACK_MASK;
@@ -268,14 +272,15 @@ static inline void fetch(__global const ushort *p, const __local int *moves, int
 /*
  * Global size: x: rows of windows, rounded up to the group; y: segments of a
  * row, of both all or some; z: the chunks listed in `chunks`. bins: room for one group (local),
- * or for all groups (global), of `bins` counts of 16 bits a work-item.
+ * or for all groups (global), of `bins` counts of 16 bits a work-item. wanted: the set of features,
+ * or 0 where all are of the 13.
  */
 __kernel void glcm_slide(__global const glcm_work *all, __global const uint *chunks,
                          uint first_chunk, __global const ushort *planes,
                          __global const uchar *roi_planes, __global const glcm_move *all_moves,
                          __global const ulong *fine, __global const ulong *other,
                          __global const ulong *idm, __global ulong *all_words, int segment,
-                         uint bins, GLCM_BINS ushort *all_bins)
+                         uint bins, uint wanted, GLCM_BINS ushort *all_bins)
 {
     __global const glcm_work *const u = all + chunks[first_chunk + get_global_id(2)];
     const slide_steps t = { fine, other, idm };
@@ -372,8 +377,9 @@ __kernel void glcm_slide(__global const glcm_work *all, __global const uint *chu
             const glcm_sums sums = sums_of(&s, &h);
 
             store_sums(words + PLACE(u, x, y), windows, &sums);
-#ifdef GLCM_WANTED
-            store_more(words + PLACE(u, x, y), windows, &h, &sums);
+#ifdef GLCM_MORE_TOO
+            if (wanted != 0)
+                store_more(words + PLACE(u, x, y), windows, &h, &sums, wanted);
 #endif
         } else {
             words[2 * windows + PLACE(u, x, y)] = 0;
@@ -417,6 +423,7 @@ __kernel void glcm_slide(__global const glcm_work *all, __global const uint *chu
     }
 }
 
+#ifndef GLCM_GLOBAL_BINS
 /* --- statistics ------------------------------------------------------------------------------ */
 
 static inline void load_sums(__global const ulong *words, long windows, glcm_sums *s)
@@ -538,7 +545,7 @@ __kernel void glcm_maps(__global const glcm_work *all, uint chunk, __global cons
             maps[u->map[i] * map_plane + py * map_width + px] = glcm_as_float(feature[i]);
 }
 
-#ifdef GLCM_WANTED
+#ifdef GLCM_MORE_TOO
 /* The statistics of the features beyond the 13, as glcm_statistics, without what is known from
  * there. */
 __kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1))) void glcm_more_statistics(
@@ -592,6 +599,10 @@ __kernel void glcm_more_maps(__global const glcm_work *all, uint chunk,
 }
 #endif
 
+#endif /* GLCM_GLOBAL_BINS */
+#endif /* GLCM_COUNT */
+
+#ifdef GLCM_COUNT
 /* --- one matrix of the whole ROI ------------------------------------------------------------- */
 
 /*
@@ -611,3 +622,4 @@ __kernel void glcm_count(__global const glcm_work *all, __global const ushort *p
     if (roi[0] && roi[u->partner])
         atomic_inc(&matrix[TC_MIN(p[0], p[u->partner]) * u->levels + TC_MAX(p[0], p[u->partner])]);
 }
+#endif

@@ -3,19 +3,17 @@
  * direction, or (merged) in all; then a work-item takes its features. An object's pixels are runs:
  * z, y, x0, x1 in 16 bits each, from the upper ones down; start[i] is the first run of object i.
  *
- * LEVELS: of grey, as numbers of BITS bits; GROUP: work-items of a group, LANES of which take a
- * run; FEATURES: the set that is wanted. Counts of pairs [2^BITS][2^BITS] are in local memory, or,
- * where they are too many, with GLOBAL_COUNTS in global memory.
+ * GROUP: work-items of a group, LANES of which take a run. Of `levels` levels of grey, as numbers
+ * of `bits` bits, there are counts of pairs [2^bits][2^bits] in local memory, or, where they are
+ * too many, with GLOBAL_COUNTS in global memory. `wanted`: the set of features that are computed.
+ * What differs between work units is an argument, so that a program serves them all: a compiler
+ * takes longer than most work units.
  */
-//! check: -DGROUP=64 -DLANES=16 -DPIXEL=uchar -DLEVELS=30 -DBITS=5 -DFEATURES=0x1fff
-//! check: -DGROUP=128 -DLANES=32 -DPIXEL=ushort -DLEVELS=256 -DBITS=8 -DFEATURES=0xffffff -DGLOBAL_COUNTS
+//! check: -DGROUP=64 -DLANES=16
+//! check: -DGROUP=128 -DLANES=32 -DGLOBAL_COUNTS
 #ifndef GROUP
 #define GROUP 64
 #define LANES 16
-#define PIXEL uchar
-#define LEVELS 32
-#define BITS 5
-#define FEATURES 0xffffff
 #endif
 #pragma OPENCL FP_CONTRACT OFF
 #include "app/analysis/common/cooc_core.h"
@@ -29,8 +27,7 @@
 #define COUNTS_FENCE CLK_LOCAL_MEM_FENCE
 #endif
 #define GROUP_ATTRIBUTE __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-#define CELLS (1u << 2 * BITS)
-#define WORDS (OBJ_W_MARGINAL + 4 * LEVELS)
+#define WORDS(levels) (OBJ_W_MARGINAL + 4 * (levels))
 #define NOT_A_NUMBER as_double(0x7ff8000000000000L) /* C's NAN */
 
 #define RUN_Z(r) ((tc_i32)((r) >> 48))
@@ -39,28 +36,34 @@
 #define RUN_X1(r) ((tc_i32)((r) & 0xffff))
 
 /* Grey levels of the pixels of object first + its group. ends: lo, hi of each. */
-__kernel GROUP_ATTRIBUTE void obj_quantise(__global const PIXEL *grey, __global const tc_u64 *runs,
-                                           __global const tc_u32 *start,
-                                           __global const tc_u32 *ends, __global tc_u8 *level,
-                                           tc_u32 nx, tc_u32 ny, tc_u32 first)
-{
-    const tc_u32 object = get_group_id(0), lane = get_local_id(0) % LANES;
-    const tc_u32 end = start[first + object + 1];
-    const obj_spread spread = obj_spread_of(ends[2 * object], ends[2 * object + 1], LEVELS);
-
-    for (tc_u32 i = start[first + object] + get_local_id(0) / LANES; i < end; i += GROUP / LANES) {
-        const tc_u64 r = runs[i];
-        const tc_u32 row = ((tc_u32)RUN_Z(r) * ny + (tc_u32)RUN_Y(r)) * nx;
-
-        for (tc_u32 x = RUN_X0(r) + lane; x <= (tc_u32)RUN_X1(r); x += LANES)
-            level[row + x] = obj_level(grey[row + x], &spread);
+#define QUANTISE(name, PIXEL)                                                                     \
+    __kernel GROUP_ATTRIBUTE void name(__global const PIXEL *grey, __global const tc_u64 *runs,   \
+                                       __global const tc_u32 *start, __global const tc_u32 *ends, \
+                                       __global tc_u8 *level, tc_u32 nx, tc_u32 ny, tc_u32 first, \
+                                       tc_u32 levels)                                             \
+    {                                                                                             \
+        const tc_u32 object = get_group_id(0), lane = get_local_id(0) % LANES;                    \
+        const tc_u32 end = start[first + object + 1];                                             \
+        const obj_spread spread = obj_spread_of(ends[2 * object], ends[2 * object + 1], levels);  \
+                                                                                                  \
+        for (tc_u32 i = start[first + object] + get_local_id(0) / LANES; i < end;                 \
+             i += GROUP / LANES) {                                                                \
+            const tc_u64 r = runs[i];                                                             \
+            const tc_u32 row = ((tc_u32)RUN_Z(r) * ny + (tc_u32)RUN_Y(r)) * nx;                   \
+                                                                                                  \
+            for (tc_u32 x = RUN_X0(r) + lane; x <= (tc_u32)RUN_X1(r); x += LANES)                 \
+                level[row + x] = obj_level(grey[row + x], &spread);                               \
+        }                                                                                         \
     }
-}
+
+QUANTISE(obj_quantise8, uchar)
+QUANTISE(obj_quantise16, ushort)
 
 /* Pairs of an object in one direction, whose step is (dx, dy, dz). */
 static void count_pairs(__global const tc_u32 *labels, __global const tc_u8 *level,
                         __global const tc_u64 *runs, tc_u32 begin, tc_u32 end, COUNTS tc_u32 *count,
-                        tc_i32 nx, tc_i32 ny, tc_i32 nz, tc_i32 dx, tc_i32 dy, tc_i32 dz)
+                        tc_i32 bits, tc_i32 nx, tc_i32 ny, tc_i32 nz, tc_i32 dx, tc_i32 dy,
+                        tc_i32 dz)
 {
     const tc_i32 lane = get_local_id(0) % LANES;
 
@@ -74,7 +77,7 @@ static void count_pairs(__global const tc_u32 *labels, __global const tc_u8 *lev
             continue;
         for (tc_i32 x = TC_MAX(RUN_X0(r), -dx) + lane; x <= last; x += LANES)
             if (labels[there + x] == label)
-                atomic_inc(&count[obj_cell(level[row + x], level[there + x], BITS)]);
+                atomic_inc(&count[obj_cell(level[row + x], level[there + x], bits)]);
     }
 }
 
@@ -104,51 +107,51 @@ static void add_cell(obj_part *p, tc_u32 a, tc_u32 b, tc_u32 k, __global const t
     p->cells = tc_wide_add(p->cells, a == b ? log : tc_wide_add(log, log));
 }
 
-/* logs: k log2 k in 2^-80. counts: of each group, with GLOBAL_COUNTS. out: [groups][WORDS]. */
-__kernel GROUP_ATTRIBUTE void obj_matrices(__global const tc_u32 *labels,
-                                           __global const tc_u8 *level, __global const tc_u64 *runs,
-                                           __global const tc_u32 *start,
-                                           __global const tc_u128 *logs, tc_u32 n_logs,
-                                           __global tc_u32 *counts, __global tc_u32 *out, tc_i32 nx,
-                                           tc_i32 ny, tc_i32 nz, tc_u32 first, tc_i32 distance,
-                                           tc_u32 directions, tc_u32 merge)
+/* logs: k log2 k in 2^-80. counts: of the group, with GLOBAL_COUNTS of each one; histogram: 4
+ * levels. out: [groups][WORDS]. */
+__kernel GROUP_ATTRIBUTE void obj_matrices(
+    __global const tc_u32 *labels, __global const tc_u8 *level, __global const tc_u64 *runs,
+    __global const tc_u32 *start, __global const tc_u128 *logs, tc_u32 n_logs,
+    COUNTS tc_u32 *counts, volatile __local tc_u32 *histogram, __global tc_u32 *out, tc_i32 nx,
+    tc_i32 ny, tc_i32 nz, tc_u32 first, tc_i32 distance, tc_u32 directions, tc_u32 merge,
+    tc_u32 levels, tc_i32 bits)
 {
     const tc_u32 item = get_local_id(0), matrices = merge ? 1 : directions;
     const tc_u32 nth = (tc_u32)get_group_id(0) / matrices, object = first + nth;
-    __global tc_u32 *const to = out + get_group_id(0) * WORDS;
-    __local tc_u32 histogram[4 * LEVELS];
+    const tc_u32 n_cells = 1u << 2 * bits;
+    __global tc_u32 *const to = out + get_group_id(0) * WORDS(levels);
     __local tc_u64 squares[GROUP];
     __local tc_u128 cells[GROUP];
     __local tc_u32 pairs[GROUP], most[GROUP];
     obj_part p = { 0, { 0, 0 }, 0, 0 };
 #ifdef GLOBAL_COUNTS
-    __global tc_u32 *const count = counts + get_group_id(0) * CELLS;
+    COUNTS tc_u32 *const count = counts + get_group_id(0) * n_cells;
 #else
-    __local tc_u32 count[CELLS];
+    COUNTS tc_u32 *const count = counts;
 #endif
 
-    for (tc_u32 i = item; i < CELLS; i += GROUP)
+    for (tc_u32 i = item; i < n_cells; i += GROUP)
         count[i] = 0;
-    for (tc_u32 i = item; i < 4 * LEVELS; i += GROUP)
+    for (tc_u32 i = item; i < 4 * levels; i += GROUP)
         histogram[i] = 0;
     barrier(CLK_LOCAL_MEM_FENCE | COUNTS_FENCE);
     for (tc_u32 d = merge ? 0 : (tc_u32)get_group_id(0) - nth * matrices,
                 n = merge ? directions : 1;
          n > 0; d++, n--)
-        count_pairs(labels, level, runs, start[object], start[object + 1], count, nx, ny, nz,
+        count_pairs(labels, level, runs, start[object], start[object + 1], count, bits, nx, ny, nz,
                     obj_directions[d][0] * distance, obj_directions[d][1] * distance,
                     obj_directions[d][2] * distance);
     barrier(CLK_LOCAL_MEM_FENCE | COUNTS_FENCE);
-    for (tc_u32 i = item; i < CELLS; i += GROUP) {
-        const tc_u32 k = count[i], a = i >> BITS, b = i & ((1 << BITS) - 1);
+    for (tc_u32 i = item; i < n_cells; i += GROUP) {
+        const tc_u32 k = count[i], a = i >> bits, b = i & ((1 << bits) - 1);
 
         if (k == 0)
             continue;
         add_cell(&p, a, b, k, logs, n_logs);
         atomic_add(&histogram[a], k);
         atomic_add(&histogram[b], k);
-        atomic_add(&histogram[LEVELS + a + b], k);
-        atomic_add(&histogram[3 * LEVELS + b - a], k);
+        atomic_add(&histogram[levels + a + b], k);
+        atomic_add(&histogram[3 * levels + b - a], k);
     }
     squares[item] = p.squares;
     cells[item] = p.cells;
@@ -164,7 +167,7 @@ __kernel GROUP_ATTRIBUTE void obj_matrices(__global const tc_u32 *labels,
         }
         barrier(CLK_LOCAL_MEM_FENCE);
     }
-    for (tc_u32 i = item; i < 4 * LEVELS; i += GROUP)
+    for (tc_u32 i = item; i < 4 * levels; i += GROUP)
         to[OBJ_W_MARGINAL + i] = histogram[i];
     if (item == 0) {
         to[OBJ_W_PAIRS] = pairs[0];
@@ -183,46 +186,54 @@ static tc_u64 two_words(__global const tc_u32 *words)
     return words[0] | (tc_u64)words[1] << 32;
 }
 
-/* What the histograms of a + b, of |a - b| and of single levels tell, as cooc_features has it. */
-static void add_histograms(__global const tc_u32 *marginal, __global const tc_u128 *logs,
-                           tc_u32 n_logs, cooc_totals *t, cooc_weights *w)
+/* k log2 k over a histogram. */
+static tc_u128 add_logs(__global const tc_u32 *histogram, tc_u32 n, __global const tc_u128 *logs,
+                        tc_u32 n_logs)
 {
-    __global const tc_u32 *const sum = marginal + LEVELS, *const difference = marginal + 3 * LEVELS;
+    tc_u128 sum = { 0, 0 };
+
+    for (tc_u32 k = 0; k < n; k++)
+        sum = tc_wide_add(sum, k_log2_k(logs, n_logs, histogram[k]));
+    return sum;
+}
+
+/* What the histograms of a + b, of |a - b| and of single levels tell, as cooc_features has it. */
+static void add_histograms(__global const tc_u32 *marginal, tc_u32 levels, tc_u32 wanted,
+                           cooc_totals *t, cooc_weights *w)
+{
+    __global const tc_u32 *const sum = marginal + levels, *const difference = marginal + 3 * levels;
     double mean;
 
-    for (tc_u32 k = 0; k < 2 * LEVELS - 1; k++) {
+    for (tc_u32 k = 0; k < 2 * levels - 1; k++) {
         t->s1 += (tc_u64)k * sum[k];
         t->s2 += (tc_u64)(k * k) * sum[k];
-        t->sums = tc_wide_add(t->sums, k_log2_k(logs, n_logs, sum[k]));
     }
-    for (tc_u32 k = 0; k < LEVELS; k++) {
+    for (tc_u32 k = 0; k < levels; k++) {
         t->d1 += (tc_u64)k * difference[k];
         t->d2 += (tc_u64)(k * k) * difference[k];
-        t->differences = tc_wide_add(t->differences, k_log2_k(logs, n_logs, difference[k]));
-        t->marginal = tc_wide_add(t->marginal, k_log2_k(logs, n_logs, marginal[k]));
-        cooc_difference(w, k, difference[k], LEVELS, FEATURES);
+        cooc_difference(w, k, difference[k], levels, wanted);
     }
-    if ((FEATURES & (1 << COOC_CLUSTER_SHADE | 1 << COOC_CLUSTER_PROMINENCE)) == 0)
+    if ((wanted & (1 << COOC_CLUSTER_SHADE | 1 << COOC_CLUSTER_PROMINENCE)) == 0)
         return;
     mean = cooc_mean(t);
-    for (tc_u32 k = 0; k < 2 * LEVELS - 1; k++)
+    for (tc_u32 k = 0; k < 2 * levels - 1; k++)
         cooc_sum(w, k, sum[k], mean);
 }
 
 /* A work-item takes a matrix. out: [matrices][features that are wanted]; NaN where it has no
  * pair. */
 __kernel void obj_features(__global const tc_u32 *sums, __global const tc_u128 *logs, tc_u32 n_logs,
-                           tc_u32 matrices, __global double *out)
+                           tc_u32 matrices, tc_u32 levels, tc_u32 wanted, __global double *out)
 {
     const tc_u32 matrix = (tc_u32)get_global_id(0);
-    __global const tc_u32 *const words = sums + (size_t)matrix * WORDS;
+    __global const tc_u32 *const words = sums + (size_t)matrix * WORDS(levels);
     cooc_totals t = { 0, 0, 0, 0, 0, 0, 0, { 0, 0 }, { 0, 0 }, { 0, 0 }, { 0, 0 } };
     cooc_weights w = { 0, 0, 0, 0, 0, 0, 0 };
     double feature[COOC_FEATURES];
 
     if (matrix >= matrices)
         return;
-    out += (size_t)matrix * popcount((tc_u32)FEATURES);
+    out += (size_t)matrix * popcount(wanted);
     t.pairs = words[OBJ_W_PAIRS];
     if (t.pairs == 0) {
         *out = NOT_A_NUMBER;
@@ -231,31 +242,43 @@ __kernel void obj_features(__global const tc_u32 *sums, __global const tc_u128 *
     t.most = words[OBJ_W_MOST];
     t.squares = two_words(words + OBJ_W_SQUARES);
     t.cells = tc_wide(two_words(words + OBJ_W_K_LOG_K + 2), two_words(words + OBJ_W_K_LOG_K));
-    add_histograms(words + OBJ_W_MARGINAL, logs, n_logs, &t, &w);
+    add_histograms(words + OBJ_W_MARGINAL, levels, wanted, &t, &w);
+    /* A loop, so that the logarithm is compiled once. */
+    for (tc_u32 which = 0, at = OBJ_W_MARGINAL; which < 3; which++) {
+        const tc_u32 bins = which == 1 ? 2 * levels : levels;
+        const tc_u128 sum = add_logs(words + at, bins, logs, n_logs);
+
+        at += bins;
+        if (which == 0)
+            t.marginal = sum;
+        else if (which == 1)
+            t.sums = sum;
+        else
+            t.differences = sum;
+    }
     cooc_plain_features(&t, &w, feature);
     cooc_entropies(&t, k_log2_k(logs, n_logs, 2 * t.pairs), k_log2_k(logs, n_logs, t.pairs),
                    feature);
     for (tc_u32 f = 0; f < COOC_FEATURES; f++)
-        if (COOC_HAS(FEATURES, f))
+        if (COOC_HAS(wanted, f))
             *out++ = feature[f];
 }
 
 /* Averages over an object's matrices, of those that have a pair. A work-item takes a feature of an
  * object, of which there are n in all. */
 __kernel void obj_average(__global const double *features, tc_u32 matrices, tc_u32 n,
-                          __global double *out)
+                          tc_u32 per_matrix, __global double *out)
 {
-    const tc_u32 item = (tc_u32)get_global_id(0), wanted = popcount((tc_u32)FEATURES),
-                 object = item / wanted;
-    __global const double *const of = features + (size_t)object * matrices * wanted;
+    const tc_u32 item = (tc_u32)get_global_id(0), object = item / per_matrix;
+    __global const double *const of = features + (size_t)object * matrices * per_matrix;
     double sum = 0;
     tc_u32 directions = 0;
 
     if (item >= n)
         return;
     for (tc_u32 m = 0; m < matrices; m++)
-        if (!isnan(of[m * wanted])) {
-            sum += of[m * wanted + item % wanted];
+        if (!isnan(of[m * per_matrix])) {
+            sum += of[m * per_matrix + item % per_matrix];
             directions++;
         }
     out[item] = directions == 0 ? NOT_A_NUMBER : sum / directions;

@@ -22,6 +22,11 @@
 #define CC_WEIGHT_BITS 16
 #define CC_GREY_BITS 8
 
+/* Kernels of an_analysis.kernels besides those for each depth, 1 and 2: that prepare grey values,
+ * and that split cells by distance. */
+#define CC_KERNELS_PREPARE 4
+#define CC_KERNELS_SPLIT 8
+
 /* A row of the table of regions; sums are 64 bits, the low half first. */
 enum {
     CC_SUM_Y = 0,

@@ -192,8 +192,10 @@ bool cc_kept_anyway(const cc_params *p, int64_t area, bool border, int64_t heigh
 
 static uint32_t kernels_of(const void *params, const wu_item *item)
 {
-    (void)params;
-    return item->bits == 16 ? 2 : 1;
+    const cc_params *const p = params;
+
+    return (item->bits == 16 ? 2 : 1) | (cc_prepares(p) ? CC_KERNELS_PREPARE : 0) |
+           (p->split ? CC_KERNELS_SPLIT : 0);
 }
 
 static const an_selftest selftests[] = {
@@ -239,6 +241,11 @@ static const an_selftest selftests[] = {
     { "{\"threshold\":\"local\",\"window\":15,\"offset_percent\":30,\"polarity\":\"auto\","
       "\"smooth\":1,\"min_area\":3}",
       75, 83, 1, 16, false, 0x633b0cf5, AN_BALLS, false },
+    { "{\"smooth\":0.6,\"background\":{\"radius\":5},\"threshold\":\"local\",\"window\":11,"
+      "\"polarity\":\"bright\"}",
+      61, 83, 1, 8, false, 0x62287795, AN_BALLS, false },
+    { "{\"smooth\":0.8,\"background\":{\"radius\":7},\"polarity\":\"dark\",\"fill_holes\":true}",
+      77, 69, 1, 16, false, 0x0173a6bd, AN_BALLS, false },
     { .parameters = NULL }
 };
 

@@ -14,6 +14,9 @@
 /* Features that there are: the 13, and those of more_core.h, which stands on double precision. */
 #define GLCM_ALL 24
 
+/* Of an_analysis.kernels: those for features beyond the 13. */
+#define GLCM_KERNELS_MORE 4
+
 /* A pixel outside the picture, in a plane of grey levels. */
 #define GLCM_OUTSIDE 0x8000
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "app/analysis/glcm/glcm.h"
+#include "app/analysis/glcm/layout.h"
 #include "app/analysis/selftest.h"
 
 /* Windows of one chunk at the most, and the work of it, of which one thread does some 5 in a
@@ -380,11 +381,15 @@ static tc_status init(const an_work *work, void *state, tc_err *err)
 static uint32_t kernels_of(const void *params, const wu_item *item)
 {
     const glcm_params *const p = params;
-    uint32_t groups = p->more ? 4 : 0;
+    const int side = 2 * p->radius + 1;
+    uint32_t groups = p->more ? GLCM_KERNELS_MORE : 0;
 
     (void)item;
     if (p->window == GLCM_WHOLE_ROI)
         return 8;
+    /* Windows have fewer than 1024 pairs, or more, or, of a disc and of distances that are not
+     * looked at here, either. */
+    groups |= side * side < 1024 ? 16 : side * side < 1600 ? 48 : 32;
     /* Histograms of many levels do not fit local memory. */
     for (size_t i = 0; i < p->n_levels; i++)
         groups |= p->levels[i] <= 64 ? 1 : 3;
@@ -408,6 +413,9 @@ static const an_selftest selftests[] = {
     { "{\"levels\":[64],\"window\":{\"shape\":\"disc\",\"radius\":6},\"distances\":[2],\"maps\":[{"
       "\"feature\":\"entropy\",\"levels\":64,\"offset\":[0,2]}]}",
       45, 33, 1, 8, false, 0xb428b1a8, AN_NOISE, false },
+    { "{\"levels\":[16],\"window\":{\"shape\":\"square\",\"radius\":20},\"distances\":[3],"
+      "\"directions\":\"four\"}",
+      47, 45, 1, 8, false, 0x4e181a7d, AN_BALLS, false },
     { .parameters = NULL }
 };
 

@@ -222,6 +222,13 @@ static inline int obj_bits(const obj_params *p)
     return 32 - __builtin_clz((unsigned)p->levels - 1);
 }
 
+/* Of an object's counts of pairs on a device, and the most that it has in local memory. */
+enum { OBJ_LOCAL_BYTES = 16384 };
+static inline uint64_t obj_count_bytes(const obj_params *p)
+{
+    return (uint64_t)4 << 2 * obj_bits(p);
+}
+
 /* Grey levels from 0, each where its pixel is: obj_level_at. */
 enum { OBJ_OVER = 32 }; /* bytes behind them that are read and ignored */
 typedef struct obj_levels {

@@ -71,6 +71,16 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     return TC_OK;
 }
 
+/* Counts of pairs are in local memory, or in global memory; of so many levels that this depends on
+ * the device, in either. */
+static uint32_t kernels_of(const void *params, const wu_item *item)
+{
+    const uint64_t bytes = obj_count_bytes(params);
+
+    (void)item;
+    return bytes > OBJ_LOCAL_BYTES ? 2 : bytes > OBJ_LOCAL_BYTES / 4 ? 3 : 1;
+}
+
 static const an_selftest selftests[] = {
     { "{\"texture_features\":\"ibsi\",\"distances\":[1,3]}", 61, 47, 1, 8, false, 0x20444faa,
       AN_BALLS, true },
@@ -114,5 +124,6 @@ const an_analysis an_objects = {
     .takes_labels = true,
     .one_kind = true,
     .doubles = AN_ALL_DOUBLES,
+    .kernels = kernels_of,
     .selftests = selftests
 };
