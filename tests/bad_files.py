@@ -184,7 +184,7 @@ def image_is(data):
 def bad_archives():
     yield "an empty file", b"", "is empty"
     yield "a text file", b"hello, this is no archive\n", "not a ZIP archive"
-    yield "a PNG in place of a work unit", png(), "not a ZIP archive"
+    yield "a PNG in place of a work unit", png(), "a picture, not a work unit or result"
     yield "a result in place of a work unit", pack([("result.json", b"{}")]), "is a result, not a work unit"
     yield "a RAR archive", b"Rar!\x1a\7\0" + bytes(100), "not a ZIP archive"
     for keep, what in ((4, "4 bytes"), (30, "the first header"), (len(GOOD) // 2, "half"),

@@ -182,10 +182,12 @@ static tc_status run(const tc_program *p, int argc, char **argv, tc_err *err)
         status = verb->run(argc - 1, argv + 1, err);
     else if (p->without_verb != NULL)
         status = p->without_verb(argc, argv, err);
-    else if (first[0] == '\0')
-        status = tc_fail(err, TC_USAGE, "nothing to do");
-    else
+    else if (argc > 1)
         status = tc_fail(err, TC_USAGE, "unknown command \"%.64s\"", first);
+    else {
+        fputs(p->help, stderr);
+        status = tc_fail(err, TC_USAGE, "nothing to do");
+    }
     if (status == TC_USAGE) {
         const size_t n = strlen(err->message);
 

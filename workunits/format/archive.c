@@ -118,6 +118,11 @@ static tc_status check_head(const wu_archive *a, tc_err *err)
         return tc_fail(err, TC_BAD_INPUT, "%s: the file is empty", a->path);
     if (n == 4 && memcmp(head, "PK\5\6", 4) == 0)
         return tc_fail(err, TC_BAD_INPUT, "%s: the ZIP archive has no members", a->path);
+    if (n == 4 && (memcmp(head, "\x89PNG", 4) == 0 || memcmp(head, "\xff\xd8\xff", 3) == 0 ||
+                   memcmp(head, "II*", 4) == 0 || memcmp(head, "MM\0*", 4) == 0))
+        return tc_fail(err, TC_BAD_INPUT,
+                       "%s: a picture, not a work unit or result: see texcell-wu analyse --help",
+                       a->path);
     if (n < 4 || memcmp(head, "PK\3\4", 4) != 0)
         return tc_fail(err, TC_BAD_INPUT, "%s: not a ZIP archive", a->path);
     if (a->file_size > WU_MAX_ARCHIVE)

@@ -41,6 +41,7 @@ void wu_note(const char *format, ...)
 int main(int argc, char **argv)
 {
     static const tc_verb verbs[] = { { "analyse", wu_analyse, wu_analyse_help },
+                                     { "analyze", wu_analyse, wu_analyse_help },
                                      { "pack", wu_pack, wu_pack_help },
                                      { "show", wu_show, wu_show_help },
                                      { "export", wu_export, wu_export_help },
