@@ -82,7 +82,10 @@ def unknown():
         if program != "texcell-assimilate":
             refused(program, ["frobnicate"], 'unknown command "frobnicate"', program)
     refused("texcell", [], "no BOINC client has started", "texcell")
-    refused("texcell-wu", [], "nothing to do", "texcell-wu")
+    r = call("texcell-wu")
+    tap.ok(r.returncode == 1 and r.stdout == "" and r.stderr.startswith("usage: texcell-wu ") and
+           r.stderr.endswith("texcell-wu: error: nothing to do; see texcell-wu --help\n"), "alone: its usage", r.stderr)
+    tap.ok(call("texcell-wu", "analyze", "--help").stdout == call("texcell-wu", "analyse", "--help").stdout, "analyze is analyse")
     refused("texcell", ["run", UNIT, "-o", RESULT, "--threads"], "--threads needs a value", "texcell run")
     refused("texcell", ["run", UNIT, "-o"], "-o needs a value", "texcell run")
     refused("texcell", ["run", UNIT, "--output="], "--output: the value is empty", "texcell run")
