@@ -17,8 +17,8 @@ from pictures import TINY, TINY_STACK
 NAME = "mean"
 LINES = {
     "app/analysis/analyses.def": ("ANALYSIS(volume, opencl)\n", "ANALYSIS(%s, opencl)\n" % NAME),
-    "README.md": ("| find round cells",
-                  "| say how bright a picture is | [`%s`](docs/analyses/%s.md) | 0.1 s |\n" % (NAME, NAME))
+    "README.md": ("| ![](docs/images/voting.png)",
+                  "| | say how bright a picture is | [`%s`](docs/analyses/%s.md) | 0.1 s |\n" % (NAME, NAME))
 }
 PLACE = os.path.join(os.path.abspath(tap.BUILD), "new-analysis")     # stays there for the next time
 TREE, BUILD = os.path.join(PLACE, "tree"), os.path.join(PLACE, "build")
