@@ -760,7 +760,7 @@ def test_micrometres():
         Image.fromarray(spots).save(path("spots.png"))
         wu("pack", "--analysis", "cellcount", *given, "-o", unit, path("spots.png"))
         run([TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--quiet"])
-        r = wu("export", result, "-o", folder)
+        r = wu("export", "--pictures", result, "-o", folder)
         rows = [dict(zip(read_csv(folder, "regions.csv")[0], row)) for row in read_csv(folder, "regions.csv")[1:]]
         um = {k: [float(row[k]) for row in rows] for k in rows[0] if "_um" in k}
         if not suffix:
@@ -1465,7 +1465,7 @@ def test_show_export():
         ok(r.returncode == code and r.stderr.count("\n") == 1 and r.stdout == "", "show refuses " + os.path.basename(f), r.stderr)
 
     plain, over = path("exported"), path("exported_over")
-    r = wu("export", result, "-o", plain)
+    r = wu("export", "--pictures", result, "-o", plain)
     ok(r.returncode == 0 and "strange" in r.stderr and r.stderr.count("\n") == 1, "export says what it leaves out", r.stderr)
     pictures = [n % i for i in ("g8", "c8", "three") for n in ("heat_%s_L64_-1_0.png", "labels_%s.png", "mask_%s.png")]
     tables = ["features.csv", "offset_features.csv", "items.csv", "things.csv", "spots.csv"]
@@ -1490,13 +1490,13 @@ def test_show_export():
     large = Image.open(os.path.join(over, "heat_g8_L64_-1_0.png"))
     ok(large.width > small.width and large.height == small.height, "over the picture: both side by side")
     before = {n: hashlib.sha256(open(os.path.join(plain, n), "rb").read()).digest() for n in os.listdir(plain)}
-    wu("export", result, "-o", plain)
+    wu("export", "--pictures", result, "-o", plain)
     ok(all(hashlib.sha256(open(os.path.join(plain, n), "rb").read()).digest() == d for n, d in before.items()),
        "exported twice: the same bytes")
 
     r = wu("export", result, "-o", over, "--images", path("stack.zip"))
     ok(r.returncode == 2 and "not the work unit" in r.stderr, "another work unit's pictures are refused", r.stderr)
-    r = wu("export", result, "-o", path("g8.png"))
+    r = wu("export", "--pictures", result, "-o", path("g8.png"))
     ok(r.returncode == 3 and "not a folder" in r.stderr, "export into a file", r.stderr)
     check_drawing(over, arrays, unit)
     check_export_again(arrays, unit, result)
@@ -1518,14 +1518,14 @@ def check_drawing(over, arrays, unit):
     ok(slices.shape[1] == 2 * 53 * 3 + 4 and all((c == 255).all(axis=2).any() for c in corner) and not np.array_equal(*corner),
        "slices have numbers", slices.shape)
     spaced = write_npz("spaced.npz", dict(arrays, item_spacing=np.array([[np.nan] * 3, [np.nan] * 3, [4, 1, 2.0]])), unit)
-    flat, r = drawn(path("exported"), "mask_three+planes.png"), wu("export", spaced, "-o", path("spaced"))
+    flat, r = drawn(path("exported"), "mask_three+planes.png"), wu("export", "--pictures", spaced, "-o", path("spaced"))
     deep = drawn(path("spaced"), "mask_three+planes.png")
     ok(flat.shape == (37 * 3, 3 * (2 * 53 + 37) + 8, 3) and (flat[9, 53 * 3 + 4:53 * 6 + 4] == 214).all() and (flat[8, 53 * 3 + 4:53 * 6 + 4] != 214).all(),
        "planes of cubes", flat.shape)
     ok(r.returncode == 0 and deep.shape == (37 * 2, 2 * (4 * 53 + 37) + 8, 3) and (deep[24, 216:426] == 214).all() and (deep[23, 216:426] != 214).all(),
        "planes of voxels 4, 1, 2 micrometres long", "%s %s" % (deep.shape, r.stderr))
     spaced = write_npz("spaced.npz", dict(arrays, item_spacing=np.array([[np.nan] * 3, [np.nan] * 3, [1e300, 1e-300, np.inf]])), unit)
-    r = wu("export", spaced, "-o", path("spaced"))
+    r = wu("export", "--pictures", spaced, "-o", path("spaced"))
     ok(r.returncode == 0 and drawn(path("spaced"), "mask_three+planes.png").shape[1] == 2 * (4082 + 4) + 29, "planes of voxels of any lengths", r.stderr)
 
 
@@ -1544,8 +1544,8 @@ def check_export_again(arrays, unit, result):
         f.write("../beside.png\nmine.txt\n.hidden.png\nnotes.csv")
     for name in ("mine.txt", ".hidden.png"):
         shutil.copy(beside, os.path.join(folder, name))
-    r = wu("export", other, "-o", folder)
-    wu("export", other, "-o", fresh)
+    r = wu("export", "--pictures", other, "-o", folder)
+    wu("export", "--pictures", other, "-o", fresh)
     mine = {"mine.png", "notes.csv", "mine.txt", ".hidden.png"}
     ok(r.returncode == 0 and os.path.exists(beside) and set(os.listdir(folder)) == set(os.listdir(fresh)) | mine
        and "mask_c8.png" not in os.listdir(folder), "an earlier export is removed, and nothing else", r.stderr + str(os.listdir(folder)))
@@ -1554,12 +1554,12 @@ def check_export_again(arrays, unit, result):
 
     os.remove(os.path.join(folder, "exported.txt"))
     was = {n: open(os.path.join(folder, n), "rb").read() for n in os.listdir(folder)}
-    r = wu("export", result, "-o", folder)
+    r = wu("export", "--pictures", result, "-o", folder)
     ok(r.returncode == 2 and ".csv: is there" in r.stderr and "another folder" in r.stderr and
        all(open(os.path.join(folder, n), "rb").read() == b for n, b in was.items()), "files that no list names are not replaced", r.stderr)
     with open(os.path.join(folder, "exported.txt"), "w") as f:
         f.write("mine.png\n")
-    r = wu("export", result, "-o", folder)
+    r = wu("export", "--pictures", result, "-o", folder)
     ok(r.returncode == 2 and "not the list of an export" in r.stderr and os.path.exists(os.path.join(folder, "mine.png")),
        "another exported.txt is refused", r.stderr)
 

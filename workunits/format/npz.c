@@ -384,7 +384,7 @@ tc_status wu_npz_complete(wu_npz_writer *w, tc_err *err)
 {
     if (w->in_entry)
         return tc_fail(err, TC_INTERNAL, "%s: closed inside an entry", w->out.path);
-    const tc_status status = wu_zip_finish(w->zip, err);
+    const tc_status status = wu_zip_finish(w->zip, true, err);
     w->out.synced = status == TC_OK;
     return status;
 }

@@ -14,6 +14,11 @@
 
 #define MAX_DEFLATE_RATIO 1032u
 
+/* How a PNG is compressed: zlib's level and strategy, libpng's filters. */
+typedef struct png_effort {
+    int level, strategy, filters;
+} png_effort;
+
 /* Everything a libpng callback or a body run under setjmp needs. It is reached
  * through a pointer only, so a longjmp cannot leave a stale local behind. */
 typedef struct png_ctx {
@@ -35,6 +40,7 @@ typedef struct png_ctx {
     unsigned char *raw; /* pixels with alpha, or indices; NULL: none are needed */
     bool alpha_dropped; /* of a pixel that was not opaque */
     const unsigned char *out_pixels;
+    const png_effort *effort;
     tc_status status; /* of a failed call */
     tc_err *err;
 } png_ctx;
@@ -326,6 +332,14 @@ tc_status wu_png_convert(wu_read_fn read, void *user, const char *what, bool num
 
 /* --- writing --------------------------------------------------------------------------------- */
 
+enum { FILTERS = PNG_FILTER_SUB | PNG_FILTER_UP }; /* Paeth's is slow to undo */
+
+/* The first is the smallest on most pictures; of noisy ones the others are as small. */
+static const png_effort efforts[] = { { 4, Z_FILTERED, FILTERS },
+                                      { 1, Z_FILTERED, FILTERS },
+                                      { 1, Z_RLE, FILTERS } },
+                        stored = { 0, Z_DEFAULT_STRATEGY, PNG_FILTER_NONE };
+
 static void write_all(png_ctx *c)
 {
     const wu_png_info *h = &c->head;
@@ -334,10 +348,9 @@ static void write_all(png_ctx *c)
     png_set_IHDR(c->png, c->info, h->width, h->height, (int)h->bits,
                  h->channels == 1 ? PNG_COLOR_TYPE_GRAY : PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
                  PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
-    /* 1.02 times the size that libpng's defaults give, in a third of their time, and read in
-     * 0.7 of it: Paeth's filter is slow to undo. docs/performance.md */
-    png_set_compression_level(c->png, 4);
-    png_set_filter(c->png, PNG_FILTER_TYPE_BASE, PNG_FILTER_SUB | PNG_FILTER_UP);
+    png_set_compression_level(c->png, c->effort->level);
+    png_set_compression_strategy(c->png, c->effort->strategy);
+    png_set_filter(c->png, PNG_FILTER_TYPE_BASE, c->effort->filters);
     png_write_info(c->png, c->info);
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
     if (h->bits == 16)
@@ -348,12 +361,17 @@ static void write_all(png_ctx *c)
     png_write_end(c->png, NULL);
 }
 
-tc_status wu_png_write(wu_write_fn write, void *user, const char *what, const wu_png_info *info,
-                       const void *pixels, tc_err *err)
+static tc_status write_with(const png_effort *effort, wu_write_fn write, void *user,
+                            const char *what, const wu_png_info *info, const void *pixels,
+                            tc_err *err)
 {
-    png_ctx c = {
-        .write = write, .user = user, .what = what, .head = *info, .out_pixels = pixels, .err = err
-    };
+    png_ctx c = { .write = write,
+                  .user = user,
+                  .what = what,
+                  .head = *info,
+                  .out_pixels = pixels,
+                  .effort = effort,
+                  .err = err };
     const bool grey = info->channels == 1 && (info->bits == 8 || info->bits == 16);
     const bool rgb = info->channels == 3 && info->bits == 8;
     if ((!grey && !rgb) || info->width == 0 || info->height == 0)
@@ -370,6 +388,53 @@ tc_status wu_png_write(wu_write_fn write, void *user, const char *what, const wu
 cleanup:
     png_destroy_write_struct(&c.png, &c.info);
     return status;
+}
+
+static int count_bytes(void *user, const void *buf, size_t n)
+{
+    (void)buf;
+    *(uint64_t *)user += n;
+    return 0;
+}
+
+/* The fastest effort that makes some rows of the middle nearly as small as the best one does: it
+ * depends on the samples alone. Small pictures are not worth it. */
+static tc_status choose_effort(const char *what, const wu_png_info *info, const void *pixels,
+                               const png_effort **effort, tc_err *err)
+{
+    enum { LEAST = 1 << 14, N = sizeof efforts / sizeof *efforts };
+    const size_t stride = (size_t)info->width * info->channels * (info->bits / 8);
+    wu_png_info sample = *info;
+    uint64_t bytes[N] = { 0 }, least = UINT64_MAX;
+    tc_status status = TC_OK;
+    *effort = efforts;
+    sample.height = info->height / 16 < 16 ? 16 : info->height / 16;
+    if (sample.height > info->height / 2 || stride * sample.height < LEAST)
+        return TC_OK;
+    const unsigned char *const rows =
+        (const unsigned char *)pixels + (info->height - sample.height) / 2 * stride;
+    for (size_t i = 0; status == TC_OK && i < N; i++) {
+        status = write_with(&efforts[i], count_bytes, &bytes[i], what, &sample, rows, err);
+        least = bytes[i] < least ? bytes[i] : least;
+    }
+    for (size_t i = 0; status == TC_OK && i < N; i++)
+        if (bytes[i] <= least + least / 50)
+            *effort = &efforts[i];
+    return status;
+}
+
+tc_status wu_png_write(wu_write_fn write, void *user, const char *what, const wu_png_info *info,
+                       const void *pixels, tc_err *err)
+{
+    const png_effort *effort;
+    const tc_status status = choose_effort(what, info, pixels, &effort, err);
+    return status == TC_OK ? write_with(effort, write, user, what, info, pixels, err) : status;
+}
+
+tc_status wu_png_store(wu_write_fn write, void *user, const char *what, const wu_png_info *info,
+                       const void *pixels, tc_err *err)
+{
+    return write_with(&stored, write, user, what, info, pixels, err);
 }
 
 static int write_to_file(void *user, const void *buf, size_t n)

@@ -257,7 +257,7 @@ tc_status wu_zip_end(wu_zip_writer *w, tc_err *err)
     return add_entry(w, err);
 }
 
-tc_status wu_zip_finish(wu_zip_writer *w, tc_err *err)
+tc_status wu_zip_finish(wu_zip_writer *w, bool sync, tc_err *err)
 {
     unsigned char record[56 + 20 + 22], *p = record;
     const uint64_t begin = bytes_written(w), end = begin + w->list_size,
@@ -277,5 +277,5 @@ tc_status wu_zip_finish(wu_zip_writer *w, tc_err *err)
         status = append(w, record, (size_t)(p - record), err);
     if (status == TC_OK)
         status = flush(w, err);
-    return status == TC_OK && !os_sync(w->fd) ? cannot_write(w, err) : status;
+    return status == TC_OK && sync && !os_sync(w->fd) ? cannot_write(w, err) : status;
 }

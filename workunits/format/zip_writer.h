@@ -24,8 +24,8 @@ tc_status wu_zip_begin_compressed(wu_zip_writer *w, const char *name, const wu_c
                                   tc_err *err);
 tc_status wu_zip_write(wu_zip_writer *w, const void *data, size_t n, tc_err *err);
 tc_status wu_zip_end(wu_zip_writer *w, tc_err *err);
-/* The list and the end record, all of it on the disk (fsync). */
-tc_status wu_zip_finish(wu_zip_writer *w, tc_err *err);
+/* The list and the end record; sync: all of it is on the disk then (fsync). */
+tc_status wu_zip_finish(wu_zip_writer *w, bool sync, tc_err *err);
 void wu_zip_free(wu_zip_writer **w);
 
 #endif

@@ -16,8 +16,10 @@ const char wu_analyse_help[] =
     "From pictures to numbers in one command. DIR, which is made if it is not there, gets\n"
     "\n"
     "  report.html          what was found, to look at in any browser: begin here\n"
-    "  items.csv, ...       the tables, and pictures of what was found\n"
-    "  workunit.zip         the pictures and parameters, as texcell takes them\n"
+    "  items.csv, ...       the tables\n"
+    "  workunit.zip         the pictures and parameters, as texcell takes them, uncompressed up "
+    "to\n"
+    "                       1 GiB\n"
     "  result.npz           all arrays, for numpy.load\n"
     "\n"
     "INPUT and options are those of pack (texcell-wu pack --help), and\n"
@@ -33,7 +35,9 @@ const char wu_analyse_help[] =
     "                       without this they are taken from a look at the pictures, where the "
     "analysis\n"
     "                       can tell some, as --suggest says, too; the page shows why\n"
-    "  --tiff, --geojson    as texcell-wu export has them\n"
+    "  --keep-unit          compress the work unit, as pack does: to keep it or send it\n"
+    "  --pictures, --tiff, --geojson\n"
+    "                       as texcell-wu export has them\n"
     "  -o, --output DIR     the folder to write into\n"
     "\n"
     "Interrupted, the same command goes on from where it was.\n";
@@ -140,7 +144,9 @@ static tc_status write_page(const char *folder, const wu_variant *variants, size
     if (page == NULL)
         return tc_no_memory(err, folder);
     if (n == 1)
-        status = wu_export_write(variants->result, variants->unit, folder, also, err);
+        status =
+            wu_export_write(variants->result, also.pictures || also.tiff ? variants->unit : NULL,
+                            folder, also, err);
     if (status == TC_OK)
         status = n == 1 ? wu_report_write(variants->result, variants->unit, page, WU_REPORT_ITEMS,
                                           suggestion, err)
@@ -165,7 +171,7 @@ typedef struct sweep {
 typedef struct analyse_options {
     run_words run;
     wu_export_also also;
-    bool defaults, suggest; /* suggest: said, which is what is done anyway */
+    bool keep_unit, defaults, suggest; /* suggest: said, which is what is done anyway */
     size_t n_sweeps;
     sweep sweeps[MAX_SWEEPS];
 } analyse_options;
@@ -249,6 +255,7 @@ static tc_status compute_variant(const analyse_options *o, const tc_option *opti
     char **const words = calloc((size_t)argc + MAX_SWEEPS + 1, sizeof *words);
     an_suggestion suggestion = { .parameters = NULL };
     wu_pack_into into = { .options = options,
+                          .keep_unit = o->keep_unit,
                           .within = within,
                           .suggestion = o->defaults ? NULL : &suggestion };
     tc_status status = words == NULL ? tc_no_memory(err, "a sweep") : TC_OK;
@@ -316,7 +323,9 @@ static tc_status analyse_once(const analyse_options *o, const tc_option *options
                               char **argv, tc_err *err)
 {
     an_suggestion suggestion = { .parameters = NULL };
-    wu_pack_into into = { .options = options, .suggestion = o->defaults ? NULL : &suggestion };
+    wu_pack_into into = { .options = options,
+                          .keep_unit = o->keep_unit,
+                          .suggestion = o->defaults ? NULL : &suggestion };
     char *result = NULL;
     tc_status status = compute(&o->run, argc, argv, &into, &result, err);
     if (status == TC_OK)
@@ -330,13 +339,15 @@ static tc_status analyse_once(const analyse_options *o, const tc_option *options
 
 tc_status wu_analyse(int argc, char **argv, tc_err *err)
 {
-    analyse_options o = { .n_sweeps = 0 };
+    analyse_options o = { .also = { .shown = true } };
     const char *swept;
     tc_option options[] = { { "device", 0, TC_TEXT, .to = &o.run.device },
                             { "threads", 0, TC_TEXT, .to = &o.run.threads },
                             { "sweep", 0, TC_TAKE, .to = &o, .take = take_sweep },
                             { "defaults", 0, TC_FLAG, .to = &o.defaults },
                             { "suggest", 0, TC_FLAG, .to = &o.suggest },
+                            { "keep-unit", 0, TC_FLAG, .to = &o.keep_unit },
+                            { "pictures", 0, TC_FLAG, .to = &o.also.pictures },
                             { "tiff", 0, TC_FLAG, .to = &o.also.tiff },
                             { "geojson", 0, TC_FLAG, .to = &o.also.geojson },
                             { .name = NULL } };

@@ -15,7 +15,8 @@
 #include "workunits/tools/tools.h"
 
 const char wu_export_help[] =
-    "usage: texcell-wu export [--images WU.zip] [--tiff] [--geojson] RESULT.npz -o DIR\n"
+    "usage: texcell-wu export [--pictures] [--images WU.zip] [--tiff] [--geojson] RESULT.npz -o "
+    "DIR\n"
     "\n"
     "Writes a result as files that any program opens. DIR is made if it is not there; what an\n"
     "earlier export wrote into it is removed first, as exported.txt in it lists, and nothing "
@@ -24,6 +25,9 @@ const char wu_export_help[] =
     "  items.csv, regions.csv, ...  its tables: a row for each item, region, cell, point, ...\n"
     "  features.csv         a row for each item, a column for each feature\n"
     "  offset_features.csv  a row for each item, levels, offset and feature\n"
+    "\n"
+    "and, with --pictures or --images,\n"
+    "\n"
     "  map_*.png            maps of a value in colour, with a scale from least to most: the\n"
     "                       part that has values and some room around it\n"
     "  labels_*.png         labelled regions, each in a colour of its own, with its number where\n"
@@ -37,6 +41,7 @@ const char wu_export_help[] =
     "Pictures below 300 pixels are drawn larger, but for masks by themselves.\n"
     "\n"
     "  -o, --output DIR     the folder to write into\n"
+    "  --pictures           draw maps, labels and masks as PNG\n"
     "  --images WU.zip      the work unit the result is of: labels and masks are drawn over its\n"
     "                       images; a map is shown next to its image and laid over it\n"
     "  --tiff               labels, masks and maps as TIFF, too, for ImageJ and napari: every\n"
@@ -52,6 +57,7 @@ static tc_status parse_options(int argc, char **argv, export_options *o, tc_err 
 {
     const tc_option options[] = { { "output", 'o', TC_TEXT, .to = &o->folder },
                                   { "images", 0, TC_TEXT, .to = &o->images },
+                                  { "pictures", 0, TC_FLAG, .to = &o->also.pictures },
                                   { "tiff", 0, TC_FLAG, .to = &o->also.tiff },
                                   { "geojson", 0, TC_FLAG, .to = &o->also.geojson },
                                   { .name = NULL } };
@@ -62,6 +68,7 @@ static tc_status parse_options(int argc, char **argv, export_options *o, tc_err 
     if (n_files != 1)
         return tc_fail(err, TC_USAGE, "export: takes one RESULT.npz, %d given", n_files);
     o->result = argv[1];
+    o->also.pictures = o->also.pictures || o->images != NULL;
     if (o->folder == NULL)
         return tc_fail(err, TC_USAGE, "export: -o DIR is missing");
     return TC_OK;
@@ -202,9 +209,21 @@ tc_status wu_open_images(const wu_result_file *file, const char *path, wu_job **
     return TC_OK;
 }
 
-/* Nothing is left out silently. */
-static void note_unused(const wu_result_file *file, const bool *used)
+/* Nothing is left out silently; pictures that nobody asked for are one note. */
+static void note_unused(const wu_result_file *file, wu_export_also also, bool *used)
 {
+    bool drawable = false;
+    for (size_t k = 0; !also.pictures && k < file->n_items * file->n_declared; k++) {
+        const wu_declared *const d = &file->declared[k % file->n_declared];
+        size_t index;
+        if (wu_is_picture(d->role) &&
+            wu_find_declared(file, d, file->item_names[k / file->n_declared], &index, NULL) ==
+                TC_OK)
+            drawable = used[index] = true;
+    }
+    if (drawable && !also.tiff && !also.shown)
+        wu_note("%s: has pictures, which --pictures draws and --tiff writes as they are",
+                file->path);
     for (size_t i = 0; i < wu_npz_count(file->npz); i++) {
         const char *name = wu_npz_info(file->npz, i)->name;
         if (!used[i])
@@ -231,16 +250,16 @@ tc_status wu_export_write(const char *result, const char *unit, const char *fold
         status = clear_folder(folder, err);
     if (status == TC_OK)
         status = wu_export_tables(&file, &tables, folder, &n_tables, err);
-    if (status == TC_OK)
+    if (status == TC_OK && also.pictures)
         status = wu_export_pictures(&file, images, folder, tables.used, &n_pictures, err);
-    for (size_t i = 0; status == TC_OK && images != NULL && i < tables.n; i++)
+    for (size_t i = 0; status == TC_OK && also.pictures && images != NULL && i < tables.n; i++)
         status = wu_export_points(&file, &tables.tables[i], images, folder, &n_pictures, err);
     if (status == TC_OK && also.tiff)
         status = wu_export_tiff(&file, images, folder, &n_pictures, err);
     if (status == TC_OK && also.geojson)
         status = wu_export_geojson(&file, &tables, folder, &n_pictures, err);
     if (status == TC_OK) {
-        note_unused(&file, tables.used);
+        note_unused(&file, also, tables.used);
         printf("%s: %zu %s, %zu %s\n", folder, n_tables, n_tables == 1 ? "table" : "tables",
                n_pictures, n_pictures == 1 ? "picture" : "pictures");
     }

@@ -7,9 +7,10 @@
 #include "workunits/format/job.h"
 #include "workunits/format/result_file.h"
 
-/* What is written besides tables and PNG. */
+/* What is written besides tables. */
 typedef struct wu_export_also {
-    bool tiff, geojson;
+    bool pictures, tiff, geojson;
+    bool shown; /* a page shows the pictures */
 } wu_export_also;
 
 /* All files of a result; unit: its work unit, or NULL. */

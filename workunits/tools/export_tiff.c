@@ -47,6 +47,7 @@ static void set_tags(tiff_file *f, uint32_t z)
     TIFFSetField(f->tiff, TIFFTAG_PHOTOMETRIC, PHOTOMETRIC_MINISBLACK);
     TIFFSetField(f->tiff, TIFFTAG_PLANARCONFIG, PLANARCONFIG_CONTIG);
     TIFFSetField(f->tiff, TIFFTAG_COMPRESSION, COMPRESSION_ADOBE_DEFLATE);
+    TIFFSetField(f->tiff, TIFFTAG_ZIPQUALITY, 1);
     TIFFSetField(f->tiff, TIFFTAG_ROWSPERSTRIP, TIFFDefaultStripSize(f->tiff, 0));
     if (f->um[2] > 0) {
         TIFFSetField(f->tiff, TIFFTAG_RESOLUTIONUNIT, RESUNIT_NONE);

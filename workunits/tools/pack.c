@@ -103,6 +103,10 @@ const char wu_pack_help[] =
     "\n"
     "The same input gives the same bytes, whenever and wherever it is compressed.\n";
 
+/* Beyond that an uncompressed work unit takes too much of a disk, and could be too large to read.
+ */
+#define MOST_STORED ((uint64_t)1 << 30)
+
 typedef struct pack_options {
     const char *analysis, *about;
     json_t *parameters; /* owned */
@@ -575,8 +579,23 @@ static tc_status rename_outputs(outputs *out, size_t n_items, tc_err *err)
     return TC_OK;
 }
 
-static tc_status write_all(const pack_options *o, const wu_sources *sources, pixel_check *check,
-                           tc_err *err)
+/* What the samples of all items take, as a work unit has them. */
+static uint64_t count_bytes(const wu_sources *sources)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < sources->n; i++) {
+        const wu_picture_info *const info = &sources->items[i].pages.info;
+        const uint64_t voxels = (uint64_t)info->nx * info->ny * info->nz;
+        bytes += voxels * info->channels * (info->bits / 8) +
+                 (sources->items[i].mask.n_files > 0 ? voxels : 0) +
+                 (sources->items[i].labels.n_files > 0 ? 3 * voxels : 0);
+    }
+    return bytes;
+}
+
+/* stored: a work unit that stays here need not be small. */
+static tc_status write_all(const pack_options *o, const wu_sources *sources, bool stored,
+                           pixel_check *check, tc_err *err)
 {
     outputs out = { 0 };
     tc_status status = name_outputs(o, sources->n, &out, err);
@@ -592,6 +611,7 @@ static tc_status write_all(const pack_options *o, const wu_sources *sources, pix
             .parameters = o->parameters,
             .items = sources->items + first,
             .n = left < out.per_unit ? left : out.per_unit,
+            .stored = stored && count_bytes(sources) <= MOST_STORED,
             .check = check_pixels,
             .user = check,
         };
@@ -707,7 +727,7 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
     if (status == TC_OK && into != NULL)
         status = wu_make_folder(into->place, err);
     if (status == TC_OK)
-        status = write_all(&o, &sources, &check, err);
+        status = write_all(&o, &sources, into != NULL && !into->keep_unit, &check, err);
     /* One file is damaged: which others are? */
     if (status == TC_BAD_INPUT && !o.skip_bad && count_bad(&sources) == 0 &&
         wu_sources_decode(&sources, check_pixels, &check, &other) == TC_OK &&

@@ -1,6 +1,7 @@
 /* Reads an item's pages from its files, as a work unit stores them. */
 #include "workunits/tools/pages.h"
 
+#include <limits.h>
 #include <stdlib.h>
 
 #include "workunits/tools/tools.h"
@@ -46,13 +47,26 @@ static void survey_mask(const uint8_t *data, const wu_picture_info *info, an_sur
 static void survey_greys(const void *data, const wu_picture_info *info, an_survey *out)
 {
     const size_t n = (size_t)info->nx * info->ny;
-    for (size_t i = 0; i < n; i++) {
-        const unsigned v = info->channels == 3 ? grey_of((const uint8_t *)data + 3 * i)
-                           : info->bits == 16  ? ((const uint16_t *)data)[i]
-                                               : ((const uint8_t *)data)[i];
-        out->lo = v < out->lo ? v : out->lo;
-        out->hi = v > out->hi ? v : out->hi;
+    const uint8_t *const bytes = data;
+    const uint16_t *const deep = data;
+    unsigned lo = UINT_MAX, hi = 0;
+    if (info->channels == 3) { /* of sums: a grey grows with them */
+        for (size_t i = 0; i < n; i++) {
+            const unsigned sum = (unsigned)(bytes[3 * i] + bytes[3 * i + 1] + bytes[3 * i + 2]);
+            lo = sum < lo ? sum : lo;
+            hi = sum > hi ? sum : hi;
+        }
+        lo /= 3;
+        hi /= 3;
+    } else {
+        for (size_t i = 0; i < n; i++) {
+            const unsigned v = info->bits == 16 ? deep[i] : bytes[i];
+            lo = v < lo ? v : lo;
+            hi = v > hi ? v : hi;
+        }
     }
+    out->lo = lo < out->lo ? lo : out->lo;
+    out->hi = hi > out->hi ? hi : out->hi;
 }
 
 /* --- reading --------------------------------------------------------------------------------- */

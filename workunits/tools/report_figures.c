@@ -136,23 +136,38 @@ static unsigned sample_at(const shown *s, const void *samples, size_t at)
     return s->head->bits == 16 ? ((const uint16_t *)samples)[at] : ((const uint8_t *)samples)[at];
 }
 
+/* Adds a row of the picture to the sums of a row of the page; deep: 16 bits. */
+static void add_row(const shown *s, const void *row, bool deep, uint64_t *sums)
+{
+    const size_t c = s->channels, n = s->nx * c, step = s->step * c;
+    for (size_t x0 = 0; x0 < n; x0 += step, sums += c)
+        for (size_t x = x0; x < x0 + step && x < n; x += c)
+            for (size_t k = 0; k < c; k++)
+                sums[k] +=
+                    deep ? ((const uint16_t *)row)[x + k] : ((const uint8_t *)row)[x + k];
+}
+
 /* The mean of each step x step pixels. */
 static tc_status shrink_picture(const shown *s, const void *samples, panel *p, tc_err *err)
 {
-    const size_t c = s->channels;
-    p->samples = malloc((size_t)s->sx * s->sy * c * sizeof *p->samples);
-    if (p->samples == NULL)
-        return tc_no_memory(err, s->r->page->path);
-    for (size_t i = 0; i < (size_t)s->sx * s->sy * c; i++) {
-        const uint32_t x0 = (uint32_t)(i / c % s->sx) * s->step,
-                       y0 = (uint32_t)(i / c / s->sx) * s->step;
-        uint64_t sum = 0, n = 0;
-        for (uint32_t y = y0; y < y0 + s->step && y < s->ny; y++)
-            for (uint32_t x = x0; x < x0 + s->step && x < s->nx; x++, n++)
-                sum += sample_at(s, samples, ((size_t)y * s->nx + x) * c + i % c);
-        p->samples[i] = (uint16_t)(sum / n);
+    const size_t c = s->channels, n = s->sx * c, size = s->head->bits / 8;
+    uint64_t *const sums = malloc(n * sizeof *sums);
+    p->samples = malloc(n * s->sy * sizeof *p->samples);
+    for (uint32_t y = 0; sums != NULL && p->samples != NULL && y < s->sy; y++) {
+        const uint32_t from = y * s->step, left = s->ny - from,
+                       rows = left < s->step ? left : s->step;
+        memset(sums, 0, n * sizeof *sums);
+        for (uint32_t k = 0; k < rows; k++)
+            add_row(s, (const uint8_t *)samples + (size_t)(from + k) * s->nx * c * size, size == 2,
+                    sums);
+        for (size_t i = 0; i < n; i++) {
+            const uint32_t x = (uint32_t)(i / c) * s->step;
+            const uint64_t columns = s->nx - x < s->step ? s->nx - x : s->step;
+            p->samples[y * n + i] = (uint16_t)(sums[i] / (columns * rows));
+        }
     }
-    return TC_OK;
+    free(sums);
+    return sums != NULL && p->samples != NULL ? TC_OK : tc_no_memory(err, s->r->page->path);
 }
 
 /* Reads the slices that are wanted, one at a time. */
@@ -353,9 +368,11 @@ static tc_status put_outlines(shown *s, const layer *l, uint32_t z, tc_err *err)
     if (status == TC_OK) {
         wu_page_put(page, "<g class=\"outlines %s\" data-t=%zu>", l->labels ? "many" : "one",
                     l->table);
-        for (; i < n && ftell(page->file) - start < room; i++)
-            if (wu_outline_begins(&g, (int64_t)(i % s->sx), (int64_t)(i / s->sx)))
+        for (bool full = false; i < n && !full; i++)
+            if (wu_outline_begins(&g, (int64_t)(i % s->sx), (int64_t)(i / s->sx))) {
                 put_outline(s, &g, i);
+                full = ftell(page->file) - start >= room;
+            }
         wu_page_put(page, "</g>");
     }
     if (status == TC_OK && l->labels)

@@ -31,6 +31,7 @@ void wu_note(const char *format, ...);
 typedef struct wu_pack_into {
     const tc_option *options; /* besides pack's own */
     bool only_read;           /* the command line, and nothing is done */
+    bool keep_unit;           /* it is compressed, as one that goes elsewhere */
     const char *within;       /* a folder in what -o names; NULL: that itself */
     const char *folder;       /* set: what -o named, which is there now */
     char *place;              /* set: where the work unit is: folder, or the one within; free */

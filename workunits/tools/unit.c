@@ -193,7 +193,8 @@ static void encode(void *user, unsigned thread, size_t part)
     encoded *const e = &w->encoded[part];
     (void)thread;
     e->n = 0;
-    e->status = wu_png_write(keep_bytes, e, w->unit->shown, &s->png, s->pixels, &e->err);
+    e->status = (w->unit->stored ? wu_png_store : wu_png_write)(keep_bytes, e, w->unit->shown,
+                                                                &s->png, s->pixels, &e->err);
     if (e->status == TC_IO) /* keep_bytes */
         e->status = tc_no_memory(&e->err, w->unit->shown);
 }
@@ -220,9 +221,11 @@ static tc_status write_batch(unit_writer *w)
             status = write_encoded(w, &w->strips[w->at + i], &w->encoded[i]);
         w->at += n;
     }
-    for (size_t i = 0; i < w->n_pages; i++) { /* all that are kept have WU_BATCH_BYTES at most */
+    for (size_t i = 0, kept = 0; i < w->most_pages; i++) {
         wu_page_buffer *const page = &w->pages[i];
-        if (page->size > WU_BATCH_BYTES / w->most_pages) {
+        kept += page->size;
+        if (kept > WU_BATCH_BYTES) {
+            kept -= page->size;
             free(page->data);
             *page = (wu_page_buffer){ .size = 0 };
         }
@@ -387,7 +390,7 @@ tc_status wu_unit_write(const char *path, const wu_unit *unit, tc_err *err)
     if (status == TC_OK)
         status = write_members(&w);
     if (status == TC_OK)
-        status = wu_zip_finish(w.zip, err);
+        status = wu_zip_finish(w.zip, !unit->stored, err);
     free_writer(&w);
     close(fd);
     return status;
