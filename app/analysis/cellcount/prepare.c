@@ -14,6 +14,8 @@
 /* Of a piece: those of a filter that takes many values for each have so many columns at most, and
  * those where the greatest values within a disc are found so many rows. */
 enum { TILE_ROWS = 64, TILE_COLUMNS = 512 };
+/* Values that a loop of the disc takes at a time. */
+enum { BLOCK = 64 };
 
 /* Columns [x0, x1) of rows [y0, y1). */
 typedef struct piece {
@@ -247,109 +249,73 @@ uint32_t cc_disc_row(int64_t radius, int64_t dy)
     return (uint32_t)w | (uint32_t)(largest_power(w) - 1) << 16;
 }
 
+/* Values of a tile's row: it, the margins, and what loops over blocks go beyond. */
+static size_t tile_stride(size_t columns, int64_t radius)
+{
+    return (columns + 2 * (size_t)radius + 2 * BLOCK - 1) / BLOCK * BLOCK;
+}
+
+/* Behind the last row, what the loops read of the one behind it. */
 static size_t disc_scratch(uint32_t nx, int64_t radius)
 {
-    const size_t columns = piece_columns(nx) + 2 * (size_t)radius;
+    const size_t rows = (TILE_ROWS + 2 * (size_t)radius) * (size_t)largest_power(radius);
 
-    return ((TILE_ROWS + 2 * (size_t)radius) * (size_t)largest_power(radius) + 1) * columns *
+    return ((rows + 1) * tile_stride(piece_columns(nx), radius) + 2 * (size_t)radius) *
            sizeof(uint16_t);
 }
+
+/* The disc's row in some distance of its middle: the greatest of 2^power pixels from `first` on,
+ * and from so many further on. */
+typedef struct disc_line {
+    int power;
+    int64_t first, second;
+} disc_line;
 
 /* A piece, and what lies around it, as far as the disc reaches. */
 typedef struct tile {
     const wu_pixels *in;
     piece at;
     int64_t radius;
-    size_t columns;   /* of it and the margins */
-    uint16_t flip;    /* least instead of greatest: values are flipped */
-    uint16_t *maxima; /* [rows][powers][columns]: of 2^power pixels from each on */
+    int powers;
+    size_t columns, stride; /* of it and the margins; with room */
+    uint16_t flip;          /* least instead of greatest: values are flipped */
+    void *maxima; /* [rows][powers][stride] of the picture's type: of 2^power pixels from each on */
+    disc_line lines[CC_MOST_RADIUS + 1];
 } tile;
 
-static uint16_t *maxima_of(const tile *t, int64_t y, int power)
-{
-    return t->maxima +
-           ((size_t)(y - t->at.y0 + t->radius) * (size_t)largest_power(t->radius) + (size_t)power) *
-               t->columns;
-}
+#define DISC_VALUE uint8_t
+#define DISC_NAME(name) name##_u8
+#include "app/analysis/cellcount/disc_body.h"
 
-/* Values beyond the picture are 0, and count for nothing. */
-static void read_tile_row(const tile *t, int64_t y)
-{
-    const int64_t from = t->at.x0 - t->radius, lo = from > 0 ? from : 0;
-    const int64_t hi = t->at.x1 + t->radius < t->in->nx ? t->at.x1 + t->radius : t->in->nx;
-    uint16_t *row = maxima_of(t, y, 0);
-
-    memset(row, 0, t->columns * sizeof *row);
-    if (y >= 0 && y < t->in->ny) {
-        read_values(t->in, (size_t)(y * t->in->nx + lo), (size_t)(hi - lo), row + (lo - from));
-        for (int64_t x = lo - from; x < hi - from; x++)
-            row[x] ^= t->flip;
-    }
-    for (int power = 1; power < largest_power(t->radius); power++) {
-        const size_t half = (size_t)1 << (power - 1);
-        uint16_t *const next = maxima_of(t, y, power);
-
-        for (size_t x = 0; x + half < t->columns; x++)
-            next[x] = row[x] > row[x + half] ? row[x] : row[x + half];
-        for (size_t x = t->columns - half; x < t->columns; x++)
-            next[x] = row[x];
-        row = next;
-    }
-}
-
-/* The greatest within the discs of a row of the tile; out: from x0 on. */
-static void disc_row(const tile *t, int64_t y, uint16_t *out)
-{
-    const size_t n = (size_t)(t->at.x1 - t->at.x0);
-
-    memset(out, 0, n * sizeof *out);
-    for (int64_t dy = -t->radius; dy <= t->radius; dy++) {
-        const int64_t w = half_width(t->radius, dy);
-        const int power = largest_power(w) - 1;
-        const uint16_t *const a = maxima_of(t, y + dy, power) + t->radius - w;
-        const uint16_t *const b = a + 2 * w + 1 - ((int64_t)1 << power);
-
-        for (size_t x = 0; x < n; x++) {
-            const uint16_t most = a[x] > b[x] ? a[x] : b[x];
-
-            out[x] = most > out[x] ? most : out[x];
-        }
-    }
-}
+#define DISC_VALUE uint16_t
+#define DISC_NAME(name) name##_u16
+#include "app/analysis/cellcount/disc_body.h"
 
 /* Each value becomes the greatest (dark cells: least) around it; with `from` what is left of those
  * there. */
 static void disc_piece(const cc_prepare *p, const wu_pixels *in, const wu_pixels *from,
                        const wu_pixels *to, bool least, const piece *at, void *scratch)
 {
-    const cc_params *const q = p->params;
-    const uint32_t middle = q->bright ? q->ratio ? cc_middle(in->bits) : 0 : greatest_pixel(in);
-    const tile t = { .in = in,
-                     .at = *at,
-                     .radius = q->radius,
-                     .columns = (size_t)(at->x1 - at->x0) + 2 * (size_t)q->radius,
-                     .flip = least ? (uint16_t)greatest_pixel(in) : 0,
-                     .maxima = scratch };
-    const size_t n = (size_t)(at->x1 - at->x0);
-    uint16_t *const out = maxima_of(&t, at->y1 + t.radius, 0);
+    const int64_t radius = p->params->radius;
+    tile t = { .in = in,
+               .at = *at,
+               .radius = radius,
+               .powers = largest_power(radius),
+               .columns = (size_t)(at->x1 - at->x0) + 2 * (size_t)radius,
+               .stride = tile_stride((size_t)(at->x1 - at->x0), radius),
+               .flip = least ? (uint16_t)greatest_pixel(in) : 0,
+               .maxima = scratch };
 
-    for (int64_t y = at->y0 - t.radius; y < at->y1 + t.radius; y++)
-        read_tile_row(&t, y);
-    for (int64_t y = at->y0; y < at->y1; y++) {
-        const size_t first = (size_t)(y * in->nx + at->x0);
-        uint16_t values[TILE_COLUMNS];
+    for (int64_t dy = 0; dy <= radius; dy++) {
+        const int64_t w = half_width(radius, dy);
+        const int power = largest_power(w) - 1;
 
-        disc_row(&t, y, out);
-        if (from != NULL)
-            read_values(from, first, n, values);
-        for (size_t x = 0; x < n; x++) {
-            out[x] ^= t.flip;
-            if (from != NULL)
-                out[x] =
-                    (uint16_t)cc_levelled(values[x], out[x], middle, q->ratio, greatest_pixel(in));
-        }
-        write_values(to, first, n, out);
+        t.lines[dy] = (disc_line){ power, radius - w, 2 * w + 1 - ((int64_t)1 << power) };
     }
+    if (in->u8 != NULL)
+        tile_u8(p, &t, from, to);
+    else
+        tile_u16(p, &t, from, to);
 }
 
 /* --- the steps ------------------------------------------------------------------------------- */

@@ -1,0 +1,98 @@
+/*
+ * The greatest within a disc, of values of one type; prepare.c includes this once for each. Needs
+ * DISC_VALUE, the type, and DISC_NAME, which makes a name its own; both are undefined again at the
+ * end.
+ *
+ * Loops over BLOCK values become vectors. They go over the end of what is wanted, into room that
+ * tile_stride leaves.
+ */
+
+static DISC_VALUE *DISC_NAME(maxima)(const tile *t, int64_t y, int power)
+{
+    return (DISC_VALUE *)t->maxima +
+           ((size_t)(y - t->at.y0 + t->radius) * (size_t)t->powers + (size_t)power) * t->stride;
+}
+
+static const DISC_VALUE *DISC_NAME(row)(const wu_pixels *px, size_t at)
+{
+    return (const DISC_VALUE *)(px->u8 != NULL ? (const void *)px->u8 : px->u16) + at;
+}
+
+/* Values beyond the picture are 0, and count for nothing. */
+static void DISC_NAME(read_row)(const tile *t, int64_t y)
+{
+    const int64_t from = t->at.x0 - t->radius, lo = from > 0 ? from : 0;
+    const int64_t hi = t->at.x1 + t->radius < t->in->nx ? t->at.x1 + t->radius : t->in->nx;
+    DISC_VALUE *row = DISC_NAME(maxima)(t, y, 0);
+
+    memset(row, 0, t->stride * sizeof *row);
+    if (y >= 0 && y < t->in->ny) {
+        DISC_VALUE *const inside = row + (lo - from);
+
+        memcpy(inside, DISC_NAME(row)(t->in, (size_t)(y * t->in->nx + lo)),
+               (size_t)(hi - lo) * sizeof *row);
+        for (int64_t x = 0; x < hi - lo; x++)
+            inside[x] ^= (DISC_VALUE)t->flip;
+    }
+    for (int power = 1; power < t->powers; power++) {
+        const size_t pixels = (size_t)1 << power;
+        const DISC_VALUE *const other = row + pixels / 2;
+        DISC_VALUE *const next = DISC_NAME(maxima)(t, y, power);
+
+        for (size_t x = 0; x + pixels <= t->columns; x += BLOCK) {
+            DISC_VALUE most[BLOCK]; /* whose loop has nothing to do with what it reads */
+
+            for (size_t k = 0; k < BLOCK; k++)
+                most[k] = row[x + k] > other[x + k] ? row[x + k] : other[x + k];
+            memcpy(next + x, most, sizeof most);
+        }
+        row = next;
+    }
+}
+
+/* The greatest within the discs of BLOCK pixels of a row, from column x of the tile on. */
+static void DISC_NAME(disc_block)(const tile *t, int64_t y, size_t x, DISC_VALUE most[BLOCK])
+{
+    memset(most, 0, BLOCK * sizeof *most);
+    for (int64_t dy = -t->radius; dy <= t->radius; dy++) {
+        const disc_line *const line = &t->lines[dy < 0 ? -dy : dy];
+        const DISC_VALUE *const a = DISC_NAME(maxima)(t, y + dy, line->power) + line->first + x;
+        const DISC_VALUE *const b = a + line->second;
+
+        for (size_t k = 0; k < BLOCK; k++) {
+            const DISC_VALUE more = a[k] > b[k] ? a[k] : b[k];
+
+            most[k] = more > most[k] ? more : most[k];
+        }
+    }
+}
+
+static void DISC_NAME(tile)(const cc_prepare *p, const tile *t, const wu_pixels *from,
+                            const wu_pixels *to)
+{
+    const cc_params *const q = p->params;
+    const uint32_t greatest = greatest_pixel(t->in),
+                   middle = q->bright ? q->ratio ? cc_middle(t->in->bits) : 0 : greatest;
+    const size_t n = (size_t)(t->at.x1 - t->at.x0);
+
+    for (int64_t y = t->at.y0 - t->radius; y < t->at.y1 + t->radius; y++)
+        DISC_NAME(read_row)(t, y);
+    for (int64_t y = t->at.y0; y < t->at.y1; y++)
+        for (size_t x = 0; x < n; x += BLOCK) {
+            const size_t first = (size_t)(y * t->in->nx + t->at.x0) + x,
+                         m = n - x < BLOCK ? n - x : BLOCK;
+            const DISC_VALUE *const values = from != NULL ? DISC_NAME(row)(from, first) : NULL;
+            DISC_VALUE *const out = (DISC_VALUE *)(uintptr_t)DISC_NAME(row)(to, first);
+            DISC_VALUE most[BLOCK];
+
+            DISC_NAME(disc_block)(t, y, x, most);
+            for (size_t k = 0; k < BLOCK; k++)
+                most[k] ^= (DISC_VALUE)t->flip;
+            for (size_t k = 0; values != NULL && k < m; k++)
+                most[k] = (DISC_VALUE)cc_levelled(values[k], most[k], middle, q->ratio, greatest);
+            memcpy(out, most, m * sizeof *out);
+        }
+}
+
+#undef DISC_VALUE
+#undef DISC_NAME
