@@ -18,7 +18,7 @@ import zipfile
 import zlib
 
 import numpy as np
-from PIL import Image
+from PIL import Image, PngImagePlugin
 
 from tap import TEXCELL, TEXCELL_WU, data, done, note, ok, run, sanitized, scratch, skip
 
@@ -1118,6 +1118,58 @@ def test_bad_files():
        and "no mask for c" in r.stderr, "masks that are missing, of another size", r.stderr)
 
 
+def chunks_of(png):
+    """[(kind, all bytes of the chunk)] of a PNG."""
+    found, at = [], 8
+    while at < len(png):
+        size = 12 + struct.unpack(">I", png[at:at + 4])[0]
+        found.append((png[at + 4:at + 8], png[at:at + size]))
+        at += size
+    return found
+
+
+def test_compression():
+    """A PNG of noise is copied without what else it says; one that could be smaller is not; what
+    a work unit is packed of takes no more than libpng's usual effort, or nearly."""
+    noise = (SMOOTH // 2 + RNG.normal(0, 6, SMOOTH.shape)).clip(0, 255).astype(np.uint8)
+    flat = np.repeat(np.repeat(RNG.integers(0, 4, (8, 10), dtype=np.uint8) * 60, 8, 0), 8, 1)
+    about = PngImagePlugin.PngInfo()
+    about.add_text("Comment", "nobody's business")
+    for name, picture, level, copied in (("noise", noise, 9, True), ("flat", flat, 1, False), ("loose", noise, 0, False),
+                                         ("deep", noise.astype(np.uint16) * 257, 9, True),
+                                         ("rgb", np.dstack([noise, noise.T[:64, :64].repeat(2, 1)[:, :80], noise]), 9, True)):
+        source, out = path("kept/%s.png" % name), path("kept.zip")
+        Image.fromarray(picture).save(source, compress_level=level, pnginfo=about)
+        r = pack(out, source)
+        with open(source, "rb") as f, zipfile.ZipFile(out) as z:
+            had, has = f.read(), z.read("images/%s.png" % name)
+        ok(r.returncode == 0 and np.array_equal(np.asarray(Image.open(io.BytesIO(has))), picture) and b"business" not in has,
+           "%s: the samples alone are packed" % name, r.stderr)
+        kept = had[:8] + b"".join(body for kind, body in chunks_of(had) if kind in (b"IHDR", b"IDAT", b"IEND"))
+        ok((has == kept) == copied, "%s: %s" % (name, "as it is" if copied else "made anew"), "%d, %d bytes" % (len(has), len(had)))
+    large = np.kron(flat, np.ones((8, 8), np.uint8))
+    for name, picture in (("large_flat", large), ("large_noise", (large + RNG.normal(20, 3, large.shape)).astype(np.uint8)),
+                          ("pattern", np.tile(noise, (8, 8)))):
+        source, usual = path("effort/%s.tif" % name), io.BytesIO()
+        Image.fromarray(picture).save(source)
+        Image.fromarray(picture).save(usual, "PNG", compress_level=6)
+        pack(path("effort.zip"), source)
+        with zipfile.ZipFile(path("effort.zip")) as z:
+            size = len(z.read("images/%s.png" % name))
+        ok(size <= 1.05 * len(usual.getvalue()), "%s: not larger than PIL's" % name, "%d, %d" % (size, len(usual.getvalue())))
+    r = wu("analyse", "--analysis", "cellcount", "--defaults", "--device", "cpu", "-o", path("stays"), path("effort/large_noise.tif"))
+    again = wu("analyse", "--analysis", "cellcount", "--defaults", "--device", "cpu", "--keep-unit", "--pictures", "-o", path("keeps"),
+               path("effort/large_noise.tif"))
+    ok(r.returncode == again.returncode == 0 and not [n for n in os.listdir(path("stays")) if n.endswith(".png")]
+       and os.path.exists(path("keeps/labels_large_noise.png")), "analyse draws what is asked for", r.stderr + again.stderr)
+    stays, keeps = path("stays/workunit.zip"), path("keeps/workunit.zip")
+    name = ["images/large_noise.png"]
+    ok(os.path.getsize(stays) > large.size > os.path.getsize(keeps) and np.array_equal(members(stays, name)[0], members(keeps, name)[0])
+       and job_of(stays) == job_of(keeps), "its work unit is compressed with --keep-unit, and says the same")
+    with np.load(path("stays/result.npz")) as a, np.load(path("keeps/result.npz")) as b:
+        ok(all(np.array_equal(a[k], b[k]) for k in a.files if k != "result.json"), "and so does the result")
+
+
 def test_stacks():
     slices = {"slice%d.png" % i: RNG.integers(0, 256, GREY.shape, dtype=np.uint8) for i in (10, 2, 1, 33)}
     folder = save_all("zstack", slices)
@@ -1706,6 +1758,6 @@ def check_bad_results(arrays, unit):
 if not os.path.exists(TEXCELL_WU):
     note("%s is not built" % TEXCELL_WU)
 for test in (test_png, test_jpeg, test_tiff_pil, test_tiff_codecs, test_tiff_layouts, test_tiff_hostile, test_jpeg_hostile, test_scale, test_channels, test_nifti, test_sizes, test_micrometres, test_um_parameters, test_colours, test_orientation, test_not_pictures, test_damage, test_names, test_about, test_sources,
-             test_bad_files, test_stacks, test_masks, test_split, test_output, test_parameters, test_usage, test_memory, test_real, test_show_export):
+             test_bad_files, test_compression, test_stacks, test_masks, test_split, test_output, test_parameters, test_usage, test_memory, test_real, test_show_export):
     test()
 done()

@@ -127,7 +127,7 @@ def rows():
             path = os.path.join(FOLDER, "jpeg")
             path = path if os.path.isdir(path) else some("jpeg", pictures, "jpg", quality=92)
             return cellcount("", path, ["min_area=30"], OPENCV % (DARK, "stats = stats[(stats[:, 4] >= 30)]; n = len(stats)"),
-                             analyse=analyse, same=0.001, bar=0.8 if analyse else 1.0)
+                             analyse=analyse, same=0.01, bar=0.8 if analyse else 1.0)
         return make
 
     def plain(params, mask, keep=""):
@@ -272,7 +272,7 @@ table.writerow([int(mask.sum())])
 end(int(mask.sum()), start)
 """
             return Row("", path, ["--analysis", "levelset", "--param", "target=200", "--param", "epsilon=50", "--param", "alpha=0.1", "--param", "iterations=600",
-                                  "--param", 'init={"type":"ball","cx":256,"cy":256,"r":60}', "--param", "band=%d" % band], peer, table="items.csv", same=0.02, sum_of="voxels")
+                                  "--param", 'init={"type":"ball","cx":256,"cy":256,"r":60}', "--param", "band=%d" % band], peer, table="items.csv", same=0.02, sum_of="inside_voxels")
         return make
 
     return [("jpeg, analyse", jpeg(True)), ("jpeg, 6 of 4000 x 2250", jpeg(False)),

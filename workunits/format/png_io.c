@@ -10,6 +10,7 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "app/analysis/common/real.h"
 #include "workunits/format/new_file.h"
 
 #define MAX_DEFLATE_RATIO 1032u
@@ -435,6 +436,60 @@ tc_status wu_png_store(wu_write_fn write, void *user, const char *what, const wu
                        const void *pixels, tc_err *err)
 {
     return write_with(&stored, write, user, what, info, pixels, err);
+}
+
+size_t wu_png_strip(unsigned char *png, size_t n)
+{
+    enum { SIGNATURE = 8, FRAME = 12, BITS = SIGNATURE + 16, COLOUR, INTERLACED = COLOUR + 3 };
+    if (n < SIGNATURE + FRAME + 13)
+        return 0;
+    const bool grey = png[COLOUR] == PNG_COLOR_TYPE_GRAY && (png[BITS] == 8 || png[BITS] == 16);
+    if ((!grey && (png[COLOUR] != PNG_COLOR_TYPE_RGB || png[BITS] != 8)) || png[INTERLACED] != 0)
+        return 0;
+    size_t to = SIGNATURE;
+    for (size_t at = to; n - at >= FRAME;) {
+        const size_t size = FRAME + ((size_t)png[at] << 24 | (size_t)png[at + 1] << 16 |
+                                     (size_t)png[at + 2] << 8 | png[at + 3]);
+        const bool end = memcmp(png + at + 4, "IEND", 4) == 0;
+        if (size > n - at)
+            return 0;
+        if (end || memcmp(png + at + 4, "IHDR", 4) == 0 || memcmp(png + at + 4, "IDAT", 4) == 0) {
+            memmove(png + to, png + at, size);
+            to += size;
+        }
+        if (end)
+            return to;
+        at += size;
+    }
+    return 0;
+}
+
+/* Bits that an ideal code of bytes takes of which there are so many each. */
+static uint64_t entropy_of(const uint32_t count[256])
+{
+    uint64_t all = 0, bits = 0;
+    for (size_t i = 0; i < 256; i++)
+        all += count[i];
+    for (size_t i = 0; i < 256; i++) /* in 2^-16 bits */
+        if (count[i] > 0)
+            bits += count[i] * (uint64_t)((tc_log2_q80(all) - tc_log2_q80(count[i])) >> 64);
+    return bits >> 16;
+}
+
+bool wu_png_is_small(const wu_png_info *info, const void *pixels, size_t n)
+{
+    enum { NOISE = 3, ROOM = 256 }; /* bits of a byte; bytes of chunks and codes */
+    const size_t pixel = info->channels * (info->bits / 8), stride = info->width * pixel,
+                 all = stride * info->height;
+    const uint8_t *const bytes = pixels;
+    uint32_t left[256] = { 0 }, above[256] = { 0 };
+    for (size_t i = pixel; i < all; i++)
+        left[(uint8_t)(bytes[i] - bytes[i - pixel])]++;
+    for (size_t i = stride; i < all; i++)
+        above[(uint8_t)(bytes[i] - bytes[i - stride])]++;
+    const uint64_t by_left = entropy_of(left), by_above = entropy_of(above),
+                   bits = by_left < by_above ? by_left : by_above;
+    return bits >= NOISE * all && n <= bits / 8 + bits / 400 + ROOM;
 }
 
 static int write_to_file(void *user, const void *buf, size_t n)

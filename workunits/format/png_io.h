@@ -55,6 +55,13 @@ tc_status wu_png_write(wu_write_fn write, void *user, const char *what, const wu
 tc_status wu_png_store(wu_write_fn write, void *user, const char *what, const wu_png_info *info,
                        const void *pixels, tc_err *err);
 
+/* Of a PNG that was read without a fault: leaves what a work unit takes as it is, header and
+ * pixels, at the beginning, and returns its bytes; 0: a work unit takes another kind. */
+size_t wu_png_strip(unsigned char *png, size_t n);
+/* Whether a PNG of n bytes is as small as wu_png_write would make it of these samples: they are
+ * noise, and it needs no more than their entropy. */
+bool wu_png_is_small(const wu_png_info *info, const void *pixels, size_t n);
+
 /* The same into a file (created or truncated). */
 tc_status wu_png_write_file(const char *path, const wu_png_info *info, const void *pixels,
                             tc_err *err);

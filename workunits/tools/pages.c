@@ -86,7 +86,11 @@ static tc_status open_next_file(wu_page_reader *reader, tc_err *err)
     else if (reader->next_file == 0 && reader->kind == WU_KIND_IMAGE)
         reader->item->survey = (an_survey){ .lo = UINT32_MAX };
     const char *path = pages->files[reader->next_file++];
-    const tc_status status = wu_picture_open(path, &pages->want, &reader->picture, err);
+    wu_picture_want want = pages->want;
+    want.as_it_is = reader->as_it_is && reader->kind == WU_KIND_IMAGE &&
+                    reader->item->colour == NULL &&
+                    !(reader->item->is_stack && pages->info.channels == 3);
+    const tc_status status = wu_picture_open(path, &want, &reader->picture, err);
     if (status != TC_OK)
         return status;
     const wu_picture_info *now = wu_picture_get_info(reader->picture);
@@ -123,6 +127,9 @@ static tc_status decode(wu_page_reader *reader, wu_page_buffer *buffer, wu_pictu
     if (status != TC_OK)
         return status;
     status = wu_picture_next(reader->picture, buffer->data, err);
+    free(reader->encoded);
+    reader->encoded =
+        status == TC_OK ? wu_picture_encoded(reader->picture, &reader->n_encoded) : NULL;
     if (status != TC_OK || --reader->left > 0)
         return status;
     const char *note = wu_picture_note(reader->picture);
@@ -156,6 +163,8 @@ tc_status wu_page_next(wu_page_reader *reader, wu_page_buffer *buffer, wu_pictur
 void wu_page_reader_close(wu_page_reader *reader)
 {
     wu_picture_close(&reader->picture);
+    free(reader->encoded);
+    reader->encoded = NULL;
     if (reader->became_grey && !reader->quiet)
         wu_note("%s: colour slices became grey, (R+G+B)/3", pages_of(reader)->files[0]);
 }

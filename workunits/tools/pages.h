@@ -10,8 +10,11 @@
 typedef struct wu_page_reader {
     wu_source *item;
     wu_kind kind;
-    bool quiet; /* no notes */
-    size_t next_file;
+    bool quiet;             /* no notes */
+    bool as_it_is;          /* pages of which `encoded` is of use */
+    unsigned char *encoded; /* the page as a PNG of a work unit, if it is that and want.as_it_is;
+                               owned until it is taken */
+    size_t n_encoded, next_file;
     wu_picture *picture; /* open file, or NULL */
     uint32_t left;       /* pages not yet read of it */
     bool became_grey;    /* a colour slice */

@@ -163,6 +163,7 @@ void wu_picture_close(wu_picture **picture)
     free((*picture)->said.files);
     free((*picture)->said.planes);
     free((*picture)->raw);
+    free((*picture)->encoded);
     free((*picture)->path);
     free(*picture);
     *picture = NULL;
@@ -228,6 +229,16 @@ tc_status wu_picture_next(wu_picture *picture, void *pixels, tc_err *err)
         picture->pages_read++;
     write_note(picture);
     return status;
+}
+
+unsigned char *wu_picture_encoded(wu_picture *picture, size_t *n)
+{
+    unsigned char *const encoded = picture->encoded;
+    if (!wu_picture_is_plain(picture))
+        return NULL;
+    *n = picture->n_encoded;
+    picture->encoded = NULL;
+    return encoded;
 }
 
 const char *wu_picture_note(const wu_picture *picture)

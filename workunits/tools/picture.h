@@ -53,6 +53,7 @@ typedef struct wu_picture_want {
     unsigned long time; /* from 1: the pages of this one, of a series. 0: of the first, or of all if
                            each has one page */
     bool alone;         /* that file's own pages, whatever others it says belong to them */
+    bool as_it_is;      /* wu_picture_encoded will be asked for */
     bool scaled;        /* lo becomes 0 and hi, which is more, the largest value */
     double lo, hi;
 } wu_picture_want;
@@ -119,6 +120,10 @@ size_t wu_picture_page_bytes(const wu_picture_info *info);
  * wu_picture_page_bytes of uint8_t, uint16_t or uint32_t (host order), rows from the top,
  * channels interleaved. Reading past the last page is TC_INTERNAL. */
 tc_status wu_picture_next(wu_picture *picture, void *pixels, tc_err *err);
+
+/* The page that was decoded last as a PNG of a work unit, *n bytes, which are the caller's to
+ * free. NULL: the file has none that needs no change, or it was not wanted. */
+unsigned char *wu_picture_encoded(wu_picture *picture, size_t *n);
 
 /* What a person should know about the pages read so far, or NULL. Owned by
  * the picture, valid until the next call. */

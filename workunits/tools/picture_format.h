@@ -68,6 +68,8 @@ struct wu_picture {
     wu_picture *other;      /* the one of said.files that is open, or NULL; owned */
     uint32_t other_file;    /* its number */
     uint32_t pages_read;
+    unsigned char *encoded; /* the PNG that was decoded, if it is one of a work unit; owned */
+    size_t n_encoded;
     void *raw;          /* a page as decoded, where it is not one as wanted; owned */
     bool not_numbers;   /* there were NaN */
     bool alpha_dropped; /* alpha that was not opaque */

@@ -1,4 +1,5 @@
 /* PNG, by the one reader there is of it (workunits/format/png_io.h). */
+#include <stdlib.h>
 #include <string.h>
 
 #include "workunits/format/png_io.h"
@@ -79,6 +80,36 @@ static tc_status open_png(wu_picture *picture, tc_err *err)
     return status;
 }
 
+/* Bytes that are read, and what was read of them. */
+typedef struct png_bytes {
+    const unsigned char *data;
+    size_t n, at;
+} png_bytes;
+
+static long read_bytes(void *user, void *buf, size_t n)
+{
+    png_bytes *const b = user;
+    const size_t left = b->n - b->at, part = left < n ? left : n;
+    memcpy(buf, b->data + b->at, part);
+    b->at += part;
+    return (long)part;
+}
+
+/* The file as it is, if it is no larger than what is to be taken of it. NULL: it is not, or cannot
+ * be had: then it is read as any other. */
+static unsigned char *read_whole(wu_picture *picture, size_t *n)
+{
+    const size_t most = wu_picture_page_bytes(&picture->info);
+    unsigned char *const data = picture->want.as_it_is ? malloc(most) : NULL;
+    *n = data != NULL ? fread(data, 1, most, picture->file) : 0;
+    if (data != NULL && !ferror(picture->file) && *n < most)
+        return data;
+    free(data);
+    clearerr(picture->file);
+    rewind(picture->file);
+    return NULL;
+}
+
 static tc_status next_png(wu_picture *picture, uint64_t page, void *samples, tc_err *err)
 {
     const wu_png_info info = { .width = picture->info.nx,
@@ -87,8 +118,20 @@ static tc_status next_png(wu_picture *picture, uint64_t page, void *samples, tc_
                                .channels = picture->samples.channels };
     (void)page;
     rewind(picture->file);
-    return wu_png_convert(read_file, picture->file, picture->path, is_of_numbers(picture), &info,
-                          samples, &picture->alpha_dropped, err);
+    free(picture->encoded);
+    picture->encoded = read_whole(picture, &picture->n_encoded);
+    png_bytes bytes = { picture->encoded, picture->n_encoded, 0 };
+    const bool whole = picture->encoded != NULL;
+    const tc_status status = wu_png_convert(
+        whole ? read_bytes : read_file, whole ? (void *)&bytes : picture->file, picture->path,
+        is_of_numbers(picture), &info, samples, &picture->alpha_dropped, err);
+    picture->n_encoded =
+        whole && status == TC_OK ? wu_png_strip(picture->encoded, picture->n_encoded) : 0;
+    if (picture->n_encoded == 0) {
+        free(picture->encoded);
+        picture->encoded = NULL;
+    }
+    return status;
 }
 
 static void close_png(wu_picture *picture)

@@ -146,6 +146,8 @@ typedef struct strip {
     char name[MAX_MEMBER];
     wu_png_info png;
     const void *pixels;
+    unsigned char *copy; /* that PNG as it came, n_copy bytes; NULL: there is none; owned */
+    size_t n_copy;
 } strip;
 
 /* The PNG that a thread has made of one. */
@@ -193,6 +195,11 @@ static void encode(void *user, unsigned thread, size_t part)
     encoded *const e = &w->encoded[part];
     (void)thread;
     e->n = 0;
+    if (s->copy != NULL && wu_png_is_small(&s->png, s->pixels, s->n_copy)) {
+        e->status =
+            keep_bytes(e, s->copy, s->n_copy) == 0 ? TC_OK : tc_no_memory(&e->err, w->unit->shown);
+        return;
+    }
     e->status = (w->unit->stored ? wu_png_store : wu_png_write)(keep_bytes, e, w->unit->shown,
                                                                 &s->png, s->pixels, &e->err);
     if (e->status == TC_IO) /* keep_bytes */
@@ -209,6 +216,14 @@ static tc_status write_encoded(unit_writer *w, const strip *s, const encoded *e)
     return status == TC_OK ? wu_zip_end(w->zip, w->err) : status;
 }
 
+static void free_copies(unit_writer *w)
+{
+    for (size_t i = 0; i < w->n_strips; i++) {
+        free(w->strips[i].copy);
+        w->strips[i].copy = NULL;
+    }
+}
+
 /* Compresses the pages that wait, side by side, and writes them in their order. */
 static tc_status write_batch(unit_writer *w)
 {
@@ -221,6 +236,7 @@ static tc_status write_batch(unit_writer *w)
             status = write_encoded(w, &w->strips[w->at + i], &w->encoded[i]);
         w->at += n;
     }
+    free_copies(w);
     for (size_t i = 0, kept = 0; i < w->most_pages; i++) {
         wu_page_buffer *const page = &w->pages[i];
         kept += page->size;
@@ -234,9 +250,10 @@ static tc_status write_batch(unit_writer *w)
     return status;
 }
 
-/* Takes the page that was read into pages[n_pages]: page z, with these samples. */
+/* Takes the page that was read into pages[n_pages]: page z, with these samples. reader: has it as
+ * a PNG, or NULL. */
 static tc_status add_page(unit_writer *w, const wu_source *item, wu_kind kind, uint32_t z,
-                          const wu_png_info *page)
+                          const wu_png_info *page, wu_page_reader *reader)
 {
     const uint32_t rows = rows_of_member(item), strips = (page->height + rows - 1) / rows;
     const size_t row = (size_t)page->width * page->channels * (page->bits / 8);
@@ -252,6 +269,12 @@ static tc_status add_page(unit_writer *w, const wu_source *item, wu_kind kind, u
         s->png = *page;
         s->png.height = page->height - y < rows ? page->height - y : rows;
         s->pixels = (const unsigned char *)buffer->data + y * row;
+        s->copy = NULL;
+        if (strips == 1 && reader != NULL) {
+            s->copy = reader->encoded;
+            s->n_copy = reader->n_encoded;
+            reader->encoded = NULL;
+        }
     }
     w->bytes += row * page->height;
     return w->n_pages == w->most_pages || w->bytes >= WU_BATCH_BYTES ? write_batch(w) : TC_OK;
@@ -259,7 +282,10 @@ static tc_status add_page(unit_writer *w, const wu_source *item, wu_kind kind, u
 
 static tc_status write_pages(unit_writer *w, wu_source *item, wu_kind kind)
 {
-    wu_page_reader reader = { .item = item, .kind = kind };
+    wu_page_reader reader = { .item = item,
+                              .kind = kind,
+                              .as_it_is =
+                                  !w->unit->stored && rows_of_member(item) == item->pages.info.ny };
     tc_status status = TC_OK;
     for (uint32_t z = 0; z < item->pages.info.nz && status == TC_OK; z++) {
         wu_picture_info info;
@@ -267,7 +293,7 @@ static tc_status write_pages(unit_writer *w, wu_source *item, wu_kind kind)
         if (status != TC_OK)
             break;
         const wu_png_info png = { info.nx, info.ny, info.bits, info.channels };
-        status = add_page(w, item, kind, z, &png);
+        status = add_page(w, item, kind, z, &png, &reader);
     }
     wu_page_reader_close(&reader);
     return status;
@@ -303,7 +329,7 @@ static tc_status write_labels(unit_writer *w, wu_source *item)
         if (status != TC_OK)
             break;
         const wu_png_info png = narrow_labels(item, buffer->data, n);
-        status = add_page(w, item, WU_KIND_LABELS, z, &png);
+        status = add_page(w, item, WU_KIND_LABELS, z, &png, NULL);
     }
     wu_labels_close(&reader);
     return status;
@@ -371,6 +397,7 @@ static void free_writer(unit_writer *w)
         free(w->pages[i].data);
     for (size_t i = 0; w->encoded != NULL && i < w->most_encoded; i++)
         free(w->encoded[i].bytes);
+    free_copies(w);
     free(w->pages);
     free(w->encoded);
     free(w->strips);
