@@ -47,8 +47,8 @@ static const char usage[] =
     "\n"
     "  -o, --output FILE          the result\n"
     "  --device D                 auto, cpu, opencl or P:D of `texcell devices` (default: auto)\n"
-    "  --threads N                CPU threads (default: one a processor, fewer for small "
-    "pictures)\n"
+    "  --threads N                CPU threads at most, fewer for small pictures (default: one a\n"
+    "                             processor)\n"
     "  --checkpoint-dir DIR       where the state of an interrupted run is kept\n"
     "                             (default: where the result is)\n"
     "  --checkpoint-every SECONDS (default: 60)\n"
@@ -162,7 +162,7 @@ static tc_status run_command(const command *c, tc_err *err)
                       .launch_ms = launch_ms(c, false),
                       .gpu_share = (double)c->gpu_percent / 100,
                       .threads = c->threads != 0 ? (unsigned)c->threads : processors(),
-                      .all_threads = c->threads != 0 };
+                      .all_threads = getenv("TEXCELL_ALL_THREADS") != NULL };
     char *checkpoint = NULL, *spool = NULL;
     tc_status status;
 

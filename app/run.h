@@ -16,7 +16,7 @@ typedef struct run_options {
     const char *output;     /* the result; appears when it is complete */
     const char *checkpoint; /* the two files of a job under way */
     const char *spool;
-    unsigned threads; /* >= 1; the most, or for any item exactly so many: */
+    unsigned threads; /* >= 1; the most, or as tests want it, for any item exactly so many: */
     bool all_threads;
     ocl_request request;        /* which device */
     tc_guard_act *driver_fault; /* what becomes of a driver's crash (driver_fault.h) */

@@ -222,7 +222,7 @@ def main():
     before = sorted(os.listdir(path("cells8")))
     with open(path("cells8", "own.tif"), "wb") as f:
         f.write(b"mine")
-    r = tap.run([tap.TEXCELL_WU, "export", path("cells8.npz"), "-o", path("cells8")])
+    r = tap.run([tap.TEXCELL_WU, "export", "--pictures", path("cells8.npz"), "-o", path("cells8")])
     left = sorted(os.listdir(path("cells8")))
     tap.ok(r.returncode == 0 and left == sorted([n for n in before if not n.endswith((".tif", ".geojson"))] + ["own.tif"]),
            "the next export removes what this one wrote, and nothing else", (left, r.stderr))

@@ -21,6 +21,9 @@ TEXCELL_ASSIMILATE = os.path.join(BUILD, "texcell-assimilate")
 # Whoever starts this in the background may have it ignored, and so it would be in all that is started from here.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Small pictures, which tests have, are to meet as many threads as --threads says.
+os.environ.setdefault("TEXCELL_ALL_THREADS", "1")
+
 _lock = threading.Lock()   # a test may have several stories at a time
 _count = 0
 _failed = 0

@@ -143,8 +143,7 @@ static void add_row(const shown *s, const void *row, bool deep, uint64_t *sums)
     for (size_t x0 = 0; x0 < n; x0 += step, sums += c)
         for (size_t x = x0; x < x0 + step && x < n; x += c)
             for (size_t k = 0; k < c; k++)
-                sums[k] +=
-                    deep ? ((const uint16_t *)row)[x + k] : ((const uint8_t *)row)[x + k];
+                sums[k] += deep ? ((const uint16_t *)row)[x + k] : ((const uint8_t *)row)[x + k];
 }
 
 /* The mean of each step x step pixels. */
