@@ -41,6 +41,7 @@ typedef struct png_ctx {
     unsigned char *raw; /* pixels with alpha, or indices; NULL: none are needed */
     bool alpha_dropped; /* of a pixel that was not opaque */
     const unsigned char *out_pixels;
+    size_t stride;
     const png_effort *effort;
     tc_status status; /* of a failed call */
     tc_err *err;
@@ -344,7 +345,6 @@ static const png_effort efforts[] = { { 4, Z_FILTERED, FILTERS },
 static void write_all(png_ctx *c)
 {
     const wu_png_info *h = &c->head;
-    const size_t stride = (size_t)h->width * h->channels * (h->bits / 8);
     png_set_user_limits(c->png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
     png_set_IHDR(c->png, c->info, h->width, h->height, (int)h->bits,
                  h->channels == 1 ? PNG_COLOR_TYPE_GRAY : PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
@@ -358,19 +358,26 @@ static void write_all(png_ctx *c)
         png_set_swap(c->png);
 #endif
     for (uint32_t y = 0; y < h->height; y++)
-        png_write_row(c->png, c->out_pixels + y * stride);
+        png_write_row(c->png, c->out_pixels + y * c->stride);
     png_write_end(c->png, NULL);
 }
 
+static size_t bytes_of_row(const wu_png_info *info)
+{
+    return (size_t)info->width * info->channels * (info->bits / 8);
+}
+
+/* stride: bytes from a row to the next. */
 static tc_status write_with(const png_effort *effort, wu_write_fn write, void *user,
                             const char *what, const wu_png_info *info, const void *pixels,
-                            tc_err *err)
+                            size_t stride, tc_err *err)
 {
     png_ctx c = { .write = write,
                   .user = user,
                   .what = what,
                   .head = *info,
                   .out_pixels = pixels,
+                  .stride = stride,
                   .effort = effort,
                   .err = err };
     const bool grey = info->channels == 1 && (info->bits == 8 || info->bits == 16);
@@ -398,29 +405,33 @@ static int count_bytes(void *user, const void *buf, size_t n)
     return 0;
 }
 
-/* The fastest effort that makes some rows of the middle nearly as small as the best one does: it
+/* The fastest effort that makes a part of the middle nearly as small as the best one does: it
  * depends on the samples alone. Small pictures are not worth it. */
 static tc_status choose_effort(const char *what, const wu_png_info *info, const void *pixels,
                                const png_effort **effort, tc_err *err)
 {
-    enum { LEAST = 1 << 14, N = sizeof efforts / sizeof *efforts };
-    const size_t stride = (size_t)info->width * info->channels * (info->bits / 8);
-    wu_png_info sample = *info;
+    enum { ROWS = 16, LEAST = 512, SHARE = 32, N = sizeof efforts / sizeof *efforts };
+    const size_t pixel = info->channels * (info->bits / 8), stride = bytes_of_row(info);
+    const uint32_t wanted = (uint32_t)((uint64_t)info->width * info->height / (SHARE * ROWS));
+    wu_png_info part = *info;
     uint64_t bytes[N] = { 0 }, least = UINT64_MAX;
     tc_status status = TC_OK;
     *effort = efforts;
-    sample.height = info->height / 16 < 16 ? 16 : info->height / 16;
-    if (sample.height > info->height / 2 || stride * sample.height < LEAST)
+    part.height = ROWS;
+    part.width = wanted < LEAST ? LEAST : wanted;
+    part.width = part.width < info->width ? part.width : info->width;
+    if ((uint64_t)part.width * ROWS > (uint64_t)info->width * info->height / 4)
         return TC_OK;
-    const unsigned char *const rows =
-        (const unsigned char *)pixels + (info->height - sample.height) / 2 * stride;
+    const unsigned char *const from = (const unsigned char *)pixels +
+                                      (info->height - ROWS) / 2 * stride +
+                                      (info->width - part.width) / 2 * pixel;
     for (size_t i = 0; status == TC_OK && i < N; i++) {
-        status = write_with(&efforts[i], count_bytes, &bytes[i], what, &sample, rows, err);
+        status = write_with(&efforts[i], count_bytes, &bytes[i], what, &part, from, stride, err);
         least = bytes[i] < least ? bytes[i] : least;
     }
-    for (size_t i = 0; status == TC_OK && i < N; i++)
-        if (bytes[i] <= least + least / 50)
-            *effort = &efforts[i];
+    for (size_t i = 0; status == TC_OK && i < N && *effort == efforts; i++)
+        if (bytes[N - 1 - i] <= least + least / 50)
+            *effort = &efforts[N - 1 - i];
     return status;
 }
 
@@ -429,13 +440,15 @@ tc_status wu_png_write(wu_write_fn write, void *user, const char *what, const wu
 {
     const png_effort *effort;
     const tc_status status = choose_effort(what, info, pixels, &effort, err);
-    return status == TC_OK ? write_with(effort, write, user, what, info, pixels, err) : status;
+    return status == TC_OK
+               ? write_with(effort, write, user, what, info, pixels, bytes_of_row(info), err)
+               : status;
 }
 
 tc_status wu_png_store(wu_write_fn write, void *user, const char *what, const wu_png_info *info,
                        const void *pixels, tc_err *err)
 {
-    return write_with(&stored, write, user, what, info, pixels, err);
+    return write_with(&stored, write, user, what, info, pixels, bytes_of_row(info), err);
 }
 
 size_t wu_png_strip(unsigned char *png, size_t n)
