@@ -224,6 +224,14 @@ typedef struct cc_measure {
 } cc_measure;
 tc_status cc_measure_begin(cc_measure *m, unsigned threads, tc_err *err);
 void cc_measure_band(const cc_measure *m, unsigned thread, size_t band);
+/* Or, without a plane, every row of it once, run by run. */
+typedef struct cc_row {
+    uint32_t y;
+    const uint32_t *sums;
+    cc_region *table;
+} cc_row;
+cc_row cc_measure_row(const cc_measure *m, unsigned thread, uint32_t y);
+void cc_measure_run(const cc_row *row, uint32_t a, uint32_t b, int32_t label);
 tc_status cc_measure_end(cc_measure *m, tc_err *err);
 /* Frees what begin took, if there is no end. */
 void cc_measure_drop(cc_measure *m);

@@ -149,7 +149,8 @@ tc_status cc_host_step(void *worker, cc_state *state, cc_phase until, uint64_t *
     *chunks_done = head->chunks_done;
     if (head->chunks_done == w->work->plan.chunks || w->phase >= until)
         return TC_OK;
-    w->plane = w->picture.starts = state->plane;
+    w->plane = state->plane;
+    w->picture.starts = w->own_starts != NULL ? w->own_starts : w->plane;
     w->table = (cc_region *)(void *)((char *)state + cc_table_at(w->nx, w->ny));
     w->edt.out = (uint32_t *)w->plane;
     w->map.height = w->edt.out;
@@ -207,6 +208,7 @@ static void cpu_close(void **worker)
     free(w->bytes);
     free(w->up);
     free(w->picture.ids);
+    free(w->own_starts);
     free(w->end);
     free(w->first);
     free(w->areas);
@@ -243,10 +245,16 @@ static bool make_scratch(cc_worker *w)
 
 static bool make_planes(cc_worker *w)
 {
+    const bool table_alone = w->work->result_only && !w->params->labels && !w->params->split;
     const size_t n = (size_t)w->nx * w->ny;
 
     w->picture.bits = os_zeroed(w->picture.stride * w->ny * sizeof *w->picture.bits);
-    w->picture.ids = os_zeroed(lab_ids(w->nx, w->ny) * sizeof *w->picture.ids);
+    /* Bands use a part of theirs: no large pages. */
+    w->picture.ids = calloc(lab_ids(w->nx, w->ny), sizeof *w->picture.ids);
+    if (!table_alone)
+        w->picture.room = w->nx;
+    else
+        w->own_starts = calloc(w->picture.room * w->ny, sizeof *w->own_starts);
     w->end = calloc(w->bands, sizeof *w->end);
     w->first = calloc((size_t)w->bands + 1, sizeof *w->first);
     if (w->params->split) {
@@ -254,8 +262,9 @@ static bool make_planes(cc_worker *w)
         w->up = os_zeroed(n * sizeof *w->up);
     }
     w->edt.mask = w->bytes;
-    return w->picture.bits != NULL && w->picture.ids != NULL && w->end != NULL &&
-           w->first != NULL && (!w->params->split || (w->bytes != NULL && w->up != NULL));
+    return w->picture.bits != NULL && w->picture.ids != NULL &&
+           (w->own_starts != NULL || !table_alone) && w->end != NULL && w->first != NULL &&
+           (!w->params->split || (w->bytes != NULL && w->up != NULL));
 }
 
 /* An item that was left after the distance transform: the mask is where the
@@ -296,6 +305,7 @@ static tc_status cpu_open(const an_work *work, const void *state_at, void **work
     w->picture = (lab_picture){ .nx = w->nx,
                                 .ny = w->ny,
                                 .stride = lab_stride(w->nx),
+                                .room = lab_room(w->nx),
                                 .eight_connected = w->params->eight_connected };
     w->edt = (edt_job){ .nx = w->nx, .ny = w->ny, .nz = 1, .sides = EDT_INSIDE };
     w->map =

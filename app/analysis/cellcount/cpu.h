@@ -38,10 +38,12 @@ typedef struct cc_worker {
     uint32_t nx, ny, bands;
     an_pool *pool;
     cc_scratch *scratch; /* [threads] */
-    lab_picture picture; /* of the cells; starts: the state's plane */
-    int32_t *plane;      /* the state's */
-    uint8_t *bytes;      /* split: the mask */
-    int32_t *up;         /* split: where each pixel leads, -1 on the background; then its id */
+    lab_picture picture; /* of the cells */
+    int32_t
+        *own_starts; /* where no labels will be asked for: its starts; else the state's plane is */
+    int32_t *plane;  /* the state's */
+    uint8_t *bytes;  /* split: the mask */
+    int32_t *up;     /* split: where each pixel leads, -1 on the background; then its id */
     edt_job edt;
     ws_map map;     /* split: of the plane, to `up` */
     ws_list *found; /* split: [threads], what they find */

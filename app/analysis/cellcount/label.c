@@ -31,15 +31,16 @@ static void label_seam(cc_worker *w, size_t band, cc_scratch *s)
 
 /*
  * A segment is a stretch of a row that has one id: a run of the mask, whose id
- * stands in the plane at its first pixel, or with a split a part of a run, all
+ * picture.starts has, or with a split a part of a run, all
  * of whose pixels have it in `up`. Segments of a row are visited by
  *     for (seg s = first_segment(...); s.a < s.b; next_segment(w, &s))
  */
 typedef struct seg {
     const uint32_t *edges;
     size_t runs, k;
-    size_t base;   /* index of the row's first pixel */
-    uint32_t a, b; /* [a, b); empty: there are no more */
+    size_t base;          /* index of the row's first pixel */
+    const int32_t *start; /* ids of its runs */
+    uint32_t a, b;        /* [a, b); empty: there are no more */
 } seg;
 
 /* With a split: the end of the part that begins at a. */
@@ -58,7 +59,10 @@ static inline void end_segment(const cc_worker *w, seg *s)
 
 static inline seg first_segment(const cc_worker *w, uint32_t y, uint32_t *edges)
 {
-    seg s = { .edges = edges, .runs = lab_runs(&w->picture, y, edges), .base = (size_t)y * w->nx };
+    seg s = { .edges = edges,
+              .runs = lab_runs(&w->picture, y, edges),
+              .base = (size_t)y * w->nx,
+              .start = w->picture.starts + y * w->picture.room };
 
     if (s.runs > 0) {
         s.a = edges[0];
@@ -176,7 +180,7 @@ static void number_band(cc_worker *w, size_t band, cc_scratch *s)
 
 static inline int32_t label_of(const cc_worker *w, const seg *g)
 {
-    const int32_t id = w->up != NULL ? w->up[g->base + g->a] : w->plane[g->base + g->a];
+    const int32_t id = w->up != NULL ? w->up[g->base + g->a] : g->start[g->k];
     const int32_t v = w->picture.ids[id];
 
     /* A number, or where the root has it; no branch, since it can't be foreseen. */
@@ -304,10 +308,19 @@ static inline void put_label(int32_t *row, uint32_t a, uint32_t b, int32_t label
     } while (a < b);
 }
 
+/* Whether the table of regions is all that will be asked for. */
+static bool needs_table_alone(const cc_worker *w)
+{
+    return w->own_starts != NULL && w->up == NULL &&
+           (size_t)w->regions + 1 <= cc_table_rows(w->nx, w->ny);
+}
+
 static void paint_band(cc_worker *w, size_t band, cc_scratch *s)
 {
     uint32_t y0, y1;
 
+    if (needs_table_alone(w))
+        return;
     cc_band_range(w, band, &y0, &y1);
     for (uint32_t y = y0; y < y1; y++) {
         uint32_t end = 0;
@@ -343,7 +356,27 @@ static tc_status end_painting(cc_worker *w, tc_err *err)
 
 static void measure_band(cc_worker *w, size_t band, cc_scratch *s)
 {
-    cc_measure_band(&w->measure, (unsigned)(s - w->scratch), band);
+    const unsigned thread = (unsigned)(s - w->scratch);
+    uint32_t y0, y1;
+
+    if (!needs_table_alone(w)) {
+        cc_measure_band(&w->measure, thread, band);
+        return;
+    }
+    cc_band_range(w, band, &y0, &y1);
+    for (uint32_t y = y0; y < y1; y++) {
+        const cc_row row = cc_measure_row(&w->measure, thread, y);
+        uint32_t end = 0;
+
+        for (seg g = first_segment(w, y, s->edges); g.a < g.b; next_segment(w, &g)) {
+            if (g.a > end)
+                cc_measure_run(&row, end, g.a, 0);
+            cc_measure_run(&row, g.a, g.b, label_of(w, &g));
+            end = g.b;
+        }
+        if (end < w->nx)
+            cc_measure_run(&row, end, w->nx, 0);
+    }
 }
 
 static tc_status end_measuring(cc_worker *w, tc_err *err)

@@ -64,14 +64,33 @@ static cc_region *table_of(const cc_measure *m, unsigned thread)
     return thread == 0 ? m->regions : m->others + (thread - 1) * m->rows;
 }
 
+static unsigned table_number(const cc_measure *m, unsigned thread)
+{
+    return thread < m->tables ? thread : 0;
+}
+
 void cc_measure_band(const cc_measure *m, unsigned thread, size_t band)
 {
     const uint32_t rows = cc_band_rows(m->nx), y0 = (uint32_t)band * rows;
     const uint32_t y1 = m->ny - y0 < rows ? m->ny : y0 + rows;
-    const unsigned table = thread < m->tables ? thread : 0;
+    const unsigned table = table_number(m, thread);
 
     for (uint32_t y = y0; y < y1; y++)
         measure_row(m, y, m->sums + table * ((size_t)m->nx + 1), table_of(m, table));
+}
+
+cc_row cc_measure_row(const cc_measure *m, unsigned thread, uint32_t y)
+{
+    const unsigned table = table_number(m, thread);
+    uint32_t *const sums = m->sums + table * ((size_t)m->nx + 1);
+
+    sum_row(m->pixels, (size_t)y * m->nx, m->nx, sums);
+    return (cc_row){ y, sums, table_of(m, table) };
+}
+
+void cc_measure_run(const cc_row *row, uint32_t a, uint32_t b, int32_t label)
+{
+    add_run(&row->table[label], row->y, a, b, row->sums[b] - row->sums[a]);
 }
 
 static void merge_regions(cc_region *r, const cc_region *o)

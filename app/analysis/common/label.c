@@ -87,7 +87,7 @@ static int32_t join_above(const lab_picture *p, size_t row, line *now, const lin
             ids[next] = ~next;
             next++;
         }
-        p->starts[row * p->nx + a] = root;
+        p->starts[row * p->room + k] = root;
         now->id[k] = root;
     }
     return next;
@@ -114,7 +114,7 @@ int32_t lab_band(const lab_picture *p, size_t row0, size_t row1, void *scratch)
 
 void lab_seam(const lab_picture *p, size_t row, void *scratch)
 {
-    const int32_t *const starts = p->starts + row * p->nx;
+    const int32_t *const starts = p->starts + row * p->room;
     const uint32_t reach = p->eight_connected;
     line lines[LINES];
     const line *const now = &lines[0], *const above = &lines[1];
@@ -131,7 +131,7 @@ void lab_seam(const lab_picture *p, size_t row, void *scratch)
         while (j < above->runs && above->edges[2 * j + 1] + reach <= a)
             j++;
         for (; j < above->runs && above->edges[2 * j] < b + reach; j++) {
-            uf_join_shared(p->ids, starts[a], (starts - p->nx)[above->edges[2 * j]]);
+            uf_join_shared(p->ids, starts[k], (starts - p->room)[j]);
             if (above->edges[2 * j + 1] >= b)
                 break;
         }

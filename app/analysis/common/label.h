@@ -1,7 +1,7 @@
 /*
  * Connected components of a bit picture by runs of equal pixels.
  * Every run gets the number of the tree it belongs to, an id, which is written
- * at its first pixel in a plane of one int32 per pixel; a union-find over the
+ * for it, in the order of the row; a union-find over the
  * ids says which trees are one. Ids rise with the raster, so the smallest id of
  * a component is that of its first pixel.
  *
@@ -23,8 +23,9 @@ typedef struct lab_picture {
     uint64_t *bits;       /* [ny][stride], pixel x is bit x % 64 of word x / 64; the rest 0 */
     bool zeros;           /* the components of the zeros, not of the ones */
     bool eight_connected; /* pixels that touch at a corner are connected */
-    int32_t *starts;      /* [ny][nx]: ids; only the first pixels of runs are touched */
-    int32_t *ids;         /* the union-find; room for lab_ids(nx, ny) */
+    size_t room;          /* for runs of a row: lab_room(nx), or more */
+    int32_t *starts; /* [ny][room]: ids of the runs; those behind a row's last are not touched */
+    int32_t *ids;    /* the union-find; room for lab_ids(nx, ny) */
 } lab_picture;
 
 /* Sides are at most 65535. */
@@ -35,11 +36,16 @@ static inline size_t lab_stride(uint32_t nx)
     return ((size_t)nx + 63) / 64;
 }
 
+static inline size_t lab_room(uint32_t nx)
+{
+    return ((size_t)nx + 1) / 2;
+}
+
 /* The most ids that so many rows can take. A band beginning at row0 has those
  * from lab_ids(nx, row0) on. */
 static inline size_t lab_ids(uint32_t nx, size_t rows)
 {
-    return rows * (((size_t)nx + 1) / 2);
+    return rows * lab_room(nx);
 }
 
 /* The runs of ones (zeros: of zeros) in nx bits: run k is [edges[2k], edges[2k+1]).
