@@ -10,7 +10,6 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "app/analysis/common/real.h"
 #include "workunits/format/new_file.h"
 
 #define MAX_DEFLATE_RATIO 1032u
@@ -477,16 +476,30 @@ size_t wu_png_strip(unsigned char *png, size_t n)
     return 0;
 }
 
+/* log2(n) in 2^-8, by squaring: n > 0. */
+static uint64_t log2_of(uint32_t n)
+{
+    const unsigned whole = 31 - (unsigned)__builtin_clz(n);
+    uint64_t log2 = whole, x = (uint64_t)n << (31 - whole); /* 1 to 2 in 2^-31 */
+    for (int bit = 0; bit < 8; bit++) {
+        x = x * x >> 31;
+        log2 = 2 * log2 + (x >> 32);
+        x >>= x >> 32;
+    }
+    return log2;
+}
+
 /* Bits that an ideal code of bytes takes of which there are so many each. */
 static uint64_t entropy_of(const uint32_t count[256])
 {
-    uint64_t all = 0, bits = 0;
+    uint32_t all = 0;
+    uint64_t bits = 0;
     for (size_t i = 0; i < 256; i++)
         all += count[i];
-    for (size_t i = 0; i < 256; i++) /* in 2^-16 bits */
+    for (size_t i = 0; i < 256; i++)
         if (count[i] > 0)
-            bits += count[i] * (uint64_t)((tc_log2_q80(all) - tc_log2_q80(count[i])) >> 64);
-    return bits >> 16;
+            bits += count[i] * (log2_of(all) - log2_of(count[i]));
+    return bits >> 8;
 }
 
 bool wu_png_is_small(const wu_png_info *info, const void *pixels, size_t n)
