@@ -675,6 +675,13 @@ static void put_row(wu_picture *picture, void *page, size_t pixel, const uint8_t
     const tiff_state *state = picture->state;
     const tiff_layout *layout = &state->layout;
     const unsigned step = layout->planar ? 1 : layout->samples;
+    const bool whole = layout->bits % 8 == 0 && layout->bits == layout->out.bits;
+    if (whole && step == layout->out.channels && sample == 0 && !layout->has_alpha &&
+        !layout->palette && !layout->inverted) {
+        const size_t bytes = step * (layout->bits / 8);
+        memcpy((uint8_t *)page + pixel * bytes, row, n * bytes);
+        return;
+    }
     for (size_t i = 0; i < n; i++)
         for (unsigned s = 0; s < step; s++)
             if (layout->bits > 16)

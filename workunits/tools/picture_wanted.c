@@ -175,10 +175,24 @@ static tc_status refuse_range(const wu_picture *picture, const void *raw, tc_err
                    picture->path, lo, hi, picture->info.nz > 1 ? " in a slice" : "");
 }
 
+/* Whole numbers of 32 bits: one below 0 is, without its sign, more than any label. */
+static bool are_whole_labels(const wu_picture *picture)
+{
+    const wu_samples *const s = &picture->samples;
+    return picture->want.kind == WU_KIND_LABELS && picture->info.bits == 32 && s->bits == 32 &&
+           s->type != WU_SAMPLE_FLOAT && s->slope == 0 && s->channels == picture->info.channels;
+}
+
 tc_status wu_picture_convert(wu_picture *picture, const void *raw, void *pixels, tc_err *err)
 {
     const bool natural = picture->want.kind == WU_KIND_IMAGE && !picture->want.scaled;
     const size_t n = wanted_samples(picture);
+    if (are_whole_labels(picture)) {
+        const uint32_t *const labels = raw;
+        for (size_t i = 0; i < n; i++)
+            ((uint32_t *)pixels)[i] = labels[i] <= WU_MAX_LABEL ? labels[i] : UINT32_MAX;
+        return TC_OK;
+    }
     for (size_t i = 0; i < n; i++) {
         const double value = value_at(picture, raw, i);
         if (natural && (value < 0 || value > 65535))
