@@ -1,18 +1,17 @@
-"""make bench-peers: texcell's whole way from picture files to tables, as processes (pack, run, export; or
-analyse, with its page), in turn with a short Python script over OpenCV, cc3d, mahotas, scikit-image or
-SimpleITK that reads the same files, computes and writes a table. A ratio above 1 is one where the peer wins.
+"""make bench-peers: texcell's whole way from picture files to tables, as processes (pack, run,
+export; or analyse, with its page), in turn with a short Python script over OpenCV, cc3d, mahotas or
+SimpleITK that reads the same files, computes and writes a table. Above 1 the peer wins.
 
     peers.py [ROW...]       rows by the beginning of their names; all without one
 
 Seconds by the clock, the best of BENCH_ROUNDS (2), the programs on BENCH_PROCESSORS (1) processors,
 peers with one thread. "run" compares texcell run with the peer's reading and computing. What is
-counted is counted by both; where it differs the row says so. Peers that Debian has no package of are
-installed from PyPI into the build folder; pictures are made here, the same in every run.
+counted is counted by both; where it differs the row says so. Peers that Debian has no package of
+are installed from PyPI into the build folder; pictures are made here, the same in every run.
 Environment: TEXCELL_BUILD, BENCH_ROUNDS, BENCH_PROCESSORS."""
 import csv
 import os
 import shutil
-import subprocess
 import sys
 import time
 
@@ -103,90 +102,91 @@ def some(name, pictures, ending="png", **how):
 # --- the rows ------------------------------------------------------------------------------------
 
 class Row:
-    """peer: the script; arguments: of pack; table, column: which rows, or sum, to compare the peer's count with."""
+    """peer: the script; table: whose rows are counted, or with sum_of a column's sum; same: by how
+    much counts may differ."""
 
-    def __init__(self, name, inputs, arguments, peer, bar=1.0, table="regions.csv", analyse=False, same=0.0, sum_of=None):
-        self.name, self.inputs, self.arguments, self.peer, self.bar = name, inputs, arguments, peer, bar
-        self.table, self.analyse, self.same, self.sum_of = table, analyse, same, sum_of
+    def __init__(self, analysis, params, inputs, peer, **how):
+        self.inputs, self.peer = inputs, peer
+        self.arguments = ["--analysis", analysis]
+        for param in params:
+            self.arguments += ["--param", param]
+        self.arguments += how.get("more", [])
+        self.bar, self.same = how.get("bar", 1.0), how.get("same", 0.001)
+        self.table, self.sum_of = how.get("table", "regions.csv"), how.get("sum_of")
+        self.analyse = how.get("analyse", False)
 
 
-def cellcount(name, inputs, params, peer, **how):
-    arguments = ["--analysis", "cellcount"]
-    for p in params:
-        arguments += ["--param", p]
-    return Row(name, inputs, arguments, peer, **how)
+def cells_in(name, params, mask, keep="", n=4, side=2048, **how):
+    """cellcount of n pictures of cells, which rows of the same name share."""
+    path = os.path.join(FOLDER, name)
+    if not os.path.isdir(path):
+        spacing, noise = (28, 4) if side > 200 else (16, 2)
+        some(name, (cells(i, side, side, spacing, noise) for i in range(n)),
+             "tif" if n == 1 else "png")
+    return Row("cellcount", params, path, OPENCV % (mask, keep), **how)
 
 
-def rows():
-    """Each is made when it is its turn."""
-    def jpeg(analyse):
-        def make():
-            tint = np.array([1, 0.97, 1.02])
-            pictures = (np.clip(cells(i, 2250, 4000)[:, :, None] * tint, 0, 255).astype(np.uint8) for i in range(6))
-            path = os.path.join(FOLDER, "jpeg")
-            path = path if os.path.isdir(path) else some("jpeg", pictures, "jpg", quality=92)
-            return cellcount("", path, ["min_area=30"], OPENCV % (DARK, "stats = stats[(stats[:, 4] >= 30)]; n = len(stats)"),
-                             analyse=analyse, same=0.01, bar=0.8 if analyse else 1.0)
-        return make
+def jpeg(analyse):
+    path, tint = os.path.join(FOLDER, "jpeg"), np.array([1, 0.97, 1.02])
+    if not os.path.isdir(path):
+        pictures = (cells(i, 2250, 4000)[:, :, None] * tint for i in range(6))
+        some("jpeg", (p.clip(0, 255).astype(np.uint8) for p in pictures), "jpg", quality=92)
+    return Row("cellcount", ["min_area=30"], path,
+               OPENCV % (DARK, "stats = stats[stats[:, 4] >= 30]; n = len(stats)"),
+               analyse=analyse, same=0.01, bar=0.8 if analyse else 1.0)
 
-    def plain(params, mask, keep=""):
-        def make():
-            path = os.path.join(FOLDER, "plain")
-            path = path if os.path.isdir(path) else some("plain", (cells(i, 2048, 2048) for i in range(4)))
-            return cellcount("", path, params, OPENCV % (mask, keep), same=0.02)
-        return make
 
-    def large(side):
-        return lambda: cellcount("", some("large%d" % side, [cells(1, side, side)], "tif"), [], OPENCV % (DARK, ""), same=0.001)
+FILLED = DARK + """
+    border = cv2.copyMakeBorder(mask, 1, 1, 1, 1, cv2.BORDER_CONSTANT, value=0)
+    cv2.floodFill(border, None, (0, 0), 255)
+    mask = mask | ~border[1:-1, 1:-1]"""
+LOCAL = """mask = cv2.adaptiveThreshold(picture, 255, cv2.ADAPTIVE_THRESH_MEAN_C,
+                                 cv2.THRESH_BINARY_INV, 51, 10)"""
+SMOOTH = "picture = cv2.GaussianBlur(picture, (0, 0), 2); " + DARK
+LABELS = """cv2.imwrite(sys.argv[2] + os.path.basename(f) + ".tif", labels.astype(np.float32))"""
 
-    def small(n, side):
-        return lambda: cellcount("", some("small%d" % side, (cells(i, side, side, 16, 2) for i in range(n))), [], OPENCV % (DARK, ""), same=0.001)
 
-    def opening(radius):
-        """Bright cells: the tophat by the same disc."""
-        mask = """
-    disc = (np.add.outer(np.arange(-{0}, {0} + 1) ** 2, np.arange(-{0}, {0} + 1) ** 2) <= {0} ** 2).astype(np.uint8)
+def opening(radius):
+    """Bright cells: the tophat by the same disc."""
+    mask = """
+    squares = np.arange(-{0}, {0} + 1) ** 2
+    disc = (np.add.outer(squares, squares) <= {0} ** 2).astype(np.uint8)
     picture = cv2.morphologyEx(picture, cv2.MORPH_TOPHAT, disc)
     """.format(radius) + OTSU % ""
+    path = some("opening%d" % radius, (255 - cells(i, 2048, 2048) for i in range(2)))
+    return Row("cellcount", ['background={"method":"opening","radius":%d}' % radius,
+                             "polarity=bright"], path, OPENCV % (mask, ""), same=0.02)
 
-        def make():
-            pictures = (255 - cells(i, 2048, 2048) for i in range(2))
-            return cellcount("", some("opening%d" % radius, pictures), ['background={"method":"opening","radius":%d}' % radius, "polarity=bright"],
-                             OPENCV % (mask, ""), same=0.02, bar=0.8 if radius == 15 else 1.0)
-        return make
 
-    def labels():
-        write = "cv2.imwrite(sys.argv[2] + os.path.basename(f) + '.tif', labels.astype(np.float32))"
-        return cellcount("", some("labels", (cells(i, 2048, 2048) for i in range(4))), ["labels=true"], OPENCV % (DARK, write), same=0.001)
-
-    def objects():
-        from skimage.measure import label
-        picture = cells(1, 4096, 4096)
-        found = label(picture < 145, connectivity=2)
-        path, masks = some("objects", [picture], "tif"), folder("object_labels")
-        import tifffile
-        tifffile.imwrite(os.path.join(masks, "p0000.tif"), found.astype(np.int32))
-        peer = HEAD + """
+def objects():
+    import tifffile
+    from skimage.measure import label
+    picture = cells(1, 4096, 4096)
+    path, masks = some("objects", [picture], "tif"), folder("object_labels")
+    file = os.path.join(masks, "p0000.tif")
+    tifffile.imwrite(file, label(picture < 145, connectivity=2).astype(np.int32))
+    peer = HEAD + """
 import cc3d, tifffile
 start = begin()
-labels = tifffile.imread({0!r}).astype(np.uint32)
-picture = tifffile.imread(files[0])
+labels, picture = tifffile.imread({0!r}).astype(np.uint32), tifffile.imread(files[0])
 s = cc3d.statistics(labels)
 n = len(s["voxel_counts"]) - 1
 sums = np.bincount(labels.ravel(), picture.ravel())
 squares = np.bincount(labels.ravel(), picture.ravel().astype(np.float64) ** 2)
-table.writerows([i, s["voxel_counts"][i], *s["centroids"][i], sums[i], squares[i]] for i in range(1, n + 1))
+table.writerows([i, s["voxel_counts"][i], *s["centroids"][i], sums[i], squares[i]]
+                for i in range(1, n + 1))
 end(n, start)
-""".format(os.path.join(masks, "p0000.tif"))
-        return Row("", path, ["--analysis", "objects", "--param", 'families=["shape","intensity"]', "--labels",
-                              masks], peer, table="objects.csv")
+""".format(file)
+    return Row("objects", ['families=["shape","intensity"]'], path, peer, table="objects.csv",
+               more=["--labels", masks])
 
-    def volume():
-        side = 256
-        path = folder("stack")
-        import tifffile
-        tifffile.imwrite(os.path.join(path, "p0000.tif"), blobs3d(side), photometric="minisblack", metadata={"axes": "ZYX"})
-        peer = HEAD + """
+
+def volume():
+    import tifffile
+    path = folder("stack")
+    tifffile.imwrite(os.path.join(path, "p0000.tif"), blobs3d(256), photometric="minisblack",
+                     metadata={"axes": "ZYX"})
+    peer = HEAD + """
 import cc3d, tifffile
 start = begin()
 stack = tifffile.imread(files[0])
@@ -196,103 +196,117 @@ table.writerows([i, s["voxel_counts"][i], *s["centroids"][i]] for i in range(1, 
 tifffile.imwrite(sys.argv[2] + ".tif", labels.astype(np.uint16))
 end(n, start)
 """
-        return Row("", path, ["--analysis", "volume", "--param", "membrane=120", "--param", "labels=true"], peer, table="cells.csv")
+    return Row("volume", ["membrane=120", "labels=true"], path, peer, table="cells.csv")
 
-    def roi():
-        import skimage.data
-        source, rng = skimage.data.gravel(), np.random.default_rng(1)
-        at = rng.integers(0, 512 - 200, (300, 2))
-        path = some("roi", (source[y:y + 200, x:x + 200] for y, x in at))
-        peer = HEAD + """
+
+TEXTURE = ["levels=[32]", "distances=[1]", "directions=four", 'roi={"type":"all"}']
+
+
+def roi():
+    import skimage.data
+    source, at = skimage.data.gravel(), np.random.default_rng(1).integers(0, 312, (300, 2))
+    path = some("roi", (source[y:y + 200, x:x + 200] for y, x in at))
+    peer = HEAD + """
 import cv2, mahotas
-start, n = begin(), 0
+start = begin()
 for f in files:
     picture = cv2.imread(f, cv2.IMREAD_GRAYSCALE) // 8
     table.writerow([f, *mahotas.features.haralick(picture, return_mean=True)])
-    n += 1
-end(n, start)
+end(len(files), start)
 """
-        return Row("", path, ["--analysis", "glcm", "--param", "levels=[32]", "--param", "distances=[1]", "--param", "directions=four", "--param",
-                              'window={"shape":"roi"}', "--param", 'roi={"type":"all"}'], peer, table="features.csv")
+    return Row("glcm", [*TEXTURE, 'window={"shape":"roi"}'], path, peer, table="features.csv")
 
-    def window():
-        """Contrast is a mean of squares: box filters of squared differences."""
-        import skimage.data
-        path = some("window", [skimage.data.gravel()])
-        peer = HEAD + """
+
+def window():
+    """Contrast is a mean of squares: box filters of squared differences."""
+    import skimage.data
+    peer = HEAD + """
 import cv2
 cv2.setNumThreads(1)
 start = begin()
 picture = (cv2.imread(files[0], cv2.IMREAD_GRAYSCALE) // 8).astype(np.float32)
-maps = []
+means = []
 for dy, dx in ((0, 1), (1, 1), (1, 0), (1, -1)):
-    a = picture[:picture.shape[0] - dy, max(0, -dx):picture.shape[1] - max(0, dx)]
-    b = picture[dy:, max(0, dx):picture.shape[1] + min(0, dx)]
-    maps.append(cv2.blur((a - b) ** 2, (33, 33)).mean())
-table.writerow(maps)
+    ny, nx = picture.shape
+    a = picture[:ny - dy, max(0, -dx):nx - max(0, dx)]
+    b = picture[dy:, max(0, dx):nx + min(0, dx)]
+    means.append(cv2.blur((a - b) ** 2, (33, 33)).mean())
+table.writerow(means)
 end(1, start)
 """
-        return Row("", path, ["--analysis", "glcm", "--param", "levels=[32]", "--param", "distances=[1]", "--param", "directions=four", "--param",
-                              'window={"shape":"square","radius":16}', "--param", 'features=["contrast"]', "--param", 'roi={"type":"all"}'],
-                   peer, bar=3.0, table="features.csv")
+    return Row("glcm", [*TEXTURE, 'window={"shape":"square","radius":16}', 'features=["contrast"]'],
+               some("window", [skimage.data.gravel()]), peer, bar=3.0, table="features.csv")
 
-    def voting():
-        path = some("voting", [255 - cells(1, 2048, 2048, 40)])
-        peer = HEAD + """
+
+def voting():
+    peer = HEAD + """
 import cv2
 cv2.setNumThreads(1)
 start = begin()
 picture = cv2.GaussianBlur(cv2.imread(files[0], cv2.IMREAD_GRAYSCALE), (0, 0), 2)
-found = cv2.HoughCircles(picture, cv2.HOUGH_GRADIENT, 1, 16, param1=60, param2=12, minRadius=7, maxRadius=18)
+found = cv2.HoughCircles(picture, cv2.HOUGH_GRADIENT, 1, 16, param1=60, param2=12, minRadius=7,
+                         maxRadius=18)
 table.writerows(found[0])
 end(found.shape[1], start)
 """
-        return Row("", path, ["--analysis", "voting", "--param", "radius=17"], peer, bar=3.0, table="points.csv", same=0.1)
+    return Row("voting", ["radius=17"], some("voting", [255 - cells(1, 2048, 2048, 40)]), peer,
+               bar=3.0, table="points.csv", same=0.1)
 
-    def levelset(band):
-        def make():
-            y, x = np.mgrid[:512, :512] - 256
-            picture = np.where(np.hypot(y, x) < 120 + 20 * np.sin(5 * np.arctan2(y, x)), 200, 60)
-            picture = (picture + np.random.default_rng(1).normal(0, 6, picture.shape)).astype(np.uint8)
-            path = some("levelset%d" % band, [picture])
-            peer = HEAD + """
+
+def levelset(band):
+    y, x = np.mgrid[:512, :512] - 256
+    picture = np.where(np.hypot(y, x) < 120 + 20 * np.sin(5 * np.arctan2(y, x)), 200, 60)
+    noise = np.random.default_rng(1).normal(0, 6, picture.shape)
+    path = some("levelset%d" % band, [(picture + noise).astype(np.uint8)])
+    peer = HEAD + """
 import SimpleITK as sitk
 sitk.ProcessObject.SetGlobalDefaultNumberOfThreads(1)
 start = begin()
 picture = sitk.Cast(sitk.ReadImage(files[0]), sitk.sitkFloat32)
-seed = np.zeros((512, 512), np.float32)
 y, x = np.mgrid[:512, :512] - 256
 first = sitk.GetImageFromArray((np.hypot(y, x) - 60).astype(np.float32))
 level = sitk.ThresholdSegmentationLevelSetImageFilter()
-level.SetLowerThreshold(150); level.SetUpperThreshold(250)
-level.SetNumberOfIterations(600); level.SetMaximumRMSError(0)
-level.SetCurvatureScaling(1); level.SetPropagationScaling(1)
+level.SetLowerThreshold(150)
+level.SetUpperThreshold(250)
+level.SetNumberOfIterations(600)
+level.SetMaximumRMSError(0)
 mask = sitk.GetArrayFromImage(level.Execute(first, picture)) < 0
 table.writerow([int(mask.sum())])
 end(int(mask.sum()), start)
 """
-            return Row("", path, ["--analysis", "levelset", "--param", "target=200", "--param", "epsilon=50", "--param", "alpha=0.1", "--param", "iterations=600",
-                                  "--param", 'init={"type":"ball","cx":256,"cy":256,"r":60}', "--param", "band=%d" % band], peer, table="items.csv", same=0.02, sum_of="inside_voxels")
-        return make
+    return Row("levelset", ["target=200", "epsilon=50", "alpha=0.1", "iterations=600",
+                            'init={"type":"ball","cx":256,"cy":256,"r":60}', "band=%d" % band],
+               path, peer, table="items.csv", same=0.03, sum_of="inside_voxels")
 
-    return [("jpeg, analyse", jpeg(True)), ("jpeg, 6 of 4000 x 2250", jpeg(False)),
-            ("plain, 4 of 2048^2", plain([], DARK)), ("fill, 4 of 2048^2", plain(["fill_holes=true"], DARK + """
-    border = cv2.copyMakeBorder(mask, 1, 1, 1, 1, cv2.BORDER_CONSTANT, value=0)
-    cv2.floodFill(border, None, (0, 0), 255); mask = mask | ~border[1:-1, 1:-1]""")),
-            ("local, 4 of 2048^2", plain(["threshold=local"],
-             "mask = cv2.adaptiveThreshold(picture, 255, cv2.ADAPTIVE_THRESH_MEAN_C, cv2.THRESH_BINARY_INV, 51, 10)")),
-            ("smooth, 4 of 2048^2", plain(["smooth=2"], "picture = cv2.GaussianBlur(picture, (0, 0), 2); " + DARK)),
-            ("large, TIFF of 8192^2", large(8192)), ("small, 1,000 of 200^2", small(1000, 200)), ("tiny, 1,000 of 64^2", small(1000, 64)),
-            ("opening 15, 2 of 2048^2", opening(15)), ("opening 50, 2 of 2048^2", opening(50)), ("labels, 4 of 2048^2", labels),
-            ("objects, 4096^2", objects), ("volume with labels, 256^3", volume), ("roi, 300 of 200^2", roi),
-            ("window, contrast, 512^2", window), ("voting, 2048^2", voting), ("levelset, 512^2", levelset(0)), ("levelset, band 6", levelset(6))]
+
+ROWS = [
+    ("jpeg, analyse", lambda: jpeg(True)),
+    ("jpeg, 6 of 4000 x 2250", lambda: jpeg(False)),
+    ("plain, 4 of 2048^2", lambda: cells_in("four", [], DARK)),
+    ("fill, 4 of 2048^2", lambda: cells_in("four", ["fill_holes=true"], FILLED)),
+    ("local, 4 of 2048^2", lambda: cells_in("four", ["threshold=local"], LOCAL, same=0.02)),
+    ("smooth, 4 of 2048^2", lambda: cells_in("four", ["smooth=2"], SMOOTH, same=0.01)),
+    ("labels, 4 of 2048^2", lambda: cells_in("four", ["labels=true"], DARK, LABELS)),
+    ("large, TIFF of 8192^2", lambda: cells_in("large", [], DARK, n=1, side=8192)),
+    ("small, 1,000 of 200^2", lambda: cells_in("small", [], DARK, n=1000, side=200)),
+    ("tiny, 1,000 of 64^2", lambda: cells_in("tiny", [], DARK, n=1000, side=64)),
+    ("opening 15, 2 of 2048^2", lambda: opening(15)),
+    ("opening 50, 2 of 2048^2", lambda: opening(50)),
+    ("objects, 4096^2", objects),
+    ("volume, labels, 256^3", volume),
+    ("roi, 300 of 200^2", roi),
+    ("window, contrast, 512^2", window),
+    ("voting, 2048^2", voting),
+    ("levelset, 512^2", lambda: levelset(0)),
+    ("levelset, band 6", lambda: levelset(6)),
+]
 
 
 # --- running -------------------------------------------------------------------------------------
 
 def timed(argv, env=None):
     start = time.perf_counter()
-    r = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, env=env)
+    r = tap.run(argv, env=env)
     if r.returncode != 0:
         sys.exit("%s\n%s%s" % (" ".join(argv), r.stdout, r.stderr))
     return time.perf_counter() - start, r.stdout
@@ -304,7 +318,9 @@ def of_texcell(row):
     shutil.rmtree(out, True)
     device = ["--device", "cpu", "--threads", str(PROCESSORS)]
     if row.analyse:
-        return timed([tap.TEXCELL_WU, "analyse", *row.arguments, "--defaults", *device, "-o", out, row.inputs])[0], None, out
+        seconds, _ = timed([tap.TEXCELL_WU, "analyse", *row.arguments, "--defaults", *device, "-o",
+                            out, row.inputs])
+        return seconds, None, out
     packed, _ = timed([tap.TEXCELL_WU, "pack", *row.arguments, "-o", unit, row.inputs])
     run, _ = timed([tap.TEXCELL, "run", unit, "-o", result, "--quiet", *device])
     more = ["--tiff"] if "labels=true" in row.arguments else []
@@ -315,7 +331,7 @@ def of_texcell(row):
 
 
 def of_peer(row):
-    env = dict(os.environ, PYTHONPATH=PEERS, **{n + "_NUM_THREADS": "1" for n in ("OPENBLAS", "OMP", "MKL")})
+    env = dict(os.environ, PYTHONPATH=PEERS, OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1")
     out = os.path.join(FOLDER, "peer")
     seconds, said = timed([sys.executable, "-c", row.peer, row.inputs, out], env)
     _, count, computed = said.split()
@@ -340,19 +356,22 @@ def measure(name, row):
     mine = counted(row, out)
     whole = min(ours) / min(theirs)
     run = "" if alone[0] is None else "%.2f" % (min(alone) / min(computing))
+    missed = "" if whole <= row.bar else ", MISSED"
+    others = "" if abs(mine - count) <= row.same * count else " OTHERS"
     print("%-26s %6.2f s, peer %6.2f; whole %5.2f, bar %.1f%s; run %5s; counted %d, peer %d%s; %s"
-          % (name, min(ours), min(theirs), whole, row.bar, "" if whole <= row.bar else ", MISSED", run, mine, count,
-             "" if abs(mine - count) <= row.same * count else " OTHERS", getattr(row, "parts", "")))
+          % (name, min(ours), min(theirs), whole, row.bar, missed, run, mine, count, others,
+             getattr(row, "parts", "")))
     sys.stdout.flush()
 
 
 def main():
     if not os.path.isdir(PEERS):
-        r = tap.run([sys.executable, "-m", "pip", "-q", "install", "--no-deps", "--target", PEERS, *PYPI])
+        r = tap.run([sys.executable, "-m", "pip", "-q", "install", "--no-deps", "--target", PEERS,
+                     *PYPI])
         if r.returncode != 0:
             print("peers.py: what is not in Debian cannot be had: " + r.stderr.strip()[-200:])
     os.sched_setaffinity(0, set(sorted(os.sched_getaffinity(0))[:PROCESSORS]))
-    for name, make in rows():
+    for name, make in ROWS:
         if sys.argv[1:] and not any(name.startswith(n) for n in sys.argv[1:]):
             continue
         measure(name, make())

@@ -189,6 +189,37 @@ TC_INLINE tc_u64 glcm_join(tc_u64 fine, tc_u64 coarse, int fbits)
     return (multiple << (64 - GLCM_F_BITS + fbits)) + (fine >> (GLCM_F_BITS - fbits));
 }
 
+/* Of the features that need sums over pairs alone, those that are in the set; the others are not
+ * touched. */
+TC_INLINE void glcm_linear_features(const glcm_sums *w, tc_u32 n, glcm_divisors d, tc_u32 set,
+                                    tc_i64 *feature)
+{
+    const tc_u64 dif = GLCM_FIRST(w->difference), idm = GLCM_SECOND(w->difference);
+    const tc_u64 s1 = w->sum & GLCM_PACK_MASK, ss = w->sum >> GLCM_PACK_SHIFT;
+    const tc_u64 d1 = dif & GLCM_PACK_MASK, d2 = dif >> GLCM_PACK_SHIFT;
+    /* 4 n^2 times the variance of the marginal; var - cov: 4 n^2 covariance */
+    const tc_u64 var = n * (ss + d2) - s1 * s1, cov = 2 * (tc_u64)n * d2;
+
+    if (set >> GLCM_CONTRAST & 1)
+        feature[GLCM_CONTRAST] = (tc_i64)tc_div_round(d2 << 32, d.n);
+    if ((set >> GLCM_CORRELATION & 1) && var == 0)
+        feature[GLCM_CORRELATION] = (tc_i64)1 << 32;
+    else if (set >> GLCM_CORRELATION & 1)
+        feature[GLCM_CORRELATION] = var >= cov ? (tc_i64)tc_ratio_q32(var - cov, var)
+                                               : -(tc_i64)tc_ratio_q32(cov - var, var);
+    if (set >> GLCM_VARIANCE & 1)
+        feature[GLCM_VARIANCE] = (tc_i64)tc_div_q32(var, d.n4);
+    if (set >> GLCM_IDM & 1)
+        feature[GLCM_IDM] = (tc_i64)tc_div(
+            (idm + ((tc_u64)n << (GLCM_IDM_BITS - 33))) >> (GLCM_IDM_BITS - 32), d.n);
+    if (set >> GLCM_SUM_AVERAGE & 1)
+        feature[GLCM_SUM_AVERAGE] = (tc_i64)(tc_div_round(s1 << 32, d.n) + ((tc_u64)2 << 32));
+    if (set >> GLCM_SUM_VARIANCE & 1)
+        feature[GLCM_SUM_VARIANCE] = (tc_i64)tc_div_q32(var - n * d2, d.n2);
+    if (set >> GLCM_DIFFERENCE_VARIANCE & 1)
+        feature[GLCM_DIFFERENCE_VARIANCE] = (tc_i64)tc_div_q32(n * d2 - d1 * d1, d.n2);
+}
+
 /* The 13 features, each in 2^-32, from the sums of a window with n > 0.
  * f: table of k*log2(k) in 2^-fbits (32 < fbits <= 58) for k up to 2n, f60: in
  * 2^-60 modulo 2^64; d: the divisors of this n; exp_table: see glcm_exp_neg. */
@@ -198,15 +229,7 @@ TC_INLINE void glcm_features(const glcm_sums *w, tc_u32 n, glcm_divisors d,
 {
     const tc_u64 fxy60 = GLCM_FIRST(w->cell), e2 = GLCM_SECOND(w->cell);
     const tc_u64 fx60 = GLCM_FIRST(w->marginal), fx12 = GLCM_SECOND(w->marginal);
-    const tc_u64 dif = GLCM_FIRST(w->difference), idm = GLCM_SECOND(w->difference);
-    const tc_u64 s1 = w->sum & GLCM_PACK_MASK;
-    const tc_u64 ss = w->sum >> GLCM_PACK_SHIFT;
-    const tc_u64 d1 = dif & GLCM_PACK_MASK;
-    const tc_u64 d2 = dif >> GLCM_PACK_SHIFT;
-    /* 4 n^2 times the variance of the marginal */
-    const tc_u64 var = n * (ss + d2) - s1 * s1;
-    const tc_u64 cov = 2 * (tc_u64)n * d2; /* var - cov: 4 n^2 covariance */
-    const int k = fbits - 32;              /* to round 2^-fbits to 2^-32 */
+    const int k = fbits - 32; /* to round 2^-fbits to 2^-32 */
     const tc_u64 fn = f[n], f2n = f[2 * (tc_u64)n];
     const tc_u64 rounding = (tc_u64)n << (k - 1);
     const tc_u64 fxy = glcm_join(fxy60, e2 >> GLCM_E2_BITS, fbits);
@@ -224,22 +247,10 @@ TC_INLINE void glcm_features(const glcm_sums *w, tc_u32 n, glcm_divisors d,
         x = fine >> (GLCM_F_BITS - fbits);
         t = tc_div_round((tc_u64)fine >> 2, d.n);
     }
+    glcm_linear_features(w, n, d, ~(tc_u32)0, feature);
     feature[GLCM_ASM] = (tc_i64)tc_div_round((e2 & GLCM_E2_MASK) << 31, d.n2);
-    feature[GLCM_CONTRAST] = (tc_i64)tc_div_round(d2 << 32, d.n);
-    if (var == 0)
-        feature[GLCM_CORRELATION] = (tc_i64)1 << 32;
-    else if (var >= cov)
-        feature[GLCM_CORRELATION] = (tc_i64)tc_ratio_q32(var - cov, var);
-    else
-        feature[GLCM_CORRELATION] = -(tc_i64)tc_ratio_q32(cov - var, var);
-    feature[GLCM_VARIANCE] = (tc_i64)tc_div_q32(var, d.n4);
-    feature[GLCM_IDM] =
-        (tc_i64)tc_div((idm + ((tc_u64)n << (GLCM_IDM_BITS - 33))) >> (GLCM_IDM_BITS - 32), d.n);
-    feature[GLCM_SUM_AVERAGE] = (tc_i64)(tc_div_round(s1 << 32, d.n) + ((tc_u64)2 << 32));
-    feature[GLCM_SUM_VARIANCE] = (tc_i64)tc_div_q32(var - n * d2, d.n2);
     feature[GLCM_SUM_ENTROPY] = (tc_i64)tc_div((fn - w->fs + rounding) >> k, d.n);
     feature[GLCM_ENTROPY] = (tc_i64)tc_div((f2n - fxy + 2 * rounding) >> (k + 1), d.n);
-    feature[GLCM_DIFFERENCE_VARIANCE] = (tc_i64)tc_div_q32(n * d2 - d1 * d1, d.n2);
     feature[GLCM_DIFFERENCE_ENTROPY] = (tc_i64)tc_div((fn - w->fd + rounding) >> k, d.n);
     feature[GLCM_IMC1] = y == 0 ? 0 : -(tc_i64)tc_ratio_q32((tc_u64)x, y);
     /* 1 - exp(-t) in 2^-64, and its root in 2^-32 */

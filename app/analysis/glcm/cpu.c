@@ -35,12 +35,20 @@ typedef struct sliding {
     unsigned char apart[64]; /* from the next thread's: no line of the cache is shared */
 } sliding;
 
+/* The sums of pairs that some features need alone (LINEAR). */
+typedef struct linear {
+    glcm_pair64 difference;
+    uint64_t sum;
+} linear;
+
 /* --- the worker ------------------------------------------------------------------------------ */
 
 typedef struct scratch {
     sliding *window;
     pair_code *pairs; /* pair codes of the band */
     size_t pairs_size;
+    linear *columns; /* of the band */
+    size_t columns_size;
     uint32_t *counts; /* [tables][L][L]: pairs of the whole ROI, first level, second level */
     tc_log2s *logs;
     tc_status status;
@@ -107,6 +115,76 @@ static void make_steps(const glcm_tables *t, unsigned levels, sliding *w)
         w->bins.of_sum[k] = GLCM_PACK(k);
     for (uint64_t k = 0; k < levels; k++)
         w->bins.of_difference[k] = (glcm_pair64){ GLCM_PACK(k), t->idm[k] };
+}
+
+/* --- without histograms ----------------------------------------------------------------------
+ *
+ * What these features need are sums over pairs alone, whatever else there is in the window. */
+enum {
+    LINEAR = 1 << GLCM_CONTRAST | 1 << GLCM_CORRELATION | 1 << GLCM_VARIANCE | 1 << GLCM_IDM |
+             1 << GLCM_SUM_AVERAGE | 1 << GLCM_SUM_VARIANCE | 1 << GLCM_DIFFERENCE_VARIANCE
+};
+
+/* Whether they are all that will be asked for, of maps too. */
+static bool is_linear(const cpu_worker *w)
+{
+    return w->work->result_only && (w->params->features & ~(uint32_t)LINEAR) == 0;
+}
+
+static inline void add_linear(linear *s, const linear *other)
+{
+    s->sum += other->sum;
+    s->difference += other->difference;
+}
+
+static inline void take_linear(linear *s, const linear *other)
+{
+    s->sum -= other->sum;
+    s->difference -= other->difference;
+}
+
+static inline linear linear_of(const glcm_bins *bins, const pair_code *p)
+{
+    return (linear){ bins->of_difference[p->b - p->a], bins->of_sum[p->a + p->b] };
+}
+
+static linear linear_sums(const glcm_sums *s)
+{
+    return (linear){ s->difference, s->sum };
+}
+
+static void put_linear(glcm_sums *s, const linear *l)
+{
+    s->difference = l->difference;
+    s->sum = l->sum;
+}
+
+static void slide_linear(sliding *w, const pair_code *centre, const move *m)
+{
+    linear s = linear_sums(&w->s);
+
+    for (int i = 0; i < m->n; i++) {
+        const linear leaves = linear_of(&w->bins, &centre[m->leave[i]]),
+                     enters = linear_of(&w->bins, &centre[m->enter[i]]);
+
+        take_linear(&s, &leaves);
+        add_linear(&s, &enters);
+    }
+    put_linear(&w->s, &s);
+}
+
+static void start_linear(sliding *w, const pair_code *centre, const glcm_lens *lens,
+                         ptrdiff_t stride)
+{
+    linear s = { .sum = 0 };
+
+    for (int i = 0; i < lens->rows; i++)
+        for (int x = lens->lo[i]; x <= lens->hi[i]; x++) {
+            const linear one = linear_of(&w->bins, &centre[lens->row[i] * stride + x]);
+
+            add_linear(&s, &one);
+        }
+    put_linear(&w->s, &s);
 }
 
 /* Empties the histograms and puts the whole window in. */
@@ -224,8 +302,8 @@ typedef struct kept {
     int64_t feature[KEPT_WINDOWS][GLCM_FEATURES];
 } kept;
 
-/* Adds up what is kept. */
-static void flush_kept(kept *k, glcm_stat *stat)
+/* Adds up what is kept of some features, bits of a set. */
+static void flush_kept(kept *k, uint32_t features, glcm_stat *stat)
 {
     glcm_stat s = { .windows = k->windows };
 
@@ -235,6 +313,8 @@ static void flush_kept(kept *k, glcm_stat *stat)
         int64_t sum = 0, min = INT64_MAX, max = INT64_MIN;
         unsigned __int128 square = 0;
 
+        if ((features >> i & 1) == 0)
+            continue;
         for (const int64_t *p = &k->feature[0][i], *const end =
                                                        p + (size_t)k->windows * GLCM_FEATURES;
              p != end; p += GLCM_FEATURES) {
@@ -269,7 +349,9 @@ typedef struct chunk_work {
     code_plane plane;
     move right, left, down;
     sliding *window;
-    bool started;
+    bool linear, started;
+    linear *columns;         /* [plane.stride]: sums of the window's rows, if it is a rectangle */
+    uint32_t computed;       /* features, bits of a set */
     int64_t x, y;            /* where the window is */
     const pair_code *centre; /* and its code */
     kept kept;               /* not yet in stat */
@@ -281,20 +363,84 @@ typedef struct chunk_work {
 
 static void move_by(chunk_work *u, const move *m, ptrdiff_t codes)
 {
-    slide(u->window, &u->worker->tables, u->centre, m);
+    if (u->linear)
+        slide_linear(u->window, u->centre, m);
+    else
+        slide(u->window, &u->worker->tables, u->centre, m);
     u->centre += codes;
+}
+
+/* Adds a row of pairs to the columns, and takes another off, unless that is NULL. */
+static void change_columns(chunk_work *u, int64_t enters, const int64_t *leaves)
+{
+    const code_plane *const p = &u->plane;
+    const pair_code *const in = p->codes + (enters - p->y0) * p->stride, *const out =
+                                                                             p->codes +
+                                                                             (leaves != NULL
+                                                                                  ? *leaves - p->y0
+                                                                                  : 0) *
+                                                                                 p->stride;
+
+    for (ptrdiff_t x = 0; x < p->stride; x++) {
+        const linear more = linear_of(&u->window->bins, &in[x]),
+                     less = linear_of(&u->window->bins, &out[x]);
+
+        add_linear(&u->columns[x], &more);
+        if (leaves != NULL)
+            take_linear(&u->columns[x], &less);
+    }
+}
+
+/* Brings a window that is a rectangle to (x, y), which is not above where it is. */
+static void go_by_columns(chunk_work *u, int64_t x, int64_t y)
+{
+    const glcm_lens *const l = &u->lens;
+    const linear *const column = u->columns + (x - u->plane.x0);
+    linear s = linear_sums(&u->window->s);
+    bool anew = !u->started || x - u->x > 1 || u->x - x > 1;
+
+    if (!u->started) {
+        memset(u->columns, 0, (size_t)u->plane.stride * sizeof *u->columns);
+        for (int i = 0; i < l->rows; i++)
+            change_columns(u, y + l->row[i], NULL);
+        u->y = y;
+        u->started = true;
+    }
+    for (; u->y < y; u->y++, anew = true)
+        change_columns(u, u->y + l->row[l->rows - 1] + 1, &(int64_t){ u->y + l->row[0] });
+    if (anew) {
+        s = (linear){ .sum = 0 };
+        for (int k = l->lo[0]; k <= l->hi[0]; k++)
+            add_linear(&s, &column[k]);
+    } else if (x > u->x) {
+        add_linear(&s, &column[l->hi[0]]);
+        take_linear(&s, &column[l->lo[0] - 1]);
+    } else if (x < u->x) {
+        add_linear(&s, &column[l->lo[0]]);
+        take_linear(&s, &column[l->hi[0] + 1]);
+    }
+    u->x = x;
+    put_linear(&u->window->s, &s);
 }
 
 /* Brings the window to (x, y) by sliding, or anew where that is cheaper. */
 static void go_to(chunk_work *u, int64_t x, int64_t y)
 {
     const code_plane *const p = &u->plane;
+
+    if (u->columns != NULL) {
+        go_by_columns(u, x, y);
+        return;
+    }
     const int64_t across = x > u->x ? x - u->x : u->x - x, down = y - u->y;
 
     if (!u->started || (across + down > 1 && 2 * (across * u->right.n + down * u->down.n) >
                                                  u->lens.pairs + u->levels * u->levels / 64)) {
         u->centre = p->codes + (y - p->y0) * p->stride + (x - p->x0);
-        start_window(u->window, &u->worker->tables, u->levels, u->centre, &u->lens, p->stride);
+        if (u->linear)
+            start_linear(u->window, u->centre, &u->lens, p->stride);
+        else
+            start_window(u->window, &u->worker->tables, u->levels, u->centre, &u->lens, p->stride);
         u->started = true;
         u->x = x;
         u->y = y;
@@ -409,12 +555,18 @@ static void take_features(chunk_work *u)
         if (n == 0)
             return;
         there = *sums;
-        without_missing(u, missing, &there);
+        if (u->linear)
+            there.difference -= (glcm_pair64){ 0, missing * t->idm[0] };
+        else
+            without_missing(u, missing, &there);
         sums = &there;
     }
-    glcm_features(sums, n, t->divisors[n], t->f, t->f60, t->fbits, t->exp_table, feature);
+    if (u->linear)
+        glcm_linear_features(sums, n, t->divisors[n], u->computed, feature);
+    else
+        glcm_features(sums, n, t->divisors[n], t->f, t->f60, t->fbits, t->exp_table, feature);
     if (++u->kept.windows == KEPT_WINDOWS)
-        flush_kept(&u->kept, u->stat);
+        flush_kept(&u->kept, u->computed, u->stat);
     if (u->has_maps)
         for (unsigned f = 0; f < GLCM_FEATURES; f++)
             if (u->maps[f] != NULL)
@@ -476,6 +628,30 @@ static bool make_plane(chunk_work *u, scratch *s)
     return s->pairs != NULL;
 }
 
+static bool is_rectangle(const glcm_lens *l)
+{
+    bool is = true;
+
+    for (int i = 1; i < l->rows; i++)
+        is = is && l->lo[i] == l->lo[0] && l->hi[i] == l->hi[0] && l->row[i] == l->row[0] + i;
+    return is;
+}
+
+static bool make_columns(chunk_work *u, scratch *s)
+{
+    const size_t size = (size_t)u->plane.stride;
+
+    if (!u->linear || !is_rectangle(&u->lens))
+        return true;
+    if (size > s->columns_size) {
+        free(s->columns);
+        s->columns = malloc(size * sizeof *s->columns);
+        s->columns_size = s->columns == NULL ? 0 : size;
+    }
+    u->columns = s->columns;
+    return s->columns != NULL;
+}
+
 static void find_maps(chunk_work *u, const glcm_chunk *chunk)
 {
     const cpu_worker *const w = u->worker;
@@ -517,9 +693,13 @@ static tc_status slide_chunk(const cpu_worker *w, const glcm_chunk *chunk, scrat
     move_down(&u.lens, u.plane.stride, &u.down);
     find_maps(&u, chunk);
     make_steps(&w->tables, u.levels, u.window);
+    u.linear = is_linear(w);
+    u.computed = u.linear ? w->params->features : UINT32_MAX;
+    if (!make_columns(&u, s))
+        return TC_NO_MEMORY;
     for (int64_t y = u.tile.y0; y < u.tile.y1; y++)
         do_row(&u, y, u.tile.x0, u.tile.x1);
-    flush_kept(&u.kept, stat);
+    flush_kept(&u.kept, u.computed, stat);
     return TC_OK;
 }
 
@@ -735,6 +915,7 @@ static void cpu_close(void **worker)
         for (unsigned i = 0; i < w->work->threads; i++) {
             free(w->scratch[i].window);
             free(w->scratch[i].pairs);
+            free(w->scratch[i].columns);
             free(w->scratch[i].counts);
             tc_log2s_destroy(&w->scratch[i].logs);
         }

@@ -281,8 +281,8 @@ size_t glcm_state_maps_at(const glcm_params *p)
     return glcm_state_more_at(p) + (p->more ? p->n_levels * p->n_offsets * sizeof(glcm_more) : 0);
 }
 
-/* A matrix; or the pairs' codes of a tile with the reach of a window (glcm/cpu.c), and its
- * histograms. */
+/* A matrix; or the pairs' codes of a tile with the reach of a window (glcm/cpu.c), sums of its
+ * columns, and its histograms. */
 static uint64_t thread_bytes(const glcm_params *p, const glcm_geometry *g)
 {
     const uint64_t margin = 2 * (uint64_t)p->radius + 4;
@@ -294,7 +294,7 @@ static uint64_t thread_bytes(const glcm_params *p, const glcm_geometry *g)
         const glcm_view *const v = &g->view[turn];
         const uint64_t columns = (uint64_t)(v->x1 - v->x0) / g->strips + 1,
                        rows = (uint64_t)(v->y1 - v->y0) / g->bands + 1;
-        const uint64_t pixels = (columns + margin) * (rows + margin);
+        const uint64_t pixels = (columns + margin) * (rows + margin + 8);
 
         most = pixels > most ? pixels : most;
     }
