@@ -27,12 +27,14 @@ static void DISC_NAME(read_row)(const tile *t, int64_t y)
 
     memset(row, 0, t->stride * sizeof *row);
     if (y >= 0 && y < t->in->ny) {
-        DISC_VALUE *const inside = row + (lo - from);
+        const size_t before = (size_t)(lo - from), n = (size_t)(hi - lo);
 
-        memcpy(inside, DISC_NAME(row)(t->in, (size_t)(y * t->in->nx + lo)),
-               (size_t)(hi - lo) * sizeof *row);
-        for (int64_t x = 0; x < hi - lo; x++)
-            inside[x] ^= (DISC_VALUE)t->flip;
+        memcpy(row + before, DISC_NAME(row)(t->in, (size_t)(y * t->in->nx + lo)), n * sizeof *row);
+        for (size_t x = 0; t->flip != 0 && x < t->stride; x += BLOCK)
+            for (size_t k = 0; k < BLOCK; k++)
+                row[x + k] ^= (DISC_VALUE)t->flip;
+        memset(row, 0, before * sizeof *row);
+        memset(row + before + n, 0, (t->stride - before - n) * sizeof *row);
     }
     for (int power = 1; power < t->powers; power++) {
         const size_t pixels = (size_t)1 << power;
