@@ -410,8 +410,8 @@ static tc_status choose_effort(const char *what, const wu_png_info *info, const 
                                const png_effort **effort, tc_err *err)
 {
     enum { ROWS = 16, LEAST = 512, SHARE = 32, N = sizeof efforts / sizeof *efforts };
-    const size_t pixel = info->channels * (info->bits / 8), stride = bytes_of_row(info);
-    const uint32_t wanted = (uint32_t)((uint64_t)info->width * info->height / (SHARE * ROWS));
+    const size_t pixel = (size_t)info->channels * (info->bits / 8), stride = bytes_of_row(info);
+    const uint32_t wanted = (uint32_t)((uint64_t)info->width * info->height / SHARE / ROWS);
     wu_png_info part = *info;
     uint64_t bytes[N] = { 0 }, least = UINT64_MAX;
     tc_status status = TC_OK;
@@ -505,7 +505,7 @@ static uint64_t entropy_of(const uint32_t count[256])
 bool wu_png_is_small(const wu_png_info *info, const void *pixels, size_t n)
 {
     enum { NOISE = 3, ROOM = 256 }; /* bits of a byte; bytes of chunks and codes */
-    const size_t pixel = info->channels * (info->bits / 8), stride = info->width * pixel,
+    const size_t pixel = (size_t)info->channels * (info->bits / 8), stride = info->width * pixel,
                  all = stride * info->height;
     const uint8_t *const bytes = pixels;
     uint32_t left[256] = { 0 }, above[256] = { 0 };

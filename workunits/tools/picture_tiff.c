@@ -678,7 +678,7 @@ static void put_row(wu_picture *picture, void *page, size_t pixel, const uint8_t
     const bool whole = layout->bits % 8 == 0 && layout->bits == layout->out.bits;
     if (whole && step == layout->out.channels && sample == 0 && !layout->has_alpha &&
         !layout->palette && !layout->inverted) {
-        const size_t bytes = step * (layout->bits / 8);
+        const size_t bytes = (size_t)step * (layout->bits / 8);
         memcpy((uint8_t *)page + pixel * bytes, row, n * bytes);
         return;
     }

@@ -252,7 +252,7 @@ uint32_t cc_disc_row(int64_t radius, int64_t dy)
 /* Values of a tile's row: it, the margins, and what loops over blocks go beyond. */
 static size_t tile_stride(size_t columns, int64_t radius)
 {
-    return (columns + 2 * (size_t)radius + 2 * BLOCK - 1) / BLOCK * BLOCK;
+    return (columns + 2 * (size_t)radius + 2 * (size_t)BLOCK - 1) / BLOCK * BLOCK;
 }
 
 /* Behind the last row, what the loops read of the one behind it. */

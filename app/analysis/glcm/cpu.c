@@ -406,8 +406,12 @@ static void go_by_columns(chunk_work *u, int64_t x, int64_t y)
         u->y = y;
         u->started = true;
     }
-    for (; u->y < y; u->y++, anew = true)
-        change_columns(u, u->y + l->row[l->rows - 1] + 1, &(int64_t){ u->y + l->row[0] });
+    for (; u->y < y; u->y++) {
+        const int64_t top = u->y + l->row[0], below = u->y + l->row[l->rows - 1] + 1;
+
+        change_columns(u, below, &top);
+        anew = true;
+    }
     if (anew) {
         s = (linear){ .sum = 0 };
         for (int k = l->lo[0]; k <= l->hi[0]; k++)
