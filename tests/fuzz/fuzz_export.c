@@ -72,7 +72,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const char *const path = fuzz_file(data, size);
     tc_err err = { "" };
     if (is_small(path)) {
-        check(wu_export_write(path, NULL, folder, (wu_export_also){ .tiff = true, .geojson = true },
+        check(wu_export_write(path, NULL, folder,
+                              (wu_export_also){ .pictures = true, .tiff = true, .geojson = true },
                               &err));
         empty_folder();
         check(wu_report_write(path, NULL, page, 3, NULL, &err));
