@@ -18,7 +18,7 @@ PAGE, THUMB = (1000, 900), (150, 100)
 
 def analyse(folder, analysis, picture, *options):
     """The folder of what texcell makes of a picture."""
-    subprocess.run([os.path.join(BUILD, "texcell-wu"), "analyse", "--analysis", analysis, "--device", "cpu", "-o", analysis,
+    subprocess.run([os.path.join(BUILD, "texcell-wu"), "analyse", "--analysis", analysis, "--pictures", "--device", "cpu", "-o", analysis,
                     *options, picture], check=True, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return os.path.join(folder, analysis)
 
