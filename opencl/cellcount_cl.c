@@ -54,7 +54,10 @@ static bool has_step(const cc_cl_worker *w, cc_stage s)
 /* Whether the device gives the labels; after COUNT it is certain. */
 static bool final_labels(const cc_cl_worker *w)
 {
-    return !in_strips(w) && !w->params->split && !w->too_many && !cc_needs_boxes(w->params);
+    const cc_params *const p = w->params;
+
+    return !in_strips(w) && !p->split && !w->too_many && !cc_needs_boxes(p) && !p->window_auto &&
+           !p->min_area_auto;
 }
 
 /* Whether somebody will look at the labels: without them the table is the result. */
@@ -584,20 +587,17 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     const an_work *const work = w->ocl.work;
     tc_status status;
 
-    w->params = &w->own;
-    status = cc_resolve(work, &w->own, err);
-    if (status != TC_OK)
-        return status;
     w->nx = work->item->nx;
     w->ny = work->item->ny;
     w->stride = (uint32_t)lab_stride(w->nx) * 2;
-    w->threshold = cc_threshold(w->params, work->pixels->bits);
     w->values = B_PIXELS;
-    if (cc_has_step(w->params, CC_SMOOTH))
-        w->gauss = an_gauss_make(w->params->smooth);
     status = cc_cpu.open(work, state, &w->host, err);
     if (status != TC_OK)
         return status;
+    w->params = cc_host_params(w->host);
+    w->threshold = cc_threshold(w->params, work->pixels->bits);
+    if (cc_has_step(w->params, CC_SMOOTH))
+        w->gauss = an_gauss_make(w->params->smooth);
     choose_strips(w);
     w->host_only = cc_host_phase(w->host) >= CC_KEPT || (w->params->split && in_strips(w)) ||
                    !(goes_on(w) || cc_prepares(w->params)) || better_on_host(w);

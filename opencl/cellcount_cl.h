@@ -70,7 +70,6 @@ enum {
 
 typedef struct cc_cl_worker {
     ocl_worker ocl; /* kernel s is that of stage s */
-    cc_params own;  /* those of the item */
     const cc_params *params;
     void *host; /* a worker of cc_cpu */
     size_t group;

@@ -50,6 +50,9 @@ JOBS = {
     "lines": {"background": {"method": "lines", "radius": 40, "by": "ratio"}, "min_area": 3, "labels": True},
     "left to the picture": {"polarity": "auto", "threshold": "local", "window": 31, "offset_percent": 20, "smooth": 1, "fill_holes": True,
                             "split": "distance", "min_contrast": {"full_area": 40}, "labels": True},
+    "sizes left to the picture": {"polarity": "auto", "threshold": "local", "window": "auto", "offset_percent": 20, "smooth": 1, "fill_holes": True,
+                                  "min_area": "auto", "min_fill": 0.3, "min_contrast": {"full_area": "auto"}, "labels": True},
+    "min_area left to the picture": {"min_area": "auto", "split": "distance", "exclude_border": True},
     "classes, boxes": {"polarity": "auto", "classes": 3, "scale": "sqrt", "min_fill": 0.5, "max_aspect": 2.5, "labels": True},
     "opening, split by intensity": {"background": {"radius": 7}, "polarity": "bright", "split": "intensity", "labels": True},
 }

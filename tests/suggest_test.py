@@ -107,7 +107,7 @@ def cellcount():
         counts = dict(zip(z["item_names"].tolist(), z["count"].tolist()))
     with open(os.path.join(path("mixed"), "report.html")) as f:
         page = f.read()
-    tap.ok(r.returncode == 0 and "pictures that differ" in r.stderr and "in small" in r.stderr and "pictures that differ" in page
+    tap.ok(r.returncode == 0 and "pictures that differ" in r.stderr and "in small" in r.stderr and "pictures that differ" in page and parameters("mixed")["min_area"] == "auto"
            and abs(counts["small"] - len(centres)) <= 3, "two magnifications: a warning, and the small cells are not lost", "%s %s" % (counts, r.stderr))
     r = analyse("cellcount", "blank", "--suggest", save("blank.png", np.full((60, 60), 9, np.uint8)))
     tap.ok(r.returncode == 0 and "differ" not in r.stderr, "a blank picture", r.stderr)
@@ -117,8 +117,46 @@ def cellcount():
     tap.ok(r.returncode == 1 and "exclude each other" in r.stderr, "--defaults and --suggest", r.stderr)
     r = analyse("cellcount", "window", "--param", "window=31", path("c.png"))
     tap.ok(r.returncode == 0 and parameters("window")["threshold"] == "local", "who gives a window gets a local threshold", r.stderr)
+    r = analyse("cellcount", "local", "--param", "threshold=local", path("c.png"))
+    with np.load(os.path.join(path("local"), "result.npz")) as z:
+        tap.ok(r.returncode == 0 and {"window", "offset_percent"} <= set(parameters("local")) and abs(int(z["count"][0]) - 50) <= 1,
+               "who gives a local threshold gets its window and offset", "%s %s" % (z["count"], r.stderr))
     nuclei_in_cytoplasm()
+    dishes()
     copied()
+
+
+def dishes():
+    """Colonies on agar in a dish with a bright rim of two rings, a label on it and light from one side."""
+    rng = np.random.default_rng(4)
+    y, x = np.indices((1500, 1400))
+    away = np.hypot(y - 750, x - 700)
+    picture = np.where(away < 660, 70 + 20 * x / 1400, 25.0)
+    picture[(away > 640) & (away < 660) | (away > 610) & (away < 616)] = 150
+    picture[400:480, 200:215] = picture[400:415, 200:260] = 120
+    places = []
+    while len(places) < 70:
+        at = rng.integers(200, 1200, 2)
+        if np.hypot(*(at - (750, 700))) < 560 and all(np.hypot(*(at - other)) > 30 for other in places):
+            places.append(at)
+            picture[np.hypot(y - at[0], x - at[1]) < rng.integers(8, 11)] = 190
+    # A filter's width of blur, and noise: a photograph.
+    file = save("dish.png", (ndimage.gaussian_filter(picture, 1.5) + rng.normal(0, 3, picture.shape)).clip(0, 255).astype(np.uint8))
+    r = analyse("cellcount", "dish", file)
+    with np.load(os.path.join(path("dish"), "result.npz")) as z:
+        near = voting_score.matched(z["region_centroid"], np.array(places), 5)
+        tap.ok(r.returncode == 0 and "min_fill" in parameters("dish") and near >= 67 and int(z["count"][0]) <= 75,
+               "colonies on a dish, not its rim", "%d of 70 among %d: %s %s" % (near, z["count"][0], parameters("dish"), r.stderr))
+
+
+def mixed():
+    """A smear and fluorescent nuclei in one folder: each within a tenth of what people and StarDist's authors marked, and about as alone."""
+    files = [tap.data("count/chula_1.jpg"), tap.data("voting/stardist_img2d.tif")]
+    r = analyse("cellcount", "folder", *files)
+    with np.load(os.path.join(path("folder"), "result.npz")) as z:
+        counts, windows, areas = z["count"].tolist(), z["window"].tolist(), z["min_area"].tolist()
+    tap.ok(r.returncode == 0 and 105 <= counts[0] <= 129 and 112 <= counts[1] <= 138 and parameters("folder")["min_area"] == "auto",
+           "a smear and nuclei in one folder", "%s of 117 and 125, windows %s, min_area %s: %s" % (counts, windows, areas, r.stderr))
 
 
 def glcm():
@@ -253,6 +291,7 @@ def main():
     if tap.data("count/chula_1.jpg") is None:
         tap.skip("smears", "the folder of real pictures is absent")
     else:
+        mixed()
         one = smears.person(*smears.SPLITS[0], light=False)
         tap.note("smears: %s" % one)
         tap.ok(one["suggested"]["scored"] >= 0.93 and one["sizes"]["scored"] >= 0.93, "smears: learnt on two, F1 of at least 0.93 on the third", one)

@@ -15,6 +15,7 @@ typedef struct an_pictures {
     size_t n;
     wu_item items[AN_MAX_PICTURES]; /* name, nx, ny and bits; one slice */
     wu_pixels pixels[AN_MAX_PICTURES];
+    const struct an_pictures *whole; /* the same, whole but of fewer pixels; NULL: as above */
     bool of_stacks;
     double unit; /* what a pixel is long in the unit of a stack's spacing; 1 of pictures */
     unsigned threads;

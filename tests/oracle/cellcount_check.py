@@ -41,6 +41,9 @@ def differences(result, items, answers, labels):
         same("threshold", r["threshold"], np.array([a.threshold for a in answers], np.int64))
         if hasattr(answers[0], "bright"):
             same("bright", r["bright"], np.array([a.bright for a in answers]))
+        for name in ("window", "min_area"):
+            if hasattr(answers[0], name):
+                same(name, r[name], np.array([getattr(a, name) for a in answers], np.int64))
         same("region_item", r["region_item"],
              np.repeat(np.arange(len(items), dtype=np.int64), [a.count for a in answers]))
         same("region_label", r["region_label"],

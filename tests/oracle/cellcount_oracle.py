@@ -230,6 +230,33 @@ def by_intensity(values, mask, p):
     return table[top]
 
 
+def typical_area(areas, share=2):
+    """The least area up to which regions have half of all pixels, or another part of them; None: there are no regions."""
+    areas = np.sort(areas)
+    return int(areas[np.argmax(share * np.cumsum(areas) >= areas.sum())]) if len(areas) else None
+
+
+def diameter(area):
+    return 2 * math.sqrt(area / 3.14159265358979)
+
+
+def own_window(image, p):
+    """Of cells in the picture's middle: Otsu's, then those that a window of as much as they measure finds, until these are as large."""
+    y, x = ((n - min(n, 512)) // 2 for n in image.shape)
+    middle = image[y:y + 512, x:x + 512]
+    alone = dict(p, min_area=1, max_area=None, min_contrast=None, threshold="otsu", window=3, classes=2, scale="linear")
+    area = typical_area(analyse(middle, alone).area)
+    r = min(int(diameter(area) + 0.5) if area else 4, min(middle.shape) // 4)
+    for _ in range(6):
+        if r <= 4:
+            break
+        area = typical_area(analyse(middle, dict(alone, threshold="local", window=min(2 * r + 1, 511))).area)
+        if area is None or diameter(area) >= 0.9 * r:
+            break
+        r = int(diameter(area) + 0.5)
+    return 2 * min(int(1.2 * max(r, 4) + 0.5), 255) + 1
+
+
 class Answer:
     """labels, and the columns of the tables."""
 
@@ -241,6 +268,8 @@ def analyse(picture, parameters):
     if p["polarity"] == "auto":
         a.bright = bool((image < otsu(image)).mean() > 0.5)
         p["polarity"] = "bright" if a.bright else "dark"
+    if p["window"] == "auto":
+        p["window"] = a.window = own_window(image, p)
     values, local = prepared(image, p)
     bright, scale = p["polarity"] == "bright", root if p["scale"] == "sqrt" else int
     threshold = {"otsu": None, "local": local}.get(p["threshold"], p["threshold"])
@@ -267,11 +296,18 @@ def analyse(picture, parameters):
     kept = area >= p["min_fill"] * (height * width)
     if p["max_aspect"]:
         kept &= np.maximum(height, width) <= p["max_aspect"] * np.minimum(height, width)
-    if p["min_contrast"] is not None and n:
-        kept &= stands_out(labels, values, threshold, bright, dict(CONTRAST, **p["min_contrast"]), n)
-    kept &= (area >= p["min_area"]) & ~(border & p["exclude_border"])
+    kept &= ~(border & p["exclude_border"])
     if p["max_area"] is not None:
         kept &= area <= p["max_area"]
+    half, tenth = typical_area(area[kept]) or 1, typical_area(area[kept], 10) or 1
+    if p["min_area"] == "auto":
+        p["min_area"] = a.min_area = max(half // 25, 1 if bright else tenth // 3, 1)
+    if p["min_contrast"] is not None and n:
+        contrast = dict(CONTRAST, **p["min_contrast"])
+        if contrast["full_area"] == "auto":
+            contrast["full_area"] = max(half // 3, 1)
+        kept &= stands_out(labels, values, threshold, bright, contrast, n)
+    kept &= area >= p["min_area"]
     a.threshold = threshold
     a.labels = np.concatenate([[0], np.where(kept, np.cumsum(kept), 0)]).astype(np.int32)[labels]
     a.count = int(kept.sum())

@@ -15,13 +15,21 @@
 
 enum { MOST_SIDE = 512 }; /* of what is looked at: the middle of larger pictures */
 
-/* The middle of a page as greys. */
-static tc_status take_middle(const void *page, const wu_picture_info *info, wu_item *item,
-                             wu_pixels *out, tc_err *err)
+/* Pixel (x, y) of a page as grey. */
+static uint32_t grey_of(const void *page, const wu_picture_info *info, size_t x, size_t y)
 {
-    const uint32_t nx = info->nx < MOST_SIDE ? info->nx : MOST_SIDE,
-                   ny = info->ny < MOST_SIDE ? info->ny : MOST_SIDE;
-    const uint32_t x0 = (info->nx - nx) / 2, y0 = (info->ny - ny) / 2;
+    const size_t at = y * info->nx + x;
+    const uint8_t *const bytes = page;
+    if (info->bits == 16)
+        return ((const uint16_t *)page)[at];
+    return info->channels == 3
+               ? (uint32_t)(bytes[3 * at] + bytes[3 * at + 1] + bytes[3 * at + 2]) / 3
+               : bytes[at];
+}
+
+static tc_status make_picture(uint32_t nx, uint32_t ny, const wu_picture_info *info, wu_item *item,
+                              wu_pixels *out, tc_err *err)
+{
     const size_t n = (size_t)nx * ny;
     *out = (wu_pixels){ .nx = nx, .ny = ny, .nz = 1, .bits = info->bits };
     *item = (wu_item){ .name = item->name,
@@ -36,24 +44,52 @@ static tc_status take_middle(const void *page, const wu_picture_info *info, wu_i
         out->u16 = malloc(n * sizeof *out->u16);
     else
         out->u8 = malloc(n);
-    if (out->u16 == NULL && out->u8 == NULL)
-        return tc_no_memory(err, "a picture");
-    for (size_t i = 0; i < n; i++) {
-        const size_t at = ((size_t)y0 + i / nx) * info->nx + x0 + i % nx;
-        const uint8_t *const bytes = page;
-        if (info->bits == 16)
-            out->u16[i] = ((const uint16_t *)page)[at];
-        else
-            out->u8[i] =
-                info->channels == 3
-                    ? (uint8_t)((bytes[3 * at] + bytes[3 * at + 1] + bytes[3 * at + 2]) / 3)
-                    : bytes[at];
-    }
-    return TC_OK;
+    return out->u16 != NULL || out->u8 != NULL ? TC_OK : tc_no_memory(err, "a picture");
 }
 
-/* The item's only page, or the middle one. */
-static tc_status look_at(wu_source *source, wu_item *item, wu_pixels *out, tc_err *err)
+static void put_grey(wu_pixels *px, size_t i, uint32_t grey)
+{
+    if (px->u16 != NULL)
+        px->u16[i] = (uint16_t)grey;
+    else
+        px->u8[i] = (uint8_t)grey;
+}
+
+/* The middle of a page as greys. */
+static tc_status take_middle(const void *page, const wu_picture_info *info, wu_item *item,
+                             wu_pixels *out, tc_err *err)
+{
+    const uint32_t nx = info->nx < MOST_SIDE ? info->nx : MOST_SIDE,
+                   ny = info->ny < MOST_SIDE ? info->ny : MOST_SIDE;
+    const uint32_t x0 = (info->nx - nx) / 2, y0 = (info->ny - ny) / 2;
+    const tc_status status = make_picture(nx, ny, info, item, out, err);
+    for (size_t i = 0; status == TC_OK && i < (size_t)nx * ny; i++)
+        put_grey(out, i, grey_of(page, info, x0 + i % nx, y0 + i / nx));
+    return status;
+}
+
+/* The whole page as greys, of which each is the mean of k x k; what is left at the end is not
+ * seen. */
+static tc_status take_whole(const void *page, const wu_picture_info *info, wu_item *item,
+                            wu_pixels *out, tc_err *err)
+{
+    const uint32_t side = info->nx > info->ny ? info->nx : info->ny,
+                   least = info->nx < info->ny ? info->nx : info->ny,
+                   most = (side + MOST_SIDE - 1) / MOST_SIDE, k = most < least ? most : least;
+    const uint32_t nx = info->nx / k, ny = info->ny / k;
+    const tc_status status = make_picture(nx, ny, info, item, out, err);
+    for (size_t i = 0; status == TC_OK && i < (size_t)nx * ny; i++) {
+        uint64_t sum = 0;
+        for (size_t j = 0; j < (size_t)k * k; j++)
+            sum += grey_of(page, info, i % nx * k + j % k, i / nx * k + j / k);
+        put_grey(out, i, (uint32_t)(sum / ((uint64_t)k * k)));
+    }
+    return status;
+}
+
+/* The item's only page, or the middle one, as the i-th picture. */
+static tc_status look_at(wu_source *source, an_pictures *out, an_pictures *whole, size_t i,
+                         tc_err *err)
 {
     wu_page_reader reader = { .item = source, .kind = WU_KIND_IMAGE, .quiet = true };
     wu_page_buffer buffer = { 0 };
@@ -62,14 +98,17 @@ static tc_status look_at(wu_source *source, wu_item *item, wu_pixels *out, tc_er
     for (uint32_t z = 0; status == TC_OK && z <= source->pages.info.nz / 2; z++)
         status = wu_page_next(&reader, &buffer, &info, err);
     wu_page_reader_close(&reader);
-    item->name = source->name;
+    out->items[i].name = whole->items[i].name = source->name;
     if (status == TC_OK)
-        status = take_middle(buffer.data, &info, item, out, err);
+        status = take_middle(buffer.data, &info, &out->items[i], &out->pixels[i], err);
+    if (status == TC_OK)
+        status = take_whole(buffer.data, &info, &whole->items[i], &whole->pixels[i], err);
     free(buffer.data);
     return status;
 }
 
-static tc_status choose_pictures(wu_sources *sources, an_pictures *out, tc_err *err)
+static tc_status choose_pictures(wu_sources *sources, an_pictures *out, an_pictures *whole,
+                                 tc_err *err)
 {
     tc_status status = TC_OK;
     const size_t n = sources->n < AN_MAX_PICTURES ? sources->n : AN_MAX_PICTURES;
@@ -78,11 +117,14 @@ static tc_status choose_pictures(wu_sources *sources, an_pictures *out, tc_err *
         wu_source *const source = &sources->items[n == 1 ? 0 : k * (sources->n - 1) / (n - 1)];
         if (source->fault != NULL)
             continue;
-        status = look_at(source, &out->items[out->n], &out->pixels[out->n], err);
+        status = look_at(source, out, whole, out->n, err);
         out->n++;
         out->of_stacks = out->of_stacks || source->is_stack;
         out->unit = source->is_stack && source->um[2] > 0 ? source->um[2] : 1;
     }
+    whole->n = out->n;
+    whole->threads = out->threads;
+    out->whole = whole;
     if (status == TC_OK && out->n == 0)
         status = tc_fail(err, TC_BAD_INPUT, "pack: no input is left that can be compressed");
     return status;
@@ -137,11 +179,11 @@ static tc_status print_suggestion(const an_suggestion *s, tc_err *err)
 tc_status wu_suggest(const an_analysis *analysis, wu_sources *sources, json_t *parameters,
                      an_suggestion *out, tc_err *err)
 {
-    an_pictures pictures = { .n = 0 };
+    an_pictures pictures = { .n = 0 }, whole = { .n = 0 };
     *out = (an_suggestion){ .parameters = json_object() };
     if (out->parameters == NULL)
         return tc_no_memory(err, "a suggestion");
-    tc_status status = choose_pictures(sources, &pictures, err);
+    tc_status status = choose_pictures(sources, &pictures, &whole, err);
     if (status == TC_OK)
         status = analysis->suggest(&pictures, parameters, out, err);
     if (status == TC_OK && json_object_update(parameters, out->parameters) != 0)
@@ -150,8 +192,10 @@ tc_status wu_suggest(const an_analysis *analysis, wu_sources *sources, json_t *p
         status = print_suggestion(out, err);
     if (status == TC_OK && out->doubt[0] != '\0')
         wu_note("%s", out->doubt);
-    for (size_t i = 0; i < pictures.n; i++)
+    for (size_t i = 0; i < pictures.n; i++) {
         wu_pixels_free(&pictures.pixels[i]);
+        wu_pixels_free(&whole.pixels[i]);
+    }
     return status;
 }
 

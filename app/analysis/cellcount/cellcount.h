@@ -40,6 +40,7 @@ typedef struct cc_params {
     int32_t threshold_word; /* CC_OTSU, CC_LOCAL */
     int32_t classes, scale; /* otsu: 2 to AN_OTSU_CLASSES, an_otsu_scale */
     int32_t window, offset; /* local: the side of the square, grey values */
+    int32_t window_auto;    /* the side is what the picture's cells say: see cc_resolve */
     int32_t offset_percent; /* local: of the picture's contrast, in place of offset; 0: none */
     double smooth;          /* sigma in pixels; 0: none */
     bool background;        /* is taken off: */
@@ -54,11 +55,13 @@ typedef struct cc_params {
     double min_fill, max_aspect; /* of a region's box; 0: any */
     bool min_contrast;           /* for regions of less than: */
     int64_t full_area;           /* pixels */
+    int32_t full_area_auto;      /* a third of a cell's area */
     int32_t percent;             /* of the contrast of the larger ones */
     int32_t split;               /* 0, CC_DISTANCE, CC_INTENSITY */
     int32_t h;                   /* intensity: the least dynamics of a cell, in grey values */
     bool labels;
     int64_t min_area, max_area; /* kept: min_area <= area <= max_area */
+    int32_t min_area_auto;      /* by a cell's area, once the regions are there */
 } cc_params;
 
 /* The phases of an item, in order; those that do not apply have no parts. */
@@ -114,6 +117,8 @@ typedef struct cc_state {
     an_state_head head;
     uint32_t regions;   /* when all is done */
     uint32_t threshold; /* Otsu's, once it is known; 0 for one that was given */
+    uint32_t window;    /* when all is done, of window "auto"; else 0 */
+    uint32_t min_area;  /* likewise */
     int32_t plane[];
 } cc_state;
 
@@ -154,9 +159,25 @@ uint32_t cc_threshold(const cc_params *p, unsigned bits);
 bool cc_finds_threshold(const cc_params *p);
 tc_status cc_find_threshold(const cc_params *p, const uint64_t *histogram, unsigned bits,
                             uint32_t *threshold, tc_err *err);
-/* threshold.c: the parameters of an item, in which a polarity that is left to the picture is
- * known. */
+/* threshold.c: the parameters of an item, in which what is left to the picture before there are
+ * regions is known: polarity and window. */
+tc_status cc_resolve_polarity(const an_work *work, cc_params *out, tc_err *err);
 tc_status cc_resolve(const an_work *work, cc_params *out, tc_err *err);
+/* What of a picture is looked at: its middle, at most so many pixels along a side. */
+enum { CC_LOOKED_AT = 512 };
+/* For a local threshold: a radius that is about the diameter of the cells that are found with it,
+ * no greater than that of Otsu's. smaller: whether it is less. p: its polarity is known. */
+tc_status cc_find_radius(const cc_params *p, const wu_pixels *px, unsigned threads,
+                         const tc_poll *poll, int64_t *radius, bool *smaller, tc_err *err);
+int32_t cc_window_of(int64_t radius);
+/* The area up to which regions have such a part of all their pixels; sorts them. INT64_MAX: there
+ * are none. */
+int64_t cc_area_quantile(int64_t *area, size_t n, int64_t part, int64_t of);
+/* min_area for cells whose area is such that half of what is cell is in larger regions, given also
+ * the area below which a tenth of it is. */
+int64_t cc_least_area(int64_t half, int64_t tenth, bool bright);
+int64_t cc_full_area(int64_t half);
+double cc_diameter(int64_t area);
 static inline uint32_t cc_middle(unsigned bits)
 {
     return (uint32_t)1 << (bits - 1);
@@ -267,6 +288,8 @@ tc_status cc_host_step(void *worker, cc_state *state, cc_phase until, uint64_t *
 wu_pixels *cc_host_prepared(void *worker);
 /* The mask after CC_FILL: [ny][lab_stride(nx)]. */
 const uint64_t *cc_host_bits(const void *worker);
+/* The item's parameters, in which all is known that is before there are regions. */
+const cc_params *cc_host_params(const void *worker);
 /* The plane [ny][nx] for what a device found: the root of every pixel's
  * component in its strip (CC_PARTS comes next) or its maximum (CC_SADDLES), -1 on
  * the background. NULL without memory. */

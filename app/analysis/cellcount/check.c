@@ -102,6 +102,7 @@ static tc_status check_table(const cc_params *p, const wu_item *item, const wu_o
 {
     const size_t n = (size_t)wu_output_find(out, "region_item")->info.shape[0];
     const int64_t threshold = *(const int64_t *)wu_output_data(out, "threshold");
+    cc_params own = *p;
     uint64_t pixels = 0;
     int64_t y0 = 0;
 
@@ -109,12 +110,28 @@ static tc_status check_table(const cc_params *p, const wu_item *item, const wu_o
                               : threshold != (int64_t)cc_threshold(p, item->bits))
         return tc_fail(err, TC_BAD_INPUT, "threshold: is %lld, which it cannot be",
                        (long long)threshold);
+    if (p->window_auto) {
+        const int64_t window = *(const int64_t *)wu_output_data(out, "window");
+
+        if (window < 3 || window > 2 * CC_MOST_RADIUS + 1 || window % 2 == 0)
+            return tc_fail(err, TC_BAD_INPUT, "window: is %lld, which it cannot be",
+                           (long long)window);
+    }
+    if (p->min_area_auto) {
+        const int64_t least = *(const int64_t *)wu_output_data(out, "min_area");
+
+        if (least < 1 || least > (int64_t)item->nx * item->ny)
+            return tc_fail(err, TC_BAD_INPUT, "min_area: is %lld, which it cannot be",
+                           (long long)least);
+    }
     if (*(const int64_t *)wu_output_data(out, "count") != (int64_t)n)
         return tc_fail(err, TC_BAD_INPUT, "count: is %lld, but there are %zu regions",
                        (long long)*(const int64_t *)wu_output_data(out, "count"), n);
+    own.min_area =
+        p->min_area_auto ? *(const int64_t *)wu_output_data(out, "min_area") : p->min_area;
     for (size_t i = 0; i < n; i++) {
         const row r = row_of(out, i);
-        const char *fault = row_fault(p, item, threshold, i, &r);
+        const char *fault = row_fault(&own, item, threshold, i, &r);
 
         /* Regions are numbered by their first pixels, row by row. */
         if (fault == NULL && r.y0 < y0)

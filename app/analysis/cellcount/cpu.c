@@ -125,6 +125,8 @@ static tc_status go_on(cc_worker *w, cc_state *state, tc_err *err)
         head->chunks_done = 0; /* the distances go */
     if (w->phase == CC_PHASES) {
         state->regions = (uint32_t)w->regions;
+        state->window = w->own.window_auto ? (uint32_t)w->own.window : 0;
+        state->min_area = w->own.min_area_auto ? (uint32_t)w->own.min_area : 0;
         head->chunks_done = w->work->plan.chunks;
     }
     return TC_OK;
@@ -345,6 +347,13 @@ wu_pixels *cc_host_prepared(void *worker)
     w->prepare.now = &w->prepare.planes[0];
     w->phase = phase_parts(w, CC_HISTOGRAM) > 0 ? CC_HISTOGRAM : CC_MASK;
     return &w->prepare.planes[0];
+}
+
+const cc_params *cc_host_params(const void *worker)
+{
+    const cc_worker *const w = worker;
+
+    return w->params;
 }
 
 const uint64_t *cc_host_bits(const void *worker)

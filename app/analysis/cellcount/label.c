@@ -264,22 +264,76 @@ static tc_status drop_faint(cc_worker *w, tc_err *err)
     return status;
 }
 
+/* Whether a region is left in, as far as its contrast does not matter. */
+static bool is_kept(const cc_worker *w, size_t i)
+{
+    const cc_sieve none = { .y1 = 1, .x1 = 1 }, *const s = w->sieve != NULL ? &w->sieve[i] : &none;
+
+    return cc_kept(w->params, w->areas[i] & ~BORDER, (w->areas[i] & BORDER) != 0,
+                   (int64_t)s->y1 + s->y0 - (w->sieve != NULL ? w->ny : 0),
+                   (int64_t)s->x1 + s->x0 - (w->sieve != NULL ? w->nx : 0));
+}
+
+/* The least area such that regions up to it have so much of the pixels of all that are left in; 1:
+ * there are none. */
+static tc_status find_area(const cc_worker *w, uint64_t part, uint64_t of, int64_t *area,
+                           tc_err *err)
+{
+    const size_t n = (size_t)w->first[w->bands];
+    uint64_t all = 0;
+    int64_t lo = 1, hi = INT32_MAX;
+    tc_status status = TC_OK;
+
+    for (bool first = true; status == TC_OK && (first || lo < hi); first = false) {
+        const int64_t most = first ? INT32_MAX : (lo + hi) / 2;
+        uint64_t sum = 0;
+
+        for (size_t i = 0, end; status == TC_OK && i < n; status = tc_ask(w->work->poll, err))
+            for (end = tc_block_end(i, n); i < end; i++)
+                if ((w->areas[i] & ~BORDER) <= most && is_kept(w, i))
+                    sum += w->areas[i] & ~BORDER;
+        if (first)
+            all = sum;
+        else if (sum * of >= all * part)
+            hi = most;
+        else
+            lo = most + 1;
+    }
+    *area = all > 0 ? lo : 1;
+    return status;
+}
+
+/* What the regions say of the least area. */
+static tc_status resolve_areas(cc_worker *w, tc_err *err)
+{
+    int64_t half = 1, tenth = 1;
+    tc_status status = TC_OK;
+
+    if (w->params->min_area_auto || (w->params->min_contrast && w->params->full_area_auto))
+        status = find_area(w, 1, 2, &half, err);
+    if (status == TC_OK && w->params->min_area_auto)
+        status = find_area(w, 1, 10, &tenth, err);
+    if (w->own.min_area_auto)
+        w->own.min_area = cc_least_area(half, tenth, w->own.bright);
+    if (w->own.full_area_auto)
+        w->own.full_area = cc_full_area(half);
+    return status;
+}
+
 /* Areas become new labels, 0 for what is left out. */
 static tc_status end_areas(cc_worker *w, tc_err *err)
 {
     const size_t n = (size_t)w->first[w->bands];
     uint32_t label = 0;
-    tc_status status = w->params->min_contrast ? drop_faint(w, err) : TC_OK;
+    tc_status status = resolve_areas(w, err);
+
+    if (status == TC_OK && w->params->min_contrast)
+        status = drop_faint(w, err);
 
     for (size_t i = 0, end; status == TC_OK && i < n; status = tc_ask(w->work->poll, err))
         for (end = tc_block_end(i, n); i < end; i++) {
-            const cc_sieve none = { .y1 = 1, .x1 = 1 }, *const s =
-                                                            w->sieve != NULL ? &w->sieve[i] : &none;
-            const bool kept = cc_kept(w->params, w->areas[i] & ~BORDER, (w->areas[i] & BORDER) != 0,
-                                      (int64_t)s->y1 + s->y0 - (w->sieve != NULL ? w->ny : 0),
-                                      (int64_t)s->x1 + s->x0 - (w->sieve != NULL ? w->nx : 0));
-
-            w->areas[i] = kept ? ++label : 0;
+            w->areas[i] = is_kept(w, i) ? label + 1 : 0;
+            label += w->areas[i] != 0;
         }
     w->regions = label;
     return status;

@@ -118,7 +118,13 @@ tc_status cc_check_state(const an_work *work, const void *state_at, tc_err *err)
 
     if (done == 0)
         return TC_OK;
-    if (known && done == work->plan.chunks && state->regions <= (uint64_t)nx * ny)
+    const bool resolved = p->window_auto ? state->window % 2 == 1 && state->window >= 3 &&
+                                               state->window <= 2 * CC_MOST_RADIUS + 1
+                                         : state->window == 0,
+               least = p->min_area_auto ? state->min_area >= 1 && state->min_area <= INT32_MAX
+                                        : state->min_area == 0;
+    if (known && resolved && least && done == work->plan.chunks &&
+        state->regions <= (uint64_t)nx * ny)
         return are_at_most(work, state, state->regions, err);
     /* Squared distances to the background, or heights, which the split goes on from. */
     if (known && p->split && !p->min_contrast && done == (uint64_t)CC_KEPT * cc_bands(nx, ny))
@@ -138,6 +144,8 @@ tc_status cc_expect(const void *params, const wu_item *item, wu_output *out, tc_
         { "count", WU_I64, WU_VALUE, "items", .title = "count" },
         { "threshold", WU_I64, WU_VALUE, "items", .title = "threshold" },
         { "bright", WU_BOOL, WU_VALUE, "items", .title = "bright" },
+        { "window", WU_I64, WU_VALUE, "items", .title = "window" },
+        { "min_area", WU_I64, WU_VALUE, "items", .title = "min_area" },
         { "region_item", WU_I64, WU_ITEM, .table = "regions" },
         { "region_label", WU_I64, WU_KEY, "regions", .title = "label" },
         { "region_area", WU_I64, WU_VALUE, "regions", "area", .unit = "pixel^2" },
@@ -150,12 +158,13 @@ tc_status cc_expect(const void *params, const wu_item *item, wu_output *out, tc_
         { "labels_{item}", WU_I32, WU_LABELS, "regions", .title = "regions" },
     };
     const cc_params *const p = params;
-    enum { ALL = sizeof arrays / sizeof arrays[0], BRIGHT = 2 };
+    enum { ALL = sizeof arrays / sizeof arrays[0], BRIGHT = 2, WINDOW, MIN_AREA };
     wu_declared declared[ALL];
     size_t n = 0;
 
     for (size_t i = 0; i < (size_t)ALL - !p->labels; i++)
-        if (i != BRIGHT || p->polarity == CC_AUTO)
+        if ((i != BRIGHT || p->polarity == CC_AUTO) && (i != WINDOW || p->window_auto) &&
+            (i != MIN_AREA || p->min_area_auto))
             declared[n++] = arrays[i];
     return wu_output_declare(out, declared, n, item, err);
 }
@@ -179,7 +188,7 @@ tc_status cc_finish(const an_work *work, size_t item_index, const void *state_at
     if (status == TC_OK && p->polarity == CC_AUTO) {
         cc_params own;
 
-        status = cc_resolve(work, &own, err);
+        status = cc_resolve_polarity(work, &own, err);
         *(uint8_t *)wu_output_data(out, "bright") = own.bright;
     }
     if (status == TC_OK) {
@@ -187,6 +196,10 @@ tc_status cc_finish(const an_work *work, size_t item_index, const void *state_at
         *(int64_t *)wu_output_data(out, "threshold") =
             cc_finds_threshold(p) ? (int64_t)state->threshold
                                   : (int64_t)cc_threshold(p, work->item->bits);
+        if (p->window_auto)
+            *(int64_t *)wu_output_data(out, "window") = (int64_t)state->window;
+        if (p->min_area_auto)
+            *(int64_t *)wu_output_data(out, "min_area") = (int64_t)state->min_area;
         status = fill_table(work, item_index, regions, n, out, err);
     }
     free(owned);

@@ -11,6 +11,7 @@ static const char *const grounds[] = { "mean", "opening", "lines", NULL };
 static const char *const ways[] = { "difference", "ratio", NULL };
 static const char *const scales[] = { "linear", "sqrt", NULL };
 static const char *const no_limit[] = { "null", NULL };
+static const char *const by_picture[] = { "auto", NULL };
 
 static const an_param background[] = {
     { "method", AN_CHOICE, FIELD(ground), .choices = grounds, .initial = "opening",
@@ -28,10 +29,10 @@ static const an_param background[] = {
 };
 
 static const an_param contrast[] = {
-    { "full_area", AN_INT, FIELD(full_area), .min = 1, .max = WU_MAX_VOXELS, .initial = "100",
-      .unit = "pixels", .measure = AN_AREA,
+    { "full_area", AN_INT, FIELD(full_area), .min = 1, .max = WU_MAX_VOXELS, .choices = by_picture,
+      .word = FIELD(full_area_auto), .initial = "100", .unit = "pixels", .measure = AN_AREA,
       .help = "Regions of at least this area stay, and are what the contrast of smaller ones is "
-              "compared with." },
+              "compared with; auto: a third of the area of the picture's cells." },
     { "percent", AN_INT, FIELD(percent), .min = 0, .max = 1000, .initial = "40",
       .help = "How much of the contrast of these a smaller one must have, mean to threshold." },
     { .key = NULL }
@@ -57,9 +58,11 @@ const an_param cc_parameters[] = {
     { "scale", AN_CHOICE, FIELD(scale), .choices = scales, .initial = "linear", .later = true,
       .help = "otsu: sqrt: by the square root of grey values, which evens out the noise of "
               "fluorescence." },
-    { "window", AN_INT, FIELD(window), .min = 3, .max = 2 * CC_MOST_RADIUS + 1, .initial = "51",
-      .unit = "pixels", .measure = AN_LENGTH,
-      .help = "local: the side of the square that the mean is of, an odd number." },
+    { "window", AN_INT, FIELD(window), .min = 3, .max = 2 * CC_MOST_RADIUS + 1,
+      .choices = by_picture, .word = FIELD(window_auto), .initial = "51", .unit = "pixels",
+      .measure = AN_LENGTH,
+      .help = "local: the side of the square that the mean is of, an odd number; auto: 2.4 times "
+              "the diameter of the picture's cells." },
     { "offset", AN_INT, FIELD(offset), .min = 0, .max = 32767, .initial = "10",
       .unit = "grey values",
       .help = "local: how much darker or brighter than the mean cells are at least, less than half "
@@ -77,8 +80,9 @@ const an_param cc_parameters[] = {
       .help = "Whether background that is not connected with the picture's border becomes cell; "
               "background is "
               "connected by 4 where cells are by 8, and the reverse." },
-    { "min_area", AN_INT, FIELD(min_area), .min = 1, .max = WU_MAX_VOXELS, .initial = "1",
-      .unit = "pixels", .measure = AN_AREA, .help = "Smaller regions are left out." },
+    { "min_area", AN_INT, FIELD(min_area), .min = 1, .max = WU_MAX_VOXELS, .choices = by_picture,
+      .word = FIELD(min_area_auto), .initial = "1", .unit = "pixels", .measure = AN_AREA,
+      .help = "Smaller regions are left out; auto: by the area of the picture's cells." },
     { "max_area", AN_INT, FIELD(max_area), .min = 1, .max = WU_MAX_VOXELS, .choices = no_limit,
       .initial = "null", .unit = "pixels", .measure = AN_AREA,
       .help = "Larger regions are left out; null: none." },
@@ -119,7 +123,10 @@ tc_status cc_derive_params(void *params, const char *where, tc_err *err)
     if (p->smooth > 0 && p->smooth < CC_LEAST_SIGMA)
         return tc_fail(err, TC_BAD_INPUT, "%s.smooth: must be 0 or at least %g", where,
                        CC_LEAST_SIGMA);
-    if (p->window % 2 == 0)
+    if (p->window_auto && p->threshold_word != CC_LOCAL)
+        return tc_fail(err, TC_BAD_INPUT, "%s.window: \"auto\" goes only with threshold \"local\"",
+                       where);
+    if (!p->window_auto && p->window % 2 == 0)
         return tc_fail(err, TC_BAD_INPUT, "%s.window: must be odd", where);
     p->max_area = p->max_area == 0 ? INT64_MAX : p->max_area;
     if (p->max_area < p->min_area)

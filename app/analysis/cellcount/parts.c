@@ -191,6 +191,8 @@ static tc_status analyse_alone(const cc_params *p, const an_follow *f, const an_
     alone.threshold_word = 0;
     alone.smooth = 0;
     alone.background = alone.labels = alone.exclude_border = false;
+    alone.min_contrast = false;
+    alone.window_auto = alone.min_area_auto = 0;
     alone.min_area = 1;
     alone.max_area = INT64_MAX;
     if (status == TC_OK && p->split == CC_INTENSITY) /* heights are of the whole picture's depth */

@@ -799,6 +799,13 @@ tc_status cc_check_pixels(const an_work *of, const wu_output *out, uint64_t *ran
     if (p->polarity == CC_AUTO &&
         (*(const uint8_t *)wu_output_data(out, "bright") != 0) != p->bright)
         return tc_fail(err, TC_BAD_INPUT, "bright: is not as the picture has it");
+    if (p->window_auto && *(const int64_t *)wu_output_data(out, "window") != p->window)
+        return tc_fail(err, TC_BAD_INPUT, "window: is not as the picture has it");
+    if (p->min_area_auto)
+        own.min_area = *(const int64_t *)wu_output_data(out, "min_area");
+    /* What is large enough only all regions tell. */
+    if (p->full_area_auto)
+        own.full_area = INT64_MAX;
     const table t = table_of(p, out);
     const int64_t claimed = *(const int64_t *)wu_output_data(out, "threshold");
     const uint32_t threshold =

@@ -103,6 +103,14 @@ static double spent(const an_work *work, uint64_t chunks_done)
     return an_phases_spent(costs, CC_PHASES, work->plan.chunks / CC_PHASES, chunks_done);
 }
 
+/* Pixels of the look that window "auto" takes. */
+static double looked_at(const wu_item *item)
+{
+    const double nx = item->nx < CC_LOOKED_AT ? item->nx : CC_LOOKED_AT;
+
+    return nx * (item->ny < CC_LOOKED_AT ? item->ny : CC_LOOKED_AT);
+}
+
 static void plan_flops(const cc_params *p, const wu_item *item, an_plan *out)
 {
     const double n = (double)item->nx * item->ny;
@@ -110,6 +118,8 @@ static void plan_flops(const cc_params *p, const wu_item *item, an_plan *out)
 
     costs_of(p, costs);
     out->open_flops = p->polarity == CC_AUTO ? n * 2 : 0;
+    if (p->window_auto) /* about so many tries */
+        out->open_flops += 5 * looked_at(item) * an_phases_sum(costs, CC_PHASES);
     out->load_flops = an_reading_flops(item);
     out->finish_flops = n * (2 + (p->labels ? 18 : 0));
     out->compress_flops = n * (p->labels ? 82 : 0);
@@ -152,6 +162,11 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
         out->memory_bytes += 3 * n * (item->bits / 8);
         out->most_memory_bytes += 3 * n * (item->bits / 8);
     }
+    /* The picture's middle, and what finding cells in it takes, by the planes above. */
+    if (p->window_auto) {
+        out->memory_bytes += (uint64_t)looked_at(item) * 64;
+        out->most_memory_bytes += (uint64_t)looked_at(item) * 64;
+    }
     if (cc_needs_boxes(p)) {
         out->memory_bytes += usual * sizeof(cc_sieve);
         out->most_memory_bytes +=
@@ -170,7 +185,8 @@ bool cc_needs_boxes(const cc_params *p)
 
 bool cc_filters(const cc_params *p)
 {
-    return p->min_area > 1 || p->max_area < INT64_MAX || p->exclude_border || cc_needs_boxes(p);
+    return p->min_area > 1 || p->min_area_auto || p->max_area < INT64_MAX || p->exclude_border ||
+           cc_needs_boxes(p);
 }
 
 bool cc_kept(const cc_params *p, int64_t area, bool border, int64_t height, int64_t width)
@@ -200,52 +216,56 @@ static uint32_t kernels_of(const void *params, const wu_item *item)
 
 static const an_selftest selftests[] = {
     { "{\"threshold\":\"otsu\",\"polarity\":\"bright\",\"min_area\":3}", 150, 131, 1, 8, false,
-      0xef5a6226, AN_BALLS, false },
+      0x539308cf, AN_BALLS, false },
     { "{\"threshold\":30000,\"polarity\":\"bright\",\"connectivity\":4,\"fill_holes\":true,"
       "\"split\":\"distance\",\"max_area\":200}",
-      127, 140, 1, 16, false, 0x2df7eed6, AN_BALLS, false },
+      127, 140, 1, 16, false, 0xe3ef2b7d, AN_BALLS, false },
     { "{\"threshold\":70,\"polarity\":\"dark\",\"fill_holes\":true,\"split\":\"distance\","
       "\"exclude_border\":true}",
-      140, 99, 1, 8, false, 0x740d0fd6, AN_BALLS, false },
+      140, 99, 1, 8, false, 0x24f108ff, AN_BALLS, false },
     { "{\"smooth\":0.7,\"background\":{\"radius\":6},\"split\":\"intensity\",\"h\":4}", 90, 77, 1,
-      8, false, 0x655b2ec2, AN_BALLS, false },
+      8, false, 0xe5cdd4bc, AN_BALLS, false },
     { "{\"threshold\":\"local\",\"window\":21,\"offset\":900,\"polarity\":\"bright\","
       "\"background\":{\"method\":\"lines\","
       "\"radius\":30,\"by\":\"ratio\"}}",
-      66, 54, 1, 16, false, 0x3e6fe3f5, AN_BALLS, false },
+      66, 54, 1, 16, false, 0x1f8d5563, AN_BALLS, false },
     { "{\"threshold\":128,\"polarity\":\"bright\",\"fill_holes\":true,\"labels\":true}", 99, 70, 1,
-      8, false, 0x8b6c9093, AN_NOISE, false },
+      8, false, 0x0c09b28e, AN_NOISE, false },
     { "{\"threshold\":128,\"polarity\":\"bright\",\"connectivity\":4,\"fill_holes\":true,\"min_"
       "area\":2,\"labels\":true}",
-      40, 133, 1, 8, false, 0x3e681bf3, AN_NOISE, false },
+      40, 133, 1, 8, false, 0xf863db17, AN_NOISE, false },
     { "{\"smooth\":0.5,\"background\":{\"radius\":4},\"threshold\":\"local\",\"window\":9,"
       "\"polarity\":\"bright\",\"split\":\"intensity\",\"h\":1,\"labels\":true}",
-      70, 66, 1, 8, false, 0xe5bdb953, AN_NOISE, false },
+      70, 66, 1, 8, false, 0x0cb0b277, AN_NOISE, false },
     { "{\"threshold\":\"otsu\",\"polarity\":\"bright\",\"fill_holes\":true}", 13, 11, 1, 8, false,
-      0x8e42dd27, AN_NOISE, false },
+      0xa1291c63, AN_NOISE, false },
     { "{\"threshold\":\"otsu\",\"polarity\":\"dark\",\"fill_holes\":true,\"exclude_border\":true}",
-      11, 17, 1, 8, false, 0x4c672713, AN_TIES, false },
+      11, 17, 1, 8, false, 0x15fe6419, AN_TIES, false },
     { "{\"threshold\":20000,\"polarity\":\"bright\",\"fill_holes\":true,\"split\":\"distance\","
       "\"min_area\":2,\"labels\":true}",
-      99, 70, 1, 16, false, 0xc8be1a26, AN_TIES, false },
+      99, 70, 1, 16, false, 0x01e829f4, AN_TIES, false },
     { "{\"threshold\":30000,\"polarity\":\"dark\",\"fill_holes\":true,\"exclude_border\":true,"
       "\"labels\":true}",
-      70, 66, 1, 16, false, 0xc5e6ea4d, AN_NOISE, false },
+      70, 66, 1, 16, false, 0xa57d57e4, AN_NOISE, false },
     { "{\"smooth\":0.5,\"background\":{\"method\":\"mean\",\"radius\":5},\"threshold\":\"otsu\","
       "\"polarity\":\"bright\",\"split\":\"intensity\",\"h\":100}",
-      33, 28, 1, 16, false, 0xebc6d24f, AN_NOISE, false },
+      33, 28, 1, 16, false, 0x100bc092, AN_NOISE, false },
     { "{\"classes\":4,\"scale\":\"sqrt\",\"polarity\":\"auto\",\"split\":\"distance\",\"min_fill\":"
       "0.6,"
       "\"max_aspect\":2,\"min_contrast\":{\"full_area\":9,\"percent\":30}}",
-      110, 87, 1, 8, false, 0xdefa8432, AN_BALLS, false },
+      110, 87, 1, 8, false, 0x9769e2c1, AN_BALLS, false },
     { "{\"threshold\":\"local\",\"window\":15,\"offset_percent\":30,\"polarity\":\"auto\","
       "\"smooth\":1,\"min_area\":3}",
-      75, 83, 1, 16, false, 0x633b0cf5, AN_BALLS, false },
+      75, 83, 1, 16, false, 0x2b7c2c5a, AN_BALLS, false },
     { "{\"smooth\":0.6,\"background\":{\"radius\":5},\"threshold\":\"local\",\"window\":11,"
       "\"polarity\":\"bright\"}",
-      61, 83, 1, 8, false, 0x62287795, AN_BALLS, false },
+      61, 83, 1, 8, false, 0xdcadabc3, AN_BALLS, false },
     { "{\"smooth\":0.8,\"background\":{\"radius\":7},\"polarity\":\"dark\",\"fill_holes\":true}",
-      77, 69, 1, 16, false, 0x0173a6bd, AN_BALLS, false },
+      77, 69, 1, 16, false, 0x25211818, AN_BALLS, false },
+    { "{\"threshold\":\"local\",\"window\":\"auto\",\"offset_percent\":20,\"polarity\":\"auto\","
+      "\"smooth\":1,\"fill_holes\":true,\"split\":\"distance\",\"min_area\":\"auto\","
+      "\"min_contrast\":{\"full_area\":\"auto\"},\"labels\":true}",
+      150, 131, 1, 8, false, 0xdcca9c5c, AN_BALLS, false },
     { .parameters = NULL }
 };
 

@@ -20,20 +20,7 @@
 #include "app/analysis/analyses.h"
 #include "app/analysis/suggest.h"
 
-enum {
-    BINS = 64,
-    MOST_RATIO = 4,
-    /* Of a local threshold: the least radius of its square, and how often a smaller one is
-     * tried. */
-    LEAST_RADIUS = 4,
-    TRIES = 6,
-    OFFSET_PERCENT = 20,
-    CLASSES = 4,
-    /* Regions stay from a 25th of a cell's area on, with a third of that area or with contrast. */
-    LEAST_SHARE = 25,
-    FULL_SHARE = 3,
-    CONTRAST_PERCENT = 40
-};
+enum { BINS = 64, MOST_RATIO = 4, OFFSET_PERCENT = 20, CLASSES = 4, CONTRAST_PERCENT = 40 };
 
 static tc_status add_greys(an_suggestion *out, const an_pictures *pictures, size_t i,
                            int64_t threshold, tc_err *err)
@@ -81,26 +68,6 @@ typedef struct trial {
     bool bright[AN_MAX_PICTURES]; /* of polarity "auto" */
 } trial;
 
-/* The area such that so much of all is in larger regions; sorts them. INT64_MAX: there are none. */
-static int64_t find_quantile(int64_t *area, size_t n, double share)
-{
-    double sum = 0, below = 0;
-    size_t k = 0;
-    if (n == 0)
-        return INT64_MAX;
-    qsort(area, n, sizeof *area, an_compare_areas);
-    for (size_t i = 0; i < n; i++)
-        sum += (double)area[i];
-    while (k + 1 < n && (below += (double)area[k]) < share * sum)
-        k++;
-    return area[k];
-}
-
-static double diameter_of(int64_t area)
-{
-    return 2 * sqrt((double)area / 3.14159265358979);
-}
-
 static tc_status append_areas(const wu_output *found, trial *t, tc_err *err)
 {
     const size_t more = (size_t)wu_output_find(found, "region_area")->info.shape[0];
@@ -129,7 +96,7 @@ static tc_status try_picture(const an_pictures *pictures, size_t i, const json_t
         status = append_areas(&found, t, err);
     }
     if (status == TC_OK)
-        t->of_picture[i] = find_quantile(t->area + before, t->n - before, 0.5);
+        t->of_picture[i] = cc_area_quantile(t->area + before, t->n - before, 1, 2);
     for (size_t k = before; status == TC_OK && k < t->n; k++)
         t->cells[i] += t->area[k] >= t->of_picture[i] / 12;
     wu_output_free(&found);
@@ -147,12 +114,12 @@ static tc_status try_all(const an_pictures *pictures, json_t *parameters, const 
     for (size_t i = 0; status == TC_OK && i < pictures->n; i++)
         status = try_picture(pictures, i, parameters, t, err);
     if (status == TC_OK)
-        t->typical = find_quantile(t->area, t->n, 0.5);
+        t->typical = cc_area_quantile(t->area, t->n, 1, 2);
     return status;
 }
 
-/* Where pictures are not of one kind, says so and makes the smallest area the typical one. */
-static void heed_differences(an_suggestion *out, const an_pictures *pictures, trial *t)
+/* Whether pictures are not of one kind, which is said. */
+static bool heed_differences(an_suggestion *out, const an_pictures *pictures, const trial *t)
 {
     size_t least = 0, most = 0;
     for (size_t i = 0; i < pictures->n; i++) {
@@ -163,14 +130,13 @@ static void heed_differences(an_suggestion *out, const an_pictures *pictures, tr
                    : most;
     }
     if (t->of_picture[most] / MOST_RATIO <= t->of_picture[least])
-        return;
-    t->typical = t->of_picture[least];
-    snprintf(
-        out->doubt, sizeof out->doubt,
-        "pictures that differ: cells of about %lld pixels in %.60s, of %lld in %.60s; min_area "
-        "goes by the smaller ones. Analyse pictures of one kind at a time",
-        (long long)t->of_picture[least], pictures->items[least].name,
-        (long long)t->of_picture[most], pictures->items[most].name);
+        return false;
+    snprintf(out->doubt, sizeof out->doubt,
+             "pictures that differ: cells of about %lld pixels in %.60s, of %lld in %.60s; what is "
+             "left out goes by each picture's own cells",
+             (long long)t->of_picture[least], pictures->items[least].name,
+             (long long)t->of_picture[most], pictures->items[most].name);
+    return true;
 }
 
 /* --- polarity -------------------------------------------------------------------------------- */
@@ -253,63 +219,35 @@ static tc_status find_inner(const an_pictures *pictures, const json_t *parameter
     return status;
 }
 
-static tc_status set_local(json_t *parameters, int64_t radius, tc_err *err)
-{
-    json_t *const local = json_pack("{s:s, s:i, s:i}", "threshold", "local", "window",
-                                    (int)(2 * radius + 1), "offset_percent", (int)OFFSET_PERCENT);
-    const bool good = local != NULL && json_object_update(parameters, local) == 0;
-    json_decref(local);
-    return good ? TC_OK : tc_no_memory(err, "a suggestion");
-}
-
-/* A radius that is about the diameter of the cells that are found with it, no greater than that of
- * Otsu's. */
-static tc_status find_radius(const an_pictures *pictures, size_t i, json_t *parameters,
-                             int64_t area, int64_t *radius, bool *smaller, tc_err *err)
-{
-    const wu_pixels *const px = &pictures->pixels[i];
-    const int64_t most = (px->nx < px->ny ? px->nx : px->ny) / 4;
-    int64_t r = area != INT64_MAX ? (int64_t)(diameter_of(area) + 0.5) : LEAST_RADIUS;
-    tc_status status = TC_OK;
-    r = r > most ? most : r;
-    *smaller = false;
-    for (int k = 0; status == TC_OK && k < TRIES && r > LEAST_RADIUS; k++) {
-        trial t = { .n = 0 };
-        status = set_local(parameters, r, err);
-        if (status == TC_OK)
-            status = try_picture(pictures, i, parameters, &t, err);
-        free(t.area);
-        if (status != TC_OK || t.of_picture[i] == INT64_MAX ||
-            diameter_of(t.of_picture[i]) >= 0.9 * (double)r)
-            break;
-        r = (int64_t)(diameter_of(t.of_picture[i]) + 0.5);
-        *smaller = true;
-    }
-    *radius = r > LEAST_RADIUS ? r : LEAST_RADIUS;
-    return status;
-}
-
 /* The median of all pictures; *smaller: one of them has smaller cells than Otsu's threshold
  * finds. */
 static tc_status find_window(const an_pictures *pictures, const json_t *parameters,
-                             const trial *otsu, int64_t *window, bool *smaller, tc_err *err)
+                             const trial *otsu, int32_t *window, bool *smaller, tc_err *err)
 {
     json_t *const own = json_deep_copy(parameters);
+    void *params = NULL;
     int64_t radius[AN_MAX_PICTURES];
-    tc_status status = own == NULL ? tc_no_memory(err, "a suggestion") : TC_OK;
+    tc_status status =
+        own == NULL || json_object_set_new(own, "threshold", json_string("local")) != 0 ||
+                (json_object_get(own, "offset") == NULL &&
+                 json_object_set_new(own, "offset_percent", json_integer(OFFSET_PERCENT)) != 0)
+            ? tc_no_memory(err, "a suggestion")
+            : an_parse(&an_cellcount, own, "suggest: parameters", &params, err);
     *smaller = false;
     for (size_t i = 0; status == TC_OK && i < pictures->n; i++) {
-        bool here;
-        status = find_radius(pictures, i, own, otsu->of_picture[i], &radius[i], &here, err);
+        cc_params p = *(const cc_params *)params;
+        bool here = false;
+        p.bright = p.polarity == CC_AUTO ? otsu->bright[i] : p.bright;
+        status = cc_find_radius(&p, &pictures->pixels[i], pictures->threads, NULL, &radius[i],
+                                &here, err);
         *smaller = *smaller || here;
     }
+    an_params_free(&an_cellcount, &params);
     json_decref(own);
     if (status != TC_OK)
         return status;
     qsort(radius, pictures->n, sizeof *radius, an_compare_areas);
-    const size_t middle = pictures->n / 2;
-    *window = 2 * (int64_t)(1.2 * (double)radius[middle] + 0.5) + 1;
-    *window = *window < 2 * CC_MOST_RADIUS + 1 ? *window : 2 * CC_MOST_RADIUS + 1;
+    *window = cc_window_of(radius[pictures->n / 2]);
     return TC_OK;
 }
 
@@ -320,19 +258,28 @@ static bool is_given(const json_t *given, const char *const *keys)
     return *keys != NULL;
 }
 
-/* polarity: of the trial `otsu`. why: of `size` bytes, for people. */
+static bool is_local(const json_t *parameters)
+{
+    const char *const word = json_string_value(json_object_get(parameters, "threshold"));
+    return word != NULL && strcmp(word, "local") == 0;
+}
+
+/* polarity: of the trial `otsu`; local: the threshold is one already. why: of `size` bytes, for
+ * people. */
 static tc_status choose_threshold(an_suggestion *out, const an_pictures *pictures,
                                   const json_t *given, const json_t *parameters, size_t polarity,
-                                  const trial *otsu, char *why, size_t size, tc_err *err)
+                                  bool local, const trial *otsu, char *why, size_t size,
+                                  tc_err *err)
 {
     static const char *const keys[] = { "threshold", "background", "classes", "scale", NULL };
+    static const char *const offsets[] = { "offset", "offset_percent", NULL };
     bool inner = false, smaller = false;
-    int64_t window = 0;
+    int32_t window = 0;
     tc_status status = TC_OK;
     why[0] = '\0';
-    if (is_given(given, keys) || json_object_get(out->parameters, "threshold") != NULL)
+    if (!local && is_given(given, keys))
         return TC_OK;
-    if (polarity == CC_DARK)
+    if (!local && polarity == CC_DARK)
         status = find_inner(pictures, parameters, otsu, &inner, err);
     if (status == TC_OK && inner) {
         snprintf(why, size,
@@ -347,7 +294,7 @@ static tc_status choose_threshold(an_suggestion *out, const an_pictures *picture
     }
     if (status == TC_OK)
         status = find_window(pictures, parameters, otsu, &window, &smaller, err);
-    if (status != TC_OK || (polarity == CC_DARK && !smaller))
+    if (status != TC_OK || (!local && polarity == CC_DARK && !smaller))
         return status;
     snprintf(why, size,
              "threshold local: each cell is compared with what is around it, in a window of two "
@@ -355,23 +302,19 @@ static tc_status choose_threshold(an_suggestion *out, const an_pictures *picture
     status = an_suggest(out, given, "threshold", json_string("local"), err);
     if (status == TC_OK)
         status = an_suggest(out, given, "window", json_integer(window), err);
-    return status == TC_OK
-               ? an_suggest(out, given, "offset_percent", json_integer(OFFSET_PERCENT), err)
-               : status;
+    return status != TC_OK || is_given(given, offsets)
+               ? status
+               : an_suggest(out, given, "offset_percent", json_integer(OFFSET_PERCENT), err);
 }
 
 /* --- areas ----------------------------------------------------------------------------------- */
 
-static tc_status add_area(an_suggestion *out, const json_t *given, trial *t, bool dark,
+static tc_status add_area(an_suggestion *out, const json_t *given, trial *t, bool dark, bool differ,
                           const char *why, tc_err *err)
 {
-    const int64_t share = t->typical / LEAST_SHARE;
-    /* Cells in bright field are much of one size, and what is smaller is dirt or platelets. */
-    const int64_t few = dark ? find_quantile(t->area, t->n, 0.1) / 3 : 0;
-    const int64_t least = round_off(share > few && share > 1 ? share
-                                    : few > 1                ? few
-                                                             : 1),
-                  full = round_off(t->typical > FULL_SHARE ? t->typical / FULL_SHARE : 1);
+    const int64_t tenth = cc_area_quantile(t->area, t->n, 1, 10),
+                  least = round_off(cc_least_area(t->typical, tenth, !dark)),
+                  full = round_off(cc_full_area(t->typical));
     an_curve *const curve = an_add_curve(out, "area, pixels", "regions", BINS);
     if (curve == NULL)
         return tc_no_memory(err, "a suggestion");
@@ -385,41 +328,151 @@ static tc_status add_area(an_suggestion *out, const json_t *given, trial *t, boo
     snprintf(curve->title, sizeof curve->title,
              "Areas of all regions (the last bar: and larger), and min_area %lld",
              (long long)least);
-    snprintf(
-        out->why, sizeof out->why,
-        "%smin_area %lld, min_contrast below %lld: a cell has about %lld pixels here (half of what "
-        "is cell %s).",
-        why, (long long)least, (long long)full, (long long)t->typical,
-        out->doubt[0] == '\0' ? "is in larger regions"
-                              : "is in larger regions, in the picture with the smallest cells");
-    tc_status status = an_suggest(out, given, "min_area", json_integer(least), err);
+    if (differ)
+        snprintf(out->why, sizeof out->why,
+                 "%sPictures differ, so each picture's own cells say its window, min_area and "
+                 "full_area; of all together a cell has about %lld pixels.",
+                 why, (long long)t->typical);
+    else
+        snprintf(out->why, sizeof out->why,
+                 "%smin_area %lld, min_contrast below %lld: a cell has about %lld pixels here "
+                 "(half of what is cell is in larger regions).",
+                 why, (long long)least, (long long)full, (long long)t->typical);
+    tc_status status = TC_OK;
+    if (differ && json_object_get(out->parameters, "window") != NULL)
+        status = an_suggest(out, given, "window", json_string("auto"), err);
+    if (status == TC_OK)
+        status = an_suggest(out, given, "min_area",
+                            differ ? json_string("auto") : json_integer(least), err);
     return status == TC_OK ? an_suggest(out, given, "min_contrast",
-                                        json_pack("{s:I, s:i}", "full_area", (json_int_t)full,
+                                        json_pack("{s:o, s:i}", "full_area",
+                                                  differ ? json_string("auto") : json_integer(full),
                                                   "percent", (int)CONTRAST_PERCENT),
                                         err)
                            : status;
 }
 
-tc_status cc_suggest(const an_pictures *pictures, const json_t *given, an_suggestion *out,
-                     tc_err *err)
+/* --- dishes ---------------------------------------------------------------------------------- */
+
+/* Whether a disc fills much of the picture, on either side of Otsu's threshold. */
+static tc_status is_dish(const an_pictures *whole, size_t i, bool *dish, tc_err *err)
 {
-    static const char *const local_keys[] = { "window", "offset", "offset_percent", NULL };
-    trial trials[3] = { { .n = 0 } }, last = { .n = 0 };
-    size_t best = CC_DARK;
-    char why[200] = "";
+    static const char *const words[] = { "dark", "bright" };
+    const double all = (double)whole->items[i].nx * whole->items[i].ny;
+    tc_status status = TC_OK;
+    *dish = false;
+    for (size_t k = 0; status == TC_OK && !*dish && k < 2; k++) {
+        json_t *const own = json_pack("{s:s, s:b, s:i}", "polarity", words[k], "fill_holes", 1,
+                                      "min_area", (int)(0.3 * all + 1));
+        wu_output found = { .n = 0 };
+        status = own == NULL ? tc_no_memory(err, "a suggestion")
+                             : an_try(&an_cellcount, whole, i, own, &found, err);
+        if (status == TC_OK) {
+            const wu_out_array *const areas = wu_output_find(&found, "region_area");
+            const int64_t *const area = areas->data, *const b =
+                                                         wu_output_data(&found, "region_bbox");
+            for (size_t r = 0; r < (size_t)areas->info.shape[0]; r++) {
+                const double height = (double)(b[4 * r + 2] - b[4 * r]),
+                             width = (double)(b[4 * r + 3] - b[4 * r + 1]),
+                             fill = (double)area[r] / (height * width);
+                *dish = *dish || (fill > 0.74 && fill < 0.82 && height < 1.1 * width &&
+                                  width < 1.1 * height);
+            }
+        }
+        wu_output_free(&found);
+        json_decref(own);
+    }
+    return status;
+}
+
+/* Whether most pictures are of dishes, and their colonies much smaller than these. */
+static tc_status find_dishes(const an_pictures *pictures, int64_t typical, bool *dishes,
+                             tc_err *err)
+{
+    size_t votes = 0;
+    tc_status status = TC_OK;
+    for (size_t i = 0; status == TC_OK && pictures->whole != NULL && i < pictures->n; i++) {
+        bool dish;
+        status = is_dish(pictures->whole, i, &dish, err);
+        votes += dish && typical < (int64_t)pictures->items[i].nx * pictures->items[i].ny / 100;
+    }
+    *dishes = status == TC_OK && 2 * votes > pictures->n;
+    return status;
+}
+
+/* Colonies are round and stand out far more than what else there is: a rim, print, reflections. */
+static tc_status suggest_dish(an_suggestion *out, const json_t *given, int64_t typical, tc_err *err)
+{
+    const double d = cc_diameter(typical), smooth = floor(0.2 * d + 0.5) / 2;
+    const int64_t window = 2 * (int64_t)(1.8 * d) + 1, least = round_off(typical / 4 + 1);
+    snprintf(
+        out->why, sizeof out->why,
+        "Colonies on a dish: a colony has about %lld pixels here; what is no compact spot that "
+        "stands out from what is around it is left out (min_fill, max_aspect, min_area %lld), "
+        "as rims and print are, and nothing is filled, as the rim would be.",
+        (long long)typical, (long long)least);
+    const struct {
+        const char *key;
+        json_t *value;
+    } all[] = { { "smooth", json_real(smooth < 0.5  ? 0.5
+                                      : smooth > 10 ? 10
+                                                    : smooth) },
+                { "fill_holes", json_false() },
+                { "threshold", json_string("local") },
+                { "window",
+                  json_integer(window < 2 * CC_MOST_RADIUS + 1 ? window > 3 ? window : 3
+                                                               : 2 * CC_MOST_RADIUS + 1) },
+                { "offset_percent", json_integer(80) },
+                { "min_fill", json_real(0.7) },
+                { "max_aspect", json_real(1.5) },
+                { "min_area", json_integer(least) } };
+    tc_status status = TC_OK;
+    for (size_t k = 0; k < sizeof all / sizeof all[0]; k++)
+        if (status == TC_OK)
+            status = an_suggest(out, given, all[k].key, all[k].value, err);
+        else
+            json_decref(all[k].value);
+    json_object_del(out->parameters, "classes");
+    out->doubt[0] = '\0';
+    return status;
+}
+
+/* What suits nearly all pictures, and the start of what trials take. local: whether the threshold
+ * is a local one already. *parameters: the caller's. */
+static tc_status begin(const json_t *given, an_suggestion *out, bool *local, json_t **parameters,
+                       tc_err *err)
+{
+    static const char *const keys[] = { "window", "offset", "offset_percent", NULL };
+    *local = is_local(given) || (is_given(given, keys) && !json_object_get(given, "threshold"));
     tc_status status = an_suggest(out, given, "smooth", json_integer(1), err);
     if (status == TC_OK)
         status = an_suggest(out, given, "fill_holes", json_true(), err);
     if (status == TC_OK)
         status = an_suggest(out, given, "split", json_string("distance"), err);
-    /* Who says something of a local threshold is to get one. */
-    if (status == TC_OK && is_given(given, local_keys))
-        status = an_suggest(out, given, "threshold", json_string("local"), err);
-    json_t *const parameters = json_deep_copy(given);
+    *parameters = json_deep_copy(given);
     if (status == TC_OK &&
-        (parameters == NULL || json_object_update_missing(parameters, out->parameters) != 0 ||
-         json_object_set_new(parameters, "labels", json_false()) != 0))
+        (*parameters == NULL || json_object_update_missing(*parameters, out->parameters) != 0 ||
+         json_object_set_new(*parameters, "labels", json_false()) != 0))
         status = tc_no_memory(err, "a suggestion");
+    /* What is dark or bright Otsu's threshold says. */
+    if (status == TC_OK && *local) {
+        json_object_del(*parameters, "threshold");
+        for (size_t k = 0; keys[k] != NULL; k++)
+            json_object_del(*parameters, keys[k]);
+    }
+    return status;
+}
+
+tc_status cc_suggest(const an_pictures *pictures, const json_t *given, an_suggestion *out,
+                     tc_err *err)
+{
+    static const char *const local_keys[] = { "threshold", "window", "offset", "offset_percent" };
+    trial trials[3] = { { .n = 0 } }, last = { .n = 0 };
+    json_t *parameters = NULL;
+    size_t best = CC_DARK;
+    bool local = false, dishes = false;
+    char why[200] = "";
+    tc_status status = begin(given, out, &local, &parameters, err);
     if (status == TC_OK)
         status = choose_polarity(pictures, parameters, trials, &best, err);
     if (status == TC_OK)
@@ -427,21 +480,30 @@ tc_status cc_suggest(const an_pictures *pictures, const json_t *given, an_sugges
                             json_incref(json_object_get(parameters, "polarity")), err);
     for (size_t i = 0; status == TC_OK && i < pictures->n; i++)
         status = add_greys(out, pictures, i, trials[best].threshold[i], err);
+    for (size_t k = 0; status == TC_OK && k < 4; k++) {
+        json_t *const value = json_object_get(given, local_keys[k]);
+        if (value != NULL && json_object_set(parameters, local_keys[k], value) != 0)
+            status = tc_no_memory(err, "a suggestion");
+    }
     if (status == TC_OK)
-        status = choose_threshold(out, pictures, given, parameters, best, &trials[best], why,
+        status = choose_threshold(out, pictures, given, parameters, best, local, &trials[best], why,
                                   sizeof why, err);
     if (status == TC_OK && json_object_update(parameters, out->parameters) != 0)
         status = tc_no_memory(err, "a suggestion");
     if (status == TC_OK)
         status = try_all(pictures, parameters, NULL, NULL, &last, err);
     /* A blank picture is above no mean. */
-    for (size_t k = 0; status == TC_OK && last.n == 0 && k < 3; k++)
-        json_object_del(out->parameters,
-                        (const char *[]){ "threshold", "window", "offset_percent" }[k]);
-    if (status == TC_OK && json_object_get(given, "min_area") == NULL)
-        heed_differences(out, pictures, &last);
+    for (size_t k = 0; status == TC_OK && last.n == 0 && k < 4; k++)
+        json_object_del(out->parameters, local_keys[k]);
     if (status == TC_OK && last.n > 0)
-        status = add_area(out, given, &last, best == CC_DARK, why, err);
+        status = find_dishes(pictures, last.typical, &dishes, err);
+    if (status == TC_OK && dishes)
+        status = suggest_dish(out, given, last.typical, err);
+    else if (status == TC_OK && last.n > 0) {
+        const bool differ = heed_differences(out, pictures, &last) ||
+                            (best == CC_AUTO && json_object_get(given, "polarity") == NULL);
+        status = add_area(out, given, &last, best == CC_DARK, differ, why, err);
+    }
     for (size_t k = 0; k < 3; k++)
         free(trials[k].area);
     free(last.area);

@@ -1,11 +1,15 @@
 /*
  * cellcount: what is left to the picture. The threshold comes from the histogram of the prepared
  * grey values, on the host whatever computes the rest; the polarity from that of the picture as it
- * came.
+ * came; the window of a local threshold from the regions that are found in the picture's middle.
  */
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "app/analysis/analyses.h"
 #include "app/analysis/cellcount/cellcount.h"
+#include "app/analysis/suggest.h"
 
 typedef unsigned __int128 u128;
 
@@ -74,8 +78,171 @@ static tc_status find_polarity(const an_work *work, bool *bright, tc_err *err)
     return status;
 }
 
-tc_status cc_resolve(const an_work *work, cc_params *out, tc_err *err)
+tc_status cc_resolve_polarity(const an_work *work, cc_params *out, tc_err *err)
 {
     *out = *(const cc_params *)work->params;
     return out->polarity == CC_AUTO ? find_polarity(work, &out->bright, err) : TC_OK;
+}
+
+/* --- how large cells are --------------------------------------------------------------------- */
+
+/* A cell's area is such that half of what is cell is in larger regions: specks, of which there may
+ * be many, hardly count in it. */
+int64_t cc_least_area(int64_t half, int64_t tenth, bool bright)
+{
+    /* Cells in bright field are much of one size, and what is smaller is dirt or platelets. */
+    const int64_t share = half / 25, few = bright ? 0 : tenth / 3;
+
+    return share > few && share > 1 ? share : few > 1 ? few : 1;
+}
+
+int64_t cc_full_area(int64_t half)
+{
+    return half > 3 ? half / 3 : 1;
+}
+
+double cc_diameter(int64_t area)
+{
+    return 2 * sqrt((double)area / 3.14159265358979);
+}
+
+int64_t cc_area_quantile(int64_t *area, size_t n, int64_t part, int64_t of)
+{
+    int64_t sum = 0, below = 0;
+    size_t k = 0;
+
+    if (n == 0)
+        return INT64_MAX;
+    qsort(area, n, sizeof *area, an_compare_areas);
+    for (size_t i = 0; i < n; i++)
+        sum += area[i];
+    while (k + 1 < n && (below += area[k]) * of < part * sum)
+        k++;
+    return area[k];
+}
+
+/* INT64_MAX: there are no regions. */
+static tc_status find_typical_area(const an_work *work, int64_t *area, tc_err *err)
+{
+    an_work own = *work;
+    const cc_region *regions = NULL;
+    cc_region *owned = NULL;
+    void *state = NULL;
+    tc_status status = an_cellcount.plan(work->params, work->item, &own.plan, err);
+
+    *area = INT64_MAX;
+    if (status == TC_OK) {
+        state = calloc(1, own.plan.state_bytes);
+        status = state == NULL ? tc_no_memory(err, "the state of a look")
+                               : an_work_run(&an_cellcount, &cc_cpu, &own, state, 0, err);
+    }
+    if (status == TC_OK)
+        status = cc_regions(&own, state, &regions, &owned, err);
+    if (status == TC_OK) {
+        const size_t n = ((const cc_state *)state)->regions;
+        int64_t *const areas = calloc(n + 1, sizeof *areas);
+
+        for (size_t i = 0; areas != NULL && i < n; i++)
+            areas[i] = regions[i + 1].area;
+        if (areas == NULL)
+            status = tc_no_memory(err, "the areas of a look");
+        else
+            *area = cc_area_quantile(areas, n, 1, 2);
+        free(areas);
+    }
+    free(owned);
+    free(state);
+    return status;
+}
+
+tc_status cc_find_radius(const cc_params *p, const wu_pixels *px, unsigned threads,
+                         const tc_poll *poll, int64_t *radius, bool *smaller, tc_err *err)
+{
+    enum { LEAST_RADIUS = 4, TRIES = 6 };
+    const int64_t most = (px->nx < px->ny ? px->nx : px->ny) / 4;
+    const wu_item item = { .name = (char *)(uintptr_t)"a look",
+                           .nx = px->nx,
+                           .ny = px->ny,
+                           .nz = 1,
+                           .n_images = 1,
+                           .bits = px->bits,
+                           .channels = 1 };
+    cc_params own = *p;
+    const an_work work = {
+        .params = &own, .item = &item, .pixels = px, .threads = threads, .poll = poll
+    };
+    int64_t area;
+
+    own.polarity = p->bright ? CC_BRIGHT : CC_DARK;
+    own.threshold_word = CC_OTSU;
+    own.classes = 2;
+    own.scale = AN_OTSU_LINEAR;
+    own.window_auto = own.min_area_auto = 0;
+    own.min_contrast = own.labels = false;
+    own.min_area = 1;
+    own.max_area = INT64_MAX;
+    tc_status status = find_typical_area(&work, &area, err);
+    int64_t r =
+        status == TC_OK && area != INT64_MAX ? (int64_t)(cc_diameter(area) + 0.5) : LEAST_RADIUS;
+
+    own.threshold_word = CC_LOCAL;
+    r = r > most ? most : r;
+    *smaller = false;
+    for (int k = 0; status == TC_OK && k < TRIES && r > LEAST_RADIUS; k++) {
+        own.window =
+            (int32_t)(2 * r + 1 < 2 * CC_MOST_RADIUS + 1 ? 2 * r + 1 : 2 * CC_MOST_RADIUS + 1);
+        status = find_typical_area(&work, &area, err);
+        if (status != TC_OK || area == INT64_MAX || cc_diameter(area) >= 0.9 * (double)r)
+            break;
+        r = (int64_t)(cc_diameter(area) + 0.5);
+        *smaller = true;
+    }
+    *radius = r > LEAST_RADIUS ? r : LEAST_RADIUS;
+    return status;
+}
+
+int32_t cc_window_of(int64_t radius)
+{
+    const int64_t half = (int64_t)(1.2 * (double)radius + 0.5);
+
+    return (int32_t)(2 * (half < CC_MOST_RADIUS ? half : CC_MOST_RADIUS) + 1);
+}
+
+static tc_status copy_middle(const wu_pixels *px, wu_pixels *out, tc_err *err)
+{
+    const uint32_t nx = px->nx < CC_LOOKED_AT ? px->nx : CC_LOOKED_AT,
+                   ny = px->ny < CC_LOOKED_AT ? px->ny : CC_LOOKED_AT;
+    const size_t bytes = px->bits / 8,
+                 first = (size_t)((px->ny - ny) / 2) * px->nx + (px->nx - nx) / 2;
+    const char *const from = px->u8 != NULL ? (const char *)px->u8 : (const char *)px->u16;
+    char *const to = malloc((size_t)nx * ny * bytes);
+
+    *out = (wu_pixels){ .nx = nx, .ny = ny, .nz = 1, .bits = px->bits };
+    if (to == NULL)
+        return tc_no_memory(err, "the middle of a picture");
+    for (size_t y = 0; y < ny; y++)
+        memcpy(to + y * nx * bytes, from + (first + y * px->nx) * bytes, nx * bytes);
+    if (px->u8 != NULL)
+        out->u8 = (uint8_t *)to;
+    else
+        out->u16 = (uint16_t *)(void *)to;
+    return TC_OK;
+}
+
+tc_status cc_resolve(const an_work *work, cc_params *out, tc_err *err)
+{
+    wu_pixels middle = { .nz = 1 };
+    int64_t radius;
+    bool smaller;
+    tc_status status = cc_resolve_polarity(work, out, err);
+
+    if (status != TC_OK || !out->window_auto)
+        return status;
+    status = copy_middle(work->pixels, &middle, err);
+    if (status == TC_OK)
+        status = cc_find_radius(out, &middle, work->threads, work->poll, &radius, &smaller, err);
+    if (status == TC_OK)
+        out->window = cc_window_of(radius);
+    wu_pixels_free(&middle);
+    return status;
 }
