@@ -676,7 +676,8 @@ static tc_status output_points(cl_worker *w, voting_peaks *found, size_t item_in
             status = voting_refine(&w->s, NULL, lines, w->pool, found, work->poll, err);
         free(lines);
     }
-    return status == TC_OK ? voting_add_points(work, item_index, found, out, err) : status;
+    return status == TC_OK ? voting_add_points(work, w->s.radius, item_index, found, out, err)
+                           : status;
 }
 
 /* Noise may have more peaks than there is room for, and of a slab the planes are in the state. */

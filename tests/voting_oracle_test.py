@@ -61,7 +61,8 @@ def check(name, volume, parameters, spacing=None, stack=None):
         return
     result = np.load(out)
     same = (np.array_equal(result["point"], expected["points"]) and np.array_equal(result["score"], expected["scores"])
-            and result["count"].tolist() == [len(expected["scores"])])
+            and result["count"].tolist() == [len(expected["scores"])]
+            and all(result[k].tolist() == [expected[k]] for k in ("radius", "bright") if k in result.files))
     tap.ok(same, name + ": %d points" % len(expected["scores"]),
            "%s\n%s" % (result["point"][:9], expected["points"][:9]))
     r = tap.run([tap.TEXCELL_VALIDATE, "check", wu, out])
@@ -80,6 +81,8 @@ def pictures():
     for radius in (3, 6):
         check("discs in noise, on the foreground, radius %d" % radius, noise, {"radius": radius, "floor": 0, "threshold": 0, "foreground": "otsu"})
     check("the same without", noise, {"radius": 3, "floor": 0, "threshold": 0, "foreground": "none"})
+    check("what the picture says", disc, {"radius": 11, "own_radius": True, "polarity": "auto", "foreground": "otsu", "classes": 3})
+    check("dark discs of a quarter of the radius", balls((1, 70, 65), 4, 10, 9, np.uint16, True), {"radius": 20, "own_radius": True, "polarity": "auto"})
     check("dark discs of 16 bits, on the foreground", balls((1, 50, 41), 5, 8, 9, np.uint16, True),
           {"radius": 3, "polarity": "dark", "threshold": 0, "floor": 0, "refine": False, "foreground": "otsu"})
     check("dark discs of 16 bits", balls((1, 50, 41), 5, 8, 9, np.uint16, True),

@@ -46,6 +46,8 @@ def jobs():
         [item("a", [blobs((70, 80), 5, 12)])]
     yield "on the foreground", {"radius": 3, "floor": 0, "threshold": 0, "foreground": "otsu"}, \
         [item("a", [blobs((90, 110), 6, 25)]), item("b", [blobs((60, 200), 6, 20, np.uint16)])]
+    yield "left to the picture", {"radius": 15, "own_radius": True, "polarity": "auto", "foreground": "otsu", "classes": 3}, \
+        [item("a", [blobs((90, 110), 6, 25)]), item("b", [255 - blobs((160, 200), 8, 20)]), item("c", [blobs((20, 30), 3, 1, np.uint16)])]
     yield "a large radius", {"radius": 90, "cone": 22.5}, [item("a", [blobs((120, 130), 30, 3)])]
     yield "a stack", {"radius": 4, "sigma": 1}, [item("a", list(blobs((17, 30, 35), 4, 9)))]
     yield "an anisotropic stack of 16 bits", {"radius": 1.1, "refine": False, "sigma": 1.5}, \

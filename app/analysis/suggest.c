@@ -43,7 +43,8 @@ tc_status an_try(const an_analysis *analysis, const an_pictures *pictures, size_
 {
     an_work work = { .item = &pictures->items[i],
                      .pixels = &pictures->pixels[i],
-                     .threads = pictures->threads };
+                     .threads = pictures->threads,
+                     .poll = pictures->poll };
     void *params = NULL, *state = NULL;
     *out = (wu_output){ .n = 0 };
     tc_status status = an_parse(analysis, parameters, "suggest: parameters", &params, err);
@@ -70,4 +71,32 @@ int an_compare_areas(const void *a, const void *b)
 {
     const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
     return (x > y) - (x < y);
+}
+
+tc_status an_copy_middle(const wu_pixels *px, wu_pixels *out, tc_err *err)
+{
+    const uint32_t nx = px->nx < AN_LOOKED_AT ? px->nx : AN_LOOKED_AT,
+                   ny = px->ny < AN_LOOKED_AT ? px->ny : AN_LOOKED_AT;
+    const size_t bytes = px->bits / 8,
+                 first = (size_t)((px->ny - ny) / 2) * px->nx + (px->nx - nx) / 2;
+    const char *const from = px->u8 != NULL ? (const char *)px->u8 : (const char *)px->u16;
+    char *const to = malloc((size_t)nx * ny * bytes);
+
+    *out = (wu_pixels){ .nx = nx, .ny = ny, .nz = 1, .bits = px->bits };
+    if (to == NULL)
+        return tc_no_memory(err, "the middle of a picture");
+    for (size_t y = 0; y < ny; y++)
+        memcpy(to + y * nx * bytes, from + (first + y * px->nx) * bytes, nx * bytes);
+    if (px->u8 != NULL)
+        out->u8 = (uint8_t *)to;
+    else
+        out->u16 = (uint16_t *)(void *)to;
+    return TC_OK;
+}
+
+double an_looked_at(const wu_item *item)
+{
+    const double nx = item->nx < AN_LOOKED_AT ? item->nx : AN_LOOKED_AT;
+
+    return nx * (item->ny < AN_LOOKED_AT ? item->ny : AN_LOOKED_AT);
 }

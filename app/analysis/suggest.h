@@ -9,6 +9,8 @@
 #include "app/analysis/analysis.h"
 
 enum { AN_MAX_PICTURES = 8, AN_MAX_CURVES = 12 };
+/* What of a picture is looked at: its middle, at most so many pixels along a side. */
+enum { AN_LOOKED_AT = 512 };
 
 /* Pictures to go by: grey, without masks; a slice of each stack, a part of large ones. */
 typedef struct an_pictures {
@@ -19,6 +21,7 @@ typedef struct an_pictures {
     bool of_stacks;
     double unit; /* what a pixel is long in the unit of a stack's spacing; 1 of pictures */
     unsigned threads;
+    const tc_poll *poll; /* NULL: none */
 } an_pictures;
 
 /* What a suggestion is seen from: bars, or a line through points, and the value that was taken. */
@@ -51,6 +54,11 @@ an_curve *an_add_curve(an_suggestion *s, const char *x_name, const char *y_name,
 /* Does the analysis on picture i with the parameters that JSON says. *out: wu_output_free. */
 tc_status an_try(const an_analysis *analysis, const an_pictures *pictures, size_t i,
                  const json_t *parameters, wu_output *out, tc_err *err);
+
+/* How many pixels that has. */
+double an_looked_at(const wu_item *item);
+/* A picture's middle as a picture of its own. *out: wu_pixels_free. */
+tc_status an_copy_middle(const wu_pixels *px, wu_pixels *out, tc_err *err);
 
 /* For qsort of areas (int64_t), ascending. */
 int an_compare_areas(const void *a, const void *b);

@@ -5,8 +5,10 @@ import math
 import numpy as np
 import skimage.filters
 
+from oracle import cellcount_oracle
+
 DEFAULTS = {"sigma": 2.0, "polarity": "bright", "threshold": "auto", "cone": 45, "weight": "root",
-            "floor": 3.0, "refine": True}
+            "floor": 3.0, "refine": True, "classes": 2, "own_radius": False}
 
 
 def isqrt(a):
@@ -224,11 +226,25 @@ def above_threshold(scheme, kept):
     return []
 
 
-def on_foreground(volume, at, polarity):
-    """By the mean of 5 x 5 pixels and scikit-image's threshold, the greatest value of the lower class."""
+def on_foreground(volume, at, polarity, classes):
+    """By the mean of 5 x 5 pixels and scikit-image's threshold, the greatest value of the lower class; of more classes by cellcount's oracle."""
+    if classes > 2:
+        threshold = cellcount_oracle.by_classes(volume.ravel(), classes, polarity == "bright", int)
+    else:
+        threshold = int(skimage.filters.threshold_otsu(volume)) + 1
     z, y, x = (int(np.floor(a + 0.5)) for a in at)
     mean = volume[z, max(0, y - 2):y + 3, max(0, x - 2):x + 3].mean(dtype=np.float64)
-    return (mean >= int(skimage.filters.threshold_otsu(volume)) + 1) == (polarity == "bright")
+    return (mean >= threshold) == (polarity == "bright")
+
+
+def own_radius(image, p):
+    """A quarter more than that of a disc as large as the median of cellcount's regions."""
+    y, x = ((n - min(n, 512)) // 2 for n in image.shape)
+    cells = {"smooth": 1, "fill_holes": True, "split": "distance", "polarity": p["polarity"], "min_area": "auto", "min_contrast": {"full_area": "auto"}}
+    cells.update({"classes": p["classes"]} if p["classes"] > 2 else {"threshold": "local", "window": "auto", "offset_percent": 20})
+    areas = np.sort(cellcount_oracle.analyse(image[y:y + 512, x:x + 512], cells).area)
+    found = 1.25 * math.sqrt(areas[len(areas) // 2] / 3.14159265358979323846) if len(areas) else p["radius"]
+    return min(max(found, p["radius"] / 4 if p["radius"] > 4 else 1), p["radius"])
 
 
 def positive_definite(m):
@@ -308,7 +324,16 @@ def run(image, parameters, spacing=None):
     `votes` of every round, `points` and `scores`."""
     flat = image.ndim == 2
     volume = image[None] if flat else image
-    s = Scheme(parameters, volume.shape, spacing)
+    p = dict(DEFAULTS, **parameters)
+    s = Scheme(p, volume.shape, spacing)
+    if p["polarity"] == "auto":
+        p["polarity"] = "bright" if (volume < cellcount_oracle.otsu(volume)).mean() > 0.5 else "dark"
+    if p["own_radius"]:
+        rounds = len(s.cos2)
+        p["radius"] = own_radius(image, p)
+    s = Scheme(p, volume.shape, spacing)
+    if p["own_radius"]:
+        s.cos2 = s.cos2 + s.cos2[-1:] * (rounds - len(s.cos2))
     blurred = blur(s, volume)
     g = gradient(s, blurred)
     weight = lengths_weights(s, g, noise_floor(s, volume))
@@ -326,8 +351,8 @@ def run(image, parameters, spacing=None):
     else:
         points = [[float(a) for a in at] for _, at in kept]
     if parameters.get("foreground", "none") == "otsu":
-        on = [on_foreground(volume, p, s.p["polarity"]) for p in points]
+        on = [on_foreground(volume, at, p["polarity"], p["classes"]) for at in points]
         kept, points = ([v for v, o in zip(values, on) if o] for values in (kept, points))
-    return {"blurred": blurred, "weight": weight, "votes": rounds,
+    return {"radius": p["radius"], "bright": p["polarity"] == "bright", "blurred": blurred, "weight": weight, "votes": rounds,
             "points": np.array(points).reshape(-1, 3)[:, 1 if flat else 0:],
             "scores": np.array([k[0] for k in kept], np.int64)}

@@ -13,7 +13,7 @@
 
 /* --- pictures to look at --------------------------------------------------------------------- */
 
-enum { MOST_SIDE = 512 }; /* of what is looked at: the middle of larger pictures */
+enum { MOST_SIDE = AN_LOOKED_AT };
 
 /* Pixel (x, y) of a page as grey. */
 static uint32_t grey_of(const void *page, const wu_picture_info *info, size_t x, size_t y)

@@ -163,8 +163,6 @@ tc_status cc_find_threshold(const cc_params *p, const uint64_t *histogram, unsig
  * regions is known: polarity and window. */
 tc_status cc_resolve_polarity(const an_work *work, cc_params *out, tc_err *err);
 tc_status cc_resolve(const an_work *work, cc_params *out, tc_err *err);
-/* What of a picture is looked at: its middle, at most so many pixels along a side. */
-enum { CC_LOOKED_AT = 512 };
 /* For a local threshold: a radius that is about the diameter of the cells that are found with it,
  * no greater than that of Otsu's. smaller: whether it is less. p: its polarity is known. */
 tc_status cc_find_radius(const cc_params *p, const wu_pixels *px, unsigned threads,

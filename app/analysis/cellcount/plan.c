@@ -3,6 +3,7 @@
 
 #include "app/analysis/common/phases.h"
 #include "app/analysis/selftest.h"
+#include "app/analysis/suggest.h"
 
 static tc_status check_item(const void *params, const wu_item *item, const char *where, tc_err *err)
 {
@@ -103,24 +104,15 @@ static double spent(const an_work *work, uint64_t chunks_done)
     return an_phases_spent(costs, CC_PHASES, work->plan.chunks / CC_PHASES, chunks_done);
 }
 
-/* Pixels of the look that window "auto" takes. */
-static double looked_at(const wu_item *item)
-{
-    const double nx = item->nx < CC_LOOKED_AT ? item->nx : CC_LOOKED_AT;
-
-    return nx * (item->ny < CC_LOOKED_AT ? item->ny : CC_LOOKED_AT);
-}
-
 static void plan_flops(const cc_params *p, const wu_item *item, an_plan *out)
 {
     const double n = (double)item->nx * item->ny;
     double costs[CC_PHASES];
 
     costs_of(p, costs);
-    out->open_flops = p->polarity == CC_AUTO ? n * 2 : 0;
+    out->load_flops = an_reading_flops(item) + (p->polarity == CC_AUTO ? n * 2 : 0);
     if (p->window_auto) /* about so many tries */
-        out->open_flops += 5 * looked_at(item) * an_phases_sum(costs, CC_PHASES);
-    out->load_flops = an_reading_flops(item);
+        out->load_flops += 5 * an_looked_at(item) * an_phases_sum(costs, CC_PHASES);
     out->finish_flops = n * (2 + (p->labels ? 18 : 0));
     out->compress_flops = n * (p->labels ? 82 : 0);
     out->write_flops = n * 3.5;
@@ -164,8 +156,8 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     }
     /* The picture's middle, and what finding cells in it takes, by the planes above. */
     if (p->window_auto) {
-        out->memory_bytes += (uint64_t)looked_at(item) * 64;
-        out->most_memory_bytes += (uint64_t)looked_at(item) * 64;
+        out->memory_bytes += (uint64_t)an_looked_at(item) * 64;
+        out->most_memory_bytes += (uint64_t)an_looked_at(item) * 64;
     }
     if (cc_needs_boxes(p)) {
         out->memory_bytes += usual * sizeof(cc_sieve);

@@ -51,37 +51,11 @@ tc_status cc_find_threshold(const cc_params *p, const uint64_t *histogram, unsig
     return TC_OK;
 }
 
-/* Cells are the smaller one of Otsu's two classes. */
-static tc_status find_polarity(const an_work *work, bool *bright, tc_err *err)
-{
-    const wu_pixels *const px = work->pixels;
-    const size_t n = (size_t)px->nx * px->ny;
-    const uint32_t size = (uint32_t)1 << px->bits;
-    uint64_t *const histogram = calloc(size, sizeof *histogram);
-    tc_status status = histogram == NULL ? tc_no_memory(err, "the grey values") : TC_OK;
-
-    for (size_t i = 0; status == TC_OK && i < n; status = tc_ask(work->poll, err)) {
-        const size_t end = tc_block_end(i, n);
-
-        an_histogram(px, i, end, histogram);
-        i = end;
-    }
-    if (status == TC_OK) {
-        const uint32_t otsu = an_otsu(histogram, size);
-        uint64_t below = 0;
-
-        for (uint32_t v = 0; v < otsu; v++)
-            below += histogram[v];
-        *bright = 2 * below > n;
-    }
-    free(histogram);
-    return status;
-}
-
 tc_status cc_resolve_polarity(const an_work *work, cc_params *out, tc_err *err)
 {
     *out = *(const cc_params *)work->params;
-    return out->polarity == CC_AUTO ? find_polarity(work, &out->bright, err) : TC_OK;
+    return out->polarity == CC_AUTO ? an_find_polarity(work->pixels, work->poll, &out->bright, err)
+                                    : TC_OK;
 }
 
 /* --- how large cells are --------------------------------------------------------------------- */
@@ -208,27 +182,6 @@ int32_t cc_window_of(int64_t radius)
     return (int32_t)(2 * (half < CC_MOST_RADIUS ? half : CC_MOST_RADIUS) + 1);
 }
 
-static tc_status copy_middle(const wu_pixels *px, wu_pixels *out, tc_err *err)
-{
-    const uint32_t nx = px->nx < CC_LOOKED_AT ? px->nx : CC_LOOKED_AT,
-                   ny = px->ny < CC_LOOKED_AT ? px->ny : CC_LOOKED_AT;
-    const size_t bytes = px->bits / 8,
-                 first = (size_t)((px->ny - ny) / 2) * px->nx + (px->nx - nx) / 2;
-    const char *const from = px->u8 != NULL ? (const char *)px->u8 : (const char *)px->u16;
-    char *const to = malloc((size_t)nx * ny * bytes);
-
-    *out = (wu_pixels){ .nx = nx, .ny = ny, .nz = 1, .bits = px->bits };
-    if (to == NULL)
-        return tc_no_memory(err, "the middle of a picture");
-    for (size_t y = 0; y < ny; y++)
-        memcpy(to + y * nx * bytes, from + (first + y * px->nx) * bytes, nx * bytes);
-    if (px->u8 != NULL)
-        out->u8 = (uint8_t *)to;
-    else
-        out->u16 = (uint16_t *)(void *)to;
-    return TC_OK;
-}
-
 tc_status cc_resolve(const an_work *work, cc_params *out, tc_err *err)
 {
     wu_pixels middle = { .nz = 1 };
@@ -238,7 +191,7 @@ tc_status cc_resolve(const an_work *work, cc_params *out, tc_err *err)
 
     if (status != TC_OK || !out->window_auto)
         return status;
-    status = copy_middle(work->pixels, &middle, err);
+    status = an_copy_middle(work->pixels, &middle, err);
     if (status == TC_OK)
         status = cc_find_radius(out, &middle, work->threads, work->poll, &radius, &smaller, err);
     if (status == TC_OK)

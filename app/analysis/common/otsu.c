@@ -222,3 +222,26 @@ tc_status an_otsu_of(const wu_pixels *px, uint32_t *threshold, tc_err *err)
     free(histogram);
     return TC_OK;
 }
+
+tc_status an_find_polarity(const wu_pixels *px, const tc_poll *poll, bool *bright, tc_err *err)
+{
+    const size_t n = (size_t)px->nx * px->ny * px->nz;
+    const uint32_t size = (uint32_t)1 << px->bits;
+    uint64_t *const histogram = calloc(size, sizeof *histogram);
+    tc_status status = histogram == NULL ? tc_no_memory(err, "the grey values") : TC_OK;
+
+    for (size_t i = 0, end; status == TC_OK && i < n; i = end, status = tc_ask(poll, err)) {
+        end = tc_block_end(i, n);
+        an_histogram(px, i, end, histogram);
+    }
+    if (status == TC_OK) {
+        const uint32_t otsu = an_otsu(histogram, size);
+        uint64_t below = 0;
+
+        for (uint32_t v = 0; v < otsu; v++)
+            below += histogram[v];
+        *bright = 2 * below > n;
+    }
+    free(histogram);
+    return status;
+}

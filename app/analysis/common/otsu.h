@@ -30,4 +30,7 @@ void an_histogram(const wu_pixels *px, size_t from, size_t to, uint64_t *histogr
 /* That of all pixels, on the thread of the caller. TC_NO_MEMORY. */
 tc_status an_otsu_of(const wu_pixels *px, uint32_t *threshold, tc_err *err);
 
+/* Whether what is smaller of Otsu's two classes of all pixels is the bright one. */
+tc_status an_find_polarity(const wu_pixels *px, const tc_poll *poll, bool *bright, tc_err *err);
+
 #endif

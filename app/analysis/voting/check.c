@@ -91,6 +91,13 @@ tc_status voting_check_result(const void *params, const wu_item *item, const wu_
                          (long long)*(const int64_t *)wu_output_data(out, "count"), n);
     if (status == TC_OK)
         status = voting_scheme_init(p, item, item->name, &s, err);
+    if (status == TC_OK && p->own_radius) {
+        const double radius = *(const double *)wu_output_data(out, "radius");
+
+        status = radius >= voting_least_radius(p) && radius <= p->radius
+                     ? voting_take_radius(p, item, radius, &s, err)
+                     : tc_fail(err, TC_BAD_INPUT, "radius: is %g, which it cannot be", radius);
+    }
     if (status == TC_OK)
         status = check_scores(p, &s, out, err);
     if (status == TC_OK)

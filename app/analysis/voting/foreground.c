@@ -11,9 +11,10 @@ enum {
     REACH = 2 /* pixels around a point whose mean counts, along rows and columns */
 };
 
-static tc_status find_threshold(const an_work *work, uint32_t *threshold, tc_err *err)
+static tc_status find_threshold(const an_work *work, bool dark, uint32_t *threshold, tc_err *err)
 {
     const wu_pixels *const px = work->pixels;
+    const voting_params *const p = work->params;
     const size_t n = (size_t)px->nx * px->ny * px->nz;
     const uint32_t size = (uint32_t)1 << px->bits;
     uint64_t *const histogram = calloc(size, sizeof *histogram);
@@ -24,8 +25,21 @@ static tc_status find_threshold(const an_work *work, uint32_t *threshold, tc_err
         an_histogram(px, i, end, histogram);
     }
     if (status == TC_OK)
-        *threshold = an_otsu(histogram, size);
+        status = an_otsu_classes(histogram, size, AN_OTSU_LINEAR, (unsigned)p->classes, !dark,
+                                 threshold, err);
     free(histogram);
+    return status;
+}
+
+tc_status voting_find_dark(const an_work *work, bool *dark, tc_err *err)
+{
+    const voting_params *const p = work->params;
+    bool bright = p->polarity == VOTING_BRIGHT;
+    const tc_status status = p->polarity == VOTING_AUTO
+                                 ? an_find_polarity(work->pixels, work->poll, &bright, err)
+                                 : TC_OK;
+
+    *dark = !bright;
     return status;
 }
 
@@ -48,17 +62,20 @@ tc_status voting_keep_foreground(const an_work *work, voting_peaks *p, tc_err *e
 {
     const voting_params *const params = work->params;
     uint32_t threshold = 0;
+    bool dark = false;
     tc_status status = TC_OK;
     size_t kept = 0;
 
     if (!params->foreground)
         return TC_OK;
-    status = find_threshold(work, &threshold, err);
+    status = voting_find_dark(work, &dark, err);
+    if (status == TC_OK)
+        status = find_threshold(work, dark, &threshold, err);
     for (size_t i = 0; status == TC_OK && i < p->n; i++) {
         const double *const at = p->list[i].at; /* never below -1/2 */
 
         if (is_cell(work->pixels, (uint32_t)(at[0] + 0.5), (uint32_t)(at[1] + 0.5),
-                    (uint32_t)(at[2] + 0.5), threshold, params->dark))
+                    (uint32_t)(at[2] + 0.5), threshold, dark))
             p->list[kept++] = p->list[i];
     }
     p->n = status == TC_OK ? kept : p->n;

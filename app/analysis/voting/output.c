@@ -237,18 +237,27 @@ tc_status voting_expect(const void *params, const wu_item *item, wu_output *out,
     const unsigned dims = item->is_stack ? 3 : 2;
     const wu_declared arrays[] = {
         { "count", WU_I64, WU_VALUE, "items", .title = "count" },
+        { "bright", WU_BOOL, WU_VALUE, "items", .title = "bright" },
+        { "radius", WU_F64, WU_VALUE, "items", .title = "radius", .unit = "pixel" },
         { "point_item", WU_I64, WU_ITEM, .table = "points" },
         { "point", WU_F64, WU_PLACE, "points", .unit = "pixel", .n_axes = 1,
           .axes = { { .n = dims, .words = zyx + 3 - dims } } },
         { "score", WU_I64, WU_VALUE, "points", .title = "score" },
     };
 
-    (void)params;
-    return wu_output_declare(out, arrays, sizeof arrays / sizeof arrays[0], item, err);
+    const voting_params *const p = params;
+    enum { ALL = sizeof arrays / sizeof arrays[0], BRIGHT = 1, RADIUS };
+    wu_declared declared[ALL];
+    size_t n = 0;
+
+    for (size_t i = 0; i < ALL; i++)
+        if ((i != BRIGHT || p->polarity == VOTING_AUTO) && (i != RADIUS || p->own_radius))
+            declared[n++] = arrays[i];
+    return wu_output_declare(out, declared, n, item, err);
 }
 
-tc_status voting_add_points(const an_work *work, size_t item_index, voting_peaks *p, wu_output *out,
-                            tc_err *err)
+tc_status voting_add_points(const an_work *work, double radius, size_t item_index, voting_peaks *p,
+                            wu_output *out, tc_err *err)
 {
     const size_t dims = work->item->is_stack ? 3 : 2;
     tc_status status = voting_keep_foreground(work, p, err);
@@ -257,8 +266,16 @@ tc_status voting_add_points(const an_work *work, size_t item_index, voting_peaks
         status = voting_expect(work->params, work->item, out, err);
     if (status == TC_OK)
         status = wu_output_allocate(out, p->n, err);
+    if (status == TC_OK && ((const voting_params *)work->params)->polarity == VOTING_AUTO) {
+        bool dark;
+
+        status = voting_find_dark(work, &dark, err);
+        *(uint8_t *)wu_output_data(out, "bright") = !dark;
+    }
     if (status != TC_OK)
         return status;
+    if (((const voting_params *)work->params)->own_radius)
+        *(double *)wu_output_data(out, "radius") = radius;
     *(int64_t *)wu_output_data(out, "count") = (int64_t)p->n;
     for (size_t i = 0; i < p->n; i++) {
         ((int64_t *)wu_output_data(out, "point_item"))[i] = (int64_t)item_index;
@@ -292,7 +309,7 @@ tc_status voting_finish(const an_work *work, size_t item_index, const void *stat
     if (status == TC_OK && p->refine)
         status = voting_refine(&s, votes + s.n, NULL, pool, &found, work->poll, err);
     if (status == TC_OK)
-        status = voting_add_points(work, item_index, &found, out, err);
+        status = voting_add_points(work, s.radius, item_index, &found, out, err);
     an_pool_destroy(&pool);
     free(found.list);
     return status;

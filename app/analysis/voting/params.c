@@ -1,9 +1,10 @@
 /* voting: its parameters. */
+#include "app/analysis/common/otsu.h"
 #include "app/analysis/voting/voting.h"
 
 #define FIELD(field) AN_FIELD(voting_params, field)
 
-static const char *const polarities[] = { "bright", "dark", NULL };
+static const char *const polarities[] = { "bright", "dark", "auto", NULL };
 static const char *const automatic[] = { "auto", NULL };
 /* Each is half the one before, which make_rounds relies on. */
 static const char *const cones[] = { "90.0", "45.0", "22.5", NULL };
@@ -16,11 +17,15 @@ const an_param voting_parameters[] = {
       .help = "Radius of the largest cells: at least 1 pixel of the finest axis, at most 127 "
               "pixels along any axis of "
               "an image, 32 of a stack." },
+    { "own_radius", AN_BOOL, FIELD(own_radius), .initial = "false", .later = true,
+      .help = "Images: whether each image's own cells say its radius, from a quarter of `radius` "
+              "to that." },
     { "sigma", AN_NUMBER, FIELD(sigma), .min = 0, .max = VOTING_MAX_SIGMA, .initial = "2.0",
       .unit = "pixels of the finest axis", .measure = AN_LENGTH_FINEST,
       .help = "Of the Gaussian filter before; below 1/4 pixel along an axis there is none." },
-    { "polarity", AN_CHOICE, FIELD(dark), .choices = polarities, .initial = "bright",
-      .help = "bright: cells on dark background; dark: the reverse." },
+    { "polarity", AN_CHOICE, FIELD(polarity), .choices = polarities, .initial = "bright",
+      .help = "bright: cells on dark background; dark: the reverse; auto: of each item what has "
+              "fewer pixels." },
     { "threshold", AN_NUMBER, FIELD(threshold), .min = 0, .max = UINT32_MAX, .choices = automatic,
       .word = FIELD(automatic), .initial = "auto", .unit = "votes",
       .help =
@@ -39,5 +44,18 @@ const an_param voting_parameters[] = {
     { "foreground", AN_CHOICE, FIELD(foreground), .choices = foregrounds, .initial = "",
       .help = "otsu: points are left out unless the mean of the 5 x 5 pixels around them is on the "
               "cells' side of Otsu's threshold of the item; none, and without: all stay." },
+    { "classes", AN_INT, FIELD(classes), .min = 2, .max = AN_OTSU_CLASSES, .initial = "2",
+      .later = true,
+      .help = "foreground otsu: how many classes of grey values there are; cells are the darkest "
+              "one, or the brightest." },
     { .key = NULL }
 };
+
+tc_status voting_derive_params(void *params, const char *where, tc_err *err)
+{
+    const voting_params *const p = params;
+
+    return p->classes > 2 && !p->foreground
+               ? tc_fail(err, TC_BAD_INPUT, "%s.classes: goes only with foreground \"otsu\"", where)
+               : TC_OK;
+}

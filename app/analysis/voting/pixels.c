@@ -261,6 +261,7 @@ tc_status voting_check_pixels(const an_work *work, const wu_output *out, uint64_
 {
     const bool none = wu_output_find(out, "point_item")->info.shape[0] == 0;
     evidence e = { .looks = 0 };
+    bool dark = false;
     voting_scheme s;
     size_t looks;
     double wanted;
@@ -268,6 +269,14 @@ tc_status voting_check_pixels(const an_work *work, const wu_output *out, uint64_
 
     if (status == TC_OK)
         status = voting_levels_init(work, &s, err);
+    if (status == TC_OK && ((const voting_params *)work->params)->polarity == VOTING_AUTO) {
+        status = voting_find_dark(work, &dark, err);
+        if (status == TC_OK && (*(const uint8_t *)wu_output_data(out, "bright") != 0) == dark)
+            return tc_fail(err, TC_BAD_INPUT, "bright: is not as the picture has it");
+    }
+    if (status == TC_OK && ((const voting_params *)work->params)->own_radius &&
+        *(const double *)wu_output_data(out, "radius") != s.radius)
+        return tc_fail(err, TC_BAD_INPUT, "radius: is not as the picture has it");
     if (status == TC_OK)
         status = check_foreground(work, out, err);
     if (status != TC_OK)

@@ -11,6 +11,7 @@
 #include "app/analysis/common/gauss.h"
 #include "app/analysis/common/phases.h"
 #include "app/analysis/selftest.h"
+#include "app/analysis/suggest.h"
 
 enum {
     KERNEL_SUM = 4096,
@@ -103,7 +104,8 @@ static tc_status make_scale(const voting_params *p, const wu_item *item, const c
             return tc_fail(err, TC_BAD_INPUT, "%s: the spacings differ by more than a factor of %d",
                            where, VOTING_MAX_RATIO);
         s->scale[a] = (int)rounded(64 * ratio);
-        s->shape.inverse[a] = (4096 + s->scale[a] / 2) / s->scale[a] * (p->dark ? -1 : 1);
+        s->shape.inverse[a] =
+            (4096 + s->scale[a] / 2) / s->scale[a] * (p->polarity == VOTING_DARK ? -1 : 1);
         s->shape.reach[a] = length[a] > 1 ? (int)(s->radius64 / s->scale[a]) : 0;
         if (s->radius64 / s->scale[a] > most)
             return tc_fail(err, TC_BAD_INPUT,
@@ -130,6 +132,7 @@ tc_status voting_scheme_init(const voting_params *p, const wu_item *item, const 
     for (int a = 0; a < 3; a++)
         s->shape.n[a] = (tc_i32)length[a];
     s->shape.root = p->root;
+    s->radius = p->radius;
     status = make_scale(p, item, where, s, err);
     if (status != TC_OK)
         return status;
@@ -151,6 +154,25 @@ tc_status voting_scheme_init(const voting_params *p, const wu_item *item, const 
     s->phases = 2 * s->rounds + 1 + (p->refine ? 1 : 0);
     s->chunks = s->bands * (uint64_t)s->phases;
     return TC_OK;
+}
+
+tc_status voting_take_radius(const voting_params *p, const wu_item *item, double radius,
+                             voting_scheme *s, tc_err *err)
+{
+    voting_params own = *p;
+    const int rounds = s->rounds, phases = s->phases;
+    const uint64_t chunks = s->chunks;
+    tc_status status;
+
+    own.radius = radius;
+    status = voting_scheme_init(&own, item, item->name, s, err);
+    while (status == TC_OK && s->rounds < rounds) {
+        s->cos2[s->rounds] = s->cos2[s->rounds - 1];
+        s->rounds++;
+    }
+    s->phases = phases;
+    s->chunks = chunks;
+    return status;
 }
 
 void voting_chunk_at(const voting_scheme *s, uint64_t chunk, voting_phase *phase, int *round,
@@ -292,8 +314,19 @@ tc_status voting_levels_init(const an_work *work, voting_scheme *s, tc_err *err)
     const voting_params *const p = work->params;
     const double deviations = 4.047;
     uint32_t median;
+    double radius;
+    bool dark = false;
     tc_status status = median_roughness(s, work->pixels, &median, err);
 
+    if (status == TC_OK && p->own_radius)
+        status = voting_own_radius(work, &radius, err);
+    if (status == TC_OK && p->own_radius)
+        status = voting_take_radius(p, work->item, radius, s, err);
+
+    if (status == TC_OK && p->polarity == VOTING_AUTO)
+        status = voting_find_dark(work, &dark, err);
+    for (int a = 0; dark && a < 3; a++)
+        s->shape.inverse[a] = -s->shape.inverse[a];
     if (status == TC_OK)
         status = find_shift(work, s, err);
     if (status != TC_OK)
@@ -380,7 +413,11 @@ void voting_blur(const voting_scheme *s, const wu_pixels *px, uint32_t z, uint32
 
 static tc_status check_item(const void *params, const wu_item *item, const char *where, tc_err *err)
 {
+    const voting_params *const p = params;
     voting_scheme s;
+
+    if (p->own_radius && item->is_stack)
+        return tc_fail(err, TC_BAD_INPUT, "%s: own_radius goes only with images", where);
 
     return voting_scheme_init(params, item, where, &s, err);
 }
@@ -388,10 +425,13 @@ static tc_status check_item(const void *params, const wu_item *item, const char 
 /* The most points that suppression leaves. A block of two pixels along each axis has one peak at
  * most; so has one in which no two pixels are a radius apart, as where each axis has no more than a
  * share of it. */
-static uint64_t most_points(const voting_scheme *s)
+static uint64_t most_points(const voting_params *p, const voting_scheme *s)
 {
     const uint64_t axes = s->nz > 1 ? 3 : 2;
-    const uint64_t share = tc_sqrt_floor(((uint64_t)(s->radius64 * s->radius64) - 1) / axes);
+    const int64_t least = !p->own_radius         ? s->radius64
+                          : s->radius64 / 4 > 64 ? s->radius64 / 4
+                                                 : 64;
+    const uint64_t share = tc_sqrt_floor(((uint64_t)(least * least) - 1) / axes);
     uint64_t by_pairs = 1, by_radius = 1;
 
     for (int a = 0; a < 3; a++) {
@@ -468,6 +508,8 @@ static void plan_flops(const voting_params *p, const voting_scheme *s, const wu_
     const size_t phases = costs_of(p, s, costs);
 
     out->load_flops = an_reading_flops(item) + 10.0 * (double)s->n;
+    if (p->own_radius) /* about eight times cellcount */
+        out->load_flops += 8 * 250 * an_looked_at(item);
     out->finish_flops =
         (s->nz == 1 ? 60.0 : 50.0) * (double)s->n + (p->refine ? 85.0 : 0.0) * (double)s->n;
     out->write_flops = 5.0 * (double)s->n;
@@ -483,7 +525,7 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     if (status != TC_OK)
         return status;
     out->chunks = s.chunks;
-    out->most_rows = most_points(&s);
+    out->most_rows = most_points(params, &s);
     out->state_bytes = sizeof(an_state_head) + 2 * s.n * sizeof(uint32_t);
     out->memory_bytes = (uint64_t)s.n * (item->bits / 8) + 2 * (uint64_t)out->state_bytes +
                         voting_tables_bytes(&s) + ((uint64_t)64 << 20);
@@ -536,6 +578,7 @@ const an_analysis an_voting = { .name = "voting",
                                 .shorter = "a smaller radius, a smaller cone or a higher floor",
                                 .params_bytes = sizeof(voting_params),
                                 .parameters = voting_parameters,
+                                .derive_params = voting_derive_params,
                                 .check_item = check_item,
                                 .plan = plan,
                                 .spent = spent,

@@ -9,85 +9,75 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/analysis/common/real.h"
 #include "app/analysis/suggest.h"
 #include "app/analysis/voting/voting.h"
 
-static const double by_median = 5.0 / 4;
-
-/* The areas of cellcount's regions in all pictures, ascending. *area: free, also after a
- * failure. */
-static tc_status find_areas(const an_pictures *pictures, const an_analysis *count,
-                            const json_t *parameters, int64_t **area, size_t *n, tc_err *err)
-{
-    tc_status status = TC_OK;
-    *area = NULL;
-    *n = 0;
-    for (size_t i = 0; status == TC_OK && i < pictures->n; i++) {
-        wu_output out;
-        status = an_try(count, pictures, i, parameters, &out, err);
-        if (status == TC_OK) {
-            const size_t more = (size_t)wu_output_find(&out, "region_area")->info.shape[0];
-            int64_t *const bigger = realloc(*area, (*n + more + 1) * sizeof *bigger);
-            if (bigger == NULL) {
-                status = tc_no_memory(err, "a suggestion");
-            } else {
-                memcpy(bigger + *n, wu_output_data(&out, "region_area"), more * sizeof *bigger);
-                *area = bigger;
-                *n += more;
-            }
-        }
-        wu_output_free(&out);
-    }
-    if (status == TC_OK && *n > 0)
-        qsort(*area, *n, sizeof **area, an_compare_areas);
-    return status;
-}
-
-/* Pixels, as people say such numbers; 0: there is no region to go by. */
-static double radius_of(const an_pictures *pictures, const int64_t *area, size_t n)
+/* Pixels, as people say such numbers. */
+static double radius_of(const an_pictures *pictures, int64_t area, double by)
 {
     double most = pictures->of_stacks ? VOTING_MAX_RADIUS_3D : VOTING_MAX_RADIUS_2D;
-    if (n == 0)
-        return 0;
     for (size_t i = 0; i < pictures->n; i++)
         most = fmin(most, fmin(pictures->items[i].nx, pictures->items[i].ny) / 4.0);
-    const size_t middle = n / 2;
-    const double radius = fmin(by_median * sqrt((double)area[middle] / TC_PI), most);
+    const double radius = fmin(by * voting_radius_of(area), most);
     return radius < 10 ? fmax(round(2 * radius) / 2, 1) : round(radius);
 }
 
+/* Of pictures whose cells differ in size the third quarter's: too large a radius does less harm
+ * than one that is too small. */
 static tc_status add_radius(an_suggestion *out, const an_pictures *pictures, const json_t *given,
-                            const int64_t *area, size_t n, tc_err *err)
+                            const json_t *cells, tc_err *err)
 {
-    const double radius = radius_of(pictures, area, n);
-    if (radius == 0)
+    int64_t areas[AN_MAX_PICTURES];
+    size_t with_cells = 0, regions = 0;
+    tc_status status = TC_OK;
+    for (size_t i = 0; status == TC_OK && i < pictures->n; i++) {
+        status = voting_find_area(pictures, i, cells, &areas[with_cells], &regions, err);
+        with_cells += areas[with_cells] > 0;
+    }
+    if (status != TC_OK)
+        return status;
+    if (with_cells == 0)
         return tc_fail(err, TC_BAD_INPUT,
                        "suggest: nothing in the pictures looks like a cell: they tell no radius, "
                        "give --param radius=R");
-    snprintf(
-        out->why, sizeof out->why,
-        "radius %g pixels: a quarter more than that of a disc of %lld pixels, the median of the "
-        "%zu regions that cellcount finds in these pictures.",
-        radius, (long long)area[n / 2], n);
-    return an_suggest(out, given, "radius", json_real(radius * pictures->unit), err);
+    qsort(areas, with_cells, sizeof *areas, an_compare_areas);
+    const int64_t area = areas[(3 * (with_cells - 1) + 2) / 4], most = areas[with_cells - 1];
+    const bool differ = !pictures->of_stacks && json_object_get(given, "own_radius") == NULL &&
+                        (double)most > 1.3 * (double)areas[0];
+    const double radius = differ ? radius_of(pictures, most, 1.25) : radius_of(pictures, area, 1);
+    if (differ)
+        snprintf(
+            out->why, sizeof out->why,
+            "own_radius: each picture's own radius, up to %g pixels, since cells have %lld "
+            "pixels in one and %lld in another: a quarter more than that of a disc as large as "
+            "the median of the regions that cellcount finds in it (%zu in all).",
+            radius, (long long)areas[0], (long long)most, regions);
+    else
+        snprintf(out->why, sizeof out->why,
+                 "radius %g pixels: a quarter more than that of a disc of %lld pixels, the median "
+                 "of the regions that cellcount finds in a picture (%zu in all), of several "
+                 "pictures the third quarter's.",
+                 radius, (long long)area, regions);
+    if (differ)
+        status = an_suggest(out, given, "own_radius", json_true(), err);
+    return status == TC_OK
+               ? an_suggest(out, given, "radius", json_real(radius * pictures->unit), err)
+               : status;
 }
 
-static bool is_dark(const json_t *parameters)
+static bool is_otsu(const json_t *given)
 {
-    const char *const polarity = json_string_value(json_object_get(parameters, "polarity"));
-    return polarity != NULL && strcmp(polarity, "dark") == 0;
+    const char *const foreground = json_string_value(json_object_get(given, "foreground"));
+    return foreground == NULL || strcmp(foreground, "otsu") == 0;
 }
 
 /* What cellcount takes, with its curves. */
-static tc_status go_by_cells(const an_pictures *pictures, const json_t *given, an_suggestion *out,
-                             tc_err *err)
+tc_status voting_suggest(const an_pictures *pictures, const json_t *given, an_suggestion *out,
+                         tc_err *err)
 {
     const an_analysis *const count = an_find("cellcount");
     an_suggestion cells = { .parameters = json_object() };
     json_t *const known = json_object(), *polarity = json_object_get(given, "polarity");
-    int64_t *area = NULL;
-    size_t n = 0;
     tc_status status = TC_OK;
     if (cells.parameters == NULL || known == NULL ||
         (polarity != NULL && json_object_set(known, "polarity", polarity) != 0))
@@ -97,28 +87,22 @@ static tc_status go_by_cells(const an_pictures *pictures, const json_t *given, a
     if (status == TC_OK && json_object_update(known, cells.parameters) != 0)
         status = tc_no_memory(err, "a suggestion");
     if (status == TC_OK)
-        status = an_suggest(out, given, "polarity", json_string(is_dark(known) ? "dark" : "bright"),
+        status = an_suggest(out, given, "polarity", json_incref(json_object_get(known, "polarity")),
                             err);
     if (status == TC_OK && json_object_get(given, "radius") == NULL) {
-        status = find_areas(pictures, count, known, &area, &n, err);
-        if (status == TC_OK)
-            status = add_radius(out, pictures, given, area, n, err);
+        status = add_radius(out, pictures, given, known, err);
         memcpy(out->doubt, cells.doubt, sizeof out->doubt);
         memcpy(out->curves, cells.curves, sizeof out->curves);
         out->n_curves = cells.n_curves;
         cells.n_curves = 0;
     }
-    free(area);
+    if (status == TC_OK && !pictures->of_stacks) {
+        json_t *const classes = json_object_get(known, "classes");
+        status = an_suggest(out, given, "foreground", json_string("otsu"), err);
+        if (status == TC_OK && classes != NULL && is_otsu(given))
+            status = an_suggest(out, given, "classes", json_incref(classes), err);
+    }
     json_decref(known);
     an_suggestion_free(&cells);
     return status;
-}
-
-tc_status voting_suggest(const an_pictures *pictures, const json_t *given, an_suggestion *out,
-                         tc_err *err)
-{
-    const tc_status status = go_by_cells(pictures, given, out, err);
-    return status == TC_OK && !pictures->of_stacks
-               ? an_suggest(out, given, "foreground", json_string("otsu"), err)
-               : status;
 }

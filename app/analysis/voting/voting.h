@@ -31,11 +31,14 @@ enum {
     VOTING_MAX_ROUNDS = 12
 };
 
+enum { VOTING_BRIGHT, VOTING_DARK, VOTING_AUTO };
+
 typedef struct voting_params {
     an_params_head head;
-    double radius; /* pixels, or the unit of the spacing */
-    double sigma;  /* pixels (of the finest axis) */
-    bool dark;
+    double radius;    /* pixels, or the unit of the spacing */
+    bool own_radius;  /* of each image, up to that */
+    double sigma;     /* pixels (of the finest axis) */
+    int32_t polarity; /* VOTING_BRIGHT, VOTING_DARK, VOTING_AUTO */
     bool automatic;   /* threshold "auto" */
     double threshold; /* otherwise: least score */
     int cone;         /* first half-angle: 0: 90 degrees, 1: 45, 2: 22.5 */
@@ -43,6 +46,7 @@ typedef struct voting_params {
     double floor;     /* noise floor, standard deviations */
     bool refine;
     bool foreground; /* "otsu": points elsewhere are left out */
+    int32_t classes; /* of it: 2 to AN_OTSU_CLASSES */
 } voting_params;
 
 /* The state: an_state_head, u32 votes[n], u32 voters[n]. The phases use these
@@ -78,6 +82,7 @@ typedef struct voting_scheme {
     size_t n_dirs;
     int rounds;
     uint32_t cos2[VOTING_MAX_ROUNDS]; /* square of the cosine of the half-angle, 2^-20 */
+    double radius;                    /* as a parameter is */
     /* chunks of the work: bands of rows of one slice, phase by phase */
     uint32_t band_rows;
     uint64_t bands_per_slice, bands;
@@ -95,7 +100,22 @@ void voting_chunk_at(const voting_scheme *s, uint64_t chunk, voting_phase *phase
 void voting_band_rows(const voting_scheme *s, uint64_t band, uint32_t *z, uint32_t *y0,
                       uint32_t *y1);
 
-/* What follows from the pixels besides, shape.floor and shift: see docs. */
+/* Whether cells are dark, by the picture where that is left to it. */
+tc_status voting_find_dark(const an_work *work, bool *dark, tc_err *err);
+/* radius.c: of a picture whose own radius counts. */
+tc_status voting_own_radius(const an_work *work, double *radius, tc_err *err);
+double voting_least_radius(const voting_params *p);
+/* The radius for a median area of regions. */
+double voting_radius_of(int64_t area);
+/* The median area of cellcount's regions in a picture; 0: there are none. *n: plus their number. */
+tc_status voting_find_area(const struct an_pictures *pictures, size_t i, const json_t *parameters,
+                           int64_t *area, size_t *n, tc_err *err);
+/* With own_radius the scheme is that of the greatest until this: rounds that a smaller one does not
+ * have are its last one again. */
+tc_status voting_take_radius(const voting_params *p, const wu_item *item, double radius,
+                             voting_scheme *s, tc_err *err);
+/* What follows from the pixels besides, shape.floor and shift, and the gradient's sign where it is
+ * left to the picture: see docs. */
 tc_status voting_levels_init(const an_work *work, voting_scheme *s, tc_err *err);
 
 /* A band of the blurred picture: rows [y0, y1) of slice z to out[rows][nx].
@@ -153,11 +173,12 @@ tc_status voting_refine(const voting_scheme *s, const uint32_t *blurred, const v
 /* foreground.c. Leaves out the peaks that are not on the foreground, if that is wanted. */
 tc_status voting_keep_foreground(const an_work *work, voting_peaks *p, tc_err *err);
 /* The peaks as the item's result, but for those. */
-tc_status voting_add_points(const an_work *work, size_t item_index, voting_peaks *p, wu_output *out,
-                            tc_err *err);
+tc_status voting_add_points(const an_work *work, double radius, size_t item_index, voting_peaks *p,
+                            wu_output *out, tc_err *err);
 
 /* params.c */
 extern const an_param voting_parameters[];
+tc_status voting_derive_params(void *params, const char *where, tc_err *err);
 
 tc_status voting_check_state(const an_work *work, const void *state, tc_err *err);
 tc_status voting_finish(const an_work *work, size_t item_index, const void *state, wu_output *out,
