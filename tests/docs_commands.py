@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """Every command in README, docs and the other pages, verbatim: the blocks fenced as sh are run, page by page, in
 a folder with the files that they name. A word behind `sh` says why a block cannot be; each of
-those is listed. A command in no such block is a fault."""
+those is listed. A command in no such block is a fault. A block
+fenced as output is what the one before it prints."""
 import glob
 import os
 import re
@@ -101,11 +102,15 @@ def run_page(page, blocks):
     shutil.copytree(INPUTS, folder)
     env = dict(os.environ, PATH=os.path.abspath(tap.BUILD) + ":" + os.environ["PATH"])
     for line, language, _, text in blocks:
+        if language == "output":
+            tap.ok(printed == text, "%s:%d is what the commands before it print" % (page, line), printed)
+            continue
         argv = [sys.executable, "-c", text] if language == "python" else ["bash", "-e", "-u", "-o", "pipefail", "-c", text]
         try:
             r = subprocess.run(argv, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                universal_newlines=True, timeout=300)
             tap.ok(r.returncode == 0, "%s:%d: %s" % (page, line, text.split("\n")[0][:70]), text + r.stdout)
+            printed = r.stdout
         except subprocess.TimeoutExpired:
             tap.ok(False, "%s:%d: %s" % (page, line, text.split("\n")[0][:70]), "lasts longer than 300 s")
 
@@ -133,7 +138,7 @@ def main():
         for line, language, word, text in blocks:
             if language == "sh" and word in NEEDS:
                 tap.note("%s:%d is not run, it %s: %s" % (page, line, NEEDS[word], text.split("\n")[0]))
-        mine = [b for b in blocks if b[1] == "sh" and not b[2] or b[1] == "python" and page != "docs/dataset.md"]   # assimilate_test.py has that
+        mine = [b for b in blocks if b[1] == "sh" and not b[2] or b[1] == "output" or b[1] == "python" and page != "docs/dataset.md"]   # assimilate_test.py has that
         ran += len(mine)
         if mine:
             run_page(page, mine)
