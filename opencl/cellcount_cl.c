@@ -599,8 +599,9 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     if (cc_has_step(w->params, CC_SMOOTH))
         w->gauss = an_gauss_make(w->params->smooth);
     choose_strips(w);
-    w->host_only = cc_host_phase(w->host) >= CC_KEPT || (w->params->split && in_strips(w)) ||
-                   !(goes_on(w) || cc_prepares(w->params)) || better_on_host(w);
+    w->host_only = work->pixels->mask != NULL || cc_host_phase(w->host) >= CC_KEPT ||
+                   (w->params->split && in_strips(w)) || !(goes_on(w) || cc_prepares(w->params)) ||
+                   better_on_host(w);
     if (w->host_only)
         return TC_OK;
     status = make_kernels(w, err);

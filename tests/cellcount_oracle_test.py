@@ -242,7 +242,22 @@ def refusals():
     refused("percent of Otsu's", {"offset_percent": 20}, one, ["parameters.offset_percent", "local"])
     refused("aspect", {"max_aspect": 0.5}, one, ["parameters.max_aspect"])
     refused("a stack", {}, [item("s", [picture, picture])], ["item \"s\"", "stack"])
-    refused("a mask", {}, [item("m", [picture], [picture > 3])], ["item \"m\"", "mask"])
+    refused("window of a given threshold", {"window": "auto"}, one, ["parameters.window", "local"])
+
+
+def masked():
+    """With a mask, whole or nearly without pixels: what is outside is no cell, and says nothing of a threshold."""
+    rng = np.random.default_rng(14)
+    y, x = np.indices((120, 150))
+    picture = (90 + 60 * (((y // 15 + x // 15) % 2) * rng.random((120, 150)) > 0.3) + rng.integers(0, 9, (120, 150))).astype(np.uint8)
+    picture[np.hypot(y - 60, x - 75) > 50] += 100
+    items = [item("disc", [picture], [(np.hypot(y - 60, x - 75) < 45).astype(np.uint8)]),
+             item("ring", [picture], [((np.hypot(y - 60, x - 75) < 45) & (np.hypot(y - 60, x - 75) > 20)).astype(np.uint8)]),
+             item("none", [picture], [np.zeros((120, 150), np.uint8)])]
+    for parameters in ({"labels": True}, {"polarity": "auto", "fill_holes": True, "split": "distance", "labels": True},
+                       {"threshold": "local", "window": "auto", "offset_percent": 20, "polarity": "auto", "min_area": "auto", "fill_holes": True},
+                       {"classes": 3, "scale": "sqrt", "smooth": 1}):
+        check("masked, %s" % sorted(parameters), parameters, items, 2, DEVICE)
 
 
 made_to_be_hard()
@@ -250,6 +265,7 @@ bands()
 random_pictures(200)
 splits()
 left_to_the_picture()
+masked()
 parameters()
 real_pictures()
 if DEVICE == "cpu":

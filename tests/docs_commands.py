@@ -100,6 +100,7 @@ def run_page(page, blocks):
     """Runs the blocks one after the other, in one folder."""
     folder = os.path.join(FOLDER, page.replace("/", "_"))
     shutil.copytree(INPUTS, folder)
+    printed = None
     env = dict(os.environ, PATH=os.path.abspath(tap.BUILD) + ":" + os.environ["PATH"])
     for line, language, _, text in blocks:
         if language == "output":

@@ -65,7 +65,7 @@ def check(name, parameters, items, threads=1, device="cpu"):
     run = texcell(unit, result, threads, device)
     if run.returncode != 0 or not os.path.exists(result):
         return tap.ok(False, name, "exit %d\n%s" % (run.returncode, run.stderr))
-    answers = [cellcount_oracle.analyse(it["slices"][0], parameters) for it in items]
+    answers = [cellcount_oracle.analyse(it["slices"][0], parameters, *(it["masks"] or [])) for it in items]
     lines = differences(result, items, answers, parameters.get("labels", False))
     return tap.ok(not lines, "%s (%d regions)" % (name, sum(a.count for a in answers)),
                   "parameters %s\n%s" % (parameters, "\n".join(lines[:12])))

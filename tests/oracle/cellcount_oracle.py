@@ -49,6 +49,8 @@ def otsu(picture, scale=int):
 
 def by_classes(picture, classes, highest, scale):
     """Where the second class begins, or the last: sums of S S / N in doubles, class by class."""
+    if not picture.size:
+        return otsu(picture)
     counts = np.bincount(picture.ravel())
     shift = 0
     while (int(picture.max()) >> shift) - (int(picture.min()) >> shift) >= 256:
@@ -261,12 +263,14 @@ class Answer:
     """labels, and the columns of the tables."""
 
 
-def analyse(picture, parameters):
+def analyse(picture, parameters, inside=True):
+    """inside: a mask."""
+    inside = np.broadcast_to(np.asarray(inside) != 0, picture.shape[:2])
     p = dict(DEFAULTS, **parameters)
     image = grey(picture)
     a = Answer()
     if p["polarity"] == "auto":
-        a.bright = bool((image < otsu(image)).mean() > 0.5)
+        a.bright = bool(2 * (image[inside] < otsu(image[inside])).sum() > inside.sum())
         p["polarity"] = "bright" if a.bright else "dark"
     if p["window"] == "auto":
         p["window"] = a.window = own_window(image, p)
@@ -274,14 +278,14 @@ def analyse(picture, parameters):
     bright, scale = p["polarity"] == "bright", root if p["scale"] == "sqrt" else int
     threshold = {"otsu": None, "local": local}.get(p["threshold"], p["threshold"])
     if p["threshold"] == "local" and p["offset_percent"]:
-        middle, offset = (int(np.iinfo(image.dtype).max) + 1) // 2, share_of_contrast(values, p["offset_percent"])
+        middle, offset = (int(np.iinfo(image.dtype).max) + 1) // 2, share_of_contrast(values[inside], p["offset_percent"])
         threshold = middle + offset if bright else middle - offset
     if threshold is None:
-        threshold = by_classes(values, p["classes"], bright, scale)
-    mask = values >= threshold if p["polarity"] == "bright" else values < threshold
+        threshold = by_classes(values[inside], p["classes"], bright, scale)
+    mask = inside & (values >= threshold if p["polarity"] == "bright" else values < threshold)
     if p["fill_holes"]:
         # The background has the other connectivity.
-        mask = ndimage.binary_fill_holes(mask, structure(4 if p["connectivity"] == 8 else 8))
+        mask = inside & ndimage.binary_fill_holes(mask, structure(4 if p["connectivity"] == 8 else 8))
     if p["split"] == "distance":
         labels = split(mask, p["connectivity"])
     elif p["split"] == "intensity":

@@ -13,7 +13,8 @@ static void histogram_band(cc_worker *w, size_t band, cc_scratch *s)
     uint32_t y0, y1;
 
     cc_band_range(w, band, &y0, &y1);
-    an_histogram(px, (size_t)y0 * w->nx, (size_t)y1 * w->nx, s->histogram);
+    an_histogram_inside(px, w->work->pixels->mask, (size_t)y0 * w->nx, (size_t)y1 * w->nx,
+                        s->histogram);
 }
 
 static tc_status end_histogram(cc_worker *w, tc_err *err)
@@ -25,6 +26,17 @@ static tc_status end_histogram(cc_worker *w, tc_err *err)
         for (uint32_t v = 0; v < size; v++)
             sum[v] += w->scratch[t].histogram[v];
     return cc_find_threshold(w->params, sum, w->work->pixels->bits, &w->threshold, err);
+}
+
+/* What is outside the item's mask, if it has one, is no cell. */
+static void clear_outside(const cc_worker *w, uint32_t y)
+{
+    const uint8_t *const mask = w->work->pixels->mask;
+    uint64_t *const words = w->picture.bits + y * w->picture.stride;
+
+    for (uint32_t x = 0; mask != NULL && x < w->nx; x++)
+        if (!mask[(size_t)y * w->nx + x])
+            words[x / 64] &= ~((uint64_t)1 << x % 64);
 }
 
 static void mask_band(cc_worker *w, size_t band, cc_scratch *s)
@@ -43,6 +55,7 @@ static void mask_band(cc_worker *w, size_t band, cc_scratch *s)
 
             words[i] = cc_cells(below, n, w->params->bright);
         }
+        clear_outside(w, y);
     }
 }
 
@@ -129,6 +142,7 @@ static void fill_band(cc_worker *w, size_t band, cc_scratch *s)
         for (size_t k = 0; k < runs; k++)
             if (uf_find_shared(p.ids, p.starts[(size_t)y * p.room + k]) != w->outside)
                 set_bits(p.bits + y * p.stride, s->edges[2 * k], s->edges[2 * k + 1]);
+        clear_outside(w, y);
     }
 }
 

@@ -791,6 +791,8 @@ tc_status cc_check_pixels(const an_work *of, const wu_output *out, uint64_t *ran
     cc_params own;
     const cc_params *const p = &own;
     an_work resolved = *of, *const work = &resolved;
+    if (of->item->n_masks > 0)
+        return tc_fail(err, TC_NO_MATCH, "the item has a mask");
     tc_status status = cc_resolve(of, &own, err);
 
     if (status != TC_OK)
@@ -823,6 +825,8 @@ tc_status cc_check_pixels(const an_work *of, const wu_output *out, uint64_t *ran
 double cc_pixels_share(const an_work *work)
 {
     const cc_params *const p = work->params;
+    if (work->item->n_masks > 0) /* it is computed again */
+        return 1;
     const double doubts = p->split || p->fill_holes ? 0.8 : 0.45;
 
     return doubts + (cc_prepares(p) ? share_of_tiles(p, work->item) : 0.03);

@@ -141,7 +141,8 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     out->state_bytes =
         cc_table_at(item->nx, item->ny) + cc_table_rows(item->nx, item->ny) * sizeof(cc_region);
     /* The state once: labels are lent from it. */
-    out->memory_bytes = n * (item->bits / 8) + out->state_bytes + work + ((uint64_t)16 << 20);
+    out->memory_bytes =
+        n * (item->bits / 8 + (item->n_masks > 0)) + out->state_bytes + work + ((uint64_t)16 << 20);
     out->most_memory_bytes =
         out->memory_bytes + regions * (sizeof(cc_region) + ROW_BYTES) + n * saddle;
     out->memory_bytes +=
@@ -279,6 +280,7 @@ const an_analysis an_cellcount = {
     .parameters = cc_parameters,
     .derive_params = cc_derive_params,
     .check_item = check_item,
+    .takes_mask = true,
     .plan = plan,
     .spent = spent,
     .check_state = cc_check_state,

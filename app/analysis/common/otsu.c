@@ -210,6 +210,16 @@ void an_histogram(const wu_pixels *px, size_t from, size_t to, uint64_t *histogr
             histogram[px->u16[i]]++;
 }
 
+void an_histogram_inside(const wu_pixels *px, const uint8_t *mask, size_t from, size_t to,
+                         uint64_t *histogram)
+{
+    if (mask == NULL)
+        an_histogram(px, from, to, histogram);
+    for (size_t i = from; mask != NULL && i < to; i++)
+        if (mask[i])
+            histogram[wu_grey(px, i)]++;
+}
+
 tc_status an_otsu_of(const wu_pixels *px, uint32_t *threshold, tc_err *err)
 {
     const uint32_t size = (uint32_t)1 << px->bits;
@@ -232,15 +242,17 @@ tc_status an_find_polarity(const wu_pixels *px, const tc_poll *poll, bool *brigh
 
     for (size_t i = 0, end; status == TC_OK && i < n; i = end, status = tc_ask(poll, err)) {
         end = tc_block_end(i, n);
-        an_histogram(px, i, end, histogram);
+        an_histogram_inside(px, px->mask, i, end, histogram);
     }
     if (status == TC_OK) {
         const uint32_t otsu = an_otsu(histogram, size);
-        uint64_t below = 0;
+        uint64_t below = 0, all = 0;
 
-        for (uint32_t v = 0; v < otsu; v++)
-            below += histogram[v];
-        *bright = 2 * below > n;
+        for (uint32_t v = 0; v < size; v++) {
+            all += histogram[v];
+            below += v < otsu ? histogram[v] : 0;
+        }
+        *bright = 2 * below > all;
     }
     free(histogram);
     return status;

@@ -27,10 +27,15 @@ tc_status an_otsu_classes(const uint64_t *histogram, uint32_t size, an_otsu_scal
 /* Adds pixels [from, to) to a histogram of all values of their depth. */
 void an_histogram(const wu_pixels *px, size_t from, size_t to, uint64_t *histogram);
 
+/* The same of those that are inside a mask: NULL: all. */
+void an_histogram_inside(const wu_pixels *px, const uint8_t *mask, size_t from, size_t to,
+                         uint64_t *histogram);
+
 /* That of all pixels, on the thread of the caller. TC_NO_MEMORY. */
 tc_status an_otsu_of(const wu_pixels *px, uint32_t *threshold, tc_err *err);
 
-/* Whether what is smaller of Otsu's two classes of all pixels is the bright one. */
+/* Whether what is smaller of Otsu's two classes of all pixels, inside the mask if there is one, is
+ * the bright one. */
 tc_status an_find_polarity(const wu_pixels *px, const tc_poll *poll, bool *bright, tc_err *err);
 
 #endif

@@ -1,0 +1,73 @@
+"""What the constants of the look (cellcount's suggest.c) lose on kinds of pictures that they were not chosen on. Each constant that a parameter
+can override is tried around what is suggested, on the development half of six kinds of nuclei (nuclei.py); then one kind at a time is held
+back, what is best on the others is taken, and scored on it; and likewise what is best on one half of each kind's pictures, on the other half.
+
+  cross_validation.py [FOLDER]      minutes; FOLDER as nuclei.py has it"""
+import itertools
+import json
+import os
+import sys
+
+import numpy as np
+
+import nuclei
+import tap
+
+# offset_percent and min_contrast.percent, of which 20 and 40 are suggested.
+OFFSETS, CONTRASTS = (10, 15, 20, 25, 30), (20, 40, 60)
+TAKEN = (20, 40)
+
+
+def scores_of(folder, kind, names, offset, contrast, suggested):
+    """F1 of each picture with two constants changed."""
+    given = {"min_contrast": json.dumps({"full_area": suggested["min_contrast"]["full_area"], "percent": contrast})}
+    if "offset_percent" in suggested:
+        given["offset_percent"] = str(offset)
+    labels, _ = nuclei.analysed(folder, kind, names, *[w for k, v in given.items() for w in ("--param", "%s=%s" % (k, v))])
+    return [nuclei.f1(labels[n], nuclei.read(os.path.join(folder, kind, n + "_truth.png"))) for n in names]
+
+
+def parameters(text):
+    """Of a line of suggestions what JSON it has."""
+    out = {}
+    for word in text.replace("'", "").split():
+        key, _, value = word.partition("=")
+        try:
+            out[key] = json.loads(value)
+        except ValueError:
+            out[key] = value
+    return out
+
+
+def main():
+    folder = sys.argv[1] if len(sys.argv) > 1 else tap.data("nuclei")
+    if folder is None:
+        tap.skip("cross-validation", "the pictures are not here")
+        return tap.done()
+    grid = list(itertools.product(OFFSETS, CONTRASTS))
+    taken, by_kind, halves = grid.index(TAKEN), {}, {}
+    for kind in nuclei.KINDS:
+        names = nuclei.pictures(folder, kind)
+        suggested = parameters(nuclei.analysed(folder, kind, names)[1])
+        table = np.array([scores_of(folder, kind, names, *g, suggested) for g in grid])
+        by_kind[kind] = table.mean(axis=1)
+        halves[kind] = table[:, ::2].mean(axis=1), table[:, 1::2].mean(axis=1)
+    lost = []
+    for kind, own in by_kind.items():
+        best = np.mean([v for k, v in by_kind.items() if k != kind], axis=0).argmax()
+        lost.append(own.max() - own[best])
+        tap.note("%-8s with what is taken, %s: F1 %.3f; with what is best on the others, %s: %.3f; with its own best, %s: %.3f" %
+                 (kind, TAKEN, own[taken], grid[best], own[best], grid[own.argmax()], own.max()))
+    tap.note("one kind held back: %.3f is lost to its own best, on average" % np.mean(lost))
+    for here in (0, 1):
+        learnt, other = (np.mean([h[k] for h in halves.values()], axis=0) for k in (here, 1 - here))
+        tap.note("half %d says %s: F1 %.3f on the other, of which the best is %.3f, and what is taken %.3f" %
+                 (here + 1, grid[learnt.argmax()], other[learnt.argmax()], other.max(), other[taken]))
+    mean = np.mean(list(by_kind.values()), axis=0)
+    tap.ok(mean.max() - mean[taken] < 0.02, "what is taken is within 0.02 of what is best on all kinds", "%.3f, %.3f" % (mean[taken], mean.max()))
+    tap.ok(np.mean(lost) < 0.04, "a kind that is held back loses less than 0.04", "%.3f" % np.mean(lost))
+    tap.done()
+
+
+if __name__ == "__main__":
+    main()
