@@ -84,6 +84,10 @@ def cells():
     few = np.where(np.arange(40) < 20, specks, FLAT).astype(np.uint8)[:16]
     few[2, 2] = 200
     silent("nineteen specks", "cellcount", count, few)
+    tiles = np.kron((np.indices((14, 20)) % 2 == 0).all(axis=0), np.ones((4, 4)))
+    tiles = np.where(tiles > 0, 40, 200).astype(np.uint8)                  # squares of 16 pixels
+    told("cells that min_area cuts through", ["have less than twice parameters.min_area (10)", "lower it"], "cellcount", dict(count, min_area=10), tiles)
+    silent("cells far above min_area", "cellcount", dict(count, min_area=4), tiles)
     specks[0:8] = 200
     for x in range(0, 40, 4):                         # as many of nine and more, between them a line
         specks[0:3, x:x + 3] = specks[4:7, x:x + 3] = specks[8:11, x:x + 3] = specks[12:15, x:x + 3] = 40

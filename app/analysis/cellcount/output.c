@@ -226,6 +226,8 @@ bool cc_note_result(const void *params, const wu_item *item, const wu_output *ou
     const int64_t *const area = wu_output_data(out, "region_area"), *const bbox = wu_output_data(
                                                                         out, "region_bbox");
     const uint64_t n = wu_output_find(out, "region_area")->info.shape[0];
+    const int64_t least =
+        p->min_area_auto ? *(const int64_t *)wu_output_data(out, "min_area") : p->min_area;
 
     /* Untrusted numbers: their products may be no int64. */
     if (n == 0)
@@ -250,7 +252,14 @@ bool cc_note_result(const void *params, const wu_item *item, const wu_output *ou
                  "most of the %llu regions have fewer than %d pixels, as noise has: raise "
                  "parameters.min_area (%lld) or "
                  "smooth (%g)",
-                 (unsigned long long)n, SPECK, (long long)p->min_area, p->smooth);
+                 (unsigned long long)n, SPECK, (long long)least, p->smooth);
+    else if (least > 1 && least < INT64_MAX / 2 && an_mostly_below(out, "region_area", 2 * least))
+        snprintf(
+            text, size,
+            "most of the %llu regions have less than twice parameters.min_area (%lld): it cuts "
+            "through what is counted. If these are cells, lower it; if not, the threshold or "
+            "smooth (%g) lets noise or parts of cells in",
+            (unsigned long long)n, (long long)least, p->smooth);
     else
         return false;
     return true;
