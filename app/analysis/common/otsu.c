@@ -233,27 +233,34 @@ tc_status an_otsu_of(const wu_pixels *px, uint32_t *threshold, tc_err *err)
     return TC_OK;
 }
 
-tc_status an_find_polarity(const wu_pixels *px, const tc_poll *poll, bool *bright, tc_err *err)
+tc_status an_histogram_of(const wu_pixels *px, const tc_poll *poll, uint64_t **histogram,
+                          tc_err *err)
 {
     const size_t n = (size_t)px->nx * px->ny * px->nz;
-    const uint32_t size = (uint32_t)1 << px->bits;
-    uint64_t *const histogram = calloc(size, sizeof *histogram);
-    tc_status status = histogram == NULL ? tc_no_memory(err, "the grey values") : TC_OK;
+    tc_status status = TC_OK;
 
+    *histogram = calloc((size_t)1 << px->bits, sizeof **histogram);
+    if (*histogram == NULL)
+        return tc_no_memory(err, "the grey values");
     for (size_t i = 0, end; status == TC_OK && i < n; i = end, status = tc_ask(poll, err)) {
         end = tc_block_end(i, n);
-        an_histogram_inside(px, px->mask, i, end, histogram);
+        an_histogram_inside(px, px->mask, i, end, *histogram);
     }
-    if (status == TC_OK) {
-        const uint32_t otsu = an_otsu(histogram, size);
-        uint64_t below = 0, all = 0;
+    return status;
+}
 
-        for (uint32_t v = 0; v < size; v++) {
-            all += histogram[v];
-            below += v < otsu ? histogram[v] : 0;
-        }
-        *bright = 2 * below > all;
+tc_status an_find_polarity(const wu_pixels *px, const tc_poll *poll, bool *bright, tc_err *err)
+{
+    const uint32_t size = (uint32_t)1 << px->bits;
+    uint64_t *histogram, below = 0, all = 0;
+    const tc_status status = an_histogram_of(px, poll, &histogram, err);
+    const uint32_t otsu = status == TC_OK ? an_otsu(histogram, size) : 0;
+
+    for (uint32_t v = 0; status == TC_OK && v < size; v++) {
+        all += histogram[v];
+        below += v < otsu ? histogram[v] : 0;
     }
+    *bright = 2 * below > all;
     free(histogram);
     return status;
 }

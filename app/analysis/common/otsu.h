@@ -34,6 +34,10 @@ void an_histogram_inside(const wu_pixels *px, const uint8_t *mask, size_t from, 
 /* That of all pixels, on the thread of the caller. TC_NO_MEMORY. */
 tc_status an_otsu_of(const wu_pixels *px, uint32_t *threshold, tc_err *err);
 
+/* That of all pixels, inside the mask if there is one. *histogram: free, also after a failure. */
+tc_status an_histogram_of(const wu_pixels *px, const tc_poll *poll, uint64_t **histogram,
+                          tc_err *err);
+
 /* Whether what is smaller of Otsu's two classes of all pixels, inside the mask if there is one, is
  * the bright one. */
 tc_status an_find_polarity(const wu_pixels *px, const tc_poll *poll, bool *bright, tc_err *err);

@@ -15,18 +15,12 @@ static tc_status find_threshold(const an_work *work, bool dark, uint32_t *thresh
 {
     const wu_pixels *const px = work->pixels;
     const voting_params *const p = work->params;
-    const size_t n = (size_t)px->nx * px->ny * px->nz;
-    const uint32_t size = (uint32_t)1 << px->bits;
-    uint64_t *const histogram = calloc(size, sizeof *histogram);
-    tc_status status = histogram == NULL ? tc_no_memory(err, "the grey values") : TC_OK;
+    uint64_t *histogram;
+    tc_status status = an_histogram_of(px, work->poll, &histogram, err);
 
-    for (size_t i = 0, end; status == TC_OK && i < n; i = end, status = tc_ask(work->poll, err)) {
-        end = tc_block_end(i, n);
-        an_histogram(px, i, end, histogram);
-    }
     if (status == TC_OK)
-        status = an_otsu_classes(histogram, size, AN_OTSU_LINEAR, (unsigned)p->classes, !dark,
-                                 threshold, err);
+        status = an_otsu_classes(histogram, (uint32_t)1 << px->bits, AN_OTSU_LINEAR,
+                                 (unsigned)p->classes, !dark, threshold, err);
     free(histogram);
     return status;
 }
