@@ -660,12 +660,26 @@ def test_verify():
 
 # What of BOINC's sources the kit's validator is made of: main() reads results from its standard input.
 HEADERS = {
-    "boinc_db.h": "#pragma once\n#include <cstring>\n#include <string>\n#include <vector>\n"
-                  "struct RESULT { unsigned long id; char name[256]; };\nstruct WORKUNIT { unsigned long id; double rsc_fpops_est, "
-                  "canonical_credit; };\nstruct DB_VALIDATOR_ITEM_SET { int update_workunit(WORKUNIT &); };\n"
-                  "struct DB { int start_transaction(); int commit_transaction(); };\nextern DB boinc_db;",
-    "error_numbers.h": "", "sched_util.h": "#include <cstring>\ninline bool is_arg(const char *x, const char *y) "
-                                     "{ return strcmp(x + 2, y) == 0; }",
+    "boinc_db.h": """#pragma once
+#include <cstring>
+#include <string>
+#include <vector>
+#include <mysql.h>
+enum { VALIDATE_STATE_NO_CHECK = 3, RESULT_OUTCOME_CLIENT_DETACHED = 7 };
+struct RESULT { unsigned long id; char name[256]; double sent_time; int outcome, validate_state; };
+struct WORKUNIT { unsigned long id; char name[256]; double rsc_fpops_est, canonical_credit; int target_nresults, error_mask;
+                  unsigned long canonical_resultid; int transition_time; };
+struct DB_VALIDATOR_ITEM_SET { int update_workunit(WORKUNIT &); int update_result(RESULT &); };
+""",
+    "mysql.h": """#pragma once
+typedef struct MYSQL MYSQL;
+typedef unsigned long long my_ulonglong;
+extern "C" { int mysql_query(MYSQL *, const char *); my_ulonglong mysql_affected_rows(MYSQL *); unsigned mysql_errno(MYSQL *);
+             const char *mysql_error(MYSQL *); }
+""",
+    "error_numbers.h": "", "sched_config.h": "struct CONFIG { const char *download_dir; int uldl_dir_fanout; };\nextern CONFIG config;",
+    "sched_util.h": "#include <cstring>\ninline bool is_arg(const char *x, const char *y) { return strcmp(x + 2, y) == 0; }\n"
+                    "int dir_hier_path(const char *, const char *, int, char *);",
     "sched_msgs.h": "#include <cstdio>\nenum { MSG_CRITICAL, MSG_NORMAL };\nstruct { template <class... T> void printf(int, "
                     "const char *text, T... values) { fprintf(stderr, text, values...); } } static log_messages;",
     "validate_util.h": "int get_output_file_paths(const RESULT &, std::vector<std::string> &);",
@@ -677,6 +691,7 @@ VALIDATOR = """
 #include <cstdlib>
 #include <iostream>
 #include "boinc_db.h"
+#include "sched_config.h"
 #include "validate_util.h"
 #include "validate_util2.h"
 #include "validator.h"
@@ -686,14 +701,12 @@ int get_output_file_paths(const RESULT &result, std::vector<std::string> &paths)
     return 0;
 }
 WORKUNIT *g_wup;
-DB boinc_db;
-int DB::start_transaction() { std::cerr << "begin" << std::endl; return 0; }
-int DB::commit_transaction() { std::cerr << "commit" << std::endl; return 0; }
+CONFIG config = { "../download/3", 0 };
 int main(int argc, char **argv)
 {
     DB_VALIDATOR_ITEM_SET set;
-    WORKUNIT unit = { 1, 86400e9 / 2, argc > 20 ? 7.0 : 0.0 };
-    RESULT one = { 1, "" }, other = { 2, "" };
+    WORKUNIT unit = { 1, "wu_7", 86400e9 / 2, argc > 20 ? 7.1 : 0.0, 5, getenv("CANCELLED") ? 16 : 0, 0, 0 };
+    RESULT one = { 1, "", 50, 1, 0 }, other = { 2, "", 50, 1, 0 };
     std::string line;
     void *data;
     bool match;
@@ -703,6 +716,12 @@ int main(int argc, char **argv)
     while (std::getline(std::cin, line)) {
         const size_t space = line.find(' ');
         if (line == "write") {
+            mysql_query(NULL, "update user set total=total+1 where id=2");
+            mysql_query(NULL, "insert into credit_user set id=1");
+            mysql_query(NULL, "update user set total=total+1 where id=1");
+            mysql_query(NULL, "update host_app_version set consecutive_valid=12, n=3 where host_id=1 and app_version_id=1");
+            mysql_query(NULL, "update app_version set n=1 where id=1");
+            unit.target_nresults++;
             set.update_workunit(unit);
             continue;
         }
@@ -719,6 +738,38 @@ int main(int argc, char **argv)
     return cleanup_result(one, NULL);
 }
 """
+# The database fails FAILS times with the number ERROR where it is to write to a user.
+DATABASE = """
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include "boinc_db.h"
+static int fails = getenv("FAILS") ? atoi(getenv("FAILS")) : 0;
+static unsigned number;
+extern "C" int mysql_query(MYSQL *, const char *sql)
+{
+    std::cerr << "sql " << sql << std::endl;
+    number = strstr(sql, "insert") ? 1062 : strstr(sql, "user") && fails-- > 0 ? atoi(getenv("ERROR")) : 0;
+    return number != 0;
+}
+extern "C" my_ulonglong mysql_affected_rows(MYSQL *) { return 0; }
+extern "C" unsigned mysql_errno(MYSQL *) { return number; }
+extern "C" const char *mysql_error(MYSQL *) { return "it fails"; }
+int dir_hier_path(const char *name, const char *root, int, char *path) { return sprintf(path, "%s/%s", root, name) < 0; }
+"""
+STATEMENTS = """
+#include "boinc_db.h"
+int DB_VALIDATOR_ITEM_SET::update_result(RESULT &r)
+{
+    return mysql_query(NULL, ("update result set outcome=" + std::to_string(r.outcome) + ", validate_state=" +
+                              std::to_string(r.validate_state) + " where id=" + std::to_string(r.id)).c_str());
+}
+int DB_VALIDATOR_ITEM_SET::update_workunit(WORKUNIT &unit)
+{
+    return mysql_query(NULL, ("update workunit set target=" + std::to_string(unit.target_nresults) + (unit.transition_time ? ", now" : "") +
+                              " where id=1").c_str()) || mysql_affected_rows(NULL) != 1;
+}
+"""
 MAKEFILE = """
 OBJEXT = o
 CXXCOMPILE = c++ -std=c++17 -Wall -Wextra -Werror -I.
@@ -732,10 +783,7 @@ all:
 def false_boinc(folder):
     for name, text in dict(HEADERS, Makefile=MAKEFILE).items():
         write(os.path.join(folder, "sched", name), text + "\n")
-    for name, text in (
-            ("validator", VALIDATOR), ("validate_util", ""), ("validate_util2", '#include <cstdlib>\n#include <iostream>\n#include "boinc_db.h"\n'
-             'int DB_VALIDATOR_ITEM_SET::update_workunit(WORKUNIT &)\n{\n    std::cerr << "written" << std::endl;\n'
-             '    return getenv("NOT_WRITTEN") != NULL;\n}')):
+    for name, text in (("validator", VALIDATOR), ("validate_util", DATABASE), ("validate_util2", STATEMENTS)):
         write(os.path.join(folder, "sched", name + ".cpp"), text + "\n")
         subprocess.check_call(["c++", "-std=c++17", "-I.", "-c", name + ".cpp"], cwd=os.path.join(folder, "sched"))
 
@@ -769,11 +817,33 @@ def test_validator():
     r = validator(one, other, bad, one + " " + other, one + " " + bad)
     ok(r.returncode == 0 and r.stdout == "0\n0\n-1\n0 match\n0 no match\n", "texcell_validator: valid, invalid, the same, none", r.stdout + r.stderr)
     credits = [re.findall("credit .*", validator(one, more=more).stderr) for more in ((), ["--other"] * 20)]
-    ok(credits == [["credit 100"], ["credit 7"]], "texcell_validator: credit by the estimate, where the unit has none", credits)
-    steps = [re.findall("(?m)^(begin|written|commit|credit)", validator(one, other, one + " " + other, "write", "write", one, **env).stderr)
-             for env in ({}, {"NOT_WRITTEN": "1"})]
-    ok(steps == [["begin", "written", "commit", "written", "begin", "credit"], ["begin", "written"]],
-       "texcell_validator: all that is written of a unit is one transaction", steps)
+    ok(credits == [["credit 100"], ["credit 7.09961"]], "texcell_validator: credit by the estimate, where the unit has none, in parts that "
+       "add up exactly", credits)
+
+    def written(*lines, **env):
+        return re.findall("(?m)^sql (.*)", validator(*lines, **env).stderr)
+
+    last = ["insert into credit_user set id=1", "update host_app_version set consecutive_valid=LEAST(consecutive_valid+1, 12), n=3 where "
+            "host_id=1 and app_version_id=1", "update user set total=total+1 where id=1", "update user set total=total+1 where id=2",
+            "update workunit set target=6 where id=1", "COMMIT"]
+    first, fails = ["update app_version set n=1 where id=1"], ["START TRANSACTION", *last[:3], "ROLLBACK"]
+    good, repeated, lost = (written(one, other, one + " " + other, "write", **env)
+                            for env in ({}, {"FAILS": "2", "ERROR": "1213"}, {"FAILS": "2", "ERROR": "2013"}))
+    ok(good == [*first, "START TRANSACTION", *last], "texcell_validator: what is written of a unit is one transaction, its rows in order", good)
+    ok(repeated == [*first, *fails, *fails, "START TRANSACTION", *last], "texcell_validator: written again whole after a deadlock", repeated)
+    ok(lost == first + fails, "texcell_validator: nothing of a unit is written without a database", lost)
+    os.rename(other, other + "x")
+    write(os.path.join(folder, "texcell", "restored"), "100\n")
+    r = [written(one, other, "write"), written(one, "write"), validator(other).stdout]
+    ok("update result set outcome=7, validate_state=3 where id=1" in r[0] and r[0][-2:] == ["update workunit set target=5, now where id=1", "COMMIT"]
+       and r[1] == good and r[2] == "3\n", "texcell_validator: an upload that the server lost is no host's fault", r)
+    os.unlink(os.path.join(folder, "texcell", "restored"))
+    os.rename(other + "x", other)
+    os.rename(unit, unit + "x")
+    start = time.monotonic()
+    r = [validator(one, CANCELLED="1").stdout, validator(one).stdout]
+    ok(r == ["3\n"] * 2 and time.monotonic() - start < 10, "texcell_validator: of a unit that is gone, or was cancelled, nothing is waited for", r)
+    os.rename(unit + "x", unit)
     write(bad, read(one))
     r = validator(one + " " + bad)
     ok(r.stdout == "3 no match\n", "texcell_validator: one that was not accepted is to be tried later", r.stdout + r.stderr)

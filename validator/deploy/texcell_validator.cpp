@@ -3,17 +3,24 @@
  * --compare_script are started once, with --many, and asked a line for each result, or two
  * (texcell-validate --help). Linked with BOINC's validator by texcell_validator.mk.
  */
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <ctime>
 #include <string>
 #include <vector>
 #include <fcntl.h>
+#include <mysql.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <boinc_db.h>
 #include <error_numbers.h>
+#include <sched_config.h>
 #include <sched_msgs.h>
 #include <sched_util.h>
 #include <validate_util.h>
@@ -94,18 +101,63 @@ class Script
 
 Script init, compare;
 
-// Whatever is written of a unit is there, or nothing: BOINC's validator gives hosts and users their
-// credit before it notes that a result is valid, and gave it twice when it was killed in between.
-// It also waits for the disk once.
-bool begun = false;
+// --- what is written of a unit ------------------------------------------------------------------
+
+// BOINC's validator gives hosts and users their credit before it notes that a result is valid, a
+// statement at a time, logs what fails, and goes on. So its statements are collected, and written
+// when the unit is decided: in one transaction, which waits for the disk once, the rows of all
+// units in the same order, again whole where the database ends it for another's sake.
+unsigned long unit_id = 0; // that is being decided; 0: none
+std::vector<std::string> writes;
+MYSQL *connection = NULL;
+
+// Results whose uploads the server lost, and the copies that the unit is to have without them.
+std::vector<RESULT> lost;
+int target = 0;
+double restored = 0; // when texcell-backup put the database back; 0: never
+const char *const RESTORED = "../texcell/restored";
+
+enum { TRIES = 100, LOCK_WAIT_TIMEOUT = 1205, DEADLOCK = 1213, DUPLICATE = 1062 };
+
+bool begins_with(const std::string &text, const char *start)
+{
+    return text.compare(0, strlen(start), start) == 0;
+}
+
+// The table and the row that a statement writes.
+std::string row_of(const std::string &sql)
+{
+    const size_t where = sql.rfind(" where ");
+
+    return sql.substr(0, sql.find(" set ")) + (where == std::string::npos ? "" : sql.substr(where));
+}
+
+bool precedes(const std::string &a, const std::string &b)
+{
+    return row_of(a) < row_of(b);
+}
+
+// Another validator may have taken a host's trust away since this one read it.
+void keep_distrust(std::string &sql)
+{
+    const std::string column = "consecutive_valid=";
+    const size_t at = sql.find(column);
+
+    if (at == std::string::npos || !begins_with(sql, "update host_app_version "))
+        return;
+    const size_t start = at + column.size(), end = sql.find_first_not_of("0123456789", start);
+    sql.replace(start, end - start,
+                "LEAST(consecutive_valid+1, " + sql.substr(start, end - start) + ")");
+}
 
 void begin()
 {
-    if (!begun && boinc_db.start_transaction() != 0) {
-        log_messages.printf(MSG_CRITICAL, "no transaction can be begun\n");
-        exit(1);
-    }
-    begun = true;
+    if (unit_id == g_wup->id)
+        return;
+    unit_id = g_wup->id;
+    target = g_wup->target_nresults;
+    writes.clear();
+    lost.clear();
 }
 
 // The result's one file behind what `files` has already. 0: it can be asked for.
@@ -125,8 +177,67 @@ int add_file(const RESULT &result, std::string &files)
 
 } // namespace
 
-// The last that is written of a unit; the linker puts it in the place of BOINC's, for BOINC's
-// validator alone.
+// The linker puts these in the place of the database's and of BOINC's, for BOINC's validator alone.
+extern "C" int __real_mysql_query(MYSQL *mysql, const char *sql);
+extern "C" int __wrap_mysql_query(MYSQL *mysql, const char *sql)
+{
+    const std::string text = sql;
+
+    // What is counted of app versions is no one's credit, and BOINC looks whether it was written.
+    if (unit_id == 0 || begins_with(text, "update app_version ") ||
+        (!begins_with(text, "update ") && !begins_with(text, "insert ")))
+        return __real_mysql_query(mysql, sql);
+    connection = mysql;
+    writes.push_back(text);
+    keep_distrust(writes.back());
+    return 0;
+}
+
+extern "C" my_ulonglong __real_mysql_affected_rows(MYSQL *mysql);
+extern "C" my_ulonglong __wrap_mysql_affected_rows(MYSQL *mysql)
+{
+    return unit_id != 0 && !writes.empty() ? 1 : __real_mysql_affected_rows(mysql);
+}
+
+// 0, or the database's number for what failed, and nothing is written.
+static unsigned write_all()
+{
+    std::vector<std::string> statements = { "START TRANSACTION" };
+
+    statements.insert(statements.end(), writes.begin(), writes.end());
+    statements.push_back("COMMIT");
+    for (const std::string &sql : statements) {
+        if (__real_mysql_query(connection, sql.c_str()) == 0)
+            continue;
+        const unsigned error = mysql_errno(connection);
+        if (error == DUPLICATE && begins_with(sql, "insert "))
+            continue; // another has made the row
+        log_messages.printf(MSG_NORMAL, "[WU#%lu] not written: %s\n", unit_id,
+                            mysql_error(connection));
+        __real_mysql_query(connection, "ROLLBACK");
+        return error;
+    }
+    return 0;
+}
+
+// Of a unit of which not all can be written nothing is: the next validator decides on it. Where it
+// is the connection that was lost, even the end may have been written.
+static void write_unit()
+{
+    std::stable_sort(writes.begin(), writes.end(), precedes);
+    for (int i = 0; i < TRIES; i++) {
+        const unsigned error = write_all();
+        if (error == 0)
+            return;
+        if (error != DEADLOCK && error != LOCK_WAIT_TIMEOUT)
+            break;
+        usleep(1000 + random() % 20000);
+    }
+    log_messages.printf(MSG_CRITICAL, "[WU#%lu] cannot be written\n", unit_id);
+    exit(1);
+}
+
+// The last of a unit.
 #define UPDATE _ZN21DB_VALIDATOR_ITEM_SET15update_workunitER8WORKUNIT
 #define JOIN(a, b) a##b
 #define NAMED(a, b) JOIN(a, b)
@@ -134,21 +245,65 @@ int add_file(const RESULT &result, std::string &files)
 extern "C" int NAMED(__real_, UPDATE)(DB_VALIDATOR_ITEM_SET *set, WORKUNIT &unit);
 extern "C" int NAMED(__wrap_, UPDATE)(DB_VALIDATOR_ITEM_SET *set, WORKUNIT &unit)
 {
-    int retval = NAMED(__real_, UPDATE)(set, unit);
-
-    if (retval == 0 && begun)
-        retval = boinc_db.commit_transaction();
-    if (retval != 0) {
-        log_messages.printf(MSG_CRITICAL, "[WU#%lu] cannot be written: %d\n",
-                            (unsigned long)unit.id, retval);
-        exit(1); // with it all of the unit
+    if (unit_id != unit.id) // of which nothing else was to be decided
+        return NAMED(__real_, UPDATE)(set, unit);
+    for (RESULT &result : lost) {
+        // Neither its host's error nor a copy that counts: the transitioner makes another.
+        result.outcome = RESULT_OUTCOME_CLIENT_DETACHED;
+        result.validate_state = VALIDATE_STATE_NO_CHECK;
+        set->update_result(result);
     }
-    begun = false;
+    if (!lost.empty() && unit.canonical_resultid == 0)
+        unit.target_nresults = target;
+    if (!lost.empty() || unit.error_mask != 0)
+        unit.transition_time = time(NULL);
+    const int retval = NAMED(__real_, UPDATE)(set, unit);
+    if (retval == 0)
+        write_unit();
+    unit_id = 0;
+    return retval;
+}
+
+// Whether there is no such file in a folder that is there.
+static bool is_gone(const std::string &path)
+{
+    return access(path.c_str(), F_OK) != 0 && errno == ENOENT &&
+           access(path.substr(0, path.rfind('/')).c_str(), R_OK | X_OK) == 0;
+}
+
+// What BOINC knows and the scripts do not: VAL_RESULT_TRANSIENT_ERROR where nothing can be said of
+// the result, and that is no fault of its host's; else 0.
+static int look_at_unit(const RESULT &result, const std::string &upload)
+{
+    char unit[4096];
+    const std::string name = std::string(g_wup->name) + ".zip";
+
+    if (g_wup->error_mask != 0)
+        return VAL_RESULT_TRANSIENT_ERROR;
+    if (result.sent_time < restored && is_gone(upload)) {
+        log_messages.printf(MSG_NORMAL, "[RESULT#%lu %s] the server lost it\n",
+                            (unsigned long)result.id, result.name);
+        lost.push_back(result);
+        return VAL_RESULT_TRANSIENT_ERROR;
+    }
+    if (dir_hier_path(name.c_str(), config.download_dir, config.uldl_dir_fanout, unit) == 0 &&
+        is_gone(unit)) {
+        log_messages.printf(MSG_CRITICAL, "%s: the work unit is not there\n", unit);
+        return VAL_RESULT_TRANSIENT_ERROR;
+    }
     return 0;
 }
 
 int validate_handler_init(int argc, char **argv)
 {
+    FILE *const file = fopen(RESTORED, "r");
+
+    if (file != NULL) {
+        if (fscanf(file, "%lf", &restored) != 1)
+            restored = 0;
+        fclose(file);
+    }
+    srandom(getpid());
     signal(SIGPIPE, SIG_IGN);
     for (int i = 1; i + 1 < argc; i++)
         if ((is_arg(argv[i], "init_script") && !init.set(argv[i + 1])) ||
@@ -173,10 +328,13 @@ int init_result(const RESULT &result, void *&)
 
     begin();
     // BOINC's remote job submission knows no credit: as texcell-submit has it, 200 for a day of 1
-    // GFLOPS.
-    if (g_wup != NULL && g_wup->canonical_credit == 0)
+    // GFLOPS. In parts of which all sums are exact: six digits before the point, ten behind it.
+    if (g_wup->canonical_credit == 0)
         g_wup->canonical_credit = g_wup->rsc_fpops_est * 200 / 86400e9;
-    const int retval = add_file(result, files);
+    g_wup->canonical_credit = std::max(1.0, std::round(g_wup->canonical_credit * 1024)) / 1024;
+    int retval = add_file(result, files);
+    if (retval == 0)
+        retval = look_at_unit(result, files);
     const int code = retval != 0 ? 0 : init.ask(files);
 
     if (code != 0)
