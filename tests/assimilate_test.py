@@ -411,6 +411,30 @@ def test_again(names):
     ok(dump("a.sqlite") == before, "what was there is as it was")
 
 
+def test_forget(names):
+    """A unit that is taken out leaves no row and no file, and may come again; all of its names are told, and recorded."""
+    db = "forget.sqlite"
+    for name in names:
+        add(db, name)
+    before, files = dump(db), sorted(os.listdir(path(db + ".files")))
+    shutil.copy(path("cells.zip"), path("twin.zip"))
+    shutil.copy(path("cells.npz"), path("twin.npz"))
+    add(db, "twin")
+    r = assimilate("forget", "--db", path(db), "--why", "host 7", "twin", *names, "nobody")
+    ok(r.returncode == 0 and sorted(r.stdout.split()) == sorted(["twin", *names]) and "nobody: is not in the data set" in r.stderr
+       and "cells: is not in the data set" in r.stderr and query(db, "SELECT kind, reason, name FROM refused ORDER BY name") ==
+       [("forgotten", "host 7", n) for n in sorted(["twin", *names])], "forget: each name is told and recorded", r.stdout + r.stderr)
+    tables = [t for (t,) in query(db, "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE '%\\_groups' ESCAPE '\\' AND "
+                                  "name != 'refused' AND name != 'failed'")]
+    rows = {t: query(db, 'SELECT count(*) FROM "%s"' % t)[0][0] for t in tables}
+    ok(not any(rows.values()) and not [f for f in os.listdir(path(db + ".files")) if f.endswith(".npz")], "forget: nothing is left of them", rows)
+    for name in names:
+        add(db, name)
+    change(db, "DELETE FROM refused")
+    ok(dump(db) == before and sorted(os.listdir(path(db + ".files"))) == files, "forget: they come again as they were")
+    ok(assimilate("forget", "--db", path(db)).returncode == 1 and assimilate("forget", "x").returncode == 1, "forget: wants names and a data set")
+
+
 def test_memory():
     """Rows that are more than they may be, as texcell-validate has it."""
     dots = np.zeros((500, 500), np.uint8)
@@ -987,6 +1011,7 @@ def main():
     test_unknown_analysis()
     test_views()
     test_again(names)
+    test_forget(names)
     test_bad(names)
     test_conflict()
     test_memory()

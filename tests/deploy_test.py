@@ -94,7 +94,7 @@ class Cursor:
     def __init__(self, db):
         self.cursor = db.cursor()
     def execute(self, sql, values=()):
-        self.cursor.execute(sql.replace("%s", "?"), values)
+        self.cursor.execute(sql.replace("%s", "?").replace("START TRANSACTION", "BEGIN").replace(" FOR UPDATE", ""), values)
         self.description = self.cursor.description
     def fetchall(self):
         return self.cursor.fetchall()
@@ -104,10 +104,16 @@ class Cursor:
 SCHEMA = """
 CREATE TABLE app(name TEXT UNIQUE, fraction_done_exact INTEGER DEFAULT 0);
 CREATE TABLE workunit(id INTEGER PRIMARY KEY, name TEXT UNIQUE, canonical_resultid INTEGER DEFAULT 0,
-    error_mask INTEGER DEFAULT 0, assimilate_state INTEGER DEFAULT 0, canonical_credit REAL);
+    error_mask INTEGER DEFAULT 0, assimilate_state INTEGER DEFAULT 0, canonical_credit REAL,
+    need_validate INTEGER DEFAULT 0, transition_time INTEGER DEFAULT 0, file_delete_state INTEGER DEFAULT 0,
+    target_nresults INTEGER DEFAULT 2, min_quorum INTEGER DEFAULT 2, max_total_results INTEGER DEFAULT 14);
 CREATE TABLE result(id INTEGER PRIMARY KEY, workunitid INTEGER, server_state INTEGER, outcome INTEGER DEFAULT 0,
     validate_state INTEGER DEFAULT 0, hostid INTEGER DEFAULT 0, app_version_id INTEGER DEFAULT 0,
-    received_time INTEGER DEFAULT 0);
+    received_time INTEGER DEFAULT 0, userid INTEGER DEFAULT 0, granted_credit REAL DEFAULT 0);
+CREATE TABLE user(id INTEGER PRIMARY KEY, teamid INTEGER DEFAULT 0, total_credit REAL);
+CREATE TABLE host(id INTEGER PRIMARY KEY, total_credit REAL);
+CREATE TABLE team(id INTEGER PRIMARY KEY, total_credit REAL);
+CREATE TABLE host_app_version(host_id INTEGER, app_version_id INTEGER, consecutive_valid INTEGER);
 """
 
 # Each stand-in begins with this; `db` is what it remembers between calls.
@@ -1102,6 +1108,66 @@ def test_server_settings():
     ok(len([d for d in daemons() if "--mod 2 " in d[0]]) == 2, "--verify: of several as many as there are", daemons())
 
 
+def test_again():
+    """What one host alone has computed is taken out of the data set and queued again; what was deleted is packed as it was."""
+    folder, pictures = make_project("again"), os.path.join(TMP, "again pictures")
+    deploy(folder)
+    for i in range(4):
+        picture(os.path.join(pictures, "%d.png" % i), i)
+    submit(folder, "--analysis", "cellcount", "--split", "1", "--name", "wrong", pictures)
+    units = sql(folder, "SELECT id, name FROM workunit ORDER BY id")
+    for unit, name in units:
+        result = os.path.join(TMP, name + "_0_r1_0")
+        staged = os.path.join(folder, "download", "%x" % (int(hashlib.md5((name + ".zip").encode()).hexdigest()[1:8], 16) % 1024), name + ".zip")
+        run([TEXCELL, "run", staged, "-o", result, "--quiet"])
+        run([os.path.join(folder, "bin", "texcell_assimilate"), str(unit), result], cwd=os.path.join(folder, "tmp_host"))
+        sql(folder, "INSERT INTO result(id, workunitid, server_state, outcome, validate_state, hostid, userid, granted_credit, app_version_id) "
+            "VALUES(?, ?, 5, 1, 1, 7, 1, 2.5, 3)", unit, unit)
+        sql(folder, "UPDATE workunit SET canonical_resultid = id, assimilate_state = 2 WHERE id = ?", unit)
+        content = read(staged)
+        os.unlink(staged)
+    # The second is confirmed by another user, the third by the user's own other host; the fourth is just being stored.
+    for unit, user in ((2, 2), (3, 1)):
+        sql(folder, "INSERT INTO result(workunitid, server_state, outcome, validate_state, hostid, userid, granted_credit, app_version_id) "
+            "VALUES(?, 5, 1, 1, 8, ?, 2.5, 3)", unit, user)
+    sql(folder, "UPDATE workunit SET assimilate_state = 1 WHERE id = 4")
+    for statement in ("host VALUES(7, 10), (8, 5)", "user VALUES(1, 4, 12.5), (2, 0, 2.5)", "team VALUES(4, 12.5)",
+                      "host_app_version VALUES(7, 3, 12), (9, 3, 12)"):
+        sql(folder, "INSERT INTO " + statement)
+
+    def again(*options):
+        return run([os.path.join(folder, "bin", "texcell-again"), *options], env=ENV)
+
+    def kept():
+        with contextlib.closing(sqlite3.connect(os.path.join(folder, "texcell", "dataset.sqlite"))) as db:
+            return [row[0] for row in db.execute("SELECT name FROM units ORDER BY name")]
+
+    r = again("--host", "7", "--dry-run")
+    ok(r.stdout.splitlines()[1:] == ["wrong_0001", "wrong_0003", "wrong_0004"] and len(kept()) == 4, "again: a dry run tells query and units", r.stdout + r.stderr)
+    os.rename(pictures, pictures + "x")
+    r = again("--host", "7")
+    ok(r.returncode != 0 and len(kept()) == 4, "again: without the pictures nothing is changed", r.stdout + r.stderr)
+    os.rename(pictures + "x", pictures)
+    r = again("--host", "7")
+    ok(r.returncode == 3 and "1 are just being stored, such as wrong_0004" in r.stderr and kept() == ["wrong_0002"] and read(staged) == content,
+       "again: single results are taken out, their files packed as they were", r.stdout + r.stderr)
+    left = sql(folder, "SELECT id, canonical_resultid, assimilate_state FROM workunit WHERE transition_time > 0 ORDER BY id")
+    results = sql(folder, "SELECT workunitid, validate_state, granted_credit FROM result ORDER BY workunitid, id")
+    ok(left == [(1, 0, 0), (3, 0, 0)] and results == [(1, 2, 0), (2, 1, 2.5), (2, 1, 2.5), (3, 2, 0), (3, 2, 0), (4, 1, 2.5)],
+       "again: the units are as if nothing had been valid", str(left) + str(results))
+    ok([sql(folder, "SELECT total_credit FROM %s ORDER BY id" % t) for t in ("host", "user", "team")] == [[(5,), (2.5,)], [(5,), (2.5,)], [(5,)]]
+       and sql(folder, "SELECT consecutive_valid FROM host_app_version ORDER BY host_id") == [(0,), (12,)], "again: without credit, and trust")
+    sql(folder, "UPDATE workunit SET assimilate_state = 2 WHERE id = 4")
+    r = again("--host", "7", "--keep-credit")
+    ok(r.returncode == 0 and sql(folder, "SELECT validate_state, granted_credit FROM result WHERE workunitid = 4") == [(2, 2.5)],
+       "again: the same command goes on; --keep-credit", r.stdout + r.stderr)
+    sql(folder, "DELETE FROM workunit WHERE id = 2")
+    r = again("wrong_0002")
+    ok(r.returncode == 0 and "1 are no longer in BOINC's database" in r.stdout and kept() == [], "again: a unit that was purged", r.stdout + r.stderr)
+    r = again("wrong_0002", "--host", "7")
+    ok(r.returncode == 1 and again("--host", "99").stdout == "no unit is in question\n", "again: takes one of them", r.stderr)
+
+
 # --- looking after it ---------------------------------------------------------------------------
 
 def test_watch():
@@ -1173,6 +1239,17 @@ def test_backup(folder):
     write(os.path.join(folder, "download", "unit.zip.md5"), "")
     handed_out = {n: read(folder, "download", n) for n in os.listdir(os.path.join(folder, "download"))
                   if "unit" not in n and os.path.isfile(os.path.join(folder, "download", n))}
+    write(os.path.join(folder, "html", "ops", ".htpasswd"), "me:secret")
+    write(os.path.join(folder, "bin", "own_validator"), "#!/bin/sh\n", 0o755)
+    config = read(folder, "config.xml").replace(b"</daemons>", b"<daemon><cmd>own_validator --app other &amp; more</cmd><pid_file>own.pid</pid_file></daemon></daemons>")
+    write(os.path.join(folder, "config.xml"), config)
+    os.chmod(os.path.join(folder, "upload"), 0o2771)
+    sql(folder, "DELETE FROM workunit WHERE id < 10")
+    for unit, stored, state in ((1, 2, 1), (2, 1, 1), (3, 0, 0), (4, 0, 4)):
+        sql(folder, "INSERT INTO workunit(id, name, canonical_resultid, assimilate_state, need_validate, transition_time) VALUES(?, ?, ?, ?, 1, 7)",
+            unit, "lost_%d" % unit, unit * (state == 1), stored)
+        sql(folder, "INSERT INTO result(id, workunitid, server_state, outcome, validate_state, granted_credit) VALUES(?, ?, 5, 1, ?, 1)",
+            9000 + unit, unit, state)
     saved = os.path.join(TMP, "saved")
     new = os.path.join(TMP, "restored")
     changed = b"#!/bin/sh\nexec %s/bin/texcell-validate script-init --threads 2 \"$@\"\n"
@@ -1188,12 +1265,21 @@ def test_backup(folder):
     ok(again.returncode == 1 and "is there already" in again.stderr, "backup: each into a new folder", again.stderr)
     make_project("restored")
     os.unlink(os.path.join(new, "db.sqlite"))
-    for name in ("texcell-backup", "texcell_project.py"):
+    for name in ("texcell-backup", "texcell_project.py", "xml_insert.py"):
         shutil.copy(os.path.join(folder, "bin", name), os.path.join(new, "bin"))
     r = run([os.path.join(new, "bin", "texcell-backup"), "--restore", saved], env=env)
-    ok(r.returncode == 0 and sql(new, "SELECT * FROM workunit") == sql(folder, "SELECT * FROM workunit")
+    ok(r.returncode == 0 and sql(new, "SELECT id, name FROM workunit") == sql(folder, "SELECT id, name FROM workunit")
        and read(new, "keys", "code_sign_private") == b"secret" and str(os.path.join(new, "db.sqlite")) in read(new, "config.xml").decode(),
        "restore: database and keys; config.xml stays the new machine's", r.stdout + r.stderr)
+    lost = sql(new, "SELECT outcome, validate_state, granted_credit FROM result WHERE id > 9000 ORDER BY id")
+    units = sql(new, "SELECT canonical_resultid, assimilate_state, need_validate, transition_time > 7 FROM workunit WHERE id < 10 ORDER BY id")
+    ok(lost == [(1, 1, 1), (7, 1, 1), (7, 3, 1), (7, 3, 1)] and units == [(1, 2, 1, 0)] + [(0, 0, 0, 1)] * 3,
+       "restore: results that were not stored are nobody's fault, and their units are out again", str(lost) + str(units))
+    commands = [e.text for e in ElementTree.fromstring(read(new, "config.xml")).iter("cmd")]
+    ok(commands.count("own_validator --app other & more") == 1 and commands.count("feeder -d 3 ") == 1 and os.access(os.path.join(new, "bin", "own_validator"), os.X_OK)
+       and read(new, "html", "ops", ".htpasswd") == b"me:secret" and os.stat(os.path.join(new, "upload")).st_mode & 0o7777 == 0o2771
+       and abs(int(read(new, "texcell", "restored")) - time.time()) < 100,
+       "restore: every app's daemons and their programs, who may look after it, rights of upload", commands)
     ok(handed_out and {n: read(new, "download", n) for n in os.listdir(os.path.join(new, "download"))} == handed_out
        and os.path.exists(os.path.join(new, "html", "project", "project.inc")),
        "restore: what hosts fetch of a version, which update_versions takes to be there; the project's page", handed_out.keys())
@@ -1228,6 +1314,7 @@ def main():
     test_backup(folder)
     test_server_settings()
     test_watch()
+    test_again()
     test_new_versions(folder)
     test_platforms()
     test_update_versions_refuses()

@@ -126,7 +126,7 @@ def submitting(killer):
     start = killer.kills
     with open(os.path.join(TMP, "config.xml"), "w") as f:
         f.write("<boinc><config><uldl_dir_fanout>16</uldl_dir_fanout></config></boinc>")
-    for name in ("texcell-submit", "texcell_project.py", "texcell_units.py", "texcell_remote.py"):
+    for name in ("texcell-submit", "texcell_project.py", "texcell_submissions.py", "texcell_units.py", "texcell_remote.py"):
         shutil.copy(os.path.join(SRC, "validator", "deploy", name), os.path.join(TMP, "bin"))
     os.symlink(os.path.abspath(TEXCELL_WU), os.path.join(TMP, "bin", "texcell-wu"))
     shutil.copy(os.path.join(SRC, "workunits", "templates", "texcell_out.xml"), os.path.join(TMP, "templates"))

@@ -33,7 +33,7 @@ def make_project(folder):
         os.makedirs(os.path.join(folder, name))
     with open(os.path.join(folder, "config.xml"), "w") as f:
         f.write(CONFIG)
-    for name in ("texcell-submit", "texcell_project.py", "texcell_units.py", "texcell_remote.py"):
+    for name in ("texcell-submit", "texcell_project.py", "texcell_submissions.py", "texcell_units.py", "texcell_remote.py"):
         shutil.copy(os.path.join(KIT, name), os.path.join(folder, "bin"))
     os.symlink(os.path.abspath(TEXCELL_WU), os.path.join(folder, "bin", "texcell-wu"))
     shutil.copy(os.path.join(SRC, "workunits", "templates", "texcell_out.xml"), os.path.join(folder, "templates"))

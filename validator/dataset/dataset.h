@@ -122,6 +122,12 @@ tc_status val_keep_file(const char *from, const char *folder, const char *name, 
 tc_status val_refuse(const val_dataset *ds, const val_delivery *d, const char *kind,
                      const char *reason, char **kept, tc_err *err);
 
+/* Takes a unit of this name out of the data set with all that was computed of it, and records that
+ * as refused, once for each name that it had; these are printed, a line each. *there: there was
+ * one; another may have the same name. */
+tc_status val_take_out(const val_dataset *ds, const char *name, const char *why, const char *folder,
+                       bool *there, tc_err *err);
+
 /* A work unit that BOINC gave up. */
 typedef struct val_failure {
     int64_t error_mask, wu_id, batch;

@@ -23,15 +23,20 @@ static const char usage[] =
     "       texcell-assimilate script --db FILE [--store DIR] [--workunits DIR] [--accepted DIR]\n"
     "                          [--max-memory MIB] WU_ID RESULT\n"
     "       texcell-assimilate script --db FILE --error MASK NAME WU_ID BATCH\n"
+    "       texcell-assimilate forget --db FILE [--store DIR] [--why TEXT] NAME...\n"
     "       texcell-assimilate export --db FILE -o DIR [--only TABLE]\n"
     "       texcell-assimilate report --db FILE [--store DIR] -o PAGE.html\n"
     "       texcell-assimilate --help | --version\n"
     "\n"
     "Checks a result as texcell-validate does, against its work unit if that is given, and\n"
     "adds it to the SQLite data set FILE, which is made if need be. A result that is there\n"
-    "already is left alone; one that differs from what is there is refused. export writes the\n"
-    "data set as CSV tables, report a page to look at that needs no other file: how far\n"
-    "it is, what was refused, the newest items, how numbers are spread.\n"
+    "already is left alone; one that differs from what is there is refused. forget takes the "
+    "units\n"
+    "of these names out again, with all that was computed of them, tells each name that they had, "
+    "a\n"
+    "line each, and records them as refused. export writes the data set as CSV tables, report a\n"
+    "page to look at that needs no other file: how far it is, what was refused, the newest items,\n"
+    "how numbers are spread.\n"
     "\n"
     "  --db FILE        the data set\n"
     "  --store DIR      where results with arrays that fit no table (maps, labels, masks) are\n"
@@ -40,6 +45,7 @@ static const char usage[] =
     "  -o, --output DIR the folder for the tables; made if need be, files in it are replaced.\n"
     "                   Of report the page, which is replaced as a whole\n"
     "  --only TABLE     this table alone: units, items, glcm_wide, cellcount_regions, ...\n"
+    "  --why TEXT       the reason that is recorded\n"
     "  --workunits DIR  where the work unit is looked for by the name of the upload, in DIR and\n"
     "                   its folders; " WORKUNITS " unless given. It need not be there\n"
     "  --accepted DIR   where texcell-validate script-init recorded what it accepted: a result "
@@ -65,7 +71,7 @@ static const char usage[] =
 typedef struct options {
     const char *db, *store;
     const char *workunits; /* NULL: not called as a script */
-    const char *folder, *only, *accepted;
+    const char *folder, *only, *accepted, *why;
     uint64_t mib; /* --max-memory */
     int n;        /* arguments that are no options */
     char **args;
@@ -430,6 +436,41 @@ static tc_status run_script(int argc, char **argv, tc_err *err)
     return script_error(&o, err);
 }
 
+/* --- what was wrong -------------------------------------------------------------------------- */
+
+static tc_status forget(int argc, char **argv, tc_err *err)
+{
+    options o = { .why = "taken out by hand" };
+    const tc_option known[] = { { "db", 0, TC_TEXT, .to = &o.db },
+                                { "store", 0, TC_TEXT, .to = &o.store },
+                                { "why", 0, TC_TEXT, .to = &o.why },
+                                { .name = NULL } };
+    val_dataset ds = { .db = NULL };
+    tc_status status = read_options(argc, argv, known, &o, err);
+    char *store;
+
+    if (status != TC_OK)
+        return status;
+    if (o.n == 0)
+        return tc_fail(err, TC_USAGE, "forget: takes names of units");
+    store = store_of(&o);
+    status =
+        store == NULL ? tc_no_memory(err, "names") : val_dataset_open(o.db, VAL_WRITE, &ds, err);
+    for (int i = 0; status == TC_OK && i < o.n; i++) {
+        bool there = true;
+
+        for (int found = 0; status == TC_OK && there; found++) {
+            status = val_take_out(&ds, o.args[i], o.why, store, &there, err);
+            if (status == TC_OK && !there && found == 0)
+                fprintf(stderr, PROGRAM ": note: %s: is not in the data set\n",
+                        tc_plain(o.args[i]));
+        }
+    }
+    val_dataset_close(&ds);
+    free(store);
+    return status;
+}
+
 /* --- export ---------------------------------------------------------------------------------- */
 
 static tc_status export_tables(const val_dataset *ds, const options *o, tc_err *err)
@@ -561,6 +602,7 @@ static void describe_libraries(char *text, size_t size)
 int main(int argc, char **argv)
 {
     static const tc_verb verbs[] = { { "script", run_script, NULL },
+                                     { "forget", forget, NULL },
                                      { "export", export, NULL },
                                      { "report", write_report, NULL },
                                      { .name = NULL } };

@@ -1,6 +1,6 @@
 /*
  * What the data set has besides the units: files that are kept, results that
- * were refused, work units that failed.
+ * were refused or taken out again, work units that failed.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -102,6 +102,113 @@ tc_status val_refuse(const val_dataset *ds, const val_delivery *d, const char *k
                 "VALUES(%Q, %Q, %Q, %lld, %Q, %Q, %Q)",
                 kind, reason, d->name, (long long)d->wu_id, d->result_name, *kept, val_now().text);
     return val_end(ds, status, err);
+}
+
+/* --- units that are taken out again ---------------------------------------------------------- */
+
+/* Of each table whose rows are of items. */
+static tc_status delete_rows(const val_dataset *ds, int64_t unit, tc_err *err)
+{
+    sqlite3_stmt *tables;
+    bool row = false;
+    tc_status status = val_sql_item_tables(ds, &tables, err);
+
+    while (status == TC_OK && (status = val_sql_step(ds, tables, &row, err)) == TC_OK && row)
+        status = val_sql(
+            ds, err, "DELETE FROM \"%w\" WHERE item IN (SELECT id FROM items WHERE unit = %lld)",
+            (const char *)sqlite3_column_text(tables, 0), (long long)unit);
+    sqlite3_finalize(tables);
+    return status;
+}
+
+static tc_status delete_unit(const val_dataset *ds, int64_t unit, const char *why, tc_err *err)
+{
+    static const char names[] =
+        "SELECT name, wu_id, result, id AS unit, 0 AS of_it FROM units UNION "
+        "ALL SELECT name, wu_id, result, unit, 1 FROM aliases";
+    tc_status status =
+        val_sql(ds, err,
+                "INSERT OR IGNORE INTO refused(kind, reason, name, wu_id, result, stored) SELECT "
+                "'forgotten', %Q, name, ifnull(wu_id, 0), result, %Q FROM (%s) WHERE unit = %lld",
+                why, val_now().text, names, (long long)unit);
+
+    if (status == TC_OK)
+        status = delete_rows(ds, unit, err);
+    if (status == TC_OK)
+        status = val_sql(ds, err,
+                         "DELETE FROM aliases WHERE unit = %lld; DELETE FROM items WHERE unit = "
+                         "%lld; DELETE FROM units WHERE id = %lld",
+                         (long long)unit, (long long)unit, (long long)unit);
+    return status;
+}
+
+/* All names that the unit has, a line each; *kept: its file's, sqlite3_free. */
+static tc_status show_names(const val_dataset *ds, int64_t unit, char **kept, tc_err *err)
+{
+    sqlite3_stmt *find;
+    bool row = false;
+    tc_status status = val_sql_prepare(ds, &find, err,
+                                       "SELECT name, kept FROM units WHERE id = %lld UNION ALL "
+                                       "SELECT name, NULL FROM aliases WHERE unit = %lld",
+                                       (long long)unit, (long long)unit);
+
+    *kept = NULL;
+    while (status == TC_OK && (status = val_sql_step(ds, find, &row, err)) == TC_OK && row) {
+        printf("%s\n", (const char *)sqlite3_column_text(find, 0));
+        if (sqlite3_column_text(find, 1) != NULL)
+            *kept = sqlite3_mprintf("%s", sqlite3_column_text(find, 1));
+    }
+    sqlite3_finalize(find);
+    return status;
+}
+
+/* *unit: the first of this name or other name; 0: none. */
+static tc_status find_unit(const val_dataset *ds, const char *name, int64_t *unit, tc_err *err)
+{
+    sqlite3_stmt *find;
+    bool row = false;
+    tc_status status = val_sql_prepare(
+        ds, &find, err,
+        "SELECT id FROM units WHERE name = %Q UNION SELECT unit FROM aliases WHERE name = %Q", name,
+        name);
+
+    if (status == TC_OK)
+        status = val_sql_step(ds, find, &row, err);
+    *unit = row ? sqlite3_column_int64(find, 0) : 0;
+    sqlite3_finalize(find);
+    return status;
+}
+
+/* The file goes when its row has gone. */
+static void remove_kept(const char *folder, const char *kept)
+{
+    char *const path = kept == NULL ? NULL : wu_path_in(folder, kept, "");
+
+    if (path != NULL)
+        (void)unlink(path);
+    free(path);
+}
+
+tc_status val_take_out(const val_dataset *ds, const char *name, const char *why, const char *folder,
+                       bool *there, tc_err *err)
+{
+    char *kept = NULL;
+    int64_t unit = 0;
+    tc_status status = val_begin(ds, err);
+
+    if (status != TC_OK)
+        return status;
+    status = find_unit(ds, name, &unit, err);
+    if (status == TC_OK && unit != 0)
+        status = show_names(ds, unit, &kept, err);
+    if (status == TC_OK && unit != 0)
+        status = delete_unit(ds, unit, why, err);
+    status = val_end(ds, status, err);
+    if (status == TC_OK)
+        remove_kept(folder, kept);
+    sqlite3_free(kept);
+    *there = unit != 0;
+    return status;
 }
 
 /* --- failed work units ----------------------------------------------------------------------- */

@@ -128,6 +128,19 @@ class Database:
             cursor.close()
 
 
+    @contextlib.contextmanager
+    def transaction(self):
+        """All that is done within, or nothing."""
+        self.rows("START TRANSACTION")
+        try:
+            yield
+            self.rows("COMMIT")
+        except BaseException:
+            with contextlib.suppress(Problem):
+                self.rows("ROLLBACK")
+            raise
+
+
 class Project:
     """A project's folder, as BOINC's make_project lays it out."""
 

@@ -132,7 +132,7 @@ class Submission:
         if self.state is None:
             folder = os.path.join(self.folder, "units")
             os.makedirs(folder, exist_ok=True)
-            paths = pack_all(texcell_wu(), options, folder)
+            paths, _words = pack_all(texcell_wu(), options, folder)
             self.note(request=request, units=[[unit_of(p), digest_of(p)] for p in paths], batch=None, submitted=False,
                       until=int(time.time()) + KEPT)
         elif self.state["request"] != request:
@@ -260,7 +260,8 @@ def main(options):
     options.fewest, options.max_memory = math.inf, 0
     if options.dry_run:
         with tempfile.TemporaryDirectory(prefix="texcell-submit-") as folder:
-            checked_numbers(part_of_kit(TEMPLATES, "texcell_out.xml"), options, texcell_wu(), pack_all(texcell_wu(), options, folder))
+            checked_numbers(part_of_kit(TEMPLATES, "texcell_out.xml"), options, texcell_wu(),
+                            pack_all(texcell_wu(), options, folder)[0])
         print("dry run: nothing was created")
         return 0
     server = Server(options)

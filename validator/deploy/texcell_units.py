@@ -140,12 +140,13 @@ def items_of_size(texcell_wu, options):
 
 
 def pack_all(texcell_wu, options, folder):
+    """The paths, and the options of pack."""
     words = list(options.pack)
     if options.size and "--split" not in words:
         n = items_of_size(texcell_wu, options)
         print("--for %s: %d item%s a unit" % (options.size, n, "" if n == 1 else "s"))
         words += ["--split", str(n)]
-    return pack(texcell_wu, words, options.name, options.inputs, folder)
+    return pack(texcell_wu, words, options.name, options.inputs, folder), words
 
 
 def digest_of(path, kind=hashlib.sha256):

@@ -1,0 +1,411 @@
+"""A project of BOINC's own server, from make_project to the data set, with made-up hosts: three validators at one database with kills and
+deadlocks, a host that is found out, a restore. Needs BOINC, a folder of its sources in which its server was built, PHP, and
+MariaDB's programs, for a database of its own on a socket. UNITS: how many (default 200; the bar is 1000)."""
+import atexit
+import contextlib
+import glob
+import hashlib
+import os
+import random
+import re
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+import xml.etree.ElementTree as ElementTree
+from fractions import Fraction
+
+import numpy as np
+from PIL import Image
+
+from tap import BUILD, SRC, TEXCELL, done, note, ok, run, scratch, side_by_side, skip
+
+BOINC, UNITS = os.environ.get("BOINC", ""), int(os.environ.get("UNITS", 200))
+TMP = scratch()
+SOCKET, HOME, TOOLS = os.path.join(TMP, "db.sock"), os.path.join(TMP, "home"), os.path.join(TMP, "tools")
+PROJECT = os.path.join(TMP, "projects", "cells")
+# BOINC's scripts call python, and mean the system's.
+ENV = dict(os.environ, MYSQL_UNIX_PORT=SOCKET, USER="root", HOME=TMP, PATH=TOOLS + ":" + os.environ["PATH"] + ":/usr/sbin")
+OVER, SUCCESS, VALID, INVALID, NO_CHECK = 5, 1, 1, 2, 3
+chance = random.Random(43)
+
+
+# --- the server --------------------------------------------------------------------------------
+
+def program(name):
+    return shutil.which(name, path=ENV["PATH"])
+
+
+def start_database():
+    os.makedirs(TOOLS)
+    os.symlink("/usr/bin/python3", os.path.join(TOOLS, "python"))
+    with open(os.path.join(TOOLS, "php"), "w") as f:
+        f.write('#!/bin/sh\nexec %s -d mysqli.default_socket=%s "$@"\n' % (shutil.which("php"), SOCKET))
+    os.chmod(f.name, 0o755)
+    for name in ("mariadb", "mariadb-dump"):
+        with open(os.path.join(TOOLS, name), "w") as f:
+            f.write('#!/bin/sh\nexec %s --no-defaults --socket=%s "$@"\n' % (shutil.which(name), SOCKET))
+        os.chmod(f.name, 0o755)
+    base = os.path.dirname(os.path.dirname(os.path.realpath(program("mariadbd"))))
+    common = ["--no-defaults", "--datadir=" + os.path.join(TMP, "db"), "--basedir=" + base]
+    r = run([program("mariadb-install-db"), *common, "--auth-root-authentication-method=normal"] + ["--user=root"] * (os.getuid() == 0), env=ENV)
+    if r.returncode != 0:
+        return None
+    process = subprocess.Popen([program("mariadbd"), *common, "--socket=" + SOCKET, "--skip-networking", "--innodb-flush-log-at-trx-commit=0"]
+                               + ["--user=root"] * (os.getuid() == 0), stdout=subprocess.DEVNULL, stderr=open(os.path.join(TMP, "db.log"), "w"))
+    for _i in range(300):
+        if os.path.exists(SOCKET) or process.poll() is not None:
+            break
+        time.sleep(0.1)
+    return process
+
+
+def connect():
+    import MySQLdb
+    connection = MySQLdb.connect(unix_socket=SOCKET, user="root", db="cells")
+    connection.autocommit(True)
+    return connection
+
+
+def sql(text, *values, on=[]):     # noqa: B006  one connection for all
+    if not on:
+        on.append(connect())
+    cursor = on[0].cursor()
+    cursor.execute(text, values)
+    return list(cursor.fetchall()) if cursor.description else []
+
+
+def make_project():
+    r = run(["/usr/bin/python3", "tools/make_project", "--no_query", "--url_base", "http://127.0.0.1/", "--project_host", "localhost", "--db_name",
+             "cells", "--db_user", "root", "--db_host", "localhost", "--project_root", PROJECT, "cells", "Cells"], cwd=BOINC, env=ENV)
+    return ok(r.returncode == 0 and os.path.exists(os.path.join(PROJECT, "bin", "update_versions")), "make_project", (r.stdout + r.stderr)[-2000:])
+
+
+def deploy(*more):
+    return run([os.path.join(SRC, "validator", "deploy", "texcell-deploy"), "--build", BUILD, "--version", "1.00", *more, PROJECT], env=ENV)
+
+
+class Daemons:
+    """Those of config.xml, started again when they end, as bin/start --cron does, until stop()."""
+
+    def __init__(self, *only):
+        self.only, self.running, self.live, self.killed = only, {}, True, 0
+        os.makedirs(os.path.join(PROJECT, "tmp_localhost"), exist_ok=True)
+        for name in glob.glob(os.path.join(PROJECT, "stop_*")):
+            os.unlink(name)
+        atexit.register(self.stop)
+        self.thread = threading.Thread(target=self.watch, daemon=True)
+        self.thread.start()
+
+    def commands(self):
+        found = [e.text.strip() for e in ElementTree.parse(os.path.join(PROJECT, "config.xml")).getroot().iter("cmd")]
+        return [c for c in found if c.split()[0] in self.only]
+
+    def watch(self):
+        while self.live:
+            for command in self.commands():
+                if command not in self.running or self.running[command].poll() is not None:
+                    name = command.split()[0]
+                    with open(os.path.join(TMP, name + ".log"), "a") as log:
+                        self.running[command] = subprocess.Popen(["../bin/" + name, *command.split()[1:]], stdout=log, stderr=log, env=dict(
+                            ENV, PATH=os.path.join(PROJECT, "bin") + ":" + ENV["PATH"]), cwd=os.path.join(PROJECT, "tmp_localhost"))
+            time.sleep(0.05)
+
+    def kill(self, name):
+        found = [p for c, p in list(self.running.items()) if c.split()[0] == name and p.poll() is None]
+        if found:
+            chance.choice(found).send_signal(signal.SIGKILL)
+            self.killed += 1
+
+    def stop(self):
+        self.live = False
+        self.thread.join()
+        for process in self.running.values():
+            process.terminate()
+        for process in self.running.values():
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def log(name):
+    path = os.path.join(TMP, name + ".log")
+    return open(path, errors="replace").read() if os.path.exists(path) else ""
+
+
+def until(seconds, true):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if true():
+            return True
+        time.sleep(0.2)
+    return False
+
+
+# --- hosts ---------------------------------------------------------------------------------------
+
+def make_users(n):
+    """A host each."""
+    columns = {t: [r[0] for r in sql("SHOW COLUMNS FROM " + t) if r[2] == "NO" and r[4] is None and "auto" not in r[5]] for t in ("user", "host")}
+    for i in range(1, n + 1):
+        for table, more in (("user", {"email_addr": "u%d" % i}), ("host", {"userid": i})):
+            row = dict({c: 0 for c in columns[table]}, id=i, **more)
+            sql("INSERT INTO %s(%s) VALUES(%s)" % (table, ",".join(row), ",".join(["%s"] * len(row))), *row.values())
+
+
+def spread(folder, name):
+    return os.path.join(PROJECT, folder, "%x" % (int(hashlib.md5(name.encode()).hexdigest()[1:8], 16) % 1024), name)
+
+
+def upload_name(xml):
+    return re.search(r"<(?:file_)?name>([^<]*_r\d+_\d+)</", xml.decode() if isinstance(xml, bytes) else xml).group(1)
+
+
+def right_result(unit):
+    path = os.path.join(TMP, "results", unit)
+    if not os.path.exists(path):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        r = run([TEXCELL, "run", spread("download", unit + ".zip"), "-o", path, "--device", "cpu", "--quiet"])
+        if r.returncode != 0:
+            raise SystemExit(r.stderr)
+    return path
+
+
+def compute(users, make=right_result, deliver=True, lanes=2):
+    """Each result that waits goes to a host of `users` that has none of its unit, and comes back. How many."""
+    version = sql("SELECT min(id) FROM app_version")[0][0]
+    rows = sql("SELECT r.id, w.id, w.name, r.xml_doc_in FROM result r JOIN workunit w ON w.id = r.workunitid WHERE r.server_state = 2 ORDER BY r.id")
+    side_by_side(lanes, sorted({r[2] for r in rows}), lambda _lane, unit: make(unit))
+    for result, unit, name, xml in rows:
+        had = {r[0] for r in sql("SELECT hostid FROM result WHERE workunitid = %s", unit)}
+        free = [u for u in users if u not in had]
+        if not free:
+            continue
+        if deliver:
+            upload = spread("upload", upload_name(xml))
+            os.makedirs(os.path.dirname(upload), exist_ok=True)
+            shutil.copy(make(name), upload)
+        user, now = chance.choice(free), int(time.time())
+        sql("INSERT INTO host_app_version SELECT %s, %s, 0,0,0,0,0,0,100,0,0,0,0,0,0 FROM DUAL WHERE NOT EXISTS (SELECT 1 FROM host_app_version "
+            "WHERE host_id = %s AND app_version_id = %s)", user, version, user, version)
+        sql("UPDATE result SET server_state = %s, outcome = %s, hostid = %s, userid = %s, sent_time = %s, received_time = %s, app_version_id = %s, "
+            "cpu_time = 1, elapsed_time = 1, flops_estimate = 1e9 WHERE id = %s", OVER, SUCCESS, user, user, now - 10, now, version, result)
+        sql("UPDATE workunit SET transition_time = %s WHERE id = %s", now, unit)
+    return len(rows)
+
+
+def pictures(name, n):
+    folder = os.path.join(TMP, name)
+    os.makedirs(folder)
+    for i in range(n):
+        Image.fromarray(np.random.default_rng([len(name), i]).integers(0, 256, (24, 24)).astype(np.uint8)).save(os.path.join(folder, "p%04d.png" % i))
+    return folder
+
+
+def tool(name, *arguments):
+    return run([os.path.join(PROJECT, "bin", name), *arguments], env=ENV)
+
+
+def submit(name, n, *more):
+    r = tool("texcell-submit", "--name", name, "--analysis", "cellcount", "--split", "1", *more, pictures(name, n))
+    return ok(r.returncode == 0, "%s: %d units are created" % (name, n), r.stdout[-500:] + r.stderr)
+
+
+def stored(name):
+    path = os.path.join(PROJECT, "texcell", "dataset.sqlite")
+    with contextlib.suppress(sqlite3.OperationalError), contextlib.closing(sqlite3.connect("file:%s?mode=ro" % path, uri=True)) as db:
+        return [r[0] for r in db.execute("SELECT name FROM units WHERE name GLOB ? ORDER BY name", (name + "_*",))]
+    return []       # nothing was stored yet
+
+
+def sums():
+    """Of credit, by user: what results say, and what user and host have."""
+    of_results = {}
+    for user, credit in sql("SELECT userid, granted_credit FROM result WHERE validate_state = %s", VALID):
+        of_results[user] = of_results.get(user, 0) + Fraction(credit)
+    tables = [{row[0]: Fraction(row[1]) for row in sql("SELECT id, total_credit FROM " + t) if row[1]} for t in ("user", "host")]
+    return of_results, tables[0], tables[1]
+
+
+# --- the trials ------------------------------------------------------------------------------------
+
+class Troublemaker(threading.Thread):
+    """Locks users and then hosts, where a validator locks hosts and then users; and has more to lose, so that the database does not end it."""
+
+    def __init__(self):
+        super().__init__()
+        self.live, self.connection = True, connect()
+        cursor = self.connection.cursor()
+        cursor.execute("CREATE TABLE trouble(id integer, n integer) engine=InnoDB")
+        cursor.executemany("INSERT INTO trouble VALUES(%s, 0)", [(i,) for i in range(500)])
+        self.connection.autocommit(False)
+        self.start()
+
+    def run(self):
+        while self.live:
+            cursor = self.connection.cursor()
+            try:
+                cursor.execute("UPDATE trouble SET n = n + 1")
+                cursor.execute("UPDATE user SET expavg_time = expavg_time + 1 WHERE id IN (1, 2)")
+                time.sleep(0.005)
+                cursor.execute("UPDATE host SET rpc_time = rpc_time + 1 WHERE id IN (1, 2)")
+                cursor.execute("COMMIT")
+            except Exception:   # noqa: BLE001  it was this one that the database ended
+                cursor.execute("ROLLBACK")
+            time.sleep(0.01)
+
+
+def test_deadlocks():
+    """Three validators, two users, kills and deadlocks: the sums are equal to the last digit."""
+    if not submit("many", UNITS):
+        return
+    daemons = Daemons("transitioner")
+    until(300, lambda: sql("SELECT count(*) FROM result")[0][0] == 2 * UNITS)
+    daemons.stop()
+    compute([1, 2])
+    daemons, trouble = Daemons("transitioner", "texcell_validator", "script_assimilator"), Troublemaker()
+    start = time.monotonic()
+    while time.monotonic() < start + 600 and sql("SELECT count(*) FROM workunit WHERE canonical_resultid = 0")[0][0]:
+        time.sleep(chance.uniform(0.5, 1.5))
+        daemons.kill(chance.choice(["texcell_validator", "texcell_validator", "script_assimilator"]))
+    trouble.live = False
+    trouble.join()
+    took = time.monotonic() - start
+    until(300, lambda: len(stored("many")) == UNITS)
+    daemons.stop()
+    deadlocks = log("texcell_validator").count("Deadlock found")
+    note("%d units in %.0f s, %d kills, %d deadlocks" % (UNITS, took, daemons.killed, deadlocks))
+    of_results, users, hosts = sums()
+    valid = sql("SELECT count(*), count(DISTINCT workunitid) FROM result WHERE validate_state = %s AND granted_credit > 0", VALID)[0]
+    ok(deadlocks > 0 and daemons.killed > 0, "three validators met deadlocks and kills", deadlocks)
+    ok(valid == (2 * UNITS, UNITS) and not sql("SELECT id FROM workunit WHERE canonical_credit = 0"), "every result is valid and has credit", valid)
+    ok(of_results == users == hosts and set(users) == {1, 2}, "credit of results, users and hosts is equal to the last digit",
+       {k: [float(d.get(k, 0)) for d in (of_results, users, hosts)] for k in (1, 2)})
+    ok(len(set(stored("many"))) == UNITS == len(stored("many")), "each unit is in the data set once", len(stored("many")))
+
+
+def wrong_result(unit):
+    """That of another picture, which says it is of this one: what a host sends that computed one picture alone."""
+    path = os.path.join(TMP, "results", unit)
+    if not os.path.exists(path):
+        right_result(unit)
+    return path
+
+
+def test_found_out():
+    """Single results of a host that are accepted: all are taken out by one command, and computed again by others."""
+    n = min(40, UNITS)
+    submit("lonely", n, "--quorum", "1")
+    daemons = Daemons("transitioner", "texcell_validator", "script_assimilator", "file_deleter")
+    wait = "SELECT count(*) FROM result r JOIN workunit w ON w.id = r.workunitid WHERE r.server_state = 2 AND w.name LIKE 'lonely%%'"
+    until(60, lambda: sql(wait)[0][0] == n)
+    compute([3])
+    ok(until(120, lambda: len(stored("lonely")) == n and not sql("SELECT id FROM workunit WHERE file_delete_state != 2")),
+       "%d single results of a host are stored, their files deleted" % n, len(stored("lonely")))
+    before = sums()[1]
+    r = tool("texcell-again", "--host", "3", "--dry-run")
+    ok(r.returncode == 0 and r.stdout.splitlines()[1:] == ["lonely_%04d" % (i + 1) for i in range(n)], "--dry-run tells the units", r.stdout + r.stderr)
+    start = time.monotonic()
+    r = tool("texcell-again", "--host", "3", "--why", "found out")
+    note("%s (%.1f s)" % (r.stdout.strip(), time.monotonic() - start))
+    ok(r.returncode == 0 and not stored("lonely") and until(60, lambda: sql(wait)[0][0] == n), "one command: none is in the data set, all are queued",
+       r.stdout + r.stderr)
+    again = tool("texcell-again", "--host", "3")
+    ok(again.returncode == 0 and "no unit" in again.stdout, "the same command again finds nothing", again.stdout + again.stderr)
+    of_results, users, hosts = sums()
+    ok(3 in before and 3 not in users and of_results == users == hosts, "its credit was taken back")
+    compute([1])
+    ok(until(120, lambda: len(stored("lonely")) == n), "all are stored again", len(stored("lonely")))
+    daemons.stop()
+    of_results, users, hosts = sums()
+    ok(of_results == users == hosts and 3 not in users, "credit is the other host's")
+    confirmed = tool("texcell-again", "--host", "1", "--dry-run").stdout
+    ok("many_" not in confirmed and "lonely_0001" in confirmed, "what another user confirms stays")
+    r = tool("texcell-again", "many_0001")
+    ok(r.returncode == 0 and "many_0001" not in stored("many"), "a unit by its name", r.stdout + r.stderr)
+
+
+OUT = "SELECT r.id FROM result r JOIN workunit w ON w.id = r.workunitid WHERE w.name LIKE 'out%%'"
+
+
+def test_restore():
+    """A backup while units are out and uploads wait; then a new project, in which the uploads and units are not."""
+    old = PROJECT + ".old"
+    submit("out", 60)
+    daemons = Daemons("transitioner")
+    until(60, lambda: len(sql(OUT + " AND r.server_state = 2")) == 120)
+    compute([1, 2])
+    until(60, lambda: sql("SELECT count(*) FROM workunit WHERE need_validate = 1")[0][0] == 60)
+    daemons.stop()
+    # Ten are valid and not stored, of ten others a result is out, whose upload is there.
+    sql("UPDATE workunit SET need_validate = 0 WHERE name > 'out_0010' AND name LIKE 'out%%'")
+    daemons = Daemons("texcell_validator")
+    ok(until(60, lambda: len(sql("SELECT id FROM workunit WHERE assimilate_state = 1")) == 10), "ten are valid and not stored")
+    daemons.stop()
+    out = [r[0] for r in sql(OUT + " AND r.validate_state = 0 LIMIT 10")]
+    for result in out:
+        sql("UPDATE result SET server_state = 4, outcome = 0 WHERE id = %s", result)
+    credits = sums()[1]
+    bad = sql("SELECT count(*) FROM result WHERE validate_state = %s", INVALID)[0][0]
+    saved = os.path.join(TMP, "saved")
+    open(os.path.join(PROJECT, "html", "ops", ".htpasswd"), "w").write("me:secret\n")
+    r = tool("texcell-backup", saved)
+    ok(r.returncode == 0, "a backup is made", r.stderr)
+    sql("DROP DATABASE cells")
+    os.rename(PROJECT, old)
+    if not make_project():
+        return
+    sql("USE cells")
+    r = run([os.path.join(SRC, "validator", "deploy", "texcell-backup"), "--project", PROJECT, "--restore", saved], env=ENV)
+    ok(r.returncode == 0 and os.path.exists(os.path.join(PROJECT, "html", "ops", ".htpasswd")), "it is restored", r.stdout + r.stderr)
+    r = deploy("--boinc", BOINC, "--validators", "3")
+    ok(r.returncode == 0, "texcell-deploy goes on", r.stderr)
+    r = tool("texcell-again", "--lost")
+    ok(r.returncode == 0 and "60 units that are out are packed again" in r.stdout, "what was out is packed again", r.stdout + r.stderr)
+    start = time.monotonic()
+    daemons = Daemons("transitioner", "texcell_validator", "script_assimilator")
+    # Ten of the results that were out are reported now, whose uploads the old server had.
+    late = [r[0] for r in sql(OUT + " AND r.server_state = 4")]
+    sql("UPDATE result SET server_state = 5, outcome = 1, received_time = %s WHERE server_state = 4", int(time.time()))
+    sql("UPDATE workunit SET transition_time = %s WHERE name LIKE 'out%%'", int(time.time()))
+    while time.monotonic() < start + 120 and len(stored("out")) < 60:
+        compute([3, 4])
+        time.sleep(1)
+    ok(len(stored("out")) == 60, "60 units are stored in %.0f s" % (time.monotonic() - start), len(stored("out")))
+    daemons.stop()
+    ok(late and sql("SELECT count(*) FROM result WHERE validate_state = %s", INVALID)[0][0] == bad, "no host is blamed for what the server lost",
+       sql("SELECT outcome, validate_state, count(*) FROM result GROUP BY 1, 2"))
+    ok(all(credit <= now.get(user, 0) for user, credit in credits.items() for now in sums()), "no credit is lost", sums())
+
+
+def main():
+    if not os.path.exists(os.path.join(BOINC, "sched", "validator.o")) or not program("mariadbd") or not program("mariadb-install-db") or not program("php"):
+        skip("BOINC's server", "BOINC names no folder of its sources with the server built, or there is no MariaDB, or no PHP")
+        done()
+    database = start_database()
+    if not ok(database is not None and database.poll() is None, "a database of its own", log("db")[-1000:]):
+        done()
+    try:
+        import MySQLdb
+        connection = MySQLdb.connect(unix_socket=SOCKET, user="root")
+        connection.cursor().execute("CREATE DATABASE IF NOT EXISTS cells")
+        connection.cursor().execute("DROP DATABASE cells")
+        if make_project():
+            r = deploy("--boinc", BOINC, "--validators", "3")
+            if ok(r.returncode == 0, "texcell-deploy", r.stdout[-1000:] + r.stderr):
+                make_users(4)
+                for test in (test_deadlocks, test_found_out, test_restore):
+                    if not sys.argv[1:] or test.__name__ in sys.argv[1:]:
+                        test()
+    finally:
+        database.terminate()
+        database.wait(60)
+    done()
+
+
+main()

@@ -1,0 +1,85 @@
+"""What was submitted to a BOINC project, and the files of its work units in the download folder."""
+import hashlib
+import json
+import os
+import sqlite3
+
+from texcell_project import Problem, read_file, write_file
+from texcell_units import digest_of
+
+
+class Submissions:
+    """All units that were ever submitted: their digests, and how far each is. What is said to be so is on the
+    disk before the next thing happens."""
+    STATES = ("packed", "creating", "created", "cancelled")
+
+    def __init__(self, project):
+        folder = project.path("texcell")
+        os.makedirs(folder, exist_ok=True)
+        self.path = os.path.join(folder, "submissions.sqlite")
+        self.db = sqlite3.connect(self.path, timeout=60, isolation_level=None)
+        self.db.execute("PRAGMA synchronous=FULL")
+        self.db.execute("CREATE TABLE IF NOT EXISTS submissions(name TEXT PRIMARY KEY, request TEXT NOT NULL, "
+                        "begun TEXT NOT NULL)")
+        self.db.execute("CREATE TABLE IF NOT EXISTS units(name TEXT PRIMARY KEY, submission TEXT NOT NULL, "
+                        "number INTEGER NOT NULL, sha256 TEXT NOT NULL, state TEXT NOT NULL)")
+        self.db.execute("CREATE INDEX IF NOT EXISTS units_by_content ON units(sha256)")
+        self.db.execute("CREATE INDEX IF NOT EXISTS units_by_submission ON units(submission, number)")
+
+    def request(self, name):
+        row = self.db.execute("SELECT request FROM submissions WHERE name = ?", (name,)).fetchone()
+        return row and json.loads(row[0])
+
+    def of_unit(self, unit):
+        """Its submission and digest."""
+        row = self.db.execute("SELECT submission, sha256 FROM units WHERE name = ?", (unit,)).fetchone()
+        if row is None:
+            raise Problem("%s: was not submitted by texcell-submit, and its file is deleted" % unit)
+        return row
+
+    def age(self, name):
+        """In seconds."""
+        row = self.db.execute("SELECT strftime('%s', 'now') - strftime('%s', begun) FROM submissions WHERE name = ?", (name,))
+        return max(1, int(row.fetchone()[0]))
+
+    def add(self, name, request, units):
+        """units: [(name, digest)]."""
+        self.db.execute("BEGIN IMMEDIATE")
+        self.db.execute("INSERT INTO submissions VALUES(?, ?, datetime('now'))", (name, json.dumps(request)))
+        self.db.executemany("INSERT INTO units VALUES(?, ?, ?, ?, 'packed')",
+                            [(unit, name, i, digest) for i, (unit, digest) in enumerate(units)])
+        self.db.execute("COMMIT")
+
+    def units(self, name, *states):
+        """[(unit, digest, state)] in their order."""
+        marks = ",".join("?" * len(states or self.STATES))
+        return self.db.execute("SELECT name, sha256, state FROM units WHERE submission = ? AND state IN (%s) "
+                               "ORDER BY number" % marks, (name,) + (states or self.STATES)).fetchall()
+
+    def note(self, state, units):
+        self.db.execute("BEGIN IMMEDIATE")
+        self.db.executemany("UPDATE units SET state = ? WHERE name = ?", [(state, unit) for unit in units])
+        self.db.execute("COMMIT")
+
+    def twins(self, name):
+        """How many units have the content of another name's, and one of those."""
+        return self.db.execute("SELECT count(*), min(other.name) FROM units AS own JOIN units AS other USING(sha256) "
+                               "WHERE own.submission = ?1 AND other.rowid < own.rowid AND other.state != 'cancelled'",
+                               (name,)).fetchone()
+
+
+def stage(project, unit, digest):
+    """Into the download folder, with the file of size and MD5 that create_work reads, as BOINC's stage_file does it.
+    A link where that can be: the packed file goes when the unit is created."""
+    name = os.path.basename(unit)
+    target = project.staged(name)
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    if not os.path.exists(target):
+        os.chmod(unit, 0o644)
+        try:
+            os.link(unit, target)
+        except OSError:
+            write_file(target, read_file(unit))
+    elif digest_of(target) != digest:
+        raise Problem("%s: there is another file of this name already" % target)
+    write_file(target + ".md5", b"%s %.15e\n" % (digest_of(target, hashlib.md5).encode(), os.path.getsize(target)), sync=False)
