@@ -27,6 +27,7 @@ BOINC, UNITS = os.environ.get("BOINC", ""), int(os.environ.get("UNITS", 200))
 TMP = scratch()
 SOCKET, HOME, TOOLS = os.path.join(TMP, "db.sock"), os.path.join(TMP, "home"), os.path.join(TMP, "tools")
 PROJECT = os.path.join(TMP, "projects", "cells")
+HOST = os.uname().nodename.split(".")[0]
 # BOINC's scripts call python, and mean the system's.
 ENV = dict(os.environ, MYSQL_UNIX_PORT=SOCKET, USER="root", HOME=TMP, PATH=TOOLS + ":" + os.environ["PATH"] + ":/usr/sbin")
 OVER, SUCCESS, VALID, INVALID, NO_CHECK = 5, 1, 1, 2, 3
@@ -79,7 +80,7 @@ def sql(text, *values, on=[]):     # noqa: B006  one connection for all
 
 
 def make_project():
-    r = run(["/usr/bin/python3", "tools/make_project", "--no_query", "--url_base", "http://127.0.0.1/", "--project_host", "localhost", "--db_name",
+    r = run(["/usr/bin/python3", "tools/make_project", "--no_query", "--url_base", "http://127.0.0.1/", "--project_host", HOST, "--db_name",
              "cells", "--db_user", "root", "--db_host", "localhost", "--project_root", PROJECT, "cells", "Cells"], cwd=BOINC, env=ENV)
     return ok(r.returncode == 0 and os.path.exists(os.path.join(PROJECT, "bin", "update_versions")), "make_project", (r.stdout + r.stderr)[-2000:])
 
@@ -93,7 +94,7 @@ class Daemons:
 
     def __init__(self, *only):
         self.only, self.running, self.live, self.killed = only, {}, True, 0
-        os.makedirs(os.path.join(PROJECT, "tmp_localhost"), exist_ok=True)
+        os.makedirs(os.path.join(PROJECT, "tmp_" + HOST), exist_ok=True)
         for name in glob.glob(os.path.join(PROJECT, "stop_*")):
             os.unlink(name)
         atexit.register(self.stop)
@@ -111,7 +112,7 @@ class Daemons:
                     name = command.split()[0]
                     with open(os.path.join(TMP, name + ".log"), "a") as log:
                         self.running[command] = subprocess.Popen(["../bin/" + name, *command.split()[1:]], stdout=log, stderr=log, env=dict(
-                            ENV, PATH=os.path.join(PROJECT, "bin") + ":" + ENV["PATH"]), cwd=os.path.join(PROJECT, "tmp_localhost"))
+                            ENV, PATH=os.path.join(PROJECT, "bin") + ":" + ENV["PATH"]), cwd=os.path.join(PROJECT, "tmp_" + HOST))
             time.sleep(0.05)
 
     def kill(self, name):
@@ -330,6 +331,23 @@ def test_found_out():
     ok(r.returncode == 0 and "many_0001" not in stored("many"), "a unit by its name", r.stdout + r.stderr)
 
 
+def test_stop_and_start():
+    """The page's loop: all daemons run after it."""
+    with open(os.path.join(SRC, "docs", "admin.md")) as f:
+        line = next(text for text in f if text.startswith("bin/stop; while"))
+
+    def down():
+        return [text for text in tool("texcell-watch", "--unsent", "0").stdout.splitlines() if text.startswith("daemon down")]
+
+    tool("start")
+    ok(until(20, lambda: not down()), "bin/start: all daemons run", down())
+    for i in range(3):
+        r = run(["bash", "-c", line], cwd=PROJECT, env=ENV, timeout=100)
+        ok(not down(), "stopped and started, %d: all daemons run" % i, r.stdout + r.stderr + "\n".join(down()))
+    tool("stop")
+    ok(until(30, lambda: not re.search(" running ", tool("status", "-v").stdout)), "bin/stop")
+
+
 OUT = "SELECT r.id FROM result r JOIN workunit w ON w.id = r.workunitid WHERE w.name LIKE 'out%%'"
 
 
@@ -399,7 +417,7 @@ def main():
             r = deploy("--boinc", BOINC, "--validators", "3")
             if ok(r.returncode == 0, "texcell-deploy", r.stdout[-1000:] + r.stderr):
                 make_users(4)
-                for test in (test_deadlocks, test_found_out, test_restore):
+                for test in (test_stop_and_start, test_deadlocks, test_found_out, test_restore):
                     if not sys.argv[1:] or test.__name__ in sys.argv[1:]:
                         test()
     finally:

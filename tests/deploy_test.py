@@ -1202,6 +1202,29 @@ def test_watch():
         r = watch("--unsent", "0")
         ok(r.returncode == 4 and r.stdout == "host 2: 4 of 30 results of the last day were not valid\n"
            "app version 12: 4 of 30 results of the last day were not valid\n", "watch: results of a host that are not valid", r.stdout)
+        sql(folder, "DELETE FROM result")
+        for i in range(20):
+            sql(folder, "INSERT INTO result(workunitid, server_state, outcome, validate_state, hostid, app_version_id, received_time) "
+                "VALUES(?, 5, 1, ?, 5, -3, ?)", 100 + i, 2 if i < 5 else 1, time.time() - 3600)
+            sql(folder, "INSERT INTO workunit(id, name, canonical_resultid) VALUES(?, ?, last_insert_rowid())", 100 + i, "w%d" % i)
+        sql(folder, "UPDATE workunit SET canonical_resultid = (SELECT id FROM result WHERE workunitid = workunit.id) WHERE id >= 105")
+        sql(folder, "UPDATE workunit SET canonical_resultid = 0 WHERE id < 105")
+        r = watch("--unsent", "0")
+        ok(r.stdout == "host 5: 5 of 20 results of the last day were not valid\nhost 5: a result was not valid, and 15 others nobody has confirmed: "
+           "bin/texcell-again --host 5\napp version -3 (the anonymous platform: programs that volunteers built themselves, on NVIDIA): 5 of 20 results "
+           "of the last day were not valid\n", "watch: what else a host gave that was wrong once; the anonymous platform", r.stdout + r.stderr)
+        sql(folder, "UPDATE result SET validate_state = 0, received_time = ? WHERE workunitid < 103", time.time() - 7300)
+        sql(folder, "UPDATE result SET validate_state = 1, received_time = ? WHERE workunitid >= 103", time.time() - 100000)
+        sql(folder, "UPDATE workunit SET need_validate = 1 WHERE id < 103")
+        sql(folder, "UPDATE workunit SET assimilate_state = 1 WHERE id = 110")
+        r = watch("--unsent", "0")
+        ok(r.stdout == "results wait: 3 to be validated, the first for 2.0 hours\nresults wait: 1 to be stored, the first for 27.8 hours\n"
+           and watch("--unsent", "0", "--wait", "48").stdout == "", "watch: results that wait long", r.stdout + r.stderr)
+        stamp = [time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(time.time() - s)) for s in (100000, 100)]
+        write(os.path.join(folder, "log_host", "validator.log"), "".join("%s.1 [CRITICAL] x\nDatabase error: Deadlock found when trying\n" % s for s in stamp))
+        r = watch("--unsent", "0", "--wait", "48")
+        ok(r.stdout.startswith("deadlocks: log_host/validator.log has 1 of the last day;"), "watch: deadlocks in logs", r.stdout + r.stderr)
+        os.unlink(os.path.join(folder, "log_host", "validator.log"))
         r = run([os.path.join(folder, "bin", "texcell-watch"), "--unsent", "0", "--invalid", "1", "--free", "1"], env=ENV)
         ok(r.returncode == 4 and "disk fills: %s has" % folder in r.stdout, "watch: a disk fills", r.stdout)
         write(os.path.join(folder, "stop_daemons"), "")
