@@ -658,6 +658,10 @@ def test_verify():
     r = deploy(folder)
     ok(r.returncode == 0 and "bin/texcell_check: differs" in r.stdout and check() not in (0, 3),
        "--verify stays without being said again", r.stdout)
+    r = deploy(folder, "--accept-loss", "0.001")
+    ok(r.returncode == 0 and b"--fraction-alone 0.023" in read(folder, "bin", "texcell_check") and "--accept-loss 0.001: --verify 0.023, if no more" in
+       r.stdout, "--accept-loss: the share that leaves no more wrong", r.stdout + r.stderr)
+    refused("--accept-loss with --verify", folder, "without --verify", "--accept-loss", "0.1", "--verify", "0.1", code=1)
     r = deploy(folder, "--verify", "0")
     ok(r.returncode == 0 and check() == 0, "--verify 0 switches it off: the forged one is well-formed", r.stderr)
 

@@ -6,19 +6,34 @@ Hosts: honest ones give a wrong result by accident now and then, each another on
 forge what validation does not see by itself, all items or one, each for itself or all alike. Every 20 items a unit.
 What a cheat computes, and what is thrown away, counts as spent if it was computed."""
 import math
+import os
 import random
 import sys
 
-from tap import done, note, ok
+from tap import SRC, done, note, ok
+
+sys.path.insert(0, os.path.join(SRC, "validator", "deploy"))
+import texcell_units
 
 ITEMS = 20
 HONEST_ERRORS, BROKEN_ERRORS = 1e-4, 0.2
-TRUST = 10                      # valid results in a row, as BOINC has it
+# As BOINC has it: valid results in a row, of units that others computed, too; and units that a host gets at a request
+# (max_wus_in_progress of texcell-deploy --scale), of which the scheduler draws once whether they go to it alone.
+TRUST, REQUEST = 10, 20
 
 
 class Host:
     def __init__(self, kind, user):
         self.kind, self.user, self.in_a_row = kind, user, 0
+        self.left, self.alone, self.wrong, self.found = 0, False, 0, False
+
+    def is_alone(self, world):
+        """Whether the next unit of its last request, or of a new one, goes to no other host."""
+        if self.left == 0:
+            self.left = REQUEST
+            self.alone = self.in_a_row >= TRUST and world.random.random() >= 1 / self.in_a_row
+        self.left -= 1
+        return self.alone
 
     def result(self, world):
         """(what it is, items forged): "right", or a value that only equal lies share."""
@@ -80,17 +95,18 @@ class World:
             host, value, forged = self.compute(used)
             if self.verified(forged, share, chance):
                 host.in_a_row += 1
+                host.wrong += value != "right"
                 return value
-            host.in_a_row = 0
+            host.in_a_row, host.found = 0, True
         return None
 
     def adaptive(self, used, share, chance):
         host, value, forged = self.compute(used)
+        alone = host.is_alone(self)
         if not self.verified(forged, share, chance):
             host.in_a_row = 0
             return self.pair(used, [], share, chance)
-        if host.in_a_row >= TRUST and self.random.random() >= 1 / host.in_a_row:
-            host.in_a_row += 1
+        if alone:
             return value
         return self.pair(used, [(host, value)], share, chance)
 
@@ -161,6 +177,35 @@ def test_adaptive():
     ok(high < 0.01, "adaptive: cheats are never trusted; honest hosts' errors get in: %.5f to %.5f" % (low, high))
 
 
+def test_sleepers():
+    """Who is honest until BOINC trusts it, and forges all from then on: how much gets in before one of its requests goes to another, too."""
+    world, counts = World(8), []
+    for _ in range(4000):
+        host, forged = Host("cheat", 0), 0
+        host.in_a_row = TRUST
+        while host.is_alone(world):
+            forged += 1
+        counts.append(forged)
+    mean = sum(counts) / len(counts)
+    # Each request goes to it alone with 1 - 1 / TRUST.
+    ok(abs(mean - REQUEST * (TRUST - 1)) < 10 and min(counts) in (0, REQUEST), "adaptive: who forges once it is trusted gets %.0f results in" % mean, mean)
+
+
+def test_loss():
+    """texcell-deploy --accept-loss, by the formula of its own."""
+    for loss in (0.001, 0.003):
+        share, left, wrong, accepted = texcell_units.share_for_loss(loss), 0, 0, 0
+        for seed in range(16):      # with four times as many who forge as it takes for granted, to count more
+            w = World(seed, hosts=500, cheats=4 * texcell_units.FORGERS, broken=0, forged="one")
+            w.verified = lambda forged, _share, _chance, w=w, share=share: not (forged and w.random.random() < share)
+            w.run(500 * texcell_units.RESULTS_OF_HOST, "quorum 1", share)
+            cheats = [host for host in w.hosts if host.kind == "cheat"]
+            left += sum(host.wrong for host in cheats if not host.found) / 4
+            wrong, accepted = wrong + sum(host.wrong for host in cheats) / 4, accepted + w.accepted
+        ok(0.5 * loss < left / accepted < 1.5 * loss and wrong / accepted > 2 * loss, "--accept-loss %g: verify %.3f leaves %.5f of the results "
+           "wrong, %.5f without texcell-again" % (loss, share, left / accepted, wrong / accepted))
+
+
 def test_bounds():
     ok(wilson(0, 100)[0] == 0 and abs(wilson(0, 100)[1] - 0.0370) < 1e-3 and abs(wilson(50, 100)[0] - 0.4038) < 1e-3,
        "the bounds are Wilson's", (wilson(0, 100), wilson(50, 100)))
@@ -175,5 +220,7 @@ test_bounds()
 test_quorum()
 test_verify()
 test_adaptive()
+test_sleepers()
+test_loss()
 note("simulated")
 done()

@@ -23,6 +23,18 @@ SIZES = {"cpu": 3600 * 5e9, "gpu": 1800 * 2e11}
 CREDIT = 200 / (DAY * 1e9)
 
 
+# --- verifying ------------------------------------------------------------------------
+
+# For --accept-loss: the share of hosts that forge one item of each result, and the results that a host gives.
+FORGERS, RESULTS_OF_HOST = 0.01, 100
+
+
+def share_for_loss(loss):
+    """The share of items to compute again, so that of all results no more than `loss` are wrong and stay, where all of a host that
+    is found out is computed again: (1 - share) ** RESULTS_OF_HOST of those who forge are not found."""
+    return 1 - min(1.0, loss / FORGERS) ** (1 / RESULTS_OF_HOST)
+
+
 # --- what a unit takes ------------------------------------------------------------------
 
 def estimate(needs, deadline_days):
