@@ -102,7 +102,7 @@ class Cursor:
         self.cursor.close()
 """
 SCHEMA = """
-CREATE TABLE app(name TEXT UNIQUE, fraction_done_exact INTEGER DEFAULT 0);
+CREATE TABLE app(id INTEGER PRIMARY KEY, name TEXT UNIQUE, fraction_done_exact INTEGER DEFAULT 0);
 CREATE TABLE workunit(id INTEGER PRIMARY KEY, name TEXT UNIQUE, canonical_resultid INTEGER DEFAULT 0,
     error_mask INTEGER DEFAULT 0, assimilate_state INTEGER DEFAULT 0, canonical_credit REAL,
     need_validate INTEGER DEFAULT 0, transition_time INTEGER DEFAULT 0, file_delete_state INTEGER DEFAULT 0,
@@ -111,7 +111,9 @@ CREATE TABLE result(id INTEGER PRIMARY KEY, workunitid INTEGER, server_state INT
     validate_state INTEGER DEFAULT 0, hostid INTEGER DEFAULT 0, app_version_id INTEGER DEFAULT 0,
     received_time INTEGER DEFAULT 0, userid INTEGER DEFAULT 0, granted_credit REAL DEFAULT 0);
 CREATE TABLE user(id INTEGER PRIMARY KEY, teamid INTEGER DEFAULT 0, total_credit REAL);
-CREATE TABLE host(id INTEGER PRIMARY KEY, total_credit REAL);
+CREATE TABLE host(id INTEGER PRIMARY KEY, total_credit REAL, userid INTEGER DEFAULT 0, rpc_time INTEGER DEFAULT 0);
+CREATE TABLE platform(id INTEGER PRIMARY KEY, name TEXT);
+CREATE TABLE app_version(id INTEGER PRIMARY KEY, appid INTEGER, version_num INTEGER, platformid INTEGER, plan_class TEXT, deprecated INTEGER DEFAULT 0);
 CREATE TABLE team(id INTEGER PRIMARY KEY, total_credit REAL);
 CREATE TABLE host_app_version(host_id INTEGER, app_version_id INTEGER, consecutive_valid INTEGER);
 """
@@ -352,6 +354,16 @@ def test_new_versions(folder):
                                  for n in libraries),
        "a new version takes the libraries that the project hands out already", r.stdout + r.stderr)
     ok(len(database(folder)["versions"]) == 2 * len(FOLDERS), "both versions are known")
+    platform, plan_class = FOLDERS[0].split("__")
+    sql(folder, "INSERT INTO platform VALUES(1, ?), (2, 'other')", platform)
+    sql(folder, "INSERT INTO app_version(appid, version_num, platformid, plan_class) SELECT id, 100, 1, ? FROM app WHERE name = 'texcell' UNION ALL "
+        "SELECT id, 100, 1, 'old' FROM app WHERE name = 'texcell' UNION ALL SELECT id, 100, 2, 'old' FROM app WHERE name = 'texcell'", plan_class)
+    r = deploy(folder, build=build, version="1.01")
+    ok("note: hosts still get 1.00 for %s (old); with --deprecate no more\nnote: hosts still get 1.00 for other (old)\n" % platform in r.stdout,
+       "what hosts would still get is told", r.stdout + r.stderr)
+    r = deploy(folder, "--deprecate", build=build, version="1.01")
+    ok("database: 1.00 for %s (old) is deprecated\nnote: hosts still get 1.00 for other (old)\n" % platform in r.stdout
+       and sql(folder, "SELECT deprecated FROM app_version ORDER BY id") == [(0,), (1,), (0,)], "--deprecate ends what is superseded", r.stdout + r.stderr)
 
 
 # --- other systems ------------------------------------------------------------------------
@@ -1018,6 +1030,20 @@ def test_status(folder):
     s = status()
     ok(s == {"many": "300", "created": "300", "cancelled": "0", "waiting": "100", "out": "150", "refused": "3", "valid": "7",
              "stored": "0", "failed": "0"}, "submit --status: how far it is", s)
+    sql(folder, "INSERT INTO host(userid, rpc_time) VALUES(1, ?), (2, ?), (3, 1)", time.time(), time.time())
+    config = read(folder, "config.xml")
+    write(os.path.join(folder, "config.xml"), re.sub(b"<one_result_per_user_per_wu>.*?<", b"<one_result_per_user_per_wu>1<", config))
+    s = status()
+    sql(folder, "INSERT INTO result(workunitid, server_state, outcome, userid) VALUES(?, 5, 1, 1), (?, 5, 1, 2)", ids[0], ids[0])
+    stuck = submit(folder, "--status", "many").stdout
+    ok("stuck" not in s and "stuck      1  wait for another user: 2 came in the last week" in stuck, "submit --status: too few users", stuck)
+    sql(folder, "DELETE FROM result WHERE userid != 0")
+    write(os.path.join(folder, "config.xml"), config)
+    empty = os.path.join(folder, "texcell", "dataset.sqlite")
+    sqlite3.connect(empty).close()
+    s = status()
+    ok(s["stored"] == "0", "submit --status: an empty data set", s)
+    os.unlink(empty)
     name, result = "many_0299.zip", os.path.join(TMP, "many_0299_0_r1_0")
     unit = os.path.join(folder, "download", "%x" % (int(hashlib.md5(name.encode()).hexdigest()[1:8], 16) % 1024), name)
     run([TEXCELL, "run", unit, "-o", result, "--quiet"])
@@ -1135,7 +1161,7 @@ def test_again():
         sql(folder, "INSERT INTO result(workunitid, server_state, outcome, validate_state, hostid, userid, granted_credit, app_version_id) "
             "VALUES(?, 5, 1, 1, 8, ?, 2.5, 3)", unit, user)
     sql(folder, "UPDATE workunit SET assimilate_state = 1 WHERE id = 4")
-    for statement in ("host VALUES(7, 10), (8, 5)", "user VALUES(1, 4, 12.5), (2, 0, 2.5)", "team VALUES(4, 12.5)",
+    for statement in ("host(id, total_credit) VALUES(7, 10), (8, 5)", "user VALUES(1, 4, 12.5), (2, 0, 2.5)", "team VALUES(4, 12.5)",
                       "host_app_version VALUES(7, 3, 12), (9, 3, 12)"):
         sql(folder, "INSERT INTO " + statement)
 

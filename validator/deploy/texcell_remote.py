@@ -27,6 +27,9 @@ PROGRAMS = (".", "../../build", "../../../../bin")
 MOST_FILES, MOST_BYTES = 20, 7 << 20
 # Seconds after which the server may delete the files of units, whatever became of them.
 KEPT = 365 * 86400
+# What BOINC says of an account, in more words.
+MEANINGS = ((" access", ": your account may not submit here; the project's admin gives that permission (user_submit: docs/admin.md)"),
+            ("bad authenticator", ": no account there has this --key"))
 # Of BOINC's batches.
 INIT, COMPLETE = 0, 2
 
@@ -69,7 +72,8 @@ class Server:
             raise Problem("%s: %s: %s" % (self.url, what, getattr(error, "reason", error)), TRY_LATER)
         if "error" in answer:
             error = answer["error"]
-            raise Problem("%s: %s: %s" % (self.url, what, error.get("error_msg") if isinstance(error, dict) else error))
+            text = str(error.get("error_msg") if isinstance(error, dict) else error)
+            raise Problem("%s: %s: %s%s" % (self.url, what, text, next((more for words, more in MEANINGS if words in text), "")))
         return answer
 
     def batch_of(self, name):
