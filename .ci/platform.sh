@@ -2,7 +2,10 @@
 # Builds texcell for another system than the one at hand: build/NAME/texcell has the programs.
 # Their libraries come from Debian's source packages (libraries.sh); no BOINC, JPEG and TIFF.
 #
-#   sh .ci/platform.sh windows|release|arm64|macos-arm64|macos-x86_64
+#   [BOINC=DIR] sh .ci/platform.sh windows|release|arm64|macos-arm64|macos-x86_64
+#
+# With BOINC, a folder of its sources, build/NAME/volunteers/texcell is the program that volunteers get: with BOINC's
+# libraries of that folder within (boinc.sh), and stripped, for texcell-deploy --app-version.
 #
 # release and arm64: Linux from glibc 2.17 (2012) on, with nothing but the C library's own files. They and
 # macOS are linked by zig cc, which brings old C libraries and Apple's, from PyPI, into build/zig.
@@ -12,21 +15,23 @@ cd "$(dirname "$0")/.."
 name=${1:?usage: platform.sh windows|release|arm64|macos-arm64|macos-x86_64}
 jobs=${JOBS:-$(nproc)}
 mkdir -p "build/$name/texcell"
+root=$PWD
 out=$PWD/build/$name
+BOINC=${BOINC:+$(cd "$BOINC" && pwd)}
 zig=$PWD/build/zig/ziglang/zig
 gcc=
 target=
 mac=-fno-define-target-os-macros       # zlib and libpng take it for the Mac of 1990
 
 case $name in
-    windows) host=x86_64-w64-mingw32 CC=$host-gcc-posix AR=$host-ar ;;
+    windows) host=x86_64-w64-mingw32 CC=$host-gcc-posix CXX=$host-g++-posix AR=$host-ar ;;
     release) host=x86_64-linux-gnu gcc=gcc flags="-fPIE -mno-direct-extern-access" target=$host.2.17 ;;
     arm64) host=aarch64-linux-gnu gcc=$host-gcc flags="-fPIC -fno-semantic-interposition" target=$host.2.17 ;;
     macos-arm64) host=aarch64-apple-darwin target="aarch64-macos $mac" ;;
     macos-x86_64) host=x86_64-apple-darwin target="x86_64-macos -mcpu=x86_64+evex512 $mac" ;;
     *) echo "platform.sh: no platform \"$name\"" >&2; exit 1 ;;
 esac
-[ -z "$target" ] || CC="$zig cc -target $target" AR="$zig ar"
+[ -z "$target" ] || CC="$zig cc -target $target" CXX="$zig c++ -target $target" AR="$zig ar"
 RANLIB="$AR s"
 
 # gcc compiles, by the headers of the old C library: clang, which zig is, makes glcm slower by
@@ -60,6 +65,26 @@ build() {
     [ -f Makefile ] || ../../../configure --host="$host" --disable-assert CPPFLAGS="-I$out/prefix/include" LDFLAGS="-L$out/prefix/lib" \
         ac_cv_header_sqlite3_h=no --without-boinc --without-jpeg --without-tiff --enable-werror
     make -j"$jobs"
+    [ -z "${BOINC:-}" ] || build_for_volunteers
+}
+
+build_for_volunteers() {
+    system=linux
+    [ "$name" != windows ] || system=windows
+    export CXX
+    cd "$root"
+    [ "$out/boinc/lib/libboinc_api.a" -nt "$BOINC/version.h" ] || sh .ci/boinc.sh "$BOINC" "$out/boinc" $system
+    mkdir -p "$out/volunteers"
+    cd "$out/volunteers"
+    [ -f Makefile ] || ../../../configure --host="$host" --disable-assert CPPFLAGS="-I$out/prefix/include" LDFLAGS="-L$out/prefix/lib" \
+        ac_cv_header_sqlite3_h=no --with-boinc="$out/boinc" --without-graphics --without-jpeg --without-tiff
+    program=texcell
+    [ $system = linux ] || program=texcell.exe
+    make -j"$jobs" $program
+    case $name in
+        windows | arm64) "$host-strip" $program ;;
+        release) strip $program ;;
+    esac
 }
 
 # Two platforms may be built at a time.

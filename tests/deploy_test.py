@@ -110,7 +110,7 @@ CREATE TABLE workunit(id INTEGER PRIMARY KEY, name TEXT UNIQUE, canonical_result
 CREATE TABLE result(id INTEGER PRIMARY KEY, workunitid INTEGER, server_state INTEGER, outcome INTEGER DEFAULT 0,
     validate_state INTEGER DEFAULT 0, hostid INTEGER DEFAULT 0, app_version_id INTEGER DEFAULT 0,
     received_time INTEGER DEFAULT 0, userid INTEGER DEFAULT 0, granted_credit REAL DEFAULT 0);
-CREATE TABLE user(id INTEGER PRIMARY KEY, teamid INTEGER DEFAULT 0, total_credit REAL);
+CREATE TABLE user(id INTEGER PRIMARY KEY, name TEXT, teamid INTEGER DEFAULT 0, total_credit REAL);
 CREATE TABLE host(id INTEGER PRIMARY KEY, total_credit REAL, userid INTEGER DEFAULT 0, rpc_time INTEGER DEFAULT 0);
 CREATE TABLE platform(id INTEGER PRIMARY KEY, name TEXT);
 CREATE TABLE app_version(id INTEGER PRIMARY KEY, appid INTEGER, version_num INTEGER, platformid INTEGER, plan_class TEXT, deprecated INTEGER DEFAULT 0);
@@ -1161,7 +1161,7 @@ def test_again():
         sql(folder, "INSERT INTO result(workunitid, server_state, outcome, validate_state, hostid, userid, granted_credit, app_version_id) "
             "VALUES(?, 5, 1, 1, 8, ?, 2.5, 3)", unit, user)
     sql(folder, "UPDATE workunit SET assimilate_state = 1 WHERE id = 4")
-    for statement in ("host(id, total_credit) VALUES(7, 10), (8, 5)", "user VALUES(1, 4, 12.5), (2, 0, 2.5)", "team VALUES(4, 12.5)",
+    for statement in ("host(id, total_credit) VALUES(7, 10), (8, 5)", "user(id, teamid, total_credit) VALUES(1, 4, 12.5), (2, 0, 2.5)", "team VALUES(4, 12.5)",
                       "host_app_version VALUES(7, 3, 12), (9, 3, 12)"):
         sql(folder, "INSERT INTO " + statement)
 
@@ -1194,6 +1194,19 @@ def test_again():
     sql(folder, "DELETE FROM workunit WHERE id = 2")
     r = again("wrong_0002")
     ok(r.returncode == 0 and "1 are no longer in BOINC's database" in r.stdout and kept() == [], "again: a unit that was purged", r.stdout + r.stderr)
+    page = os.path.join(folder, "page.html")
+
+    def watch():
+        r = run([os.path.join(folder, "bin", "texcell-watch"), "--page", page], env=ENV)
+        return r.stdout + r.stderr, read(page).decode()
+
+    sql(folder, "INSERT INTO user(id, name, total_credit) VALUES(77, '<b>me</b> & you', 12345)")
+    sql(folder, "INSERT INTO host(userid, rpc_time) VALUES(77, ?)", time.time())
+    sql(folder, "INSERT INTO result(workunitid, userid, received_time, validate_state, granted_credit) VALUES(9, 77, ?, 1, 1234)", time.time())
+    said, text = watch()
+    ok("<td>&lt;b&gt;me&lt;/b&gt; &amp; you</td><td class=n>1,234</td>" in text and "<td>computers in the last week</td><td class=n>1</td>" in text
+       and "<td>credit in all</td><td class=n>12,352</td>" in text and "<h2>Newest items</h2>" in text and "<b>me" not in text and "://" not in
+       re.sub(r"http://www.w3.org/\S*", "", text), "watch --page: units, computers, credit, pictures; names are no markup", said + text[-2000:])
     r = again("wrong_0002", "--host", "7")
     ok(r.returncode == 1 and again("--host", "99").stdout == "no unit is in question\n", "again: takes one of them", r.stderr)
 

@@ -78,6 +78,8 @@ class Server:
         return {tag: found if len(found) > 1 else found[0]} if found else {}
 
     def answer(self, what, ask):
+        if ask["key"] == "guest":
+            return {"error": {"error_num": "-1", "error_msg": "no submit access"}}
         if ask["key"] != KEY:
             return {"error": {"error_num": "-1", "error_msg": "bad authenticator"}}
         batch = self.batches[int(ask["batch"]) - 1] if "batch" in ask else None
@@ -214,7 +216,8 @@ def ended(folder):
 def refused(folder):
     words = ["--name", "no", "--analysis", "cellcount", folder]
     for name, code, text, r in (
-            ("a wrong key", 2, "query_batches: bad authenticator", submit(*words, key="wrong")),
+            ("a wrong key", 2, "query_batches: bad authenticator: no account there has this --key", submit(*words, key="wrong")),
+            ("no permission", 2, "your account may not submit here", submit(*words, key="guest")),
             ("nobody there", 3, "query_batches: ", submit(*words, "-o", "nobody", url="http://127.0.0.1:9/")),
             ("a name that is unknown", 2, "nothing was submitted", submit("--status", "never")),
             ("no BOINC", 2, "boinc_submit.py cannot be used", submit(*words, "--boinc", TMP)),

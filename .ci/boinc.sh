@@ -1,0 +1,47 @@
+#!/bin/sh
+# Builds BOINC's library and client API from its sources, as static libraries for another system than the
+# one at hand: what configure --with-boinc=PREFIX finds.
+#
+#   CXX=... AR=... sh .ci/boinc.sh SOURCES PREFIX windows|linux
+#
+# For Linux the sources must have been configured, on any Linux: of what that found only the newer C library's
+# functions are left out.
+set -eu
+sources=${1:?usage: boinc.sh SOURCES PREFIX windows|linux} prefix=$2 system=$3
+: "${CXX:?}" "${AR:?}"
+api="boinc_api graphics2_util reduce_main"
+lib="app_ipc base64 coproc diagnostics filesys hostinfo md5 md5_file mem_usage mfile miofile msg_log opencl_boinc parse prefs
+    procinfo proc_control proxy_info shmem str_util url util wslinfo"
+case $system in
+    windows)
+        config=$sources/win_build/config.h
+        api="boinc_api graphics2_util" lib="$lib diagnostics_win procinfo_win stackwalker_win win_util"
+        flags="--include $sources/version.h -DHAVE_STRCASECMP -DNDEBUG -D_WINDOWS -D_MT -DBOINC -DNODB -D_CONSOLE"
+        ;;
+    *) config=$sources/config.h lib="$lib procinfo_unix synch unix_util" flags="-fPIC -DHAVE_CONFIG_H" ;;
+esac
+[ -f "$config" ] || { echo "boinc.sh: error: $sources: is no folder of BOINC's sources that were configured" >&2; exit 1; }
+mkdir -p "$prefix/include" "$prefix/lib" "$prefix/obj"
+cp "$sources"/api/*.h "$sources"/lib/*.h "$sources/version.h" "$prefix/include"
+sed '/HAVE_STRL/d' "$config" > "$prefix/include/config.h"
+
+# wrapper/bw_boinc.cpp has a boinc_sleep of its own, which not every linker can put in the place of this one.
+echo 'void boinc_sleep(double) __attribute__((weak));' > "$prefix/obj/weak.h"
+
+# archive NAME FOLDER FILE...
+archive() {
+    name=$1 folder=$2
+    shift 2
+    rm -f "$prefix/obj"/*.o "$prefix/lib/$name"
+    for file in "$@"; do
+        weak=
+        [ "$file" != util ] || weak="-include $prefix/obj/weak.h"
+        echo "$CXX -w -O2 $flags $weak -I$prefix/include -I$sources -I$sources/lib -I$sources/api -I$sources/win_build -c $sources/$folder/$file.cpp" \
+            "-o $prefix/obj/$file.o"
+    done | xargs -P "$(nproc)" -I '{}' sh -c '{}'
+    $AR rcs "$prefix/lib/$name" "$prefix/obj"/*.o
+}
+# shellcheck disable=SC2086  # lists of words
+archive libboinc.a lib $lib
+# shellcheck disable=SC2086
+archive libboinc_api.a api $api
