@@ -85,8 +85,8 @@ def make_project():
     return ok(r.returncode == 0 and os.path.exists(os.path.join(PROJECT, "bin", "update_versions")), "make_project", (r.stdout + r.stderr)[-2000:])
 
 
-def deploy(*more):
-    return run([os.path.join(SRC, "validator", "deploy", "texcell-deploy"), "--build", BUILD, "--version", "1.00", *more, PROJECT], env=ENV)
+def deploy(*more, version="1.00"):
+    return run([os.path.join(SRC, "validator", "deploy", "texcell-deploy"), "--build", BUILD, "--version", version, *more, PROJECT], env=ENV)
 
 
 class Daemons:
@@ -266,7 +266,7 @@ def test_deadlocks():
     if not submit("many", UNITS):
         return
     daemons = Daemons("transitioner")
-    until(300, lambda: sql("SELECT count(*) FROM result")[0][0] == 2 * UNITS)
+    until(300, lambda: sql("SELECT count(*) FROM result WHERE server_state = 2")[0][0] == 2 * UNITS)
     daemons.stop()
     compute([1, 2])
     daemons, trouble = Daemons("transitioner", "texcell_validator", "script_assimilator"), Troublemaker()
@@ -348,6 +348,54 @@ def test_stop_and_start():
     ok(until(30, lambda: not re.search(" running ", tool("status", "-v").stdout)), "bin/stop")
 
 
+# What a client asks of the scheduler.
+REQUEST = """<scheduler_request>
+<authenticator>%s</authenticator><hostid>0</hostid><rpc_seqno>1</rpc_seqno><core_client_major_version>8</core_client_major_version>
+<core_client_minor_version>0</core_client_minor_version><core_client_release>2</core_client_release>
+<platform_name>%s</platform_name><resource_share_fraction>1</resource_share_fraction><rrs_fraction>1</rrs_fraction><prrs_fraction>1</prrs_fraction>
+<duration_correction_factor>1</duration_correction_factor><work_req_seconds>100</work_req_seconds><cpu_req_secs>100</cpu_req_secs>
+<cpu_req_instances>1</cpu_req_instances><estimated_delay>0</estimated_delay>
+<host_info><timezone>0</timezone><domain_name>%s</domain_name><ip_addr>127.0.0.1</ip_addr><host_cpid>%s</host_cpid><p_ncpus>1</p_ncpus>
+<p_vendor>GenuineIntel</p_vendor><p_model>x</p_model><p_fpops>5e9</p_fpops><p_iops>1e10</p_iops><p_membw>1e9</p_membw><m_nbytes>8e9</m_nbytes>
+<m_cache>1e6</m_cache><m_swap>8e9</m_swap><d_total>1e11</d_total><d_free>9e10</d_free><os_name>%s</os_name><os_version>%s</os_version></host_info>
+<time_stats><on_frac>1</on_frac><connected_frac>1</connected_frac><active_frac>1</active_frac></time_stats>
+<disk_usage><d_boinc_used_total>0</d_boinc_used_total></disk_usage>
+</scheduler_request>
+"""
+PLATFORMS = [("windows_x86_64", "build/windows/volunteers/texcell.exe", "Microsoft Windows 11", "Core x64 Edition, (10.00.22631.00)"),
+             ("x86_64-pc-linux-gnu", "build/release/volunteers/texcell", "Linux CentOS", "CentOS Linux 7 (Core) [3.10.0|libc 2.17 (GNU libc)]")]
+
+
+def test_platforms():
+    """A Windows host and one of an old Linux ask the scheduler for work: each gets its program, as ./bootstrap windows and release make it."""
+    programs = {platform: os.path.join(os.path.abspath(SRC), path) for platform, path, _os, _version in PLATFORMS}
+    if not all(map(os.path.exists, programs.values())):
+        skip("each platform its version", "BOINC=DIR ./bootstrap windows and release make the programs")
+        return
+    r = deploy(*["--app-version=%s=%s" % pair for pair in programs.items()], version="1.01")
+    ok(r.returncode == 0, "texcell-deploy takes both", r.stdout[-500:] + r.stderr)
+    note("\n".join(line for line in r.stdout.splitlines() if "hosts still get" in line))
+    submit("ask", 10)
+    sql("UPDATE user SET authenticator = concat('key', id)")
+    # BOINC starts its daemons in a folder of their own; the scheduler in cgi-bin.
+    tool("start")
+    until(60, lambda: len(sql("SELECT r.id FROM result r WHERE r.server_state = 2")) >= 20)
+    for number, (platform, _path, name, version) in enumerate(PLATFORMS, 1):
+        request = REQUEST % ("key%d" % number, platform, platform, "%032d" % number, name, version)
+        found = []
+
+        def ask():
+            r = subprocess.run(["./cgi"], cwd=os.path.join(PROJECT, "cgi-bin"), input=request, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               timeout=60, env=dict(ENV, REQUEST_METHOD="POST", CONTENT_LENGTH=str(len(request)), CONTENT_TYPE="text/xml"))  # noqa: B023
+            found[:] = [r.stdout + r.stderr]                                                                                            # noqa: B023
+            return "<app_version>" in r.stdout
+
+        ok(until(60, ask) and "<name>texcell_1.01_%s" % platform in found[0], "%s: the scheduler sends its version" % platform, found[0][-3000:])
+    tool("stop")
+    until(30, lambda: not re.search(" running ", tool("status", "-v").stdout))
+    sql("UPDATE workunit SET error_mask = 16, transition_time = %s WHERE name LIKE 'ask%%'", int(time.time()))
+
+
 OUT = "SELECT r.id FROM result r JOIN workunit w ON w.id = r.workunitid WHERE w.name LIKE 'out%%'"
 
 
@@ -417,7 +465,7 @@ def main():
             r = deploy("--boinc", BOINC, "--validators", "3")
             if ok(r.returncode == 0, "texcell-deploy", r.stdout[-1000:] + r.stderr):
                 make_users(4)
-                for test in (test_stop_and_start, test_deadlocks, test_found_out, test_restore):
+                for test in (test_stop_and_start, test_platforms, test_deadlocks, test_found_out, test_restore):
                     if not sys.argv[1:] or test.__name__ in sys.argv[1:]:
                         test()
     finally:

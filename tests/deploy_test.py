@@ -1111,7 +1111,8 @@ def test_server_settings():
     r = deploy(folder, "--validators", "3")
     three = [d for d in daemons() if "validator" in d[0]]
     ok(r.returncode == 0 and [re.search(r"--mod .*", d[0]).group() for d in three] == ["--mod 3 0", "--mod 3 1", "--mod 3 2"]
-       and len({d[1] for d in three}) == len({d[2] for d in three}) == 3, "three validators, each with its share, log and pid", three)
+       and len({d[1] for d in three}) == len({d[2] for d in three}) == 3 and "loses credit; those of --boinc do not" in r.stdout,
+       "three validators, each with its share, log and pid; what several of BOINC's own lose is told", str(three) + r.stdout)
     after = read(folder, "config.xml")
     deploy(folder)
     ok(read(folder, "config.xml") == after, "the number stays where none is given")
