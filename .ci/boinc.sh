@@ -18,14 +18,14 @@ case $system in
         api="boinc_api graphics2_util" lib="$lib diagnostics_win procinfo_win stackwalker_win win_util"
         flags="--include $sources/version.h -DHAVE_STRCASECMP -DNDEBUG -D_WINDOWS -D_MT -DBOINC -DNODB -D_CONSOLE"
         ;;
-    *) config=$sources/config.h lib="$lib procinfo_unix synch unix_util" flags="-fPIC -DHAVE_CONFIG_H" ;;
+    linux) config=$sources/config.h lib="$lib procinfo_unix synch unix_util" flags="-fPIC -DHAVE_CONFIG_H" ;;
 esac
 [ -f "$config" ] || { echo "boinc.sh: error: $sources: is no folder of BOINC's sources that were configured" >&2; exit 1; }
 mkdir -p "$prefix/include" "$prefix/lib" "$prefix/obj"
 cp "$sources"/api/*.h "$sources"/lib/*.h "$sources/version.h" "$prefix/include"
 sed '/HAVE_STRL/d' "$config" > "$prefix/include/config.h"
 
-# wrapper/bw_boinc.cpp has a boinc_sleep of its own, which not every linker can put in the place of this one.
+# wrapper/bw_boinc.cpp has a boinc_sleep of its own for Linux, which zig's linker cannot put in the place of this one.
 echo 'void boinc_sleep(double) __attribute__((weak));' > "$prefix/obj/weak.h"
 
 # archive NAME FOLDER FILE...
@@ -35,7 +35,7 @@ archive() {
     rm -f "$prefix/obj"/*.o "$prefix/lib/$name"
     for file in "$@"; do
         weak=
-        [ "$file" != util ] || weak="-include $prefix/obj/weak.h"
+        [ "$file$system" != utillinux ] || weak="-include $prefix/obj/weak.h"
         echo "$CXX -w -O2 $flags $weak -I$prefix/include -I$sources -I$sources/lib -I$sources/api -I$sources/win_build -c $sources/$folder/$file.cpp" \
             "-o $prefix/obj/$file.o"
     done | xargs -P "$(nproc)" -I '{}' sh -c '{}'

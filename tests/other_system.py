@@ -77,6 +77,19 @@ def stands_alone(p, allowed):
             " ".join(sorted(needed)),)), sorted(needed - allowed))
 
 
+def for_volunteers(p):
+    """What BOINC=DIR ./bootstrap NAME makes besides."""
+    if not os.environ.get("BOINC"):
+        tap.note("BOINC names no folder of its sources: volunteers' program is not built")
+        return
+    program = os.path.join(p.folder, "..", "volunteers", os.path.basename(p.argv("texcell")[-1]))
+    r = subprocess.run(p.start + [program, "selftest", "--device", "cpu"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=p.env, timeout=600)
+    tap.ok(r.returncode == 0, "volunteers' program knows the known answers", r.stdout.decode(errors="replace"))
+    with open(program, "rb") as f:
+        data = f.read()
+    tap.ok(b"API_VERSION_" in data and b".symtab" not in data and b".debug_info" not in data, "it has BOINC's API, and is stripped: %d bytes" % len(data))
+
+
 def known_answers(p):
     r = p.run("texcell", "selftest", "--device", "cpu")
     names = analyses.names()

@@ -51,6 +51,7 @@ def nothing_but_libc(p):
 p = other_system.Platform("release", "gcc", [])
 other_system.stands_alone(p, LIBRARIES)
 other_system.known_answers(p)
+other_system.for_volunteers(p)
 other_system.same_bytes(p, True)
 other_system.kills(p, {"levels": [64], "distances": list(range(1, 9)), "window": {"shape": "disc", "radius": 5}},
                    [item("p%d" % i, [blobs(120, 140, i)]) for i in range(3)], "glcm", 5)

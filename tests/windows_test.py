@@ -277,6 +277,7 @@ def main():
     try:
         one_file(p)
         other_system.known_answers(p)
+        other_system.for_volunteers(p)
         other_system.same_bytes(p)
         other_system.kills(p, LONG, [item("p%d" % i, [blobs(120, 140, i)]) for i in range(10)], "glcm", 20)
         names(p)
