@@ -727,7 +727,7 @@ CONFIG config = { "../download/3", 0 };
 int main(int argc, char **argv)
 {
     DB_VALIDATOR_ITEM_SET set;
-    WORKUNIT unit = { 1, "wu_7", 86400e9 / 2, argc > 20 ? 7.1 : 0.0, 5, getenv("CANCELLED") ? 16 : 0, 0, 0 };
+    WORKUNIT unit = { 1, "wu_7", 86400e9 / 2, argc > 20 ? 7.1 : 0.0, 5, getenv("CANCELLED") ? 16 : 0, getenv("CANONICAL") ? 2u : 0u, 0 };
     RESULT one = { 1, "", 50, 1, 0 }, other = { 2, "", 50, 1, 0 };
     std::string line;
     void *data;
@@ -748,6 +748,7 @@ int main(int argc, char **argv)
             continue;
         }
         strcpy(one.name, line.substr(0, space).c_str());
+        one.id = line.find("_1_r1") != std::string::npos ? 2 : 1;
         if (space == std::string::npos) {
             std::cout << init_result(one, data) << std::endl;
             continue;
@@ -857,7 +858,10 @@ def test_validator():
     os.rename(other, other + "x")
     write(os.path.join(folder, "texcell", "restored"), "100\n")
     r = [written(one, other, "write"), written(one, "write"), validator(other).stdout]
-    ok("update result set outcome=7, validate_state=3 where id=1" in r[0] and r[0][-2:] == ["update workunit set target=5, now where id=1", "COMMIT"]
+    compared = written(one, other, "write", CANONICAL="1")
+    ok("update result set outcome=7, validate_state=3 where id=1" in compared and "where id=2" not in "".join(w for w in compared if " result " in w),
+       "texcell_validator: of one that is compared with what the server lost nothing is said", compared)
+    ok("update result set outcome=7, validate_state=3 where id=2" in r[0] and r[0][-2:] == ["update workunit set target=5, now where id=1", "COMMIT"]
        and r[1] == good and r[2] == "3\n", "texcell_validator: an upload that the server lost is no host's fault", r)
     os.unlink(os.path.join(folder, "texcell", "restored"))
     os.rename(other + "x", other)

@@ -111,7 +111,10 @@ unsigned long unit_id = 0; // that is being decided; 0: none
 std::vector<std::string> writes;
 MYSQL *connection = NULL;
 
-// Results whose uploads the server lost, and the copies that the unit is to have without them.
+// The last result that was looked at to be judged, and those that cannot be, as the server lost
+// their uploads or that of the canonical result, with which they are compared; and the copies that
+// the unit is to have without them.
+RESULT judged;
 std::vector<RESULT> lost;
 int target = 0;
 double restored = 0; // when texcell-backup put the database back; 0: never
@@ -283,7 +286,7 @@ static int look_at_unit(const RESULT &result, const std::string &upload)
     if (result.sent_time < restored && is_gone(upload)) {
         log_messages.printf(MSG_NORMAL, "[RESULT#%lu %s] the server lost it\n",
                             (unsigned long)result.id, result.name);
-        lost.push_back(result);
+        lost.push_back(judged);
         return VAL_RESULT_TRANSIENT_ERROR;
     }
     if (dir_hier_path(name.c_str(), config.download_dir, config.uldl_dir_fanout, unit) == 0 &&
@@ -327,6 +330,8 @@ int init_result(const RESULT &result, void *&)
     std::string files;
 
     begin();
+    if (result.id != g_wup->canonical_resultid)
+        judged = result;
     // BOINC's remote job submission knows no credit: as texcell-submit has it, 200 for a day of 1
     // GFLOPS. In parts of which all sums are exact: six digits before the point, ten behind it.
     if (g_wup->canonical_credit == 0)
