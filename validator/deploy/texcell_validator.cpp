@@ -256,10 +256,10 @@ extern "C" int NAMED(__wrap_, UPDATE)(DB_VALIDATOR_ITEM_SET *set, WORKUNIT &unit
         result.validate_state = VALIDATE_STATE_NO_CHECK;
         set->update_result(result);
     }
-    if (!lost.empty() && unit.canonical_resultid == 0)
+    if (unit.canonical_resultid == 0 && (!lost.empty() || unit.error_mask != 0)) {
         unit.target_nresults = target;
-    if (!lost.empty() || unit.error_mask != 0)
         unit.transition_time = time(NULL);
+    }
     const int retval = NAMED(__real_, UPDATE)(set, unit);
     if (retval == 0)
         write_unit();
@@ -281,8 +281,6 @@ static int look_at_unit(const RESULT &result, const std::string &upload)
     char unit[4096];
     const std::string name = std::string(g_wup->name) + ".zip";
 
-    if (g_wup->error_mask != 0)
-        return VAL_RESULT_TRANSIENT_ERROR;
     if (result.sent_time < restored && is_gone(upload)) {
         log_messages.printf(MSG_NORMAL, "[RESULT#%lu %s] the server lost it\n",
                             (unsigned long)result.id, result.name);
