@@ -213,8 +213,9 @@ def tool(name, *arguments):
 
 
 def submit(name, n, *more):
-    r = tool("texcell-submit", "--name", name, "--analysis", "cellcount", "--split", "1", *more, pictures(name, n))
-    return ok(r.returncode == 0, "%s: %d units are created" % (name, n), r.stdout[-500:] + r.stderr)
+    split = () if "--for" in more else ("--split", "1")
+    r = tool("texcell-submit", "--name", name, "--analysis", "cellcount", *split, *more, pictures(name, n))
+    return ok(r.returncode == 0, "%s: %d pictures are handed in" % (name, n), r.stdout[-500:] + r.stderr)
 
 
 def stored(name):
@@ -398,6 +399,25 @@ def test_platforms():
     sql("UPDATE workunit SET error_mask = 16, transition_time = %s WHERE name LIKE 'ask%%'", int(time.time()))
 
 
+def test_gpu():
+    """An app of its own for GPUs: made, named, given work, cancelled."""
+    r = tool("texcell-submit", "--name", "early", "--analysis", "cellcount", "--for", "gpu", pictures("early", 2))
+    ok(r.returncode == 2 and "the project has no app texcell_gpu" in r.stderr, "--for gpu without its app says so", r.stdout + r.stderr)
+    r = deploy("--app", "texcell_gpu", "--classes", "nvidia,amd")
+    ok(r.returncode == 0 and sql("SELECT user_friendly_name FROM app WHERE name = 'texcell_gpu'")[0][0].endswith("(GPU)"), "texcell_gpu has its own name",
+       r.stdout[-500:] + r.stderr)
+    submit("gpu", 3, "--for", "gpu")
+    units = "SELECT w.error_mask FROM workunit w JOIN app a ON a.id = w.appid WHERE a.name = 'texcell_gpu'"
+    before = sql(units)
+    status, r = tool("texcell-submit", "--status", "gpu"), tool("texcell-submit", "--cancel", "gpu")
+    ok(status.returncode == 0 and before and {m for m, in before} == {0}, "--status of work for GPUs", status.stdout + status.stderr)
+    daemons = Daemons("transitioner")
+    ok(r.returncode == 0 and until(30, lambda: {m for m, in sql(units)} == {16}), "--cancel of work for GPUs", r.stdout + r.stderr)
+    daemons.stop()
+    after = tool("texcell-submit", "--status", "gpu")
+    ok(re.search(r"cancelled +%d\n" % len(before), after.stdout), "it is told as cancelled", after.stdout + after.stderr)
+
+
 OUT = "SELECT r.id FROM result r JOIN workunit w ON w.id = r.workunitid WHERE w.name LIKE 'out%%'"
 
 
@@ -467,7 +487,7 @@ def main():
             r = deploy("--boinc", BOINC, "--validators", "3")
             if ok(r.returncode == 0, "texcell-deploy", r.stdout[-1000:] + r.stderr):
                 make_users(4)
-                for test in (test_stop_and_start, test_platforms, test_deadlocks, test_found_out, test_restore):
+                for test in (test_stop_and_start, test_gpu, test_platforms, test_deadlocks, test_found_out, test_restore):
                     if not sys.argv[1:] or test.__name__ in sys.argv[1:]:
                         test()
     finally:

@@ -19,6 +19,7 @@ MOST_THREADS = 4
 # Flops of a unit that suits: an hour of a core of 5 GFLOPS; half an hour of a GPU, of which plan_classes.xml expects a
 # hundredth of 20 TFLOPS.
 SIZES = {"cpu": 3600 * 5e9, "gpu": 1800 * 2e11}
+MOST_ITEMS = 100000     # of pack --split
 # BOINC's: 200 credits for a day of 1 GFLOPS.
 CREDIT = 200 / (DAY * 1e9)
 
@@ -147,7 +148,7 @@ def items_of_size(texcell_wu, options):
                 if "--skip-bad" not in options.pack:
                     raise
                 continue
-            return max(1, round(SIZES[options.size] / max(1.0, needs_of(texcell_wu, [unit])[0]["operations"])))
+            return min(MOST_ITEMS, max(1, round(SIZES[options.size] / max(1.0, needs_of(texcell_wu, [unit])[0]["operations"]))))
     raise Problem("there is no picture to go by: give --split")
 
 
