@@ -267,12 +267,12 @@ def test_deadlocks():
     if not submit("many", UNITS):
         return
     daemons = Daemons("transitioner")
-    until(300, lambda: sql("SELECT count(*) FROM result WHERE server_state = 2")[0][0] == 2 * UNITS)
+    until(300, lambda: sql("SELECT count(*) FROM result WHERE server_state = 2 AND name LIKE 'many%%'")[0][0] == 2 * UNITS)
     daemons.stop()
     compute([1, 2])
     daemons, trouble = Daemons("transitioner", "texcell_validator", "script_assimilator"), Troublemaker()
     start = time.monotonic()
-    while time.monotonic() < start + 600 and sql("SELECT count(*) FROM workunit WHERE canonical_resultid = 0")[0][0]:
+    while time.monotonic() < start + 600 and sql("SELECT count(*) FROM workunit WHERE canonical_resultid = 0 AND name LIKE 'many%%'")[0][0]:
         time.sleep(chance.uniform(0.5, 1.5))
         daemons.kill(chance.choice(["texcell_validator", "texcell_validator", "script_assimilator"]))
     trouble.live = False
@@ -307,7 +307,7 @@ def test_found_out():
     wait = "SELECT count(*) FROM result r JOIN workunit w ON w.id = r.workunitid WHERE r.server_state = 2 AND w.name LIKE 'lonely%%'"
     until(60, lambda: sql(wait)[0][0] == n)
     compute([3])
-    ok(until(120, lambda: len(stored("lonely")) == n and not sql("SELECT id FROM workunit WHERE file_delete_state != 2")),
+    ok(until(120, lambda: len(stored("lonely")) == n and not sql("SELECT id FROM workunit WHERE file_delete_state != 2 AND name LIKE 'lonely%%'")),
        "%d single results of a host are stored, their files deleted" % n, len(stored("lonely")))
     before = sums()[1]
     r = tool("texcell-again", "--host", "3", "--dry-run")
