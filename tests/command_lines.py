@@ -42,7 +42,7 @@ def content(name):
 def help_and_version():
     for program, verbs in PROGRAMS.items():
         r = call(program, "--version")
-        tap.ok(r.returncode == 0 and re.fullmatch(program + r" \d+\.\d+\.\d+\nzlib [\d.]+, libpng [\d.]+, jansson [\d.]+(, SQLite [\d.]+)?"
+        tap.ok(r.returncode == 0 and re.fullmatch(program + r" \d+\.\d+\.\d+\nzlib [\d.]+, libpng [\d.]+, jansson [\d.]+(, libjpeg)?(, libtiff)?(, SQLite [\d.]+)?"
                                                   r"(; [^;]*Landlock[^;]*)?\n", r.stdout) and r.stderr == "",
                program + " --version", r.stdout + r.stderr)
         for start in [[]] + [[v] for v in verbs]:

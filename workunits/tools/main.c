@@ -1,6 +1,9 @@
 /* texcell-wu: packs pictures into work units, shows work units and results,
  * exports results. */
+#include "config.h"
+
 #include <stdio.h>
+#include <string.h>
 
 #include "app/base/command.h"
 #include "app/base/os.h"
@@ -38,6 +41,21 @@ void wu_note(const char *format, ...)
     fprintf(stderr, "texcell-wu: note: %s\n", tc_plain(text));
 }
 
+static void name_libraries(char *text, size_t size)
+{
+    static const char formats[] =
+#ifdef HAVE_JPEG
+        ", libjpeg"
+#endif
+#ifdef HAVE_TIFF
+        ", libtiff"
+#endif
+        "";
+    wu_libraries(text, size);
+    const size_t n = strlen(text);
+    snprintf(text + n, size - n, "%s", formats);
+}
+
 int main(int argc, char **argv)
 {
     static const tc_verb verbs[] = { { "analyse", wu_analyse, wu_analyse_help },
@@ -48,7 +66,7 @@ int main(int argc, char **argv)
                                      { "report", wu_report_verb, wu_report_help },
                                      { "parameters", wu_parameters, wu_parameters_help },
                                      { .name = NULL } };
-    static const tc_program program = { "texcell-wu", help, verbs, wu_libraries, NULL, false };
+    static const tc_program program = { "texcell-wu", help, verbs, name_libraries, NULL, false };
 
     os_close_inherited();
     return tc_main(&program, argc, argv);

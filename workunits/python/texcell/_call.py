@@ -1,0 +1,167 @@
+"""From images to a result, by texcell-wu pack and texcell run; parameters and features of images."""
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shlex
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Callable, Optional, Union
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _pictures, _program
+from ._result import Result
+
+Path = Union[str, "os.PathLike[str]"]
+FEATURES: dict[str, dict[str, Any]] = {"glcm": {"window": {"shape": "roi"}, "levels": [32], "distances": [1, 2, 4], "range": "image"}}
+SAID_BY_US = r"as the file says; --spacing|as the file says; spacing="
+
+
+@contextmanager
+def _packed(images: Any, analysis: str, parameters: dict[str, Any], *, spacing: Any, labels: Any, masks: Any, names: Optional[list[str]],
+            scale: Any, channel: Any, stain: Any, stains: Any) -> Iterator[tuple[list[str], str, bool]]:
+    """The arguments that pack and analyse have in common, the folder of what they name, and whether all in it is ours."""
+    pictures = _pictures.take(images, names)
+    with tempfile.TemporaryDirectory(prefix="texcell-") as private:
+        if isinstance(labels, bool):
+            parameters, labels = {**parameters, "labels": labels}, None
+        if isinstance(scale, str):
+            parameters, scale = {**parameters, "scale": scale}, None
+        if spacing is not None:
+            spacing = [float(s) for s in np.atleast_1d(spacing)]
+            spacing = spacing * 2 if len(spacing) == 1 else spacing
+            pictures = [p._replace(spacing=None) for p in pictures]
+        words = ["--analysis", analysis]
+        for option, value in (("channel", channel), ("stain", stain), ("stains", stains), ("spacing", spacing), ("scale", scale)):
+            if value is not None:
+                value = [value] if isinstance(value, (str, int)) else value
+                words += ["--" + option, ",".join(v if isinstance(v, str) else repr(v.item() if isinstance(v, np.generic) else v)
+                                                  for v in value)]
+        if parameters:
+            with open(os.path.join(private, "parameters.json"), "w", encoding="utf-8") as f:
+                json.dump(parameters, f, default=lambda value: value.tolist())
+            words += ["--params", f.name]
+        inputs = _pictures.write_all(pictures, os.path.join(private, "images"))
+        for option, given in (("mask", masks), ("labels", labels)):
+            if given is not None:
+                words += ["--" + option, _pictures.write_matching(pictures, given, os.path.join(private, option))]
+        yield words + ["--"] + inputs, private, all(p.path is None for p in pictures)
+
+
+def analyse(images: Any, analysis: str = "cellcount", *, spacing: Any = None, labels: Any = None, masks: Any = None,
+            names: Optional[list[str]] = None, scale: Any = None, channel: Any = None, stain: Optional[str] = None,
+            stains: Optional[str] = None, device: str = "auto", threads: Optional[int] = None, progress: bool = True,
+            resume: Optional[Path] = None, **parameters: Any) -> Result:
+    """Computes an analysis of images.
+
+    images      an array ([y, x], a stack [z, y, x], colours [y, x, 3]), a path (of a file or a folder), an object that
+                has .data and the size of its pixels (napari's layers, xarray, bioio), or a list or a dict of these
+    spacing     size of a voxel in micrometres: z, y, x, of images y, x, or one number; else what the object says
+    labels      which object each pixel is of: an array, a list, a dict, a path or a Result; or True: return labels
+    masks       which pixels count, in the same way
+    names       of a list's images; else image_1, ...
+    scale       (lo, hi): what becomes black and white of floating-point samples and those of 32 bits
+    channel, stain, stains    as texcell-wu pack has them
+    device      "auto", "cpu", "opencl" or "P:D", as texcell devices lists them
+    threads     of the CPU
+    progress    shows tqdm's bar, if that is there
+    resume      a folder where the work goes on that was interrupted: by the same call. It keeps result and work unit
+    parameters  of the analysis: texcell.parameters(analysis); lengths may be "12um", areas "50um2"
+    """
+    folder = os.path.abspath(resume) if resume is not None else tempfile.mkdtemp(prefix="texcell-")
+    try:
+        return _analyse(images, analysis, folder, resume is None, device, threads, progress,
+                        dict(parameters=parameters, spacing=spacing, labels=labels, masks=masks, names=names, scale=scale,
+                             channel=channel, stain=stain, stains=stains))
+    except BaseException:
+        if resume is None:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _analyse(images: Any, analysis: str, folder: str, own: bool, device: str, threads: Optional[int], progress: bool,
+             given: dict[str, Any]) -> Result:
+    unit, result = os.path.join(folder, "workunit.zip"), os.path.join(folder, "result.npz")
+    os.makedirs(folder, exist_ok=True)
+    with _packed(images, analysis, **given) as (words, private, ours):
+        notes = _program.run("texcell-wu", "pack", "-o", unit, *words, private=private, unlike=SAID_BY_US if ours else "(?!)")
+        n = len(words) - words.index("--") - 1
+    if not own and _is_of(result, unit):
+        return Result(result, unit, notes)
+    more = [] if threads is None else ["--threads", str(threads)]
+    notes += _program.run("texcell", "run", unit, "-o", result, "--device", device, *more, private=folder,
+                          watch=_program.bar(n) if progress else None)
+    return Result(result, unit, [line for line in notes if ": done (" not in line], folder if own else None)
+
+
+def _is_of(result: str, unit: str) -> bool:
+    """Whether the result of this very work unit is there."""
+    if not os.path.exists(result):
+        return False
+    with open(unit, "rb") as f:
+        digest = hashlib.sha256(f.read()).hexdigest()
+    try:
+        with np.load(result, allow_pickle=False) as npz:
+            return bool(json.loads(npz.zip.read("result.json"))["workunit"]["sha256"] == digest)
+    except (OSError, ValueError, KeyError):
+        return False
+
+
+def suggest(images: Any, analysis: str = "cellcount", *, spacing: Any = None, labels: Any = None, masks: Any = None,
+            names: Optional[list[str]] = None, scale: Any = None, channel: Any = None, stain: Optional[str] = None,
+            stains: Optional[str] = None, **parameters: Any) -> dict[str, Any]:
+    """Parameters from a look at the images, as texcell-wu analyse takes them: analyse(images, NAME, **suggest(images, NAME)).
+
+    What is given is kept, and so is not among them.
+    """
+    with _packed(images, analysis, parameters, spacing=spacing, labels=labels, masks=masks, names=names, scale=scale,
+                 channel=channel, stain=stain, stains=stains) as (words, private, _):
+        said: list[str] = []
+        try:                             # no number of threads: it ends before it computes
+            _program.run("texcell-wu", "analyse", "-o", os.path.join(private, "out"), "--threads", "0", *words, private=private,
+                         watch=said.append, unlike="")
+        except _program.UsageError as error:
+            if "--threads" not in str(error):
+                raise
+    told = shlex.split(" ".join(line for line in said if "--param " in line and "note:" not in line))
+    pairs = [told[i + 1].partition("=") for i, word in enumerate(told[:-1]) if word == "--param"]
+    return {key: _value(text) for key, _, text in pairs}
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def features(images: Any, analysis: str = "glcm", **options: Any) -> tuple[NDArray[Any], list[str]]:
+    """Numbers of each image: X [images, features] and the features' names.
+
+    options: as analyse has them. Of glcm without any: 13 Haralick features of 32 levels between each image's least and
+    greatest value, of the whole image, at distances 1, 2 and 4.
+    """
+    if isinstance(images, np.ndarray) and images.ndim > 2:
+        images = list(images)
+    found = analyse(images, analysis, **{**FEATURES.get(analysis, {}), "progress": False, **options})
+    for name in found.tables:
+        columns = found.tables[name]
+        own = [c for c in columns if c not in ("item", "source")]
+        if len(columns["item"]) == len(found.names) and list(columns["item"]) == found.names:
+            return np.column_stack([np.asarray(columns[c], float) for c in own]), own
+    raise _program.UsageError("%s: no table of its result has a row an image" % analysis)
+
+
+def of_analysis(name: str) -> Callable[..., Result]:
+    """analyse for one analysis, with its parameters as docstring."""
+    def one(images: Any, **options: Any) -> Result:
+        return analyse(images, name, **options)
+    one.__name__ = one.__qualname__ = name
+    one.__doc__ = "texcell.analyse(images, %r, ...). Its parameters:\n\n%s\n" % (
+        name, "\n".join(_program.lines_of(_program.parameters(name))))
+    return one

@@ -1,0 +1,209 @@
+"""Arrays, and objects that hold them, as files for texcell-wu pack: NIfTI-2, which has every sample type as it is."""
+from __future__ import annotations
+
+import os
+import re
+import struct
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Optional
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._program import InputError, formats
+
+CODES = {"uint8": 2, "int16": 4, "int32": 8, "float32": 16, "float64": 64, "int8": 256, "uint16": 512, "uint32": 768,
+         "int64": 1024, "uint64": 1280}
+RGB = 128
+IN_UM = {"um": 1.0, "µm": 1.0, "μm": 1.0, "micron": 1.0, "microns": 1.0, "micrometer": 1.0, "micrometre": 1.0,
+         "nm": 1e-3, "nanometer": 1e-3, "mm": 1e3, "millimeter": 1e3, "m": 1e6, "meter": 1e6}
+
+
+class Picture(NamedTuple):
+    """One of a call: an array as the axes c, t, z, y, x or, of colours, z, y, x, 3; or a path."""
+
+    name: str
+    path: Optional[str] = None
+    array: Optional[NDArray[Any]] = None
+    colour: bool = False
+    spacing: Optional[tuple[float, ...]] = None      # z, y, x in micrometres
+
+
+def plain_name(name: str, taken: set[str]) -> str:
+    """As texcell-wu pack would name a file's item; names that differ in case alone are one on some file systems."""
+    plain = re.sub(r"[^A-Za-z0-9._-]", "_", name).lstrip(".")[:120] or "_"
+    unique, number = plain, 1
+    while unique.lower() in taken:
+        number += 1
+        unique = "%s_%d" % (plain, number)
+    taken.add(unique.lower())
+    return unique
+
+
+def in_um(unit: Any) -> Optional[float]:
+    text = str(unit).lower()
+    return None if text in ("pixel", "none", "") else IN_UM.get(text)
+
+
+def spacing_of(image: Any, axes: Optional[str]) -> Optional[tuple[float, ...]]:
+    """What the object says of the size of a voxel: bioio's, napari's or xarray's words."""
+    sizes = getattr(image, "physical_pixel_sizes", None)
+    if sizes is not None and sizes.Y and sizes.X:
+        return (float(sizes.Z or 1), float(sizes.Y), float(sizes.X))
+    found: dict[str, float] = {}
+    if axes is not None and hasattr(image, "coords"):
+        for dim, axis in zip(image.dims, axes):
+            at = image.coords[dim].values if dim in image.coords else []
+            factor = in_um(image.coords[dim].attrs.get("units", "")) if len(at) else None
+            if axis in "zyx" and factor and len(at) > 1:
+                found[axis] = abs(float(at[1] - at[0])) * factor
+    elif hasattr(image, "scale"):
+        scale = [float(s) for s in image.scale][-3:]
+        factors = [in_um(unit) for unit in getattr(image, "units", None) or []][-len(scale):]
+        if any(factors) or any(s != 1 for s in scale):       # napari's 1 of a pixel is not known
+            found = dict(zip("zyx"[-len(scale):], (s * (f or 1.0) for s, f in zip(scale, factors or [1.0] * len(scale)))))
+    return (found.get("z", 1.0), found["y"], found["x"]) if "y" in found and "x" in found else None
+
+
+def axes_of(image: Any) -> Optional[str]:
+    """A letter an axis, where the object names them."""
+    dims = getattr(image, "dims", None)
+    dims = getattr(dims, "order", dims)
+    if not dims or isinstance(image, np.ndarray):
+        return None
+    letters = {"band": "c", "channel": "c", "rgb": "s", "sample": "s", "time": "t"}
+    return "".join(letters.get(str(dim).lower(), str(dim).lower()[:1]) for dim in dims)
+
+
+def guess_axes(array: NDArray[Any], rgb: Optional[bool], name: str) -> str:
+    colour = array.ndim > 2 and array.shape[-1] in (3, 4) if rgb is None else rgb
+    flat = array.ndim - colour
+    if flat not in (2, 3):
+        raise InputError("%s: has %d axes; an image is [y, x], a stack [z, y, x], of colours [y, x, 3]; give several images "
+                         "as a list" % (name, array.ndim))
+    return "zyx"[-flat:] + "s" * colour
+
+
+def take_array(image: Any, name: str, rgb: Optional[bool] = None) -> Picture:
+    """The samples with their axes in the order of NIfTI's."""
+    axes = axes_of(image)
+    plain = isinstance(image, (np.ndarray, list, tuple)) or not hasattr(image, "data")
+    data = image if plain else image.data[0] if getattr(image, "multiscale", False) else image.data
+    array = np.asarray(data)
+    if axes is None or len(axes) != array.ndim:
+        axes = guess_axes(array, rgb if plain else getattr(image, "rgb", rgb), name)
+    if not {"y", "x"} <= set(axes) <= set("tczyxs") or len(set(axes)) != len(axes):
+        raise InputError("%s: axes %s; of these t, c, z, y, x and the colours' s are known" % (name, ", ".join(axes)))
+    spacing = None if plain else spacing_of(image, axes)
+    array = check_type(array, axes, name)
+    order = [axes.index(a) for a in "ctzyxs" if a in axes]
+    array = array.transpose(order)
+    missing = tuple(i for i, a in enumerate("ctzyx") if a not in axes)
+    return Picture(name, None, np.expand_dims(array, missing), "s" in axes, spacing)
+
+
+def check_type(array: NDArray[Any], axes: str, name: str) -> NDArray[Any]:
+    """The array as the program takes it, or the conversion that it needs, by name."""
+    kind = array.dtype.name
+    if "s" in axes and array.shape[axes.index("s")] != 3:
+        raise InputError("%s: has transparency or %d samples a pixel; image[..., :3] has the colours"
+                         % (name, array.shape[axes.index("s")]))
+    if "s" in axes and kind != "uint8":
+        how = "(image >> 8)" if kind == "uint16" else "(image * 255)" if kind[0] == "f" else "image"
+        raise InputError("%s: colours of %s; %s.astype('uint8') makes them the 8 bits that are taken" % (name, kind, how))
+    if kind == "bool":
+        raise InputError("%s: is bool; image.astype('uint8') is 0 and 1" % name)
+    if kind not in CODES:
+        how = "abs(image)" if kind[0] == "c" else "image.astype('float32') and scale=(LO, HI)"
+        raise InputError("%s: has samples of type %s; %s can be taken" % (name, kind, how))
+    if array.size == 0:
+        raise InputError("%s: is empty, of shape %s" % (name, array.shape))
+    return array
+
+
+def write_nifti(path: str, picture: Picture) -> None:
+    array, um = picture.array, picture.spacing
+    assert array is not None
+    c, t, z, y, x = array.shape[:5]
+    kind = RGB if picture.colour else CODES[array.dtype.name]
+    header = bytearray(544)
+    struct.pack_into("<i8s2h8q", header, 0, 540, b"n+2\0\r\n\x1a\n", kind, 24 if kind == RGB else 8 * array.dtype.itemsize,
+                     5, x, y, z, t, c, 1, 1)
+    struct.pack_into("<8dq", header, 104, 1, *(reversed(um) if um else (0, 0, 0)), 0, 0, 0, 0, 544)
+    struct.pack_into("<i", header, 500, 3 if um else 0)
+    with open(path, "wb") as f:
+        f.write(header)
+        f.write(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).data)
+
+
+def is_own(path: str) -> bool:
+    """Whether texcell-wu reads the file, or a folder of them; what is not there it tells."""
+    name = os.path.basename(path.rstrip("/" + os.sep)).lower()
+    return (os.path.isdir(path) and not name.endswith(".zarr") or name.endswith((".png", ".nii", ".nii.gz"))
+            or name.endswith((".tif", ".tiff", ".jpg", ".jpeg")) and name[name.rindex("."):][1] in formats())
+
+
+def read_foreign(path: str) -> Any:
+    """A picture in a format that only others read."""
+    try:
+        from bioio import BioImage
+    except ImportError:
+        raise InputError("%s: this texcell does not read it; read it as an array, or pip install bioio and its reader "
+                         "of the format" % path) from None
+    return BioImage(path)
+
+
+def take(images: Any, names: Optional[list[str]] = None) -> list[Picture]:
+    """All of a call, each with its name."""
+    if isinstance(images, Mapping):
+        names, images = [str(name) for name in images], list(images.values())
+    elif isinstance(images, (str, os.PathLike)) or not isinstance(images, (list, tuple)):
+        images = [images]
+    if names is not None and len(names) != len(images):
+        raise InputError("%d names of %d images" % (len(names), len(images)))
+    digits, taken, out = len(str(len(images))), set[str](), []
+    for i, image in enumerate(images):
+        if isinstance(image, (str, os.PathLike)):
+            path = os.fspath(image)
+            stem = os.path.basename(path.rstrip("/" + os.sep))
+            if names is None and is_own(path):
+                out.append(Picture(re.sub(r"(\.nii)?\.[^.]*$", "", stem), path))
+                continue
+            image = read_foreign(path)
+            name = names[i] if names is not None else stem.partition(".")[0]
+        else:
+            own = getattr(image, "name", None)
+            name = names[i] if names is not None else own if isinstance(own, str) and own else "image_%0*d" % (digits, i + 1)
+        out.append(take_array(image, plain_name(name, taken)))
+    return out
+
+
+def write_all(pictures: list[Picture], folder: str) -> list[str]:
+    """The inputs of pack: paths as they were given, and the files of arrays."""
+    os.mkdir(folder)
+    inputs = []
+    for p in pictures:
+        inputs.append(p.path or os.path.join(folder, p.name + ".nii"))
+        if p.path is None:
+            write_nifti(inputs[-1], p)
+    return inputs
+
+
+def write_matching(pictures: list[Picture], given: Any, folder: str) -> str:
+    """Masks or label pictures of the images, found by their names: what pack's option gets."""
+    if isinstance(given, (str, os.PathLike)):
+        return str(os.fspath(given))
+    if hasattr(given, "path") and hasattr(given, "unit"):       # a Result
+        return str(given.path)
+    if isinstance(given, Mapping):
+        given = [given[p.name] for p in pictures]
+    elif not isinstance(given, (list, tuple)):
+        given = [given]
+    if len(given) != len(pictures):
+        raise InputError("%d masks or label pictures of %d images" % (len(given), len(pictures)))
+    os.mkdir(folder)
+    for p, one in zip(pictures, given):
+        array = np.asarray(one if isinstance(one, np.ndarray) else getattr(one, "data", one))
+        array = array.astype(np.uint8) if array.dtype == bool else array
+        write_nifti(os.path.join(folder, p.name + ".nii"), take_array(array, p.name, rgb=False))
+    return folder

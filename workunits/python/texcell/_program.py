@@ -1,0 +1,166 @@
+"""Finds and runs the programs, and makes exceptions of their exit codes."""
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import warnings
+from typing import Any, Callable, Optional
+
+SUFFIX = ".exe" if os.name == "nt" else ""
+
+
+class Error(Exception):
+    """A program's refusal, with its words; code is its exit code."""
+
+    code = 70
+
+
+class UsageError(Error, ValueError):
+    """Exit code 1: what was asked for is not possible."""
+
+    code = 1
+
+
+class InputError(Error, ValueError):
+    """Exit code 2: a picture, a file or what it holds; trying again does not help."""
+
+    code = 2
+
+
+class TryLater(Error):
+    """Exit code 3, or the program was ended from outside: the same call with resume goes on."""
+
+    code = 3
+
+
+class InternalError(Error):
+    """Exit code 70: a fault of the program."""
+
+
+class Note(UserWarning):
+    """What the program notes of pictures that it does not take as they are."""
+
+
+def folder() -> str:
+    """Where the programs are: TEXCELL names one of them or their folder; else those of the wheel, or PATH's."""
+    named = os.environ.get("TEXCELL")
+    if named:
+        return named if os.path.isdir(named) else os.path.dirname(os.path.abspath(named))
+    own = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin")
+    found = own if os.path.exists(os.path.join(own, "texcell" + SUFFIX)) else shutil.which("texcell")
+    if found is None:
+        raise FileNotFoundError("no texcell: neither in this package (a wheel has it) nor in PATH; TEXCELL may name it")
+    return found if found is own else os.path.dirname(found)
+
+
+def spell(words: str, private: str) -> str:
+    """The program's words, its options as Python's and without the name of a temporary folder."""
+    if private:
+        words = words.replace(private + os.sep, "").replace(private, "")
+    return re.sub(r"--(\w+) ([A-Z]+(?:,[A-Z]+)+)", r"\1=(\2)", words)
+
+
+def end(running: subprocess.Popen[str]) -> None:
+    """After Ctrl-C: the program stops by itself, with a checkpoint, if it is told so."""
+    if os.name != "nt":                   # there the console has told it
+        running.send_signal(signal.SIGINT)
+    try:
+        running.wait(60)
+    except subprocess.TimeoutExpired:
+        running.kill()
+
+
+def fail(code: int, faults: list[str]) -> Error:
+    if code < 0:
+        faults.append("ended by signal %d" % -code)
+    kind = {1: UsageError, 2: InputError, 3: TryLater}.get(code, TryLater if code < 0 else InternalError)
+    error = kind("\n".join(faults) or "ended with exit code %d" % code)
+    error.code = code
+    return error
+
+
+def run(program: str, *arguments: str, cwd: Optional[str] = None, private: str = "",
+        watch: Optional[Callable[[str], None]] = None, unlike: str = "(?!)") -> list[str]:
+    """Runs a program to its end: all it said but errors. watch gets each line at once; a note that unlike
+    matches is not passed on."""
+    command = [os.path.join(folder(), program + SUFFIX), *arguments]
+    said, faults = [], []
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                          encoding="utf-8", errors="replace", cwd=cwd) as running:
+        try:
+            assert running.stderr is not None
+            for line in running.stderr:
+                line = spell(line.rstrip("\n"), private)
+                kind, _, words = line.partition(": ")[2].partition(": ")
+                if kind == "error":
+                    faults.append(words)
+                    continue
+                said.append(line)
+                if watch is not None:
+                    watch(line)
+                if kind in ("note", "warning") and not re.search(unlike, line):
+                    warnings.warn(words, Note, stacklevel=4)
+        except BaseException:
+            end(running)
+            raise
+    if running.returncode != 0:
+        raise fail(running.returncode, faults)
+    return said
+
+
+@functools.lru_cache(maxsize=None)
+def _told(where: str, *arguments: str) -> str:
+    return subprocess.run([os.path.join(where, "texcell-wu" + SUFFIX), *arguments], check=True, encoding="utf-8",
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE).stdout
+
+
+def all_parameters() -> dict[str, Any]:
+    return dict(json.loads(_told(folder(), "parameters", "--json")))
+
+
+def formats() -> str:
+    """t where the program reads TIFF, j for JPEG."""
+    libraries = _told(folder(), "--version")
+    return "t" * ("libtiff" in libraries) + "j" * ("libjpeg" in libraries)
+
+
+def parameters(analysis: str) -> list[dict[str, Any]]:
+    """What an analysis may be told: of each parameter its key, type, bounds, choices, default and what it does."""
+    known = all_parameters()
+    if analysis not in known:
+        raise UsageError('"%s" is no analysis: %s' % (analysis, ", ".join(known)))
+    return list(known[analysis])
+
+
+def lines_of(keys: list[dict[str, Any]], outer: str = "") -> list[str]:
+    """Parameters as lines of a docstring."""
+    lines = []
+    for p in keys:
+        default = "required" if p.get("needed") else "default %s" % json.dumps(p["default"]) if "default" in p else "optional"
+        unit = " (%s)" % p["unit"] if "unit" in p else ""
+        lines += ["%s : %s%s; %s" % (outer + p["key"], p["value"], unit, default), "    " + p["help"]]
+        lines += lines_of(p.get("keys", []), outer + p["key"] + ".")
+    return lines
+
+
+def bar(total: int) -> Optional[Callable[[str], None]]:
+    """Moves tqdm's bar by the lines of a run; None where there is no tqdm."""
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        return None
+    shown = tqdm(total=total, unit="image", file=sys.stderr)
+
+    def watch(line: str) -> None:
+        done = re.search(r": done \((\d+) of \d+\)", line)
+        if done:
+            shown.update(int(done.group(1)) - shown.n)
+        if shown.n >= total:
+            shown.close()
+    return watch

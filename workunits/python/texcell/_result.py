@@ -1,0 +1,201 @@
+"""A result: its arrays, its tables with the columns that texcell-wu export gives them, and its pictures."""
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+import os
+import re
+import shutil
+import weakref
+from collections.abc import Iterator, Mapping
+from typing import Any, Callable, Optional, Union
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _program
+
+Array = NDArray[Any]
+
+
+class Lazy(Mapping[str, Any]):
+    """Names, and what is made of one when it is asked for."""
+
+    def __init__(self, names: list[str], make: Callable[[str], Any]) -> None:
+        self._names, self._make = dict.fromkeys(names), functools.lru_cache(maxsize=32)(make)
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._names:
+            raise KeyError("%s; there are: %s" % (name, ", ".join(self._names) or "none"))
+        return self._make(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __repr__(self) -> str:
+        return "{%s}" % ", ".join(self._names)
+
+
+def words_of(axis: dict[str, Any]) -> list[str]:
+    return ["%s%0*d" % (axis.get("prefix", ""), axis.get("digits", 0), v) if isinstance(v, int) else v for v in axis["values"]]
+
+
+def titles_of(array: dict[str, Any]) -> list[str]:
+    """A column's title for each element of a row."""
+    axes = [words_of(axis) for axis in array.get("axes", [])]
+    return ["_".join(filter(None, (array.get("title", ""), *words))) for words in itertools.product(*axes)]
+
+
+def um_column(array: dict[str, Any], title: str, values: Array, spacing: Array) -> Optional[tuple[str, Array]]:
+    """The same in micrometres. spacing: of each row, z, y, x."""
+    unit, axes, (y, x) = array.get("unit"), array.get("axes", []), (spacing[:, 1], spacing[:, 2])
+    word = re.search(r"(?:^|_)([zyx])\d*$", title) if len(axes) == 1 else None
+    if unit in ("pixel", "voxel") and word:
+        return title + "_um", values * spacing[:, "zyx".index(word.group(1))]
+    if unit == "pixel^2" and not axes:
+        return title + "_um2", values * (y * x)
+    if unit == "pixel" and not axes:
+        return title + "_um", values * np.where(y == x, y, np.nan)
+    return None
+
+
+class Result(Mapping[str, Array]):
+    """What texcell run has computed: a mapping of arrays by their names, as numpy.load gives them.
+
+    tables      by name: pandas' DataFrame or, without pandas, a dict of columns
+    labels, masks    by item: labelled regions, and what is inside
+    maps        by item: a dict of maps
+    parameters  as run, every default filled in
+    names       of the items; sources: the files that they were made of
+    notes       what the programs noted
+    path, unit  the files of the result and, where it is known, of the work unit
+    """
+
+    def __init__(self, path: str, unit: Optional[str] = None, notes: Optional[list[str]] = None, own: Optional[str] = None) -> None:
+        self.path, self.unit, self.notes = path, unit, notes or []
+        self._npz = np.load(path, allow_pickle=False)
+        weakref.finalize(self, dispose, self._npz, own)
+        about = json.loads(self._npz.zip.read("result.json"))
+        self.analysis: str = about["analysis"]
+        self.parameters: dict[str, Any] = about["parameters"]
+        self.workunit: dict[str, Any] = about["workunit"]
+        self.names: list[str] = about["items"]
+        self.sources: list[str] = about.get("sources", [])
+        self._declared: list[dict[str, Any]] = about["arrays"]
+        self._arrays = [name for name in self._npz.files if name != "result.json"]
+        tables = dict.fromkeys(d["table"] for d in self._declared if "table" in d and d["role"] in ("item", "key", "place", "value"))
+        deep = [d["array"] for d in self._declared if self._is_deep(d)]
+        self.tables = Lazy([t for t in tables if t not in deep] + deep, self._table)
+        self.labels, self.masks = (Lazy(self._with(role), functools.partial(self._picture, role)) for role in ("labels", "mask"))
+        self.maps = Lazy(self._with("map"), self._maps)
+
+    def __getitem__(self, name: str) -> Array:
+        return np.asarray(self._npz[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    def __repr__(self) -> str:
+        return "<texcell.Result: %s of %d image%s; tables: %s>" % (self.analysis, len(self.names), "s" * (len(self.names) != 1),
+                                                                  ", ".join(self.tables))
+
+    def save(self, path: Union[str, "os.PathLike[str]"]) -> None:
+        """Copies the result, an NPZ file."""
+        shutil.copyfile(self.path, path)
+
+    def report(self, path: Union[str, "os.PathLike[str]"]) -> None:
+        """Writes the result as a page that any browser opens."""
+        images = ["--images", self.unit] if self.unit else []
+        _program.run("texcell-wu", "report", self.path, *images, "-o", os.fspath(path))
+
+    def spacing(self, item: int) -> Optional[tuple[float, ...]]:
+        """z, y, x of the item in micrometres, of an image y, x; None where it is not known."""
+        found = self["item_spacing"][item] if "item_spacing" in self else np.full(3, np.nan)
+        return None if np.isnan(found[1]) else tuple(float(s) for s in found if s == s)
+
+    # --- pictures
+
+    def _with(self, role: str) -> list[str]:
+        there = set(self._arrays) if any(d["role"] == role for d in self._declared) else set()
+        return [n for n in self.names if any(d["role"] == role and d["array"].replace("{item}", n) in there for d in self._declared)]
+
+    def _of(self, role: str, item: str) -> Iterator[tuple[str, str]]:
+        """(what stands behind the item in the array's name, the name)"""
+        for d in self._declared:
+            if d["role"] == role:
+                yield d["array"].partition("{item}")[2].lstrip("_"), d["array"].replace("{item}", item)
+
+    def _picture(self, role: str, item: str) -> Array:
+        return self[next(self._of(role, item))[1]]
+
+    def _maps(self, item: str) -> dict[str, Array]:
+        return {what: self[name] for what, name in self._of("map", item)}
+
+    # --- tables
+
+    def _is_deep(self, d: dict[str, Any]) -> bool:
+        """Of more axes than a row has: a table of its own."""
+        return d["role"] == "value" and "table" in d and d["array"] in self._arrays and self[d["array"]].ndim > 2
+
+    def _table(self, name: str) -> Any:
+        arrays = [d for d in self._declared if d.get("table") == name and d["role"] in ("item", "key", "place", "value")
+                  and not self._is_deep(d)]
+        columns = self._columns(arrays) if arrays else self._deep(next(d for d in self._declared if d["array"] == name))
+        try:
+            import pandas
+        except ImportError:
+            return columns
+        return pandas.DataFrame(columns)
+
+    def _columns(self, arrays: list[dict[str, Any]]) -> dict[str, Array]:
+        items = next((self[d["array"]] for d in arrays if d["role"] == "item"), np.arange(len(self.names)))
+        columns = self._of_items(items)
+        spacing = self["item_spacing"][items] if "item_spacing" in self else None
+        for d in arrays:
+            if d["role"] == "item":
+                continue
+            values = self[d["array"]]
+            found = list(zip(titles_of(d), values.reshape(len(items), -1).T))
+            columns.update(found)
+            if spacing is not None:
+                columns.update(filter(None, (um_column(d, title, column, spacing) for title, column in found)))
+        return columns
+
+    def _of_items(self, items: Array) -> dict[str, Array]:
+        columns = {"item": np.asarray(self.names, object)[items]}
+        if self.sources:
+            columns["source"] = np.asarray(self.sources, object)[items]
+        return columns
+
+    def _deep(self, d: dict[str, Any]) -> dict[str, Array]:
+        """A row for each entry of all axes but the last, whose entries are the columns."""
+        values, axes = self[d["array"]], d["axes"]
+        places = np.indices(values.shape[:-1]).reshape(values.ndim - 1, -1)
+        columns = self._of_items(places[0])
+        for axis, at in zip(axes[:-1], places[1:]):
+            if "array" in axis:
+                keys = next(k for k in self._declared if k["array"] == axis["array"])
+                columns.update(zip(words_of(keys["axes"][0]), self[axis["array"]][at].T))
+            else:
+                columns[axis["name"]] = np.asarray(axis["values"])[at]
+        columns.update(zip(words_of(axes[-1]), values.reshape(-1, values.shape[-1]).T))
+        return columns
+
+
+def dispose(npz: Any, folder: Optional[str]) -> None:
+    """Windows removes no file that is open."""
+    npz.close()
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def read(path: Union[str, "os.PathLike[str]"], unit: Union[str, "os.PathLike[str]", None] = None) -> Result:
+    """A result that texcell run has written. unit: the work unit, whose images report shows."""
+    return Result(os.fspath(path), None if unit is None else os.fspath(unit))
