@@ -23,15 +23,16 @@ SAID_BY_US = r"as the file says; --spacing|as the file says; spacing="
 
 
 @contextmanager
-def _packed(images: Any, analysis: str, parameters: dict[str, Any], *, spacing: Any, labels: Any, masks: Any, names: Optional[list[str]],
-            scale: Any, channel: Any, stain: Any, stains: Any) -> Iterator[tuple[list[str], str, bool]]:
-    """The arguments that pack and analyse have in common, the folder of what they name, and whether all in it is ours."""
+def _packed(images: Any, analysis: str, *, spacing: Any = None, labels: Any = None, masks: Any = None, names: Any = None,
+            scale: Any = None, channel: Any = None, stain: Any = None, stains: Any = None,
+            **parameters: Any) -> Iterator[tuple[list[str], str, list[_pictures.Picture]]]:
+    """The arguments that pack and analyse have in common, and the folder of what they name."""
     pictures = _pictures.take(images, names)
     with tempfile.TemporaryDirectory(prefix="texcell-") as private:
         if isinstance(labels, bool):
-            parameters, labels = {**parameters, "labels": labels}, None
+            parameters["labels"], labels = labels, None
         if isinstance(scale, str):
-            parameters, scale = {**parameters, "scale": scale}, None
+            parameters["scale"], scale = scale, None
         if spacing is not None:
             spacing = [float(s) for s in np.atleast_1d(spacing)]
             spacing = spacing * 2 if len(spacing) == 1 else spacing
@@ -39,9 +40,7 @@ def _packed(images: Any, analysis: str, parameters: dict[str, Any], *, spacing: 
         words = ["--analysis", analysis]
         for option, value in (("channel", channel), ("stain", stain), ("stains", stains), ("spacing", spacing), ("scale", scale)):
             if value is not None:
-                value = [value] if isinstance(value, (str, int)) else value
-                words += ["--" + option, ",".join(v if isinstance(v, str) else repr(v.item() if isinstance(v, np.generic) else v)
-                                                  for v in value)]
+                words += ["--" + option, ",".join(map(str, np.atleast_1d(value).tolist()))]
         if parameters:
             with open(os.path.join(private, "parameters.json"), "w", encoding="utf-8") as f:
                 json.dump(parameters, f, default=lambda value: value.tolist())
@@ -50,7 +49,7 @@ def _packed(images: Any, analysis: str, parameters: dict[str, Any], *, spacing: 
         for option, given in (("mask", masks), ("labels", labels)):
             if given is not None:
                 words += ["--" + option, _pictures.write_matching(pictures, given, os.path.join(private, option))]
-        yield words + ["--"] + inputs, private, all(p.path is None for p in pictures)
+        yield words + ["--"] + inputs, private, pictures
 
 
 def analyse(images: Any, analysis: str = "cellcount", *, spacing: Any = None, labels: Any = None, masks: Any = None,
@@ -64,7 +63,7 @@ def analyse(images: Any, analysis: str = "cellcount", *, spacing: Any = None, la
     spacing     size of a voxel in micrometres: z, y, x, of images y, x, or one number; else what the object says
     labels      which object each pixel is of: an array, a list, a dict, a path or a Result; or True: return labels
     masks       which pixels count, in the same way
-    names       of a list's images; else image_1, ...
+    names       of a list's images; else image_t1, ...
     scale       (lo, hi): what becomes black and white of floating-point samples and those of 32 bits
     channel, stain, stains    as texcell-wu pack has them
     device      "auto", "cpu", "opencl" or "P:D", as texcell devices lists them
@@ -74,29 +73,23 @@ def analyse(images: Any, analysis: str = "cellcount", *, spacing: Any = None, la
     parameters  of the analysis: texcell.parameters(analysis); lengths may be "12um", areas "50um2"
     """
     folder = os.path.abspath(resume) if resume is not None else tempfile.mkdtemp(prefix="texcell-")
-    try:
-        return _analyse(images, analysis, folder, resume is None, device, threads, progress,
-                        dict(parameters=parameters, spacing=spacing, labels=labels, masks=masks, names=names, scale=scale,
-                             channel=channel, stain=stain, stains=stains))
-    except BaseException:
-        if resume is None:
-            shutil.rmtree(folder, ignore_errors=True)
-        raise
-
-
-def _analyse(images: Any, analysis: str, folder: str, own: bool, device: str, threads: Optional[int], progress: bool,
-             given: dict[str, Any]) -> Result:
+    own = folder if resume is None else None
     unit, result = os.path.join(folder, "workunit.zip"), os.path.join(folder, "result.npz")
-    os.makedirs(folder, exist_ok=True)
-    with _packed(images, analysis, **given) as (words, private, ours):
-        notes = _program.run("texcell-wu", "pack", "-o", unit, *words, private=private, unlike=SAID_BY_US if ours else "(?!)")
-        n = len(words) - words.index("--") - 1
-    if not own and _is_of(result, unit):
-        return Result(result, unit, notes)
     more = [] if threads is None else ["--threads", str(threads)]
-    notes += _program.run("texcell", "run", unit, "-o", result, "--device", device, *more, private=folder,
-                          watch=_program.bar(n) if progress else None)
-    return Result(result, unit, [line for line in notes if ": done (" not in line], folder if own else None)
+    try:
+        os.makedirs(folder, exist_ok=True)
+        with _packed(images, analysis, spacing=spacing, labels=labels, masks=masks, names=names, scale=scale, channel=channel,
+                     stain=stain, stains=stains, **parameters) as (words, private, pictures):
+            known = SAID_BY_US if all(p.path is None for p in pictures) else "(?!)"
+            notes = _program.run("texcell-wu", "pack", "-o", unit, *words, private=private, unlike=known)
+        if own is not None or not _is_of(result, unit):
+            notes += _program.run("texcell", "run", unit, "-o", result, "--device", device, *more, private=folder,
+                                  watch=_program.bar(len(pictures)) if progress else None)
+        return Result(result, unit, [line for line in notes if ": done (" not in line], own)
+    except BaseException:
+        if own is not None:
+            shutil.rmtree(own, ignore_errors=True)
+        raise
 
 
 def _is_of(result: str, unit: str) -> bool:
@@ -104,23 +97,15 @@ def _is_of(result: str, unit: str) -> bool:
     if not os.path.exists(result):
         return False
     with open(unit, "rb") as f:
-        digest = hashlib.sha256(f.read()).hexdigest()
-    try:
-        with np.load(result, allow_pickle=False) as npz:
-            return bool(json.loads(npz.zip.read("result.json"))["workunit"]["sha256"] == digest)
-    except (OSError, ValueError, KeyError):
-        return False
+        return bool(Result(result).workunit["sha256"] == hashlib.sha256(f.read()).hexdigest())
 
 
-def suggest(images: Any, analysis: str = "cellcount", *, spacing: Any = None, labels: Any = None, masks: Any = None,
-            names: Optional[list[str]] = None, scale: Any = None, channel: Any = None, stain: Optional[str] = None,
-            stains: Optional[str] = None, **parameters: Any) -> dict[str, Any]:
+def suggest(images: Any, analysis: str = "cellcount", **options: Any) -> dict[str, Any]:
     """Parameters from a look at the images, as texcell-wu analyse takes them: analyse(images, NAME, **suggest(images, NAME)).
 
-    What is given is kept, and so is not among them.
+    options: as analyse has them. A parameter that is given is kept, and so is not among them.
     """
-    with _packed(images, analysis, parameters, spacing=spacing, labels=labels, masks=masks, names=names, scale=scale,
-                 channel=channel, stain=stain, stains=stains) as (words, private, _):
+    with _packed(images, analysis, **options) as (words, private, _):
         said: list[str] = []
         try:                             # no number of threads: it ends before it computes
             _program.run("texcell-wu", "analyse", "-o", os.path.join(private, "out"), "--threads", "0", *words, private=private,
@@ -130,14 +115,7 @@ def suggest(images: Any, analysis: str = "cellcount", *, spacing: Any = None, la
                 raise
     told = shlex.split(" ".join(line for line in said if "--param " in line and "note:" not in line))
     pairs = [told[i + 1].partition("=") for i, word in enumerate(told[:-1]) if word == "--param"]
-    return {key: _value(text) for key, _, text in pairs}
-
-
-def _value(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
+    return {key: _program.json_or_word(text) for key, _, text in pairs}
 
 
 def features(images: Any, analysis: str = "glcm", **options: Any) -> tuple[NDArray[Any], list[str]]:

@@ -121,19 +121,21 @@ def check_type(array: NDArray[Any], axes: str, name: str) -> NDArray[Any]:
     return array
 
 
-def write_nifti(path: str, picture: Picture) -> None:
-    array, um = picture.array, picture.spacing
+def write_nifti(path: str, pictures: list[Picture]) -> None:
+    """Several, which are alike, become the times of one."""
+    array, um = pictures[0].array, pictures[0].spacing
     assert array is not None
     c, t, z, y, x = array.shape[:5]
-    kind = RGB if picture.colour else CODES[array.dtype.name]
+    kind = RGB if pictures[0].colour else CODES[array.dtype.name]
     header = bytearray(544)
     struct.pack_into("<i8s2h8q", header, 0, 540, b"n+2\0\r\n\x1a\n", kind, 24 if kind == RGB else 8 * array.dtype.itemsize,
-                     5, x, y, z, t, c, 1, 1)
+                     5, x, y, z, t * len(pictures), c, 1, 1)
     struct.pack_into("<8dq", header, 104, 1, *(reversed(um) if um else (0, 0, 0)), 0, 0, 0, 0, 544)
     struct.pack_into("<i", header, 500, 3 if um else 0)
     with open(path, "wb") as f:
         f.write(header)
-        f.write(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).data)
+        for p in pictures:
+            f.write(np.ascontiguousarray(p.array, array.dtype.newbyteorder("<")).data)
 
 
 def is_own(path: str) -> bool:
@@ -161,7 +163,7 @@ def take(images: Any, names: Optional[list[str]] = None) -> list[Picture]:
         images = [images]
     if names is not None and len(names) != len(images):
         raise InputError("%d names of %d images" % (len(names), len(images)))
-    digits, taken, out = len(str(len(images))), set[str](), []
+    taken, out = set[str](), []
     for i, image in enumerate(images):
         if isinstance(image, (str, os.PathLike)):
             path = os.fspath(image)
@@ -173,19 +175,35 @@ def take(images: Any, names: Optional[list[str]] = None) -> list[Picture]:
             name = names[i] if names is not None else stem.partition(".")[0]
         else:
             own = getattr(image, "name", None)
-            name = names[i] if names is not None else own if isinstance(own, str) and own else "image_%0*d" % (digits, i + 1)
+            name = names[i] if names is not None else own if isinstance(own, str) and own else default_name(i, len(images))
         out.append(take_array(image, plain_name(name, taken)))
     return out
+
+
+def default_name(i: int, n: int) -> str:
+    """As texcell-wu pack names the times of image.nii."""
+    return "image_t%0*d" % (len(str(n)), i + 1) if n > 1 else "image"
+
+
+def are_alike(pictures: list[Picture]) -> bool:
+    """Whether they can be one file, which takes less time to write than many."""
+    kinds = {(p.name == default_name(i, len(pictures)), p.array is not None and (p.array.shape, p.array.dtype.str), p.colour, p.spacing)
+             for i, p in enumerate(pictures)}
+    named, kind, *_ = kinds.pop()
+    return not kinds and named and kind and kind[0][:2] == (1, 1)
 
 
 def write_all(pictures: list[Picture], folder: str) -> list[str]:
     """The inputs of pack: paths as they were given, and the files of arrays."""
     os.mkdir(folder)
+    if are_alike(pictures):
+        write_nifti(os.path.join(folder, "image.nii"), pictures)
+        return [os.path.join(folder, "image.nii")]
     inputs = []
     for p in pictures:
         inputs.append(p.path or os.path.join(folder, p.name + ".nii"))
         if p.path is None:
-            write_nifti(inputs[-1], p)
+            write_nifti(inputs[-1], [p])
     return inputs
 
 
@@ -205,5 +223,5 @@ def write_matching(pictures: list[Picture], given: Any, folder: str) -> str:
     for p, one in zip(pictures, given):
         array = np.asarray(one if isinstance(one, np.ndarray) else getattr(one, "data", one))
         array = array.astype(np.uint8) if array.dtype == bool else array
-        write_nifti(os.path.join(folder, p.name + ".nii"), take_array(array, p.name, rgb=False))
+        write_nifti(os.path.join(folder, p.name + ".nii"), [take_array(array, p.name, rgb=False)])
     return folder

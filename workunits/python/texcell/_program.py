@@ -138,6 +138,13 @@ def parameters(analysis: str) -> list[dict[str, Any]]:
     return list(known[analysis])
 
 
+def json_or_word(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
 def lines_of(keys: list[dict[str, Any]], outer: str = "") -> list[str]:
     """Parameters as lines of a docstring."""
     lines = []

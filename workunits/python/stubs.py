@@ -1,0 +1,31 @@
+"""Prints texcell/__init__.pyi: what the module offers, with a function an analysis as the program's JSON describes it."""
+import json
+
+import texcell
+
+TYPES = {"boolean": "bool", "integer": "int", "number": "float", "integers": "Sequence[int]", "words": "Sequence[str]",
+         "object": "Mapping[str, Any]", "objects": "Sequence[Mapping[str, Any]]"}
+
+
+def type_of(p):
+    choices = [c for c in p.get("choices", []) if c is not None and not isinstance(c, float)]
+    kinds = [TYPES[p["type"]]] if p["type"] in TYPES else ["float"] if not choices else []
+    kinds += ["Literal[%s]" % ", ".join(map(json.dumps, choices))] * bool(choices)
+    kinds += ["str"] * p.get("unit", "").startswith(("pixels", "voxels", "pixel^"))
+    return " | ".join(kinds + ["None"] * (None in p.get("choices", []) or "default" not in p))
+
+
+def main():
+    names = sorted(texcell.__all__)
+    print('"""Made by stubs.py, of what texcell-wu parameters --json tells."""')
+    print("from collections.abc import Mapping, Sequence\nfrom typing import Any, Literal\n")
+    for module in ("_call", "_program", "_result"):
+        own = [n for n in names if getattr(texcell, n).__module__ == "texcell." + module]
+        print("from .%s import %s" % (module, ", ".join("%s as %s" % (n, n) for n in own)))
+    print("\n__version__: str")
+    for name, keys in texcell._program.all_parameters().items():
+        words = ["%s: %s = ..." % (p["key"], "Any" if p["key"] == "labels" else type_of(p)) for p in keys]
+        print("\ndef %s(\n    images: Any,\n    *,\n%s,\n    **options: Any,\n) -> Result: ..." % (name, ",\n".join("    " + w for w in words)))
+
+
+main()
