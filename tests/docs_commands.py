@@ -101,7 +101,8 @@ def run_page(page, blocks):
     folder = os.path.join(FOLDER, page.replace("/", "_"))
     shutil.copytree(INPUTS, folder)
     printed = None
-    env = dict(os.environ, PATH=os.path.abspath(tap.BUILD) + ":" + os.environ["PATH"])
+    env = dict(os.environ, PATH=os.path.abspath(tap.BUILD) + ":" + os.environ["PATH"],
+               PYTHONPATH=os.path.abspath(os.path.join(tap.SRC, "workunits", "python")))
     for line, language, _, text in blocks:
         if language == "output":
             tap.ok(printed == text, "%s:%d is what the commands before it print" % (page, line), printed)

@@ -1,0 +1,98 @@
+"""The widgets of the Python package in napari under Xvfb: each analysis on a picture, by its buttons, and the layers
+that come of it. With NAPARI_SHOTS=FOLDER the windows are kept as pictures."""
+import os
+import shutil
+
+import tap
+
+NAPARI = "0.6.4"
+TITLES = {"cellcount": "Count cells", "objects": "Measure objects", "voting": "Find cells by voting", "levelset": "Segment by a level set",
+          "glcm": "Haralick texture", "volume": "Measure cells within membranes"}
+
+
+def outside():
+    """Makes the environment, and runs this script in it."""
+    folder = os.path.join(os.path.abspath(tap.BUILD), "python-tools", "napari-" + NAPARI)
+    python = os.path.join(folder, "bin", "python")
+    if not os.path.exists(os.path.join(folder, "whole")):
+        r = tap.run(["/usr/bin/python3", "-m", "venv", folder])
+        r = tap.run([python, "-m", "pip", "-q", "install", "napari==" + NAPARI, "pyqt5", "scikit-image", "pandas", "setuptools", "wheel"],
+                    timeout=1800) if r.returncode == 0 else r
+        if r.returncode != 0:
+            tap.skip("napari", "cannot be installed here: " + (r.stdout + r.stderr)[-200:])
+            tap.done()
+        open(os.path.join(folder, "whole"), "w").close()
+    if shutil.which("xvfb-run") is None:
+        tap.skip("napari", "no xvfb-run")
+        tap.done()
+    stage = os.path.join(tap.scratch(), "package")
+    shutil.copytree(os.path.join(tap.SRC, "workunits", "python"), stage)
+    r = tap.run([python, "-m", "pip", "-q", "install", "--no-index", "--no-deps", "--no-build-isolation", "--force-reinstall", stage])
+    tap.ok(r.returncode == 0, "the package is installed next to napari", r.stderr)
+    env = dict(os.environ, TEXCELL=os.path.abspath(tap.BUILD), LIBGL_ALWAYS_SOFTWARE="1", QT_QPA_PLATFORM="xcb", NAPARI_INSIDE="1")
+    r = tap.run(["xvfb-run", "-a", "-s", "-screen 0 1400x1000x24", python, os.path.abspath(__file__)], env=env, timeout=900)
+    for line in r.stdout.splitlines():
+        if line.startswith(("ok ", "not ok ")):
+            tap.ok(line.startswith("ok "), line.partition(" - ")[2], r.stdout + r.stderr)
+    tap.ok(r.returncode == 0 and "1.." in r.stdout, "napari runs to its end", r.stdout + r.stderr)
+
+
+def wait(widget, button):
+    from time import monotonic, sleep
+    from napari.qt import get_qapp
+    layers, done = len(widget.viewer.layers), []
+    widget[-2 if button == "Suggest" else -1].changed.emit(True)
+    widget.worker.finished.connect(lambda: done.append(True))
+    end = monotonic() + 120
+    while monotonic() < end and not done:
+        get_qapp().processEvents()
+        sleep(.02)
+    for _ in range(20):
+        get_qapp().processEvents()
+        sleep(.02)
+    return len(widget.viewer.layers) - layers
+
+
+def inside():
+    import napari
+    import numpy as np
+    from skimage import data
+    import texcell
+    viewer = napari.Viewer()
+    viewer.window.resize(1300, 850)
+    coins = viewer.add_image(data.coins(), name="coins", scale=(.5, .5), units=("um", "um"))
+    given = {"glcm": {"levels": "[16]", "distances": "[1]", "window": '{"radius":4}', "maps": '[{"feature":"contrast","levels":16,"offset":[1,0]}]'},
+             "levelset": {"iterations": 50}}
+    for name, title in TITLES.items():
+        if name == "volume":
+            walls = np.full((12, 60, 60), 30, np.uint8)
+            walls[1:11, 2:58, 2:58] = 200
+            walls[3:9, 4:28, 4:50] = walls[3:9, 32:56, 4:50] = 30
+            viewer.layers.clear()
+            coins = viewer.add_image(walls, name="walls", scale=(2, .5, .5))
+        dock, widget = viewer.window.add_plugin_dock_widget("texcell", title)
+        if name in ("cellcount", "voting", "levelset"):
+            wait(widget, "Suggest")
+            tap.ok(widget.given(), title + ": Suggest fills the fields", widget.given())
+        for key, value in given.get(name, {}).items():
+            widget.fields[key].value = value
+        if name == "objects":
+            widget.matching.value = viewer.layers["coins regions"]
+        more = wait(widget, "Run")
+        again = texcell.analyse(coins, name, progress=False, **widget.given(),
+                                **({"labels": widget.matching.value} if name == "objects" else {}))
+        same = widget.result is not None and all(np.array_equal(again[a], widget.result[a], equal_nan=again[a].dtype.kind == "f") for a in again)
+        tap.ok(more >= 1 and same, "%s: Run adds %d layers, of what texcell.analyse gives" % (title, more), [l.name for l in viewer.layers])
+        tap.ok(all(tuple(l.scale) == tuple(coins.scale) for l in viewer.layers), "%s: they lie over the image" % title,
+               [tuple(l.scale) for l in viewer.layers])
+        if os.environ.get("NAPARI_SHOTS"):
+            viewer.window._qt_window.grab().save(os.path.join(os.environ["NAPARI_SHOTS"], name + ".png"))
+        viewer.window.remove_dock_widget(dock)
+    viewer.close()
+
+
+if os.environ.get("NAPARI_INSIDE"):
+    inside()
+else:
+    outside()
+tap.done()
