@@ -37,8 +37,9 @@ for name; do
         $strip -o "$stage/texcell/bin/$program$end" "build/$name/texcell/$program$end"
         chmod 755 "$stage/texcell/bin/$program$end"
     done
-    for library in jansson libpng1.6; do        # zlib wants no notice
-        cp build/sources/$library-*/LICENSE "$stage/LICENSE.$library"
+    for folder in build/sources/*/; do           # of the libraries in the programs
+        licence=$(find "$folder" -maxdepth 2 \( -name 'LICENSE*' -o -name COPYING \) | sort | head -n 1)
+        [ -z "$licence" ] || cp "$licence" "$stage/LICENSE.$(basename "${folder%-*}")"
     done
     chmod 644 "$stage"/LICENSE*
     TEXCELL_PLATFORM=$tag setup bdist_wheel -d "$out"

@@ -114,6 +114,13 @@ def same_bytes():
     nifti(path("times", "images", "image.nii"), np.stack([SPOTS, SPOTS[::-1]])[:, None])
     expected = programs(path("times.zip"), [path("times", "images", "image.nii")], *count)
     tap.ok(read(texcell.analyse([SPOTS, SPOTS[::-1]], **QUIET, **COUNT).path) == expected, "a list of images that are alike")
+    named = texcell.analyse({"first": path("pictures", "p1.png"), "second": SPOTS}, "cellcount", **QUIET, **COUNT)
+    tap.ok(named.names == ["first", "second"] and np.array_equal(named.labels["first"], found.labels["p1"]), "names of files", named.names)
+    tap.ok(texcell.analyse(SPOTS, spacing=.5, **QUIET).spacing(0) == (.5, .5) and
+           texcell.analyse(stack, "voting", radius=5, spacing=.5, **QUIET).spacing(0) == (.5, .5, .5), "one number is a voxel's spacing")
+    np.savez(path("other.npz"), a=SPOTS)
+    np.save(path("other.npy"), SPOTS)
+    tap.ok(all(isinstance(refusal_of(texcell.read, path(n)), texcell.InputError) for n in ("other.npz", "other.npy")), "what is no result")
     found.save(path("saved.npz"))
     again = texcell.read(path("saved.npz"), found.unit)
     again.report(path("page.html"))
@@ -181,7 +188,8 @@ def refusals():
             error = refusal(image, **given)
         tap.ok(words and error is None, "%s: refused with the conversion, which works" % (kind,), error or words)
     for image, words in ((np.zeros((2, 2, 5, 5), np.uint8), "as a list"), (np.zeros(5, np.uint8), "axes"), (np.zeros((0, 5), np.uint8), "empty"),
-                         (np.zeros((4, 4), "M8[s]"), "type datetime64"), (path("x.czi"), "bioio")):
+                         (np.zeros((4, 4), "M8[s]"), "type datetime64"), (path("x.czi"), "bioio"),
+                         (np.ma.masked_greater(SPOTS, 1000), "masks=~image.mask")):
         error = refusal(image)
         tap.ok(isinstance(error, texcell.InputError) and words in str(error), "refused: " + words, error)
     for given, kind, words in (({"analysis": "nothing"}, texcell.UsageError, "no analysis"), ({"min_area": 0}, texcell.InputError, "min_area"),
@@ -286,8 +294,9 @@ def objects_with_data():
     reader.BioImage = lambda name: thing(data=SPOTS[None, None, None], dims=thing(order="TCZYX"), physical_pixel_sizes=sizes)
     sys.modules["bioio"] = reader
     found = texcell.analyse([path("one.czi"), path("deep", "one.CZI"), SPOTS], "cellcount", **QUIET, **COUNT)
+    named = texcell.analyse({"a b": path("one.czi")}, "cellcount", **QUIET, **COUNT)
     del sys.modules["bioio"]
-    tap.ok(found.names == ["one", "one_2", "image_t3"], "files that bioio reads", found.names)
+    tap.ok(named.names == ["a_b"] and found.names == ["one", "one_2", "image_t3"], "files that bioio reads", found.names)
     found = texcell.analyse({"A": SPOTS, "a": SPOTS[::-1], "ä b": SPOTS}, "cellcount", **QUIET, **COUNT)
     tap.ok(found.names == ["A", "a_2", "__b"] and not np.array_equal(found.labels["A"], found.labels["a_2"]),
            "names that a file system may take for one", found.names)

@@ -35,7 +35,7 @@ def _packed(images: Any, analysis: str, *, spacing: Any = None, labels: Any = No
             parameters["scale"], scale = scale, None
         if spacing is not None:
             spacing = [float(s) for s in np.atleast_1d(spacing)]
-            spacing = spacing * 2 if len(spacing) == 1 else spacing
+            spacing = spacing * 3 if len(spacing) == 1 else spacing
             pictures = [p._replace(spacing=None) for p in pictures]
         words = ["--analysis", analysis]
         for option, value in (("channel", channel), ("stain", stain), ("stains", stains), ("spacing", spacing), ("scale", scale)):

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import struct
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Optional
@@ -41,8 +42,7 @@ def plain_name(name: str, taken: set[str]) -> str:
 
 
 def in_um(unit: Any) -> Optional[float]:
-    text = str(unit).lower()
-    return None if text in ("pixel", "none", "") else IN_UM.get(text)
+    return IN_UM.get(str(unit).lower())
 
 
 def spacing_of(image: Any, axes: Optional[str]) -> Optional[tuple[float, ...]]:
@@ -89,6 +89,8 @@ def take_array(image: Any, name: str, rgb: Optional[bool] = None) -> Picture:
     axes = axes_of(image)
     plain = isinstance(image, (np.ndarray, list, tuple)) or not hasattr(image, "data")
     data = image if plain else image.data[0] if getattr(image, "multiscale", False) else image.data
+    if isinstance(data, np.ma.MaskedArray) and np.any(data.mask):
+        raise InputError("%s: is a masked array; give image.data, and masks=~image.mask where the analysis takes one" % name)
     array = np.asarray(data)
     if axes is None or len(axes) != array.ndim:
         axes = guess_axes(array, rgb if plain else getattr(image, "rgb", rgb), name)
@@ -145,6 +147,10 @@ def is_own(path: str) -> bool:
             or name.endswith((".tif", ".tiff", ".jpg", ".jpeg")) and name[name.rindex("."):][1] in formats())
 
 
+def stem_of(path: str) -> str:
+    return re.sub(r"(\.nii)?\.[^.]*$", "", os.path.basename(path.rstrip("/" + os.sep)))
+
+
 def read_foreign(path: str) -> Any:
     """A picture in a format that only others read."""
     try:
@@ -167,12 +173,11 @@ def take(images: Any, names: Optional[list[str]] = None) -> list[Picture]:
     for i, image in enumerate(images):
         if isinstance(image, (str, os.PathLike)):
             path = os.fspath(image)
-            stem = os.path.basename(path.rstrip("/" + os.sep))
-            if names is None and is_own(path):
-                out.append(Picture(re.sub(r"(\.nii)?\.[^.]*$", "", stem), path))
+            name = stem_of(path) if names is None or os.path.isdir(path) else names[i]
+            if is_own(path):
+                out.append(Picture(name if name == stem_of(path) else plain_name(name, taken), path))
                 continue
             image = read_foreign(path)
-            name = names[i] if names is not None else stem.partition(".")[0]
         else:
             own = getattr(image, "name", None)
             name = names[i] if names is not None else own if isinstance(own, str) and own else default_name(i, len(images))
@@ -194,15 +199,20 @@ def are_alike(pictures: list[Picture]) -> bool:
 
 
 def write_all(pictures: list[Picture], folder: str) -> list[str]:
-    """The inputs of pack: paths as they were given, and the files of arrays."""
+    """The inputs of pack: paths as they were given, but for files with another name, and the files of arrays."""
     os.mkdir(folder)
     if are_alike(pictures):
         write_nifti(os.path.join(folder, "image.nii"), pictures)
         return [os.path.join(folder, "image.nii")]
     inputs = []
     for p in pictures:
-        inputs.append(p.path or os.path.join(folder, p.name + ".nii"))
-        if p.path is None:
+        if p.path is not None and p.name == stem_of(p.path):
+            inputs.append(p.path)
+        elif p.path is not None:
+            inputs.append(os.path.join(folder, p.name + os.path.basename(p.path)[len(stem_of(p.path)):]))
+            shutil.copyfile(p.path, inputs[-1])
+        else:
+            inputs.append(os.path.join(folder, p.name + ".nii"))
             write_nifti(inputs[-1], [p])
     return inputs
 

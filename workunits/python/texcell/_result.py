@@ -79,6 +79,8 @@ class Result(Mapping[str, Array]):
         self.path, self.unit, self.notes = path, unit, notes or []
         self._npz = np.load(path, allow_pickle=False)
         weakref.finalize(self, dispose, self._npz, own)
+        if "result.json" not in getattr(self._npz, "files", ()):
+            raise _program.InputError("%s: is no result of texcell" % path)
         about = json.loads(self._npz.zip.read("result.json"))
         self.analysis: str = about["analysis"]
         self.parameters: dict[str, Any] = about["parameters"]
@@ -191,7 +193,7 @@ class Result(Mapping[str, Array]):
 
 def dispose(npz: Any, folder: Optional[str]) -> None:
     """Windows removes no file that is open."""
-    npz.close()
+    getattr(npz, "close", bool)()
     if folder is not None:
         shutil.rmtree(folder, ignore_errors=True)
 
