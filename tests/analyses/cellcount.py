@@ -24,7 +24,11 @@ KNOWN = {"labels": "b33df8de", "plain": "357d1fef", "uneven": "ca56863c", "inner
 
 
 def random_job(rng):
-    return {"threshold": one_of(rng, "otsu", "local", int(rng.integers(256))), "polarity": one_of(rng, "dark", "bright"),
+    threshold = one_of(rng, "otsu", "local", int(rng.integers(256)))
+    left = {"otsu": {"classes": int(rng.integers(2, 5)), "scale": one_of(rng, "linear", "sqrt")},
+            "local": {"offset_percent": int(rng.integers(0, 300))}}.get(threshold, {})
+    return one_of(rng, left, {}) | one_of(rng, {}, {"min_fill": 0.4, "max_aspect": 2.5}, {"min_contrast": {"full_area": 30}}) | {
+            "threshold": threshold, "polarity": one_of(rng, "dark", "bright", "auto"),
             "connectivity": one_of(rng, 4, 8), "fill_holes": one_of(rng, True, False), "min_area": one_of(rng, 1, 1, 3, 10),
             "max_area": one_of(rng, None, 50), "exclude_border": one_of(rng, True, False),
             "split": one_of(rng, "none", "distance", "intensity"), "h": int(rng.integers(20)),

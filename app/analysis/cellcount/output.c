@@ -177,25 +177,24 @@ tc_status cc_finish(const an_work *work, size_t item_index, const void *state_at
     const size_t n = (size_t)state->regions;
     const cc_region *regions = NULL;
     cc_region *owned = NULL;
+    cc_params own; /* with the polarity of the picture */
     tc_status status = cc_regions(work, state, &regions, &owned, err);
 
+    if (status == TC_OK)
+        status = cc_resolve_polarity(work, &own, err);
     if (status == TC_OK)
         status = cc_expect(p, work->item, out, err);
     if (status == TC_OK && p->labels)
         wu_output_lend(&out->arrays[out->n - 1], state->plane);
     if (status == TC_OK)
         status = wu_output_allocate(out, n, err);
-    if (status == TC_OK && p->polarity == CC_AUTO) {
-        cc_params own;
-
-        status = cc_resolve_polarity(work, &own, err);
+    if (status == TC_OK && p->polarity == CC_AUTO)
         *(uint8_t *)wu_output_data(out, "bright") = own.bright;
-    }
     if (status == TC_OK) {
         *(int64_t *)wu_output_data(out, "count") = (int64_t)n;
         *(int64_t *)wu_output_data(out, "threshold") =
             cc_finds_threshold(p) ? (int64_t)state->threshold
-                                  : (int64_t)cc_threshold(p, work->item->bits);
+                                  : (int64_t)cc_threshold(&own, work->item->bits);
         if (p->window_auto)
             *(int64_t *)wu_output_data(out, "window") = (int64_t)state->window;
         if (p->min_area_auto)
