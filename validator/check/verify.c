@@ -24,6 +24,10 @@
  * counts, that reading a byte of pixels takes. */
 static const double look_budget = 0.02, reading_flops = 25;
 
+/* A unit of so few operations, some hundredths of a second, is computed again whole: opening the
+ * result takes as long. */
+static const double few_flops = 6e7;
+
 /* Takes `wanted` of n items, every such set as likely as any other: in turn, each
  * with the share that is still wanted of those that are left. */
 static void choose(uint64_t seed, size_t n, size_t wanted, bool *chosen)
@@ -34,8 +38,8 @@ static void choose(uint64_t seed, size_t n, size_t wanted, bool *chosen)
     }
 }
 
-/* How many of the items are looked at. */
-static tc_status count_looks(const an_unit *unit, size_t *looks, tc_err *err)
+/* How many of the items are looked at; and whether all are to be computed again. */
+static tc_status count_looks(const an_unit *unit, size_t *looks, bool *small, tc_err *err)
 {
     const an_analysis *const a = unit->analysis;
     const size_t n = unit->job->n_items;
@@ -55,7 +59,8 @@ static tc_status count_looks(const an_unit *unit, size_t *looks, tc_err *err)
         all += work.plan.flops;
     }
     wanted = (double)n * look_budget * all / looks_cost;
-    *looks = wanted < 1 ? 1 : wanted < (double)n ? (size_t)wanted : n;
+    *small = all < few_flops;
+    *looks = *small || wanted > (double)n ? n : wanted < 1 ? 1 : (size_t)wanted;
     return TC_OK;
 }
 
@@ -112,7 +117,7 @@ tc_status val_verifier_init(val_verifier *v, const an_unit *unit, const val_veri
     if (v->chosen == NULL || v->looked_at == NULL)
         return tc_no_memory(err, "the items");
     if (!options->blind && unit->analysis->check_pixels != NULL)
-        status = count_looks(unit, &looks, err);
+        status = count_looks(unit, &looks, &v->small, err);
     if (status != TC_OK)
         return status;
     choose(options->seed ^ LOOKS, n, looks, v->looked_at);
@@ -179,16 +184,21 @@ static void compare_array(val_names *names, size_t index, const wu_out_array *cl
             val_show_difference(names, info, index, i, a + i * size, b + i * size);
 }
 
+static uint64_t memory_of(const an_work *work)
+{
+    const an_plan *const plan = &work->plan;
+
+    return (plan->most_memory_bytes > 0 ? plan->most_memory_bytes : plan->memory_bytes) +
+           work->threads * plan->thread_bytes;
+}
+
 /* Whether the item gives `claimed` when it is computed here. path: the result's. */
 static tc_status verify_item(const val_verifier *v, size_t index, const an_work *work,
                              const wu_output *claimed, const char *path, tc_err *err)
 {
     wu_output right = { .n = 0 };
     val_names names = { .path = path };
-    const an_plan *const plan = &work->plan;
-    const uint64_t memory =
-        (plan->most_memory_bytes > 0 ? plan->most_memory_bytes : plan->memory_bytes) +
-        work->threads * plan->thread_bytes;
+    const uint64_t memory = memory_of(work);
     tc_status status = TC_OK;
 
     if (v->options->max_memory > 0 && memory > v->options->max_memory)
@@ -242,6 +252,8 @@ tc_status val_check_pixels(const val_verifier *v, size_t index, const wu_output 
                     why.message, v->seed);
         }
     }
+    if (!again && v->small)
+        again = v->options->max_memory == 0 || memory_of(&work) <= v->options->max_memory;
     if (status == TC_OK && again)
         status = verify_item(v, index, &work, claimed, path, err);
     wu_pixels_free(&pixels);

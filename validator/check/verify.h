@@ -14,6 +14,7 @@ typedef struct val_verifier {
     size_t n_chosen;
     bool *chosen;    /* [items]: is computed again */
     bool *looked_at; /* [items]: has pixels that are looked at */
+    bool small;      /* what is looked at is computed again in any case */
     double deadline; /* in tc_seconds; 0: none */
 } val_verifier;
 
@@ -23,7 +24,8 @@ tc_status val_verifier_init(val_verifier *v, const an_unit *unit, const val_veri
                             tc_err *err);
 void val_verifier_free(val_verifier *v);
 /* Whether the item's pixels give `claimed`, as far as can be known: computed again if it is
- * one of the chosen, or if a look at the pixels leaves a doubt. path: the result's, for names. */
+ * one of the chosen, if a look at the pixels leaves a doubt, or if that takes hardly any time.
+ * path: the result's, for names. */
 tc_status val_check_pixels(const val_verifier *v, size_t index, const wu_output *claimed,
                            const char *path, tc_err *err);
 
