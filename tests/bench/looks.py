@@ -5,6 +5,8 @@ beside the checkout (skimage's where there are none). Of the costs, on the large
     looks.py cost|lies [ANALYSIS [JOB]]
     looks.py unit [ANALYSIS [JOB]]      of a unit of many items: what check takes, and what of it for pixels, in processor
                                         time beside that of the run; and how many are looked at
+    looks.py honest [ANALYSIS]          UNITS (1000) random units of one item, of all analyses in turn: how many are in doubt, and
+                                        what a look takes compared with reading and computing, in processor time, each and together
 
 Environment: TEXCELL_BUILD; SIDE (512): pictures are cut to it; SECONDS (20): that a unit takes about."""
 import os
@@ -24,6 +26,7 @@ from oracle import workunit        # noqa: E402
 
 FOLDER = tap.scratch()
 SIDE, DEPTH, SEEDS = int(os.environ.get("SIDE", "512")), 64, 4
+SLOW = ("glcm", "levelset", "voting")
 ROI = {"window": {"shape": "roi"}}
 
 
@@ -69,7 +72,7 @@ def real():
     found = [("coins", [pictures.coins()]), ("gravel", [pictures.gravel()])]
     for folder, _, names in sorted(os.walk(tap.DATA)):
         for name in sorted(names):
-            if re.search(r"\.(png|jpg|tif|nii\.gz)$", name) and not re.search("label|mask|Model|2bet", name):
+            if re.search(r"\.(png|jpg|tif|nii\.gz)$", name) and not re.search("label|mask|truth|Model|2bet", name):
                 found.append((name.split(".")[0], slices_of(os.path.join(folder, name))))
     for name, slices in found:
         depth = DEPTH if len(slices) > 1 else 1
@@ -152,6 +155,62 @@ def unit(analysis, job, parameters, of):
            sum(out.count("computing it again") for _, out in looks) / len(looks)), flush=True)
 
 
+def random_parameters(analysis, rng, shape, slices):
+    """As people ask for them: one of the jobs, and of a level set another target, start and length."""
+    job = rng.choice(sorted(JOBS[analysis]))
+    parameters, dimensions = JOBS[analysis][job]
+    if dimensions != (3 if len(slices) > 1 else 2):
+        return None, None
+    if analysis != "levelset":
+        return job, dict(parameters, polarity="auto") if analysis == "cellcount" else parameters
+    r = int(rng.integers(max(4, min(shape[1:]) // 12), min(shape[1:]) // 4))
+    at = [int(rng.integers(r, n - r)) if n > 2 * r else n // 2 for n in shape]
+    z, y, x = at
+    around = np.stack(slices)[z, y - r // 2:y + r // 2 + 1, x - r // 2:x + r // 2 + 1]
+    full = 257 if around.dtype == np.uint16 else 1
+    return job, dict(parameters(shape), target=int(np.median(around)), epsilon=int(rng.integers(15, 70)) * full,
+                     alpha=float(np.round(rng.uniform(0.01, 0.05), 3)) / full, iterations=int(rng.integers(100, 800)) // (4 if z else 1) + 20,
+                     init=dict({"type": "ball", "cx": x, "cy": y, "r": r}, **({"cz": z} if shape[0] > 1 else {})))
+
+
+def random_unit(analysis, k, of):
+    """Unit and result of a part of a picture, or of the picture and its reflections; its job."""
+    rng = np.random.default_rng([41, k])
+    while True:
+        name, slices = of[int(rng.integers(len(of)))]
+        ny, nx = (int(np.exp(rng.uniform(np.log(128), np.log(4096)))) if len(slices) == 1 else n for n in slices[0].shape)
+        if analysis in SLOW:
+            ny, nx = min(ny, slices[0].shape[0]), min(nx, slices[0].shape[1])
+        y, x = (int(rng.integers(max(n - m, 0) + 1)) for n, m in zip(slices[0].shape, (ny, nx)))
+        part = [np.pad(s[y:y + ny, x:x + nx], [(0, max(n - m, 0)) for n, m in zip((ny, nx), s.shape)], "symmetric") for s in slices]
+        job, parameters = random_parameters(analysis, rng, (len(part), ny, nx), part)
+        files = compute("honest", analysis, parameters, part) if job is not None else None
+        if files is not None:
+            return job, "%s %dx%d" % (name, nx, ny), files
+
+
+def honest(names, of):
+    """The look, doubts with it, is check without --no-pixels less check with it, less reading."""
+    n, sums = int(os.environ.get("UNITS", "1000")) // len(names), {}
+    for analysis in names:
+        for k in range(n):
+            job, name, (file, result) = random_unit(analysis, k, of)
+            seed = ["--seed", str(k)]
+            blind, _ = seconds(tap.TEXCELL_VALIDATE, "check", "--no-pixels", *seed, file, result)
+            again, _ = seconds(tap.TEXCELL_VALIDATE, "verify", "--no-pixels", "--fraction", "1", *seed, file, result)
+            look, said = seconds(tap.TEXCELL_VALIDATE, "check", *seed, file, result)
+            doubt = re.search(r": (.*): computing it again", said)
+            for key in (analysis, job), (analysis, ""), ("all", ""):
+                of_key = sums.setdefault(key, [0, 0, 0.0, 0.0])
+                for i, more in enumerate((1, doubt is not None, look - blind, again - blind)):
+                    of_key[i] += more
+            if os.environ.get("EACH"):
+                print("%s, %s: %s: %.4f of %.4f s%s" % (analysis, job, name, look - blind, again - blind,
+                                                        ": " + doubt[1] if doubt else ""), flush=True)
+    for (analysis, job), (units, doubts, look, again) in sorted(sums.items()):
+        print("%s%s: %d units, %d in doubt, %.1f%% of %.2f s" % (analysis, job and ", " + job, units, doubts, 100 * look / again, again))
+
+
 def lies(analysis, job, parameters, of):
     seen, refused, doubts, honest = [], {"black": [], "grey": [], "another picture": []}, [], 0
     of = list(of)
@@ -189,6 +248,8 @@ def lies(analysis, job, parameters, of):
 def main():
     todo, only = sys.argv[1], sys.argv[2:]
     all_of = list(real())
+    if todo == "honest":
+        return honest(only or sorted(JOBS), all_of)
     for analysis, jobs in JOBS.items():
         for job, (parameters, dimensions) in jobs.items():
             if only and [analysis, job][:len(only)] != only:

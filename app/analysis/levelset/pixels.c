@@ -17,7 +17,7 @@
 #include "app/base/os.h"
 
 /* f of pictures and of stacks. Where these are too coarse to tell, pictures are looked at with that
- * of stacks, and stacks with FINER. */
+ * of stacks, and both with FINER. */
 enum { PICTURE = 5, STACK = 3, FINER = 2, LEAST_INSIDE = 24, LEAST_SIDE = 12 };
 /* Of a band: its boxes, in coarse pixels, and how much farther its blocks reach, in fine ones. */
 enum { BOX_X = 8, BOX_Y = 4, BOX_Z = 2, BEYOND = 4 };
@@ -28,8 +28,11 @@ static const double FROM = 0.75, FROM_BAND = 0.1;
 /* The masks are compared so often from then on. */
 enum { TIMES = 30 };
 /* Twice the pixels that both masks have, divided by those of each: interfaces that followed the
- * same pixels are hardly ever below it; and so much more than a blank picture's. */
-static const double ALIKE = 0.85, MORE_ALIKE = 0.01;
+ * same pixels are hardly ever below it; and so much more than a blank picture's. Or, as a blank
+ * part of a picture moves an interface as a blank picture does, so few pixels differ for one at the
+ * rim, and many more do from the start; not in a band, where a start that has grown would be at its
+ * place at one of the times. */
+static const double ALIKE = 0.85, MORE_ALIKE = 0.01, NEAR = 0.4, FAR = 1;
 /* So few operations are done again at once: some hundredths of a second. */
 static const double FEW = 6e7;
 /* Of honest results one to two in ten are in doubt and computed again, and three are looked at
@@ -48,6 +51,7 @@ typedef struct coarse {
     double scale;             /* of greys */
     double most;              /* the largest alpha |D| of a fine pixel */
     uint64_t started, inside; /* pixels of the start and of the claimed mask */
+    uint64_t rim;             /* of that mask, and 1 */
     float bound;              /* of the fine time step, by curvature */
     /* The evolution; all owned. */
     ls_size size;
@@ -297,8 +301,13 @@ static double dice_coefficient(uint64_t both, uint64_t a, uint64_t b)
     return a + b == 0 ? 1 : 2 * (double)both / (double)(a + b);
 }
 
-/* How alike the claimed mask and the interface's are. */
-static double likeness_to_result(const coarse *c)
+/* How alike the claimed mask and the interface's are, and how many pixels differ, for one at the
+ * claimed mask's rim. */
+typedef struct match {
+    double alike, apart;
+} match;
+
+static match match_of(const coarse *c)
 {
     uint64_t found = 0, both = 0;
 
@@ -308,7 +317,24 @@ static double likeness_to_result(const coarse *c)
         found += in;
         both += in & c->claimed[i];
     }
-    return dice_coefficient(both, c->inside, found);
+    return (match){ dice_coefficient(both, c->inside, found),
+                    (double)(found + c->inside - 2 * both) / (double)c->rim };
+}
+
+/* Pairs of neighbours of which the claimed mask has one. */
+static uint64_t count_rim(const coarse *c)
+{
+    const size_t nx = c->size.nx, slice = nx * c->size.ny;
+    uint64_t rim = 0;
+
+    for (size_t i = 0; i < c->size.voxels; i++) {
+        const uint8_t in = c->claimed[i];
+
+        rim += i % nx + 1 < nx && in != c->claimed[i + 1];
+        rim += i % slice + nx < slice && in != c->claimed[i + nx];
+        rim += i + slice < c->size.voxels && in != c->claimed[i + slice];
+    }
+    return rim;
 }
 
 /* Pixels at about one distance from the start. */
@@ -345,15 +371,21 @@ static tc_status likeness_when_blank(const coarse *c, double *alike, tc_err *err
 /* --- all of it
  * -------------------------------------------------------------------------------------- */
 
-/* How alike the masks are at best at a time that may be the last one. */
-static tc_status evolve(coarse *c, int64_t iterations, double *alike, tc_err *err)
+static void keep_better(match now, match *best)
+{
+    best->alike = fmax(best->alike, now.alike);
+    best->apart = fmin(best->apart, now.apart);
+}
+
+/* How the masks match at best at a time that may be the last one. */
+static tc_status evolve(coarse *c, int64_t iterations, match *best, tc_err *err)
 {
     const double all = (double)iterations, from = all * (c->p->band > 0 ? FROM_BAND : FROM);
     const double every = (double)c->p->reinit_every;
     double least_done = 0, most_done = 0, next_look = 0, next_distance = every;
     tc_status status = TC_OK;
 
-    *alike = 0;
+    *best = (match){ 0, INFINITY };
     for (int64_t steps = 0; status == TC_OK && least_done < all && steps < iterations; steps++) {
         const float most = find_motion(c), f = (float)c->f;
         const float fastest = fmaxf(f * most, (float)c->most);
@@ -369,37 +401,41 @@ static tc_status evolve(coarse *c, int64_t iterations, double *alike, tc_err *er
         most_done += dt / shortest;
         if (most_done >= from && most_done >= next_look) {
             next_look = most_done + all / TIMES;
-            *alike = fmax(*alike, likeness_to_result(c));
+            keep_better(match_of(c), best);
         }
         if (every > 0 && least_done >= next_distance) {
             next_distance += (floor((least_done - next_distance) / every) + 1) * every;
             status = make_distance(c, err);
         }
     }
-    *alike = fmax(*alike, likeness_to_result(c));
+    keep_better(match_of(c), best);
     return status;
 }
 
 static tc_status look_at_surface(coarse *c, int64_t iterations, tc_err *err)
 {
-    double alike = 0, blank = 0;
+    match best = { 0, INFINITY }, start;
+    double blank = 0;
     tc_status status = make_force(c, err);
 
     if (status == TC_OK)
         status = make_distance(c, err);
     if (status == TC_OK)
         status = likeness_when_blank(c, &blank, err);
+    start = match_of(c);
     if (status == TC_OK)
-        status = evolve(c, iterations, &alike, err);
+        status = evolve(c, iterations, &best, err);
     /* Curvature alone treats all pictures as blank. */
     if (c->p->alpha == 0 && c->p->edge_stop == 0)
         blank = 0;
-    return status != TC_OK || (alike >= ALIKE && alike >= fmin(blank + MORE_ALIKE, 1))
+    return status != TC_OK || (best.alike >= ALIKE &&
+                               (best.alike >= fmin(blank + MORE_ALIKE, 1) ||
+                                (c->p->band == 0 && best.apart <= NEAR && start.apart >= FAR)))
                ? status
                : tc_fail(err, TC_NO_MATCH,
                          "the mask is not where the interface goes (likeness %.2f, to a blank "
                          "picture's %.2f)",
-                         alike, blank);
+                         best.alike, blank);
 }
 
 static tc_status look_at(const an_work *work, const wu_output *out, uint32_t f, tc_err *err)
@@ -407,6 +443,8 @@ static tc_status look_at(const an_work *work, const wu_output *out, uint32_t f, 
     coarse c;
     tc_status status = make_coarse(work, out->arrays[out->n - 1].data, f, &c, err);
 
+    if (status == TC_OK)
+        c.rim = count_rim(&c) + 1;
     if (status == TC_OK && f == PICTURE && (c.started < LEAST_INSIDE || c.inside < LEAST_INSIDE))
         status = tc_fail(err, TC_NO_MATCH, "too little inside");
     if (status == TC_OK)
@@ -419,7 +457,7 @@ tc_status ls_check_pixels(const an_work *work, const wu_output *out, uint64_t *r
 {
     const wu_item *const item = work->item;
     const bool large = item->nz == 1 && smaller(item->nx, item->ny) >= PICTURE * LEAST_SIDE;
-    const uint32_t f[2] = { large ? PICTURE : STACK, large ? STACK : FINER };
+    const uint32_t f[3] = { large ? PICTURE : STACK, large ? STACK : FINER, FINER };
     tc_status status = TC_NO_MATCH;
 
     (void)random;
@@ -427,7 +465,7 @@ tc_status ls_check_pixels(const an_work *work, const wu_output *out, uint64_t *r
         return tc_fail(err, TC_NO_MATCH, "takes hardly any time");
     if (item->nx < LEAST_SIDE || item->ny < LEAST_SIDE || (item->nz > 1 && item->nz < LEAST_SIDE))
         return tc_fail(err, TC_NO_MATCH, "is too narrow for a coarser one");
-    for (int k = 0; k < 2 && status == TC_NO_MATCH; k++)
+    for (int k = 0; k < (large ? 3 : 2) && status == TC_NO_MATCH; k++)
         status = look_at(work, out, f[k], err);
     return status;
 }
