@@ -327,16 +327,16 @@ int os_run_child(int (*work)(void *user), void *user, int *ended_by)
     stream streams[STREAMS] = { { stdout, { -1, -1 }, STREAM_MOST },
                                 { stderr, { -1, -1 }, STREAM_MOST } };
     pid_t child = -1;
-    int empty, error;
+    int empty[2] = { -1, -1 }, error; /* a pipe that nobody writes into */
 
     fflush(stdout);
-    empty = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (empty >= 0 && pipe(streams[0].ends) == 0 && pipe(streams[1].ends) == 0)
+    if (pipe(empty) == 0 && pipe(streams[0].ends) == 0 && pipe(streams[1].ends) == 0)
         child = fork();
     error = errno;
     if (child == 0)
-        exit(use_streams(empty, streams) ? work(user) : EXIT_FAILURE);
-    close_end(&empty);
+        exit(use_streams(empty[0], streams) ? work(user) : EXIT_FAILURE);
+    close_end(&empty[0]);
+    close_end(&empty[1]);
     for (int i = 0; i < STREAMS; i++)
         close_end(&streams[i].ends[1]);
     if (child > 0)

@@ -25,13 +25,14 @@ enum {
     MOST_BOX = 128,
     TRIES = 16,
     LEAST_TILES = 6,
-    MOST_TILES = 16,
-    TILE_SHARE = 80
+    MOST_TILES = 24,
+    TILE_SHARE = 48
 };
 /* Of other rules one in so many pixels may lie between the claimed threshold and that of what is
  * looked at. */
 enum { SOME_SHARE = 10 };
-/* Of the rows for Otsu's threshold one in so many, but so many pixels. */
+/* Of the rows for Otsu's threshold one in so many, but so many pixels; so many are passed, too, on
+ * the way to a cell. */
 enum { ROW_SHARE = 48, LEAST_PIXELS = 4096 };
 /* Of a picture so much is prepared once more at most. */
 static const double MOST_TILED = 0.5;
@@ -347,7 +348,7 @@ static tc_status check_row(const an_work *work, part *q, const table *t, sought 
 static bool find_cell(const part *q, uint64_t *random, size_t *i)
 {
     const size_t nx = q->f.px->nx;
-    size_t left = (size_t)(q->x1 - q->x0) * (q->y1 - q->y0) / 16 + 1;
+    size_t left = (size_t)(q->x1 - q->x0) * (q->y1 - q->y0) / 16 + LEAST_PIXELS;
 
     for (*i = pixel_of(q, random); left > 0 && !an_follow_takes(&q->f, *i); left--) {
         const size_t y = *i / nx, x = *i % nx;
