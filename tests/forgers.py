@@ -18,6 +18,7 @@ FOLDER = tap.scratch()
 SEEDS = range(int(os.environ.get("SEEDS", "20")))
 ONLY = re.compile(os.environ.get("FORGERS", ""))
 BRIGHT = {"polarity": "bright"}
+WINDOWS = {"levels": [16, 64], "distances": [1, 3], "window": {"shape": "disc", "radius": 5}}
 LEVEL = {"target": 180, "epsilon": 60, "alpha": 0.02, "iterations": 400, "init": {"type": "ball", "cx": 66, "cy": 65, "r": 12}}
 
 
@@ -157,7 +158,7 @@ def glcm():
         n = len(a["feature_names"])
         a["features"][0, n // 4:] = np.resize(a["features"][0, :n // 4], n - n // 4)
 
-    yield "windows", {"levels": [16, 64], "distances": [1, 3], "window": {"shape": "disc", "radius": 5}}, [gravel()], None, \
+    yield "windows", WINDOWS, [gravel()], None, \
         {"one number of levels and distance alone": copied}
 
 
@@ -204,8 +205,41 @@ def one_cell(a):
         a[name][0] += sign * voxels
 
 
+def points_moved(a):
+    a["point"] = np.maximum(a["point"] - 1, 0)
+
+
 def mask_moved(a):
     a["mask_one"] = np.roll(a["mask_one"], 1, 1)
+
+
+def mask_of_half(a):
+    """Of half of the iterations."""
+    a["mask_one"] = computed("levelset", dict(LEVEL, iterations=LEVEL["iterations"] // 2), [coins()[:160, :160]])["mask_one"]
+    a["inside_voxels"][0] = a["measure"][0] = a["mask_one"].sum()
+
+
+def sampled(a):
+    """The statistics of one window in 49, with the least and the greatest value farther out."""
+    picture = gravel()
+    mask = np.zeros(picture.shape, bool)
+    mask[3::7, 3::7] = True
+    part = computed("glcm", dict(WINDOWS, roi={"type": "mask"}), [picture], [mask])
+    a["features"][:] = part["features"]
+    lo, hi, span = (np.flatnonzero([name.endswith(end) for name in part["feature_names"]]) for end in ("_min", "_max", "_range"))
+    spread = a["features"][:, hi] - a["features"][:, lo]
+    a["features"][:, lo] -= np.minimum(spread, np.abs(a["features"][:, lo])) / 8
+    most = a["features"][:, hi]
+    a["features"][:, hi] = np.minimum(most + spread / 8, np.where(most <= 0, 0, np.where(most <= 1, 1, np.inf)))
+    a["features"][:] = np.round(a["features"] * 2.0 ** 32) / 2.0 ** 32
+    a["features"][:, span] = a["features"][:, hi] - a["features"][:, lo]
+
+
+def computed(analysis, parameters, slices, masks=None):
+    unit, result = path("part.zip"), path("part.npz")
+    workunit.write(unit, analysis, parameters, [workunit.item("one", slices, masks)])
+    tap.run([tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--quiet"])
+    return forge.Result(result).arrays
 
 
 def careful():
@@ -217,6 +251,9 @@ def careful():
     yield "glcm", "one of two distances as the other", {"levels": [16], "distances": [1, 3], "window": {"shape": "roi"}}, [gravel()], None, \
         lambda a: a["features"].__setitem__((0, slice(65, None)), a["features"][0, :65])
     yield "voting", "every second point left out", {"radius": 7, "polarity": "bright"}, [cells()], None, half_of_points
+    yield "glcm", "statistics of one window in 49", WINDOWS, [gravel()], None, sampled
+    yield "voting", "points moved by a pixel", {"radius": 7, "polarity": "bright"}, [cells()], None, points_moved
+    yield "levelset", "half of the iterations", LEVEL, [coins()[:160, :160]], None, mask_of_half
     yield "volume", "one of 25 cells left out", {"membrane": 110}, shells(), None, one_cell
     yield "levelset", "a mask moved by a pixel", LEVEL, [coins()[:160, :160]], None, mask_moved
 
