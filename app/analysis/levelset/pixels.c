@@ -17,7 +17,7 @@
 #include "app/base/os.h"
 
 /* f of pictures and of stacks. Where these are too coarse to tell, pictures are looked at with that
- * of stacks, and both with FINER. */
+ * of stacks, and stacks with FINER. */
 enum { PICTURE = 5, STACK = 3, FINER = 2, LEAST_INSIDE = 24, LEAST_SIDE = 12 };
 /* Of a band: its boxes, in coarse pixels, and how much farther its blocks reach, in fine ones. */
 enum { BOX_X = 8, BOX_Y = 4, BOX_Z = 2, BEYOND = 4 };
@@ -32,7 +32,7 @@ enum { TIMES = 30 };
  * part of a picture moves an interface as a blank picture does, so few pixels differ for one at the
  * rim, and many more do from the start; not in a band, where a start that has grown would be at its
  * place at one of the times. */
-static const double ALIKE = 0.85, MORE_ALIKE = 0.01, NEAR = 0.4, FAR = 1;
+static const double ALIKE = 0.85, MORE_ALIKE = 0.01, CLOSE = 0.4, MOVED = 1;
 /* So few operations are done again at once: some hundredths of a second. */
 static const double FEW = 6e7;
 /* Of honest results one to two in ten are in doubt and computed again, and three are looked at
@@ -430,7 +430,7 @@ static tc_status look_at_surface(coarse *c, int64_t iterations, tc_err *err)
         blank = 0;
     return status != TC_OK || (best.alike >= ALIKE &&
                                (best.alike >= fmin(blank + MORE_ALIKE, 1) ||
-                                (c->p->band == 0 && best.apart <= NEAR && start.apart >= FAR)))
+                                (c->p->band == 0 && best.apart <= CLOSE && start.apart >= MOVED)))
                ? status
                : tc_fail(err, TC_NO_MATCH,
                          "the mask is not where the interface goes (likeness %.2f, to a blank "
@@ -457,7 +457,7 @@ tc_status ls_check_pixels(const an_work *work, const wu_output *out, uint64_t *r
 {
     const wu_item *const item = work->item;
     const bool large = item->nz == 1 && smaller(item->nx, item->ny) >= PICTURE * LEAST_SIDE;
-    const uint32_t f[3] = { large ? PICTURE : STACK, large ? STACK : FINER, FINER };
+    const uint32_t f[2] = { large ? PICTURE : STACK, large ? STACK : FINER };
     tc_status status = TC_NO_MATCH;
 
     (void)random;
@@ -465,7 +465,7 @@ tc_status ls_check_pixels(const an_work *work, const wu_output *out, uint64_t *r
         return tc_fail(err, TC_NO_MATCH, "takes hardly any time");
     if (item->nx < LEAST_SIDE || item->ny < LEAST_SIDE || (item->nz > 1 && item->nz < LEAST_SIDE))
         return tc_fail(err, TC_NO_MATCH, "is too narrow for a coarser one");
-    for (int k = 0; k < (large ? 3 : 2) && status == TC_NO_MATCH; k++)
+    for (int k = 0; k < 2 && status == TC_NO_MATCH; k++)
         status = look_at(work, out, f[k], err);
     return status;
 }

@@ -14,8 +14,9 @@
  * work. */
 enum { CELLS = 8, LOOKS = 256, WAYS = 64, MOST_RADIUS = 9 };
 
-/* Of honest results so many have no cell that is small enough to be followed. */
-static const double DOUBTS = 0.3;
+/* Of honest results so many have no cell that is small enough to be followed, and of a watershed no
+ * two cells. */
+static const double DOUBTS = 0.9, DOUBTS_WATERSHED = 0.3;
 
 static int64_t read_integer(const wu_output *out, const char *name)
 {
@@ -289,5 +290,5 @@ double vol_pixels_share(const an_work *work)
 {
     const vol_params *const p = work->params;
 
-    return is_in_doubt(p) ? 1 : p->watershed ? 0.2 : DOUBTS + 0.023;
+    return is_in_doubt(p) ? 1 : p->watershed ? DOUBTS_WATERSHED + 0.04 : DOUBTS + 0.023;
 }
