@@ -246,15 +246,15 @@ def careful():
     """What differs from the truth in little, or costs most of the work: analysis, what, the item, how it is changed."""
     picture = many_cells()
     labels = scipy.ndimage.label(picture > 110)[0]
-    yield "cellcount", "a grey value of one region", dict(BRIGHT, min_area=20), [picture], None, one_mean
-    yield "objects", "another's texture for one object", {}, [picture], [labels], one_texture
+    yield "cellcount", "a grey value of one of 1424 regions", dict(BRIGHT, min_area=20), [picture], None, one_mean
+    yield "objects", "another's texture for one of 1456 objects", {}, [picture], [labels], one_texture
     yield "glcm", "one of two distances as the other", {"levels": [16], "distances": [1, 3], "window": {"shape": "roi"}}, [gravel()], None, \
         lambda a: a["features"].__setitem__((0, slice(65, None)), a["features"][0, :65])
     yield "voting", "every second point left out", {"radius": 7, "polarity": "bright"}, [cells()], None, half_of_points
     yield "glcm", "statistics of one window in 49", WINDOWS, [gravel()], None, sampled
     yield "voting", "points moved by a pixel", {"radius": 7, "polarity": "bright"}, [cells()], None, points_moved
     yield "levelset", "half of the iterations", LEVEL, [coins()[:160, :160]], None, mask_of_half
-    yield "volume", "one of 25 cells left out", {"membrane": 110}, shells(), None, one_cell
+    yield "volume", "one of 289 cells left out", {"membrane": 110}, shells(), None, one_cell
     yield "levelset", "a mask moved by a pixel", LEVEL, [coins()[:160, :160]], None, mask_moved
 
 

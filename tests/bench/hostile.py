@@ -35,7 +35,7 @@ def hostile(kind, honest, picture, parameters):
     elif kind == 2:
         return rows(lie, 20 * picture.size // 16)
     elif kind == 3:
-        lie.arrays["region_mean"] = np.zeros(1 << 27)
+        lie.arrays["region_area"] = np.zeros(1 << 27, np.int64)
     with open(honest, "rb") as f:
         whole = f.read()
     return {4: whole[:-1000], 5: os.urandom(1 << 20)}.get(kind) or lie.bytes()
