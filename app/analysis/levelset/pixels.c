@@ -29,10 +29,10 @@ static const double FROM = 0.75, FROM_BAND = 0.1;
 enum { TIMES = 30 };
 /* Twice the pixels that both masks have, divided by those of each: interfaces that followed the
  * same pixels are hardly ever below it; and so much more than a blank picture's. Or, as a blank
- * part of a picture moves an interface as a blank picture does, so few pixels differ for one at the
- * rim, and many more do from the start; not in a band, where a start that has grown would be at its
- * place at one of the times. */
-static const double ALIKE = 0.85, MORE_ALIKE = 0.01, CLOSE = 0.4, MOVED = 1;
+ * part of a picture moves an interface as a blank picture does, they are so few pixels apart, and
+ * the start is farther away; not in a band, where a start that has grown would be at its place at
+ * one of the times. */
+static const double ALIKE = 0.85, MORE_ALIKE = 0.01, CLOSE = 1.8, MOVED = 5;
 /* So few operations are done again at once: some hundredths of a second. */
 static const double FEW = 6e7;
 /* Of honest results one to two in ten are in doubt and computed again, and three are looked at
@@ -301,8 +301,8 @@ static double dice_coefficient(uint64_t both, uint64_t a, uint64_t b)
     return a + b == 0 ? 1 : 2 * (double)both / (double)(a + b);
 }
 
-/* How alike the claimed mask and the interface's are, and how many pixels differ, for one at the
- * claimed mask's rim. */
+/* How alike the claimed mask and the interface's are, and how far apart in fine pixels: pixels that
+ * differ for one at the claimed mask's rim. */
 typedef struct match {
     double alike, apart;
 } match;
@@ -318,7 +318,7 @@ static match match_of(const coarse *c)
         both += in & c->claimed[i];
     }
     return (match){ dice_coefficient(both, c->inside, found),
-                    (double)(found + c->inside - 2 * both) / (double)c->rim };
+                    (double)(found + c->inside - 2 * both) * c->f / (double)c->rim };
 }
 
 /* Pairs of neighbours of which the claimed mask has one. */
