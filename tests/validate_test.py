@@ -74,7 +74,8 @@ def command_line(unit, result):
     expect("--version", 0, validate("--version"), "^texcell-validate [0-9]")
     expect("check", 0, validate("check", unit, result), "valid\n$", "^$")
     expect("compare", 0, validate("compare", result, result), "^match\n$", "^$")
-    for args in ([], ["chek", unit, result], ["check"], ["check", unit], ["check", unit, result, result],
+    expect("no command", 1, validate(), "^$", "^usage: (.*\n)*texcell-validate: error: nothing to do; .*\n$")
+    for args in (["chek", unit, result], ["check"], ["check", unit], ["check", unit, result, result],
                  ["compare", result], ["compare", result, result, result], ["check", "--fraction", "1", unit, result],
                  ["verify", unit, result], ["verify", "--fraction", "0", unit, result],
                  ["verify", "--fraction", "1.5", unit, result], ["verify", "--fraction", "nan", unit, result],
