@@ -24,8 +24,8 @@
  * counts, that reading a byte of pixels takes. */
 static const double look_budget = 0.02, reading_flops = 25;
 
-/* A unit of so few operations, some hundredths of a second, is computed again whole: opening the
- * result takes as long. */
+/* A unit of so few operations, some hundredths of a second, is computed again whole: of random
+ * units a quarter are such, with a hundredth of the time. */
 static const double few_flops = 6e7;
 
 /* Takes `wanted` of n items, every such set as likely as any other: in turn, each
