@@ -829,6 +829,7 @@ double cc_pixels_share(const an_work *work)
     if (work->item->n_masks > 0) /* it is computed again */
         return 1;
     const double doubts = p->split || p->fill_holes || cc_prepares(p) ? 0.8 : 0.45;
+    const double tiles = cc_prepares(p) ? share_of_tiles(p, work->item) : 0.03;
 
-    return doubts + (cc_prepares(p) ? share_of_tiles(p, work->item) : 0.03);
+    return tiles > MOST_TILED ? 1 : doubts + tiles;
 }
