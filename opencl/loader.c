@@ -97,6 +97,10 @@ tc_status ocl_load(ocl_api *api, tc_err *err)
     if (library == NULL)
         library = os_library(name);
     tc_guard_leave();
+    if (library == NULL && os_library(NULL) == NULL)
+        return tc_fail(err, TC_DEVICE,
+                       "this program was linked statically and can load no library: %s is not used",
+                       name);
     if (library == NULL)
         return tc_fail(err, TC_DEVICE, "no OpenCL on this machine: %s could not be opened", name);
     const char *missing = resolve(library, api);

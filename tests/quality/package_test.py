@@ -58,6 +58,13 @@ def installed():
     kit = os.path.join(root, "share", "texcell", "validator", "deploy")
     tap.ok(sorted(os.listdir(kit)) == sorted(os.listdir(os.path.join(tap.SRC, "validator", "deploy"))), "all of the kit is installed",
            os.listdir(kit))
+    staged = "DESTDIR=" + os.path.join(WORK, "a stage")
+    before = {os.path.relpath(f, root) for f in lines("find", root, "!", "-type", "d")}
+    for verb, wanted in (("install", before), ("uninstall", set())):
+        r = tap.run(["make", "-s", "-C", tap.BUILD, verb, "prefix=" + root, staged])
+        folder = staged[8:] + root
+        there = {os.path.relpath(f, folder) for f in lines("find", folder, "!", "-type", "d")}
+        tap.ok(r.returncode == 0 and there == wanted, "make %s DESTDIR=, with a blank" % verb, r.stderr + repr(there ^ wanted))
     r = tap.run(["make", "-s", "-C", tap.BUILD, "uninstall", "prefix=" + root])
     left = lines("find", root, "!", "-type", "d")
     tap.ok(r.returncode == 0 and not left, "make uninstall leaves nothing", "\n".join(left) + r.stderr)

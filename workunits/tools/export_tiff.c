@@ -8,6 +8,7 @@
 #include "workunits/format/csv.h"
 #include "workunits/format/new_file.h"
 #include "workunits/tools/export.h"
+#include "workunits/tools/tiff_open.h"
 
 enum { BIG = 1 << 30 }; /* bytes from which on the file is a BigTIFF */
 
@@ -21,15 +22,11 @@ typedef struct tiff_file {
     char message[300]; /* libtiff's */
 } tiff_file;
 
-static int keep_message(TIFF *tiff, void *user, const char *module, const char *format,
-                        va_list args)
+static void keep_message(void *user, const char *format, va_list args)
 {
     tiff_file *const f = user;
-    (void)tiff;
-    (void)module;
     if (f->message[0] == '\0')
         vsnprintf(f->message, sizeof f->message, format, args);
-    return 1;
 }
 
 /* ImageJ's own way of saying what a TIFF is; its unit has to be ASCII. */
@@ -109,29 +106,26 @@ static void write_tags(tiff_file *f, const void *data, const wu_item *item)
 static tc_status write_file(tiff_file *f, const char *path, const void *data, tc_err *err)
 {
     void *const row = malloc((size_t)f->nx * sizeof(uint32_t));
-    TIFFOpenOptions *const options = TIFFOpenOptionsAlloc();
+    wu_tiff_listener listener = { .error = keep_message, .user = f };
     wu_new_file out;
     tc_status status = wu_new_file_open(path, &out, err);
-    if (status == TC_OK && (row == NULL || options == NULL))
+    if (status == TC_OK && row == NULL)
         status = tc_no_memory(err, path);
     if (status == TC_OK) {
-        TIFFOpenOptionsSetErrorHandlerExtR(options, keep_message, f);
-        f->tiff = TIFFOpenExt(out.temporary,
-                              (uint64_t)f->nx * f->ny * f->nz * (f->bits / 8) > BIG ? "w8" : "w",
-                              options);
+        f->tiff =
+            wu_tiff_open(&listener, out.temporary,
+                         (uint64_t)f->nx * f->ny * f->nz * (f->bits / 8) > BIG ? "w8" : "w", 0);
         bool good = f->tiff != NULL && write_pages(f, data, row);
         good = good && TIFFFlush(f->tiff) == 1;
         if (f->tiff != NULL) {
             TIFFSetMode(f->tiff,
                         good ? O_RDWR : O_RDONLY); /* nothing more is written of what is half set */
-            TIFFClose(f->tiff);
+            wu_tiff_close(&listener);
         }
         if (!good || f->message[0] != '\0')
             status = tc_fail(err, TC_IO, "%s: cannot be written: %s", path, f->message);
     }
     status = wu_new_file_close(&out, status, err);
-    if (options != NULL)
-        TIFFOpenOptionsFree(options);
     free(row);
     return status;
 }

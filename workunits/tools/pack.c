@@ -123,6 +123,9 @@ typedef struct pack_options {
     size_t n_inputs;
 } pack_options;
 
+/* The longest KEY of --param. */
+enum { MAX_KEY = 200 };
+
 /* --- the command line ------------------------------------------------------------------------ */
 
 static tc_status take_params(void *to, const char *path, tc_err *err)
@@ -165,15 +168,17 @@ static tc_status set_param(pack_options *o, const char *key, size_t key_length, 
     if (json == NULL)
         return tc_fail(err, TC_USAGE, "pack: --param %.*s: \"%s\" is neither JSON nor a word: %s",
                        (int)key_length, key, value, where.text);
-    if (json_object_setn_new(o->parameters, key, key_length, json) != 0)
-        return tc_fail(err, TC_USAGE, "pack: --param %.*s: is not a name", (int)key_length, key);
+    char name[MAX_KEY + 1];
+    snprintf(name, sizeof name, "%.*s", (int)key_length, key);
+    if (json_object_set_new(o->parameters, name, json) != 0)
+        return tc_fail(err, TC_USAGE, "pack: --param %s: is not a name", name);
     return TC_OK;
 }
 
 static tc_status take_param(void *to, const char *text, tc_err *err)
 {
     const char *equals = strchr(text, '=');
-    if (equals == NULL || equals == text || equals - text > 200)
+    if (equals == NULL || equals == text || equals - text > MAX_KEY)
         return tc_fail(err, TC_USAGE, "pack: --param %s: must be KEY=JSON", text);
     return set_param(to, text, (size_t)(equals - text), equals + 1, err);
 }

@@ -9,6 +9,7 @@
 #include "app/base/array.h"
 #include "workunits/format/job.h"
 #include "workunits/tools/picture_tags.h"
+#include "workunits/tools/tiff_open.h"
 
 /* The most that libtiff may allocate at once, and the largest tile. */
 #define MAX_BLOCK ((tmsize_t)1 << 30)
@@ -31,7 +32,8 @@ typedef struct tiff_layout {
 } tiff_layout;
 
 typedef struct tiff_state {
-    TIFF *tiff;
+    TIFF *tiff; /* the listener's */
+    wu_tiff_listener listener;
     tiff_layout layout; /* of the page the file stands at */
     uint64_t wanted;    /* the page to be decoded into pixels */
     void *pixels;
@@ -40,6 +42,7 @@ typedef struct tiff_state {
     size_t n_pages, offsets_room, numbers_room;
     char *text;  /* the description, libtiff's until it goes on */
     bool paints; /* palettes colour, and samples are data */
+    bool big;    /* BigTIFF */
     bool behind; /* all planes but the first have no directory: they follow its samples */
     uint64_t samples_at, plane_bytes;
     bool decoding; /* warnings are damage from here on */
@@ -53,8 +56,9 @@ typedef struct tiff_state {
 
 /* The first message counts: later ones are its consequences. Where it has no memory libtiff 4.5 may
  * go on without, and after damage it goes on with every row that is left. */
-static void keep_message(tiff_state *state, const char *format, va_list args)
+static void on_error(void *user, const char *format, va_list args)
 {
+    tiff_state *const state = user;
     if (!state->damaged) {
         state->no_memory = errno == ENOMEM;
         vsnprintf(state->message, sizeof state->message, format, args);
@@ -64,24 +68,13 @@ static void keep_message(tiff_state *state, const char *format, va_list args)
         longjmp(state->out, 1);
 }
 
-static int on_error(TIFF *tiff, void *user, const char *module, const char *format, va_list args)
-{
-    (void)tiff;
-    (void)module;
-    keep_message(user, format, args);
-    return 1;
-}
-
 /* Warnings about tags are common and harmless; warnings while pixels are
  * decoded mean that a part of them is made up, but for the one that names a codec's first form. */
-static int on_warning(TIFF *tiff, void *user, const char *module, const char *format, va_list args)
+static void on_warning(void *user, const char *format, va_list args)
 {
-    tiff_state *state = user;
-    (void)tiff;
-    (void)module;
+    const tiff_state *const state = user;
     if (state->decoding && strncmp(format, "Old-style LZW", 13) != 0)
-        keep_message(state, format, args);
-    return 1;
+        on_error(user, format, args);
 }
 
 static tc_status fail_tiff(const wu_picture *picture, tc_err *err)
@@ -123,8 +116,8 @@ static tc_status refuse_tiff(const wu_picture *picture, const char *what, tc_err
 static wu_tags tags_of(const wu_picture *picture)
 {
     const tiff_state *state = picture->state;
-    return (wu_tags){ picture->file, TIFFIsBigEndian(state->tiff) != 0,
-                      TIFFIsBigTIFF(state->tiff) != 0, TIFFCurrentDirOffset(state->tiff) };
+    return (wu_tags){ picture->file, TIFFIsBigEndian(state->tiff) != 0, state->big,
+                      TIFFCurrentDirOffset(state->tiff) };
 }
 
 /* A picture whose palette is missing libtiff takes for a grey one, and says nothing: what the
@@ -596,21 +589,21 @@ static tc_status open_tiff(wu_picture *picture, tc_err *err)
 {
     tiff_state *state = calloc(1, sizeof *state);
     picture->state = state;
-    TIFFOpenOptions *options = TIFFOpenOptionsAlloc();
-    if (state == NULL || options == NULL) {
-        TIFFOpenOptionsFree(options);
+    if (state == NULL)
         return tc_no_memory(err, picture->path);
-    }
-    TIFFOpenOptionsSetErrorHandlerExtR(options, on_error, state);
-    TIFFOpenOptionsSetWarningHandlerExtR(options, on_warning, state);
-    TIFFOpenOptionsSetMaxSingleMemAlloc(options, MAX_BLOCK);
+    state->listener = (wu_tiff_listener){ .error = on_error, .warning = on_warning, .user = state };
     errno = 0;
     /* "m": not mapped, so that a file cut short meanwhile is an error and not a signal. "h": its
      * header alone. */
-    state->tiff = TIFFOpenExt(picture->path, "rmh", options);
-    TIFFOpenOptionsFree(options);
+    state->tiff = wu_tiff_open(&state->listener, picture->path, "rmh", MAX_BLOCK);
+    state->no_memory =
+        state->no_memory || (state->tiff == NULL && !state->damaged && errno == ENOMEM);
     if (state->tiff == NULL || state->damaged)
         return fail_tiff(picture, err);
+    /* What libtiff 4.3 has TIFFIsBigTIFF for. */
+    const wu_tags head = tags_of(picture);
+    uint64_t version;
+    state->big = wu_tags_number(&head, 2, 2, &version) && version == 43;
     return open_pages(picture, err);
 }
 
@@ -842,8 +835,7 @@ static void close_tiff(wu_picture *picture)
     tiff_state *state = picture->state;
     if (state == NULL)
         return;
-    if (state->tiff != NULL)
-        TIFFClose(state->tiff);
+    wu_tiff_close(&state->listener);
     free(state->block);
     free(state->offsets);
     free(state->numbers);

@@ -153,9 +153,13 @@ typedef int32_t int8 __attribute__((vector_size(32)));
 #define LS_LANE(v, i) ((v)[i])
 #include "app/analysis/levelset/rows_body.h"
 
-/* 16 lanes. */
+/* 16 lanes. clang 18 alone wants the width named besides. */
 typedef int32_t int16 __attribute__((vector_size(64)));
+#if defined __clang__ && __clang_major__ == 18
+#define LS_TARGET __attribute__((target("avx512f,evex512")))
+#else
 #define LS_TARGET __attribute__((target("avx512f")))
+#endif
 #define LANES 16u
 #define LS_REAL __m512
 #define LS_INT int16
