@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds zlib, libpng and jansson, from Debian's source packages, as static libraries
-# for another system than the one at hand: what configure then finds by CPPFLAGS and LDFLAGS.
+# Builds zlib, libpng, jansson, libjpeg-turbo, libtiff and expat, from Debian's source packages, as static
+# libraries for another system than the one at hand: what configure then finds by CPPFLAGS and LDFLAGS.
 #
 #   CC=... AR=... [CFLAGS=...] sh .ci/libraries.sh PREFIX
 #
@@ -11,7 +11,7 @@ prefix=${1:?usage: libraries.sh PREFIX}
 : "${CC:?}" "${AR:?}"
 sources=$PWD/build/sources
 apt=$PWD/build/apt
-packages="zlib libpng1.6 jansson"
+packages="zlib libpng1.6 jansson libjpeg-turbo tiff expat"
 . .ci/apt.sh
 
 # shellcheck disable=SC2086  # packages are words
@@ -28,6 +28,7 @@ fetch() {
     fi
     # For MinGW it goes round the compiler's C99 printf to an old one of the system's.
     sed -i '/#define v*snprintf  *_v*snprintf$/d' "$sources.new"/jansson-*/src/jansson_private.h
+    rm -rf "$sources"
     mv "$sources.new" "$sources"
 }
 
@@ -56,10 +57,11 @@ exec 9> build/sources.lock
 flock 9
 fetching=
 trap '[ -z "$fetching" ] || exit 75' EXIT        # no fault of what is built
-[ -d "$sources" ] || { rm -rf "$sources.new"; fetching=yes; fetch; fetching=; }
+[ -d "$(echo "$sources"/expat-*/)" ] || { rm -rf "$sources.new"; fetching=yes; fetch; fetching=; }
 flock -u 9
 mkdir -p "$prefix/include"
 z=$(echo "$sources"/zlib-*/) png=$(echo "$sources"/libpng1.6-*/) jansson=$(echo "$sources"/jansson-*/)
+jpeg=$(echo "$sources"/libjpeg-turbo-*/) tiff=$(echo "$sources"/tiff-*/)libtiff/ expat=$(echo "$sources"/expat-*/)expat/lib/
 # OpenCL's are looked up at run time; the headers are for any system.
 cp -r /usr/include/CL "$prefix/include"
 cp "$z"zlib.h "$z"zconf.h "$png"png.h "$png"pngconf.h "$jansson"src/jansson.h "$prefix/include"
@@ -79,4 +81,48 @@ compile libpng16.a "$png" -DPNG_ARM_NEON_OPT=0 -- png pngerror pngget pngmem png
     pngwio pngwrite pngwtran pngwutil
 compile libjansson.a "$jansson"src -DHAVE_CONFIG_H -- dump error hashtable hashtable_seed load memory \
     pack_unpack strbuffer strconv utf value version
+
+# define_in FILE NAME[=VALUE]...: what configure would make of it
+define_in() {
+    file=$1
+    shift
+    for name in "$@"; do
+        case $name in
+            *=*) printf 's|^#undef %s$|#define %s %s|\n' "${name%%=*}" "${name%%=*}" "${name#*=}" ;;
+            *) printf 's|^#undef %s$|#define %s 1|\n' "$name" "$name" ;;
+        esac
+    done | sed -f - "$file"
+}
+sed -e 's/@JPEG_LIB_VERSION@/62/; s/@BITS_IN_JSAMPLE@/8/; s/@VERSION@/2.1/; s/@LIBJPEG_TURBO_VERSION_NUMBER@/2001000/' \
+    -e '/WITH_SIMD/d; /RIGHT_SHIFT/d; s/^#cmakedefine/#define/' "$jpeg"jconfig.h.in > "$prefix/include/jconfig.h"
+sed -e 's/@INLINE@/inline/; s/@THREAD_LOCAL@/_Thread_local/; s/@SIZE_T@/8/; s/@[A-Z_]*@//' -e '/^#cmakedefine/d' \
+    "$jpeg"jconfigint.h.in > "$prefix/include/jconfigint.h"
+sed 's/@[A-Z_]*@//' "$jpeg"jversion.h.in > "$prefix/include/jversion.h"
+cp "$jpeg"jpeglib.h "$jpeg"jmorecfg.h "$jpeg"jerror.h "$prefix/include"
+compile libjpeg.a "$jpeg" -- jaricom jcapimin jcapistd jcarith jccoefct jccolor jcdctmgr jchuff jcicc jcinit jcmainct jcmarker jcmaster \
+    jcomapi jcparam jcphuff jcprepct jcsample jctrans jdapimin jdapistd jdarith jdatadst jdatasrc jdcoefct jdcolor jddctmgr jdhuff \
+    jdicc jdinput jdmainct jdmarker jdmaster jdmerge jdphuff jdpostct jdsample jdtrans jerror jfdctflt jfdctfst jfdctint jidctflt \
+    jidctfst jidctint jidctred jmemmgr jmemnobs jquant1 jquant2 jsimd_none jutils
+define_in "$tiff"tiffconf.h.in TIFF_INT8_T=int8_t TIFF_INT16_T=int16_t TIFF_INT32_T=int32_t TIFF_INT64_T=int64_t \
+    TIFF_UINT8_T=uint8_t TIFF_UINT16_T=uint16_t TIFF_UINT32_T=uint32_t TIFF_UINT64_T=uint64_t TIFF_SSIZE_T=int64_t HAVE_IEEEFP \
+    HOST_FILLORDER=FILLORDER_LSB2MSB HOST_BIGENDIAN=0 CCITT_SUPPORT JPEG_SUPPORT LOGLUV_SUPPORT LZW_SUPPORT NEXT_SUPPORT \
+    OJPEG_SUPPORT PACKBITS_SUPPORT PIXARLOG_SUPPORT THUNDER_SUPPORT ZIP_SUPPORT STRIPCHOP_DEFAULT=TIFF_STRIPCHOP SUBIFD_SUPPORT \
+    DEFAULT_EXTRASAMPLE_AS_ALPHA CHECK_JPEG_YCBCR_SUBSAMPLING MDI_SUPPORT > "$prefix/include/tiffconf.h"
+# The system's own file functions: libtiff has them for Windows by themselves.
+case $CC in
+    *mingw*) files=USE_WIN32_FILEIO system=tif_win32 ;;
+    *) files=HAVE_MMAP system=tif_unix ;;
+esac
+define_in "$tiff"tif_config.h.in HAVE_ASSERT_H HAVE_FCNTL_H HAVE_SNPRINTF HAVE_SYS_TYPES_H HAVE_UNISTD_H SIZEOF_SIZE_T=8 \
+    STRIP_SIZE_DEFAULT=8192 TIFF_MAX_DIR_COUNT=1048576 _FILE_OFFSET_BITS=64 "$files" > "$prefix/include/tif_config.h"
+cp "$tiff"tiff.h "$tiff"tiffio.h "$tiff"tiffvers.h "$prefix/include"
+compile libtiff.a "$tiff" -- tif_aux tif_close tif_codec tif_color tif_compress tif_dir tif_dirinfo tif_dirread tif_dirwrite tif_dumpmode \
+    tif_error tif_extension tif_fax3 tif_fax3sm tif_flush tif_getimage tif_hash_set tif_jpeg tif_luv tif_lzw tif_next tif_ojpeg tif_open \
+    tif_packbits tif_pixarlog tif_predict tif_print tif_read tif_strip tif_swab tif_thunder tif_tile tif_version tif_warning tif_write \
+    tif_zip "$system"
+cp "$expat"expat.h "$expat"expat_external.h "$prefix/include"
+for name in "XML_NS 1" "XML_DTD 1" XML_STATIC "XML_CONTEXT_BYTES 1024" "BYTEORDER 1234" XML_DEV_URANDOM HAVE_UNISTD_H HAVE_FCNTL_H; do
+    echo "#define $name"
+done > "$prefix/include/expat_config.h"
+compile libexpat.a "$expat" -DXML_STATIC -- xmlparse xmlrole xmltok
 cp "$prefix/lib/libpng16.a" "$prefix/lib/libpng.a"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Builds texcell for another system than the one at hand: build/NAME/texcell has the programs.
-# Their libraries come from Debian's source packages (libraries.sh); no BOINC, JPEG and TIFF.
+# Their libraries come from Debian's source packages (libraries.sh); no BOINC.
 #
 #   [BOINC=DIR] sh .ci/platform.sh windows|release|arm64|macos-arm64|macos-x86_64
 #
@@ -28,7 +28,7 @@ case $name in
     release) host=x86_64-linux-gnu gcc=gcc flags="-fPIE -mno-direct-extern-access" target=$host.2.17 ;;
     arm64) host=aarch64-linux-gnu gcc=$host-gcc flags="-fPIC -fno-semantic-interposition" target=$host.2.17 ;;
     macos-arm64) host=aarch64-apple-darwin target="aarch64-macos $mac" ;;
-    macos-x86_64) host=x86_64-apple-darwin target="x86_64-macos -mcpu=x86_64+evex512 $mac" ;;
+    macos-x86_64) host=x86_64-apple-darwin target="x86_64-macos $mac" ;;
     *) echo "platform.sh: no platform \"$name\"" >&2; exit 1 ;;
 esac
 [ -z "$target" ] || CC="$zig cc -target $target" CXX="$zig c++ -target $target" AR="$zig ar"
@@ -63,7 +63,7 @@ build() {
     [ "$out/prefix/lib/libpng.a" -nt .ci/libraries.sh ] || sh .ci/libraries.sh "$out/prefix"
     cd "$out/texcell"
     [ -f Makefile ] || ../../../configure --host="$host" --disable-assert CPPFLAGS="-I$out/prefix/include" LDFLAGS="-L$out/prefix/lib" \
-        ac_cv_header_sqlite3_h=no --without-boinc --without-jpeg --without-tiff --enable-werror
+        ac_cv_header_sqlite3_h=no --without-boinc --enable-werror
     make -j"$jobs"
     case $name in
         macos-*) ;; # nobody has tried

@@ -337,7 +337,7 @@ static tc_status end_item(const item_work *w, item_run *it, tc_err *err)
     it->work.poll = &w->files->poll;
     if (status == TC_OK && analysis->note_result != NULL &&
         analysis->note_result(it->work.params, it->work.item, &it->output, text, sizeof text))
-        progress_note(w->progress, "%s: note: %s", it->work.item->name, text);
+        progress_note_item(w->progress, it->work.item->name, text);
     return status;
 }
 

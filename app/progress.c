@@ -104,7 +104,8 @@ bool progress_tells(progress *p, size_t item)
     const size_t few = 100;
     const double time = tc_seconds();
     const bool tells = p->n_items <= few || item + 1 == p->n_items || p->reported_at == 0 ||
-                       time - p->reported_at >= 1;
+                       item * 4 / p->n_items != (item + 1) * 4 / p->n_items ||
+                       time - p->reported_at >= 60;
 
     p->reported_at = tells ? time : p->reported_at;
     return tells;
@@ -130,4 +131,20 @@ void progress_note(const progress *p, const char *format, ...)
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     fprintf(stderr, "texcell: %s\n", tc_plain(text));
+}
+
+void progress_note_item(progress *p, const char *name, const char *text)
+{
+    if (tc_notes_tells(&p->notes, text))
+        progress_note(p, "%s: note: %s", name, text);
+}
+
+static void tell_more(void *user, size_t more, const char *text)
+{
+    progress_note(user, "note of %zu more item%s: %s", more, more == 1 ? "" : "s", text);
+}
+
+void progress_end_notes(progress *p)
+{
+    tc_notes_end(&p->notes, tell_more, p);
 }

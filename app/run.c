@@ -202,7 +202,7 @@ static void note_items(const an_unit *unit, progress *p)
 
         if (!unit->analysis->note(unit->params, item, text, sizeof text) || strcmp(text, last) == 0)
             continue;
-        progress_note(p, "%s: note: %s", item->name, text);
+        progress_note_item(p, item->name, text);
         memcpy(last, text, sizeof last);
     }
 }
@@ -233,6 +233,7 @@ static tc_status do_job(const run_options *o, const an_unit *unit, job_files *fi
             progress_note(p, "about this work: %s", unit->job->about);
         note_items(unit, p);
         status = do_items(o, unit, &device, &next, files, p, &w.before, err);
+        progress_end_notes(p);
     }
     job_device_release(&device);
     files->background = NULL;

@@ -105,6 +105,30 @@ def names(p):
            "analyse starts the texcell.exe that lies beside it", r.stdout + r.stderr)
 
 
+def pictures(p):
+    """What texcell-wu reads on Linux: every kind of file of ../shared/pictures, if it is there, and of scikit-image's."""
+    given = os.path.join(tap.SRC, "..", "shared", "pictures")
+    folder = os.path.join(os.path.dirname(skimage.__file__), "data")
+    files = [os.path.join(at, f) for at in (given, folder) if os.path.isdir(at) for f in sorted(os.listdir(at))
+             if f.lower().endswith((".tif", ".tiff", ".lsm", ".stk", ".jpg", ".png", ".nii"))]
+    wrong, taken = [], 0
+    pack = ["pack", "--analysis", "glcm", "--param", "distances=[1]", "-o"]
+    for name in files if other_system.ALL else files[::2]:
+        shutil.copy(name, FOLDER)
+        base = os.path.basename(name)
+        for unit in ("here.zip", "there.zip"):
+            if os.path.exists(path(unit)):
+                os.remove(path(unit))
+        here = other_system.here(tap.TEXCELL_WU, *pack, "here.zip", base)
+        there = p.run("texcell-wu", *pack, "there.zip", base)
+        same = here.returncode == there.returncode and here.stderr == there.stderr.replace("\r\n", "\n") and (
+            here.returncode != 0 or read("here.zip") == read("there.zip"))
+        taken += here.returncode == 0
+        if not same:
+            wrong.append("%s: %d %s\n%d %s" % (base, here.returncode, here.stderr, there.returncode, there.stderr))
+    tap.ok(taken > 4 and not wrong, "%d pictures are packed or refused as on Linux" % len(files), "\n".join(wrong))
+
+
 def same_tables(p, folder):
     there, here = folder + "\\aus", folder + "/out"
     r = p.run("texcell-wu", "export", "--images", folder + "\\here.zip", "here.npz", "-o", there)
@@ -281,6 +305,7 @@ def main():
         other_system.same_bytes(p)
         other_system.kills(p, LONG, [item("p%d" % i, [blobs(120, 140, i)]) for i in range(10)], "glcm", 20)
         names(p)
+        pictures(p)
         locked(p)
         held(p)
         stopped(p)

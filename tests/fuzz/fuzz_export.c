@@ -21,6 +21,13 @@ void wu_note(const char *format, ...)
     (void)format;
 }
 
+void wu_progress(const char *what, size_t done, size_t n)
+{
+    (void)what;
+    (void)done;
+    (void)n;
+}
+
 /* There is none. */
 tc_status wu_suggest_put(const an_suggestion *s, wu_page *to, tc_err *err)
 {

@@ -523,6 +523,7 @@ tc_status wu_export_pictures(const wu_result_file *file, const wu_job *images, c
     for (size_t k = 0; k < file->n_items * file->n_declared && status == TC_OK; k++) {
         const wu_declared *const declared = &file->declared[k % file->n_declared];
         const size_t item = k / file->n_declared;
+        wu_progress("images drawn", item, file->n_items);
         drawing d = { .written = 0 };
         size_t index = 0;
         if (!wu_is_picture(declared->role))
@@ -538,5 +539,6 @@ tc_status wu_export_pictures(const wu_result_file *file, const wu_job *images, c
         free_drawing(&d);
         used[index] = used[index] || status == TC_OK;
     }
+    wu_progress("images drawn", 1, 1);
     return status;
 }

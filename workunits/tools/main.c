@@ -2,10 +2,14 @@
  * exports results. */
 #include "config.h"
 
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "app/base/command.h"
+#include "app/base/notes.h"
 #include "app/base/os.h"
 #include "app/base/text.h"
 #include "workunits/tools/tools.h"
@@ -31,6 +35,24 @@ static const char help[] =
     "\n"
     "Exit codes: 0 done, 1 bad usage, 2 bad input, 3 try later, 70 internal error.\n";
 
+/* Of what is printed, and what was told. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static tc_notes notes;
+static bool drawn; /* there is a line of progress */
+
+static void clear_progress(void)
+{
+    if (drawn)
+        fputs("\r\033[K", stderr);
+    drawn = false;
+}
+
+static void print_note(char *text)
+{
+    clear_progress();
+    fprintf(stderr, "texcell-wu: note: %s\n", tc_plain(text));
+}
+
 void wu_note(const char *format, ...)
 {
     char text[TC_ERR_MAX];
@@ -38,7 +60,56 @@ void wu_note(const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    fprintf(stderr, "texcell-wu: note: %s\n", tc_plain(text));
+    pthread_mutex_lock(&lock);
+    print_note(text);
+    pthread_mutex_unlock(&lock);
+}
+
+void wu_note_of(const char *path, const char *format, ...)
+{
+    char text[TC_ERR_MAX], whole[2 * TC_ERR_MAX];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    snprintf(whole, sizeof whole, "%s: %s", path, text);
+    pthread_mutex_lock(&lock);
+    if (tc_notes_tells(&notes, text))
+        print_note(whole);
+    pthread_mutex_unlock(&lock);
+}
+
+static void tell_more(void *user, size_t more, const char *text)
+{
+    char whole[2 * TC_ERR_MAX];
+    (void)user;
+    snprintf(whole, sizeof whole, "of %zu more file%s: %s", more, more == 1 ? "" : "s", text);
+    print_note(whole);
+}
+
+void wu_notes_end(void)
+{
+    pthread_mutex_lock(&lock);
+    tc_notes_end(&notes, tell_more, NULL);
+    pthread_mutex_unlock(&lock);
+}
+
+void wu_progress(const char *what, size_t done, size_t n)
+{
+    static double shown;
+    const double time = tc_seconds();
+    if (isatty(STDERR_FILENO) != 1)
+        return;
+    pthread_mutex_lock(&lock);
+    if (done >= n) {
+        clear_progress();
+    } else if (time - shown >= 0.1) {
+        fprintf(stderr, "\r%s: %zu of %zu\033[K", what, done, n);
+        fflush(stderr);
+        shown = time;
+        drawn = true;
+    }
+    pthread_mutex_unlock(&lock);
 }
 
 static void name_libraries(char *text, size_t size)
@@ -69,5 +140,7 @@ int main(int argc, char **argv)
     static const tc_program program = { "texcell-wu", help, verbs, name_libraries, NULL, false };
 
     os_close_inherited();
-    return tc_main(&program, argc, argv);
+    const int code = tc_main(&program, argc, argv);
+    wu_notes_end();
+    return code;
 }

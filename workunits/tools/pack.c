@@ -370,7 +370,7 @@ static tc_status check_items(const an_analysis *analysis, const void *params, wu
                         source->pages.files[0], analysis->name);
         if (status == TC_OK && analysis->note != NULL &&
             analysis->note(params, &item, text, sizeof text) && strcmp(text, last) != 0) {
-            wu_note("%s: %s", source->pages.files[0], text);
+            wu_note_of(source->pages.files[0], "%s", text);
             memcpy(last, text, sizeof last);
         }
     }
@@ -396,7 +396,7 @@ static tc_status check_pixels(void *user, wu_source *source, tc_err *err)
     if (status == TC_OK && c->analysis->note_survey != NULL &&
         c->analysis->note_survey(c->params, &item, &source->survey, text, sizeof text) &&
         strcmp(text, c->last) != 0) {
-        wu_note("%s: %s", path, text);
+        wu_note_of(path, "%s", text);
         memcpy(c->last, text, sizeof text);
     }
     return status;
@@ -738,6 +738,7 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
         wu_sources_decode(&sources, check_pixels, &check, &other) == TC_OK &&
         count_bad(&sources) > 0)
         status = settle_names(&o, &sources, err);
+    wu_notes_end();
     wu_sources_free(&sources);
     an_params_free(analysis, &params);
     json_decref(o.parameters);

@@ -134,7 +134,7 @@ static tc_status decode(wu_page_reader *reader, wu_page_buffer *buffer, wu_pictu
         return status;
     const char *note = wu_picture_note(reader->picture);
     if (note != NULL && !reader->quiet)
-        wu_note("%s: %s", path, note);
+        wu_note_of(path, "%s", note);
     wu_picture_close(&reader->picture);
     return TC_OK;
 }
@@ -166,7 +166,7 @@ void wu_page_reader_close(wu_page_reader *reader)
     free(reader->encoded);
     reader->encoded = NULL;
     if (reader->became_grey && !reader->quiet)
-        wu_note("%s: colour slices became grey, (R+G+B)/3", pages_of(reader)->files[0]);
+        wu_note_of(pages_of(reader)->files[0], "colour slices became grey, (R+G+B)/3");
 }
 
 /* --- all of them ----------------------------------------------------------------------------- */
@@ -188,6 +188,7 @@ tc_status wu_sources_decode(wu_sources *sources, wu_item_check *check, void *use
     tc_status status = TC_OK;
     for (size_t i = 0; i < sources->n && status == TC_OK; i++) {
         wu_source *const item = &sources->items[i];
+        wu_progress("files decoded", i, sources->n);
         if (item->fault != NULL)
             continue;
         status = decode_pages(item, WU_KIND_IMAGE, &buffer, err);
@@ -197,6 +198,7 @@ tc_status wu_sources_decode(wu_sources *sources, wu_item_check *check, void *use
             status = check(user, item, err);
         status = wu_source_keep_fault(item, status, err);
     }
+    wu_progress("files decoded", 1, 1);
     free(buffer.data);
     return status;
 }

@@ -142,7 +142,7 @@ static char *make_name(const char *name, json_t *taken)
     return strdup(unique);
 }
 
-enum { SOME_NAMES = 5 }; /* named one by one */
+enum { SOME_NAMES = 3 }; /* named one by one */
 
 /* Names the items whose files' names can be theirs; with `others` those that are left, and
  * tells of them. */

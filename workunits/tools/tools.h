@@ -26,6 +26,14 @@ extern const char wu_parameters_help[];
 /* "texcell-wu: note: ..." on stderr. */
 TC_FORMAT(1, 2)
 void wu_note(const char *format, ...);
+/* "texcell-wu: note: FILE: ..." of one file among many: of each kind of note a few; wu_notes_end
+ * tells how many others there were. */
+TC_FORMAT(2, 3)
+void wu_note_of(const char *path, const char *format, ...);
+void wu_notes_end(void);
+/* On a terminal, in the last line: "WHAT: 12 of 300", ten times a second at most; nothing when done
+ * is n. For loops over many files. */
+void wu_progress(const char *what, size_t done, size_t n);
 
 /* For a verb that packs, and goes on with the work unit. */
 typedef struct wu_pack_into {

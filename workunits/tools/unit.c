@@ -369,6 +369,7 @@ static tc_status write_members(unit_writer *w)
     tc_status status = write_job(w);
     for (size_t i = 0; i < w->unit->n && status == TC_OK; i++) {
         wu_source *const item = &w->unit->items[i];
+        wu_progress("files compressed", i, w->unit->n);
         status = write_pages(w, item, WU_KIND_IMAGE);
         if (status == TC_OK && item->mask.n_files > 0)
             status = write_pages(w, item, WU_KIND_MASK);
@@ -377,6 +378,7 @@ static tc_status write_members(unit_writer *w)
         if (status == TC_OK)
             status = w->unit->check(w->unit->user, item, w->err);
     }
+    wu_progress("files compressed", 1, 1);
     return status == TC_OK ? write_batch(w) : status;
 }
 

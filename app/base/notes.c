@@ -1,0 +1,50 @@
+/* Tells which notes are of one kind. */
+#include "app/base/notes.h"
+
+#include <ctype.h>
+#include <string.h>
+
+/* out: the text with "N" for each number. */
+static void replace_numbers(const char *text, char out[TC_ERR_MAX])
+{
+    size_t n = 0;
+
+    for (; *text != '\0' && n < TC_ERR_MAX - 1; text++)
+        if (!isdigit((unsigned char)*text))
+            out[n++] = *text;
+        else if (n == 0 || out[n - 1] != 'N')
+            out[n++] = 'N';
+    out[n] = '\0';
+}
+
+bool tc_notes_tells(tc_notes *notes, const char *text)
+{
+    char kind[TC_ERR_MAX], other[TC_ERR_MAX];
+    size_t i = 0;
+
+    replace_numbers(text, kind);
+    for (; i < notes->n; i++) {
+        replace_numbers(notes->kinds[i].text, other);
+        if (strcmp(kind, other) == 0)
+            break;
+    }
+    if (i == TC_NOTE_KINDS)
+        return true;
+    tc_note_kind *const k = &notes->kinds[i];
+    if (i == notes->n) {
+        strncat(k->text, text, sizeof k->text - 1);
+        notes->n++;
+    } else if (strcmp(k->text, text) != 0) {
+        memcpy(k->text, kind, sizeof k->text);
+    }
+    return k->n++ < TC_NOTES_TOLD;
+}
+
+void tc_notes_end(tc_notes *notes, void (*tell)(void *user, size_t more, const char *text),
+                  void *user)
+{
+    for (size_t i = 0; i < notes->n; i++)
+        if (notes->kinds[i].n > TC_NOTES_TOLD)
+            tell(user, notes->kinds[i].n - TC_NOTES_TOLD, notes->kinds[i].text);
+    memset(notes, 0, sizeof *notes);
+}
