@@ -1,0 +1,81 @@
+"""The memory that a plan states (rsc_memory_bound: show --needs, memory_bytes and that of the threads) next to the peak of a
+run on the CPU, on real pictures and stacks, one and many, with what analyse takes without parameters: a line each, and how
+many are within 1.0 to 1.3. `make bench-memory`."""
+import glob
+import json
+import os
+import sys
+
+import numpy as np
+import skimage
+
+import tap
+
+PEAK = ("import resource, subprocess, sys\n"
+        "code = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode\n"
+        "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)\n"
+        "sys.exit(code)\n")
+FOLDER = tap.scratch()
+THREADS = 2
+
+
+def tiled(path, side):
+    """The picture again and again, mirrored, up to side x side."""
+    picture = skimage.io.imread(path)
+    picture = picture if picture.ndim == 2 else picture[..., :3].mean(2).astype(np.uint8)
+    both = np.block([[picture, picture[:, ::-1]], [picture[::-1], picture[::-1, ::-1]]])
+    out = os.path.join(FOLDER, "tiled_%d.png" % side)
+    repeats = [-(-side // n) for n in both.shape]
+    skimage.io.imsave(out, np.tile(both, repeats)[:side, :side], check_contrast=False)
+    return out
+
+
+def measure(analysis, title, files, options):
+    unit, result = os.path.join(FOLDER, "u.zip"), os.path.join(FOLDER, "r.npz")
+    packed = tap.run([tap.TEXCELL_WU, "pack", "--analysis", analysis, *options, "-o", unit, *files])
+    if packed.returncode != 0:
+        print("%-10s %-34s %s" % (analysis, title, packed.stderr.strip()[-100:]))
+        return None
+    needs = json.loads(tap.run([tap.TEXCELL_WU, "show", "--needs", unit]).stdout)
+    plan = needs["memory_bytes"] + THREADS * needs["thread_bytes"]
+    run = tap.run([sys.executable, "-I", "-S", "-c", PEAK, tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--threads",
+                   str(THREADS)], timeout=1200)
+    for name in glob.glob(result + "*"):
+        os.remove(name)
+    if run.returncode != 0:
+        print("%-10s %-34s ended with %d" % (analysis, title, run.returncode))
+        return None
+    used = int(run.stdout) << 10
+    print("%-10s %-34s planned %8.1f MiB, peak %8.1f MiB: %.2f" % (analysis, title, plan / 2**20, used / 2**20, plan / used))
+    sys.stdout.flush()
+    return plan / used
+
+
+def jobs(only):
+    """(analysis, title, files, options)"""
+    sk = os.path.join(os.path.dirname(skimage.__file__), "data")
+    pictures = [os.path.join(sk, n) for n in ("ihc.png", "camera.png")]
+    pictures += [p for p in map(tap.data, ("count/chula_4.jpg", "crystal/vmxi_big_crystals_3.jpg")) if p]
+    large = [tiled(p, side) for p, side in ((pictures[0], 3000), (os.path.join(sk, "coins.png"), 5000), (os.path.join(sk, "cell.png"), 8000))]
+    stacks = [p for p in map(tap.data, ("volume/membrane_raw.tif", "volume/neubias_nuclei.tif", "volume/stardist_img3d.tif")) if p]
+    roi = ("--param", "window={\"shape\":\"roi\"}")
+    split = ("--param", "split=distance", "--param", "smooth=1")
+    watershed = ("--param", "method=watershed", "--param", "smooth=2")
+    for analysis, options, files in (
+            ("cellcount", (), pictures + large), ("cellcount", split, pictures + large), ("voting", ("--param", "radius=12"), pictures[:2] + large[:2]),
+            ("levelset", ("--param", "iterations=5", "--param", "alpha=1"), pictures[:2] + large[:2] + stacks), ("glcm", roi, pictures[:2] + large),
+            ("glcm", roi, stacks), ("volume", (), stacks), ("volume", watershed, stacks), ("voting", ("--param", "radius=6"), stacks[:2])):
+        for name in files:
+            if analysis in only:
+                yield analysis, "%s %s" % (os.path.basename(name), options[1][:20] if options else ""), [name], options
+
+
+def main():
+    only = sys.argv[1:] or ["cellcount", "voting", "levelset", "glcm", "volume"]
+    ratios = [r for r in (measure(*job) for job in jobs(only)) if r is not None]
+    within = sum(1.0 <= r <= 1.3 for r in ratios)
+    print("%d of %d within 1.0 to 1.3; least %.2f, most %.2f" % (within, len(ratios), min(ratios), max(ratios)))
+
+
+if __name__ == "__main__":
+    main()
