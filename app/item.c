@@ -6,6 +6,7 @@
 
 #include "app/base/os.h"
 #include "app/driver_fault.h"
+#include "workunits/format/title.h"
 #include "wrapper/bw.h"
 
 /* The item as it is being worked on. */
@@ -134,12 +135,19 @@ static double fraction_at(const item_work *w, double share)
     return w->from + (w->to - w->from) * share;
 }
 
+static wu_item_title title_of(const item_work *w)
+{
+    const wu_item *const item = &w->unit->job->items[w->index];
+
+    return wu_item_title_of(item->name, item->source);
+}
+
 static void show(const item_work *w, double share)
 {
     const double fraction = fraction_at(w, share);
 
     bw_fraction_done(fraction);
-    progress_show(w->progress, fraction, w->unit->job->items[w->index].name, w->index);
+    progress_show(w->progress, fraction, title_of(w).text, w->index);
 }
 
 static double share_spent(const item_run *it, uint64_t chunks_done)
@@ -337,7 +345,7 @@ static tc_status end_item(const item_work *w, item_run *it, tc_err *err)
     it->work.poll = &w->files->poll;
     if (status == TC_OK && analysis->note_result != NULL &&
         analysis->note_result(it->work.params, it->work.item, &it->output, text, sizeof text))
-        progress_note_item(w->progress, it->work.item->name, text);
+        progress_note_item(w->progress, title_of(w).text, text);
     return status;
 }
 
@@ -352,7 +360,7 @@ static bool begins_with_file(const char *message, const char *path)
 tc_status item_do(const item_work *w, tc_err *err)
 {
     const wu_job *const job = w->unit->job;
-    const char *const name = job->items[w->index].name;
+    const wu_item_title title = title_of(w);
     const double start = seconds_worked();
     const bool resumed = w->files->state != NULL;
     item_run it = { .how = w };
@@ -373,10 +381,10 @@ tc_status item_do(const item_work *w, tc_err *err)
     if (status == TC_TRY_LATER && begun && bw_why()[0] != '\0')
         status = stop_as_asked(w, &it, err);
     if (status == TC_OK && resumed)
-        progress_note(w->progress, "%s: done (%zu of %zu) in %.1f s since the restart", name,
+        progress_note(w->progress, "%s: done (%zu of %zu) in %.1f s since the restart", title.text,
                       w->index + 1, job->n_items, seconds_worked() - start);
     else if (status == TC_OK && progress_tells(w->progress, w->index))
-        progress_note(w->progress, "%s: done (%zu of %zu) in %.1f s", name, w->index + 1,
+        progress_note(w->progress, "%s: done (%zu of %zu) in %.1f s", title.text, w->index + 1,
                       job->n_items, seconds_worked() - start);
     if (it.worker != NULL)
         it.backend->close(&it.worker);
@@ -386,7 +394,8 @@ tc_status item_do(const item_work *w, tc_err *err)
     if (status == TC_BAD_INPUT && !begins_with_file(err->message, job->path)) {
         tc_err inner = *err;
 
-        return tc_fail(err, status, "%.400s: item \"%s\": %.400s", job->path, name, inner.message);
+        return tc_fail(err, status, "%.400s: item \"%s\": %.400s", job->path,
+                       job->items[w->index].name, inner.message);
     }
     return status;
 }

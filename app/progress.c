@@ -56,9 +56,12 @@ static void describe(const progress *p, const char *name, size_t item, size_t n,
 
     if (whole <= room)
         snprintf(out, size, "  %s%s", name, numbers);
-    else if (room >= NAME_LEAST)
-        snprintf(out, size, "  %.*s...%s", (int)room - 3, name, numbers);
-    else
+    else if (room >= NAME_LEAST) {
+        size_t cut = room - 3;
+        while (cut > 0 && (name[cut] & 0xc0) == 0x80) /* between characters */
+            cut--;
+        snprintf(out, size, "  %.*s...%s", (int)cut, name, numbers);
+    } else
         snprintf(out, size, "%s", length <= n ? numbers : "");
 }
 

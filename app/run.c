@@ -11,6 +11,7 @@
 #include "app/base/text.h"
 #include "app/item.h"
 #include "opencl/backends.h"
+#include "workunits/format/title.h"
 #include "wrapper/bw.h"
 
 /* What has been reported of the work goes up to that share, if it is more, and never back: there
@@ -202,7 +203,7 @@ static void note_items(const an_unit *unit, progress *p)
 
         if (!unit->analysis->note(unit->params, item, text, sizeof text) || strcmp(text, last) == 0)
             continue;
-        progress_note_item(p, item->name, text);
+        progress_note_item(p, wu_item_title_of(item->name, item->source).text, text);
         memcpy(last, text, sizeof last);
     }
 }

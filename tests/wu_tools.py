@@ -14,6 +14,7 @@ import shutil
 import signal
 import struct
 import sys
+import unicodedata
 import zipfile
 import zlib
 
@@ -1068,6 +1069,28 @@ def test_sources():
        rows[-1][:2] == ["p_2_3", "study/sick/p_2.png"], "the tables have it", rows[:2])
 
 
+def test_scripts():
+    """Letters and digits of any script are in lines and names of files; what is no letter, or drives a terminal, is not."""
+    bases = ["клетка 1", "細胞", "e\u0301té", "हिन्दी", "٣خلية", "a…b🙂²", "x\u202ey\u200bz\u00ad", "q\u2028\u0085\u2215r", "plain"]
+    folders = [save_all("scripts/a", {b + ".png": GREY for b in bases}), save_all("scripts/b", {bases[0] + ".png": GREY})]
+    unit, result, out = path("scripts.zip"), path("scripts.npz"), path("scripts/out")
+    wu("pack", "--analysis", "cellcount", "--param", "labels=true", "-o", unit, *folders)
+    said = run([TEXCELL, "run", unit, "-o", result, "--device", "cpu"]).stderr
+    wu("export", result, "-o", out)
+
+    def kept(c):
+        good = c.isascii() and (c.isalnum() or c in "_-.")
+        return c if good or (not c.isascii() and unicodedata.category(c)[0] in "LM" or unicodedata.category(c) == "Nd") else \
+            "_" * len(c.encode())
+    expected = {"".join(map(kept, b)) for b in bases} | {"клетка_1_2"}
+    files = {f[7:-4] for f in os.listdir(out) if f.endswith(".png")}
+    ok(files == expected, "names of any script: files", "%a\n%a" % (sorted(files), sorted(expected)))
+    told = set(re.findall(r"texcell: (\S+): done", said))
+    ok(told == expected, "names of any script: lines", "%a\n%a" % (sorted(told), sorted(expected)))
+    with zipfile.ZipFile(unit) as z:
+        ok(all(n.isascii() for n in z.namelist()), "the archive's names are ASCII", z.namelist())
+
+
 def test_bad_files():
     """All bad files are told at once, or left out and listed."""
     folder = save_all("bad", {"a.png": GREY, "b.png": GREY, "c.png": GREY, "small.png": GREY[:2, :2]})
@@ -1762,6 +1785,6 @@ def check_bad_results(arrays, unit):
 if not os.path.exists(TEXCELL_WU):
     note("%s is not built" % TEXCELL_WU)
 for test in (test_png, test_jpeg, test_tiff_pil, test_tiff_codecs, test_tiff_layouts, test_tiff_hostile, test_jpeg_hostile, test_scale, test_channels, test_nifti, test_sizes, test_micrometres, test_um_parameters, test_colours, test_orientation, test_not_pictures, test_damage, test_names, test_about, test_sources,
-             test_bad_files, test_compression, test_stacks, test_masks, test_split, test_output, test_parameters, test_usage, test_memory, test_real, test_show_export):
+             test_scripts, test_bad_files, test_compression, test_stacks, test_masks, test_split, test_output, test_parameters, test_usage, test_memory, test_real, test_show_export):
     test()
 done()

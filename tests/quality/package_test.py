@@ -24,7 +24,7 @@ def source(name):
 
 def archive():
     """Beside what autoconf makes."""
-    kept = set(lines("git", "ls-files", cwd=tap.SRC))
+    kept = set(lines("git", "ls-files", cwd=tap.SRC)) if shutil.which("git") else set()
     if not kept:
         tap.skip("the archive of the sources", "no git here that knows them")
         return

@@ -101,6 +101,24 @@ static tc_status write_list(const char *folder, const char *mode, const char *li
     return fclose(list) == 0 && good ? TC_OK : fail_list(folder, err);
 }
 
+wu_item_title wu_result_item_title(const wu_result_file *file, size_t item)
+{
+    return wu_item_title_of(file->item_names[item],
+                            file->item_sources == NULL ? NULL : file->item_sources[item]);
+}
+
+wu_file_name wu_name_file(const wu_result_file *file, const wu_declared *d, size_t item,
+                          const char *array)
+{
+    const char *const name = file->item_names[item], *const mark = strstr(d->name, "{item}");
+    const size_t at = mark == NULL ? 0 : (size_t)(mark - d->name), n = strlen(name);
+    wu_file_name out = { "" };
+    strncat(out.text, array, sizeof out.text - 1);
+    if (mark != NULL && strlen(array) >= at + n && strncmp(array + at, name, n) == 0)
+        memcpy(out.text + at, wu_result_item_title(file, item).text, n);
+    return out;
+}
+
 tc_status wu_export_begin(const char *folder, const char *name, const char *end, tc_err *err)
 {
     char *const path = wu_path_in(folder, name, end), *const file = path == NULL

@@ -4,8 +4,10 @@
 #ifndef WU_EXPORT_H
 #define WU_EXPORT_H
 
+#include "workunits/format/archive.h"
 #include "workunits/format/job.h"
 #include "workunits/format/result_file.h"
+#include "workunits/format/title.h"
 
 /* What is written besides tables. */
 typedef struct wu_export_also {
@@ -19,6 +21,15 @@ tc_status wu_export_write(const char *result, const char *unit, const char *fold
 
 /* Opens the work unit that a result is of. TC_BAD_INPUT: it is of another. */
 tc_status wu_open_images(const wu_result_file *file, const char *path, wu_job **job, tc_err *err);
+
+wu_item_title wu_result_item_title(const wu_result_file *file, size_t item);
+
+typedef struct wu_file_name {
+    char text[WU_MAX_MEMBER_NAME + 1];
+} wu_file_name;
+/* What the files of an item's array begin with: the array's name, with the item's title. */
+wu_file_name wu_name_file(const wu_result_file *file, const wu_declared *d, size_t item,
+                          const char *array);
 
 /* Before folder/NAME END is written: puts it into the list of files that the next export removes.
  * TC_BAD_INPUT: there is one of this name, which no export wrote. */

@@ -259,8 +259,8 @@ static tc_status end_file(geojson *g, tc_status status, size_t *written, tc_err 
 }
 
 /* An item's labels, or its mask, slice by slice. */
-static tc_status write_regions(const wu_result_file *file, const wu_declared *d, size_t index,
-                               const char *folder, size_t *written, tc_err *err)
+static tc_status write_regions(const wu_result_file *file, const wu_declared *d, size_t item,
+                               size_t index, const char *folder, size_t *written, tc_err *err)
 {
     const wu_array_info *const info = wu_npz_info(file->npz, index);
     const uint32_t nx = (uint32_t)info->shape[info->ndim - 1],
@@ -277,7 +277,7 @@ static tc_status write_regions(const wu_result_file *file, const wu_declared *d,
                            ? tc_no_memory(err, info->name)
                            : wu_npz_load(file->npz, index, &data, err);
     if (status == TC_OK)
-        status = begin_file(&g, folder, info->name, err);
+        status = begin_file(&g, folder, wu_name_file(file, d, item, info->name).text, err);
     for (uint32_t z = 0; status == TC_OK && z < nz; z++) {
         for (size_t i = 0; i < n; i++)
             label[i] = d->role == WU_LABELS ? ((const uint32_t *)data)[z * n + i]
@@ -311,7 +311,7 @@ static tc_status write_points(const wu_result_file *file, const wu_table *table,
 {
     char name[2 * WU_MAX_NAME];
     geojson g;
-    snprintf(name, sizeof name, "%s_%s", table->name, file->item_names[item]);
+    snprintf(name, sizeof name, "%s_%s", table->name, wu_result_item_title(file, item).text);
     const tc_status status = begin_file(&g, folder, name, err);
     for (uint64_t i = 0; status == TC_OK && i < p->n; i++) {
         const double *const at = p->at + i * p->dims;
@@ -336,7 +336,7 @@ tc_status wu_export_geojson(const wu_result_file *file, const wu_tables *tables,
             continue;
         status = wu_find_declared(file, d, file->item_names[k / file->n_declared], &index, err);
         if (status == TC_OK)
-            status = write_regions(file, d, index, folder, written, err);
+            status = write_regions(file, d, k / file->n_declared, index, folder, written, err);
     }
     for (size_t t = 0; status == TC_OK && t < tables->n; t++) {
         wu_points p;

@@ -155,10 +155,11 @@ static size_t voxel_index(const drawing *d, uint32_t x, uint32_t y, uint32_t z)
 static tc_status write_canvas(const wu_canvas *canvas, drawing *d, const char *folder,
                               const char *end, tc_err *err)
 {
-    char *path = wu_path_in(folder, d->info->name, end);
+    const wu_file_name name = wu_name_file(d->file, d->declared, d->item, d->info->name);
+    char *path = wu_path_in(folder, name.text, end);
     if (path == NULL)
         return tc_no_memory(err, d->info->name);
-    tc_status status = wu_export_begin(folder, d->info->name, end, err);
+    tc_status status = wu_export_begin(folder, name.text, end, err);
     if (status == TC_OK)
         status = wu_canvas_write(canvas, path, err);
     free(path);

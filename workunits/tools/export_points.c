@@ -152,6 +152,8 @@ static void grey_range(const wu_pixels *px, unsigned *lo, unsigned *hi)
 static tc_status draw_item(const wu_job *images, const char *table, const wu_points *p, size_t item,
                            const char *folder, size_t *written, tc_err *err)
 {
+    const wu_item_title title =
+        wu_item_title_of(images->items[item].name, images->items[item].source);
     char name[2 * WU_MAX_NAME];
     wu_pixels px;
     view all = { .first = -1e9, .last = 1e9 }, views[MAX_SLICES];
@@ -160,7 +162,7 @@ static tc_status draw_item(const wu_job *images, const char *table, const wu_poi
         return status;
     grey_range(&px, &all.lo, &all.hi);
     all.z1 = px.nz;
-    snprintf(name, sizeof name, "%s_%s", table, images->items[item].name);
+    snprintf(name, sizeof name, "%s_%s", table, title.text);
     status = write_views(&all, 1, 1, &px, p, item, folder, name, err);
     *written += status == TC_OK;
     if (status == TC_OK && px.nz > 1) {
@@ -174,7 +176,7 @@ static tc_status draw_item(const wu_job *images, const char *table, const wu_poi
             if (i > 0)
                 views[i - 1].last = views[i].first;
         }
-        snprintf(name, sizeof name, "%s_%s_slices", table, images->items[item].name);
+        snprintf(name, sizeof name, "%s_%s_slices", table, title.text);
         status = write_views(views, n, (size_t)ceil(sqrt(n)), &px, p, item, folder, name, err);
         *written += status == TC_OK;
     }

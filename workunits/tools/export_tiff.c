@@ -138,6 +138,7 @@ tc_status wu_export_tiff(const wu_result_file *file, const wu_job *images, const
         const wu_declared *const d = &file->declared[k % file->n_declared];
         const size_t item = k / file->n_declared;
         tiff_file f = { .tiff = NULL };
+        wu_file_name name = { "" };
         char *path = NULL;
         void *data = NULL;
         size_t index;
@@ -146,12 +147,13 @@ tc_status wu_export_tiff(const wu_result_file *file, const wu_job *images, const
         status = wu_find_declared(file, d, file->item_names[item], &index, err);
         if (status == TC_OK) {
             f.info = wu_npz_info(file->npz, index);
-            path = wu_path_in(folder, f.info->name, ".tif");
+            name = wu_name_file(file, d, item, f.info->name);
+            path = wu_path_in(folder, name.text, ".tif");
             status = path == NULL ? tc_no_memory(err, folder)
                                   : wu_npz_load(file->npz, index, &data, err);
         }
         if (status == TC_OK)
-            status = wu_export_begin(folder, f.info->name, ".tif", err);
+            status = wu_export_begin(folder, name.text, ".tif", err);
         if (status == TC_OK) {
             write_tags(&f, data, images != NULL ? &images->items[item] : NULL);
             status = write_file(&f, path, data, err);
