@@ -1,5 +1,5 @@
 """The README's commands in bare roots of Debian, which mmdebstrap makes: build and demo, and in check-long the whole check. The
-demo's result has the same bytes everywhere. BARE_ROOTS: the Debians, oldest first; of bullseye, which has the oldest libraries
+demo's result has the same bytes everywhere. BARE_ROOTS: the releases, oldest first; of bullseye, which has the oldest libraries
 that are taken, only the build is tried. BARE_ROOTS_FOLDER: where roots are kept for the next time."""
 import os
 import re

@@ -1079,9 +1079,8 @@ def test_scripts():
     wu("export", result, "-o", out)
 
     def kept(c):
-        good = c.isascii() and (c.isalnum() or c in "_-.")
-        return c if good or (not c.isascii() and unicodedata.category(c)[0] in "LM" or unicodedata.category(c) == "Nd") else \
-            "_" * len(c.encode())
+        good = c.isalnum() or c in "_-." if c.isascii() else unicodedata.category(c)[0] in "LM" or c.isdecimal()
+        return c if good else "_" * len(c.encode())
     expected = {"".join(map(kept, b)) for b in bases} | {"клетка_1_2"}
     files = {f[7:-4] for f in os.listdir(out) if f.endswith(".png")}
     ok(files == expected, "names of any script: files", "%a\n%a" % (sorted(files), sorted(expected)))
