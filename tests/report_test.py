@@ -95,6 +95,22 @@ def loops(page, section):
     return areas
 
 
+def answer(text, result):
+    """What was found comes first: all of it, and a row for each image."""
+    with np.load(result) as r:
+        area, item, border = r["region_area"], r["region_item"], r["region_border"]
+    tap.ok("<strong>%d</strong> cells</span><span><strong>2</strong> images" % len(area) in text, "what was found is counted first")
+    rows = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in re.findall(r"<tr data-image=.*?</tr>", text)]
+    for i, row in enumerate(rows):
+        own = area[item == i]
+        low, median, high = ("%.0f" % q for q in np.percentile(own, [25, 50, 75]))
+        wanted = [str(len(own)), median, low + "&#8211;" + high, str(int(border[item == i].sum()))]
+        tap.ok(row[1:2] + row[3:6] == wanted, "image %d: count, median area, quartiles, at the border" % i, (row, wanted))
+    tap.ok(len(rows) == 2 and all("ok" in row[2] for row in rows), "and a mark", rows)
+    values = dict(re.findall(r'class=values data-of=1 [^>]*data-title="(\w+)">([^<]*)<', text))
+    tap.ok([float(v) for v in values["area"].split()] == [float("%.4g" % a) for a in area], "the figures have all values")
+
+
 def outlines():
     images = [spots((90, 120), 14), (RNG.random((40, 50)) < 0.45).astype(np.uint8) * 255]
     page, result = made("cellcount", {"labels": True, "threshold": 128, "polarity": "bright"}, [workunit.item("a", [images[0]]),
@@ -107,10 +123,7 @@ def outlines():
                    % (name, len(wanted)), [(k, found.get(k), wanted.get(k)) for k in set(found) | set(wanted)
                                            if found.get(k) != wanted.get(k)])
     text = text_of(page)
-    with np.load(result) as r:
-        tap.ok("<strong>%d</strong> regions</span><span><strong>2</strong> items" % len(r["region_area"]) in text, "what was found is counted first")
-    titles = [re.sub(" <small>.*", "", t) for t in re.findall(r"<figure class=hist><figcaption>(.*?)</figcaption>", text)]
-    tap.ok(titles == ["area", "mean"], "histograms of what is measured, not of where it lies", titles)
+    answer(text, result)
     tap.ok("<tr><td>threshold</td><td>128</td><td>grey values</td>" in text and "its colours" not in text and "colours only tell neighbours apart" in text,
            "parameters with their units, and a legend")
     return page, result
@@ -179,6 +192,20 @@ table.tHead.rows[0].cells[column].click(); said.up = values();
 table.tHead.rows[0].cells[column].click(); said.down = values();
 return said;"""
 
+FIGURES = """
+const said = {}, plots = document.getElementById('plots'), [select] = plots.querySelectorAll('select');
+const title = () => [...plots.querySelector('.plot svg').querySelectorAll('text')].map(t => t.textContent);
+said.titles = [...plots.querySelectorAll('.plot:not(.boxes) select')].map(s => s.selectedOptions[0].textContent);
+said.bars = [...plots.querySelector('.plot svg').querySelectorAll('rect title')].reduce((n, t) => n + parseInt(t.textContent), 0);
+said.boxes = plots.querySelectorAll('.boxes .box').length;
+said.all = title().pop();
+select.value = 1; select.dispatchEvent(new Event('change'));
+said.one = title().pop();
+const other = plots.querySelector('.plot select'); other.value = [...other.options].findIndex(o => o.textContent.includes('mean'));
+other.dispatchEvent(new Event('change'));
+said.other = title().includes('mean');
+return said;"""
+
 LAYERS = """
 const said = {};
 for (const [layer, some] of [['outlines', '.outlines'], ['numbers', '.numbers'], ['own', 'image.own']]) {
@@ -213,6 +240,12 @@ def browser(page, result):
     said = in_browser(page, SORT)
     tap.ok(said is not None and said["before"] == areas and said["up"] == sorted(areas) and
            said["down"] == sorted(areas, reverse=True), "a click on a title sorts, another the other way round", said)
+    said = in_browser(page, FIGURES)
+    with np.load(result) as r:
+        n = [len(areas), int((r["region_item"] == 0).sum())]
+    tap.ok(said is not None and said["titles"] == ["cells: area (px\u00b2)", "cells: mean"] and said["bars"] == n[0] and said["boxes"] == 2 and
+           said["all"].startswith("%d cells, median" % n[0]) and said["one"].startswith("%d cells, median" % n[1]) and said["other"],
+           "histograms and boxes of what is measured, by image, of any column", said)
     said = in_browser(page, LAYERS)
     tap.ok(said is not None and all(all(v) for v in said.values()), "layers go off and on", said)
     said = in_browser(page, BELONG)
@@ -247,16 +280,23 @@ def others():
     deep = [workunit.item("s", list(stack), spacing=[2.0, 0.5, 0.5])]
     for analysis, parameters, items, wanted in (
             ("volume", {"membrane": 100, "labels": True}, deep, ["slice 5 of 12", "&#181;m</text>", "class=c1 data-k=1", "volume <small>\u00b5m\u00b3</small>"]),
-            ("voting", {"radius": 8}, [workunit.item("v", [spots((60, 60), 3)])], ["<g class=points", "h0\"/>"]),
+            ("voting", {"radius": 8}, [workunit.item("v", [spots((60, 60), 3)])], ["<g class=points", 'rx="8.0" ry="8.0"/>']),
             ("voting", {"radius": 8}, deep, ["largest greys of all 12 slices"]),
             ("levelset", {"target": 200, "epsilon": 60, "iterations": 20, "init": {"type": "box", "x0": 12, "y0": 10, "x1": 40, "y1": 30}},
-             [workunit.item("l", [stack[4] // 4])], ["class=\"outlines one\"", "<td>init.x0</td><td>12</td><td>pixels</td>", "Greys are shown from 5 (black) to 50 (white)", ">no</td>"]),
+             [workunit.item("l", [stack[4] // 4])], ["class=\"outlines one\"", "<td>init.x0</td><td>12</td><td>pixels</td>", "Greys are shown from 5 (black) to 50 (white)", ">no</td>",
+              "class=look>look</strong> <small>had not settled", "inside <small>px</small>"]),
+            ("cellcount", {"threshold": 250, "polarity": "bright"}, [workunit.item("c", [stack[4]])], ["class=wrong>wrong?</strong> <small>no cells"]),
             ("objects", {"families": ["shape"]}, [workunit.item("o", [stack[4]], labels=[(stack[4] > 100) * np.uint8(7)])],
              ["class=c1 data-k=7 d=\"M12 10", 'data-k="7"']),
             ("glcm", {"levels": [16], "distances": [1], "window": {"radius": 3}, "maps": [{"feature": "contrast", "levels": 16, "offset": [1, 0]}]},
-             [workunit.item("g", [spots((50, 40), 9)])], ["class=map", "linear-gradient(to right", "Haralick"])):
+             [workunit.item("g", [spots((50, 40), 9)])], ["class=map", "<td>contrast</td>", "how much neighbours differ", "linear-gradient(to right", "Haralick"])):
         page, result = made(analysis, parameters, items, "%s_%s" % (analysis, items[0]["name"]))
         text = text_of(page)
+        if analysis == "voting" and items is deep and CHROMIUM:
+            said = in_browser(page, "const shown = () => [...document.querySelectorAll('.stack figure')].filter(f => !f.hidden).map(f => "
+                              "f.textContent.trim()), first = shown(), range = document.querySelector('.stack input'); range.value = 5; "
+                              "range.dispatchEvent(new Event('input')); return [first.length, shown().join()]")
+            tap.ok(said is not None and said[0] == 1 and said[1].endswith("slice 5 of 12"), "a slider goes through the slices", said)
         tap.ok(all(w in text for w in wanted), "%s: %s" % (analysis, ", ".join(wanted)), [w for w in wanted if w not in text])
         bare = path("bare.html")
         r = tap.run([tap.TEXCELL_WU, "report", result, "-o", bare])

@@ -34,6 +34,21 @@ for (const table of document.querySelectorAll("table")) {
     title.addEventListener("keydown", event => { if (event.key === "Enter") sort(); });
   });
 }
+const two = document.querySelector("[data-two]");
+if (two) two.addEventListener("change", () => document.body.classList.toggle("two", two.checked));
+// A slider goes through a stack's slices.
+const goTo = new Map();
+for (const stack of document.querySelectorAll(".stack")) {
+  const figures = [...stack.children], range = document.createElement("input");
+  if (figures.length < 2) continue;
+  const go = at => { range.value = at; figures.forEach((figure, i) => { figure.hidden = i !== at; }); };
+  Object.assign(range, {type: "range", min: 0, max: figures.length - 1, title: "slice"});
+  range.setAttribute("aria-label", "slice");
+  range.addEventListener("input", () => go(+range.value));
+  figures.forEach((figure, i) => goTo.set(figure, () => go(i)));
+  stack.prepend(range);
+  go(figures.length >> 1);
+}
 // A region and its row belong together: a click on either shows both.
 const show = (table, item, key, from) => {
   for (const old of document.querySelectorAll(".hit")) old.classList.remove("hit");
@@ -42,6 +57,7 @@ const show = (table, item, key, from) => {
   const row = document.querySelector(`table[data-t="${table}"] tr[data-i="${item}"][data-k="${key}"]`);
   for (const one of [...shapes, row]) if (one) one.classList.add("hit");
   const other = from === "row" ? shapes[0] : row;
+  if (from === "row" && other) goTo.get(other.closest("figure"))?.();
   if (other) other.scrollIntoView({block: "center", behavior: "smooth"});
 };
 document.addEventListener("click", event => {
@@ -53,4 +69,110 @@ for (const shape of document.querySelectorAll(".figures [data-k]")) {
   const title = document.createElementNS("http://www.w3.org/2000/svg", "title");
   title.textContent = shape.dataset.k;
   shape.append(title);
+}
+
+// Figures of the tables' values: four histograms, and boxes of the images or of their folders.
+const WIDE = 480, HIGH = 250, LEFT = 48, BELOW = 40, TOP = 26;
+const element = (name, attributes, ...children) => {
+  const one = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const key in attributes) one.setAttribute(key, attributes[key]);
+  one.append(...children);
+  return one;
+};
+const made = (name, attributes, ...children) => {
+  const one = Object.assign(document.createElement(name), attributes);
+  one.append(...children);
+  return one;
+};
+const numbers = one => one.textContent.trim().split(" ").map(Number);
+const said = value => Math.abs(value) >= 1e6 || value !== 0 && Math.abs(value) < 1e-3 ? value.toExponential(1)
+  : value.toLocaleString("en", {maximumSignificantDigits: 4});
+const ticks = (least, most) => {
+  const ten = 10 ** Math.floor(Math.log10((most - least) / 4 || 1)), step = ten * [1, 2, 5, 10].find(k => (most - least) / (k * ten) <= 6);
+  const all = [];
+  for (let at = Math.ceil(least / step); at * step <= most + step * 1e-9 && all.length < 20; at++) all.push(at * step);
+  return all;
+};
+const quantile = (sorted, q) => {
+  const at = q * (sorted.length - 1), i = Math.floor(at);
+  return sorted[i] + ((sorted[i + 1] ?? sorted[i]) - sorted[i]) * (at - i);
+};
+const axis = (svg, least, most, high, title) => {
+  const x = value => LEFT + (value - least) / (most - least || 1) * (WIDE - LEFT - 12);
+  svg.append(element("path", {class: "axis", d: `M${LEFT} ${high}H${WIDE - 12}`}));
+  for (const at of ticks(least, most))
+    svg.append(element("path", {class: "axis", d: `M${x(at)} ${high}v4`}),
+               element("text", {x: x(at), y: high + 17, "text-anchor": "middle"}, said(at)));
+  svg.append(element("text", {x: (LEFT + WIDE) / 2, y: high + 34, "text-anchor": "middle"}, title));
+  return x;
+};
+const images = [...document.querySelectorAll("tr[data-image]")].map(row => ({name: row.cells[0].textContent, group: row.dataset.group}));
+const tables = new Map();
+for (const one of document.querySelectorAll(".of"))
+  tables.set(one.dataset.of, {items: numbers(one), name: one.dataset.name, step: +one.dataset.step});
+const columns = [...document.querySelectorAll(".values")].map(one => {
+  const table = tables.get(one.dataset.of), unit = one.dataset.unit;
+  return {table, title: one.dataset.title + (unit ? ` (${unit})` : ""), values: numbers(one), rank: +one.dataset.rank};
+}).sort((a, b) => (a.table.name === "images") - (b.table.name === "images"));
+const choose = (options, at, changed) => {
+  const select = made("select", {}, ...options.map((text, i) => made("option", {value: i, textContent: text, selected: i === at})));
+  select.addEventListener("change", () => changed(+select.value));
+  return select;
+};
+const names = columns.map(column => `${column.table.name}: ${column.title}`);
+const histogram = (column, image) => {
+  const all = column.values.filter((v, i) => isFinite(v) && (image < 0 || column.table.items[i] === image)), svg = element("svg", {viewBox: `0 0 ${WIDE} ${HIGH}`, role: "img"});
+  const whole = column.values.filter(isFinite), least = whole.reduce((a, b) => Math.min(a, b), Infinity), most = whole.reduce((a, b) => Math.max(a, b), -Infinity);
+  const n = Math.max(5, Math.min(30, Math.ceil(2 * Math.cbrt(all.length)))), bins = Array(n).fill(0), high = HIGH - BELOW;
+  for (const v of all) bins[Math.min(n - 1, Math.floor((v - least) / (most - least || 1) * n))]++;
+  const top = Math.max(1, ...bins), x = axis(svg, least, most, high, column.title);
+  for (const at of ticks(0, top).filter(Number.isInteger))
+    svg.append(element("path", {class: "axis", d: `M${LEFT - 4} ${high - at / top * (high - TOP)}h4`}),
+               element("text", {x: LEFT - 7, y: high - at / top * (high - TOP) + 4, "text-anchor": "end"}, said(at)));
+  bins.forEach((count, i) => svg.append(element("rect", {x: LEFT + i * (WIDE - LEFT - 12) / n + .5, y: high - count / top * (high - TOP), width: (WIDE - LEFT - 12) / n - 1, height: count / top * (high - TOP)},
+    element("title", {}, `${count} of ${said(least + i * (most - least) / n)} to ${said(least + (i + 1) * (most - least) / n)}`))));
+  all.sort((a, b) => a - b);
+  if (all.length) svg.append(element("path", {class: "mark", d: `M${x(quantile(all, .5))} ${TOP}V${high}`}));
+  svg.append(element("text", {x: WIDE - 14, y: 18, "text-anchor": "end"}, all.length ? `${all.length} ${column.table.name}, median ${said(quantile(all, .5))}` : "none"));
+  return svg;
+};
+const boxes = (column, by) => {
+  const groups = new Map(), high = 24;
+  column.values.forEach((value, i) => {
+    const image = images[column.table.items[i]], name = by ? image?.group || "(none)" : image?.name;
+    if (!groups.has(name)) groups.set(name, []);
+    if (isFinite(value)) groups.get(name).push(value);
+  });
+  const whole = column.values.filter(isFinite), least = whole.reduce((a, b) => Math.min(a, b), Infinity), most = whole.reduce((a, b) => Math.max(a, b), -Infinity);
+  const svg = element("svg", {viewBox: `0 0 ${WIDE} ${groups.size * 2 * high + BELOW + 4}`, role: "img"});
+  const x = axis(svg, least, most, groups.size * 2 * high + 2, column.title);
+  [...groups].forEach(([name, all], i) => {
+    const y = (2 * i + 1) * high, [a, b, c] = [.25, .5, .75].map(q => quantile(all.sort((p, q) => p - q), q));
+    svg.append(element("text", {x: LEFT, y: y - 6}, all.length === 1 ? `${name}: ${said(b)}` : `${name}: ${all.length} ${column.table.name}` + (all.length ? `, median ${said(b)} (${said(a)} to ${said(c)})` : "")));
+    if (!all.length) return;
+    svg.append(element("path", {class: "axis", d: `M${x(all[0])} ${y + 9}H${x(all[all.length - 1])}`}),
+               element("path", {class: "box", d: `M${x(a)} ${y}H${x(c)}v18H${x(a)}z`}), element("path", {class: "median", d: `M${x(b)} ${y}v18`}));
+  });
+  return svg;
+};
+const plots = document.getElementById("plots");
+if (plots && columns.length && (images.length > 1 || columns.some(column => column.values.length >= 8))) {
+  let image = -1, by = images.some(one => one.group);
+  const all = made("div", {className: "plots"}), redraw = [];
+  const figure = (name, at, draw) => {
+    const place = made("div", {}), paint = () => place.replaceChildren(draw(columns[at]));
+    redraw.push(paint);
+    all.append(made("figure", {className: name}, choose(names, at, chosen => { at = chosen; paint(); }), place));
+    paint();
+  };
+  // Columns whose spread people look at; of a few rows none says anything.
+  const first = columns.map((column, i) => i).filter(i => columns[i].rank === 0 && columns[i].values.length >= 8);
+  for (const i of first.slice(0, 4)) figure("plot", i, column => histogram(column, image));
+  if (images.length > 1) figure("plot boxes", 0, column => boxes(column, by));
+  plots.append(made("h2", {textContent: "Distribution"}));
+  if ([...tables.values()].some(table => table.step > 1)) plots.append(made("p", {className: "note", textContent: "Of many rows evenly chosen ones."}));
+  if (images.length > 1 && first.length) plots.append(made("p", {className: "pick"}, "Histograms of ", choose(["all images", ...images.map(one => one.name)], 0, at => { image = at - 1; redraw.forEach(paint => paint()); }),
+    ...(by ? [" boxes by ", choose(["folder", "image"], 0, at => { by = at === 0; redraw.forEach(paint => paint()); })] : [])));
+  plots.append(all);
+  plots.hidden = false;
 }

@@ -69,7 +69,8 @@ static void put_switches(wu_page *page)
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
         wu_page_put(page, "<label><input type=checkbox checked data-layer=%s> %s</label> ",
                     layers[i][0], layers[i][1]);
-    wu_page_put(page, "<label>brighter <input type=range data-brightness min=0 max=4 step=0.25 "
+    wu_page_put(page, "<label><input type=checkbox data-two> two side by side</label> "
+                      "<label>brighter <input type=range data-brightness min=0 max=4 step=0.25 "
                       "value=0></label></nav>\n");
 }
 
@@ -83,22 +84,9 @@ static void put_legend(const wu_report *r)
     if (over)
         wu_page_put(r->page, "<p class=note>Over each picture lies what was found: outlines, whose "
                              "colours only tell neighbours apart, or "
-                             "points. Numbers are those of the tables. A click on an outline or "
-                             "point shows its row, and the reverse.</p>\n");
-}
-
-/* How many there are of what was found. */
-static void put_headline(const wu_report *r)
-{
-    wu_page_put(r->page, "<p class=headline>");
-    for (size_t i = 0; i < r->tables->n; i++)
-        if (r->tables->tables[i].has_item) {
-            wu_page_put(r->page, "<span><strong>%" PRIu64 "</strong> ", r->tables->tables[i].rows);
-            wu_page_text(r->page, r->tables->tables[i].name);
-            wu_page_put(r->page, "</span>");
-        }
-    wu_page_put(r->page, "<span><strong>%zu</strong> item%s</span></p>\n", r->file->n_items,
-                r->file->n_items == 1 ? "" : "s");
+                             "circles of the radius that was looked for. Numbers are those of the "
+                             "tables. A click on an outline or "
+                             "circle shows its row, and the reverse.</p>\n");
 }
 
 static void put_note(const wu_report *r, size_t item)
@@ -108,25 +96,6 @@ static void put_note(const wu_report *r, size_t item)
     wu_page_put(r->page, "<p><strong>Note:</strong> ");
     wu_page_text(r->page, r->notes[item]);
     wu_page_put(r->page, "</p>\n");
-}
-
-/* Which of several items have notes: the first few, and how many more. */
-static void put_notes(const wu_report *r)
-{
-    enum { MOST = 10 };
-    size_t n = 0;
-    for (size_t i = 0; r->file->n_items > 1 && i < r->file->n_items; i++) {
-        if (r->notes[i] == NULL || n++ >= MOST)
-            continue;
-        wu_page_put(r->page, n == 1 ? "<h2>Notes</h2>\n<p>" : "<p>");
-        wu_page_put(r->page, i < r->n_items ? "<a href=\"#i%zu\">" : "<a>", i);
-        wu_page_text(r->page, r->file->item_names[i]);
-        wu_page_put(r->page, "</a>: ");
-        wu_page_text(r->page, r->notes[i]);
-        wu_page_put(r->page, "</p>\n");
-    }
-    if (n > MOST)
-        wu_page_put(r->page, "<p>... and of %zu more items</p>\n", n - MOST);
 }
 
 static void put_item_head(wu_report *r, size_t item)
@@ -163,7 +132,7 @@ static tc_status put_items(wu_report *r, tc_err *err)
     put_switches(page);
     put_legend(r);
     if (r->n_items < r->file->n_items)
-        wu_page_put(page, "<p class=note>The first %zu of %zu items; --items N shows more.</p>\n",
+        wu_page_put(page, "<p class=note>The first %zu of %zu images; --items N shows more.</p>\n",
                     r->n_items, r->file->n_items);
     for (size_t i = 0; status == TC_OK && i < r->n_items; i++) {
         put_item_head(r, i);
@@ -242,6 +211,24 @@ static tc_status put_parameters(wu_report *r, const an_analysis *analysis, tc_er
     return status;
 }
 
+/* What was found in the images, and what of the images themselves has no room in the answer. */
+static tc_status put_tables(wu_report *r, tc_err *err)
+{
+    enum { IN_ANSWER = 6 };
+    tc_status status = TC_OK;
+    for (size_t i = 0; status == TC_OK && i < r->tables->n; i++) {
+        const wu_table *const table = &r->tables->tables[i];
+        bool done = !table->has_item && table->n_columns <= IN_ANSWER;
+        if (!table->has_item && !done)
+            status = wu_report_features(r, table, &done, err);
+        if (status == TC_OK && !done)
+            status = wu_report_table(r, table, err);
+        if (status == TC_OK)
+            status = wu_report_values(r, table, err);
+    }
+    return status;
+}
+
 static tc_status put_page(wu_report *r, tc_err *err)
 {
     wu_page *const page = r->page;
@@ -257,22 +244,15 @@ static tc_status put_page(wu_report *r, tc_err *err)
         wu_page_text(page, text_of(r, "about"));
     }
     wu_page_put(page, "</p>\n");
-    put_headline(r);
-    wu_page_put(page, "<p class=note>From ");
-    wu_page_text(page, r->file->path);
-    wu_page_put(page, "</p></header>\n<main>\n");
-    /* What is counted of an item comes first. */
-    for (size_t i = 0; status == TC_OK && i < r->tables->n; i++)
-        if (!r->tables->tables[i].has_item)
-            status = wu_report_table(r, &r->tables->tables[i], err);
-    put_notes(r);
-    if (status == TC_OK && r->suggestion != NULL)
-        status = wu_suggest_put(r->suggestion, page, err);
+    wu_page_put(page, "</header>\n<main>\n");
+    status = wu_report_summary(r, err);
+    wu_page_put(page, "<section id=plots hidden></section>\n");
     if (status == TC_OK)
         status = put_items(r, err);
-    for (size_t i = 0; status == TC_OK && i < r->tables->n; i++)
-        if (r->tables->tables[i].has_item)
-            status = wu_report_table(r, &r->tables->tables[i], err);
+    if (status == TC_OK)
+        status = put_tables(r, err);
+    if (status == TC_OK && r->suggestion != NULL)
+        status = wu_suggest_put(r->suggestion, page, err);
     if (status == TC_OK)
         status = put_parameters(r, analysis, err);
     wu_page_put(page, "</main>\n");
@@ -348,27 +328,6 @@ tc_status wu_report_write(const char *result, const char *images, const char *ou
 
 /* --- several of them ------------------------------------------------------------------------- */
 
-/* The rows of all variants of the tables that have one for each item. */
-static tc_status put_sweep_tables(const wu_variant *variants, wu_report *reports, size_t n,
-                                  tc_err *err)
-{
-    const wu_tables *const tables = reports[0].tables;
-    wu_page *const page = reports[0].page;
-    tc_status status = TC_OK;
-    for (size_t t = 0; status == TC_OK && t < tables->n; t++) {
-        if (tables->tables[t].has_item)
-            continue;
-        wu_page_put(page, "<section class=table>\n<div class=scroll><table data-t=%zu>\n", t);
-        wu_report_head(&reports[0], &tables->tables[t], true);
-        wu_page_put(page, "<tbody>\n");
-        for (size_t k = 0; status == TC_OK && k < n; k++)
-            status =
-                wu_report_rows(&reports[k], &reports[k].tables->tables[t], variants[k].name, err);
-        wu_page_put(page, "</tbody></table></div>\n</section>\n");
-    }
-    return status;
-}
-
 static tc_status put_sweep(const wu_variant *variants, wu_report *reports, size_t n, tc_err *err)
 {
     wu_page *const page = reports[0].page;
@@ -377,7 +336,11 @@ static tc_status put_sweep(const wu_variant *variants, wu_report *reports, size_
     wu_page_put(
         page,
         "</h1>\n<p>%zu variants of its parameters, on the same pictures</p></header>\n<main>\n", n);
-    tc_status status = put_sweep_tables(variants, reports, n, err);
+    const wu_tables *const tables = reports[0].tables;
+    tc_status status = TC_OK;
+    for (size_t t = 0; status == TC_OK && t < tables->n; t++)
+        if (!tables->tables[t].has_item)
+            status = wu_report_variants(reports, variants, n, t, err);
     wu_page_put(page, "<h2>Pictures</h2>\n");
     put_switches(page);
     for (size_t i = 0; status == TC_OK && i < reports[0].n_items; i++) {

@@ -37,19 +37,46 @@ tc_status wu_report_figures(wu_report *r, size_t item, tc_err *err);
 tc_status wu_report_write(const char *result, const char *images, const char *output,
                           uint64_t items, const an_suggestion *suggestion, tc_err *err);
 
-/* A table: histograms of its first columns, and its first rows. */
-tc_status wu_report_table(wu_report *r, const wu_table *table, tc_err *err);
+/* How many were found, and a row for each image: counts, sizes, and whether to believe them. */
+tc_status wu_report_summary(wu_report *r, tc_err *err);
 
-/* The head of a table, and rows of it; variant: what a first column says of them, NULL: there is
- * none. */
-void wu_report_head(wu_report *r, const wu_table *table, bool variants);
-tc_status wu_report_rows(wu_report *r, const wu_table *table, const char *variant, tc_err *err);
+/* The features of textures: a row each, with what it says, and a column for each image.
+ * *done: the table is one of these. */
+tc_status wu_report_features(wu_report *r, const wu_table *table, bool *done, tc_err *err);
+
+/* The first rows of a table. */
+tc_status wu_report_table(wu_report *r, const wu_table *table, tc_err *err);
+/* A table's values, for the figures. */
+tc_status wu_report_values(wu_report *r, const wu_table *table, tc_err *err);
+
+/* --- what these share ------------------------------------------------------------------------- */
+
+/* The columns with numbers that are not the same in all rows, those first that people look at.
+ * *out: free(), also after a failure. */
+tc_status wu_report_columns(const wu_report *r, const wu_table *table, size_t **out, size_t *n,
+                            tc_err *err);
+/* What the rows of a table are: "cells". */
+const char *wu_report_word(const wu_report *r, const wu_table *table);
+/* A column's title without its unit, which is returned, or NULL. */
+const char *wu_report_unit(const wu_report *r, const wu_table *table, size_t column,
+                           char title[WU_TITLE_MAX]);
+/* A unit as people write it: "px" with a raised 2 for "pixel^2". */
+void wu_report_unit_text(const char *unit, char *out, size_t size);
+void wu_report_title(const wu_report *r, const wu_table *table, size_t column);
+/* A number with the digits that mean something; whole: of what is counted. */
+void wu_report_number(wu_page *page, double value, bool whole);
+void wu_report_cell(const wu_report *r, const wu_table *table, size_t column,
+                    const wu_array_info *info, const void *data);
 
 /* One of several results of the same pictures. */
 typedef struct wu_variant {
     char *name;          /* "radius=6" */
     char *unit, *result; /* files */
 } wu_variant;
+
+/* Table t of each variant in one. */
+tc_status wu_report_variants(wu_report *reports, const wu_variant *variants, size_t n_variants,
+                             size_t t, tc_err *err);
 
 /* The page of a sweep: the tables of items, and each picture with what each variant found, side by
  * side. */

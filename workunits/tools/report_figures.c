@@ -10,7 +10,9 @@
 #include "workunits/tools/report.h"
 
 enum {
-    MAX_PANELS = 9, /* slices of a stack */
+    MAX_PANELS = 32, /* slices of a stack, */
+    SOME_PANELS = 9, /* where there are many stacks, */
+    ALL_PANELS = 64, /* and of all of them together, about */
     LEAST_SIDE = 160,
     MOST_SIDE = 1200,  /* pixels of a picture on the page */
     MAX_NUMBERS = 400, /* of regions in a figure; where there are more nobody reads them */
@@ -51,7 +53,11 @@ static bool has_points(const wu_report *r)
 /* An image has one figure, a stack slices, evenly chosen, and with points a projection. */
 static void choose_panels(shown *s)
 {
-    const uint32_t n = s->nz < MAX_PANELS ? s->nz : MAX_PANELS;
+    const size_t room = ALL_PANELS / (s->r->n_items * s->r->n_variants);
+    const uint32_t most = room > MAX_PANELS    ? MAX_PANELS
+                          : room < SOME_PANELS ? SOME_PANELS
+                                               : (uint32_t)room,
+                   n = s->nz < most ? s->nz : most;
     if (s->nz > 1 && has_points(s->r))
         s->panels[s->n_panels++].projected = true;
     for (uint32_t i = 0; i < n; i++)
@@ -386,10 +392,24 @@ static tc_status put_outlines(shown *s, const layer *l, uint32_t z, tc_err *err)
 
 /* --- points, scale --------------------------------------------------------------------------- */
 
-/* Points of the item; in a slice those that are nearest to it. */
+/* The radius by which the points were looked for, in pixels along (z,) y, x; 0: of none. */
+static void find_radii(const shown *s, double radii[3])
+{
+    const double radius = json_number_value(
+        json_object_get(json_object_get(wu_npz_json(s->r->file->npz), "parameters"), "radius"));
+    for (int i = 0; i < 3; i++)
+        radii[i] = s->head != NULL && s->head->has_spacing ? radius / s->head->spacing[i] : radius;
+}
+
+/* Points of the item as circles of that radius, in a slice as a ball there is cut by it; where
+ * there is no radius those that are nearest to the slice. */
 static void put_points(const shown *s, const panel *p)
 {
     const wu_report *const r = s->r;
+    const uint32_t longer = s->nx > s->ny ? s->nx : s->ny;
+    double radii[3];
+    find_radii(s, radii);
+    const double dot = fmax(longer / 150.0, 1);
     for (size_t t = 0; t < r->tables->n; t++) {
         const wu_points *const points = &r->points[t];
         if (points->dims == 0)
@@ -397,13 +417,18 @@ static void put_points(const shown *s, const panel *p)
         wu_page_put(s->r->page, "<g class=points data-t=%zu>", t);
         for (uint64_t i = 0; i < points->n; i++) {
             const double *const at = points->at + i * points->dims;
-            const double y = at[points->dims - 2], x = at[points->dims - 1];
+            const double y = at[points->dims - 2], x = at[points->dims - 1],
+                         away = p->projected || points->dims < 3 ? 0 : fabs(at[0] - p->z),
+                         off = away <= 0.5 ? 0 : away / radii[0];
             if (points->item[i] != (int64_t)s->item ||
-                !(y >= -1 && y <= s->ny && x >= -1 && x <= s->nx) ||
-                (!p->projected && points->dims == 3 && !(fabs(at[0] - p->z) <= 0.5)))
+                !(y >= -1 && y <= s->ny && x >= -1 && x <= s->nx) || !(off < 1))
                 continue;
-            wu_page_put(s->r->page, "<path data-k=%" PRIu64 " d=\"M%.1f %.1fh0\"/>", i + 1, x + 0.5,
-                        y + 0.5);
+            const double part = sqrt(1 - off * off);
+            wu_page_put(s->r->page,
+                        "<ellipse data-k=%" PRIu64
+                        " cx=\"%.1f\" cy=\"%.1f\" rx=\"%.1f\" ry=\"%.1f\"/>",
+                        i + 1, x + 0.5, y + 0.5, radii[2] > 0 ? part * radii[2] : dot,
+                        radii[1] > 0 ? part * radii[1] : dot);
         }
         wu_page_put(s->r->page, "</g>");
     }
@@ -425,6 +450,19 @@ static void put_scale(const shown *s)
 }
 
 /* --- figures --------------------------------------------------------------------------------- */
+
+/* Figures that a slider goes through. */
+static void begin_stack(const shown *s)
+{
+    if (s->nz > 1)
+        wu_page_put(s->r->page, "<div class=stack>\n");
+}
+
+static void end_stack(const shown *s)
+{
+    if (s->nz > 1)
+        wu_page_put(s->r->page, "</div>\n");
+}
 
 static void begin_figure(const shown *s, const char *title)
 {
@@ -509,6 +547,7 @@ static tc_status put_panels(shown *s, tc_err *err)
 {
     layers l;
     tc_status status = load_layers(s, &l, err);
+    begin_stack(s);
     for (size_t k = 0; status == TC_OK && k < s->n_panels; k++) {
         const panel *const p = &s->panels[k];
         begin_figure(s, s->r->file->item_names[s->item]);
@@ -520,6 +559,7 @@ static tc_status put_panels(shown *s, tc_err *err)
         wu_page_put(s->r->page, "</svg>");
         end_figure(s, p, "");
     }
+    end_stack(s);
     free_layers(&l);
     return status;
 }
@@ -563,6 +603,7 @@ static tc_status put_map(shown *s, const wu_declared *d, tc_err *err)
         least = isfinite(value) && value < least ? value : least;
         most = isfinite(value) && value > most ? value : most;
     }
+    begin_stack(s);
     for (size_t k = 0; status == TC_OK && k < s->n_panels; k++) {
         if (s->panels[k].projected)
             continue;
@@ -575,6 +616,7 @@ static tc_status put_map(shown *s, const wu_declared *d, tc_err *err)
             put_bar(s->r->page, least, most);
         end_figure(s, &s->panels[k], d->title != NULL ? d->title : d->name);
     }
+    end_stack(s);
     free(data);
     return status;
 }

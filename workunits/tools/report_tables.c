@@ -1,4 +1,4 @@
-/* The tables of a report: how the values of each column are spread, and rows to look at. */
+/* The tables of a report: rows to look at, and the values that its figures are drawn from. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -8,15 +8,11 @@
 
 enum {
     MAX_ROWS = 1000,
-    MAX_COLUMNS = 40, /* on the page; the CSV files have all */
-    MAX_HISTOGRAMS = 24,
-    LEAST_ROWS = 8 /* fewer are read faster than a histogram */
+    MAX_COLUMNS = 40,    /* on the page; the CSV files have all */
+    MAX_DRAWN = 100,     /* columns to choose a figure's from */
+    MAX_VALUES = 500000, /* for the figures of a table; of more rows evenly chosen ones */
+    LEAST_ROWS = 2
 };
-
-static size_t shown_columns(const wu_table *table)
-{
-    return table->n_columns < MAX_COLUMNS ? table->n_columns : MAX_COLUMNS;
-}
 
 static const wu_declared *declared_of(const wu_table *table, size_t column)
 {
@@ -45,26 +41,11 @@ static bool has_um(const wu_table *table, const wu_column *column)
     return false;
 }
 
-/* The columns whose values are spread in a way that people look at; how many. */
-static size_t choose_histograms(const wu_table *table, size_t chosen[MAX_HISTOGRAMS])
-{
-    size_t n = 0;
-    for (size_t c = 0; c < table->n_columns && n < MAX_HISTOGRAMS; c++) {
-        const wu_column *const column = &table->columns[c];
-        const wu_declared *const d = declared_of(table, c);
-        if (d->role == WU_VALUE && table->arrays[column->array].info->dtype != WU_BOOL &&
-            !is_coordinate(d, column->element) && (column->in_um || !has_um(table, column)))
-            chosen[n++] = c;
-    }
-    return n;
-}
+/* --- columns --------------------------------------------------------------------------------- */
 
-/* --- histograms ------------------------------------------------------------------------------ */
-
-/* Goes through the table once: for the range of each column, or, binned, for how its values
- * are spread over the range. */
-static tc_status look_through(const wu_report *r, const wu_table *table, const size_t *chosen,
-                              size_t n, wu_spread *spreads, bool binned, tc_err *err)
+/* What all rows of each column have in common: spreads[column]. */
+static tc_status look_through(const wu_report *r, const wu_table *table, wu_spread *spreads,
+                              tc_err *err)
 {
     wu_cursor cursor;
     bool more = true;
@@ -73,94 +54,188 @@ static tc_status look_through(const wu_report *r, const wu_table *table, const s
         status = wu_cursor_next(&cursor, &more, err);
         if (status != TC_OK || !more)
             break;
-        for (size_t i = 0; i < n; i++) {
+        for (size_t c = 0; c < table->n_columns; c++) {
             const wu_array_info *info;
-            const void *const value = wu_cursor_value(&cursor, chosen[i], &info);
-            wu_spread_look(&spreads[i], wu_value_number(info, value), binned);
+            const void *const value = wu_cursor_value(&cursor, c, &info);
+            wu_spread_look(&spreads[c], wu_value_number(info, value), false);
         }
     }
     wu_cursor_close(&cursor);
     return status;
 }
 
-/* "pixel^2" and "um^3" as people write them. */
-static void put_unit(wu_page *page, const char *unit)
+/* Nothing, or the same in all of several rows, or no number anywhere. */
+static bool says_nothing(const wu_table *table, size_t column, const wu_spread *s)
 {
-    char out[64] = "";
-    for (size_t n = 0; *unit != '\0' && n + 4 < sizeof out; n = strlen(out)) {
-        const bool micro = strncmp(unit, "um", 2) == 0,
-                   power = unit[0] == '^' && (unit[1] == '2' || unit[1] == '3');
-        snprintf(out + n, sizeof out - n, "%s",
-                 micro   ? "\xc2\xb5m"
-                 : power ? unit[1] == '2' ? "\xc2\xb2" : "\xc2\xb3"
-                         : (const char[]){ unit[0], '\0' });
-        unit += micro || power ? 2 : 1;
-    }
-    wu_page_put(page, " <small>");
-    wu_page_text(page, out);
-    wu_page_put(page, "</small>");
+    if (table->rows == 0 || wu_column_dtype(table, column) == WU_STR)
+        return false;
+    if (declared_of(table, column)->role == WU_KEY)
+        return false;
+    return s->n == 0 || (s->n == table->rows && s->least == s->most &&
+                         (table->rows >= LEAST_ROWS ||
+                          (s->most == 0 && wu_column_dtype(table, column) != WU_BOOL)));
 }
 
-static void put_title(wu_page *page, const wu_table *table, size_t column)
+/* What people look at first: 0: what was measured, of a texture the means; 1: its other
+ * statistics, and pixels where there are micrometres; 2: where things lie. */
+static int rank_of(const wu_table *table, size_t column)
 {
-    char title[WU_TITLE_MAX], plain[WU_TITLE_MAX];
-    const bool in_um = table->columns[column].in_um;
-    const char *const unit = declared_of(table, column)->unit;
-    wu_column_title(table, column, title);
-    wu_title(declared_of(table, column), table->columns[column].element, 0, plain);
-    wu_page_text(page, plain);
-    if (in_um)
-        put_unit(page, strcmp(title + strlen(plain), "_um2") == 0 ? "um^2" : "um");
-    else if (unit != NULL)
-        put_unit(page, unit);
+    const wu_column *const c = &table->columns[column];
+    const wu_declared *const d = declared_of(table, column);
+    const wu_axis *const last = d->n_axes > 0 ? &d->axes[d->n_axes - 1] : NULL;
+    if (d->role != WU_VALUE || is_coordinate(d, c->element))
+        return 2;
+    if (last != NULL && last->words != NULL && last->n > 0 && strcmp(last->words[0], "mean") == 0 &&
+        c->element % last->n != 0)
+        return 1;
+    return c->in_um || !has_um(table, c) ? 0 : 1;
 }
 
-static void put_histogram(wu_page *page, const wu_table *table, size_t column, const wu_spread *s)
+tc_status wu_report_columns(const wu_report *r, const wu_table *table, size_t **out, size_t *n,
+                            tc_err *err)
 {
-    wu_page_put(page, "<figure class=hist><figcaption>");
-    put_title(page, table, column);
-    wu_page_put(page, "</figcaption>");
-    wu_page_histogram(page, s);
-    wu_page_put(page, "</figure>\n");
-}
-
-static tc_status put_histograms(wu_report *r, const wu_table *table, tc_err *err)
-{
-    size_t chosen[MAX_HISTOGRAMS];
-    const size_t n = choose_histograms(table, chosen);
-    wu_spread *const spreads = calloc(MAX_HISTOGRAMS, sizeof *spreads);
-    tc_status status = spreads == NULL ? tc_no_memory(err, r->page->path)
-                                       : look_through(r, table, chosen, n, spreads, false, err);
-    if (status == TC_OK)
-        status = look_through(r, table, chosen, n, spreads, true, err);
-    wu_page_put(r->page, "<div class=hists>\n");
-    for (size_t i = 0; status == TC_OK && i < n; i++)
-        if (spreads[i].n > 2 && spreads[i].most > spreads[i].least)
-            put_histogram(r->page, table, chosen[i], &spreads[i]);
-    wu_page_put(r->page, "</div>\n");
+    wu_spread *const spreads = calloc(table->n_columns + 1, sizeof *spreads);
+    size_t *const all = calloc(table->n_columns + 1, sizeof *all);
+    *n = 0;
+    *out = all;
+    tc_status status = spreads == NULL || all == NULL ? tc_no_memory(err, r->page->path)
+                                                      : look_through(r, table, spreads, err);
+    for (int rank = 0; status == TC_OK && rank < 3; rank++)
+        for (size_t c = 0; c < table->n_columns; c++)
+            if (rank_of(table, c) == rank && wu_column_dtype(table, c) != WU_STR &&
+                declared_of(table, c)->role != WU_KEY && !says_nothing(table, c, &spreads[c]))
+                all[(*n)++] = c;
     free(spreads);
+    return status;
+}
+
+/* Those of the rows on the page, in their order. */
+static tc_status choose_columns(const wu_report *r, const wu_table *table, bool all, size_t **out,
+                                size_t *n, tc_err *err)
+{
+    wu_spread *const spreads = calloc(table->n_columns + 1, sizeof *spreads);
+    size_t *const chosen = calloc(MAX_COLUMNS, sizeof *chosen);
+    *n = 0;
+    *out = chosen;
+    tc_status status = spreads == NULL || chosen == NULL ? tc_no_memory(err, r->page->path)
+                       : all                             ? TC_OK
+                                                         : look_through(r, table, spreads, err);
+    for (size_t c = 0; status == TC_OK && c < table->n_columns && *n < MAX_COLUMNS; c++)
+        if (all || !says_nothing(table, c, &spreads[c]))
+            chosen[(*n)++] = c;
+    free(spreads);
+    return status;
+}
+
+/* --- values for the figures, which page.js draws ---------------------------------------------- */
+
+/* A column's values, a word each, with digits enough for a figure. */
+static void put_values(wu_report *r, const wu_table *table, size_t column, const double *values,
+                       size_t n, size_t stride)
+{
+    char title[WU_TITLE_MAX], unit[64] = "";
+    const char *const declared = wu_report_unit(r, table, column, title);
+    wu_page *const page = r->page;
+    if (declared != NULL)
+        wu_report_unit_text(declared, unit, sizeof unit);
+    wu_page_put(page, "<div hidden class=values data-of=%zu data-rank=%d data-unit=\"",
+                (size_t)(table - r->tables->tables), rank_of(table, column));
+    wu_page_text(page, unit);
+    wu_page_put(page, "\" data-title=\"");
+    wu_page_text(page, title);
+    wu_page_put(page, "\">");
+    for (size_t i = 0; i < n; i++)
+        wu_page_put(page, "%.4g ", values[i * stride]);
+    wu_page_put(page, "</div>\n");
+}
+
+/* Reads every step-th row: values[row][column]. *kept: how many. */
+static tc_status read_values(const wu_report *r, const wu_table *table, const size_t *columns,
+                             size_t n, uint64_t step, double *values, size_t *items, size_t *kept,
+                             tc_err *err)
+{
+    wu_cursor cursor;
+    bool more = true;
+    tc_status status = wu_cursor_open(r->file, table, &cursor, err);
+    while (status == TC_OK) {
+        status = wu_cursor_next(&cursor, &more, err);
+        if (status != TC_OK || !more)
+            break;
+        if (cursor.row % step != 0)
+            continue;
+        for (size_t i = 0; i < n; i++) {
+            const wu_array_info *info;
+            const void *const value = wu_cursor_value(&cursor, columns[i], &info);
+            values[*kept * n + i] = wu_value_number(info, value);
+        }
+        items[(*kept)++] = cursor.item;
+    }
+    wu_cursor_close(&cursor);
+    return status;
+}
+
+static tc_status put_all_values(wu_report *r, const wu_table *table, const size_t *columns,
+                                size_t n, tc_err *err)
+{
+    const uint64_t most = MAX_VALUES / n, step = 1 + table->rows / most,
+                   rows = table->rows / step + 1;
+    double *const values = calloc((size_t)rows * n, sizeof *values);
+    size_t *const items = calloc((size_t)rows, sizeof *items), kept = 0;
+    tc_status status = values == NULL || items == NULL
+                           ? tc_no_memory(err, r->page->path)
+                           : read_values(r, table, columns, n, step, values, items, &kept, err);
+    if (status == TC_OK) {
+        wu_page_put(r->page, "<div hidden class=of data-of=%zu data-step=%" PRIu64 " data-name=\"",
+                    (size_t)(table - r->tables->tables), step);
+        wu_page_text(r->page, table->has_item ? wu_report_word(r, table) : "images");
+        wu_page_put(r->page, "\">");
+        for (size_t i = 0; i < kept; i++)
+            wu_page_put(r->page, "%zu ", items[i]);
+        wu_page_put(r->page, "</div>\n");
+    }
+    for (size_t i = 0; status == TC_OK && i < n; i++)
+        if (wu_column_dtype(table, columns[i]) != WU_BOOL)
+            put_values(r, table, columns[i], values + i, kept, n);
+    free(values);
+    free(items);
+    return status;
+}
+
+tc_status wu_report_values(wu_report *r, const wu_table *table, tc_err *err)
+{
+    size_t *columns = NULL, n = 0;
+    tc_status status = wu_report_columns(r, table, &columns, &n, err);
+    n = n < MAX_DRAWN ? n : MAX_DRAWN;
+    if (status == TC_OK && n > 0 && table->rows >= LEAST_ROWS)
+        status = put_all_values(r, table, columns, n, err);
+    free(columns);
     return status;
 }
 
 /* --- rows ------------------------------------------------------------------------------------ */
 
-void wu_report_head(wu_report *r, const wu_table *table, bool variants)
+/* columns: those that are shown. */
+static void put_head(wu_report *r, const wu_table *table, bool variants, const size_t *columns,
+                     size_t n)
 {
-    wu_page_put(r->page,
-                variants ? "<thead><tr><th>variant</th><th>item</th>" : "<thead><tr><th>item</th>");
+    wu_page_put(r->page, variants ? "<thead><tr><th>variant</th><th>image</th>"
+                                  : "<thead><tr><th>image</th>");
     if (r->file->item_sources != NULL)
         wu_page_put(r->page, "<th>source</th>");
-    for (size_t c = 0; c < shown_columns(table); c++) {
-        wu_page_put(r->page, wu_column_dtype(table, c) == WU_STR ? "<th>" : "<th class=n>");
-        put_title(r->page, table, c);
+    for (size_t i = 0; i < n; i++) {
+        wu_page_put(r->page,
+                    wu_column_dtype(table, columns[i]) == WU_STR ? "<th>" : "<th class=n>");
+        wu_report_title(r, table, columns[i]);
         wu_page_put(r->page, "</th>");
     }
     wu_page_put(r->page, "</tr></thead>\n");
 }
 
 /* A number as people read it; data-v has it whole, for who sorts. */
-static void put_cell(wu_page *page, const wu_array_info *info, const void *data)
+void wu_report_cell(const wu_report *r, const wu_table *table, size_t column,
+                    const wu_array_info *info, const void *data)
 {
+    wu_page *const page = r->page;
     char text[WU_CELL_MAX];
     wu_value_text(info, data, text);
     if (info->dtype == WU_STR) {
@@ -169,7 +244,11 @@ static void put_cell(wu_page *page, const wu_array_info *info, const void *data)
     } else if (info->dtype == WU_BOOL) {
         wu_page_put(page, "<td class=n data-v=%s>%s", text, text[0] == '1' ? "yes" : "no");
     } else if (info->dtype == WU_F32 || info->dtype == WU_F64) {
-        wu_page_put(page, "<td class=n data-v=\"%s\">%.6g", text, wu_value_number(info, data));
+        wu_page_put(page, "<td class=n data-v=\"%s\">", text);
+        if (is_coordinate(declared_of(table, column), table->columns[column].element))
+            wu_page_put(page, "%.1f", wu_value_number(info, data));
+        else
+            wu_report_number(page, wu_value_number(info, data), false);
     } else {
         wu_page_put(page, "<td class=n>%s", text);
     }
@@ -189,7 +268,8 @@ static void put_row_start(wu_page *page, wu_cursor *cursor)
     wu_page_put(page, "\">");
 }
 
-static void put_row(wu_report *r, wu_cursor *cursor, const char *variant)
+static void put_row(wu_report *r, wu_cursor *cursor, const char *variant, const size_t *columns,
+                    size_t n)
 {
     const bool pictured = cursor->item < r->n_items;
     put_row_start(r->page, cursor);
@@ -206,15 +286,16 @@ static void put_row(wu_report *r, wu_cursor *cursor, const char *variant)
         wu_page_text(r->page, r->file->item_sources[cursor->item]);
         wu_page_put(r->page, "</td>");
     }
-    for (size_t c = 0; c < shown_columns(cursor->table); c++) {
+    for (size_t i = 0; i < n; i++) {
         const wu_array_info *info;
-        const void *const value = wu_cursor_value(cursor, c, &info);
-        put_cell(r->page, info, value);
+        const void *const value = wu_cursor_value(cursor, columns[i], &info);
+        wu_report_cell(r, cursor->table, columns[i], info, value);
     }
     wu_page_put(r->page, "</tr>\n");
 }
 
-tc_status wu_report_rows(wu_report *r, const wu_table *table, const char *variant, tc_err *err)
+static tc_status put_rows(wu_report *r, const wu_table *table, const char *variant,
+                          const size_t *columns, size_t n, tc_err *err)
 {
     wu_cursor cursor;
     bool more = true;
@@ -223,7 +304,7 @@ tc_status wu_report_rows(wu_report *r, const wu_table *table, const char *varian
         status = wu_cursor_next(&cursor, &more, err);
         if (status != TC_OK || !more)
             break;
-        put_row(r, &cursor, variant);
+        put_row(r, &cursor, variant, columns, n);
     }
     wu_cursor_close(&cursor);
     return status;
@@ -232,28 +313,48 @@ tc_status wu_report_rows(wu_report *r, const wu_table *table, const char *varian
 tc_status wu_report_table(wu_report *r, const wu_table *table, tc_err *err)
 {
     wu_page *const page = r->page;
-    tc_status status = TC_OK;
+    const char *const name = table->has_item ? wu_report_word(r, table) : "images";
+    size_t *columns = NULL, n = 0;
+    tc_status status = choose_columns(r, table, false, &columns, &n, err);
     wu_page_put(page, "<section class=table>\n<h2>");
-    wu_page_text(page, table->name);
-    wu_page_put(page, " <small>%" PRIu64 " row%s</small></h2>\n", table->rows,
+    wu_page_text(page, name);
+    wu_page_put(page, " <small>%" PRIu64 " row%s</small></h2>\n<p class=note>", table->rows,
                 table->rows == 1 ? "" : "s");
-    if (table->rows >= LEAST_ROWS)
-        status = put_histograms(r, table, err);
-    if (table->rows > MAX_ROWS || table->n_columns > MAX_COLUMNS) {
-        wu_page_put(page,
-                    "<p class=note>%d rows and %d columns at most are shown here; texcell-wu "
-                    "export writes all "
-                    "%zu columns of all rows as ",
-                    MAX_ROWS, MAX_COLUMNS, table->n_columns);
-        wu_page_text(page, table->name);
-        wu_page_put(page, ".csv.</p>\n");
-    }
-    wu_page_put(page, "<div class=scroll><table data-t=%zu>\n",
+    if (table->rows > MAX_ROWS)
+        wu_page_put(page, "The first %d rows. ", MAX_ROWS);
+    if (n < table->n_columns)
+        wu_page_put(page, "%zu of %zu columns; those left out are %s. ", n, table->n_columns,
+                    n == MAX_COLUMNS  ? "in the file"
+                    : table->rows > 1 ? "the same in all rows"
+                                      : "0");
+    wu_page_put(page, "All of it with all digits: ");
+    wu_page_text(page, table->name);
+    wu_page_put(page, ".csv (texcell-wu export).</p>\n<div class=scroll><table data-t=%zu>\n",
                 (size_t)(table - r->tables->tables));
-    wu_report_head(r, table, false);
-    wu_page_put(page, "<tbody>\n");
-    if (status == TC_OK)
-        status = wu_report_rows(r, table, NULL, err);
+    if (status == TC_OK) {
+        put_head(r, table, false, columns, n);
+        wu_page_put(page, "<tbody>\n");
+        status = put_rows(r, table, NULL, columns, n, err);
+    }
     wu_page_put(page, "</tbody></table></div>\n</section>\n");
+    free(columns);
+    return status;
+}
+
+tc_status wu_report_variants(wu_report *reports, const wu_variant *variants, size_t n_variants,
+                             size_t t, tc_err *err)
+{
+    wu_page *const page = reports[0].page;
+    const wu_table *const table = &reports[0].tables->tables[t];
+    size_t *columns = NULL, n = 0;
+    tc_status status = choose_columns(&reports[0], table, true, &columns, &n, err);
+    wu_page_put(page, "<section class=table>\n<div class=scroll><table data-t=%zu>\n", t);
+    put_head(&reports[0], table, true, columns, n);
+    wu_page_put(page, "<tbody>\n");
+    for (size_t k = 0; status == TC_OK && k < n_variants; k++)
+        status =
+            put_rows(&reports[k], &reports[k].tables->tables[t], variants[k].name, columns, n, err);
+    wu_page_put(page, "</tbody></table></div>\n</section>\n");
+    free(columns);
     return status;
 }

@@ -1,0 +1,144 @@
+/* The features of textures in a report: hundreds of columns are read better as rows, with what each
+ * says. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "workunits/tools/report.h"
+
+enum { MOST_IMAGES = 12 }; /* columns; the CSV file has all */
+
+static const char *const meanings[][2] = {
+    { "asm", "order: 1 for one grey alone, small for many different pairs (its root is energy)" },
+    { "contrast", "how much neighbours differ, large differences counting most; 0: nothing does" },
+    { "correlation", "how well a grey tells its neighbour's: 1 wholly, 0 not at all" },
+    { "variance", "how far greys are spread around their mean" },
+    { "idm", "smoothness: 1 where neighbours are equal (inverse difference moment, homogeneity)" },
+    { "sum_average", "how bright it is: the mean of two neighbours' greys added" },
+    { "sum_variance", "how far the sums of two neighbours are spread" },
+    { "sum_entropy", "disorder of the sums of two neighbours" },
+    { "entropy", "disorder: 0 for one grey alone, large where all pairs are as frequent" },
+    { "difference_variance", "how unequal the steps between neighbours are" },
+    { "difference_entropy", "disorder of the steps between neighbours" },
+    { "imc1", "how much neighbours tell of each other: 0 nothing, -1 everything" },
+    { "imc2", "how much neighbours tell of each other: 0 nothing, towards 1 everything" },
+    { "joint_maximum", "share of the most frequent pair of greys" },
+    { "joint_average", "how bright it is: the mean grey level of the pairs" },
+    { "difference_average", "the mean step between neighbours (dissimilarity)" },
+    { "inverse_difference", "smoothness: 1 where neighbours are equal" },
+    { "inverse_difference_normalised", "smoothness, whatever the number of levels" },
+    { "inverse_difference_moment_normalised", "smoothness, whatever the number of levels" },
+    { "inverse_variance", "many small steps: large where neighbours differ, but little" },
+    { "autocorrelation", "how bright, and how fine or coarse: the mean product of neighbours" },
+    { "cluster_tendency", "how far pairs gather in groups of like greys" },
+    { "cluster_shade", "whether dark (positive) or bright (negative) pairs prevail" },
+    { "cluster_prominence", "how far single pairs lie from the others; small near one grey" },
+};
+
+static const char *meaning_of(const char *feature)
+{
+    for (size_t i = 0; i < sizeof meanings / sizeof *meanings; i++)
+        if (strcmp(meanings[i][0], feature) == 0)
+            return meanings[i][1];
+    return "";
+}
+
+/* The array whose axes end with features and their statistics, the mean first; or NULL. */
+static const wu_declared *features_of(const wu_table *table)
+{
+    const wu_declared *const d = table->n_arrays == 1 ? table->arrays[0].declared : NULL;
+    if (d == NULL || table->has_item || d->n_axes < 2 || table->arrays[0].info->dtype != WU_F64)
+        return NULL;
+    const wu_axis *const feature = &d->axes[d->n_axes - 2], *const last = feature + 1;
+    return feature->name != NULL && strcmp(feature->name, "feature") == 0 &&
+                   feature->words != NULL && last->words != NULL &&
+                   strcmp(last->words[0], "mean") == 0
+               ? d
+               : NULL;
+}
+
+/* "8 levels, distance 1": the other axes' entries of an element. */
+static void put_place(wu_page *page, const wu_declared *d, uint64_t element)
+{
+    uint64_t at[WU_MAX_AXES];
+    for (unsigned i = d->n_axes; i-- > 0; element /= d->axes[i].n)
+        at[i] = element % d->axes[i].n;
+    for (unsigned i = 0; i + 2 < d->n_axes; i++) {
+        const wu_axis *const axis = &d->axes[i];
+        wu_page_put(page, "<td class=n>");
+        if (axis->words != NULL)
+            wu_page_text(page, axis->words[at[i]]);
+        else
+            wu_page_put(page, "%u", axis->numbers != NULL ? axis->numbers[at[i]] : (unsigned)at[i]);
+        wu_page_put(page, "</td>");
+    }
+}
+
+static void put_head(const wu_report *r, const wu_declared *d, size_t images)
+{
+    wu_page *const page = r->page;
+    wu_page_put(page, "<thead><tr><th>feature</th>");
+    for (unsigned i = 0; i + 2 < d->n_axes; i++) {
+        wu_page_put(page, "<th class=n>");
+        wu_page_text(page, d->axes[i].name != NULL ? d->axes[i].name : "");
+        wu_page_put(page, "</th>");
+    }
+    for (size_t i = 0; i < images; i++) {
+        wu_page_put(page, "<th class=n>");
+        wu_page_text(page, r->file->item_names[i]);
+        wu_page_put(page, "</th>");
+    }
+    wu_page_put(page, "<th>what it says</th></tr></thead>\n<tbody>\n");
+}
+
+static tc_status put_features(const wu_report *r, const wu_table *table, const wu_declared *d,
+                              tc_err *err)
+{
+    const size_t images = r->file->n_items < MOST_IMAGES ? r->file->n_items : MOST_IMAGES,
+                 elements = (size_t)wu_declared_elements(d);
+    const wu_axis *const feature = &d->axes[d->n_axes - 2];
+    const uint32_t statistics = d->axes[d->n_axes - 1].n;
+    double *const values = calloc(images * elements + 1, sizeof *values);
+    wu_npz_stream *stream = NULL;
+    tc_status status = values == NULL
+                           ? tc_no_memory(err, table->name)
+                           : wu_npz_stream_open(r->file->npz, table->arrays[0].index, &stream, err);
+    if (status == TC_OK)
+        status = wu_npz_stream_read(stream, values, images * elements * sizeof *values, err);
+    wu_npz_stream_close(&stream);
+    put_head(r, d, images);
+    for (size_t e = 0; status == TC_OK && e < elements; e += statistics) {
+        const char *const name = feature->words[e / statistics % feature->n];
+        wu_page_put(r->page, "<tr><td>");
+        wu_page_text(r->page, name);
+        wu_page_put(r->page, "</td>");
+        put_place(r->page, d, e);
+        for (size_t i = 0; i < images; i++) {
+            const double value = values[i * elements + e];
+            wu_page_put(r->page, "<td class=n data-v=%.17g>", value);
+            wu_report_number(r->page, value, false);
+            wu_page_put(r->page, "</td>");
+        }
+        wu_page_put(r->page, "<td class=help>%s</td></tr>\n", meaning_of(name));
+    }
+    free(values);
+    return status;
+}
+
+tc_status wu_report_features(wu_report *r, const wu_table *table, bool *done, tc_err *err)
+{
+    const wu_declared *const d = features_of(table);
+    wu_page *const page = r->page;
+    *done = d != NULL;
+    if (d == NULL)
+        return TC_OK;
+    wu_page_put(page,
+                "<section class=table>\n<h2>Features</h2>\n<p class=note>Means over the "
+                "directions%s. All statistics of all images with all digits: ",
+                r->file->n_items > MOST_IMAGES ? ", of the first images" : "");
+    wu_page_text(page, table->name);
+    wu_page_put(page, ".csv (texcell-wu export).</p>\n"
+                      "<div class=scroll><table class=parameters>\n");
+    const tc_status status = put_features(r, table, d, err);
+    wu_page_put(page, "</tbody></table></div>\n</section>\n");
+    return status;
+}

@@ -1,0 +1,501 @@
+/* The answer of a report, which comes first: how many were found, and a row for each image. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "workunits/tools/report.h"
+
+enum { MOST_MEASURED = 6 }; /* columns of images' own numbers in the table */
+
+/* What is told of an image's rows of a table. */
+typedef struct found {
+    uint64_t rows, at_border, measured;
+    double quartile[3];
+    double count; /* as the analysis counted, else the rows */
+} found;
+
+typedef struct summary {
+    const wu_report *r;
+    const wu_table *table; /* of what was found in the images, or NULL */
+    const wu_table *own;   /* of the images themselves, or NULL */
+    long size, border;     /* columns of table, or -1 */
+    found *of;             /* [n_items] */
+    size_t shared; /* characters that the sources of all images begin with: their common folder */
+    bool grouped;
+    double usual_count, usual_size; /* medians over the images, NaN: too few to say */
+} summary;
+
+/* --- words ----------------------------------------------------------------------------------- */
+
+const char *wu_report_word(const wu_report *r, const wu_table *table)
+{
+    const char *const analysis =
+        json_string_value(json_object_get(wu_npz_json(r->file->npz), "analysis"));
+    if (analysis != NULL && strcmp(analysis, "cellcount") == 0 &&
+        strcmp(table->name, "regions") == 0)
+        return "cells";
+    return table->name;
+}
+
+static bool has_stacks(const wu_report *r)
+{
+    const wu_array_info *const first = r->file->n_items > 0 ? wu_first_picture(r->file, 0) : NULL;
+    return r->images != NULL ? r->images->items[0].is_stack : first != NULL && first->ndim == 3;
+}
+
+/* What the unit "voxel" is of an image that is no stack. */
+const char *wu_report_unit(const wu_report *r, const wu_table *table, size_t column,
+                           char title[WU_TITLE_MAX])
+{
+    const wu_column *const c = &table->columns[column];
+    const wu_declared *const d = table->arrays[c->array].declared;
+    const char *unit = d->unit;
+    char whole[WU_TITLE_MAX];
+    wu_title(d, c->element, 0, title);
+    wu_column_title(table, column, whole);
+    if (c->in_um)
+        unit = strcmp(whole + strlen(title), "_um2") == 0 ? "um^2" : "um";
+    if (unit != NULL && strcmp(unit, "voxel") == 0 && !has_stacks(r))
+        unit = "pixel";
+    /* "inside_voxels" with the unit behind it would say it twice. */
+    const size_t n = strlen(title), end = strlen("_voxels");
+    if (unit != NULL && n > end && strcmp(title + n - end, "_voxels") == 0)
+        title[n - end] = '\0';
+    return unit;
+}
+
+/* "pixel^2" and "um^3" as people write them; a unit is of a file that anyone may have made. */
+void wu_report_unit_text(const char *unit, char *out, size_t size)
+{
+    static const char *const words[][2] = {
+        { "pixel", "px" }, { "voxel", "voxels" }, { "um", "\xc2\xb5m" }, { "", "" }
+    };
+    size_t i = 0;
+    while (strncmp(unit, words[i][0], strlen(words[i][0])) != 0)
+        i++;
+    const char *const power = unit + strlen(words[i][0]);
+    const bool known = words[i][0][0] != '\0' && (power[0] == '\0' || power[0] == '^');
+    snprintf(out, size, "%s%s", known ? words[i][1] : unit,
+             known && power[0] == '^' ? power[1] == '2' ? "\xc2\xb2" : "\xc2\xb3" : "");
+}
+
+void wu_report_title(const wu_report *r, const wu_table *table, size_t column)
+{
+    char title[WU_TITLE_MAX];
+    const char *const unit = wu_report_unit(r, table, column, title);
+    wu_page_text(r->page, title);
+    if (unit != NULL) {
+        char text[64];
+        wu_report_unit_text(unit, text, sizeof text);
+        wu_page_put(r->page, " <small>");
+        wu_page_text(r->page, text);
+        wu_page_put(r->page, "</small>");
+    }
+}
+
+/* How much of the sources is a folder that all of them lie in. */
+static size_t shared_folder(const wu_result_file *file)
+{
+    size_t shared = 0;
+    const char *const source = file->item_sources != NULL ? file->item_sources[0] : "";
+    for (size_t i = 0; source[i] != '\0'; i++) {
+        for (size_t k = 0; k < file->n_items; k++)
+            if (strncmp(file->item_sources[k], source, i + 1) != 0)
+                return shared;
+        shared = source[i] == '/' ? i + 1 : shared;
+    }
+    return shared;
+}
+
+/* The folder of an image below that, for comparing groups. */
+static void group_of(const summary *s, size_t item, char *out, size_t size)
+{
+    const wu_result_file *const file = s->r->file;
+    const char *const below =
+        file->item_sources != NULL ? file->item_sources[item] + s->shared : "";
+    const size_t n = strcspn(below, "/");
+    snprintf(out, size, "%.*s", below[n] == '/' ? (int)n : 0, below);
+}
+
+/* --- numbers --------------------------------------------------------------------------------- */
+
+typedef struct measure {
+    size_t item;
+    double value;
+} measure;
+
+static int by_item(const void *a, const void *b)
+{
+    const measure *const m = a, *const n = b;
+    if (m->item != n->item)
+        return m->item < n->item ? -1 : 1;
+    return m->value < n->value ? -1 : m->value > n->value;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double m = *(const double *)a, n = *(const double *)b;
+    return m < n ? -1 : m > n;
+}
+
+/* Between the two that are nearest. */
+static double quantile(const double *sorted, size_t n, size_t stride, double q)
+{
+    const double at = q * (double)(n - 1);
+    const size_t i = (size_t)at, k = i + 1 < n ? i + 1 : i;
+    const double a = *(const double *)(const void *)((const char *)sorted + i * stride),
+                 b = *(const double *)(const void *)((const char *)sorted + k * stride);
+    return a + (b - a) * (at - (double)i);
+}
+
+static long column_named(const wu_table *table, const char *name)
+{
+    char title[WU_TITLE_MAX];
+    for (size_t c = 0; table != NULL && c < table->n_columns; c++) {
+        wu_column_title(table, c, title);
+        if (strcmp(title, name) == 0)
+            return (long)c;
+    }
+    return -1;
+}
+
+/* The first of these that the table has. */
+static long size_column(const wu_table *table)
+{
+    static const char *const names[] = { "area_um2", "area", "volume", "voxels" };
+    long at = -1;
+    for (size_t i = 0; at < 0 && i < sizeof names / sizeof *names; i++)
+        at = column_named(table, names[i]);
+    return at;
+}
+
+static double number_at(wu_cursor *cursor, long column)
+{
+    const wu_array_info *info;
+    const void *const value = wu_cursor_value(cursor, (size_t)column, &info);
+    return wu_value_number(info, value);
+}
+
+/* Counts the rows of each image, and keeps what is told of their sizes. */
+static tc_status read_rows(const summary *s, measure *measures, size_t *n, tc_err *err)
+{
+    wu_cursor cursor;
+    bool more = true;
+    tc_status status = wu_cursor_open(s->r->file, s->table, &cursor, err);
+    while (status == TC_OK) {
+        status = wu_cursor_next(&cursor, &more, err);
+        if (status != TC_OK || !more)
+            break;
+        const double value = s->size < 0 ? NAN : number_at(&cursor, s->size);
+        s->of[cursor.item].rows++;
+        if (isfinite(value))
+            measures[(*n)++] = (measure){ cursor.item, value };
+        if (s->border >= 0)
+            s->of[cursor.item].at_border += number_at(&cursor, s->border) > 0;
+    }
+    wu_cursor_close(&cursor);
+    return status;
+}
+
+static tc_status find_sizes(const summary *s, tc_err *err)
+{
+    measure *const measures = s->table->rows < SIZE_MAX / sizeof *measures
+                                  ? malloc((size_t)s->table->rows * sizeof *measures + 1)
+                                  : NULL;
+    size_t n = 0;
+    tc_status status =
+        measures == NULL ? tc_no_memory(err, s->table->name) : read_rows(s, measures, &n, err);
+    if (status == TC_OK)
+        qsort(measures, n, sizeof *measures, by_item);
+    for (size_t i = 0, end; status == TC_OK && i < n; i = end) {
+        found *const f = &s->of[measures[i].item];
+        for (end = i; end < n && measures[end].item == measures[i].item;)
+            end++;
+        f->measured = end - i;
+        for (int q = 0; q < 3; q++)
+            f->quartile[q] =
+                quantile(&measures[i].value, end - i, sizeof *measures, (q + 1) * 0.25);
+    }
+    free(measures);
+    return status;
+}
+
+/* The analysis' own count where it has one. */
+static tc_status find_counts(const summary *s, tc_err *err)
+{
+    long column = column_named(s->own, "count");
+    wu_cursor cursor;
+    bool more = true;
+    column = column < 0 ? column_named(s->own, s->table->name) : column;
+    for (size_t i = 0; i < s->r->file->n_items; i++)
+        s->of[i].count = (double)s->of[i].rows;
+    if (column < 0)
+        return TC_OK;
+    tc_status status = wu_cursor_open(s->r->file, s->own, &cursor, err);
+    while (status == TC_OK) {
+        status = wu_cursor_next(&cursor, &more, err);
+        if (status != TC_OK || !more)
+            break;
+        s->of[cursor.item].count = number_at(&cursor, column);
+    }
+    wu_cursor_close(&cursor);
+    return status;
+}
+
+/* Medians over the images, by which one that differs is told. */
+static tc_status find_usual(summary *s, tc_err *err)
+{
+    enum { LEAST = 5 };
+    const size_t n = s->r->file->n_items;
+    double *const all = malloc(n * sizeof *all + 1);
+    size_t k = 0;
+    if (all == NULL)
+        return tc_no_memory(err, "images");
+    for (size_t i = 0; i < n; i++)
+        all[i] = s->of[i].count;
+    qsort(all, n, sizeof *all, by_value);
+    s->usual_count = n >= LEAST ? quantile(all, n, sizeof *all, 0.5) : NAN;
+    for (size_t i = 0; i < n; i++)
+        if (s->of[i].measured > 0)
+            all[k++] = s->of[i].quartile[1];
+    qsort(all, k, sizeof *all, by_value);
+    s->usual_size = k >= LEAST ? quantile(all, k, sizeof *all, 0.5) : NAN;
+    free(all);
+    return TC_OK;
+}
+
+static tc_status open_summary(wu_report *r, summary *s, tc_err *err)
+{
+    tc_status status = TC_OK;
+    *s = (summary){ .r = r, .size = -1, .border = -1, .usual_count = NAN, .usual_size = NAN };
+    s->of = calloc(r->file->n_items + 1, sizeof *s->of);
+    if (s->of == NULL)
+        return tc_no_memory(err, "images");
+    for (size_t i = r->tables->n; i-- > 0;) {
+        const wu_table *const t = &r->tables->tables[i];
+        if (t->has_item)
+            s->table = t;
+        else
+            s->own = t;
+    }
+    s->shared = r->file->n_items > 0 ? shared_folder(r->file) : 0;
+    for (size_t i = 0; i < r->file->n_items && !s->grouped; i++) {
+        char group[8];
+        group_of(s, i, group, sizeof group);
+        s->grouped = group[0] != '\0';
+    }
+    if (s->table == NULL)
+        return TC_OK;
+    s->size = size_column(s->table);
+    s->border = column_named(s->table, "border");
+    status = find_sizes(s, err);
+    if (status == TC_OK)
+        status = find_counts(s, err);
+    return status == TC_OK ? find_usual(s, err) : status;
+}
+
+/* --- marks ----------------------------------------------------------------------------------- */
+
+/* Whether the answer of an image can be believed. Its notes say what is most likely wrong; what
+ * only differs from the others is to be looked at. */
+static void put_mark(const summary *s, size_t item, bool stopped)
+{
+    wu_page *const page = s->r->page;
+    const found *const f = &s->of[item];
+    char why[200] = "";
+    if (s->r->notes[item] != NULL) {
+        wu_page_put(page, "<td class=why data-v=2><strong class=wrong>wrong?</strong> <small>");
+        wu_page_text(page, s->r->notes[item]);
+        wu_page_put(page, "</small></td>");
+        return;
+    }
+    if (stopped)
+        snprintf(why, sizeof why,
+                 "had not settled when parameters.iterations ended it: raise them");
+    else if (f->rows >= 8 && f->at_border * 2 > f->rows)
+        snprintf(why, sizeof why, "more than half of the %s are cut by the border",
+                 wu_report_word(s->r, s->table));
+    else if (f->count > 3 * s->usual_count || f->count < s->usual_count / 3)
+        snprintf(why, sizeof why, "%.0f, where the median of all images is %.0f", f->count,
+                 s->usual_count);
+    else if (f->measured > 0 &&
+             (f->quartile[1] > 2.5 * s->usual_size || f->quartile[1] < s->usual_size / 2.5))
+        snprintf(why, sizeof why, "sizes unlike those of the other images");
+    wu_page_put(
+        page,
+        why[0] != '\0'
+            ? "<td class=why data-v=1><strong class=look>look</strong> <small>%s</small></td>"
+            : "<td class=why data-v=0><strong class=ok>ok</strong>%s</td>",
+        why);
+}
+
+/* --- the page -------------------------------------------------------------------------------- */
+
+void wu_report_number(wu_page *page, double value, bool whole)
+{
+    if (isnan(value))
+        wu_page_put(page, "&#8211;");
+    else
+        wu_page_put(page,
+                    whole || fabs(value) >= 1000 || value == floor(value)
+                        ? fabs(value) < 1e15 ? "%.0f" : "%.4g"
+                        : "%.4g",
+                    value);
+}
+
+static void put_headline(const summary *s)
+{
+    wu_page *const page = s->r->page;
+    const size_t n = s->r->file->n_items;
+    const char *const kind = has_stacks(s->r) ? "stack" : "image";
+    wu_page_put(page, "<p class=headline>");
+    for (size_t i = 0; i < s->r->tables->n; i++)
+        if (s->r->tables->tables[i].has_item) {
+            wu_page_put(page, "<span><strong>%" PRIu64 "</strong> ", s->r->tables->tables[i].rows);
+            char word[64];
+            snprintf(word, sizeof word, "%s", wu_report_word(s->r, &s->r->tables->tables[i]));
+            const size_t end = strlen(word) - 1;
+            if (s->r->tables->tables[i].rows == 1 && word[end] == 's')
+                word[end] = '\0';
+            wu_page_text(page, word);
+            wu_page_put(page, "</span>");
+        }
+    wu_page_put(page, "<span><strong>%zu</strong> %s%s</span></p>\n", n, kind, n == 1 ? "" : "s");
+}
+
+static void put_head(const summary *s, const size_t *columns, size_t n)
+{
+    wu_page *const page = s->r->page;
+    wu_page_put(page, "<thead><tr><th>%s</th>%s", has_stacks(s->r) ? "stack" : "image",
+                s->grouped ? "<th>group</th>" : "");
+    if (s->table != NULL) {
+        wu_page_put(page, "<th class=n>");
+        wu_page_text(page, wu_report_word(s->r, s->table));
+        wu_page_put(page, "</th>");
+    }
+    wu_page_put(page, "<th>mark</th>");
+    if (s->size >= 0) {
+        wu_page_put(page, "<th class=n>median ");
+        wu_report_title(s->r, s->table, (size_t)s->size);
+        wu_page_put(page, "</th><th class=n>quartiles</th>");
+    }
+    if (s->border >= 0)
+        wu_page_put(page, "<th class=n>at the border</th>");
+    for (size_t i = 0; i < n; i++) {
+        wu_page_put(page, "<th class=n>");
+        wu_report_title(s->r, s->own, columns[i]);
+        wu_page_put(page, "</th>");
+    }
+    wu_page_put(page, "</tr></thead>\n<tbody>\n");
+}
+
+static void put_found(const summary *s, const found *f)
+{
+    wu_page *const page = s->r->page;
+    const bool whole = s->size >= 0 && wu_column_dtype(s->table, (size_t)s->size) == WU_I64;
+    if (s->size >= 0 && f->measured > 0) {
+        wu_page_put(page, "<td class=n data-v=%.17g>", f->quartile[1]);
+        wu_report_number(page, f->quartile[1], whole);
+        wu_page_put(page, "</td><td class=n data-v=%.17g>", f->quartile[0]);
+        wu_report_number(page, f->quartile[0], whole);
+        wu_page_put(page, "&#8211;");
+        wu_report_number(page, f->quartile[2], whole);
+        wu_page_put(page, "</td>");
+    } else if (s->size >= 0) {
+        wu_page_put(page, "<td class=n data-v=nan>&#8211;</td><td class=n data-v=nan>&#8211;</td>");
+    }
+    if (s->border >= 0)
+        wu_page_put(page, "<td class=n>%" PRIu64 "</td>", f->at_border);
+}
+
+/* cursor: at the image's row of its own table, or NULL. */
+static void put_row(const summary *s, size_t item, wu_cursor *cursor, const size_t *columns,
+                    size_t n)
+{
+    wu_page *const page = s->r->page;
+    const long converged = column_named(s->own, "converged");
+    char group[256];
+    group_of(s, item, group, sizeof group);
+    wu_page_put(page, "<tr data-image=%zu data-group=\"", item);
+    wu_page_text(page, group);
+    wu_page_put(page, item < s->r->n_items ? "\"><td><a href=\"#i%zu\">" : "\"><td><a>", item);
+    wu_page_text(page, s->r->file->item_names[item]);
+    wu_page_put(page, "</a></td>");
+    if (s->grouped) {
+        wu_page_put(page, "<td>");
+        wu_page_text(page, group);
+        wu_page_put(page, "</td>");
+    }
+    if (s->table != NULL)
+        wu_page_put(page, "<td class=n>%.0f</td>", s->of[item].count);
+    put_mark(s, item, cursor != NULL && converged >= 0 && number_at(cursor, converged) == 0);
+    if (s->table != NULL)
+        put_found(s, &s->of[item]);
+    for (size_t i = 0; i < n; i++) {
+        const wu_array_info *info;
+        const void *const value = wu_cursor_value(cursor, columns[i], &info);
+        wu_report_cell(s->r, s->own, columns[i], info, value);
+    }
+    wu_page_put(page, "</tr>\n");
+}
+
+static tc_status put_rows(const summary *s, const size_t *columns, size_t n, tc_err *err)
+{
+    wu_cursor cursor;
+    bool more = true;
+    tc_status status = TC_OK;
+    if (s->own != NULL)
+        status = wu_cursor_open(s->r->file, s->own, &cursor, err);
+    for (size_t i = 0; status == TC_OK && i < s->r->file->n_items; i++) {
+        if (s->own != NULL)
+            status = wu_cursor_next(&cursor, &more, err);
+        if (status != TC_OK || !more)
+            break;
+        put_row(s, i, s->own != NULL ? &cursor : NULL, columns, n);
+    }
+    if (s->own != NULL)
+        wu_cursor_close(&cursor);
+    return status;
+}
+
+/* The images' own columns that the table has: not their count again, and not what is the same in
+ * all of them. */
+static tc_status choose_columns(const summary *s, size_t *columns, size_t *n, tc_err *err)
+{
+    char title[WU_TITLE_MAX];
+    size_t *all = NULL, n_all = 0;
+    const tc_status status =
+        s->own != NULL ? wu_report_columns(s->r, s->own, &all, &n_all, err) : TC_OK;
+    *n = 0;
+    for (size_t i = 0; status == TC_OK && i < n_all && *n < MOST_MEASURED; i++) {
+        wu_column_title(s->own, all[i], title);
+        if (s->table == NULL || (strcmp(title, "count") != 0 && strcmp(title, s->table->name) != 0))
+            columns[(*n)++] = all[i];
+    }
+    free(all);
+    return status;
+}
+
+tc_status wu_report_summary(wu_report *r, tc_err *err)
+{
+    summary s;
+    size_t columns[MOST_MEASURED], n = 0;
+    tc_status status = open_summary(r, &s, err);
+    if (status == TC_OK)
+        status = choose_columns(&s, columns, &n, err);
+    if (status == TC_OK) {
+        put_headline(&s);
+        if (r->suggestion != NULL && r->suggestion->doubt[0] != '\0') {
+            wu_page_put(r->page, "<p><strong class=look>look</strong> ");
+            wu_page_text(r->page, r->suggestion->doubt);
+            wu_page_put(r->page, "</p>\n");
+        }
+        wu_page_put(r->page, "<div class=scroll><table class=images>\n");
+        put_head(&s, columns, n);
+        status = put_rows(&s, columns, n, err);
+        wu_page_put(r->page, "</tbody></table></div>\n");
+    }
+    free(s.of);
+    return status;
+}
