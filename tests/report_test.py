@@ -392,6 +392,28 @@ def sweep():
            "values may be lists", r.stderr)
 
 
+def groups():
+    """Pictures in folders are told apart by them; all numbers read back, with units."""
+    for group, n in (("control", 5), ("drug", 20)):
+        os.makedirs(path("study", group))
+        for i in range(2):
+            Image.fromarray(spots((120, 120), n)).save(path("study", group, "%d.png" % i))
+    out = path("compared")
+    r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "cellcount", "--defaults", "--device", "cpu", "--recursive", path("study"), "-o", out])
+    page = os.path.join(out, "report.html")
+    tap.ok(r.returncode == 0 and re.findall(r'data-group="(\w*)"', text_of(page)) == ["control", "control", "drug", "drug"],
+           "groups are the folders below the one of all pictures", r.stderr)
+    said = CHROMIUM and in_browser(page, "return [...document.querySelectorAll('.boxes svg text')].map(t => t.textContent)")
+    tap.ok(said and any(t.startswith("control: ") for t in said) and any(t.startswith("drug: ") for t in said), "boxes are by group", said)
+    with np.load(os.path.join(out, "result.npz")) as z, open(os.path.join(out, "regions.csv"), encoding="utf-8") as f:
+        rows = list(csv.DictReader(f))
+        for name, array in (("mean", z["region_mean"]), ("centroid_y", z["region_centroid"][:, 0])):
+            tap.ok([r[name] for r in rows] == [repr(v).removesuffix(".0") for v in array.tolist()], name + ": the fewest digits that read back")
+    with open(os.path.join(out, "columns.csv"), encoding="utf-8") as f:
+        units = {r["column"]: r["unit"] for r in csv.DictReader(f) if r["file"] == "regions.csv"}
+    tap.ok(set(units) == set(rows[0]) - {"item", "source"} and units["area"] == "pixel^2" and units["mean"] == "", "columns.csv has the units", units)
+
+
 def main():
     page, result = outlines()
     if CHROMIUM is None:
@@ -407,6 +429,7 @@ def main():
     others()
     analyse()
     sweep()
+    groups()
     tap.done()
 
 

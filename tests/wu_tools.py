@@ -1546,7 +1546,7 @@ def test_show_export():
     r = wu("export", "--pictures", result, "-o", plain)
     ok(r.returncode == 0 and "strange" in r.stderr and r.stderr.count("\n") == 1, "export says what it leaves out", r.stderr)
     pictures = [n % i for i in ("g8", "c8", "three") for n in ("heat_%s_L64_-1_0.png", "labels_%s.png", "mask_%s.png")]
-    tables = ["features.csv", "offset_features.csv", "items.csv", "things.csv", "spots.csv"]
+    tables = ["columns.csv", "features.csv", "offset_features.csv", "items.csv", "things.csv", "spots.csv"]
     ok(sorted(os.listdir(plain)) == sorted(tables + pictures + ["mask_three+planes.png", "exported.txt"]), "the files of an export",
        os.listdir(plain))
     check_tables(plain, arrays)

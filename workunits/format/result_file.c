@@ -397,6 +397,14 @@ void wu_column_title(const wu_table *table, size_t column, char out[WU_TITLE_MAX
         snprintf(out + n, WU_TITLE_MAX - n, "%s", power_of(table, c) == 2 ? "_um2" : "_um");
 }
 
+const char *wu_column_unit(const wu_table *table, size_t column)
+{
+    const wu_column *const c = &table->columns[column];
+    if (c->in_um)
+        return power_of(table, c) == 2 ? "um^2" : "um";
+    return table->arrays[c->array].declared->unit;
+}
+
 wu_dtype wu_column_dtype(const wu_table *table, size_t column)
 {
     const wu_column *const c = &table->columns[column];
@@ -507,9 +515,21 @@ const void *wu_cursor_value(wu_cursor *cursor, size_t column, const wu_array_inf
     return &cursor->um;
 }
 
+/* The fewest digits that read back to the same number. Up to 15 (of floats 6) any decimal does, and
+ * %g leaves out the zeros behind it. */
+static void put_shortest(double number, bool is_float, char out[WU_CELL_MAX])
+{
+    const int most = is_float ? 9 : 17;
+    for (int digits = is_float ? 6 : 15; digits <= most; digits++) {
+        snprintf(out, WU_CELL_MAX, "%.*g", digits, number);
+        const double back = is_float ? (double)strtof(out, NULL) : strtod(out, NULL);
+        if (back >= number && back <= number)
+            return;
+    }
+}
+
 void wu_value_text(const wu_array_info *info, const void *data, char out[WU_CELL_MAX])
 {
-    const int digits = info->dtype == WU_F64 ? 17 : info->dtype == WU_F32 ? 9 : 10;
     const double number = info->dtype == WU_STR ? 0 : wu_value_number(info, data);
     int64_t exact;
     if (info->dtype == WU_STR) {
@@ -520,7 +540,7 @@ void wu_value_text(const wu_array_info *info, const void *data, char out[WU_CELL
     } else if (isnan(number) || isinf(number)) { /* C's printf spells these in more than one way */
         snprintf(out, WU_CELL_MAX, "%s", isnan(number) ? "nan" : number > 0 ? "inf" : "-inf");
     } else {
-        snprintf(out, WU_CELL_MAX, "%.*g", digits, number);
+        put_shortest(number, info->dtype == WU_F32, out);
     }
 }
 

@@ -75,6 +75,8 @@ void wu_tables_free(wu_tables *tables);
 /* Of its values. */
 wu_dtype wu_column_dtype(const wu_table *table, size_t column);
 void wu_column_title(const wu_table *table, size_t column, char out[WU_TITLE_MAX]);
+/* "pixel^2", or NULL. */
+const char *wu_column_unit(const wu_table *table, size_t column);
 
 /* Reads a table row by row with the memory of one row. */
 typedef struct wu_cursor {
@@ -100,7 +102,7 @@ void wu_cursor_close(wu_cursor *cursor);
 const void *wu_cursor_value(wu_cursor *cursor, size_t column, const wu_array_info **info);
 
 enum { WU_CELL_MAX = 2048 };
-/* One element at `data` as text: numbers with as many digits as give them back exactly,
+/* One element at `data` as text: numbers with the fewest digits that give them back exactly,
  * text as it is (cut at WU_CELL_MAX). */
 void wu_value_text(const wu_array_info *info, const void *data, char out[WU_CELL_MAX]);
 /* A number of any type; NaN for text. */

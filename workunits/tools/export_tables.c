@@ -42,6 +42,40 @@ static tc_status write_rows(const wu_result_file *file, const wu_table *table, w
     return status;
 }
 
+/* A line for each column of a table: of which unit it is. */
+static tc_status write_units(const wu_table *table, wu_csv *units, tc_err *err)
+{
+    char text[WU_TITLE_MAX];
+    tc_status status = TC_OK;
+    for (size_t c = 0; c < table->n_columns && status == TC_OK; c++) {
+        snprintf(text, sizeof text, "%s.csv", table->name);
+        wu_csv_put(units, text);
+        wu_column_title(table, c, text);
+        wu_csv_put(units, text);
+        wu_csv_put(units, wu_column_unit(table, c) != NULL ? wu_column_unit(table, c) : "");
+        status = wu_csv_end_line(units, err);
+    }
+    return status;
+}
+
+/* columns.csv, next to the tables that it is about. */
+static tc_status write_columns(const wu_tables *tables, const char *folder, tc_err *err)
+{
+    wu_csv out = { 0 };
+    tc_status status = wu_export_begin(folder, "columns", ".csv", err);
+    if (status == TC_OK)
+        status = wu_csv_open(folder, "columns", &out, err);
+    if (status == TC_OK) {
+        wu_csv_put(&out, "file");
+        wu_csv_put(&out, "column");
+        wu_csv_put(&out, "unit");
+        status = wu_csv_end_line(&out, err);
+    }
+    for (size_t i = 0; i < tables->n && status == TC_OK; i++)
+        status = write_units(&tables->tables[i], &out, err);
+    return wu_csv_close(&out, status, err);
+}
+
 static tc_status write_table(const wu_result_file *file, const wu_table *table, const char *folder,
                              tc_err *err)
 {
@@ -215,7 +249,7 @@ static tc_status write_long(const wu_result_file *file, const wu_declared *d, si
 tc_status wu_export_tables(const wu_result_file *file, wu_tables *tables, const char *folder,
                            size_t *written, tc_err *err)
 {
-    tc_status status = TC_OK;
+    tc_status status = tables->n > 0 ? write_columns(tables, folder, err) : TC_OK;
     for (size_t i = 0; i < tables->n && status == TC_OK; i++, ++*written)
         status = write_table(file, &tables->tables[i], folder, err);
     for (size_t i = 0; i < file->n_declared && status == TC_OK; i++) {

@@ -50,12 +50,8 @@ const char *wu_report_unit(const wu_report *r, const wu_table *table, size_t col
 {
     const wu_column *const c = &table->columns[column];
     const wu_declared *const d = table->arrays[c->array].declared;
-    const char *unit = d->unit;
-    char whole[WU_TITLE_MAX];
+    const char *unit = wu_column_unit(table, column);
     wu_title(d, c->element, 0, title);
-    wu_column_title(table, column, whole);
-    if (c->in_um)
-        unit = strcmp(whole + strlen(title), "_um2") == 0 ? "um^2" : "um";
     if (unit != NULL && strcmp(unit, "voxel") == 0 && !has_stacks(r))
         unit = "pixel";
     /* "inside_voxels" with the unit behind it would say it twice. */
