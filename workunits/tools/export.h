@@ -35,8 +35,8 @@ wu_file_name wu_name_file(const wu_result_file *file, const wu_declared *d, size
  * TC_BAD_INPUT: there is one of this name, which no export wrote. */
 tc_status wu_export_begin(const char *folder, const char *name, const char *end, tc_err *err);
 
-/* Writes one CSV file per table into `folder`, columns.csv with their units, and one named after each array that has more
- * axes, which is then `used`. *written counts the files. */
+/* Writes one CSV file per table into `folder`, columns.csv with their units, and one named after
+ * each array that has more axes, which is then `used`. *written counts the files. */
 tc_status wu_export_tables(const wu_result_file *file, wu_tables *tables, const char *folder,
                            size_t *written, tc_err *err);
 
