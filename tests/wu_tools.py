@@ -1076,7 +1076,7 @@ def test_scripts():
     unit, result, out = path("scripts.zip"), path("scripts.npz"), path("scripts/out")
     wu("pack", "--analysis", "cellcount", "--param", "labels=true", "-o", unit, *folders)
     said = run([TEXCELL, "run", unit, "-o", result, "--device", "cpu"]).stderr
-    wu("export", result, "-o", out)
+    wu("export", result, "--pictures", "-o", out)
 
     def kept(c):
         good = c.isalnum() or c in "_-." if c.isascii() else unicodedata.category(c)[0] in "LM" or c.isdecimal()

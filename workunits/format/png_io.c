@@ -411,18 +411,19 @@ static tc_status choose_effort(const char *what, const wu_png_info *info, const 
 {
     enum { ROWS = 16, LEAST = 512, SHARE = 32, N = sizeof efforts / sizeof *efforts };
     const size_t pixel = (size_t)info->channels * (info->bits / 8), stride = bytes_of_row(info);
-    const uint32_t wanted = (uint32_t)((uint64_t)info->width * info->height / SHARE / ROWS);
+    const uint64_t n = (uint64_t)info->width * info->height;
+    uint64_t columns = n / SHARE / ROWS;
     wu_png_info part = *info;
     uint64_t bytes[N] = { 0 }, least = UINT64_MAX;
     tc_status status = TC_OK;
     *effort = efforts;
-    part.height = ROWS;
-    part.width = wanted < LEAST ? LEAST : wanted;
-    part.width = part.width < info->width ? part.width : info->width;
-    if ((uint64_t)part.width * ROWS > (uint64_t)info->width * info->height / 4)
+    columns = columns < LEAST ? LEAST : columns;
+    part.width = columns < info->width ? (uint32_t)columns : info->width;
+    part.height = ROWS < info->height ? ROWS : info->height;
+    if ((uint64_t)part.width * part.height > n / 4)
         return TC_OK;
     const unsigned char *const from = (const unsigned char *)pixels +
-                                      (info->height - ROWS) / 2 * stride +
+                                      (info->height - part.height) / 2 * stride +
                                       (info->width - part.width) / 2 * pixel;
     for (size_t i = 0; status == TC_OK && i < N; i++) {
         status = write_with(&efforts[i], count_bytes, &bytes[i], what, &part, from, stride, err);
