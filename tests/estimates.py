@@ -45,7 +45,7 @@ def main():
         note("%s: %.2g operations a second" % (analysis, rate))
         os.unlink(result)
     r = run([TEXCELL_WU, "show", "--needs", path])
-    ok(r.returncode == 2 and r.stdout == "" and "not a ZIP archive" in r.stderr, "show --needs: not a work unit", r.stderr)
+    ok(r.returncode == 2 and r.stdout == "" and "a picture, not a work unit" in r.stderr, "show --needs: not a work unit", r.stderr)
     done()
 
 

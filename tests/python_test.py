@@ -147,7 +147,7 @@ def tables():
             tap.run([tap.TEXCELL_WU, "export", unit + ".npz", "-o", folder])
             found = texcell.read(unit + ".npz")
             theirs = {f[:-4]: pandas.read_csv(os.path.join(folder, f), float_precision="round_trip", keep_default_na=False, na_values="nan")
-                      for f in os.listdir(folder) if f.endswith(".csv")}
+                      for f in os.listdir(folder) if f.endswith(".csv") and f != "columns.csv"}
             bad = [t for t in {*theirs, *found.tables} if t not in theirs or t not in found.tables or
                    not columns_agree(found.tables[t], theirs[t])]
             tap.ok(theirs and not bad, "%s, %s: the tables of export" % (name, title), {t: (list(found.tables[t]), list(theirs[t]))

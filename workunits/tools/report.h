@@ -56,7 +56,7 @@ tc_status wu_report_values(wu_report *r, const wu_table *table, tc_err *err);
 tc_status wu_report_columns(const wu_report *r, const wu_table *table, size_t **out, size_t *n,
                             tc_err *err);
 /* What the rows of a table are: "cells". */
-const char *wu_report_word(const wu_report *r, const wu_table *table);
+const char *wu_report_word(const wu_table *table);
 /* A column's title without its unit, which is returned, or NULL. */
 const char *wu_report_unit(const wu_report *r, const wu_table *table, size_t column,
                            char title[WU_TITLE_MAX]);

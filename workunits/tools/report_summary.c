@@ -28,14 +28,9 @@ typedef struct summary {
 
 /* --- words ----------------------------------------------------------------------------------- */
 
-const char *wu_report_word(const wu_report *r, const wu_table *table)
+const char *wu_report_word(const wu_table *table)
 {
-    const char *const analysis =
-        json_string_value(json_object_get(wu_npz_json(r->file->npz), "analysis"));
-    if (analysis != NULL && strcmp(analysis, "cellcount") == 0 &&
-        strcmp(table->name, "regions") == 0)
-        return "cells";
-    return table->name;
+    return strcmp(table->name, "regions") == 0 ? "cells" : table->name;
 }
 
 static bool has_stacks(const wu_report *r)
@@ -311,7 +306,7 @@ static void put_mark(const summary *s, size_t item, bool stopped)
                  "had not settled when parameters.iterations ended it: raise them");
     else if (f->rows >= 8 && f->at_border * 2 > f->rows)
         snprintf(why, sizeof why, "more than half of the %s are cut by the border",
-                 wu_report_word(s->r, s->table));
+                 wu_report_word(s->table));
     else if (f->count > 3 * s->usual_count || f->count < s->usual_count / 3)
         snprintf(why, sizeof why, "%.0f, where the median of all images is %.0f", f->count,
                  s->usual_count);
@@ -350,7 +345,7 @@ static void put_headline(const summary *s)
         if (s->r->tables->tables[i].has_item) {
             wu_page_put(page, "<span><strong>%" PRIu64 "</strong> ", s->r->tables->tables[i].rows);
             char word[64];
-            snprintf(word, sizeof word, "%s", wu_report_word(s->r, &s->r->tables->tables[i]));
+            snprintf(word, sizeof word, "%s", wu_report_word(&s->r->tables->tables[i]));
             const size_t end = strlen(word) - 1;
             if (s->r->tables->tables[i].rows == 1 && word[end] == 's')
                 word[end] = '\0';
@@ -367,7 +362,7 @@ static void put_head(const summary *s, const size_t *columns, size_t n)
                 s->grouped ? "<th>group</th>" : "");
     if (s->table != NULL) {
         wu_page_put(page, "<th class=n>");
-        wu_page_text(page, wu_report_word(s->r, s->table));
+        wu_page_text(page, wu_report_word(s->table));
         wu_page_put(page, "</th>");
     }
     wu_page_put(page, "<th>mark</th>");

@@ -187,7 +187,7 @@ static tc_status put_all_values(wu_report *r, const wu_table *table, const size_
     if (status == TC_OK) {
         wu_page_put(r->page, "<div hidden class=of data-of=%zu data-step=%" PRIu64 " data-name=\"",
                     (size_t)(table - r->tables->tables), step);
-        wu_page_text(r->page, table->has_item ? wu_report_word(r, table) : "images");
+        wu_page_text(r->page, table->has_item ? wu_report_word(table) : "images");
         wu_page_put(r->page, "\">");
         for (size_t i = 0; i < kept; i++)
             wu_page_put(r->page, "%zu ", items[i]);
@@ -313,7 +313,7 @@ static tc_status put_rows(wu_report *r, const wu_table *table, const char *varia
 tc_status wu_report_table(wu_report *r, const wu_table *table, tc_err *err)
 {
     wu_page *const page = r->page;
-    const char *const name = table->has_item ? wu_report_word(r, table) : "images";
+    const char *const name = table->has_item ? wu_report_word(table) : "images";
     size_t *columns = NULL, n = 0;
     tc_status status = choose_columns(r, table, false, &columns, &n, err);
     wu_page_put(page, "<section class=table>\n<h2>");
