@@ -13,7 +13,7 @@ from scipy import ndimage
 
 BUILD, IMAGES = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 DATA = "/usr/lib/python3/dist-packages/skimage/data"
-PAGE, THUMB = (1000, 900), (150, 100)
+PAGE, SHOWN, THUMB = (1200, 1250), (780, 812), (150, 100)
 
 
 def analyse(folder, analysis, picture, *options):
@@ -58,7 +58,7 @@ def main():
                         "file://%s/report.html" % counted], check=True, timeout=120, stdout=subprocess.DEVNULL,
                        stderr=subprocess.DEVNULL)
         with Image.open(page) as picture:
-            save(picture, "page.png")
+            save(picture.convert("RGB").resize(SHOWN, Image.Resampling.LANCZOS), "page.png")
         foam(stack)
         maps = 'maps=[{"feature":"contrast","levels":32,"offset":[1,0]}]'
         labels = os.path.join(counted, "result.npz")
