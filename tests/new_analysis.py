@@ -1,7 +1,7 @@
 """A new analysis costs its own files and two lines: a copy of the tree with tests/example
 laid over it, one line more in app/analysis/analyses.def and one in README.md, is built, and
 the new analysis computes on the CPU and on OpenCL, is validated, stored, exported and run
-by every test over each analysis. docs/new_analysis.md is the page to it."""
+by every test over each analysis. docs/dev/new_analysis.md is the page to it."""
 import csv
 import filecmp
 import glob

@@ -4,7 +4,7 @@
 // The runtime gets direct_process_action = 0: its timer thread reads the
 // client's messages, sends ours and sets flags, but never stops or ends this
 // process. We act on the flags in boinc_poll, where no other thread works and
-// no launch is under way. docs/BOINC.md says what follows from that.
+// no launch is under way. docs/dev/BOINC.md says what follows from that.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>

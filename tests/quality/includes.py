@@ -1,5 +1,5 @@
 """The tree's dependencies go one way: no #include points up, none goes in a circle, and
-what an analysis calls its arrays is known in its folder alone. docs/design.md has the
+what an analysis calls its arrays is known in its folder alone. docs/dev/design.md has the
 arrows."""
 import glob
 import os

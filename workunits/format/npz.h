@@ -17,7 +17,7 @@
 
 enum {
     WU_MAX_NDIM = 5,
-    WU_NPZ_LEVEL = 4 /* of deflate: docs/performance.md */
+    WU_NPZ_LEVEL = 4 /* of deflate: docs/dev/performance.md */
 };
 
 typedef enum wu_dtype {
