@@ -56,7 +56,7 @@ def told(name, words, analysis, parameters, image):
     page = report()
     notes = [line.partition(": note: ")[2] for line in lines]
     tap.ok([page.count(note) for note in notes] == [4, 4] and len(set(notes)) == 1 and page.count("<strong>Note:</strong>") == 2 and
-           page.count("<h2>Notes</h2>") == 1, name + ": so does the page, with each item and before them", page[:3000])
+           page.count("<strong class=wrong>wrong?</strong>") == 2, name + ": so does the page, with each item and before them", page[:3000])
     said = run(analysis, parameters, image, "--quiet")
     tap.ok(said == "", name + ": not with --quiet", said)
 

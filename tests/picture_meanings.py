@@ -265,6 +265,7 @@ def test_tags():
     takes("LSM of samples", lsm("x.lsm", [np.dstack(flat(1, 2, 3)), np.dstack(flat(4, 5, 6))], z=2, c=3), [2, 5], "--channel", 2)
     refuses("LSM: channels are no colours", lsm("x.lsm", [np.dstack(flat(1, 2, 3))], c=3), "--channel N")
     refuses("LSM: fewer pages", lsm("x.lsm", flat(1, 2, 3), z=2, t=3, scan=6), "3 times of 2 slices, but it has 3 pages")
+    refuses("LSM of no slice", lsm("x.lsm", flat(1, 2, 3, 4, 5, 6), z=0, t=3, scan=6), "but it has 6 pages")
     refuses("LSM of x and z", lsm("x.lsm", flat(1, 2), z=2, scan=1), "not of x and y")
     refuses("LSM of several places", lsm("x.lsm", flat(1, 2), places=2), "places")
     refuses("LSM of another kind", lsm("x.lsm", flat(1, 2), z=2, magic=5), "not known")

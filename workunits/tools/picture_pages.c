@@ -170,6 +170,8 @@ static tc_status check_said(wu_picture *picture, tc_err *err)
         return tc_fail(err, TC_BAD_INPUT, "%s: %s", picture->path, said->refusal);
     if (picture->bare)
         return TC_OK;
+    if (said->channels == 0 || said->frames == 0 || said->slices == 0)
+        return refuse_count(picture, err);
     if (picture->want.alone && said->n_files > 0) {
         take_alone(picture);
         return TC_OK;
