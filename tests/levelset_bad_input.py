@@ -25,7 +25,7 @@ def refused(name, words, change, image=FLAT, mask=None, code=2):
 
 def parameters():
     for key in ("target", "epsilon", "init"):
-        refused("no " + key, "parameters.%s: is needed" % key, {key: Ellipsis})
+        refused("no " + key, "parameters.%s: is required" % key, {key: Ellipsis})
     for key, value in (("alpha", -0.1), ("alpha", 1.001), ("alpha", "x"), ("epsilon", 0), ("epsilon", 1e-60),
                        ("epsilon", -3), ("target", -1), ("target", 70000), ("iterations", -1),
                        ("iterations", 1.5), ("iterations", 10 ** 9), ("dt", 0), ("dt", -1), ("dt", "fast"),
@@ -38,7 +38,7 @@ def parameters():
                           ({"x0": -1}, "init.x0"), ({"r": 3}, 'init.r: goes only with type "ball"'),
                           ({"x1": 70000}, "init.x1")):
         refused("a box with %r" % change, words, {"init": dict(BOX, **change)})
-    refused("a ball without r", "init.r: is needed", {"init": {"type": "ball", "cx": 3, "cy": 3}})
+    refused("a ball without r", "init.r: is required", {"init": {"type": "ball", "cx": 3, "cy": 3}})
     refused("another start", "init.type", {"init": {"type": "star"}})
 
 

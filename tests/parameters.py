@@ -24,7 +24,7 @@ def rows(keys, outer=""):
         value = code(p["value"]) + (" (%s)" % p["unit"] if "unit" in p else "")
         for key, choices in p.get("only_with", {}).items():
             value += "; only with `%s` " % key + " or ".join("`%s`" % json.dumps(c) for c in choices)
-        default = "*needed*" if p.get("needed") else "none"
+        default = "*required*" if p.get("required") else "none"
         if "default" in p:
             default = "`%s`" % json.dumps(p["default"], separators=(",", ":"))
         yield "| `%s` | %s | %s | %s |\n" % (outer + p["key"], value, default, code(p["help"]))

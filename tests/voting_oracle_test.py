@@ -125,7 +125,7 @@ def refused(name, parameters, said, volume=None, spacing=None):
 
 
 def limits():
-    refused("no radius", {}, "radius: is needed")
+    refused("no radius", {}, "radius: is required")
     refused("a radius of zero", {"radius": 0}, "radius")
     refused("too large in 2D", {"radius": 128}, "127 are allowed")
     refused("too large in 3D", {"radius": 33}, "32 are allowed", np.zeros((2, 8, 8), np.uint8))

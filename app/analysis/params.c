@@ -406,7 +406,7 @@ static tc_status read_key(const an_param *p, const json_t *object, void *base, j
     if (value == NULL && optional)
         return TC_OK;
     if (value == NULL && p->initial == NULL)
-        return tc_fail(err, TC_BAD_INPUT, "%s: is needed: %s", at, an_value_in_words(p).text);
+        return tc_fail(err, TC_BAD_INPUT, "%s: is required: %s", at, an_value_in_words(p).text);
     if (value == NULL)
         value = an_json_of(p->initial);
     kept = value != NULL ? kept_of(p, value) : NULL;

@@ -49,7 +49,7 @@ static void print_keys(const an_param *keys, const char *outer)
         if (optional)
             printf("; may be left out");
         else
-            printf(p->initial == NULL ? "; needed" : "; default %s", p->initial);
+            printf(p->initial == NULL ? "; required" : "; default %s", p->initial);
         if (p->when != 0)
             printf("; only with %s %s", keys->key, an_condition_in_words(p, keys).text);
         putchar('\n');
@@ -102,7 +102,7 @@ static json_t *describe_parameter(const an_param *p, const an_param *keys)
         set_value(o, "choices", p->choices != NULL, describe_choices(p->choices, ~0u)) &&
         set_value(o, "words", p->words != NULL, describe_choices(p->words, ~0u)) &&
         set_value(o, "default", has_default, has_default ? an_json_of(p->initial) : NULL) &&
-        set_value(o, "needed", p->initial == NULL && p->type != AN_PRESET, json_true()) &&
+        set_value(o, "required", p->initial == NULL && p->type != AN_PRESET, json_true()) &&
         set_value(when, keys->key, true, describe_choices(keys->choices, p->when)) &&
         set_value(o, "only_with", p->when != 0, json_incref(when)) &&
         set_value(o, "unit", p->unit != NULL, json_string(p->unit)) &&

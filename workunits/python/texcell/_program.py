@@ -149,7 +149,7 @@ def lines_of(keys: list[dict[str, Any]], outer: str = "") -> list[str]:
     """Parameters as lines of a docstring."""
     lines = []
     for p in keys:
-        default = "required" if p.get("needed") else "default %s" % json.dumps(p["default"]) if "default" in p else "optional"
+        default = "required" if p.get("required") else "default %s" % json.dumps(p["default"]) if "default" in p else "optional"
         unit = " (%s)" % p["unit"] if "unit" in p else ""
         lines += ["%s : %s%s; %s" % (outer + p["key"], p["value"], unit, default), "    " + p["help"]]
         lines += lines_of(p.get("keys", []), outer + p["key"] + ".")
