@@ -151,6 +151,10 @@ for map in pictures/map_*.png; do
     echo "   $map"
 done
 
-printf '\nDone in %s s. All of it is in %s\n' $(($(date +%s) - started)) "$out"
+step "10. A page: how many coins does this picture have?"
+run texcell-wu analyse --analysis cellcount -o coins "$pictures/data/coins.png"
+
+printf '\nDone in %s s. Killed and stopped, the work gave the same file. All of it is in %s\n' \
+    $(($(date +%s) - started)) "$out"
 rm -f begun log other.zip
-echo "Look first at $out/pictures/map_ihc_contrast_L64_1_0.png"
+echo "Open $out/coins/report.html in a browser"
