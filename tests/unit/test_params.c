@@ -227,7 +227,7 @@ static void keeps_limits(void **state)
 static void refuses(void **state)
 {
     static const char features[] =
-        "F: p.maps[0].feature: is needed: \"asm\", \"contrast\", \"correlation\", \"variance\", "
+        "F: p.maps[0].feature: is required: \"asm\", \"contrast\", \"correlation\", \"variance\", "
         "\"idm\", "
         "\"sum_average\", \"sum_variance\", \"sum_entropy\", \"entropy\", \"difference_variance\", "
         "\"difference_entropy\", \"imc1\", \"imc2\", \"joint_maximum\", \"joint_average\", "
@@ -301,12 +301,12 @@ static void refuses(void **state)
         { "{\"directions\":[0,45]}",
           "F: p.directions: must be \"all\" or \"four\", not a list of 2" },
         { "{\"roi\":\"all\"}", "F: p.roi: must be an object, not \"all\"" },
-        { "{\"roi\":{}}", "F: p.roi.type: is needed: \"all\", \"disc\" or \"mask\"" },
+        { "{\"roi\":{}}", "F: p.roi.type: is required: \"all\", \"disc\" or \"mask\"" },
         { "{\"roi\":{\"type\":\"ring\"}}",
           "F: p.roi.type: must be \"all\", \"disc\" or \"mask\", not \"ring\"" },
         { "{\"roi\":{\"type\":\"all\",\"r\":5}}", "F: p.roi.r: goes only with type \"disc\"" },
         { "{\"roi\":{\"type\":\"mask\",\"cx\":5}}", "F: p.roi.cx: goes only with type \"disc\"" },
-        { "{\"roi\":{\"type\":\"disc\"}}", "F: p.roi.r: is needed: an integer from 0 to 65535" },
+        { "{\"roi\":{\"type\":\"disc\"}}", "F: p.roi.r: is required: an integer from 0 to 65535" },
         { "{\"roi\":{\"type\":\"disc\",\"r\":-1}}",
           "F: p.roi.r: must be an integer from 0 to 65535, not -1" },
         { "{\"roi\":{\"type\":\"disc\",\"r\":65536}}",
@@ -327,9 +327,9 @@ static void refuses(void **state)
         { "{\"maps\":[7]}", "F: p.maps[0]: must be an object, not 7" },
         { "{\"maps\":[{}]}", features },
         { "{\"maps\":[{\"feature\":\"asm\",\"levels\":16}]}",
-          "F: p.maps[0].offset: is needed: a list of 2 integers from -255 to 255" },
+          "F: p.maps[0].offset: is required: a list of 2 integers from -255 to 255" },
         { "{\"maps\":[{\"feature\":\"asm\",\"offset\":[1,0]}]}",
-          "F: p.maps[0].levels: is needed: an integer from 2 to 256" },
+          "F: p.maps[0].levels: is required: an integer from 2 to 256" },
         { "{\"maps\":[{\"levels\":16,\"offset\":[1,0]}]}", features },
         { "{\"maps\":[{\"feature\":\"asm\",\"levels\":16,\"offset\":[1,0,0]}]}",
           "F: p.maps[0].offset: must be a list of 2 integers from -255 to 255, not a list of 3" },
@@ -501,7 +501,7 @@ static void left_out(const place *at)
     char message[TC_ERR_MAX];
     void *params;
 
-    snprintf(message, sizeof message, "F: p.%s: is needed: %s", at->path,
+    snprintf(message, sizeof message, "F: p.%s: is required: %s", at->path,
              an_value_in_words(at->p).text);
     if (at->p->initial == NULL && at->p->type != AN_PRESET) {
         spoilt(at, NULL, message);
