@@ -544,6 +544,13 @@ void wu_value_text(const wu_array_info *info, const void *data, char out[WU_CELL
     }
 }
 
+double wu_cursor_number(wu_cursor *cursor, size_t column)
+{
+    const wu_array_info *info;
+    const void *const data = wu_cursor_value(cursor, column, &info);
+    return wu_value_number(info, data);
+}
+
 void wu_cursor_text(wu_cursor *cursor, size_t column, char out[WU_CELL_MAX])
 {
     const wu_array_info *info;

@@ -107,6 +107,7 @@ enum { WU_CELL_MAX = 2048 };
 void wu_value_text(const wu_array_info *info, const void *data, char out[WU_CELL_MAX]);
 /* A number of any type; NaN for text. */
 double wu_value_number(const wu_array_info *info, const void *data);
+double wu_cursor_number(wu_cursor *cursor, size_t column);
 void wu_cursor_text(wu_cursor *cursor, size_t column, char out[WU_CELL_MAX]);
 
 #endif

@@ -161,29 +161,19 @@ static long size_column(const wu_table *table)
     return at;
 }
 
-static double number_at(wu_cursor *cursor, long column)
-{
-    const wu_array_info *info;
-    const void *const value = wu_cursor_value(cursor, (size_t)column, &info);
-    return wu_value_number(info, value);
-}
-
 /* Counts the rows of each image, and keeps what is told of their sizes. */
 static tc_status read_rows(const summary *s, measure *measures, size_t *n, tc_err *err)
 {
     wu_cursor cursor;
     bool more = true;
     tc_status status = wu_cursor_open(s->r->file, s->table, &cursor, err);
-    while (status == TC_OK) {
-        status = wu_cursor_next(&cursor, &more, err);
-        if (status != TC_OK || !more)
-            break;
-        const double value = s->size < 0 ? NAN : number_at(&cursor, s->size);
+    while (status == TC_OK && (status = wu_cursor_next(&cursor, &more, err)) == TC_OK && more) {
+        const double value = s->size < 0 ? NAN : wu_cursor_number(&cursor, (size_t)s->size);
         s->of[cursor.item].rows++;
         if (isfinite(value))
             measures[(*n)++] = (measure){ cursor.item, value };
         if (s->border >= 0)
-            s->of[cursor.item].at_border += number_at(&cursor, s->border) > 0;
+            s->of[cursor.item].at_border += wu_cursor_number(&cursor, (size_t)s->border) > 0;
     }
     wu_cursor_close(&cursor);
     return status;
@@ -224,11 +214,8 @@ static tc_status find_counts(const summary *s, tc_err *err)
     if (column < 0)
         return TC_OK;
     tc_status status = wu_cursor_open(s->r->file, s->own, &cursor, err);
-    while (status == TC_OK) {
-        status = wu_cursor_next(&cursor, &more, err);
-        if (status != TC_OK || !more)
-            break;
-        s->of[cursor.item].count = number_at(&cursor, column);
+    while (status == TC_OK && (status = wu_cursor_next(&cursor, &more, err)) == TC_OK && more) {
+        s->of[cursor.item].count = wu_cursor_number(&cursor, (size_t)column);
     }
     wu_cursor_close(&cursor);
     return status;
@@ -420,7 +407,8 @@ static void put_row(const summary *s, size_t item, wu_cursor *cursor, const size
     }
     if (s->table != NULL)
         wu_page_put(page, "<td class=n>%.0f</td>", s->of[item].count);
-    put_mark(s, item, cursor != NULL && converged >= 0 && number_at(cursor, converged) == 0);
+    put_mark(s, item,
+             cursor != NULL && converged >= 0 && wu_cursor_number(cursor, (size_t)converged) == 0);
     if (s->table != NULL)
         put_found(s, &s->of[item]);
     for (size_t i = 0; i < n; i++) {

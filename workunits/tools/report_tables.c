@@ -50,15 +50,9 @@ static tc_status look_through(const wu_report *r, const wu_table *table, wu_spre
     wu_cursor cursor;
     bool more = true;
     tc_status status = wu_cursor_open(r->file, table, &cursor, err);
-    while (status == TC_OK) {
-        status = wu_cursor_next(&cursor, &more, err);
-        if (status != TC_OK || !more)
-            break;
-        for (size_t c = 0; c < table->n_columns; c++) {
-            const wu_array_info *info;
-            const void *const value = wu_cursor_value(&cursor, c, &info);
-            wu_spread_look(&spreads[c], wu_value_number(info, value), false);
-        }
+    while (status == TC_OK && (status = wu_cursor_next(&cursor, &more, err)) == TC_OK && more) {
+        for (size_t c = 0; c < table->n_columns; c++)
+            wu_spread_look(&spreads[c], wu_cursor_number(&cursor, c), false);
     }
     wu_cursor_close(&cursor);
     return status;
@@ -157,17 +151,11 @@ static tc_status read_values(const wu_report *r, const wu_table *table, const si
     wu_cursor cursor;
     bool more = true;
     tc_status status = wu_cursor_open(r->file, table, &cursor, err);
-    while (status == TC_OK) {
-        status = wu_cursor_next(&cursor, &more, err);
-        if (status != TC_OK || !more)
-            break;
+    while (status == TC_OK && (status = wu_cursor_next(&cursor, &more, err)) == TC_OK && more) {
         if (cursor.row % step != 0)
             continue;
-        for (size_t i = 0; i < n; i++) {
-            const wu_array_info *info;
-            const void *const value = wu_cursor_value(&cursor, columns[i], &info);
-            values[*kept * n + i] = wu_value_number(info, value);
-        }
+        for (size_t i = 0; i < n; i++)
+            values[*kept * n + i] = wu_cursor_number(&cursor, columns[i]);
         items[(*kept)++] = cursor.item;
     }
     wu_cursor_close(&cursor);
