@@ -63,7 +63,7 @@ JOBS = {
 }
 
 
-KNOWN = {"flat": "0ce535d4", "deep": "26251285", "merged": "8be6a60c", "sixteen": "9b9537ad",
+KNOWN = {"flat": "0ce535d4", "deep": "3f9baa12", "merged": "8be6a60c", "sixteen": "9b9537ad",
          "textures": "677d21a6", "even": "75ca0d00"}
 
 
@@ -215,6 +215,8 @@ def forgeries():
     yield column("object_surface", 2, -1.0, "object_surface: not of", "deep")
     yield column("object_surface", 2, 1e9, "object_surface: not of", "deep")
     yield column("object_surface", 2, lambda v: v * 1.01, "object_sphericity: does not go", "deep")
+    yield column("object_mesh_volume", 2, 0.0, "object_mesh_volume: not of so many", "deep")
+    yield column("object_mesh_volume", 2, lambda v: v * 1.01, "object_sphericity: does not go", "deep")
     yield column("object_sphericity", 2, lambda v: np.nextafter(v, 0), "object_sphericity: does not go", "deep")
     yield column("object_euler_number", 2, 1 << 30, "object_euler_number: not of so many", "deep")
     yield column("object_intensity_std", 0, 1.0, "object_intensity_std: there is one grey value", "sixteen")

@@ -122,10 +122,11 @@ def shape2(r, size):
         "object_form_factor": 4 * math.pi * r.area / r.perimeter ** 2 if r.perimeter > 0 else math.nan}
 
 
-def surface(inside, spacing):
+def mesh(inside, spacing):
+    """Area and volume of the surface; the volume by the divergence theorem."""
     vertices, faces = measure.marching_cubes(np.pad(inside, 1).astype(np.float64), 0.5)[:2]
     a, b, c = (vertices[faces[:, k]].astype(np.float64) * spacing for k in range(3))
-    return np.sqrt((np.cross(b - a, c - a) ** 2).sum(1)).sum() / 2
+    return np.sqrt((np.cross(b - a, c - a) ** 2).sum(1)).sum() / 2, abs((a * np.cross(b, c)).sum()) / 6
 
 
 def shape3(r, size, spacing):
@@ -133,11 +134,11 @@ def shape3(r, size, spacing):
     where = r.coords.astype(np.float64)
     covariance = np.cov((where - where.mean(0)).T * np.array(spacing)[:, None], bias=True).reshape(3, 3)
     axes = np.sqrt(20 * np.clip(np.linalg.eigvalsh(covariance)[::-1], 0, None))
-    volume, area = r.area * np.prod(spacing), surface(r.image, np.array(spacing))
+    area, volume = mesh(r.image, np.array(spacing))
     return {
         "object_voxels": r.area, "object_bbox": r.bbox, "object_centroid": r.centroid,
-        "object_border": bool((lo == 0).any() or (hi == size).any()), "object_volume_um3": volume,
-        "object_axis_length": axes, "object_surface": area,
+        "object_border": bool((lo == 0).any() or (hi == size).any()), "object_volume_um3": r.area * np.prod(spacing),
+        "object_axis_length": axes, "object_surface": area, "object_mesh_volume": volume,
         "object_sphericity": (36 * math.pi * volume ** 2) ** (1 / 3) / area, "object_extent": r.extent,
         "object_euler_number": r.euler_number}
 

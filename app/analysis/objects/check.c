@@ -181,15 +181,16 @@ static const char *flat_fault(const row *r)
     return fault == NULL ? hull_fault(r) : fault;
 }
 
-static const char *deep_fault(const row *r, const double window_area[256])
+static const char *deep_fault(const row *r, const obj_mesh *mesh)
 {
     const double *const s = r->item->spacing, *const axes = reals_of(r, "object_axis_length", 3);
-    const double volume = real_of(r, "object_volume_um3"), surface = real_of(r, "object_surface");
+    const double volume = real_of(r, "object_volume_um3"), surface = real_of(r, "object_surface"),
+                 enclosed = real_of(r, "object_mesh_volume");
     const int64_t euler = integer_of(r, "object_euler_number");
     double most = 0;
 
     for (int w = 0; w < 256; w++)
-        most = window_area[w] > most ? window_area[w] : most;
+        most = mesh->area[w] > most ? mesh->area[w] : most;
     if (volume != (double)r->area * (s[0] * s[1] * s[2]))
         return "object_volume_um3: not object_voxels in micrometres";
     if (!(axes[2] >= 0) || !(axes[1] >= axes[2]) || !(axes[0] >= axes[1]) ||
@@ -197,8 +198,10 @@ static const char *deep_fault(const row *r, const double window_area[256])
         return "object_axis_length: of no object in object_bbox";
     if (!(surface > 0) || !at_most(surface, 8 * (double)r->area * most))
         return "object_surface: not of so many voxels";
-    if (real_of(r, "object_sphericity") != tc_cbrt(36 * TC_PI * volume * volume) / surface)
-        return "object_sphericity: does not go with volume and surface";
+    if (!(enclosed > 0) || !at_most(enclosed, 8 * volume))
+        return "object_mesh_volume: not of so many voxels";
+    if (real_of(r, "object_sphericity") != tc_cbrt(36 * TC_PI * enclosed * enclosed) / surface)
+        return "object_sphericity: does not go with mesh_volume and surface";
     if (euler > r->size[0] * r->size[1] * r->size[2] || euler < -12 * r->area)
         return "object_euler_number: not of so many voxels";
     return NULL;
@@ -424,7 +427,7 @@ static const char *texture_fault(const row *r)
 /* --- the table
  * --------------------------------------------------------------------------------------- */
 
-static const char *row_fault(row *r, const double window_area[256])
+static const char *row_fault(row *r, const obj_mesh *mesh)
 {
     const uint32_t families = r->params->families;
     const char *fault = NULL;
@@ -433,7 +436,7 @@ static const char *row_fault(row *r, const double window_area[256])
         r->area = integer_of(r, r->dims == 3 ? "object_voxels" : "object_area");
         fault = box_fault(r);
         if (fault == NULL)
-            fault = r->dims == 3 ? deep_fault(r, window_area) : flat_fault(r);
+            fault = r->dims == 3 ? deep_fault(r, mesh) : flat_fault(r);
     }
     if (fault == NULL && (families & OBJ_INTENSITY) != 0)
         fault = intensity_fault(r);
@@ -449,9 +452,9 @@ tc_status obj_check_result(const void *params, const wu_item *item, const wu_out
     const int64_t *const label = wu_output_data(out, "object_label");
     const uint64_t n = wu_output_find(out, "object_label")->info.shape[0];
     uint64_t pixels = 0;
-    double window_area[256];
+    obj_mesh mesh;
 
-    obj_window_areas(item->spacing, window_area);
+    obj_mesh_init(item->spacing, &mesh);
     if (*(const int64_t *)wu_output_data(out, "objects") != (int64_t)n)
         return tc_fail(err, TC_BAD_INPUT, "objects: is %lld, but there are %llu rows",
                        (long long)*(const int64_t *)wu_output_data(out, "objects"),
@@ -472,7 +475,7 @@ tc_status obj_check_result(const void *params, const wu_item *item, const wu_out
         if (label[i] < 1 || label[i] > (int64_t)WU_MAX_LABEL || (i > 0 && label[i] <= label[i - 1]))
             fault = "object_label: labels must rise, from 1 to 16777215";
         if (fault == NULL)
-            fault = row_fault(&r, window_area);
+            fault = row_fault(&r, &mesh);
         if (fault != NULL)
             return tc_fail(err, TC_BAD_INPUT, "object %zu: %s", i + 1, fault);
         /* In the loop, as a perimeter is looked into for as long as its object has pixels. */

@@ -336,7 +336,7 @@ static tc_status cpu_open(const an_work *work, const void *state, void **worker,
                        .texture_at = obj_texture_at(work->params, work->item) };
     w->object = done == 0 ? 0 : (done - 1) / obj_chunks(w->params);
     w->chunk = done == 0 ? 0 : (done - 1) % obj_chunks(w->params);
-    obj_window_areas(work->item->spacing, w->o.window_area);
+    obj_mesh_init(work->item->spacing, &w->o.mesh);
     status = open_scratch(w, err);
     if (status == TC_OK)
         status = an_pool_create(work->threads, &w->pool, err);

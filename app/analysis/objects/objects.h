@@ -116,6 +116,12 @@ typedef uint64_t obj_run;
 #define OBJ_RUN_X1(r) ((uint32_t)(r) & 0xffff)
 #define OBJ_RUN_LENGTH(r) ((size_t)OBJ_RUN_X1(r) - OBJ_RUN_X0(r) + 1)
 
+/* An object's surface by marching cubes, by windows of 2 x 2 x 2 voxels. */
+typedef struct obj_mesh {
+    double area[256];   /* within a window, by which of its voxels are inside (bit x + 2y + 4z) */
+    int8_t volume[256]; /* 48ths of the window that it encloses, less 6 for each voxel inside */
+} obj_mesh;
+
 typedef struct obj_item {
     const obj_params *params;
     const wu_item *item;
@@ -125,10 +131,9 @@ typedef struct obj_item {
         *quantised; /* [nz][ny][nx]: grey levels of objects without a box; NULL without texture */
     size_t row_bytes, texture_at; /* of a row; its words before the texture */
     /* Once the objects are known: */
-    uint32_t lo, hi;         /* of all pixels, for OBJ_RANGE_IMAGE */
-    tc_logs logs;            /* of all counts there can be */
-    double window_area[256]; /* surface within a window of 2 x 2 x 2 voxels, by which of them are
-                                inside */
+    uint32_t lo, hi; /* of all pixels, for OBJ_RANGE_IMAGE */
+    tc_logs logs;    /* of all counts there can be */
+    obj_mesh mesh;   /* of stacks */
 } obj_item;
 
 /* The labels of a row, or NULL outside the picture. */
@@ -178,8 +183,8 @@ void obj_outline_free(obj_outline *h);
 void obj_outline_clear(obj_outline *h);
 void obj_outline_add(obj_outline *h, const obj_run *runs, size_t n);
 
-/* Surfaces of all windows, for spacing in z, y, x. */
-void obj_window_areas(const double spacing[3], double area[256]);
+/* spacing: z, y, x. */
+void obj_mesh_init(const double spacing[3], obj_mesh *mesh);
 /* Whether it touches the border of the picture or stack. */
 bool obj_at_border(const obj_item *o, const obj_sums *s);
 /* The columns of the family; the outline of pictures has all runs. */

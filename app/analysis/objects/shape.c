@@ -216,22 +216,33 @@ static int64_t euler_number(const uint64_t *windows, int dims)
  * Marching cubes (Lorensen and Cline 1987), voxels inside joined across faces where that is
  * ambiguous. A window of 2 x 2 x 2 voxel centres has 12 edges, at whose middles the surface passes:
  * a to d run along x (at y, z = 00, 10, 01, 11), e to h along y (x, z), i to l along z (x, y); m is
- * the middle of all. Each entry is a window of its kind (bit x + 2y + 4z: which are inside), and
- * its surface as fans of triangles around their first letter. All others follow by symmetry.
+ * the middle of all. Each entry is a window of its kind (bit x + 2y + 4z: which are inside), the
+ * 48ths of it that the surface encloses, and the surface as fans of triangles around their first
+ * letter. All others follow by symmetry.
  */
 static const struct {
-    unsigned window;
+    uint8_t window, volume;
     const char *fans;
-} surfaces[] = { { 1, "aei" },           { 3, "feij" },
-                 { 6, "keajfb" },        { 7, "kbfji" },
-                 { 15, "ijlk" },         { 22, "iajcgke eafbk afj" },
-                 { 23, "jckbf ckg" },    { 24, "blf cgi" },
-                 { 25, "caflg blge" },   { 27, "bljge cjg" },
-                 { 30, "kgcjl aie" },    { 31, "kgcjl" },
-                 { 60, "fjie ghlk" },    { 61, "mhgjfklh ajgkf" },
-                 { 63, "hlkg" },         { 105, "ajf bek cig dlh" },
-                 { 107, "bek cgi dhl" }, { 111, "cgi dhl" },
-                 { 126, "aie dhl" },     { 127, "dhl" } };
+} surfaces[] = { { 1, 1, "aei" },
+                 { 3, 6, "feij" },
+                 { 6, 10, "keajfb" },
+                 { 7, 17, "kbfji" },
+                 { 15, 24, "ijlk" },
+                 { 22, 3, "iajcgke eafbk afj" },
+                 { 23, 24, "jckbf ckg" },
+                 { 24, 2, "blf cgi" },
+                 { 25, 27, "caflg blge" },
+                 { 27, 24, "bljge cjg" },
+                 { 30, 30, "kgcjl aie" },
+                 { 31, 31, "kgcjl" },
+                 { 60, 36, "fjie ghlk" },
+                 { 61, 29, "mhgjfklh ajgkf" },
+                 { 63, 42, "hlkg" },
+                 { 105, 44, "ajf bek cig dlh" },
+                 { 107, 45, "bek cgi dhl" },
+                 { 111, 46, "cgi dhl" },
+                 { 126, 46, "aie dhl" },
+                 { 127, 47, "dhl" } };
 
 /* One of the 48 symmetries of the cube: axis i comes from axis `from[i]`, turned round or not. */
 typedef struct symmetry {
@@ -303,19 +314,22 @@ static double area_of(const char *fans, const symmetry *s, const double spacing[
     return area;
 }
 
-void obj_window_areas(const double spacing[3], double area[256])
+void obj_mesh_init(const double spacing[3], obj_mesh *mesh)
 {
     bool known[256] = { [0] = true, [255] = true };
 
-    area[0] = area[255] = 0;
+    memset(mesh, 0, sizeof *mesh);
     for (size_t k = 0; k < sizeof surfaces / sizeof surfaces[0]; k++)
         for (int i = 0; i < 48; i++) {
             const symmetry s = symmetry_of(i);
             const unsigned window = turned_window(surfaces[k].window, &s);
 
-            if (!known[window])
-                area[window] = area_of(surfaces[k].fans, &s, spacing);
+            if (known[window])
+                continue;
             known[window] = true;
+            mesh->area[window] = area_of(surfaces[k].fans, &s, spacing);
+            mesh->volume[window] =
+                (int8_t)(surfaces[k].volume - 6 * __builtin_popcount(surfaces[k].window));
         }
 }
 
@@ -677,8 +691,9 @@ static void mend_small(const i128 c[3][3], const double scale[3], double out[3])
 static uint64_t *put_shape_3d(const obj_item *o, const obj_sums *s, bool border, uint64_t *at)
 {
     const double *const spacing = o->item->spacing, n = (double)s->area;
-    const double volume = n * (spacing[0] * spacing[1] * spacing[2]);
-    double m[3][3], axes[3], scale[3], surface = 0;
+    const double voxel = spacing[0] * spacing[1] * spacing[2];
+    double m[3][3], axes[3], scale[3], surface = 0, mesh_volume;
+    int64_t volume = 48 * (int64_t)s->area; /* in 48ths of a voxel */
     i128 c[3][3];
 
     for (int i = 0; i < 3; i++)
@@ -690,16 +705,20 @@ static uint64_t *put_shape_3d(const obj_item *o, const obj_sums *s, bool border,
         scale[i] = spacing[i] * spacing[i] / (n * n);
     eigenvalues(m, axes);
     mend_small(c, scale, axes);
-    for (int w = 0; w < 256; w++)
-        surface += (double)s->windows[w] * o->window_area[w];
+    for (int w = 0; w < 256; w++) {
+        surface += (double)s->windows[w] * o->mesh.area[w];
+        volume += (int64_t)s->windows[w] * o->mesh.volume[w];
+    }
+    mesh_volume = (double)volume / 48 * voxel;
     at = obj_put_int(at, (int64_t)s->area);
     at = put_box(o, s, at);
     at = obj_put_int(at, border);
-    at = obj_put_real(at, volume);
+    at = obj_put_real(at, n * voxel);
     for (int i = 0; i < 3; i++)
         at = obj_put_real(at, sqrt(20 * axes[i]));
     at = obj_put_real(at, surface);
-    at = obj_put_real(at, tc_cbrt(36 * TC_PI * volume * volume) / surface);
+    at = obj_put_real(at, mesh_volume);
+    at = obj_put_real(at, tc_cbrt(36 * TC_PI * mesh_volume * mesh_volume) / surface);
     at = obj_put_real(at, n / box_size(s));
     return obj_put_int(at, euler_number(s->windows, 3));
 }
