@@ -1,6 +1,6 @@
 """cellcount by other means: numpy, scipy.ndimage and scikit-image. The split
 has no library function of its own; it is written from its description
-(docs/analyses/cellcount.md), by sorting pixels and flooding, where the program
+(docs/dev/analyses/cellcount.md), by sorting pixels and flooding, where the program
 follows pointers and merges maxima."""
 import math
 from fractions import Fraction

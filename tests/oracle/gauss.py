@@ -1,4 +1,4 @@
-"""The Gaussian filter of docs/analyses/volume.md: in double precision, and its weights in integers."""
+"""The Gaussian filter of docs/dev/analyses/volume.md: in double precision, and its weights in integers."""
 import math
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""objects, written from docs/analyses/objects.md: scikit-image's regionprops where it has a
+"""objects, written from docs/dev/analyses/objects.md: scikit-image's regionprops where it has a
 feature, NumPy in float64 where not. Returns the columns of the table, by array."""
 import math
 

@@ -33,7 +33,7 @@ def smoothed(stack, sigma, mode):
 
 
 def blurred_fixed(membrane, repair, mode):
-    """The same in 2^-15, by the integers of docs/analyses/volume.md."""
+    """The same in 2^-15, by the integers of docs/dev/analyses/volume.md."""
     weights = cost_model_make(repair["sigma"])
     out = (ndimage.convolve1d(membrane.astype(np.int64), weights, 2, mode="constant") + 1) >> 1
     for axis in (1, 0) if mode == "3d" else (1,):

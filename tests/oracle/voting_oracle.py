@@ -1,4 +1,4 @@
-"""voting evaluated directly from docs/analyses/voting.md, pixel by pixel and
+"""voting evaluated directly from docs/dev/analyses/voting.md, pixel by pixel and
 offset by offset: no intervals, no tables of cones, no differences. Slow."""
 import math
 

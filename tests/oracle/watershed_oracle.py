@@ -1,4 +1,4 @@
-"""The watershed of docs/analyses/volume.md, written down step by step: heights, ways uphill, plateaus by
+"""The watershed of docs/dev/analyses/volume.md, written down step by step: heights, ways uphill, plateaus by
 distance, maxima, saddles in their order. Slow and plain, on arrays [z,y,x]."""
 import itertools
 

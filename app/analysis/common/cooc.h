@@ -1,7 +1,7 @@
 /*
  * Texture features of one grey-level co-occurrence matrix, in double precision from exact
  * counts: all of the Image Biomarker Standardisation Initiative's family, of which the
- * first 13 are Haralick's. docs/analyses/objects.md has the formulas.
+ * first 13 are Haralick's. docs/dev/analyses/objects.md has the formulas.
  *
  * The matrix C is that of ordered pairs, symmetric: n unordered pairs make 2n. Levels are
  * numbered from 0 here and from 1 in the formulas.

@@ -3,7 +3,7 @@
  * the saddles between maxima say which of them stand for one hill. Nothing depends on the order
  * in which pixels are visited: a pixel leads to its highest neighbour, of equal ones to the first
  * in the raster; on a plateau to where its upper border is nearest, by steps; and the pixels of
- * a plateau that is a maximum are one set of a union-find. docs/analyses/volume.md has the
+ * a plateau that is a maximum are one set of a union-find. docs/dev/analyses/volume.md has the
  * definition.
  *
  * What is done, each for bands of rows (which count through all slices) by any number of

@@ -1,7 +1,7 @@
 /*
  * levelset: segmentation by an evolving interface, in 2D and 3D. Parameters,
- * state and preparation, shared by both backends. docs/analyses/levelset.md
- * explains the analysis to its users.
+ * state and preparation, shared by both backends. docs/dev/analyses/levelset.md
+ * has the definition.
  *
  * phi < 0 inside. Iteration: F = (-alpha D + (1-alpha) kappa) * stop,
  * U = F |grad phi| (upwind), phi += dt U. levelset_real.h has the arithmetic.

@@ -1,6 +1,6 @@
 /*
  * objects: shape, intensity and texture of each object of a label picture or stack.
- * docs/analyses/objects.md has every definition.
+ * docs/dev/analyses/objects.md has every definition.
  *
  * Work goes from object to object, by the runs of pixels that each has, so it
  * grows with the pixels and not with the objects. Everything that is summed is an

@@ -8,7 +8,7 @@
  *   largest sum in its cone); the cone narrows from round to round
  *   -> the last round's sums are the scores; their peaks are the cells.
  *
- * docs/analyses/voting.md has the definitions; tests/oracle/voting_oracle.py
+ * docs/dev/analyses/voting.md has the definitions; tests/oracle/voting_oracle.py
  * follows them by other means.
  *
  * A cone cut by a ball is convex, so its part in any one row of pixels is an
