@@ -19,7 +19,7 @@ from oracle.workunit import item
 
 DEVICE = sys.argv[1] if len(sys.argv) > 1 else "cpu"
 FOLDER = tap.scratch()
-# scikit-image has some 1e-7 for the axes of what has no width (docs/analyses/objects.md).
+# scikit-image has some 1e-7 for the axes of what has no width (docs/dev/analyses/objects.md).
 THIN = {"object_axis_minor_length": 1e-6, "object_axis_length": 1e-6}
 
 
