@@ -82,9 +82,8 @@ const an_param glcm_parameters[] = {
       .help = "Whether offset_features is returned." },
     { "features", AN_WORDS, FIELD(features), .words = cooc_names, .choices = feature_sets,
       .word = FIELD(feature_set), .initial = "haralick",
-      .help = "Which are returned. haralick: the first 13; ibsi: all. With one beyond the 13 an "
-              "item is "
-              "the CPU's." },
+      .help = "Which are returned. haralick: the first 13; ibsi: all. Those beyond the 13 take a "
+              "device with double precision, or the CPU." },
     { "maps", AN_OBJECTS, FIELD(maps), .count = FIELD(n_maps), .stride = sizeof(glcm_map),
       .keys = map_keys, .initial = "[]",
       .help = "Pictures of a feature to return; not with the window roi." },
