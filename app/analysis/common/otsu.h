@@ -19,7 +19,8 @@ typedef enum an_otsu_scale {
 uint32_t an_otsu_scaled(const uint64_t *histogram, uint32_t size, an_otsu_scale scale);
 
 /* Of 2 to AN_OTSU_CLASSES classes the first value of the second, or (highest) of the last one. More
- * than two are of groups of grey values, at most 256 (FORMAT.md, 6.2). TC_NO_MEMORY. */
+ * than two are of groups of grey values, at most 256 (docs/dev/analyses/cellcount.md).
+ * TC_NO_MEMORY. */
 enum { AN_OTSU_CLASSES = 4 };
 tc_status an_otsu_classes(const uint64_t *histogram, uint32_t size, an_otsu_scale scale,
                           unsigned classes, bool highest, uint32_t *threshold, tc_err *err);
