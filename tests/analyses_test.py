@@ -97,8 +97,8 @@ def main():
     nothing_passed_over(names)
     no_other_list(names)
     for name, _of in analyses.each():
-        tap.ok(os.path.exists(source("docs", "analyses", name + ".md")) and
-               "[`%s`](docs/analyses/%s.md)" % (name, name) in read("README.md"), name + ": a page, and its line in README.md")
+        tap.ok(all(os.path.exists(source("docs", *folder, name + ".md")) for folder in (["analyses"], ["dev", "analyses"])) and
+               "[`%s`](docs/analyses/%s.md)" % (name, name) in read("README.md"), name + ": its two pages, and its line in README.md")
     units = [unit for _name, of in analyses.each() for unit in of.DATA_SET]
     tap.ok(len(units) == len(set(units)), "units of the data set have names of their own", units)
     tap.done()

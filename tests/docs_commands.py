@@ -117,6 +117,27 @@ def run_page(page, blocks):
             tap.ok(False, "%s:%d: %s" % (page, line, text.split("\n")[0][:70]), "lasts longer than 300 s")
 
 
+def headings_of(text):
+    """As a forge makes anchors of them."""
+    return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in re.findall(r"(?m)^#+ (.*)$", text)}
+
+
+def check_links(page):
+    """To files, and to headings of pages."""
+    text = {}
+
+    def read(path):
+        with open(os.path.join(tap.SRC, path), encoding="utf-8") as f:
+            return text.setdefault(path, re.sub(r"(?ms)^```.*?^```$", "", f.read()))
+    dead = []
+    for target in re.findall(r"\]\((?!https?:|mailto:)([^)\s]+)\)", read(page)):
+        path, _, heading = target.partition("#")
+        path = os.path.normpath(os.path.join(os.path.dirname(page), path)) if path else page
+        if not os.path.exists(os.path.join(tap.SRC, path)) or heading and path.endswith(".md") and heading not in headings_of(read(path)):
+            dead.append(target)
+    tap.ok(not dead, page + ": every link leads somewhere", dead)
+
+
 def check_packages(page):
     """Who builds on a server has no sudo: the page's own list has what ./bootstrap build would install."""
     with open(os.path.join(tap.SRC, "bootstrap")) as f:
@@ -131,6 +152,7 @@ def main():
     ran = 0
     for page in PAGES:
         blocks, free = blocks_of(page)
+        check_links(page)
         loose = ["%d: %s" % (n, l.strip()) for n, l in free if l.startswith("    ") and COMMAND.match(l.strip())]
         loose += ["%d: %s" % (n, l.strip()) for n, lang, _, text in blocks if lang not in ("sh", "python") for l in text.splitlines()
                   if COMMAND.match(l.strip())]

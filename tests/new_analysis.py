@@ -79,7 +79,7 @@ def count_files():
         before, after = lines_of(tap.SRC, name), lines_of(TREE, name)
         tap.ok(len(after) == len(before) + 1 and [line for line in after if line != LINES[name][1]] == before,
                "%s: by one line" % name)
-    own = re.compile(r"(app/analysis/%s/.*|opencl/%s_cl\.c|opencl/kernels/%s\.cl|docs/analyses/%s\.md"
+    own = re.compile(r"(app/analysis/%s/.*|opencl/%s_cl\.c|opencl/kernels/%s\.cl|docs/(?:dev/)?analyses/%s\.md"
                      r"|tests/analyses/%s\.py|tests/%s_\w+\.py)$" % ((NAME,) * 6))
     tap.ok(new and all(own.match(f) for f in new), "the %d other files are its own" % len(new), new)
 

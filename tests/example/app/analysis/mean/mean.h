@@ -1,4 +1,4 @@
-/* mean: what its files share. docs/analyses/mean.md has the definition. */
+/* mean: what its files share. docs/dev/analyses/mean.md has the definition. */
 #ifndef AN_MEAN_H
 #define AN_MEAN_H
 
