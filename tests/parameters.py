@@ -16,6 +16,7 @@ def program(*arguments):
 
 def code(text):
     """Markdown: words and names of arrays as code, and no bar that would end a cell."""
+    text = re.sub(r'(("\w+", ){2})("\w+", ){9,}("\w+" or )?("\w+")', r"\1..., \5", text)      # the page has a table of so many
     return re.sub(r'"[^"]*"|\w+_<\w+>', r"`\g<0>`", text).replace("|", "\\|")
 
 

@@ -15,71 +15,63 @@ static const char *const by_picture[] = { "auto", NULL };
 
 static const an_param background[] = {
     { "method", AN_CHOICE, FIELD(ground), .choices = grounds, .initial = "opening",
-      .help = "mean: of the pixels around; lines: the same, but light that rises towards the "
-              "picture's border is "
-              "followed; opening: what an opening by a disc leaves, of dark cells a closing." },
+      .help = "How the light is estimated. mean: mean of the pixels around; lines: the same, but "
+              "right near the border as well; opening: by a disc, of dark cells a closing." },
     { "radius", AN_INT, FIELD(radius), .min = 1, .max = CC_MOST_RADIUS, .initial = "50",
       .unit = "pixels", .measure = AN_LENGTH,
-      .help =
-          "Of the disc, or half the side of the square that is looked at: larger than cells are." },
+      .help = "Radius of the disc, or half the side of the square: larger than a cell." },
     { "by", AN_CHOICE, FIELD(ratio), .choices = ways, .initial = "difference",
-      .help = "difference: light that was added; ratio: light that falls unevenly through or on "
-              "what is seen." },
+      .help = "difference: for light that adds to the picture; ratio: for light that the sample is "
+              "seen by." },
     { .key = NULL }
 };
 
 static const an_param contrast[] = {
     { "full_area", AN_INT, FIELD(full_area), .min = 1, .max = WU_MAX_VOXELS, .choices = by_picture,
       .word = FIELD(full_area_auto), .initial = "100", .unit = "pixels", .measure = AN_AREA,
-      .help = "Regions of at least this area stay, and are what the contrast of smaller ones is "
-              "compared with; auto: a third of the area of the picture's cells." },
+      .help = "Regions of at least this area stay, and give the contrast that smaller ones are "
+              "compared with; auto: a third of a cell's area." },
     { "percent", AN_INT, FIELD(percent), .min = 0, .max = 1000, .initial = "40",
-      .help = "How much of the contrast of these a smaller one must have, mean to threshold." },
+      .help = "Contrast that a smaller region must have, as a percentage of theirs." },
     { .key = NULL }
 };
 
 const an_param cc_parameters[] = {
     { "smooth", AN_NUMBER, FIELD(smooth), .min = 0, .max = AN_GAUSS_MAX_SIGMA, .initial = "0.0",
       .unit = "pixels", .measure = AN_LENGTH,
-      .help = "Sigma of the Gaussian filter of the grey values before, at least 0.3; 0: none." },
+      .help = "Sigma of a Gaussian filter before the threshold, at least 0.3; 0: none." },
     { "background", AN_OBJECT, FIELD(background), .keys = background, .choices = no_limit,
-      .initial = "null",
-      .help =
-          "Takes uneven light off before the threshold; null: grey values are taken as they are." },
+      .initial = "null", .help = "Evens out the light before the threshold; null: not." },
     { "threshold", AN_INT, FIELD(threshold), .min = 0, .max = 65535, .choices = thresholds,
       .word = FIELD(threshold_word), .initial = "otsu", .unit = "grey values",
-      .help = "T, up to the greatest value of the item's depth; otsu: the one that separates two "
-              "classes best; local: "
-              "the mean around a pixel, and offset." },
+      .help = "T. otsu: the one that separates the classes best; local: the mean around each "
+              "pixel, less or plus offset." },
     { "classes", AN_INT, FIELD(classes), .min = 2, .max = AN_OTSU_CLASSES, .initial = "2",
       .later = true,
-      .help = "otsu: how many classes of grey values there are; cells are the darkest one, or the "
-              "brightest." },
+      .help =
+          "otsu: number of classes of grey values; cells are the darkest or the brightest one." },
     { "scale", AN_CHOICE, FIELD(scale), .choices = scales, .initial = "linear", .later = true,
-      .help = "otsu: sqrt: by the square root of grey values, which evens out the noise of "
-              "fluorescence." },
+      .help = "otsu: sqrt takes the square root of grey values first, which suits fluorescence." },
     { "window", AN_INT, FIELD(window), .min = 3, .max = 2 * CC_MOST_RADIUS + 1,
       .choices = by_picture, .word = FIELD(window_auto), .initial = "51", .unit = "pixels",
       .measure = AN_LENGTH,
-      .help = "local: the side of the square that the mean is of, an odd number; auto: 2.4 times "
+      .help = "local: side of the square that the mean is taken of, an odd number; auto: 2.4 times "
               "the diameter of the picture's cells." },
     { "offset", AN_INT, FIELD(offset), .min = 0, .max = 32767, .initial = "10",
       .unit = "grey values",
-      .help = "local: how much darker or brighter than the mean cells are at least, less than half "
-              "of all values." },
+      .help = "local: by how much cells are darker or brighter than the mean; less than half of "
+              "all values." },
     { "offset_percent", AN_INT, FIELD(offset_percent), .min = 1, .max = 1000, .choices = no_limit,
       .initial = "null", .later = true,
-      .help = "local: takes the place of offset: how much of the picture's contrast to the mean "
-              "around; null: offset counts." },
+      .help = "local: the offset as a percentage of the picture's contrast; null: offset counts." },
     { "polarity", AN_CHOICE, FIELD(polarity), .choices = polarities, .initial = "dark",
       .help = "dark: cells are where value < T; bright: where value >= T; auto: of each picture "
               "the one with fewer pixels." },
     { "connectivity", AN_CHOICE, FIELD(eight_connected), .choices = neighbours, .initial = "8",
-      .help = "How many of a pixel's neighbours belong to the same cell if they are cell." },
+      .help = "Which cell pixels are connected: 4 by sides, 8 by corners, too." },
     { "fill_holes", AN_BOOL, FIELD(fill_holes), .initial = "false",
-      .help = "Whether background that is not connected with the picture's border becomes cell; "
-              "background is "
-              "connected by 4 where cells are by 8, and the reverse." },
+      .help = "Whether background that is not connected with the border becomes cell; it is "
+              "connected by 4 if cells are by 8, and the reverse." },
     { "min_area", AN_INT, FIELD(min_area), .min = 1, .max = WU_MAX_VOXELS, .choices = by_picture,
       .word = FIELD(min_area_auto), .initial = "1", .unit = "pixels", .measure = AN_AREA,
       .help = "Smaller regions are left out; auto: by the area of the picture's cells." },
@@ -89,21 +81,18 @@ const an_param cc_parameters[] = {
     { "exclude_border", AN_BOOL, FIELD(exclude_border), .initial = "false",
       .help = "Whether regions that touch the picture's border are left out." },
     { "min_fill", AN_NUMBER, FIELD(min_fill), .min = 0, .max = 1, .initial = "0.0", .later = true,
-      .help = "Regions that fill less of their box are left out: a disc fills 0.79." },
+      .help = "Regions that fill a smaller part of their box are left out; a disc fills 0.79." },
     { "max_aspect", AN_NUMBER, FIELD(max_aspect), .min = 1, .max = WU_MAX_SIDE, .choices = no_limit,
       .initial = "null", .later = true,
-      .help = "Regions with a box that is longer than wide by more are left out; null: none." },
+      .help = "Regions whose box is longer than this times its width are left out; null: none." },
     { "min_contrast", AN_OBJECT, FIELD(min_contrast), .keys = contrast, .choices = no_limit,
       .initial = "null", .later = true,
-      .help = "Leaves out small regions that stand out less than the large ones do; null: none." },
+      .help = "Leaves out small regions with less contrast than large ones have; null: none." },
     { "split", AN_CHOICE, FIELD(split), .choices = splits, .initial = "none",
-      .help = "distance: cells that touch are separated where they are narrow; intensity: where "
-              "they are least dark or "
-              "bright between." },
+      .help = "How cells that touch are separated. distance: where they are narrow; intensity: "
+              "where they are least dark or bright." },
     { "h", AN_INT, FIELD(h), .min = 0, .max = 65535, .initial = "5", .unit = "grey values",
-      .help = "intensity: a darkest or brightest place is a cell of its own if the way to another "
-              "leads over at least this "
-              "much." },
+      .help = "intensity: how much the grey value must change between two cells." },
     { "labels", AN_BOOL, FIELD(labels), .initial = "false", .pictured = true,
       .help = "Whether labels_<item> is returned." },
     { .key = NULL }

@@ -21,10 +21,10 @@ static const char *const rois[] = { "all", "disc", "mask", NULL };
 
 static const an_param window_keys[] = {
     { "shape", AN_CHOICE, FIELD(window), .choices = shapes, .initial = "disc",
-      .help = "disc, square: slides over the ROI; roi: one matrix per offset over the whole ROI." },
+      .help = "disc, square: a window around each pixel of the ROI; roi: the whole ROI at once." },
     { "radius", AN_INT, FIELD(radius), .min = 1, .max = GLCM_MAX_RADIUS, .initial = "16",
       .when = 1u << GLCM_DISC | 1u << GLCM_SQUARE, .unit = "pixels", .measure = AN_LENGTH,
-      .help = "Of the disc; of the square half the side, rounded down." },
+      .help = "Radius of the disc; of the square half the side, rounded down." },
     { .key = NULL }
 };
 
@@ -36,10 +36,10 @@ static const an_param roi_keys[] = {
       .unit = "pixels", .measure = AN_LENGTH, .help = "Radius of the disc." },
     { "cx", AN_INT, FIELD(roi_cx), .min = 0, .max = WU_MAX_SIDE, .initial = "",
       .when = 1u << GLCM_ROI_DISC, .unit = "pixels",
-      .help = "Column of its centre; without: width/2, rounded down." },
+      .help = "Column of the disc's centre; without: width/2, rounded down." },
     { "cy", AN_INT, FIELD(roi_cy), .min = 0, .max = WU_MAX_SIDE, .initial = "",
       .when = 1u << GLCM_ROI_DISC, .unit = "pixels",
-      .help = "Its row; without: height/2, rounded down." },
+      .help = "Row of the disc's centre; without: height/2, rounded down." },
     { .key = NULL }
 };
 
@@ -55,18 +55,17 @@ static const an_param map_keys[] = {
 
 const an_param glcm_parameters[] = {
     { "preset", AN_PRESET, .choices = presets, .presets = preset_values,
-      .help = "hcc: as Help Conquer Cancer computed it, the defaults with a disc of radius 84 as "
-              "ROI. Another key next to it "
-              "overrides what it says." },
+      .help = "hcc: as Help Conquer Cancer computed it: the defaults, with a disc of radius 84 as "
+              "ROI. Other keys override it." },
     { "levels", AN_INTS, FIELD(levels), .count = FIELD(n_levels), .min = 2, .max = GLCM_MAX_LEVELS,
       .initial = "[16,32,64]", .help = "Numbers of grey levels; each is computed." },
     { "range", AN_INTS, FIELD(range_ends), .min = 0, .max = 65535, .choices = ranges,
       .word = FIELD(range), .initial = "type", .unit = "grey values",
-      .help = "[lo,hi], lo <= hi: what is spread over the levels; type: all values of the item's "
-              "depth, and so null; image: from "
-              "the item's least to its greatest, in all slices, whatever the ROI." },
+      .help =
+          "Grey values that are spread over the levels, [lo,hi]; type, null: all of the item's "
+          "depth; image: from the item's least to its greatest, in all slices, whatever the ROI." },
     { "window", AN_OBJECT, .keys = window_keys, .initial = "{}",
-      .help = "What one matrix covers." },
+      .help = "What a matrix is made of." },
     { "distances", AN_INTS, FIELD(distances), .count = FIELD(n_distances), .min = 1,
       .max = GLCM_MAX_DISTANCE,
       .initial = "[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25]",
@@ -82,11 +81,11 @@ const an_param glcm_parameters[] = {
       .help = "Whether offset_features is returned." },
     { "features", AN_WORDS, FIELD(features), .words = cooc_names, .choices = feature_sets,
       .word = FIELD(feature_set), .initial = "haralick",
-      .help = "Which are returned. haralick: the first 13; ibsi: all. Those beyond the 13 take a "
-              "device with double precision, or the CPU." },
+      .help = "haralick: the first 13; ibsi: all. Those beyond the 13 take the CPU, or a device "
+              "with double precision." },
     { "maps", AN_OBJECTS, FIELD(maps), .count = FIELD(n_maps), .stride = sizeof(glcm_map),
       .keys = map_keys, .initial = "[]",
-      .help = "Pictures of a feature to return; not with the window roi." },
+      .help = "Maps of a feature that are returned; not with the window roi." },
     { .key = NULL }
 };
 

@@ -33,18 +33,17 @@ static const char *const polarities[] = { "bright", "dark", NULL };
 
 static const an_param init_keys[] = {
     { "type", AN_CHOICE, FIELD(init), .choices = starts,
-      .help = "box: half-open, within the picture; ball: the voxels whose centre is not farther "
-              "than r; mask: that of "
-              "each item; otsu: what is bright, or dark by polarity, by Otsu's threshold." },
+      .help = "box: within the picture; ball: pixels within r of its centre; mask: that of each "
+              "item; otsu: the side of Otsu's threshold that polarity says." },
     SIDE("x0", 0, NULL, "First column of the box."),
     SIDE("x1", 1, NULL, "Column after its last."),
-    SIDE("y0", 2, NULL, "First row."),
+    SIDE("y0", 2, NULL, "First row of the box."),
     SIDE("y1", 3, NULL, "Row after its last."),
-    SIDE("z0", 4, "", "First slice; for stacks, and for them only."),
+    SIDE("z0", 4, "", "First slice of the box; for stacks only."),
     SIDE("z1", 5, "", "Slice after its last."),
     CENTRE("cx", 0, NULL, "Column of the ball's centre."),
-    CENTRE("cy", 1, NULL, "Row of it."),
-    CENTRE("cz", 2, "", "Its slice; for stacks, and for them only."),
+    CENTRE("cy", 1, NULL, "Row of the ball's centre."),
+    CENTRE("cz", 2, "", "Slice of the ball's centre; for stacks only."),
     { "r", AN_NUMBER, FIELD(r), .min = 0, .max = 2.0 * WU_MAX_SIDE, .when = 1u << LS_INIT_BALL,
       .unit = "pixels", .measure = AN_LENGTH, .help = "Radius of the ball." },
     { .key = NULL }
@@ -53,38 +52,37 @@ static const an_param init_keys[] = {
 const an_param ls_parameters[] = {
     { "target", AN_NUMBER, FIELD(target), .min = 0, .max = 65535, .choices = otsu,
       .word = FIELD(otsu), .unit = "grey values",
-      .help = "T, which is sought; otsu: what is on one side of Otsu's threshold of the item." },
+      .help = "T, the grey value that is sought; otsu: what is on one side of Otsu's threshold." },
     { "epsilon", AN_NUMBER, FIELD(epsilon), .min = 0, .above_min = true, .max = 65535,
       .unit = "grey values",
-      .help =
-          "Its tolerance: the interface grows where |value - T| < epsilon; with target otsu the "
-          "strength in the middle of the class that is sought, whatever its grey." },
+      .help = "Tolerance: the outline grows where |value - T| < epsilon; with target otsu how "
+              "strongly it grows at the mean of the class." },
     { "polarity", AN_CHOICE, FIELD(dark), .choices = polarities, .initial = "",
-      .help = "With otsu: whether what is bright or what is dark is sought; without: bright." },
+      .help = "With otsu: which side is sought; without: bright." },
     { "alpha", AN_NUMBER, FIELD(alpha), .min = 0, .max = 1, .initial = "0.003",
-      .help = "Weight of the grey values; 1 - alpha is that of the curvature." },
+      .help = "Weight of the grey values; smoothness has the weight 1 - alpha." },
     { "iterations", AN_INT, FIELD(iterations), .min = 0, .max = LS_MAX_ITERATIONS,
-      .initial = "1000", .help = "The most there will be." },
+      .initial = "1000", .help = "Greatest number of iterations." },
     { "dt", AN_NUMBER, FIELD(dt), .min = 0, .above_min = true, .max = 1000, .choices = cfl,
       .word = FIELD(cfl), .initial = "cfl",
-      .help =
-          "Time step; cfl: half a pixel for the fastest part, but no more than curvature bears." },
+      .help = "Time step; cfl: at most half a pixel, and short enough to be stable." },
     { "reinit_every", AN_INT, FIELD(reinit_every), .min = 0, .max = LS_MAX_ITERATIONS,
       .initial = "50", .unit = "iterations",
-      .help = "After so many phi becomes a distance again; 0: never." },
+      .help = "How often phi is made a distance again; 0: never." },
     { "band", AN_INT, FIELD(band), .min = LS_MIN_BAND, .max = LS_MAX_BAND, .choices = dense,
       .initial = "0", .unit = "pixels", .measure = AN_LENGTH,
-      .help = "Only blocks within so many pixels of the interface are computed; 0: all." },
+      .help = "Only what is within so many pixels of the outline is computed; 0: all." },
     { "smooth", AN_NUMBER, FIELD(smooth), .min = 0, .max = LS_MAX_SMOOTH, .initial = "0.0",
       .unit = "pixels", .measure = AN_LENGTH,
-      .help = "Sigma of the Gaussian filter before; 0: none." },
+      .help = "Sigma of a Gaussian filter before; 0: none." },
     { "edge_stop", AN_NUMBER, FIELD(edge_stop), .min = 0, .max = 1e6, .initial = "0.0",
-      .help = "w: the speed is divided by 1 + w |gradient|^2; 0: off." },
+      .help =
+          "w: slows the outline at edges: the speed is divided by 1 + w |gradient|^2; 0: off." },
     { "stop_after", AN_INT, FIELD(stop_after), .min = 0, .max = LS_MAX_ITERATIONS, .initial = "0",
       .unit = "iterations",
-      .help = "Ends it after so many in which no voxel changed sides; 0: never." },
+      .help = "Stops after so many iterations in which no pixel changed sides; 0: never." },
     { "init", AN_OBJECT, .keys = init_keys,
-      .help = "The start, with a voxel inside and one outside." },
+      .help = "The start, with a pixel inside and one outside." },
     { .key = NULL }
 };
 

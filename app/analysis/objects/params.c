@@ -15,18 +15,17 @@ const an_param obj_parameters[] = {
       .help = "Number of grey levels of the texture." },
     { "range", AN_INTS, FIELD(range_ends), .min = 0, .max = 65535, .choices = ranges,
       .word = FIELD(range), .initial = "object", .unit = "grey values",
-      .help = "What is spread over the levels: [lo,hi], lo <= hi; object: from each object's least "
-              "value to its greatest; "
-              "image: of all pixels; type: all values of the item's depth." },
+      .help = "Grey values that are spread over the levels, [lo,hi]; object: from each object's "
+              "least to its greatest; image: of all pixels; type: all of the item's depth." },
     { "distances", AN_INTS, FIELD(distances), .count = FIELD(n_distances), .min = 1,
       .max = OBJ_MAX_DISTANCE, .initial = "[1]", .unit = "pixels",
       .help = "How far apart the two pixels of a pair are, along each axis of its direction." },
     { "aggregate", AN_CHOICE, FIELD(merge), .choices = aggregates, .initial = "average",
-      .help = "average: features are averaged over the directions; merge: the directions' matrices "
-              "are added first." },
+      .help = "average: of the features over the directions; merge: the directions' matrices are "
+              "added first." },
     { "texture_features", AN_WORDS, FIELD(features), .words = cooc_names, .choices = feature_sets,
       .word = FIELD(feature_set), .initial = "haralick",
-      .help = "Which features: haralick: the first 13; ibsi: all." },
+      .help = "haralick: the first 13; ibsi: all." },
     { "exclude_border", AN_BOOL, FIELD(exclude_border), .initial = "false",
       .help = "Whether objects that touch the border of the picture or stack are left out." },
     { .key = NULL }

@@ -12,38 +12,34 @@ static const char *const neighbours[] = { "6", "26", NULL };
 static const an_param repair[] = {
     { "sigma", AN_NUMBER, FIELD(sigma), .min = VOL_MIN_SIGMA, .max = VOL_MAX_SIGMA,
       .initial = "1.5", .unit = "voxels", .measure = AN_LENGTH,
-      .help = "S of the Gaussian filter that the membrane is blurred with." },
+      .help = "S of the Gaussian filter that blurs the membrane." },
     { "threshold", AN_INT, FIELD(threshold), .min = 1, .max = VOL_WHITE, .initial = "64",
-      .help = "t: voxels become membrane where the blurred one, which is 255 at most, has at least "
-              "this." },
+      .help =
+          "t: voxels become membrane where the blurred membrane, at most 255, has at least this." },
     { .key = NULL }
 };
 
 const an_param vol_parameters[] = {
     { "method", AN_CHOICE, FIELD(watershed), .choices = methods, .initial = "threshold",
-      .help = "threshold: cells are what membrane surrounds; watershed: what is dark, parted where "
-              "it is brightest "
-              "between, so that walls may have gaps." },
+      .help = "threshold: cells are what membrane encloses; watershed: what is dark, parted where "
+              "it is brightest, so that walls may have gaps." },
     { "membrane", AN_INT, FIELD(membrane), .min = 0, .max = 65535, .choices = otsu,
       .word = FIELD(otsu), .initial = "otsu", .unit = "grey values",
-      .help = "T, up to the greatest value of the item's depth: membrane is where value >= T; "
-              "otsu: the one that "
-              "separates two classes best." },
+      .help = "T: membrane is where value >= T; otsu: the one that separates two classes best." },
     { "smooth", AN_NUMBER, FIELD(smooth), .min = 0, .max = AN_GAUSS_MAX_SIGMA, .initial = "0.0",
       .unit = "voxels", .measure = AN_LENGTH,
-      .help = "Sigma of the Gaussian filter of the grey values before, at least 0.3; 0: none." },
+      .help = "Sigma of a Gaussian filter of the grey values, at least 0.3; 0: none." },
     { "h", AN_NUMBER, FIELD(h), .min = 0, .max = 65535, .initial = "1.0", .unit = "grey values",
-      .help = "watershed: a darkest place is a cell of its own if the way to a darker one leads at "
-              "least this far up." },
+      .help = "watershed: how much brighter than a cell its walls must be all around; else it is "
+              "joined with the next one." },
     { "connectivity", AN_CHOICE, FIELD(corners), .choices = neighbours, .initial = "6",
-      .help = "watershed: a voxel's neighbours, by faces or by corners too; in slices 4 or 8." },
+      .help = "watershed: neighbours by faces, or by corners, too; in slices 4 or 8." },
     { "fill", AN_BOOL, FIELD(fill), .initial = "false",
-      .help = "watershed: whether membrane belongs to the cells on its sides, so that they meet." },
+      .help = "watershed: whether walls belong to the cells on their sides." },
     { "mode", AN_CHOICE, FIELD(through), .choices = modes, .initial = "3d",
-      .help = "3d: voxels that share a face are connected; slices: only within a slice, each slice "
-              "by itself." },
+      .help = "3d: voxels that share a face are connected; slices: each slice is by itself." },
     { "repair", AN_OBJECT, FIELD(repair), .keys = repair, .choices = null, .initial = "null",
-      .help = "Closes gaps in the membrane; null: it is taken as it is." },
+      .help = "threshold: closes gaps in the membrane; null: not." },
     { "min_voxels", AN_INT, FIELD(min_voxels), .min = 1, .max = WU_MAX_VOXELS, .initial = "1",
       .unit = "voxels", .measure = AN_VOLUME, .help = "Smaller cells are left out." },
     { "max_voxels", AN_INT, FIELD(max_voxels), .min = 1, .max = WU_MAX_VOXELS, .choices = null,

@@ -18,36 +18,34 @@ const an_param voting_parameters[] = {
               "pixels along any axis of "
               "an image, 32 of a stack." },
     { "own_radius", AN_BOOL, FIELD(own_radius), .initial = "false", .later = true,
-      .help = "Images: whether each image's own cells say its radius, from a quarter of `radius` "
-              "to that." },
+      .help = "Pictures: whether each finds its own radius, from a quarter of radius to that." },
     { "sigma", AN_NUMBER, FIELD(sigma), .min = 0, .max = VOTING_MAX_SIGMA, .initial = "2.0",
       .unit = "pixels of the finest axis", .measure = AN_LENGTH_FINEST,
-      .help = "Of the Gaussian filter before; below 1/4 pixel along an axis there is none." },
+      .help = "Sigma of a Gaussian filter before; below 1/4 pixel along an axis there is none." },
     { "polarity", AN_CHOICE, FIELD(polarity), .choices = polarities, .initial = "bright",
-      .help = "bright: cells on dark background; dark: the reverse; auto: of each item what has "
-              "fewer pixels." },
+      .help = "bright: cells on dark background; dark: the reverse; auto: whichever has fewer "
+              "pixels, in each item." },
     { "threshold", AN_NUMBER, FIELD(threshold), .min = 0, .max = UINT32_MAX, .choices = automatic,
       .word = FIELD(automatic), .initial = "auto", .unit = "votes",
-      .help =
-          "The least score of a point; auto: 3/10 of that where the best have half the votes." },
+      .help = "Least score of a point; auto: 3/10 of the score down to which points have half the "
+              "sum of all scores." },
     { "cone", AN_CHOICE, FIELD(cone), .choices = cones, .initial = "45.0", .unit = "degrees",
       .help = "Half-angle of the first round's cones; it halves from round to round." },
     { "weight", AN_CHOICE, FIELD(root), .choices = weights, .initial = "root",
-      .help = "What a voter's vote weighs: the length of its gradient, or the root of that." },
+      .help = "Weight of a pixel's vote: the length of its gradient, or the root of that." },
     { "floor", AN_NUMBER, FIELD(floor), .min = 0, .max = 1000, .initial = "3.0",
       .unit = "standard deviations of noise",
       .help = "Pixels with a smaller gradient do not vote." },
     { "refine", AN_BOOL, FIELD(refine), .initial = "true",
-      .help = "Whether points are moved to where the gradients around them meet, and left out "
-              "where these hardly "
-              "cross." },
+      .help = "Whether points are moved to where the gradients around them meet, and left out if "
+              "they hardly do." },
     { "foreground", AN_CHOICE, FIELD(foreground), .choices = foregrounds, .initial = "",
-      .help = "otsu: points are left out unless the mean of the 5 x 5 pixels around them is on the "
-              "cells' side of Otsu's threshold of the item; none, and without: all stay." },
+      .help = "otsu: points are left out if the mean of the 5 x 5 pixels around is on the "
+              "background's side of Otsu's threshold; none: all stay." },
     { "classes", AN_INT, FIELD(classes), .min = 2, .max = AN_OTSU_CLASSES, .initial = "2",
       .later = true,
-      .help = "foreground otsu: how many classes of grey values there are; cells are the darkest "
-              "one, or the brightest." },
+      .help = "foreground otsu: number of classes of grey values; cells are the darkest or the "
+              "brightest one." },
     { .key = NULL }
 };
 
