@@ -22,7 +22,7 @@ def code(text):
 
 def rows(keys, outer=""):
     for p in keys:
-        value = code(p["value"]) + (" (%s)" % p["unit"] if "unit" in p else "")
+        value = code(re.sub(r"\ban? (integer|number) from (\S+) to", r"\1 \2 to", p["value"])) + (" (%s)" % p["unit"] if "unit" in p else "")
         for key, choices in p.get("only_with", {}).items():
             value += "; only with `%s` " % key + " or ".join("`%s`" % json.dumps(c) for c in choices)
         default = "*required*" if p.get("required") else "none"
