@@ -24,6 +24,8 @@ PAGES = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "workunits/FORMAT.md", "
 NEEDS = {"build": "builds, or runs all tests", "root": "needs root", "server": "needs a BOINC server", "client": "needs a BOINC client",
          "file": "is the content of a file", "synopsis": "is a form, not a command"}
 COMMAND = re.compile(r"(\$ )?(texcell(-\w+)? |\./\w|validator/deploy/\w|bin/\w|boinccmd|make (-C|\w)|apt-get |autoreconf|sh \S+\.sh)")
+# Pages say what is: what was is in NEWS and in commits.
+HISTORY = re.compile(r"(?i)\b(falls? short|formerly|since then|used to (be|take)|earlier versions?|busy (virtual )?machine)\b")
 RNG = np.random.default_rng(20261122)
 
 
@@ -153,6 +155,8 @@ def main():
     for page in PAGES:
         blocks, free = blocks_of(page)
         check_links(page)
+        past = ["%d: %s" % (n, l.strip()) for n, l in free if HISTORY.search(l)]
+        tap.ok(not past, page + ": says what is, not what was", past)
         loose = ["%d: %s" % (n, l.strip()) for n, l in free if l.startswith("    ") and COMMAND.match(l.strip())]
         loose += ["%d: %s" % (n, l.strip()) for n, lang, _, text in blocks if lang not in ("sh", "python") for l in text.splitlines()
                   if COMMAND.match(l.strip())]
