@@ -1,14 +1,18 @@
 """The list of analyses stands once, in app/analysis/analyses.def: programs and tests have
 it from there, an analysis without its file in tests/analyses is not passed over in
-silence, and no file of the programs or of the build names analyses beside it."""
+silence, and no file of the programs or of the build names analyses besides it. Each has its pages, which tell every column."""
 import glob
+import itertools
+import json
 import os
 import re
 import shutil
 import sys
+import zipfile
 
 import analyses
 import tap
+from oracle import workunit
 
 FOLDER = tap.scratch()
 
@@ -91,14 +95,49 @@ def no_other_list(names):
     tap.ok(len(files) > 150 and not found, "no file of the programs and of the build has another list", "\n".join(found))
 
 
+def columns_told(page):
+    """{column: units} of the tables of a page; `bbox_y0 x0` are bbox_y0 and bbox_x0."""
+    told = {}
+    for cells in re.findall(r"(?m)^\| (`.*?) \| (.*?) \|", page.partition("\n## Columns\n")[2].partition("\n## Accuracy\n")[0]):
+        for first, *others in (code.split() for code in re.findall(r"`([^`]+)`", cells[0])):
+            for column in [first] + [re.sub("[a-z0-9]+$", other, first) for other in others]:
+                told.setdefault(column, []).append(cells[1])
+    return told
+
+
+def columns(name, of):
+    """The page has each column that results have, with its unit."""
+    page = read("docs", "analyses", name + ".md")
+    told, missing = columns_told(page), set()
+    for parameters, items in of.SEEDS + list(of.DATA_SET.values()):
+        r = tap.run([tap.TEXCELL, "run", workunit.write(os.path.join(FOLDER, "u.zip"), name, parameters, items), "-o",
+                     os.path.join(FOLDER, "r.npz"), "--device", "cpu", "--quiet"])
+        if not tap.ok(r.returncode == 0, name + ": a result", r.stderr):
+            return
+        with zipfile.ZipFile(os.path.join(FOLDER, "r.npz")) as z:
+            arrays = json.loads(z.read("result.json"))["arrays"]
+        for array in arrays:
+            words = [axis.get("values", [0]) for axis in array.get("axes", [])]
+            if "title" not in array or array["role"] not in ("value", "place", "key") or any(type(w[0]) is int for w in words):
+                continue
+            for column in ["_".join((array["title"],) + word) for word in itertools.product(*words)]:
+                if column not in told and "`%s`" % column not in page:
+                    missing.add(column)
+                elif column in told and array.get("unit", "") not in " ".join(told[column]):
+                    missing.add("%s (%s)" % (column, array["unit"]))
+        os.remove(os.path.join(FOLDER, "r.npz"))
+    tap.ok(not missing, name + ": the page has every column and its unit", sorted(missing))
+
+
 def main():
     names = analyses.names()
     programs(names)
     nothing_passed_over(names)
     no_other_list(names)
-    for name, _of in analyses.each():
+    for name, of in analyses.each():
         tap.ok(all(os.path.exists(source("docs", *folder, name + ".md")) for folder in (["analyses"], ["dev", "analyses"])) and
                "[`%s`](docs/analyses/%s.md)" % (name, name) in read("README.md"), name + ": its two pages, and its line in README.md")
+        columns(name, of)
     units = [unit for _name, of in analyses.each() for unit in of.DATA_SET]
     tap.ok(len(units) == len(set(units)), "units of the data set have names of their own", units)
     tap.done()
