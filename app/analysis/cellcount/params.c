@@ -21,8 +21,8 @@ static const an_param background[] = {
       .unit = "pixels", .measure = AN_LENGTH,
       .help = "Radius of the disc, or half the side of the square: larger than a cell." },
     { "by", AN_CHOICE, FIELD(ratio), .choices = ways, .initial = "difference",
-      .help = "difference: for light that adds to the picture; ratio: for light that the sample is "
-              "seen by." },
+      .help = "difference: for light that adds to the picture; ratio: for light that passes "
+              "through the sample or falls on it." },
     { .key = NULL }
 };
 

@@ -68,7 +68,8 @@ const an_param ls_parameters[] = {
       .help = "Time step; cfl: at most half a pixel, and short enough to be stable." },
     { "reinit_every", AN_INT, FIELD(reinit_every), .min = 0, .max = LS_MAX_ITERATIONS,
       .initial = "50", .unit = "iterations",
-      .help = "How often phi is made a distance again; 0: never." },
+      .help =
+          "After so many, phi, which is 0 on the outline, is made a distance again; 0: never." },
     { "band", AN_INT, FIELD(band), .min = LS_MIN_BAND, .max = LS_MAX_BAND, .choices = dense,
       .initial = "0", .unit = "pixels", .measure = AN_LENGTH,
       .help = "Only what is within so many pixels of the outline is computed; 0: all." },
