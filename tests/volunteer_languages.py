@@ -1,5 +1,5 @@
-"""docs/volunteer.md in other languages: every heading, table row, message, command and address of
-the English page stands in each, in its place, and no sentence was left in English."""
+"""docs/volunteer.md and docs/messages.md in other languages: every heading, table row, message, command
+and address of the English page stands in each, in its place, and no sentence was left in English."""
 import os
 import re
 
@@ -31,24 +31,30 @@ def kept(kind, text):
     if kind == "example":
         return text
     # Pages in other languages are other ones.
-    links = [x for x in re.findall(r"\]\(([^)]+)\)", text) if not x.startswith("volunteer.")]
+    links = [x for x in re.findall(r"\]\(([^)]+)\)", text) if not x.startswith(("volunteer.", "messages."))]
     return sorted(re.findall(r"`[^`]+`", text)) + links + [re.findall(r"(?m)\|", text)]
 
 
-def main():
-    page = parts("volunteer.md")
-    tap.ok(len(page) > 100 and sum(k.startswith("#") for k, _ in page) >= 8, "the English page", len(page))
+def compare(name, headings):
+    page = parts(name + ".md")
+    tap.ok(sum(k.startswith("#") for k, _ in page) >= headings, "the English page " + name, len(page))
     for language in LANGUAGES:
-        other = parts("volunteer.%s.md" % language)
-        tap.ok([k for k, _ in page] == [k for k, _ in other], language + ": every heading, row and paragraph has its counterpart",
+        this = "%s.%s.md: " % (name, language)
+        other = parts(this[:-2])
+        tap.ok([k for k, _ in page] == [k for k, _ in other], this + "every heading, row and paragraph has its counterpart",
                next(("%s / %s" % (a, b) for a, b in zip(page, other) if a[0] != b[0]), "%d, %d" % (len(page), len(other))))
         for (kind, text), (_, there) in zip(page, other):
             if kept(kind, text) != kept(kind, there):
-                tap.ok(False, language + ": the same messages, options and addresses", text + "\n" + there)
+                tap.ok(False, this + "the same messages, options and addresses", text + "\n" + there)
             bare = re.sub(r"`[^`]*`|\([^)]*\)|„[^“]*“|« [^»]* »", "", there)
             if kind != "example" and (ENGLISH.search(bare) or (kind == "##" and text == there)):
-                tap.ok(False, language + ": nothing is left in English", there)
-        tap.ok(True, language + ": compared")
+                tap.ok(False, this + "nothing is left in English", there)
+        tap.ok(True, this + "compared")
+
+
+def main():
+    compare("volunteer", 8)
+    compare("messages", 7)
     tap.done()
 
 

@@ -1,4 +1,4 @@
-"""docs/volunteer.md and the sources say the same: every message that the page
+"""docs/messages.md and the sources say the same: every message that the page
 explains is one that the program can print, and every one that it can print to
 a volunteer is explained."""
 import glob
@@ -67,21 +67,26 @@ def cores(message):
     return {text, re.sub("^%: ", "", text), re.sub(": %$", "", text)}
 
 
+def says(row, text):
+    """Dots in the page stand for whatever is there, but not for all of a message."""
+    return len(re.sub("[^a-zA-Z]", "", row)) >= 4 and re.fullmatch(re.escape(row).replace(re.escape("..."), ".*"), text) is not None
+
+
+def parts():
+    """The page's part on texcell's messages, and the one on BOINC's."""
+    with open(os.path.join(tap.SRC, "docs", "messages.md")) as f:
+        return f.read().split("## BOINC's own messages")
+
+
 def rows():
-    with open(os.path.join(tap.SRC, "docs", "volunteer.md")) as f:
-        page = f.read()
-    part = page[page.index("## Troubleshooting"):page.index("## What the client")]
-    cells = [line if "starts over" in line else line.split(" | ")[0] for line in part.splitlines()
-             if line.startswith("| ")]
-    return re.findall(r"`([^`]+)`", " ".join(cells + [part[part.index("Why a task ends"):].replace("\n", " ")]))
+    cells = [line if "starts over" in line else line.split(" | ")[0]
+             for line in parts()[0].splitlines() if line.startswith("| `")]
+    return re.findall(r"`([^`]+)`", " ".join(cells))
 
 
 def clients_words():
     """The messages of BOINC's that the page explains, and all that its client and its library can say."""
-    with open(os.path.join(tap.SRC, "docs", "volunteer.md")) as f:
-        page = f.read()
-    part = page[page.index("## What the client"):page.index("## More")]
-    cells = " ".join(line.split(" | ")[0] for line in part.splitlines() if line.startswith("| `"))
+    cells = " ".join(line.split(" | ")[0] for line in parts()[1].splitlines() if line.startswith("| `"))
     files = glob.glob("/usr/bin/boinc") + glob.glob("/usr/lib/*/libboinc_api.so*")
     content = b""
     for path in files:
@@ -105,9 +110,9 @@ def main():
     tap.ok(len(said) > 60 and len(page) > 60, "there are messages in both", "%d, %d" % (len(said), len(page)))
     sources, explained = (set().union(*map(cores, texts)) for texts in (said, page))
     for row in page:
-        tap.ok(cores(row) & sources, "in the sources: " + row, plain(row))
+        tap.ok(any(says(core, text) for core in cores(row) for text in sources), "in the sources: " + row, plain(row))
     for message in sorted(said):
-        tap.ok(cores(message) & explained, "in the page: " + message, plain(message))
+        tap.ok(any(says(core, text) for core in explained for text in cores(message)), "in the page: " + message, plain(message))
     check_clients_words()
     tap.done()
 

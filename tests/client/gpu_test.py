@@ -201,7 +201,8 @@ def one_thread(server):
 
 
 def that_device(server):
-    with configured(server, "device", "--device", gpu="NVIDIA", version="texcell_opencl_nvidia_windows") as client:
+    with configured(server, "device", "--gpu-percent", gpu="NVIDIA", version="texcell_opencl_nvidia_windows",
+                    edit=lambda text: text.replace("--gpu-percent 50", "--device 0:0")) as client:
         task = runs(client)
         until(30, lambda: " on " in client.stderr_of(task), "it says where it runs")
         tap.ok("glcm on pthread" in client.stderr_of(task), "--device 0:0: that device", client.stderr_of(task))
@@ -219,8 +220,8 @@ def a_slip(server):
 
 def a_slip_that_matters(server):
     """Who names a device may want to keep the work off another."""
-    with configured(server, "names", "--device", gpu="NVIDIA", version="texcell_opencl_nvidia_windows",
-                    edit=lambda text: text.replace("--device 0:0", "--device cpus")) as client:
+    with configured(server, "names", "--gpu-percent", gpu="NVIDIA", version="texcell_opencl_nvidia_windows",
+                    edit=lambda text: text.replace("--gpu-percent 50", "--device cpus")) as client:
         until(30, lambda: "postponed for" in client.log_tail(), "the client is told to wait")
         tap.ok("_0 postponed for 300 seconds: --device: \"cpus\" is none of auto, cpu, opencl, P:D" in client.log_tail(),
                "a slip in the device: the task waits, and the client says why", client.log_tail())
