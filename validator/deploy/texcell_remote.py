@@ -179,7 +179,7 @@ def submit(server, submission, options):
     """All jobs of a batch are created together."""
     templates = [part_of_kit(TEMPLATES, "texcell_%s.xml" % side) for side in ("in", "out")]
     if None in templates:
-        raise Problem("%s: has no templates beside it" % HERE)
+        raise Problem("%s: has no templates next to it" % HERE)
     units = [name for name, _digest in submission.state["units"]]
     numbers = checked_numbers(templates[1], options, texcell_wu(), [submission.unit(n) for n in units])
     batch = submission.state["batch"] or server.batch_of(options.name) or \
