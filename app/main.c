@@ -43,24 +43,24 @@ static const char usage[] =
     "       texcell --help | --version\n"
     "\n"
     "Computes the features of a work unit and writes them as a NumPy archive.\n"
-    "Interrupted, it goes on where it was when the same command is given again.\n"
+    "Interrupted, the same command continues.\n"
     "\n"
     "  -o, --output FILE          the result\n"
-    "  --device D                 auto, cpu, opencl or P:D of `texcell devices` (default: auto)\n"
-    "  --threads N                CPU threads at most, fewer for small pictures (default: one a\n"
-    "                             processor)\n"
+    "  --device D                 auto (default), cpu, opencl, or P:D as\n"
+    "                             `texcell devices` numbers them\n"
+    "  --threads N                CPU threads at most, fewer for small pictures\n"
+    "                             (default: one a processor)\n"
     "  --checkpoint-dir DIR       where the state of an interrupted run is kept\n"
     "                             (default: where the result is)\n"
     "  --checkpoint-every SECONDS (default: 60)\n"
     "  --gpu-slice-ms MS          longest launch on a device (default: auto, here 50)\n"
     "  --gpu-percent N            of the time a device may be busy (default: 100)\n"
-    "  --kernel-cache DIR         where kernels are kept that a device's driver was slow to "
-    "compile\n"
+    "  --kernel-cache DIR         where to keep kernels that took long to compile\n"
     "                             (default: nowhere)\n"
     "  --quiet                    only errors\n"
     "\n"
-    "Exit codes: 0 done, 1 bad usage, 2 bad input, 3 try again later, 70 internal error.\n"
-    "Without arguments the BOINC client is expected to have started it.\n";
+    "Exit codes: 0 done, 1 bad usage, 2 bad input, 3 try again later, 70 a fault\n"
+    "of this program. Without arguments, the program is a task of a BOINC client.\n";
 
 /* --- command line ---------------------------------------------------------------------------- */
 

@@ -53,7 +53,7 @@ def help_and_version():
                     continue
                 tap.ok(good, "%s %s" % (program, " ".join(start + last)), "%d %s" % (r.returncode, r.stderr))
             text = call(program, *start, "--help").stdout
-            tap.ok(max(map(len, text.splitlines())) <= 100 and text.endswith("\n"), "it fits a terminal: %s %s" % (program, start))
+            tap.ok(max(map(len, text.splitlines())) <= 80 and text.endswith("\n"), "it fits a terminal: %s %s" % (program, start))
         for alone in ("--help", "-h", "--version"):
             refused(program, [alone, "x"], alone + " stands alone", program)
 

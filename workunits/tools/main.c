@@ -24,16 +24,17 @@ static const char help[] =
     "       texcell-wu parameters [--json] [NAME]\n"
     "       texcell-wu --help | --version\n"
     "\n"
-    "analyse     pictures to tables and a page to look at: all of the below in one\n"
+    "analyse     pictures to tables and a page to look at, in one command\n"
     "pack        pictures to a work unit for texcell\n"
     "show        a work unit or a result in readable form\n"
     "export      tables and pictures of a result\n"
     "report      a result as a page to look at\n"
     "parameters  the parameters of an analysis\n"
     "\n"
-    "texcell-wu VERB --help says all about one of them.\n"
+    "texcell-wu VERB --help has the options of each.\n"
     "\n"
-    "Exit codes: 0 done, 1 bad usage, 2 bad input, 3 try later, 70 internal error.\n";
+    "Exit codes: 0 done, 1 bad usage, 2 bad input, 3 try again later, 70 a fault\n"
+    "of this program.\n";
 
 /* Of what is printed, and what was told. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

@@ -9,8 +9,8 @@
 const char wu_parameters_help[] =
     "usage: texcell-wu parameters [--json] [NAME]\n"
     "\n"
-    "Lists the parameters of the analysis NAME: what each may be, its default and what it\n"
-    "does. Without NAME: the analyses.\n"
+    "Lists the parameters of the analysis NAME: what each may be, its default and\n"
+    "what it does. Without NAME: the analyses.\n"
     "\n"
     "  --json   as JSON, with types, bounds and choices; without NAME of all analyses\n";
 

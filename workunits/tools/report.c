@@ -16,17 +16,17 @@
 const char wu_report_help[] =
     "usage: texcell-wu report RESULT.npz [--images WU.zip] -o PAGE.html\n"
     "\n"
-    "Writes a result as one page that a browser opens, on any computer, without a network: a row\n"
-    "for each image with counts, sizes and a mark (ok, look, wrong?), histograms of any column,\n"
-    "images or folders compared, each picture with what was found on it,\n"
+    "Writes a result as one page for any browser, which needs no network: a row for\n"
+    "each image with counts, sizes and a mark (ok, look, wrong?), histograms of any\n"
+    "column, images or folders compared, each picture with what was found on it,\n"
     "maps with their scales, tables that sort, the parameters, and what to cite.\n"
     "\n"
     "  -o, --output PAGE.html  the page; an older one is replaced\n"
-    "  --images WU.zip         the work unit the result is of: its pictures are shown\n"
-    "  --items N               pictures of the first N images (200)\n"
+    "  --images WU.zip         the work unit of the result: its pictures are shown\n"
+    "  --items N               pictures of the first N images (default: 200)\n"
     "\n"
-    "Large pictures are shrunken so that the page stays below some 20 MB. Outlines need labels:\n"
-    "pack with --param labels=true.\n";
+    "Large pictures are made smaller so that the page stays below some 20 MB.\n"
+    "Outlines require labels: pack with --param labels=true.\n";
 
 typedef struct report_options {
     const char *result, *output, *images;

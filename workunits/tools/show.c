@@ -20,16 +20,17 @@ const char wu_show_help[] =
     "usage: texcell-wu show [--all] FILE\n"
     "       texcell-wu show --needs FILE...\n"
     "\n"
-    "Shows a work unit: analysis, parameters, items with their sizes, and what create_work\n"
-    "needs to know (operations, memory), with the time that one core of this machine takes, by\n"
-    "a try of a third of a second (half or twice that is possible). Or a result: analysis,\n"
-    "parameters as run, arrays with shape and type, and the first values of each table.\n"
+    "Shows a work unit: analysis, parameters, the sizes of items, and what\n"
+    "create_work is told (operations, memory), with the time on one core of this\n"
+    "machine, from a try of a third of a second (half or twice that is possible).\n"
+    "Or a result: analysis, parameters as run, type and shape of arrays, and the\n"
+    "first values of each table.\n"
     "\n"
     "  --all    every item and every value, not only the first\n"
-    "  --needs  only what work units need, each as a line of JSON: operations; bytes of memory "
-    "and\n"
-    "           of a checkpoint (the largest item's); pixels; bytes of the result's arrays, and\n"
-    "           of a row (a region, a point) where the number of rows is not known before\n";
+    "  --needs  only what work units need, each as a line of JSON: operations; bytes\n"
+    "           of memory and of a checkpoint (the largest item's); pixels; bytes of\n"
+    "           the result's arrays, and of a row (a region, a point) where the\n"
+    "           number of rows depends on the picture\n";
 
 /* Lines and columns of a list that --all would show whole. */
 enum { SOME_ITEMS = 20, SOME_ROWS = 12, SOME_COLUMNS = 4, NAME_WIDTH = 24, NUMBER_WIDTH = 12 };
