@@ -139,6 +139,22 @@ def odd_layout(name, text):
         yield name + ": no end of line at its end"
 
 
+HISTORY = re.compile(
+    r"\b(before this|used to be|(is|are|was|were) wanted|falls? short|formerly|until now|in the past|nowadays|(was|were|been) tried|"
+    r"so far (has|have|was|were|nobody|none|only)|no longer (has|is|takes|needs)|(better|faster|slower|smaller|less|more) than before|"
+    r"load of (the machine|\d+)|at a load|(other|busy) work besides|(busy|loaded) machine)\b", re.I)
+
+
+def timeless(files):
+    """Pages say what is; what was, what was tried, and how busy a machine was is for commits and NEWS.md."""
+    pages = [name for name in files if re.match(r"(README|CONTRIBUTING|SECURITY|docs/.*|workunits/.*|tests/fuzz/.*)\.md", name)]
+    old = ["%s:%d: %s" % (name, number, line[:80]) for name in pages for number, line in enumerate(source(name).splitlines(), 1)
+           if HISTORY.search(line)]
+    tap.ok(len(pages) > 20 and not old, "no page tells history", "\n".join(old))
+    tap.ok(all(map(HISTORY.search, ("It used to be 5 s.", "At a load of 6", "Two were tried.", "slower than before")))
+           and not HISTORY.search("what was joined so far; no longer interval; has not been read; load of pixels"), "each of these is seen")
+
+
 def laid_out(files):
     odd = []
     for name in files:
@@ -159,6 +175,7 @@ def main():
     files = lines("git", "ls-files", cwd=tap.SRC)
     if files:
         laid_out(files)
+        timeless(files)
         clean("shellcheck", "bootstrap", ".ci/run", *[f for f in files if f.endswith(".sh")])
         clean("codespell", *files)
         clean(from_pypi("ruff", "0.8.4", "bin/ruff"), "check", "--no-cache", ".")
