@@ -25,7 +25,7 @@ STRICTER = (
     ("a work unit cannot hold|CMYK|components", "no work unit has such samples"),
     ("--scale|--channel|needs", "samples that need a choice"),
     ("pixels are too many|too many|no pixels", "limits of a work unit"),
-    ("differs from page|holds only|says that it holds|tells of|TiffData|well-formed|in another file|is not read|is a slide|holds \\d+", "pages that do not belong together"),
+    ("differs from page|holds only|says that it holds|says that planes have|describes|TiffData|well-formed|in another file|is not read|is a slide|holds \\d+", "pages that do not belong together"),
     ("compressed by", "codecs that strangers' pictures may not use"),
     ("is not a PNG, JPEG|is a|is an", "told by the first bytes"),
 )

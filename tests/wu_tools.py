@@ -546,7 +546,7 @@ def test_channels():
             w.write(times[:3], photometric="minisblack", metadata={"axes": "ZYX"})
     refused("OME of two series", path("two.ome.tif"), "holds 2 pictures (series of OME)")
     data = open(kinds[1][1], "rb").read()
-    for name, old, new, why in (("more than there is", b'SizeZ="3"', b'SizeZ="4"', "wanted is not there"), ("without end", b'SizeT="2"', b'SizeT="99999999999999999999"', "too many planes"),
+    for name, old, new, why in (("more than there is", b'SizeZ="3"', b'SizeZ="4"', "of these is missing"), ("without end", b'SizeT="2"', b'SizeT="99999999999999999999"', "too many planes"),
                                 ("zero", b'SizeC="4"', b'SizeC="0"', "no channel, time or slice")):
         ok(data.count(old) == 1, "the file says " + old.decode())
         with open(path("hurt.ome.tif"), "wb") as f:

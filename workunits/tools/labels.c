@@ -121,7 +121,7 @@ tc_status wu_labels_next(wu_label_reader *r, uint32_t *labels, tc_err *err)
             return tc_fail(
                 err, TC_BAD_INPUT,
                 "%s: has a value that is no label: they are whole numbers from 0 to %u; number "
-                "the objects anew",
+                "the objects again",
                 r->item->labels.files[0], WU_MAX_LABEL);
     return status;
 }

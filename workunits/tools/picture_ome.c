@@ -392,7 +392,7 @@ static bool choose_pixels(ome_text *o, wu_said *said, size_t *chosen)
     if (n == 0)
         wu_say_refusal(
             said,
-            "its OME-XML tells of planes in %zu other files, %.80s and so on, and of none in "
+            "its OME-XML describes planes in %zu other files, %.80s and so on, and of none in "
             "this one; was it given another name?",
             o->n_files, o->n_files > 0 ? o->files[0] : "");
     said->series = n > 0 ? n : 1;
@@ -450,10 +450,10 @@ static size_t index_of(const wu_said *said, uint64_t at)
 
 static void refuse_data(wu_said *said, const char *what)
 {
-    wu_say_refusal(
-        said,
-        "its OME-XML (TiffData) %s; save it anew from where it came from, or as OME-TIFF from Fiji",
-        what);
+    wu_say_refusal(said,
+                   "its OME-XML (TiffData) %s; save it again with the program that made it, or as "
+                   "OME-TIFF with Fiji",
+                   what);
 }
 
 /* The planes of one element. */
@@ -465,11 +465,11 @@ static void set_planes(const ome_data *d, wu_said *said, const wu_pages_there *t
         d->file >= 0 || there->n == 0 ? 1 : there->number[there->n - 1] + UINT64_C(1);
     uint64_t count = d->count >= 0 ? (uint64_t)d->count : d->ifd >= 0 ? 1 : pages;
     if (from >= n) {
-        refuse_data(said, "tells of a plane beyond those that it counts");
+        refuse_data(said, "has a plane beyond those that it counts");
         return;
     }
     if (d->count < 0 && d->ifd < 0 && d->file < 0 && count > n - from) {
-        refuse_data(said, "tells of fewer planes than the file has pages");
+        refuse_data(said, "describes fewer planes than the file has pages");
         count = n - from;
     }
     for (uint64_t i = 0; i < count && i < n - from; i++) {
@@ -543,7 +543,7 @@ static tc_status say_planes(wu_picture *picture, ome_text *o, size_t chosen,
     if (o->n_data == 0 || said->channels * said->frames > MOST_PLANES ||
         said->channels * said->frames * said->slices > MOST_PLANES) {
         if (o->n_data > 0)
-            refuse_data(said, "tells of too many planes");
+            refuse_data(said, "describes too many planes");
         return TC_OK;
     }
     const size_t n = (size_t)(said->channels * said->frames * said->slices);
@@ -575,8 +575,9 @@ static tc_status say_ome(wu_picture *picture, ome_text *o, const wu_pages_there 
     said->nx = p->nx;
     said->ny = p->ny;
     if (p->c == 0 || p->t == 0 || p->z == 0) {
-        wu_say_refusal(said, "its OME-XML says that it has no channel, time or slice; save it anew "
-                             "as OME-TIFF from Fiji");
+        wu_say_refusal(said,
+                       "its OME-XML says that it has no channel, time or slice; save it again "
+                       "as OME-TIFF with Fiji");
         return TC_OK;
     }
     memcpy(said->order, p->order, sizeof said->order);
@@ -601,12 +602,11 @@ tc_status wu_say_xml(wu_picture *picture, const char *text, const wu_pages_there
     tc_status status = parse(&o, text, &good, err);
     if (status == TC_OK && o.has_dtd)
         wu_say_refusal(&picture->said,
-                       "its XML has a DTD, which is not read; save it anew as OME-TIFF from Fiji");
+                       "its XML has a DTD, which is not read; save it again as OME-TIFF with Fiji");
     else if (status == TC_OK && !good && (o.is_ome || strstr(text, "OME") != NULL) && there->n > 1)
         wu_say_refusal(&picture->said,
-                       "its OME-XML is cut short or not well-formed, and so what its %llu pages "
-                       "are is not known; save "
-                       "it anew as OME-TIFF from Fiji",
+                       "its OME-XML is cut short or not well-formed, so that nobody knows what "
+                       "its %llu pages are; save it again as OME-TIFF with Fiji",
                        (unsigned long long)there->n);
     else if (status == TC_OK && !good)
         picture->about.remarks |= WU_BAD_TEXT;

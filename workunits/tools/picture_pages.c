@@ -15,15 +15,15 @@ const char *const wu_remarks[WU_REMARKS] = {
     "0 is white in it, or has a colour; what is not 0 is inside, or a label, whatever its colour",
     "holds smaller copies of its picture (a pyramid); the full one is taken",
     "says that it holds more times than it does; those that are there are taken",
-    "has more pages than its text tells of; all are taken as slices",
-    "its text tells of a picture of another size; nothing of it is believed",
+    "has more pages than its text describes; all are taken as slices",
+    "its text describes a picture of another size, and is ignored",
     "its text is not read: it is no well-formed XML; the pages are taken as slices",
     "has stray bytes between its segments; all samples came",
     "has a colour profile (ICC), which changes nothing: samples are taken as they are stored",
     "is put together from several files, as its OME-XML says",
     "is one of several files of one picture, it says; each is taken by itself, ordered by name",
     "its calibration is not a straight line; the samples are taken without it",
-    "holds more pictures or pages than it tells of, or than are taken",
+    "holds more pictures or pages than it describes, or than are taken",
 };
 
 /* --- what is said and what is there ---------------------------------------------------------- */
@@ -73,8 +73,8 @@ static tc_status refuse_count(const wu_picture *picture, tc_err *err)
     return tc_fail(
         err, TC_BAD_INPUT,
         "%s: %s says that it holds %s, but it has %s: it is cut short, or was changed by "
-        "a program that kept its text; save it anew from where it came from, or as "
-        "OME-TIFF from Fiji",
+        "a program that kept its text; save it again with the program that made it, or as "
+        "OME-TIFF with Fiji",
         picture->path, picture->said.by, say_axes(&picture->said).text, say_pages(picture).text);
 }
 
@@ -141,7 +141,7 @@ static tc_status check_counts(wu_picture *picture, tc_err *err)
     if (said->images > 1 && small && said->images != planes_said(said))
         return tc_fail(err, TC_BAD_INPUT,
                        "%s: %s says that it holds %llu images, but also %s; set them right in Fiji "
-                       "(Image > Properties) and save it anew",
+                       "(Image > Properties) and save it again",
                        picture->path, said->by, (unsigned long long)said->images,
                        say_axes(said).text);
     if (said->planes != NULL)
@@ -178,11 +178,12 @@ static tc_status check_said(wu_picture *picture, tc_err *err)
     }
     if (said->nx > 0 && (said->nx != picture->info.nx || said->ny != picture->info.ny)) {
         if (picture->n_pages > 1)
-            return tc_fail(err, TC_BAD_INPUT,
-                           "%s: %s tells of planes of %llu x %llu pixels, but they have %u x %u; "
-                           "save it anew from where it came from, or from Fiji",
-                           picture->path, said->by, (unsigned long long)said->nx,
-                           (unsigned long long)said->ny, picture->info.nx, picture->info.ny);
+            return tc_fail(
+                err, TC_BAD_INPUT,
+                "%s: %s says that planes have %llu x %llu pixels, but they have %u x %u; "
+                "save it again with the program that made it, or with Fiji",
+                picture->path, said->by, (unsigned long long)said->nx, (unsigned long long)said->ny,
+                picture->info.nx, picture->info.ny);
         disbelieve(picture);
         picture->about.remarks |= WU_OTHER_TEXT;
     }
@@ -197,7 +198,7 @@ static tc_status check_said(wu_picture *picture, tc_err *err)
                        picture->path, (unsigned long long)said->series);
     if (said->others > 1)
         return tc_fail(err, TC_BAD_INPUT,
-                       "%s: %s tells of %llu planes along an axis that is no channel, time or "
+                       "%s: %s describes %llu planes along an axis that is no channel, time or "
                        "slice (%s); save each to a file of its own",
                        picture->path, said->by, (unsigned long long)said->others, said->other);
     return check_counts(picture, err);
@@ -241,9 +242,8 @@ static tc_status check_planes(const wu_picture *picture, tc_err *err)
         const wu_plane plane = plane_of(picture, k);
         if (plane.page == WU_NO_PAGE)
             return tc_fail(err, TC_BAD_INPUT,
-                           "%s: %s says that it holds %s, but number %u of the planes that are "
-                           "wanted is not there (the file has %s); save it anew from where it came "
-                           "from",
+                           "%s: %s says that it holds %s, but plane %u of these is missing (the "
+                           "file has %s); save it again with the program that made it",
                            picture->path, said->by, say_axes(said).text, k + 1,
                            say_pages(picture).text);
         if (plane.file > 0 && plane.file != seen &&

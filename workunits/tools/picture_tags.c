@@ -211,9 +211,8 @@ static void read_stk(wu_picture *picture, const wu_tags *tags, const wu_tag *uic
     if (uic2->type != RATIONAL || n == 0 || n > MOST || picture->n_pages != 1)
         return; /* Prairie's tags have the same numbers */
     if (n > 1 && !wu_tags_number(tags, uic2->at + EACH * n - 4, 4, &last)) {
-        wu_say_refusal(said, "is an STK file whose list of planes is cut short; save it anew from "
-                             "MetaMorph, or as OME-TIFF "
-                             "from Fiji");
+        wu_say_refusal(said, "is an STK file whose list of planes is cut short; save it again with "
+                             "MetaMorph, or as OME-TIFF with Fiji");
         return;
     }
     /* One plane alone lies in the entry itself. */

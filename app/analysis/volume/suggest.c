@@ -90,10 +90,11 @@ tc_status vol_suggest(const an_pictures *pictures, const json_t *given, an_sugge
     if (status == TC_OK)
         status = an_suggest(out, given, "fill", json_true(), err);
     if (status == TC_OK)
-        snprintf(out->why, sizeof out->why,
-                 "A watershed, since real walls are dim and have gaps. h %g: a tenth of what walls "
-                 "are brighter than cells, about %.3g grey values here. smooth %g voxels: there is "
-                 "noise of %.2g grey values, which is %s beside that.",
-                 h, contrast, smooth, noise, smooth > smooth_quiet ? "much" : "little");
+        snprintf(
+            out->why, sizeof out->why,
+            "A watershed, since real walls are dim and have gaps. h %g: a tenth of what walls "
+            "are brighter than cells, about %.3g grey values here. smooth %g voxels: the noise "
+            "is %.2g grey values, which is %s compared with that.",
+            h, contrast, smooth, noise, smooth > smooth_quiet ? "much" : "little");
     return status;
 }
