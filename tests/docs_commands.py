@@ -135,7 +135,7 @@ def check_links(page):
     for target in re.findall(r"\]\((?!https?:|mailto:)([^)\s]+)\)", read(page)):
         path, _, heading = target.partition("#")
         path = os.path.normpath(os.path.join(os.path.dirname(page), path)) if path else page
-        if not os.path.exists(os.path.join(tap.SRC, path)) or heading and path.endswith(".md") and heading not in headings_of(read(path)):
+        if not os.path.isfile(os.path.join(tap.SRC, path)) or heading and path.endswith(".md") and heading not in headings_of(read(path)):
             dead.append(target)
     tap.ok(not dead, page + ": every link leads somewhere", dead)
 
