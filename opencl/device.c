@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/analysis/selftest.h"
 #include "app/base/array.h"
 
 enum { PLATFORMS_MAX = 64, DEVICES_MAX = 256 }; /* of a machine, of a platform */
@@ -466,7 +467,7 @@ tc_status ocl_device_open(const ocl_api *api, const ocl_info *info, ocl_device *
     d->api = *api;
     d->info = *info;
     d->memory_limit = info->global_bytes / 2;
-    d->kernels = ~0u;
+    d->kernels = AN_ALL_KERNELS;
     d->context = api->clCreateContext(properties, 1, &info->id, NULL, NULL, &code);
     if (d->context == NULL || code != CL_SUCCESS) {
         status = ocl_fail(d, "clCreateContext", code, err);

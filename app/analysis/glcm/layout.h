@@ -14,8 +14,14 @@
 /* Features that there are: the 13, and those of more_core.h, which stands on double precision. */
 #define GLCM_ALL 24
 
-/* Of an_analysis.kernels: those for features beyond the 13. */
+/* Groups of an_analysis.kernels: histograms in local memory, and in global memory; features beyond
+ * the 13; the matrix of a whole picture; windows of few pairs, and of many. */
+#define GLCM_KERNELS_LOCAL 1
+#define GLCM_KERNELS_GLOBAL 2
 #define GLCM_KERNELS_MORE 4
+#define GLCM_KERNELS_WHOLE 8
+#define GLCM_KERNELS_NARROW 16
+#define GLCM_KERNELS_WIDE 32
 
 /* A pixel outside the picture, in a plane of grey levels. */
 #define GLCM_OUTSIDE 0x8000

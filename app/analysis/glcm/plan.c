@@ -376,8 +376,6 @@ static tc_status init(const an_work *work, void *state, tc_err *err)
     return status;
 }
 
-/* Borders, every window shape, 8 and 16 bit, several slices, maps; levels whose
- * histograms fit local memory and levels whose do not. The last asks for double precision. */
 static uint32_t kernels_of(const void *params, const wu_item *item)
 {
     const glcm_params *const p = params;
@@ -386,16 +384,21 @@ static uint32_t kernels_of(const void *params, const wu_item *item)
 
     (void)item;
     if (p->window == GLCM_WHOLE_ROI)
-        return 8;
-    /* Windows have fewer than 1024 pairs, or more, or, of a disc and of distances that are not
-     * looked at here, either. */
-    groups |= side * side < 1024 ? 16 : side * side < 1600 ? 48 : 32;
+        return GLCM_KERNELS_WHOLE;
+    /* A window is narrow if it has fewer than 1024 pairs. How many a disc has, or a distance
+     * leaves, is not looked at: between the two bounds a window may be either. */
+    if (side * side < 1600)
+        groups |= GLCM_KERNELS_NARROW;
+    if (side * side >= 1024)
+        groups |= GLCM_KERNELS_WIDE;
     /* Histograms of many levels do not fit local memory. */
     for (size_t i = 0; i < p->n_levels; i++)
-        groups |= p->levels[i] <= 64 ? 1 : 3;
+        groups |= GLCM_KERNELS_LOCAL | (p->levels[i] <= 64 ? 0 : GLCM_KERNELS_GLOBAL);
     return groups;
 }
 
+/* Borders, every window shape, 8 and 16 bit, several slices, maps; levels whose
+ * histograms fit local memory and levels whose do not. The last asks for double precision. */
 static const an_selftest selftests[] = {
     { "{\"levels\":[16,64],\"window\":{\"shape\":\"disc\",\"radius\":5},\"distances\":[1,4],"
       "\"maps\":[{\"feature\":\"imc2\",\"levels\":64,\"offset\":[1,0]}]}",

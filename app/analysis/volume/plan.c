@@ -143,11 +143,14 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
 
 /* --- the analysis ---------------------------------------------------------------------------- */
 
+enum { BITS_8 = 1, BITS_16 = 2, WATERSHED = 4, COMPONENTS = 8, REPAIR = 16 };
+
 static uint32_t kernels_of(const void *params, const wu_item *item)
 {
     const vol_params *const p = params;
 
-    return (item->bits == 16 ? 2 : 1) | (p->watershed ? 4 : 8) | (p->repair ? 16 : 0);
+    return (item->bits == 16 ? BITS_16 : BITS_8) | (p->watershed ? WATERSHED : COMPONENTS) |
+           (p->repair ? REPAIR : 0);
 }
 
 static const an_selftest selftests[] = {

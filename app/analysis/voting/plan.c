@@ -534,13 +534,13 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     return TC_OK;
 }
 
-/* Both polarities, 8 and 16 bit, a stack, cones of every width. */
 static uint32_t kernels_of(const void *params, const wu_item *item)
 {
     (void)params;
     return item->bits == 16 ? 2 : 1;
 }
 
+/* Both polarities, 8 and 16 bit, a stack, cones of every width. */
 static const an_selftest selftests[] = {
     { "{\"radius\":6}", 61, 47, 1, 8, false, 0x8a177fe2, AN_BALLS, false },
     { "{\"radius\":5.3,\"sigma\":1.2,\"polarity\":\"dark\","
