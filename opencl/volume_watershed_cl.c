@@ -40,16 +40,16 @@ typedef enum stage {
     SADDLES,
     MAXIMA,
     LIST,
-    HIGHEST,
-    LESS,
-    MORE,
-    NEXT,
-    HILLS, /* a round of joining */
-    TAKE,
-    CLEAR,
-    FIRST,
-    FIRSTS,
-    NAME,
+    FIND_BEST,
+    FIND_EARLIER,
+    FIND_LATER,
+    JOIN_HILLS,
+    FOLLOW_JOINS, /* a round of joining */
+    SET_HILLS,
+    CLEAR_FIRSTS,
+    FIND_FIRSTS,
+    LIST_FIRSTS,
+    NUMBER_CELLS,
     LABEL,
     CLEAR_TABLE,
     MEASURE,     /* where there is a table */
@@ -59,18 +59,34 @@ typedef enum stage {
     STAGES
 } stage;
 
-static const char *const kernel_names[STAGES] = {
-    [BLUR_X] = "ws_blur_x",     [BLUR_Y] = "ws_blur_y", [BLUR_Z] = "ws_blur_z",
-    [WAYS] = "ws_ways",         [EDGES] = "ws_edges",   [SETTLE] = "ws_settle",
-    [STEP_IN] = "ws_step_in",   [FLAT] = "ws_flat",     [FLAT_JOIN] = "ws_flat_join",
-    [FLAT_END] = "ws_flat_end", [TOPS] = "ws_tops",     [CLEAR_SLOTS] = "ws_clear_slots",
-    [SADDLES] = "ws_saddles",   [MAXIMA] = "ws_maxima", [LIST] = "ws_list",
-    [HIGHEST] = "ws_best",      [LESS] = "ws_less",     [MORE] = "ws_more",
-    [NEXT] = "ws_next",         [HILLS] = "ws_hills",   [TAKE] = "ws_take",
-    [CLEAR] = "ws_clear",       [FIRST] = "ws_first",   [FIRSTS] = "ws_firsts",
-    [NAME] = "ws_name",         [LABEL] = "ws_label",   [CLEAR_TABLE] = "vol_clear_table",
-    [MEASURE] = "vol_measure"
-};
+static const char *const kernel_names[STAGES] = { [BLUR_X] = "ws_blur_x",
+                                                  [BLUR_Y] = "ws_blur_y",
+                                                  [BLUR_Z] = "ws_blur_z",
+                                                  [WAYS] = "ws_ways",
+                                                  [EDGES] = "ws_edges",
+                                                  [SETTLE] = "ws_settle",
+                                                  [STEP_IN] = "ws_step_in",
+                                                  [FLAT] = "ws_flat",
+                                                  [FLAT_JOIN] = "ws_flat_join",
+                                                  [FLAT_END] = "ws_flat_end",
+                                                  [TOPS] = "ws_tops",
+                                                  [CLEAR_SLOTS] = "ws_clear_slots",
+                                                  [SADDLES] = "ws_saddles",
+                                                  [MAXIMA] = "ws_maxima",
+                                                  [LIST] = "ws_list",
+                                                  [FIND_BEST] = "ws_find_best",
+                                                  [FIND_EARLIER] = "ws_find_earlier",
+                                                  [FIND_LATER] = "ws_find_later",
+                                                  [JOIN_HILLS] = "ws_join_hills",
+                                                  [FOLLOW_JOINS] = "ws_follow_joins",
+                                                  [SET_HILLS] = "ws_set_hills",
+                                                  [CLEAR_FIRSTS] = "ws_clear_firsts",
+                                                  [FIND_FIRSTS] = "ws_find_firsts",
+                                                  [LIST_FIRSTS] = "ws_list_firsts",
+                                                  [NUMBER_CELLS] = "ws_number_cells",
+                                                  [LABEL] = "ws_label",
+                                                  [CLEAR_TABLE] = "vol_clear_table",
+                                                  [MEASURE] = "vol_measure" };
 
 /* Planes, tables and lists; then what kernels count, two numbers each: of B_SADDLES the second says
  * that there is no more room. */
@@ -186,13 +202,13 @@ static uint64_t stage_work(const ws_worker *w, stage s)
     case STEP_IN: return w->listed - w->settled;
     case CLEAR_SLOTS:
     case LIST: return whole ? w->slots : 0;
-    case HIGHEST:
-    case LESS:
-    case MORE:
-    case NEXT: return w->saddles;
-    case HILLS: return w->saddles > 0 ? w->maxima : 0;
-    case TAKE: return w->maxima;
-    case NAME: return w->cells;
+    case FIND_BEST:
+    case FIND_EARLIER:
+    case FIND_LATER:
+    case JOIN_HILLS: return w->saddles;
+    case FOLLOW_JOINS: return w->saddles > 0 ? w->maxima : 0;
+    case SET_HILLS: return w->maxima;
+    case NUMBER_CELLS: return w->cells;
     case CLEAR_TABLE: return w->has_table ? w->cells : 0;
     case MEASURE: return w->has_table && w->cells > 0 ? w->nz : 0;
     case READ_LABELS: return whole && !w->has_table ? voxels_on_device(w) : 0;
@@ -281,16 +297,16 @@ static tc_status launch_saddles(ws_worker *w, uint64_t first, uint64_t end, tc_e
                   OCL_UINT(vol_least_rise(w->params)));
 }
 
-/* A round of joining. HIGHEST goes from the list to the other one. */
+/* A round of joining. FIND_BEST goes from the list to the other one. */
 static tc_status launch_joining(ws_worker *w, uint64_t first, uint64_t end, tc_err *err)
 {
     const int list = w->swapped ? B_LIVE : B_LIST;
 
-    if (w->stage == HIGHEST)
+    if (w->stage == FIND_BEST)
         return LAUNCH(w, first, end, err, OCL_HELD(w, B_MAXIMUM), OCL_HELD(w, list),
                       OCL_HELD(w, B_LIST + B_LIVE - list), OCL_HELD(w, B_ROWS),
                       OCL_UINT(vol_least_rise(w->params)));
-    if (w->stage == HILLS)
+    if (w->stage == FOLLOW_JOINS)
         return LAUNCH(w, first, end, err, OCL_HELD(w, B_MAXIMUM));
     return LAUNCH(w, first, end, err, OCL_HELD(w, B_MAXIMUM), OCL_HELD(w, list));
 }
@@ -302,17 +318,17 @@ static tc_status launch_cells(ws_worker *w, uint64_t first, uint64_t end, tc_err
     const int fill = w->params->fill;
 
     switch (w->stage) {
-    case TAKE: return LAUNCH(w, first, end, err, OCL_HELD(w, B_UP), OCL_HELD(w, B_MAXIMUM));
-    case CLEAR: return LAUNCH(w, first, end, err, OCL_HELD(w, B_HEIGHT));
-    case FIRST:
+    case SET_HILLS: return LAUNCH(w, first, end, err, OCL_HELD(w, B_UP), OCL_HELD(w, B_MAXIMUM));
+    case CLEAR_FIRSTS: return LAUNCH(w, first, end, err, OCL_HELD(w, B_HEIGHT));
+    case FIND_FIRSTS:
         return LAUNCH(w, first, end, err, OCL_HELD(w, B_PIXELS), OCL_HELD(w, B_UP),
                       OCL_HELD(w, B_TOP), OCL_HELD(w, B_HEIGHT), OCL_UINT(threshold), OCL_INT(fill),
                       OCL_INT(w->nx));
-    case FIRSTS:
+    case LIST_FIRSTS:
         return LAUNCH(w, first, end, err, OCL_HELD(w, B_PIXELS), OCL_HELD(w, B_UP),
                       OCL_HELD(w, B_TOP), OCL_HELD(w, B_HEIGHT), OCL_HELD(w, B_CELLS),
                       OCL_HELD(w, B_FOUND), OCL_UINT(threshold), OCL_INT(fill));
-    case NAME:
+    case NUMBER_CELLS:
         return LAUNCH(w, first, end, err, OCL_HELD(w, B_UP), OCL_HELD(w, B_TOP),
                       OCL_HELD(w, B_HEIGHT), OCL_HELD(w, B_CELLS));
     case CLEAR_TABLE: return LAUNCH(w, first, end, err, OCL_HELD(w, B_TABLE));
@@ -337,7 +353,7 @@ static tc_status launch_stage(ws_worker *w, uint64_t first, uint64_t count, tc_e
         return launch_ways(w, first, first + count, err);
     if (w->stage <= LIST)
         return launch_saddles(w, first, first + count, err);
-    if (w->stage <= HILLS)
+    if (w->stage <= FOLLOW_JOINS)
         return launch_joining(w, first, first + count, err);
     return launch_cells(w, first, first + count, err);
 }
@@ -430,7 +446,7 @@ static tc_status end_saddles(ws_worker *w, tc_err *err)
     return w->overflow ? TC_OK : status;
 }
 
-/* The saddles that LIST or HIGHEST has listed. */
+/* The saddles that LIST or FIND_BEST has listed. */
 static tc_status end_list(ws_worker *w, tc_err *err)
 {
     static const uint32_t none[2] = { 0, 0 };
@@ -438,7 +454,7 @@ static tc_status end_list(ws_worker *w, tc_err *err)
     const tc_status status = read_count(w, B_ROWS, count, err);
 
     w->saddles = count[0];
-    w->swapped = w->stage == HIGHEST && !w->swapped;
+    w->swapped = w->stage == FIND_BEST && !w->swapped;
     return status == TC_OK ? ocl_put(&w->ocl, B_ROWS, 0, none, sizeof none, err) : status;
 }
 
@@ -523,18 +539,18 @@ static tc_status end_stage(ws_worker *w, vol_state *state, tc_err *err)
         status = end_step(w, err);
     else if (w->stage == SADDLES)
         status = end_saddles(w, err);
-    else if (w->stage == LIST || w->stage == HIGHEST)
+    else if (w->stage == LIST || w->stage == FIND_BEST)
         status = end_list(w, err);
-    else if (w->stage == FIRSTS)
+    else if (w->stage == LIST_FIRSTS)
         status = end_firsts(w, err);
     else if (w->stage == LABEL)
         status = end_labels(w, err);
     if (status != TC_OK)
         return status;
     w->done = 0;
-    if (w->stage == HILLS) {
+    if (w->stage == FOLLOW_JOINS) {
         w->overflow = ++w->rounds == MOST_ROUNDS;
-        w->stage = LIST; /* what comes next is HIGHEST */
+        w->stage = LIST; /* what comes next is FIND_BEST */
     }
     do
         w->stage = w->overflow && w->stage < READ_TOPS_HEIGHTS ? READ_TOPS_HEIGHTS : w->stage + 1;

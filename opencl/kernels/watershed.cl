@@ -315,7 +315,7 @@ __kernel GROUP_ATTRIBUTE void ws_list(__global const int *up, __global const int
 static void clear_best(__global int *m)
 {
     m[VOL_BEST] = 0;
-    m[VOL_LESS] = m[VOL_MORE] = 0x7fffffff;
+    m[VOL_EARLIER] = m[VOL_LATER] = 0x7fffffff;
 }
 
 /* The table of maxima. */
@@ -334,9 +334,9 @@ __kernel GROUP_ATTRIBUTE void ws_maxima(__global const uint *height, __global co
 
 /* Of a list of saddles those between hills that may be joined: live[0..*count); and the greatest
  * height of each hill's. */
-__kernel GROUP_ATTRIBUTE void ws_best(volatile __global int *maxima, __global const int *list,
-                                      __global int *live, volatile __global int *count, uint least,
-                                      uint first, uint end)
+__kernel GROUP_ATTRIBUTE void ws_find_best(volatile __global int *maxima, __global const int *list,
+                                           __global int *live, volatile __global int *count,
+                                           uint least, uint first, uint end)
 {
     if (AT >= end)
         return;
@@ -356,8 +356,8 @@ __kernel GROUP_ATTRIBUTE void ws_best(volatile __global int *maxima, __global co
 }
 
 /* Of equal ones the first is that of the earliest voxels: the earlier of the two, */
-__kernel GROUP_ATTRIBUTE void ws_less(volatile __global int *maxima, __global const int *live,
-                                      uint first, uint end)
+__kernel GROUP_ATTRIBUTE void ws_find_earlier(volatile __global int *maxima,
+                                              __global const int *live, uint first, uint end)
 {
     if (AT >= end)
         return;
@@ -365,12 +365,12 @@ __kernel GROUP_ATTRIBUTE void ws_less(volatile __global int *maxima, __global co
 
     for (int side = 0; side < 2; side++)
         if (HILL(row, side)[VOL_BEST] == row[2])
-            atomic_min(&HILL(row, side)[VOL_LESS], MAXIMUM(row[0])[VOL_VOXEL]);
+            atomic_min(&HILL(row, side)[VOL_EARLIER], MAXIMUM(row[0])[VOL_VOXEL]);
 }
 
 /* then the later. */
-__kernel GROUP_ATTRIBUTE void ws_more(volatile __global int *maxima, __global const int *live,
-                                      uint first, uint end)
+__kernel GROUP_ATTRIBUTE void ws_find_later(volatile __global int *maxima, __global const int *live,
+                                            uint first, uint end)
 {
     if (AT >= end)
         return;
@@ -378,13 +378,13 @@ __kernel GROUP_ATTRIBUTE void ws_more(volatile __global int *maxima, __global co
 
     for (int side = 0; side < 2; side++)
         if (HILL(row, side)[VOL_BEST] == row[2] &&
-            HILL(row, side)[VOL_LESS] == MAXIMUM(row[0])[VOL_VOXEL])
-            atomic_min(&HILL(row, side)[VOL_MORE], MAXIMUM(row[1])[VOL_VOXEL]);
+            HILL(row, side)[VOL_EARLIER] == MAXIMUM(row[0])[VOL_VOXEL])
+            atomic_min(&HILL(row, side)[VOL_LATER], MAXIMUM(row[1])[VOL_VOXEL]);
 }
 
 /* The lower hill of a saddle is joined with the higher one, if that is the first of its saddles. */
-__kernel GROUP_ATTRIBUTE void ws_next(__global int *maxima, __global const int *live, uint first,
-                                      uint end)
+__kernel GROUP_ATTRIBUTE void ws_join_hills(__global int *maxima, __global const int *live,
+                                            uint first, uint end)
 {
     if (AT >= end)
         return;
@@ -394,13 +394,13 @@ __kernel GROUP_ATTRIBUTE void ws_next(__global int *maxima, __global const int *
                          (a[VOL_HEIGHT] == b[VOL_HEIGHT] && a[VOL_VOXEL] < b[VOL_VOXEL]);
     __global int *const low = a_higher ? b : a;
 
-    if (low[VOL_BEST] == row[2] && low[VOL_LESS] == MAXIMUM(row[0])[VOL_VOXEL] &&
-        low[VOL_MORE] == MAXIMUM(row[1])[VOL_VOXEL])
+    if (low[VOL_BEST] == row[2] && low[VOL_EARLIER] == MAXIMUM(row[0])[VOL_VOXEL] &&
+        low[VOL_LATER] == MAXIMUM(row[1])[VOL_VOXEL])
         low[VOL_NEXT] = a_higher ? a[VOL_HILL] : b[VOL_HILL];
 }
 
 /* The end of the way that a maximum's hill has been joined. */
-__kernel GROUP_ATTRIBUTE void ws_hills(__global int *maxima, uint first, uint end)
+__kernel GROUP_ATTRIBUTE void ws_follow_joins(__global int *maxima, uint first, uint end)
 {
     if (AT >= end)
         return;
@@ -416,8 +416,8 @@ __kernel GROUP_ATTRIBUTE void ws_hills(__global int *maxima, uint first, uint en
 /* --- cells ----------------------------------------------------------------------------------- */
 
 /* up[maximum] becomes the one that stands for its hill. */
-__kernel GROUP_ATTRIBUTE void ws_take(__global int *up, __global const int *maxima, uint first,
-                                      uint end)
+__kernel GROUP_ATTRIBUTE void ws_set_hills(__global int *up, __global const int *maxima, uint first,
+                                           uint end)
 {
     if (AT < end)
         up[MAXIMUM(AT)[VOL_VOXEL]] = MAXIMUM(MAXIMUM(AT)[VOL_HILL])[VOL_VOXEL];
@@ -430,16 +430,17 @@ static int cell_of(__global const PIXEL *pixels, __global const int *up, __globa
     return fill || !vol_is_membrane(pixels[i], threshold) ? up[top[i]] : -1;
 }
 
-__kernel GROUP_ATTRIBUTE void ws_clear(__global int *first_voxel, uint first, uint end)
+__kernel GROUP_ATTRIBUTE void ws_clear_firsts(__global int *first_voxel, uint first, uint end)
 {
     if (AT < end)
         first_voxel[AT] = 0x7fffffff;
 }
 
 /* first_voxel[maximum]: of its cell. */
-__kernel GROUP_ATTRIBUTE void ws_first(__global const PIXEL *pixels, __global const int *up,
-                                       __global const int *top, volatile __global int *first_voxel,
-                                       uint threshold, int fill, int nx, uint first, uint end)
+__kernel GROUP_ATTRIBUTE void ws_find_firsts(__global const PIXEL *pixels, __global const int *up,
+                                             __global const int *top,
+                                             volatile __global int *first_voxel, uint threshold,
+                                             int fill, int nx, uint first, uint end)
 {
     const uint i = AT;
 
@@ -453,10 +454,11 @@ __kernel GROUP_ATTRIBUTE void ws_first(__global const PIXEL *pixels, __global co
         atomic_min(&first_voxel[cell], (int)i);
 }
 
-__kernel GROUP_ATTRIBUTE void ws_firsts(__global const PIXEL *pixels, __global const int *up,
-                                        __global const int *top, __global const int *first_voxel,
-                                        __global int *list, volatile __global int *count,
-                                        uint threshold, int fill, uint first, uint end)
+__kernel GROUP_ATTRIBUTE void ws_list_firsts(__global const PIXEL *pixels, __global const int *up,
+                                             __global const int *top,
+                                             __global const int *first_voxel, __global int *list,
+                                             volatile __global int *count, uint threshold, int fill,
+                                             uint first, uint end)
 {
     const uint i = AT;
 
@@ -469,9 +471,9 @@ __kernel GROUP_ATTRIBUTE void ws_firsts(__global const PIXEL *pixels, __global c
 }
 
 /* list: the first voxels in order. They give place to ~label. */
-__kernel GROUP_ATTRIBUTE void ws_name(__global const int *up, __global const int *top,
-                                      __global int *first_voxel, __global const int *list,
-                                      uint first, uint end)
+__kernel GROUP_ATTRIBUTE void ws_number_cells(__global const int *up, __global const int *top,
+                                              __global int *first_voxel, __global const int *list,
+                                              uint first, uint end)
 {
     if (AT < end)
         first_voxel[up[top[list[AT]]]] = ~((int)AT + 1);

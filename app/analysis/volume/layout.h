@@ -42,8 +42,8 @@
 #define VOL_HEIGHT 1
 #define VOL_HILL 2
 #define VOL_BEST 3
-#define VOL_LESS 4
-#define VOL_MORE 5
+#define VOL_EARLIER 4
+#define VOL_LATER 5
 #define VOL_NEXT 6
 #define VOL_MAXIMUM 7
 
