@@ -28,6 +28,8 @@ static uint32_t brightness(const an_selftest *t, uint32_t x, uint32_t y, uint32_
     const uint32_t radius = 4 + (x / cell * 3 + y / cell * 5 + z / cell) % 5;
     const uint32_t background = 40 + 60 * x / t->nx + 20 * y / t->ny;
 
+    if (t->scene == AN_TERRACES)
+        return (x * x / 64 * 7 + y * y / 48 * 3 + z * z / 32 * 5) % 8 * 32;
     if (t->scene != AN_BALLS)
         return t->scene == AN_NOISE ? next_random(random) % 256 : next_random(random) % 4 * 64;
     return (r2 <= (int64_t)radius * radius ? 200 - (uint32_t)r2 : background) +

@@ -9,8 +9,9 @@
 #include "app/analysis/analysis.h"
 
 /* What is in a made-up picture: balls that touch, on a slope, with noise; noise of all grey values,
- * in which every branch of a kernel is gone; noise of four, full of ties. */
-typedef enum an_scene { AN_BALLS, AN_NOISE, AN_TIES } an_scene;
+ * in which every branch of a kernel is gone; noise of four, full of ties; terraces: blocks that are
+ * flat, in which the least change of a height is a peak. */
+typedef enum an_scene { AN_BALLS, AN_NOISE, AN_TIES, AN_TERRACES } an_scene;
 
 /* An item of nx*ny*nz made-up pixels (an_selftest_pixels) and its answer. An
  * analysis' list ends with an entry whose parameters are NULL. */

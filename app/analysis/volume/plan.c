@@ -172,6 +172,8 @@ static const an_selftest selftests[] = {
       0x996842ae, AN_TIES, false },
     { "{\"method\":\"watershed\",\"connectivity\":26,\"h\":900,\"fill\":true}", 30, 22, 9, 16,
       false, 0x9646c7bb, AN_NOISE, false },
+    { "{\"method\":\"watershed\",\"h\":0,\"smooth\":0.3,\"labels\":true}", 37, 30, 16, 8, false,
+      0xb6826155, AN_TERRACES, false },
     { .parameters = NULL }
 };
 
