@@ -133,7 +133,7 @@ static bool has_instructions(void)
 }
 
 /* Virtual machines take 10 us for what has_instructions asks. */
-tc_sha256_blocks *tc_sha256_best(void)
+static tc_sha256_blocks *fastest_blocks(void)
 {
     static tc_sha256_blocks *_Atomic best;
 
@@ -144,7 +144,7 @@ tc_sha256_blocks *tc_sha256_best(void)
 
 #else
 
-tc_sha256_blocks *tc_sha256_best(void)
+static tc_sha256_blocks *fastest_blocks(void)
 {
     return tc_sha256_portable;
 }
@@ -154,7 +154,7 @@ tc_sha256_blocks *tc_sha256_best(void)
 void tc_sha256_begin(tc_sha256 *s)
 {
     /* Those of the square roots of the first 8 primes. */
-    *s = (tc_sha256){ .add = tc_sha256_best(),
+    *s = (tc_sha256){ .add = fastest_blocks(),
                       .state = { 0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f,
                                  0x9b05688c, 0x1f83d9ab, 0x5be0cd19 } };
 }

@@ -21,9 +21,8 @@ typedef struct tc_sha256 {
 /* The digest in hexadecimal, with its NUL. */
 enum { TC_SHA256_TEXT = 65 };
 
-/* What every processor does, and the fastest that this one has. */
+/* What every processor does. */
 tc_sha256_blocks tc_sha256_portable;
-tc_sha256_blocks *tc_sha256_best(void);
 
 void tc_sha256_begin(tc_sha256 *s);
 void tc_sha256_add(tc_sha256 *s, const void *data, size_t n);

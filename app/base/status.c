@@ -6,25 +6,6 @@
 #include <stdlib.h>
 #include <time.h>
 
-const char *tc_status_string(tc_status status)
-{
-    switch (status) {
-    case TC_OK: return "done";
-    case TC_MORE: return "not finished";
-    case TC_USAGE: return "bad usage";
-    case TC_BAD_INPUT: return "bad input";
-    case TC_TRY_LATER: return "interrupted";
-    case TC_IO: return "output failed";
-    case TC_DISK: return "the disk takes nothing now";
-    case TC_NO_MEMORY: return "out of memory";
-    case TC_DEVICE: return "device failed";
-    case TC_TOO_LARGE: return "too large for the device";
-    case TC_NO_MATCH: return "no match";
-    case TC_INTERNAL: return "internal error";
-    }
-    return "unknown status";
-}
-
 int tc_exit_code(tc_status status)
 {
     switch (status) {

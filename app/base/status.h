@@ -34,9 +34,6 @@ typedef struct tc_err {
     char message[TC_ERR_MAX];
 } tc_err;
 
-/* The name of a status in plain words; never NULL. */
-const char *tc_status_string(tc_status status);
-
 /* The process exit code that belongs to a status. */
 int tc_exit_code(tc_status status);
 

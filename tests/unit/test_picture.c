@@ -165,7 +165,7 @@ static void test_tiff_cut(void **state)
             status = wu_picture_next(picture, got, &err);
         wu_picture_close(&picture);
         if (status != TC_BAD_INPUT)
-            fail_msg("%zu of %zu bytes: %s", n, whole, tc_status_string(status));
+            fail_msg("%zu of %zu bytes: status %d", n, whole, (int)status);
     }
 }
 
@@ -217,8 +217,7 @@ static void test_limits(void **state)
         const tc_status status = wu_picture_open(f->path, &image, &picture, &err);
         wu_picture_close(&picture);
         if (status != cases[i].expected)
-            fail_msg("%u x %u: %s %s", cases[i].nx, cases[i].ny, tc_status_string(status),
-                     err.message);
+            fail_msg("%u x %u: status %d %s", cases[i].nx, cases[i].ny, (int)status, err.message);
     }
 }
 

@@ -40,7 +40,7 @@ static scratch lay_out(const edt_job *job, void *memory)
     return s;
 }
 
-unsigned edt_passes(const edt_job *job)
+static unsigned passes_of(const edt_job *job)
 {
     return job->nz > 1 ? 3 : 2;
 }
@@ -181,7 +181,7 @@ tc_status edt_transform(const edt_job *job, an_pool *pool, unsigned threads, tc_
     r.scratch = malloc(r.size * threads);
     if (r.scratch == NULL)
         return tc_no_memory(err, "the distance transform");
-    for (r.pass = 0; r.pass < edt_passes(job); r.pass++)
+    for (r.pass = 0; r.pass < passes_of(job); r.pass++)
         an_pool_run(pool, run_part, &r, edt_parts(job, r.pass));
     free(r.scratch);
     return TC_OK;

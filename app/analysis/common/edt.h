@@ -27,8 +27,7 @@ typedef struct edt_job {
     uint32_t *out; /* [nz][ny][nx]: min(d^2, EDT_FAR) */
 } edt_job;
 
-/* Passes of the job, 2 or 3, and the parts of a pass. */
-unsigned edt_passes(const edt_job *job);
+/* Parts of a pass, of which there are two, and of stacks three. */
 size_t edt_parts(const edt_job *job, unsigned pass);
 /* Bytes of scratch memory that a part needs for itself. */
 size_t edt_scratch_bytes(const edt_job *job);

@@ -44,15 +44,6 @@ static bool is_greater(const wide *a, const wide *b)
     return false;
 }
 
-/* With n0, n1 pixels of sums s0, s1 below and above, the between-class variance
- * is (s0 n1 - s1 n0)^2 / (n0 n1), but for a constant. Two of these fractions
- * are compared by cross-multiplication: n < 2^31, s < 2^47, so the difference
- * is below 2^78 and its square times n0 n1 below 2^218. */
-uint32_t an_otsu(const uint64_t *histogram, uint32_t size)
-{
-    return an_otsu_scaled(histogram, size, AN_OTSU_LINEAR);
-}
-
 /* Below 2^16. */
 static uint32_t scaled_value(uint32_t v, an_otsu_scale scale)
 {
@@ -69,7 +60,11 @@ static uint32_t scaled_value(uint32_t v, an_otsu_scale scale)
     return (uint32_t)root;
 }
 
-uint32_t an_otsu_scaled(const uint64_t *histogram, uint32_t size, an_otsu_scale scale)
+/* With n0, n1 pixels of sums s0, s1 below and above, the between-class variance
+ * is (s0 n1 - s1 n0)^2 / (n0 n1), but for a constant. Two of these fractions
+ * are compared by cross-multiplication: n < 2^31, s < 2^47, so the difference
+ * is below 2^78 and its square times n0 n1 below 2^218. */
+static uint32_t find_threshold(const uint64_t *histogram, uint32_t size, an_otsu_scale scale)
 {
     assert(size >= 2);
     uint64_t n = 0, s = 0, n0 = 0, s0 = 0, best_weight = 1;
@@ -102,6 +97,11 @@ uint32_t an_otsu_scaled(const uint64_t *histogram, uint32_t size, an_otsu_scale 
         }
     }
     return threshold + 1;
+}
+
+uint32_t an_otsu(const uint64_t *histogram, uint32_t size)
+{
+    return find_threshold(histogram, size, AN_OTSU_LINEAR);
 }
 
 /* --- more than two classes ------------------------------------------------------------------ */
@@ -185,7 +185,7 @@ tc_status an_otsu_classes(const uint64_t *histogram, uint32_t size, an_otsu_scal
     classes = g->n < classes ? g->n : classes;
     if (classes <= 2) {
         free(g);
-        *threshold = an_otsu_scaled(histogram, size, scale);
+        *threshold = find_threshold(histogram, size, scale);
         return TC_OK;
     }
     for (unsigned j = 1; j <= g->n; j++)

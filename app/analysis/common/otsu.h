@@ -15,8 +15,6 @@ typedef enum an_otsu_scale {
     AN_OTSU_LINEAR, /* themselves */
     AN_OTSU_SQRT    /* 256 times their square root, rounded down */
 } an_otsu_scale;
-/* The same by what they count for. */
-uint32_t an_otsu_scaled(const uint64_t *histogram, uint32_t size, an_otsu_scale scale);
 
 /* Of 2 to AN_OTSU_CLASSES classes the first value of the second, or (highest) of the last one. More
  * than two are of groups of grey values, at most 256 (docs/dev/analyses/cellcount.md).

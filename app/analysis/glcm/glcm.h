@@ -110,8 +110,6 @@ static inline const glcm_stat *glcm_state_stats_const(const void *state)
 }
 
 void glcm_stat_clear(glcm_stat *stat);
-/* Adds one window's features. */
-void glcm_stat_add(glcm_stat *stat, const int64_t feature[GLCM_FEATURES]);
 /* stat += other */
 void glcm_stat_merge(glcm_stat *stat, const glcm_stat *other);
 
@@ -156,9 +154,6 @@ typedef struct glcm_geometry {
     int fbits;          /* fraction bits of the tables of k log2 k */
 } glcm_geometry;
 
-/* What needs no pixels: all but the mask and the grey range. */
-tc_status glcm_geometry_plan(const glcm_params *params, const wu_item *item, glcm_geometry *g,
-                             tc_err *err);
 /* The whole geometry. It borrows from the work and needs no freeing. */
 tc_status glcm_geometry_init(const an_work *work, glcm_geometry *g, tc_err *err);
 void glcm_chunk_at(const glcm_geometry *g, uint64_t index, glcm_chunk *chunk);

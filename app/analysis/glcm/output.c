@@ -19,7 +19,8 @@ static u128 join_halves(uint64_t lo, uint64_t hi)
     return (u128)hi << 64 | lo;
 }
 
-void glcm_stat_add(glcm_stat *stat, const int64_t feature[GLCM_FEATURES])
+/* Adds one window's features. */
+static void add_window(glcm_stat *stat, const int64_t feature[GLCM_FEATURES])
 {
     stat->windows++;
     for (int i = 0; i < GLCM_FEATURES; i++)
@@ -63,7 +64,7 @@ void glcm_matrix_take(const uint32_t *pairs, unsigned levels, const glcm_tables 
 
     if (!glcm_matrix_features(pairs, levels, t, logs, feature))
         return;
-    glcm_stat_add(stat, feature);
+    add_window(stat, feature);
     if (more == NULL)
         return;
     cooc_clear(&sums, levels);

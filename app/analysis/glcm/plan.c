@@ -95,8 +95,9 @@ static int64_t chunk_windows(const glcm_params *p)
     return windows;
 }
 
-tc_status glcm_geometry_plan(const glcm_params *p, const wu_item *item, glcm_geometry *g,
-                             tc_err *err)
+/* What needs no pixels: all but the mask and the grey range. */
+static tc_status plan_geometry(const glcm_params *p, const wu_item *item, glcm_geometry *g,
+                               tc_err *err)
 {
     glcm_view *const v = &g->view[0];
     const int64_t most = chunk_windows(p);
@@ -167,7 +168,7 @@ tc_status glcm_geometry_init(const an_work *work, glcm_geometry *g, tc_err *err)
 {
     const glcm_params *const p = work->params;
     const wu_pixels *const px = work->pixels;
-    tc_status status = glcm_geometry_plan(p, work->item, g, err);
+    tc_status status = plan_geometry(p, work->item, g, err);
 
     if (status != TC_OK)
         return status;
@@ -265,7 +266,7 @@ static tc_status check_item(const void *params, const wu_item *item, const char 
                        "{\"type\":\"mask\"}",
                        where);
     /* A disc that lies outside the picture is found here. */
-    if (glcm_geometry_plan(p, item, &g, NULL) != TC_OK)
+    if (plan_geometry(p, item, &g, NULL) != TC_OK)
         return tc_fail(err, TC_BAD_INPUT, "%s: the region of interest lies outside the picture",
                        where);
     return TC_OK;
@@ -316,7 +317,7 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     const uint64_t plane = (uint64_t)item->nx * item->ny;
     const uint64_t voxels = plane * item->nz;
     glcm_geometry g;
-    tc_status status = glcm_geometry_plan(p, item, &g, err);
+    tc_status status = plan_geometry(p, item, &g, err);
     double windows, chunks = 0;
 
     if (status != TC_OK)

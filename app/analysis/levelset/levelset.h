@@ -56,7 +56,6 @@ extern const char ls_flat[];
  *
  * Chunk 0 makes phi a distance; then each iteration is a chunk, and each
  * re-initialisation one more, after every reinit_every-th iteration. */
-uint64_t ls_chunks(const ls_params *p);
 /* Iterations done when `chunks` chunks are. */
 uint64_t ls_iterations_at(const ls_params *p, uint64_t chunks);
 /* Units done right after an iteration (1..). */

@@ -93,7 +93,7 @@ static tc_status check_item(const void *params, const wu_item *item, const char 
 
 /* --- chunks, plan -------------------------------------------------------------------------- */
 
-uint64_t ls_chunks(const ls_params *p)
+static uint64_t count_chunks(const ls_params *p)
 {
     const uint64_t n = (uint64_t)p->iterations;
 
@@ -126,7 +126,7 @@ bool ls_has_converged(const ls_params *p, const ls_head *head)
 
 bool ls_has_ended(const ls_params *p, const ls_head *head)
 {
-    return head->head.chunks_done >= ls_chunks(p) || ls_has_converged(p, head);
+    return head->head.chunks_done >= count_chunks(p) || ls_has_converged(p, head);
 }
 
 /* In double precision, then rounded: the same everywhere. */
@@ -180,7 +180,7 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     const uint64_t voxels = s.voxels;
 
     (void)err;
-    out->chunks = ls_chunks(p);
+    out->chunks = count_chunks(p);
     out->state_bytes =
         LS_PHI_AT + s.voxels * sizeof(float) + LS_PAD_BYTES + (p->band > 0 ? s.blocks : 0);
     /* Pixels, mask; state, twice after a checkpoint; force, and what is worked in. */
