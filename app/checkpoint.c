@@ -1,6 +1,7 @@
 /* Writes and reads the checkpoint file. */
 #include "app/checkpoint.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,6 +77,7 @@ static tc_status write_state(int fd, const char *path, const unsigned char *stat
 tc_status checkpoint_write(const char *path, const checkpoint *c, const void *state,
                            const tc_poll *poll, tc_err *err)
 {
+    assert(c->state_size == 0 || state != NULL);
     char *const temporary = temporary_of(path);
     header h = { .version = CHECKPOINT_VERSION,
                  .job_crc = c->job_crc,

@@ -138,6 +138,7 @@ tc_status ocl_launch(ocl_device *device, const ocl_kernel *kernel, cl_uint dimen
                      const size_t *start, const size_t *global, const size_t *local,
                      ocl_batch *batch, tc_err *err)
 {
+    assert(dimensions >= 1 && dimensions <= 3);
     const bool first = batch->first == NULL;
     for (cl_uint i = 0; i < dimensions; i++)
         if (global[i] == 0)

@@ -88,6 +88,8 @@ tc_status ocl_make_buffers(ocl_worker *w, const ocl_need *needs, size_t n, tc_er
     for (size_t i = 0; status == TC_OK && i < n; i++) {
         const ocl_need *const need = &needs[i];
 
+        assert(need->buffer >= 0 && need->buffer < OCL_MOST_BUFFERS);
+        assert(w->buffer[need->buffer].memory == NULL);
         if (need->bytes == 0)
             continue;
         status = ocl_buffer_new(w->device, need->bytes, CL_MEM_READ_WRITE, need->what,

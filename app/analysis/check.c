@@ -1,11 +1,13 @@
 /* Helpers for the checks of a result: values that no picture can give. */
 #include "app/analysis/check.h"
 
+#include <assert.h>
 #include <math.h>
 
 tc_status an_check_range(const wu_output *out, const char *name, int64_t lo, int64_t hi,
                          tc_err *err)
 {
+    assert(lo <= hi);
     const wu_out_array *const array = wu_output_find(out, name);
     const int64_t *const v = array->data;
     int ok = 0;
@@ -21,6 +23,7 @@ tc_status an_check_range(const wu_output *out, const char *name, int64_t lo, int
 
 bool an_is_quotient(double value, int64_t den, int64_t *sum)
 {
+    assert(den > 0);
     const double product = value * (double)den;
 
     if (!(product >= 0 && product <= 0x1p51) || signbit(value))

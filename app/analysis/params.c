@@ -1,6 +1,7 @@
 /* Reads, checks and writes declared parameters. */
 #include "app/analysis/params.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdint.h>
@@ -117,6 +118,7 @@ static tc_status refuse_value(const an_param *p, const json_t *value, const char
 /* The letters to insert, leave out or change until a is b (Wagner and Fischer). b: up to 31. */
 static size_t edit_distance(const char *a, const char *b)
 {
+    assert(strlen(b) < 32);
     size_t row[32];
 
     for (size_t j = 0; j <= strlen(b); j++)

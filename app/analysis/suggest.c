@@ -1,6 +1,7 @@
 /* Shows an analysis the pictures and collects the parameters that it suggests. */
 #include "app/analysis/suggest.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,6 +42,7 @@ an_curve *an_add_curve(an_suggestion *s, const char *x_name, const char *y_name,
 tc_status an_try(const an_analysis *analysis, const an_pictures *pictures, size_t i,
                  const json_t *parameters, wu_output *out, tc_err *err)
 {
+    assert(i < pictures->n);
     an_work work = { .item = &pictures->items[i],
                      .pixels = &pictures->pixels[i],
                      .threads = pictures->threads,

@@ -4,6 +4,7 @@
 #ifndef TC_ARRAY_H
 #define TC_ARRAY_H
 
+#include <assert.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
  * with twice the room. NULL without memory: the list is as it was. */
 static inline void *tc_array_grow(void *list, size_t n, size_t *room, size_t size)
 {
+    assert(size > 0 && n <= *room);
     const size_t more = *room < 32 ? 64 : 2 * *room;
     void *grown;
 

@@ -1,6 +1,8 @@
 /* What pauses background threads: see background.h. */
 #include "app/base/background.h"
 
+#include <assert.h>
+
 void tc_background_init(tc_background *background, bool allowed)
 {
     *background = (tc_background){ .allowed = allowed };
@@ -24,6 +26,8 @@ static void add_counts(tc_background *background, int allowed, int pauses)
     if (background == NULL)
         return;
     pthread_mutex_lock(&background->lock);
+    assert(allowed >= 0 || background->allowed > 0);
+    assert(pauses >= 0 || background->pauses > 0);
     background->allowed += (unsigned)allowed;
     background->pauses += (unsigned)pauses;
     if (may_run(background))

@@ -5,6 +5,7 @@
 #ifndef TC_POLL_H
 #define TC_POLL_H
 
+#include <assert.h>
 #include <string.h>
 
 #include "app/base/status.h"
@@ -31,6 +32,7 @@ static inline tc_status tc_ask(const tc_poll *poll, tc_err *err)
 /* Many pixels are gone through block by block: the end of the one that begins at i, of n. */
 static inline size_t tc_block_end(size_t i, size_t n)
 {
+    assert(i <= n);
     return n - i < TC_BLOCK ? n : i + TC_BLOCK;
 }
 

@@ -101,6 +101,7 @@ size_t an_pool_run_until(an_pool *pool, an_pool_fn fn, void *user, size_t n_part
     size_t done;
 
     pthread_mutex_lock(&pool->lock);
+    assert(fn != NULL && pool->busy == 0);
     pool->fn = fn;
     pool->user = user;
     pool->n_parts = n_parts;

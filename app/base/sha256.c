@@ -2,6 +2,7 @@
 #include "app/base/sha256.h"
 
 #if defined __x86_64__
+#include <assert.h>
 #include <cpuid.h>
 #include <immintrin.h>
 #endif
@@ -161,6 +162,7 @@ void tc_sha256_begin(tc_sha256 *s)
 
 void tc_sha256_add(tc_sha256 *s, const void *data, size_t n)
 {
+    assert(s->add != NULL);
     const unsigned char *from = data;
 
     while (n > 0) {

@@ -1,6 +1,7 @@
 /* Error messages, exit codes and the clock. */
 #include "app/base/status.h"
 
+#include <assert.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +28,7 @@ int tc_exit_code(tc_status status)
 
 tc_status tc_fail(tc_err *err, tc_status status, const char *format, ...)
 {
+    assert(status != TC_OK);
     if (err != NULL) {
         va_list args;
         va_start(args, format);

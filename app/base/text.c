@@ -1,12 +1,14 @@
 /* Makes untrusted text safe to print. */
 #include "app/base/text.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 size_t tc_decode_utf8(const char *text, uint32_t *out)
 {
+    assert(text[0] != '\0');
     static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
     const unsigned char *const p = (const unsigned char *)text;
     if (p[0] < 0x80) {

@@ -1,6 +1,7 @@
 /* Reads untrusted ZIP archives. */
 #include "workunits/format/archive.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -582,6 +583,7 @@ const wu_archive *wu_unzip_archive(const wu_unzip *z)
 
 void wu_unzip_begin(wu_unzip *z, size_t index)
 {
+    assert(index < z->archive->n);
     z->in_member = true;
     z->index = index;
     z->done = z->taken = 0;

@@ -1,6 +1,7 @@
 /* Writes and reads NPZ files, streaming. */
 #include "workunits/format/npz.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -595,6 +596,7 @@ size_t wu_npz_count(const wu_npz_reader *r)
 
 const wu_array_info *wu_npz_info(const wu_npz_reader *r, size_t index)
 {
+    assert(index < wu_npz_count(r));
     return &r->arrays[index].info;
 }
 
@@ -624,6 +626,7 @@ struct wu_npz_stream {
 
 tc_status wu_npz_stream_open(wu_npz_reader *r, size_t index, wu_npz_stream **out, tc_err *err)
 {
+    assert(index < wu_npz_count(r));
     unsigned char header[NPY_PREFIX + NPY_TEXT_MAX];
     const npz_array *array = &r->arrays[index];
     tc_status status = TC_OK;

@@ -1,6 +1,7 @@
 /* Writes a self-contained HTML page. */
 #include "workunits/format/page.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -130,6 +131,7 @@ void wu_page_text(wu_page *page, const char *text)
 tc_status wu_page_picture(wu_page *page, const char *what, uint32_t nx, uint32_t ny,
                           unsigned channels, const uint8_t *pixels, tc_err *err)
 {
+    assert(nx > 0 && ny > 0 && (channels == 1 || channels == 3));
     const wu_png_info info = { nx, ny, 8, channels };
     base64 b = { .file = page->file };
     fputs("data:image/png;base64,", page->file);

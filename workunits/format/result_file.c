@@ -1,6 +1,7 @@
 /* Opens a result for show, export and the data set. */
 #include "workunits/format/result_file.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -390,6 +391,7 @@ void wu_tables_free(wu_tables *tables)
 
 void wu_column_title(const wu_table *table, size_t column, char out[WU_TITLE_MAX])
 {
+    assert(column < table->n_columns);
     const wu_column *const c = &table->columns[column];
     wu_title(table->arrays[c->array].declared, c->element, 0, out);
     const size_t n = strlen(out);
@@ -399,6 +401,7 @@ void wu_column_title(const wu_table *table, size_t column, char out[WU_TITLE_MAX
 
 const char *wu_column_unit(const wu_table *table, size_t column)
 {
+    assert(column < table->n_columns);
     const wu_column *const c = &table->columns[column];
     if (c->in_um)
         return power_of(table, c) == 2 ? "um^2" : "um";
@@ -407,6 +410,7 @@ const char *wu_column_unit(const wu_table *table, size_t column)
 
 wu_dtype wu_column_dtype(const wu_table *table, size_t column)
 {
+    assert(column < table->n_columns);
     const wu_column *const c = &table->columns[column];
     return c->in_um ? WU_F64 : table->arrays[c->array].info->dtype;
 }

@@ -1,6 +1,7 @@
 /* Texture features of one grey-level co-occurrence matrix. */
 #include "app/analysis/common/cooc.h"
 
+#include <assert.h>
 #include <string.h>
 
 const char *const cooc_names[COOC_FEATURES + 1] = { "asm",
@@ -31,6 +32,7 @@ const char *const cooc_names[COOC_FEATURES + 1] = { "asm",
 
 void cooc_clear(cooc_sums *m, unsigned levels)
 {
+    assert(levels <= COOC_MAX_LEVELS);
     m->pairs = m->most = m->squares = 0;
     m->k_log_k = 0;
     memset(m->marginal, 0, levels * sizeof *m->marginal);
@@ -64,6 +66,7 @@ static void weigh(const cooc_sums *m, const cooc_totals *t, unsigned levels, uin
 void cooc_features(const cooc_sums *m, const tc_logs *logs, unsigned levels, uint32_t wanted,
                    double out[COOC_FEATURES])
 {
+    assert(m->pairs > 0 && levels <= COOC_MAX_LEVELS);
     cooc_totals t = {
         .pairs = m->pairs, .most = m->most, .squares = m->squares, .cells = m->k_log_k
     };

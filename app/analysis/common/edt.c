@@ -142,6 +142,7 @@ static void later_pass_block(const edt_job *job, size_t at, size_t width, size_t
 
 void edt_part(const edt_job *job, unsigned pass, size_t part, void *memory)
 {
+    assert(part < edt_parts(job, pass));
     const size_t blocks = ((size_t)job->nx + COLUMNS - 1) / COLUMNS;
     const size_t block = part % blocks, plane = (size_t)job->nx * job->ny;
     const size_t x = block * COLUMNS;

@@ -1,6 +1,7 @@
 /* Follows single components of a threshold by a flood fill. */
 #include "app/analysis/common/follow.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "app/base/random.h"
@@ -12,6 +13,7 @@ static size_t pixels_of(const an_follow *f)
 
 tc_status an_follow_begin(an_follow *f, size_t room, tc_err *err)
 {
+    assert(room > 0);
     f->room = room;
     f->queue = malloc(room * sizeof *f->queue);
     f->seen = calloc(pixels_of(f) / 8 + 1, 1);
@@ -76,6 +78,7 @@ static bool visit_neighbour(an_follow *f, const uint32_t at[3], int dz, int dy, 
 
 void an_follow_component(an_follow *f, size_t pixel, an_component *out)
 {
+    assert(an_follow_takes(f, pixel));
     static const int steps[10][3] = { { 0, -1, 0 }, { 0, 1, 0 }, { 0, 0, -1 },  { 0, 0, 1 },
                                       { -1, 0, 0 }, { 1, 0, 0 }, { 0, -1, -1 }, { 0, -1, 1 },
                                       { 0, 1, -1 }, { 0, 1, 1 } };

@@ -1,6 +1,7 @@
 /* The weights of a Gaussian in fixed point. */
 #include "app/analysis/common/gauss.h"
 
+#include <assert.h>
 #include <math.h>
 
 /* e^-t for t >= 0, from sums and products in double precision: libm's exp is
@@ -24,6 +25,7 @@ static double exp_minus(double t)
 
 an_gauss an_gauss_make(double sigma)
 {
+    assert(sigma > 0 && sigma <= AN_GAUSS_MAX_SIGMA);
     an_gauss g = { .radius = (int)ceil(3 * sigma) };
     double value[AN_GAUSS_MAX_RADIUS + 1], sum = 0;
     uint32_t rest = (uint32_t)1 << AN_GAUSS_BITS;
@@ -85,6 +87,7 @@ static inline __attribute__((always_inline)) void blur_block(const uint32_t *wei
 void an_gauss_blur(const uint32_t *weight, int radius, const uint32_t *const *lines, size_t n,
                    unsigned shift, bool wide, uint32_t *out)
 {
+    assert(radius >= 0 && radius <= AN_GAUSS_MAX_RADIUS && shift > 0);
     size_t at = 0;
 
     for (; at + LANES <= n; at += LANES)

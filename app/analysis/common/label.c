@@ -95,6 +95,7 @@ static int32_t join_above(const lab_picture *p, size_t row, line *now, const lin
 
 int32_t lab_band(const lab_picture *p, size_t row0, size_t row1, void *scratch)
 {
+    assert(row0 < row1 && row1 <= p->ny);
     assert(row0 < row1);
     int32_t next = (int32_t)lab_ids(p->nx, row0);
     line lines[LINES];
@@ -114,6 +115,7 @@ int32_t lab_band(const lab_picture *p, size_t row0, size_t row1, void *scratch)
 
 void lab_seam(const lab_picture *p, size_t row, void *scratch)
 {
+    assert(row < p->ny);
     const int32_t *const starts = p->starts + row * p->room;
     const uint32_t reach = p->eight_connected;
     line lines[LINES];

@@ -60,8 +60,8 @@ size_t lab_scratch_bytes(const lab_picture *p);
 /* Gives ids to the runs of rows [row0, row1) and joins them among themselves.
  * Returns the end of the ids that were taken. */
 int32_t lab_band(const lab_picture *p, size_t row0, size_t row1, void *scratch);
-/* Joins the first row of a band with the row before it. Several threads may do so at
- * a time. */
+/* Joins the first row of a band with the row before it, if there is one. Several threads may do so
+ * at a time. */
 void lab_seam(const lab_picture *p, size_t row, void *scratch);
 
 #endif

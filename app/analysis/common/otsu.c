@@ -173,6 +173,7 @@ static void add_class(const groups *g, unsigned classes, const double *before, d
 tc_status an_otsu_classes(const uint64_t *histogram, uint32_t size, an_otsu_scale scale,
                           unsigned classes, bool highest, uint32_t *threshold, tc_err *err)
 {
+    assert(classes >= 2 && classes <= AN_OTSU_CLASSES);
     groups *const g = malloc(sizeof *g);
     double worth[2][GROUPS + 1];
     uint16_t begins[AN_OTSU_CLASSES + 1][GROUPS + 1];

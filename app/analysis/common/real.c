@@ -1,6 +1,7 @@
 /* exp, log and their like from IEEE operations alone. */
 #include "app/analysis/common/real.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,7 @@ double tc_atan2(double y, double x)
  * squared in each step. */
 double tc_cbrt(double x)
 {
+    assert(x >= 0);
     uint64_t bits;
     double root;
 

@@ -1,6 +1,7 @@
 /* The watershed on the CPU: ascents, plateaus, saddles, joining. */
 #include "app/analysis/common/watershed.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -503,6 +504,7 @@ void ws_first(const ws_map *m, size_t row0, size_t row1, int32_t *first,
 
 void ws_rows(const ws_map *m, ws_part part, size_t row0, size_t row1, ws_list *list)
 {
+    assert(row0 <= row1);
     switch (part) {
     case WS_ASCEND: ascend_rows(m, row0, row1); break;
     case WS_EDGES: edge_rows(m, row0, row1, list); break;
