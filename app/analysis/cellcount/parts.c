@@ -1,4 +1,4 @@
-/* cellcount: what becomes of a single component. */
+/* cellcount: the regions that a single component is split into, for spot checks. */
 #include <stdlib.h>
 
 #include "app/analysis/cellcount/core.h"
@@ -12,7 +12,7 @@ typedef struct patch {
     const an_follow *f;
     const an_component *c;
     uint32_t nx, ny;
-    uint32_t *height; /* in the end, of a maximum, its part's index */
+    uint32_t *height; /* once parts are measured, a maximum has the index of its part here */
     int32_t *up, *first;
     ws_list found;
 } patch;
@@ -25,7 +25,7 @@ static size_t place_of(const patch *a, size_t k)
     return (i / nx - a->c->lo[1]) * a->nx + i % nx - a->c->lo[2];
 }
 
-static tc_status walk(patch *a, const cc_params *p, const tc_poll *poll, tc_err *err)
+static tc_status run_watershed(patch *a, const cc_params *p, const tc_poll *poll, tc_err *err)
 {
     const uint32_t top = ((uint32_t)1 << a->f->px->bits) - 1;
     const ws_map map = { .shape = { (int32_t)a->nx, (int32_t)a->ny, 1, p->eight_connected, 0 },
@@ -65,7 +65,7 @@ static void extend_region(cc_region *r, uint16_t y, uint16_t x, uint32_t grey)
     r->area++;
 }
 
-static tc_status measure(patch *a, cc_region **parts, size_t *n, tc_err *err)
+static tc_status measure_parts(patch *a, cc_region **parts, size_t *n, tc_err *err)
 {
     const size_t nx = a->f->px->nx;
 
@@ -100,9 +100,9 @@ static tc_status split_by_intensity(const cc_params *p, const an_follow *f, cons
     a.up = malloc(box * sizeof *a.up);
     a.first = malloc(box * sizeof *a.first);
     status = a.height == NULL || a.up == NULL || a.first == NULL ? tc_no_memory(err, "a region")
-                                                                 : walk(&a, p, poll, err);
+                                                                 : run_watershed(&a, p, poll, err);
     if (status == TC_OK)
-        status = measure(&a, parts, n, err);
+        status = measure_parts(&a, parts, n, err);
     ws_list_drop(&a.found);
     free(a.height);
     free(a.up);
@@ -110,9 +110,9 @@ static tc_status split_by_intensity(const cc_params *p, const an_follow *f, cons
     return status;
 }
 
-/* --- all else: as a picture of its own ------------------------------------------------------- */
+/* --- otherwise the component is analysed as a picture of its own ------------------------------ */
 
-/* The component's box and a pixel around it, [ny][nx], in which other cells are none. *others:
+/* The component's box and a pixel around it, [ny][nx], without the other cells in it. *others:
  * there were some. */
 static tc_status cut_out(const an_follow *f, const an_component *c, wu_pixels *px, bool *others,
                          tc_err *err)

@@ -1,5 +1,5 @@
 /*
- * cellcount: what is left to the picture. The threshold comes from the histogram of the prepared
+ * cellcount: parameters that are found in the picture. The threshold comes from the histogram of the prepared
  * grey values, on the host whatever computes the rest; the polarity from that of the picture as it
  * came; the window of a local threshold from the regions that are found in the picture's middle.
  */
@@ -107,7 +107,7 @@ static tc_status find_typical_area(const an_work *work, int64_t *area, tc_err *e
     *area = INT64_MAX;
     if (status == TC_OK) {
         state = calloc(1, own.plan.state_bytes);
-        status = state == NULL ? tc_no_memory(err, "the state of a look")
+        status = state == NULL ? tc_no_memory(err, "the areas of cells")
                                : an_work_run(&an_cellcount, &cc_cpu, &own, state, 0, err);
     }
     if (status == TC_OK)
@@ -119,7 +119,7 @@ static tc_status find_typical_area(const an_work *work, int64_t *area, tc_err *e
         for (size_t i = 0; areas != NULL && i < n; i++)
             areas[i] = regions[i + 1].area;
         if (areas == NULL)
-            status = tc_no_memory(err, "the areas of a look");
+            status = tc_no_memory(err, "the areas of cells");
         else
             *area = cc_area_quantile(areas, n, 1, 2);
         free(areas);
@@ -134,7 +134,7 @@ tc_status cc_find_radius(const cc_params *p, const wu_pixels *px, unsigned threa
 {
     enum { LEAST_RADIUS = 4, TRIES = 6 };
     const int64_t most = (px->nx < px->ny ? px->nx : px->ny) / 4;
-    const wu_item item = { .name = (char *)(uintptr_t)"a look",
+    const wu_item item = { .name = (char *)(uintptr_t)"the middle of a picture",
                            .nx = px->nx,
                            .ny = px->ny,
                            .nz = 1,

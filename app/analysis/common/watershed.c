@@ -59,13 +59,14 @@ static place place_of(const ws_shape *s, size_t i)
                     (int32_t)(row / (size_t)s->ny) };
 }
 
-/* Whether step k from there leads to a pixel. */
-static inline bool is_upper_border(const ws_shape *s, const steps *w, place at, int k)
+/* Whether step k from there leads to a pixel, and not out of the picture. */
+static inline bool step_is_within(const ws_shape *s, const steps *w, place at, int k)
 {
     return ws_is_within(s, at.x + w->dx[k], at.y + w->dy[k], at.z + w->dz[k]);
 }
 
-/* Whether all steps do from the pixels of a row but its first and last. */
+/* Whether all steps from the pixels of this row stay within the picture, but for its first and last
+ * pixel. */
 static bool is_inner_row(const ws_shape *s, place at)
 {
     return at.y > 0 && at.y + 1 < s->ny && (!s->depth || (at.z > 0 && at.z + 1 < s->nz));
@@ -152,7 +153,7 @@ static void edge_rows(const ws_map *m, size_t row0, size_t row1, ws_list *list)
             const size_t there = (size_t)((ptrdiff_t)i + w.by[k]);
 
             /* Others become pending meanwhile, which are negative as well. */
-            if (is_upper_border(s, &w, at, k) && m->height[there] == m->height[i] &&
+            if (step_is_within(s, &w, at, k) && m->height[there] == m->height[i] &&
                 uf_load(&m->up[there]) >= 0) {
                 uf_store(&m->up[i], WS_PENDING((int32_t)there));
                 add_pixel(list, i);
@@ -176,7 +177,7 @@ static tc_status step_in(const ws_map *m, const steps *w, const ws_list *from, w
         for (int k = 0; k < w->n; k++) {
             const ptrdiff_t there = i + w->by[k];
 
-            if (!is_upper_border(&m->shape, w, at, k) || m->height[there] != m->height[i] ||
+            if (!step_is_within(&m->shape, w, at, k) || m->height[there] != m->height[i] ||
                 m->up[there] >= WS_PENDING(i))
                 continue;
             if (m->up[there] == WS_UNKNOWN)
@@ -257,7 +258,7 @@ static void flat_join_rows(const ws_map *m, size_t row0, size_t row1)
         for (int k = 0; k < w.before; k++) {
             const size_t there = (size_t)((ptrdiff_t)i + w.by[k]);
 
-            if (is_upper_border(s, &w, at, k) && m->height[there] == m->height[i])
+            if (step_is_within(s, &w, at, k) && m->height[there] == m->height[i])
                 uf_join_shared(m->up, (int32_t)i, (int32_t)there);
         }
     }
@@ -377,7 +378,7 @@ static void saddles_of_row(const ws_map *m, const steps *w, size_t row, ws_list 
         for (int k = w->before; k < w->n; k++) {
             const ptrdiff_t there = (ptrdiff_t)i + w->by[k];
 
-            if (!whole && !is_upper_border(s, w, at, k))
+            if (!whole && !step_is_within(s, w, at, k))
                 continue;
             if (m->up[there] != here && m->up[there] >= 0) {
                 const uint32_t saddle =

@@ -1,7 +1,7 @@
 /*
  * glcm: whether the arrays of a result can be right. Known without the pixels are:
  * the bounds of every feature, relations between features, where a window has no pair
- * (NaN, and nowhere else), and that features, those of the offsets and maps tell the same.
+ * (NaN, and nowhere else), and that features, features of the offsets and maps agree.
  */
 #include <math.h>
 #include <stdio.h>
@@ -266,7 +266,7 @@ static const char *relation_fault(const double m[COOC_FEATURES], double levels)
     return NULL;
 }
 
-/* of a row: a distance's in features, an offset's in offset_features */
+/* Values of a distance in a row of `features`, and of an offset in one of `offset_features`. */
 static size_t feature_values(const glcm_params *p)
 {
     return (size_t)p->n_features * GLCM_STATISTICS;

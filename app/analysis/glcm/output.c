@@ -1,5 +1,5 @@
-/* glcm: which arrays a result has, and from sums to statistics: what both backends share after the
- * windows. */
+/* glcm: which arrays a result has, and how statistics follow from the sums of windows: what both
+ * backends share. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -401,9 +401,9 @@ static int64_t rounded_entropy(i128 sum, i128 total)
     return (int64_t)((sum / total + ((i128)1 << 47)) >> 48);
 }
 
-/* Of the entries of the symmetric matrix: C. */
+/* Sums over the entries of the symmetric matrix C. */
 typedef struct matrix_sums {
-    uint64_t total, squares; /* of C, which is 2n, and of its square */
+    uint64_t total, squares; /* of the entries: twice the pairs; of their squares */
     uint64_t marginal[GLCM_MAX_LEVELS];
     uint64_t sum[2 * GLCM_MAX_LEVELS], difference[GLCM_MAX_LEVELS];
     /* in 2^-80: total times the entropy, and times the mutual information of a pair's ends */
