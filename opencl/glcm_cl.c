@@ -346,14 +346,21 @@ static tc_status make_kernels(cl_worker *w, tc_err *err)
     const char *const more = w->more || ((d->kernels & GLCM_KERNELS_MORE) != 0 && d->info.doubles)
                                  ? " -DGLCM_MORE_TOO"
                                  : "";
+    const char *const maps = w->params->n_maps > 0 || (d->kernels & GLCM_KERNELS_MAPS) != 0
+                                 ? " -DGLCM_MAPS_TOO"
+                                 : "";
+    const char *names[KERNELS];
     bool any_global = false;
     tc_status status;
 
     if (whole_roi(w))
         return ocl_build(&w->ocl, &ocl_source_glcm, false, count_names, KERNELS, err,
                          "-DGLCM_COUNT");
-    status = ocl_build(&w->ocl, &ocl_source_glcm, false, kernel_names,
-                       w->more ? KERNELS : KERNELS_OF_13, err, "%s%s", single, more);
+    memcpy(names, kernel_names, sizeof names);
+    if (w->params->n_maps == 0)
+        names[MAP] = names[MORE_MAP] = NULL;
+    status = ocl_build(&w->ocl, &ocl_source_glcm, false, names, w->more ? KERNELS : KERNELS_OF_13,
+                       err, "%s%s%s", single, more, maps);
 
     for (size_t i = 0; i < w->params->n_levels; i++) {
         const size_t most = w->ocl.kernel[SLIDE].max_group;

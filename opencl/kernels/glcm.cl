@@ -8,13 +8,14 @@
  *
  * GLCM_COUNT: glcm_count alone. GLCM_GLOBAL_BINS: glcm_slide alone, with histograms in global
  * memory. GLCM_MORE_TOO: features that are not of the 13 as well. These are taken from a window's
- * histograms where it stands, in double precision, and kept behind its sums.
+ * histograms where it stands, in double precision, and kept behind its sums. GLCM_MAPS_TOO: maps of
+ * features.
  */
 //! check: -DGLCM_COUNT
 //! check: -DGLCM_GLOBAL_BINS
 //! check: -DGLCM_SINGLE
 //! check: -DGLCM_NARROW
-//! check: -DGLCM_MORE_TOO
+//! check: -DGLCM_MORE_TOO -DGLCM_MAPS_TOO
 //! check: -DGLCM_MORE_TOO -DGLCM_GLOBAL_BINS -DGLCM_SINGLE
 
 /* Histograms in local memory where they fit, else in global memory. Bin i of
@@ -518,6 +519,7 @@ __kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1))) void glcm_stati
     }
 }
 
+#ifdef GLCM_MAPS_TOO
 /*
  * The maps of one chunk. Global size: x: rows of windows; y: columns. maps:
  * [planes][height][width]; window (0,0) is at pixel (x0, y0).
@@ -544,6 +546,7 @@ __kernel void glcm_maps(__global const glcm_work *all, uint chunk, __global cons
         if (u->map[i] >= 0)
             maps[u->map[i] * map_plane + py * map_width + px] = glcm_as_float(feature[i]);
 }
+#endif
 
 #ifdef GLCM_MORE_TOO
 /* The statistics of the features beyond the 13, as glcm_statistics, without what is known from
@@ -579,6 +582,7 @@ __kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1))) void glcm_more_
     }
 }
 
+#ifdef GLCM_MAPS_TOO
 /* The maps of these, as glcm_maps. */
 __kernel void glcm_more_maps(__global const glcm_work *all, uint chunk,
                              __global const ulong *all_words, __global float *maps, long map_plane,
@@ -598,6 +602,7 @@ __kernel void glcm_more_maps(__global const glcm_work *all, uint chunk,
                 (tc_i64)words[(GLCM_WORDS + i) * windows], GLCM_FEATURES + i, u->levels);
 }
 #endif
+#endif /* GLCM_MORE_TOO */
 
 #endif /* GLCM_GLOBAL_BINS */
 #endif /* GLCM_COUNT */

@@ -1,4 +1,5 @@
-/* The common self-test: see opencl/selftest.h. */
+/* The common self-test: see opencl/selftest.h. FLOATS: that of fp32, too. */
+//! check: -DFLOATS
 #pragma OPENCL FP_CONTRACT OFF
 #include "opencl/kernels/selftest_core.h"
 
@@ -37,6 +38,7 @@ __kernel __attribute__((reqd_work_group_size(ST_GROUP, 1, 1))) void selftest_ato
         bins[get_group_id(0) * ST_BINS + b] = local_bins[b];
 }
 
+#ifdef FLOATS
 /* out: ST_FLOATS results per work-item, as bits. */
 __kernel __attribute__((reqd_work_group_size(ST_GROUP, 1, 1))) void selftest_floats(
     __global tc_u32 *out)
@@ -51,3 +53,4 @@ __kernel __attribute__((reqd_work_group_size(ST_GROUP, 1, 1))) void selftest_flo
     to[4] = as_uint(sqrt(b));
     to[5] = as_uint(a * b + a);
 }
+#endif

@@ -15,13 +15,14 @@
 #define GLCM_ALL 24
 
 /* Groups of an_analysis.kernels: histograms in local memory, and in global memory; features beyond
- * the 13; the matrix of a whole picture; windows of few pairs, and of many. */
+ * the 13; the matrix of a whole picture; windows of few pairs, and of many; maps. */
 #define GLCM_KERNELS_LOCAL 1
 #define GLCM_KERNELS_GLOBAL 2
 #define GLCM_KERNELS_MORE 4
 #define GLCM_KERNELS_WHOLE 8
 #define GLCM_KERNELS_NARROW 16
 #define GLCM_KERNELS_WIDE 32
+#define GLCM_KERNELS_MAPS 64
 
 /* A pixel outside the picture, in a plane of grey levels. */
 #define GLCM_OUTSIDE 0x8000

@@ -381,7 +381,8 @@ static uint32_t kernels_of(const void *params, const wu_item *item)
 {
     const glcm_params *const p = params;
     const int side = 2 * p->radius + 1;
-    uint32_t groups = p->more ? GLCM_KERNELS_MORE : 0;
+    uint32_t groups =
+        (p->more ? GLCM_KERNELS_MORE : 0) | (p->n_maps > 0 ? GLCM_KERNELS_MAPS : 0);
 
     (void)item;
     if (p->window == GLCM_WHOLE_ROI)
@@ -399,7 +400,8 @@ static uint32_t kernels_of(const void *params, const wu_item *item)
 }
 
 /* Borders, every window shape, 8 and 16 bit, several slices, maps; levels whose
- * histograms fit local memory and levels whose do not. The last asks for double precision. */
+ * histograms fit local memory and levels whose do not; features that ask for double precision. A
+ * work unit without maps, or of few levels, has tests of its own, which take no other kernels. */
 static const an_selftest selftests[] = {
     { "{\"levels\":[16,64],\"window\":{\"shape\":\"disc\",\"radius\":5},\"distances\":[1,4],"
       "\"maps\":[{\"feature\":\"imc2\",\"levels\":64,\"offset\":[1,0]}]}",
@@ -414,12 +416,18 @@ static const an_selftest selftests[] = {
       "\"features\":\"ibsi\","
       "\"maps\":[{\"feature\":\"cluster_shade\",\"levels\":200,\"offset\":[1,0]}]}",
       33, 37, 1, 16, false, 0x1f6b24c6, AN_BALLS, true },
-    { "{\"levels\":[64],\"window\":{\"shape\":\"disc\",\"radius\":6},\"distances\":[2],\"maps\":[{"
-      "\"feature\":\"entropy\",\"levels\":64,\"offset\":[0,2]}]}",
-      45, 33, 1, 8, false, 0xb428b1a8, AN_NOISE, false },
+    { "{\"levels\":[64],\"window\":{\"shape\":\"disc\",\"radius\":6},\"distances\":[2]}", 45, 33, 1,
+      8, false, 0x82c950e6, AN_NOISE, false },
     { "{\"levels\":[16],\"window\":{\"shape\":\"square\",\"radius\":20},\"distances\":[3],"
       "\"directions\":\"four\"}",
       47, 45, 1, 8, false, 0x4e181a7d, AN_BALLS, false },
+    { "{\"levels\":[24],\"window\":{\"shape\":\"square\",\"radius\":5},\"distances\":[2],"
+      "\"directions\":\"four\",\"features\":\"ibsi\"}",
+      41, 33, 1, 8, false, 0xa3d9b59a, AN_BALLS, true },
+    { "{\"levels\":[24],\"window\":{\"shape\":\"disc\",\"radius\":4},\"distances\":[1],"
+      "\"features\":\"ibsi\","
+      "\"maps\":[{\"feature\":\"cluster_shade\",\"levels\":24,\"offset\":[1,0]}]}",
+      31, 33, 1, 16, false, 0xd07e81b8, AN_NOISE, true },
     { .parameters = NULL }
 };
 

@@ -242,13 +242,13 @@ static uint32_t kernels_of(const void *params, const wu_item *item)
 }
 
 static const an_selftest selftests[] = {
-    { "{\"target\":180,\"epsilon\":60,\"alpha\":0.02,\"iterations\":40,\"reinit_every\":15,"
+    { "{\"target\":180,\"epsilon\":60,\"alpha\":0.02,\"iterations\":40,\"reinit_every\":4,"
       "\"init\":{\"type\":\"box\",\"x0\":10,\"y0\":8,\"x1\":30,\"y1\":29}}",
-      67, 45, 1, 8, false, 0x735858d1, AN_BALLS, false },
-    { "{\"target\":46000,\"epsilon\":15000,\"alpha\":0.0001,\"iterations\":23,\"reinit_every\":10,"
+      67, 45, 1, 8, false, 0x59477241, AN_BALLS, false },
+    { "{\"target\":46000,\"epsilon\":15000,\"alpha\":0.0001,\"iterations\":23,\"reinit_every\":3,"
       "\"dt\":0.2,"
       "\"smooth\":1.2,\"edge_stop\":0.000001,\"init\":{\"type\":\"mask\"}}",
-      35, 21, 19, 16, true, 0xfca18f2c, AN_BALLS, false },
+      35, 21, 19, 16, true, 0x9936ff97, AN_BALLS, false },
     { "{\"target\":180,\"epsilon\":60,\"alpha\":0.01,\"iterations\":30,\"reinit_every\":11,"
       "\"band\":4,\"stop_after\":9,"
       "\"init\":{\"type\":\"ball\",\"cx\":20,\"cy\":18,\"cz\":9,\"r\":7.5}}",
