@@ -452,17 +452,22 @@ static tc_status make_kernels(cc_cl_worker *w, tc_err *err)
 {
     const bool deep = w->ocl.work->pixels->bits == 16;
     const char *names[STAGES] = { NULL };
+    bool any = false;
 
     for (int s = 0; s < STAGES; s++)
-        if (may_have_stage(w, (cc_stage)s))
+        if (may_have_stage(w, (cc_stage)s)) {
             names[s] = kernel_names[s];
+            any = any || names[s] != NULL;
+        }
     if (deep && names[HISTOGRAM] != NULL)
         names[HISTOGRAM] = "cc_histogram16";
     w->group = ocl_group_size(w->ocl.device, MAX_GROUP);
+    if (!any)
+        return TC_OK;
     return ocl_build(&w->ocl, &ocl_source_cellcount, false, names, STAGES, err,
                      "-DGROUP=%zu -DPIXEL=%s -DPIXEL16=%s16 -DSUM=%s -DKERNELS=%d", w->group,
                      deep ? "ushort" : "uchar", deep ? "ushort" : "uchar", deep ? "ulong" : "uint",
-                     (int)w->ocl.device->kernels & (CC_KERNELS_PREPARE | CC_KERNELS_SPLIT));
+                     (int)w->ocl.device->kernels & ~(CC_KERNELS_8 | CC_KERNELS_16));
 }
 
 /* Planes for preparing grey values. */

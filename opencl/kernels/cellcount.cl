@@ -19,11 +19,10 @@
  *
  * GROUP is the size of a work-group, a multiple of CC_TILE (64 to 256); PIXEL the type of a
  * grey value, PIXEL16 of sixteen, SUM one that holds sums of a window or a filter. KERNELS says
- * which of those are compiled that not every work unit takes: CC_KERNELS_PREPARE,
- * CC_KERNELS_SPLIT.
+ * which are compiled: CC_KERNELS_PREPARE and so on.
  */
-//! check: -DGROUP=64 -DPIXEL=uchar -DPIXEL16=uchar16 -DSUM=uint -DKERNELS=12
-//! check: -DGROUP=256 -DPIXEL=ushort -DPIXEL16=ushort16 -DSUM=ulong -DKERNELS=12
+//! check: -DGROUP=64 -DPIXEL=uchar -DPIXEL16=uchar16 -DSUM=uint -DKERNELS=60
+//! check: -DGROUP=256 -DPIXEL=ushort -DPIXEL16=ushort16 -DSUM=ulong -DKERNELS=20
 #ifndef GROUP
 #define GROUP 256
 #endif
@@ -31,7 +30,7 @@
 #define PIXEL uchar
 #define PIXEL16 uchar16
 #define SUM uint
-#define KERNELS (CC_KERNELS_PREPARE | CC_KERNELS_SPLIT)
+#define KERNELS (CC_KERNELS_PREPARE | CC_KERNELS_DISC | CC_KERNELS_REGIONS | CC_KERNELS_SPLIT)
 #endif
 #include "app/analysis/common/core.h"
 #include "app/analysis/common/watershed_core.h"
@@ -57,6 +56,7 @@
 #define TILES (GROUP / CC_TILE)     /* of a work-group, side by side */
 #define CHUNK (GROUP * CC_PER_ITEM) /* words of a work-group where roots are counted */
 
+#if KERNELS & CC_KERNELS_REGIONS
 /* --- threshold ------------------------------------------------------------------------------- */
 
 /* Adds the grey values of pixels [first, end) to histogram[256 or 65536]. */
@@ -555,6 +555,8 @@ __kernel GROUP_ATTRIBUTE void cc_relabel(__global const int *now, __global int *
     if (i < end)
         labels[i] = now[labels[i]];
 }
+
+#endif /* CC_KERNELS_REGIONS */
 
 /* --- split ----------------------------------------------------------------------------------- */
 

@@ -106,6 +106,7 @@ __kernel GROUP_ATTRIBUTE void cc_mean(__global const PIXEL *in, __global const i
     }
 }
 
+#if KERNELS & CC_KERNELS_DISC
 /* --- the greatest within a disc -------------------------------------------------------------- */
 
 /*
@@ -175,5 +176,6 @@ __kernel GROUP_ATTRIBUTE void cc_disc(__global const PIXEL *in, __global const P
         out[i] = (PIXEL)cc_levelled(from[i], out[i], middle, ratio, (PIXEL)~0);
     }
 }
+#endif /* CC_KERNELS_DISC */
 
 #endif

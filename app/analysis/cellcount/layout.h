@@ -22,10 +22,14 @@
 #define CC_WEIGHT_BITS 16
 #define CC_GREY_BITS 8
 
-/* Kernels of an_analysis.kernels besides those for each depth, 1 and 2: that prepare grey values,
- * and that split cells by distance. */
+/* Groups of an_analysis.kernels: for each depth; that prepare grey values, those that take discs
+ * apart; that find regions; and that split these by distance. */
+#define CC_KERNELS_8 1
+#define CC_KERNELS_16 2
 #define CC_KERNELS_PREPARE 4
-#define CC_KERNELS_SPLIT 8
+#define CC_KERNELS_DISC 8
+#define CC_KERNELS_REGIONS 16
+#define CC_KERNELS_SPLIT 32
 
 /* A row of the table of regions; sums are 64 bits, the low half first. */
 enum {

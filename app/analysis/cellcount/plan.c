@@ -203,8 +203,11 @@ static uint32_t kernels_of(const void *params, const wu_item *item)
 {
     const cc_params *const p = params;
 
-    return (item->bits == 16 ? 2 : 1) | (cc_prepares(p) ? CC_KERNELS_PREPARE : 0) |
-           (p->split ? CC_KERNELS_SPLIT : 0);
+    return (item->bits == 16 ? CC_KERNELS_16 : CC_KERNELS_8) |
+           (cc_prepares(p) ? CC_KERNELS_PREPARE : 0) |
+           (cc_has_step(p, CC_EXTREME) ? CC_KERNELS_DISC : 0) |
+           (p->split != CC_INTENSITY ? CC_KERNELS_REGIONS : 0) |
+           (p->split == CC_DISTANCE ? CC_KERNELS_SPLIT : 0);
 }
 
 static const an_selftest selftests[] = {
@@ -259,6 +262,13 @@ static const an_selftest selftests[] = {
       "\"smooth\":1,\"fill_holes\":true,\"split\":\"distance\",\"min_area\":\"auto\","
       "\"min_contrast\":{\"full_area\":\"auto\"},\"labels\":true}",
       150, 131, 1, 8, false, 0xdcca9c5c, AN_BALLS, false },
+    { "{\"smooth\":0.7,\"threshold\":\"local\",\"window\":13,\"polarity\":\"bright\"}", 66, 54, 1,
+      8, false, 0xc367f815, AN_NOISE, false },
+    { "{\"smooth\":0.8,\"background\":{\"method\":\"mean\",\"radius\":5},\"split\":\"intensity\","
+      "\"h\":3}",
+      50, 41, 1, 8, false, 0x554c12c3, AN_BALLS, false },
+    { "{\"background\":{\"radius\":6},\"split\":\"intensity\",\"h\":900}", 47, 55, 1, 16, false,
+      0x81fe534a, AN_BALLS, false },
     { .parameters = NULL }
 };
 
