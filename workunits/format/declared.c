@@ -68,7 +68,6 @@ uint64_t wu_declared_elements(const wu_declared *d)
 
 void wu_title(const wu_declared *d, uint64_t element, unsigned from, char out[WU_TITLE_MAX])
 {
-    assert(from <= d->n_axes);
     assert(from <= d->n_axes && element < wu_declared_elements(d));
     uint64_t at[WU_MAX_AXES] = { 0 };
     for (unsigned i = d->n_axes; i-- > 0; element /= d->axes[i].n)

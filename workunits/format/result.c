@@ -160,7 +160,6 @@ tc_status wu_output_add_compressed(wu_output *out, const wu_array_info *info,
 void wu_output_lend(wu_out_array *array, const void *data)
 {
     assert(array->data == NULL);
-    assert(array->data == NULL);
     array->data = (void *)(uintptr_t)data;
     array->lent = true;
 }
