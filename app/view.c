@@ -13,8 +13,8 @@
 #include "app/base/files.h"
 #include "app/base/os.h"
 
-/* Seconds between pictures, and since the last sign of a graphics program. */
-enum { VIEW_PAUSE = 2, VIEW_PATIENCE = 5 };
+/* Between pictures; and since the last sign of a graphics program, until nobody watches. */
+enum { VIEW_PAUSE_SECONDS = 2, VIEW_WATCHED_SECONDS = 5 };
 /* The share of the time that pictures may take: one in so many. */
 #define VIEW_SHARE 200
 
@@ -26,8 +26,9 @@ bool view_wanted(view *v)
     if (now < v->next)
         return false;
     v->began = now;
-    v->next = now + VIEW_PAUSE;
-    return stat(VIEW_WATCHED, &info) == 0 && difftime(time(NULL), info.st_mtime) <= VIEW_PATIENCE;
+    v->next = now + VIEW_PAUSE_SECONDS;
+    return stat(VIEW_WATCHED, &info) == 0 &&
+           difftime(time(NULL), info.st_mtime) <= VIEW_WATCHED_SECONDS;
 }
 
 /* The item's middle slice, every so many pixels, from black to white, and what has been found
@@ -100,5 +101,5 @@ void view_write(view *v, const an_analysis *analysis, const an_work *work, const
     free(f);
     const double now = tc_seconds(), pause = VIEW_SHARE * (now - v->began);
 
-    v->next = now + (pause > VIEW_PAUSE ? pause : VIEW_PAUSE);
+    v->next = now + (pause > VIEW_PAUSE_SECONDS ? pause : VIEW_PAUSE_SECONDS);
 }

@@ -87,16 +87,17 @@ static void on_exit_call(void)
 }
 
 /* Whether the program is to sleep while a call lasts; ends it where it is to end. lasts: the call
- * is that of the tick before, and has lasted for so many ms. deaf_ms: since the program asked by
+ * is that of the tick before, and has lasted for so many ms. unasked_ms: since the program asked by
  * itself, which many short calls keep it from. */
-static bool is_to_sleep(bool lasts, unsigned ms, unsigned deaf_ms)
+static bool is_to_sleep(bool lasts, unsigned ms, unsigned unasked_ms)
 {
-    enum { DEAF_MS = 3 * TC_GUARD_TICK_MS };
+    enum { LONGEST_UNASKED_MS = 3 * TC_GUARD_TICK_MS };
     tc_guard_ask *const ask = guard.ask;
 
     if (guard.call == NULL || ask == NULL)
         return false;
-    return (guard.is_work ? lasts && ms >= guard.patience_ms : lasts || deaf_ms >= DEAF_MS) &&
+    return (guard.is_work ? lasts && ms >= guard.patience_ms
+                          : lasts || unasked_ms >= LONGEST_UNASKED_MS) &&
            ask();
 }
 
@@ -115,7 +116,7 @@ static void pause_background(tc_background **held, tc_background *background)
 static void *watch_main_thread(void *unused)
 {
     uint64_t last = 0, last_heard = 0;
-    unsigned ms = 0, deaf_ms = 0;
+    unsigned ms = 0, unasked_ms = 0;
     tc_background *held = NULL;
 
     (void)unused;
@@ -125,8 +126,8 @@ static void *watch_main_thread(void *unused)
         const uint64_t now = guard.calls, heard = guard.heard;
         const bool lasts = guard.call != NULL && now == last;
         ms = lasts ? ms : 0;
-        deaf_ms = heard == last_heard ? deaf_ms + TC_GUARD_TICK_MS : 0;
-        const bool sleeps = is_to_sleep(lasts, ms, deaf_ms);
+        unasked_ms = heard == last_heard ? unasked_ms + TC_GUARD_TICK_MS : 0;
+        const bool sleeps = is_to_sleep(lasts, ms, unasked_ms);
         pause_background(&held, sleeps ? guard.background : NULL);
         if (sleeps)
             os_rest(guard.caller, 0.9e-3 * TC_GUARD_TICK_MS);

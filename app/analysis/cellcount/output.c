@@ -158,11 +158,11 @@ tc_status cc_expect(const void *params, const wu_item *item, wu_output *out, tc_
         { "labels_{item}", WU_I32, WU_LABELS, "regions", .title = "regions" },
     };
     const cc_params *const p = params;
-    enum { ALL = sizeof arrays / sizeof arrays[0], BRIGHT = 2, WINDOW, MIN_AREA };
-    wu_declared declared[ALL];
+    enum { DECLARED = sizeof arrays / sizeof arrays[0], BRIGHT = 2, WINDOW, MIN_AREA };
+    wu_declared declared[DECLARED];
     size_t n = 0;
 
-    for (size_t i = 0; i < (size_t)ALL - !p->labels; i++)
+    for (size_t i = 0; i < (size_t)DECLARED - !p->labels; i++)
         if ((i != BRIGHT || p->polarity == CC_AUTO) && (i != WINDOW || p->window_auto) &&
             (i != MIN_AREA || p->min_area_auto))
             declared[n++] = arrays[i];

@@ -246,11 +246,11 @@ tc_status voting_expect(const void *params, const wu_item *item, wu_output *out,
     };
 
     const voting_params *const p = params;
-    enum { ALL = sizeof arrays / sizeof arrays[0], BRIGHT = 1, RADIUS };
-    wu_declared declared[ALL];
+    enum { DECLARED = sizeof arrays / sizeof arrays[0], BRIGHT = 1, RADIUS };
+    wu_declared declared[DECLARED];
     size_t n = 0;
 
-    for (size_t i = 0; i < ALL; i++)
+    for (size_t i = 0; i < DECLARED; i++)
         if ((i != BRIGHT || p->polarity == VOTING_AUTO) && (i != RADIUS || p->own_radius))
             declared[n++] = arrays[i];
     return wu_output_declare(out, declared, n, item, err);
