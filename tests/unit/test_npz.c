@@ -396,16 +396,93 @@ static bytes write_one(const fixture *f, const wu_array_info *info, const void *
     return read_file(f->path);
 }
 
+/* --- rows ------------------------------------------------------------------------------------- */
+
+static uint32_t next_random(uint32_t *seed)
+{
+    *seed = *seed * 1664525u + 1013904223u;
+    return *seed >> 8;
+}
+
+/* Rows of runs, most of them as in the row above. */
+static void make_rows(unsigned char *data, size_t n, wu_row_layout layout, uint32_t *seed)
+{
+    const unsigned noise = next_random(seed) % 3 == 0 ? 6 : 600;
+    for (size_t at = 0; at < n;) {
+        const unsigned kind = next_random(seed) % noise;
+        const size_t words = 1 + next_random(seed) % (noise > 6 ? 900 : 3);
+        uint64_t value = kind == 2 ? next_random(seed) : next_random(seed) % 5;
+        for (size_t i = 0; i < words * layout.word && at < n; i++, at++)
+            data[at] = kind > 3 && at >= layout.row
+                           ? data[at - layout.row]
+                           : (unsigned char)(value >> 8 * (i % layout.word % 8));
+    }
+}
+
+/* What zlib makes of the block, which may point back into what stands before it. */
+static void inflates_to(const unsigned char *block, size_t size, const unsigned char *data,
+                        size_t n, size_t before, bool last)
+{
+    z_stream z = { .next_in = (Bytef *)(uintptr_t)block, .avail_in = (uInt)size };
+    unsigned char *const out = malloc(n + 1);
+    assert_non_null(out);
+    assert_int_equal(inflateInit2(&z, -15), Z_OK);
+    if (before > 0)
+        assert_int_equal(inflateSetDictionary(&z, data - before, (uInt)before), Z_OK);
+    z.next_out = out;
+    z.avail_out = (uInt)n + 1;
+    assert_int_equal(inflate(&z, Z_SYNC_FLUSH), last ? Z_STREAM_END : Z_OK);
+    assert_int_equal(z.avail_in, 0);
+    assert_int_equal(z.avail_out, 1);
+    assert_memory_equal(out, data, n);
+    inflateEnd(&z);
+    free(out);
+}
+
+static void deflates_rows(void **state)
+{
+    enum { ROOM = 1 << 17, WINDOW = 1 << 15 };
+    unsigned char *const data = malloc(WINDOW + ROOM), *const out = malloc(ROOM);
+    wu_row_deflater *const d = wu_row_deflater_create();
+    unsigned deflated = 0, left = 0;
+    uint32_t seed = 1;
+    (void)state;
+    assert_true(data != NULL && out != NULL && d != NULL);
+    for (unsigned i = 0; i < 1500; i++) {
+        const size_t words[] = { 1, 2, 4, 8 };
+        wu_row_layout layout = { .word = words[next_random(&seed) % 4] };
+        layout.row = layout.word * (1 + next_random(&seed) % (i % 2 ? 300 : 9000));
+        const size_t n = i % 50 == 0 ? i / 50 : 1 + next_random(&seed) % ROOM;
+        const size_t before = i % 3 == 0 ? 0 : i % 3 == 1 ? WINDOW : next_random(&seed) % WINDOW;
+        const bool last = i % 2 == 0;
+        make_rows(data, WINDOW + n, layout, &seed);
+        const size_t size = wu_deflate_rows(d, layout, data + WINDOW, n, before, last, out, ROOM);
+        deflated += size > 0;
+        left += size == 0;
+        assert_true(size <= n / 8);
+        if (size > 0) {
+            inflates_to(out, size, data + WINDOW, n, before, last);
+            assert_int_equal(
+                wu_deflate_rows(d, layout, data + WINDOW, n, before, last, out, size - 1), 0);
+        }
+    }
+    assert_true(deflated > 300 && left > 300);
+    free(d);
+    free(out);
+    free(data);
+}
+
 /* Compressed before or on the way, deflated or stored: the same file. */
 static void takes_what_was_packed_before(void **state)
 {
     enum { N = 5 * (1 << 16) + 1000 };
     const fixture *f = *state;
     char name[] = "many";
-    const wu_array_info infos[] = { array_info(name, WU_I32, 0, 1, N, 0),
-                                    array_info(name, WU_F32, 0, 1, N, 0),
-                                    array_info(name, WU_U8, 0, 1, 9, 0),
-                                    array_info(name, WU_I32, 0, 1, 0, 0) };
+    const wu_array_info infos[] = {
+        array_info(name, WU_I32, 0, 1, N, 0),         array_info(name, WU_F32, 0, 1, N, 0),
+        array_info(name, WU_U8, 0, 1, 9, 0),          array_info(name, WU_I32, 0, 1, 0, 0),
+        array_info(name, WU_I32, 0, 2, N / 500, 500), array_info(name, WU_U8, 0, 2, N / 100, 100)
+    };
     int32_t *const many = malloc(N * sizeof *many);
     assert_non_null(many);
     for (int32_t i = 0; i < N; i++)
@@ -842,6 +919,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         IN_FOLDER(deflates_alike_in_all_threads),
         IN_FOLDER(takes_what_was_packed_before),
+        cmocka_unit_test(deflates_rows),
         cmocka_unit_test(knows_sizes),
         cmocka_unit_test(notices_overflow),
         cmocka_unit_test(converts_text),

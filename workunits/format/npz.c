@@ -266,6 +266,7 @@ typedef struct npy_head {
     size_t n;
     uint64_t data_bytes;
     bool deflated;
+    wu_row_layout rows; /* word 0: none */
 } npy_head;
 
 static tc_status make_head(const char *shown, const wu_array_info *info, npy_head *head,
@@ -277,6 +278,11 @@ static tc_status make_head(const char *shown, const wu_array_info *info, npy_hea
     snprintf(head->member, sizeof head->member, "%s" NPY_SUFFIX, info->name);
     head->n = build_header(info, head->bytes);
     head->deflated = info->dtype != WU_F32 && info->dtype != WU_F64;
+    head->rows = (wu_row_layout){ .word = 0 };
+    if (head->deflated && info->ndim > 1) {
+        head->rows.word = wu_dtype_size(info->dtype, info->width);
+        head->rows.row = head->rows.word * (size_t)info->shape[info->ndim - 1];
+    }
     return TC_OK;
 }
 
@@ -290,6 +296,8 @@ tc_status wu_npz_begin(wu_npz_writer *w, const wu_array_info *info, tc_err *err)
         return status;
     w->left = head.data_bytes;
     status = wu_zip_begin(w->zip, head.member, head.deflated, head.data_bytes + head.n, err);
+    if (status == TC_OK && head.rows.word > 0)
+        status = wu_zip_expect_rows(w->zip, head.rows, err);
     return status == TC_OK ? wu_zip_write(w->zip, head.bytes, head.n, err) : status;
 }
 
@@ -300,6 +308,8 @@ tc_status wu_npz_compress(wu_compressor *packer, const char *shown, const wu_arr
     tc_status status = make_head(shown, info, &head, err);
     if (status == TC_OK)
         status = wu_compressor_begin(packer, head.deflated, head.data_bytes + head.n, err);
+    if (status == TC_OK && head.rows.word > 0)
+        status = wu_compressor_expect_rows(packer, head.rows, err);
     return status == TC_OK ? wu_compressor_write(packer, head.bytes, head.n, err) : status;
 }
 

@@ -12,6 +12,7 @@ enum { BLOCK = 1 << 18, WINDOW = 1 << 15, MAX_LANES = 8 };
 /* What deflates a block. */
 typedef struct lane {
     z_stream z;
+    wu_row_deflater *rows;     /* NULL: none have been expected */
     unsigned char *compressed; /* [room] */
     size_t room, n;
     uint32_t crc; /* of the plain bytes */
@@ -30,6 +31,7 @@ struct wu_compressor {
     unsigned char *plain; /* [WINDOW + room]: the member's bytes that were deflated last, */
     size_t room, waiting; /*   and those that are to be */
     bool first, last;     /* the blocks at hand begin, end a member */
+    wu_row_layout layout; /* word 0: not known */
     wu_compressed member; /* so far */
 };
 
@@ -57,6 +59,7 @@ void wu_compressor_free(wu_compressor **packer)
         return;
     for (unsigned i = 0; i < p->n_lanes; i++) {
         (void)deflateEnd(&p->lanes[i].z);
+        free(p->lanes[i].rows);
         free(p->lanes[i].compressed);
     }
     an_pool_destroy(&p->pool);
@@ -104,9 +107,35 @@ static tc_status make_lanes(wu_compressor *p, uint64_t bytes, tc_err *err)
 tc_status wu_compressor_begin(wu_compressor *p, bool deflated, uint64_t bytes, tc_err *err)
 {
     p->member = (wu_compressed){ .deflated = deflated };
+    p->layout = (wu_row_layout){ .word = 0 };
     p->waiting = 0;
     p->first = true;
     return deflated ? make_lanes(p, bytes, err) : TC_OK;
+}
+
+tc_status wu_compressor_expect_rows(wu_compressor *p, wu_row_layout layout, tc_err *err)
+{
+    p->layout = layout;
+    for (unsigned i = 0; i < p->n_lanes; i++) {
+        lane *const l = &p->lanes[i];
+        if (l->rows == NULL)
+            l->rows = wu_row_deflater_create();
+        if (l->rows == NULL)
+            return tc_no_memory(err, p->shown);
+    }
+    return TC_OK;
+}
+
+/* Whether it was worth it; else zlib does it. */
+static bool deflate_rows(const wu_compressor *p, lane *l, size_t i, bool ends)
+{
+    const size_t before = p->first ? i * BLOCK : WINDOW;
+    if (p->layout.word == 0)
+        return false;
+    l->n = wu_deflate_rows(l->rows, p->layout, p->plain + WINDOW + i * BLOCK, block_size(p, i),
+                           before, ends, l->compressed, l->room);
+    l->text = false;
+    return l->n > 0;
 }
 
 /* A part of the pool's: a block of those that wait, in its lane. */
@@ -119,6 +148,8 @@ static void deflate_block(void *user, unsigned thread, size_t i)
     unsigned char *const from = p->plain + WINDOW + i * BLOCK;
     (void)thread;
     l->crc = (uint32_t)crc32(crc32(0, NULL, 0), from, (uInt)n);
+    if (deflate_rows(p, l, i, ends))
+        return;
     (void)deflateReset(&l->z);
     if (i > 0 || !p->first)
         (void)deflateSetDictionary(&l->z, from - WINDOW, WINDOW);

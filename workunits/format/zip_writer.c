@@ -197,6 +197,11 @@ tc_status wu_zip_begin_compressed(wu_zip_writer *w, const char *name, const wu_c
     return status;
 }
 
+tc_status wu_zip_expect_rows(wu_zip_writer *w, wu_row_layout layout, tc_err *err)
+{
+    return wu_compressor_expect_rows(w->packer, layout, err);
+}
+
 tc_status wu_zip_write(wu_zip_writer *w, const void *data, size_t n, tc_err *err)
 {
     return w->compressed ? append(w, data, n, err) : wu_compressor_write(w->packer, data, n, err);

