@@ -631,7 +631,9 @@ struct wu_npz_stream {
     wu_npz_reader *r;
     wu_unzip *zip;
     size_t member;
-    uint64_t left; /* bytes to come */
+    uint64_t left;                /* bytes to come */
+    size_t n_ahead;               /* of which so many have been read, */
+    unsigned char ahead[1 << 13]; /*   the last of these: rows of tables are short */
 };
 
 tc_status wu_npz_stream_open(wu_npz_reader *r, size_t index, wu_npz_stream **out, tc_err *err)
@@ -661,9 +663,26 @@ tc_status wu_npz_stream_open(wu_npz_reader *r, size_t index, wu_npz_stream **out
 
 tc_status wu_npz_stream_read(wu_npz_stream *s, void *buf, size_t n, tc_err *err)
 {
-    const tc_status status = read_exactly(s->r, s->zip, s->member, buf, n, err);
-    if (status == TC_OK)
-        s->left -= n;
+    unsigned char *to = buf;
+    tc_status status = TC_OK;
+    while (status == TC_OK && n > 0) {
+        const size_t room = sizeof s->ahead;
+        if (s->n_ahead == 0 && n < room) {
+            s->n_ahead = s->left < room ? (size_t)s->left : room;
+            status = read_exactly(s->r, s->zip, s->member, s->ahead + room - s->n_ahead, s->n_ahead,
+                                  err);
+        }
+        const size_t part = s->n_ahead == 0 || n < s->n_ahead ? n : s->n_ahead;
+        if (status == TC_OK && s->n_ahead == 0) {
+            status = read_exactly(s->r, s->zip, s->member, to, n, err);
+        } else if (status == TC_OK) {
+            memcpy(to, s->ahead + room - s->n_ahead, part);
+            s->n_ahead -= part;
+        }
+        to += part;
+        n -= part;
+        s->left -= status == TC_OK ? part : 0;
+    }
     return status;
 }
 

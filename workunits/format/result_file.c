@@ -519,11 +519,74 @@ const void *wu_cursor_value(wu_cursor *cursor, size_t column, const wu_array_inf
     return &cursor->um;
 }
 
+typedef unsigned __int128 u128;
+
+/* digits / 10^decimals */
+static void put_decimal(uint64_t digits, int decimals, bool negative, char *out)
+{
+    char text[32];
+    int n = 0;
+    for (; decimals > 0 && digits % 10 == 0; decimals--)
+        digits /= 10;
+    for (; digits > 0 || n <= decimals; digits /= 10)
+        text[n++] = (char)('0' + digits % 10);
+    if (negative)
+        *out++ = '-';
+    while (n > 0) {
+        *out++ = text[--n];
+        if (n == decimals && n > 0)
+            *out++ = '.';
+    }
+    *out = '\0';
+}
+
+/* What put_shortest writes, by whole numbers: of numbers that %g writes without an exponent. False:
+ * it is none of them. */
+static bool put_plain(double number, bool is_float, char *out)
+{
+    static const double tens[] = { 1e-3, 1e-2, 1e-1, 1e0, 1e1,  1e2,  1e3,  1e4,  1e5,
+                                   1e6,  1e7,  1e8,  1e9, 1e10, 1e11, 1e12, 1e13, 1e14 };
+    const double size = fabs(number);
+    const int bits = is_float ? 24 : 53;
+    int power, decimals = (is_float ? 6 : 15) + 3;
+    if (!(size < (is_float ? 1e5 : 1e14)) || size < 2e-4) /* and no 0, which has a sign */
+        return false;
+    if (size >= 1 && size <= floor(size)) {
+        put_decimal((uint64_t)size, 0, signbit(number), out);
+        return true;
+    }
+    for (size_t i = 0; size >= tens[i]; i++)
+        decimals--;
+    /* The number is mantissa / 2^shift, and what lies nearer than half of 1 / 2^shift reads back.
+     */
+    const uint64_t mantissa = (uint64_t)ldexp(frexp(size, &power), bits);
+    const int shift = bits - power;
+    u128 ten = 1;
+    if (mantissa == UINT64_C(1) << (bits - 1)) /* but what is less lies nearer there */
+        return false;
+    for (int i = 0; i < decimals; i++)
+        ten *= 10;
+    for (int more = 0; more < (is_float ? 4 : 3); more++, decimals++, ten *= 10) {
+        const u128 exact = mantissa * ten, half = (u128)1 << (shift - 1);
+        u128 digits = exact >> shift;
+        const u128 rest = exact - (digits << shift);
+        digits += rest > half || (rest == half && (digits & 1) == 1);
+        const u128 read = digits << shift, off = read > exact ? read - exact : exact - read;
+        if (2 * off < ten || (2 * off == ten && mantissa % 2 == 0)) {
+            put_decimal((uint64_t)digits, decimals, signbit(number), out);
+            return true;
+        }
+    }
+    return false;
+}
+
 /* The fewest digits that read back to the same number. Up to 15 (of floats 6) any decimal does, and
  * %g leaves out the zeros behind it. */
 static void put_shortest(double number, bool is_float, char out[WU_CELL_MAX])
 {
     const int most = is_float ? 9 : 17;
+    if (put_plain(number, is_float, out))
+        return;
     for (int digits = is_float ? 6 : 15; digits <= most; digits++) {
         snprintf(out, WU_CELL_MAX, "%.*g", digits, number);
         const double back = is_float ? (double)strtof(out, NULL) : strtod(out, NULL);
