@@ -4,13 +4,18 @@
 #include <string.h>
 
 #include <tiffio.h>
+#include <zlib.h>
 
 #include "workunits/format/csv.h"
+#include "workunits/format/deflate_rows.h"
 #include "workunits/format/new_file.h"
 #include "workunits/tools/export.h"
 #include "workunits/tools/tiff_open.h"
 
-enum { BIG = 1 << 30 }; /* bytes from which on the file is a BigTIFF */
+enum {
+    BIG = 1 << 30, /* bytes from which on the file is a BigTIFF */
+    STRIP = 1 << 18,
+};
 
 typedef struct tiff_file {
     TIFF *tiff;
@@ -18,7 +23,11 @@ typedef struct tiff_file {
     uint32_t nx, ny, nz;
     unsigned bits;
     bool is_float;
-    double um[3];      /* of a voxel: z, y, x; 0: not known */
+    double um[3]; /* of a voxel: z, y, x; 0: not known */
+    size_t row_bytes;
+    uint32_t rows; /* of a strip */
+    unsigned char *strip, *compressed;
+    wu_row_deflater *deflater;
     char message[300]; /* libtiff's */
 } tiff_file;
 
@@ -45,7 +54,7 @@ static void set_tags(tiff_file *f, uint32_t z)
     TIFFSetField(f->tiff, TIFFTAG_PLANARCONFIG, PLANARCONFIG_CONTIG);
     TIFFSetField(f->tiff, TIFFTAG_COMPRESSION, COMPRESSION_ADOBE_DEFLATE);
     TIFFSetField(f->tiff, TIFFTAG_ZIPQUALITY, 1);
-    TIFFSetField(f->tiff, TIFFTAG_ROWSPERSTRIP, TIFFDefaultStripSize(f->tiff, 0));
+    TIFFSetField(f->tiff, TIFFTAG_ROWSPERSTRIP, f->rows);
     if (f->um[2] > 0) {
         TIFFSetField(f->tiff, TIFFTAG_RESOLUTIONUNIT, RESUNIT_NONE);
         TIFFSetField(f->tiff, TIFFTAG_XRESOLUTION, 1 / f->um[2]);
@@ -59,28 +68,54 @@ static void set_tags(tiff_file *f, uint32_t z)
 }
 
 /* Labels of 16 bits where they fit, which ImageJ opens; masks 0 and 255. */
-static void put_row(const tiff_file *f, const unsigned char *from, void *row)
+static void put_values(const tiff_file *f, const unsigned char *from, size_t n, void *to)
 {
-    for (uint32_t x = 0; x < f->nx; x++)
-        if (f->info->dtype == WU_I32 && f->bits == 16)
-            ((uint16_t *)row)[x] = (uint16_t)((const int32_t *)(const void *)from)[x];
-        else if (f->bits == 8)
-            ((uint8_t *)row)[x] = from[x] != 0 ? 255 : 0;
-        else
-            ((uint32_t *)row)[x] = ((const uint32_t *)(const void *)from)[x];
+    const int32_t *const labels = (const void *)from;
+    uint16_t *const u16 = to;
+    uint8_t *const u8 = to;
+    if (f->bits == 32)
+        memcpy(to, from, n * 4);
+    for (size_t i = 0; f->bits == 16 && i < n; i++)
+        u16[i] = (uint16_t)labels[i];
+    for (size_t i = 0; f->bits == 8 && i < n; i++)
+        u8[i] = from[i] != 0 ? 255 : 0;
 }
 
-static bool write_pages(tiff_file *f, const unsigned char *data, void *row)
+/* As zlib wraps it; 0: what is not worth it is left to libtiff. */
+static size_t deflate_strip(const tiff_file *f, size_t n)
+{
+    const wu_row_layout layout = { f->bits / 8, f->row_bytes };
+    const size_t deflated = f->is_float ? 0
+                                        : wu_deflate_rows(f->deflater, layout, f->strip, n, 0, true,
+                                                          f->compressed + 2, STRIP);
+    const unsigned long sum = adler32_z(1, f->strip, n);
+    unsigned char *const end = f->compressed + 2 + deflated;
+    f->compressed[0] = 0x78;
+    f->compressed[1] = 0x01;
+    for (int i = 0; i < 4; i++)
+        end[i] = (unsigned char)(sum >> (24 - 8 * i));
+    return deflated == 0 ? 0 : deflated + 6;
+}
+
+static bool write_strip(tiff_file *f, uint32_t strip, const unsigned char *from, uint32_t rows)
+{
+    const size_t n = rows * f->row_bytes;
+    put_values(f, from, (size_t)rows * f->nx, f->strip);
+    const size_t deflated = deflate_strip(f, n);
+    return deflated > 0 ? TIFFWriteRawStrip(f->tiff, strip, f->compressed, (tmsize_t)deflated) >= 0
+                        : TIFFWriteEncodedStrip(f->tiff, strip, f->strip, (tmsize_t)n) >= 0;
+}
+
+static bool write_pages(tiff_file *f, const unsigned char *data)
 {
     const size_t stride = (size_t)f->nx * wu_dtype_size(f->info->dtype, 0);
     bool good = true;
     for (uint32_t z = 0; good && z < f->nz; z++) {
         set_tags(f, z);
         good = f->message[0] == '\0';
-        for (uint32_t y = 0; good && y < f->ny; y++) {
-            put_row(f, data + ((size_t)z * f->ny + y) * stride, row);
-            good = TIFFWriteScanline(f->tiff, row, y, 0) == 1;
-        }
+        for (uint32_t y = 0; good && y < f->ny; y += f->rows)
+            good = write_strip(f, y / f->rows, data + ((size_t)z * f->ny + y) * stride,
+                               f->ny - y < f->rows ? f->ny - y : f->rows);
         good = good && TIFFWriteDirectory(f->tiff) == 1;
     }
     return good;
@@ -94,9 +129,13 @@ static void write_tags(tiff_file *f, const void *data, const wu_item *item)
     f->nz = ndim == 3 ? (uint32_t)f->info->shape[0] : 1;
     f->is_float = f->info->dtype == WU_F32;
     f->bits = f->info->dtype == WU_U8 ? 8 : f->is_float ? 32 : 16;
-    for (size_t i = 0;
-         f->info->dtype == WU_I32 && f->bits == 16 && i < (size_t)f->nx * f->ny * f->nz; i++)
-        f->bits = ((const int32_t *)data)[i] > 65535 ? 32 : 16;
+    int32_t most = 0;
+    for (size_t i = 0; f->bits == 16 && i < (size_t)f->nx * f->ny * f->nz; i++)
+        most = ((const int32_t *)data)[i] > most ? ((const int32_t *)data)[i] : most;
+    f->bits = most > 65535 ? 32 : f->bits;
+    f->row_bytes = (size_t)f->nx * (f->bits / 8);
+    f->rows = f->row_bytes < STRIP ? (uint32_t)(STRIP / f->row_bytes) : 1;
+    f->rows = f->rows < f->ny ? f->rows : f->ny;
     if (item != NULL && item->has_spacing)
         memcpy(f->um, item->spacing, sizeof f->um);
     else if (item != NULL && item->has_pixel)
@@ -105,17 +144,19 @@ static void write_tags(tiff_file *f, const void *data, const wu_item *item)
 
 static tc_status write_file(tiff_file *f, const char *path, const void *data, tc_err *err)
 {
-    void *const row = malloc((size_t)f->nx * sizeof(uint32_t));
     wu_tiff_listener listener = { .error = keep_message, .user = f };
     wu_new_file out;
     tc_status status = wu_new_file_open(path, &out, err);
-    if (status == TC_OK && row == NULL)
+    f->strip = malloc(f->rows * f->row_bytes);
+    f->compressed = malloc(STRIP + 6);
+    f->deflater = wu_row_deflater_create();
+    if (status == TC_OK && (f->strip == NULL || f->compressed == NULL || f->deflater == NULL))
         status = tc_no_memory(err, path);
     if (status == TC_OK) {
         f->tiff =
             wu_tiff_open(&listener, out.temporary,
                          (uint64_t)f->nx * f->ny * f->nz * (f->bits / 8) > BIG ? "w8" : "w", 0);
-        bool good = f->tiff != NULL && write_pages(f, data, row);
+        bool good = f->tiff != NULL && write_pages(f, data);
         good = good && TIFFFlush(f->tiff) == 1;
         if (f->tiff != NULL) {
             TIFFSetMode(f->tiff,
@@ -126,7 +167,9 @@ static tc_status write_file(tiff_file *f, const char *path, const void *data, tc
             status = tc_fail(err, TC_IO, "%s: cannot be written: %s", path, f->message);
     }
     status = wu_new_file_close(&out, status, err);
-    free(row);
+    free(f->strip);
+    free(f->compressed);
+    free(f->deflater);
     return status;
 }
 
