@@ -9,6 +9,7 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "app/base/os.h"
 #include "app/base/text.h"
 #include "workunits/format/archive.h"
 #include "workunits/format/json_text.h"
@@ -717,7 +718,7 @@ tc_status wu_npz_load(wu_npz_reader *r, size_t index, void **data, tc_err *err)
     tc_status status = wu_npz_stream_open(r, index, &s, err);
     if (status != TC_OK)
         return status;
-    void *buf = malloc((size_t)array->bytes + 1);
+    void *buf = os_zeroed((size_t)array->bytes + 1); /* in huge pages */
     if (buf == NULL)
         status = tc_no_memory(err, array->info.name);
     if (status == TC_OK)
