@@ -50,8 +50,10 @@ static inline rows rows_at(const ls_fields *f, uint32_t x, uint32_t y, uint32_t 
 typedef struct buffers {
     float *fx, *dx; /* faces of a row along x, and their differences */
     float *yl, *yu; /* faces below and above a row along y */
-    float *zl, *zu; /* [rows] faces below and above a plane along z */
-    float *cx[2];   /* [rows + 2] differences along x, of a plane and the next */
+    float *zl,
+        *zu; /* [rows] faces below and above a plane along z; a picture has one row for all */
+    size_t z_pitch;
+    float *cx[2]; /* [rows + 2] differences along x, of a plane and the next */
 } buffers;
 
 static inline size_t scratch_pitch(uint32_t w)
@@ -64,7 +66,7 @@ size_t ls_scratch_floats(uint32_t nx, uint32_t ny)
     return scratch_pitch(nx) * (4 + 2 * (size_t)ny + 2 * ((size_t)ny + 2));
 }
 
-static inline buffers cut_scratch(float *s, uint32_t w, uint32_t h)
+static inline buffers cut_scratch(float *s, uint32_t w, uint32_t h, bool is_picture)
 {
     const size_t pitch = scratch_pitch(w);
     float *const planes = s + 4 * pitch, *const central = planes + 2 * pitch * h;
@@ -75,6 +77,7 @@ static inline buffers cut_scratch(float *s, uint32_t w, uint32_t h)
                       .yu = s + 3 * pitch,
                       .zl = planes,
                       .zu = planes + pitch * h,
+                      .z_pitch = is_picture ? 0 : pitch,
                       .cx = { central, central + pitch * ((size_t)h + 2) } };
 }
 

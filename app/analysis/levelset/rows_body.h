@@ -146,7 +146,8 @@ static LS_TARGET void LS_NAME(plane)(const ls_fields *f, const ls_box *b, uint32
         }
         if (y >= b->y0) {
             const rows r = rows_at(f, b->x0, (uint32_t)y, z);
-            const float *const zl = m->zl + at - pitch, *const zu = m->zu + at - pitch;
+            const size_t z_at = (size_t)(y - b->y0) * m->z_pitch;
+            const float *const zl = m->zl + z_at, *const zu = m->zu + z_at;
             uint32_t i;
 
             LS_NAME(x_faces)(&r, b->x0, w, f->nx, m->fx, m->dx);
@@ -163,13 +164,13 @@ static LS_TARGET void LS_NAME(step_box)(const ls_fields *f, const ls_box *b, flo
 {
     const uint32_t w = b->x1 - b->x0, h = b->y1 - b->y0;
     const size_t pitch = scratch_pitch(w);
-    buffers m = cut_scratch(scratch, w, h);
+    buffers m = cut_scratch(scratch, w, h, f->nz == 1);
 
     /* From one plane below the box: its upper faces are the box's lower ones. */
     LS_NAME(central_plane)(f, b, (int64_t)b->z0 - 1, m.cx[0]);
     for (int64_t z = (int64_t)b->z0 - 1; z < b->z1; z++) {
         LS_NAME(central_plane)(f, b, z + 1, m.cx[1]);
-        for (uint32_t y = b->y0; y < b->y1; y++) {
+        for (uint32_t y = b->y0; y < (f->nz == 1 ? b->y0 + 1 : b->y1); y++) {
             const size_t at = (y - b->y0) * pitch;
             rows lo, hi;
 
