@@ -178,6 +178,58 @@ static const int32_t *columns_at(const column_sums *c, const around *rows, size_
     return c->fitted;
 }
 
+/* A row of values without the mean, from its columns' sums, each of so many rows: without a
+ * division for each, as most are of as many pixels as the one before. */
+static void level_row(const int32_t *column, int64_t nx, int64_t radius, int64_t rows,
+                      uint32_t middle, bool ratio, uint32_t most, uint16_t *values)
+{
+    uint64_t sum = 0, n = 0, inverse = 0;
+
+    for (int64_t x = 0; x < radius && x < nx; x++)
+        sum += (uint64_t)column[x];
+    for (int64_t x = 0; x < nx; x++) {
+        const int64_t first = x > radius ? x - radius : 0,
+                      end = x + radius < nx ? x + radius + 1 : nx;
+        uint64_t rounded, mean;
+
+        if (n != (uint64_t)(rows * (end - first))) {
+            n = (uint64_t)(rows * (end - first));
+            inverse = UINT64_MAX / n;
+        }
+        sum += x + radius < nx ? (uint64_t)column[x + radius] : 0;
+        rounded = sum + n / 2;
+        mean = tc_mulhi(rounded, inverse); /* or one less */
+        mean += rounded - mean * n >= n;
+        values[x] = (uint16_t)cc_levelled(values[x], (uint32_t)mean, middle, ratio, most);
+        sum -= x >= radius ? (uint64_t)column[x - radius] : 0;
+    }
+}
+
+/* The same of what the lines through them say. */
+static void level_by_lines(const int32_t *column, int64_t nx, int64_t radius, int64_t rows,
+                           uint32_t middle, bool ratio, uint32_t most, uint16_t *values)
+{
+    int64_t sum = 0, moment = 0;
+
+    for (int64_t x = 0; x < radius && x < nx; x++) {
+        sum += column[x];
+        moment += x * column[x];
+    }
+    for (int64_t x = 0; x < nx; x++) {
+        const around here = around_of(x, radius, nx);
+        const int64_t enters = x + radius < nx ? column[x + radius] : 0,
+                      leaves = x >= radius ? column[x - radius] : 0;
+        uint32_t ground;
+
+        sum += enters;
+        moment += (x + radius) * enters;
+        ground = cc_ground(fitted_value(&here, sum, moment), rows * here.n, most);
+        values[x] = (uint16_t)cc_levelled(values[x], ground, middle, ratio, most);
+        sum -= leaves;
+        moment -= (x - radius) * leaves;
+    }
+}
+
 /* Rows without the mean, or what the lines through them say, of the squares of 2 radius + 1 pixels
  * around, as far as they are within the picture. */
 static void mean_rows(const wu_pixels *in, const wu_pixels *to, int64_t radius, bool lines,
@@ -191,30 +243,14 @@ static void mean_rows(const wu_pixels *in, const wu_pixels *to, int64_t radius, 
     for (int64_t y = y0; y < y1; y++) {
         const around rows = around_of(y, radius, in->ny);
         const int32_t *column;
-        int64_t sum = 0, moment = 0;
 
         add_row(&c, in, y + radius, 1);
         column = columns_at(&c, &rows, in->nx);
         read_values(in, (size_t)(y * nx), (size_t)nx, c.values);
-        for (int64_t x = 0; x < radius && x < nx; x++) {
-            sum += column[x];
-            moment += x * column[x];
-        }
-        for (int64_t x = 0; x < nx; x++) {
-            const around here = around_of(x, radius, nx);
-            const int64_t enters = x + radius < nx ? column[x + radius] : 0,
-                          leaves = x >= radius ? column[x - radius] : 0;
-            uint32_t ground;
-
-            sum += enters;
-            moment += (x + radius) * enters;
-            ground = cc_ground(lines ? fitted_value(&here, sum, moment) : sum, rows.n * here.n,
-                               greatest_pixel(in));
-            c.values[x] =
-                (uint16_t)cc_levelled(c.values[x], ground, middle, ratio, greatest_pixel(in));
-            sum -= leaves;
-            moment -= (x - radius) * leaves;
-        }
+        if (lines)
+            level_by_lines(column, nx, radius, rows.n, middle, ratio, greatest_pixel(in), c.values);
+        else
+            level_row(column, nx, radius, rows.n, middle, ratio, greatest_pixel(in), c.values);
         write_values(to, (size_t)(y * nx), (size_t)nx, c.values);
         add_row(&c, in, y - radius, -1);
     }
