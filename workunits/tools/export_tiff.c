@@ -25,9 +25,10 @@ typedef struct tiff_file {
     bool is_float;
     double um[3]; /* of a voxel: z, y, x; 0: not known */
     size_t row_bytes;
-    uint32_t rows; /* of a strip */
-    unsigned char *strip, *compressed;
+    uint32_t rows;                              /* of a strip */
+    unsigned char *values, *strip, *compressed; /* of a strip: as they are, of the file */
     wu_row_deflater *deflater;
+    wu_npz_stream *stream;
     char message[300]; /* libtiff's */
 } tiff_file;
 
@@ -67,18 +68,21 @@ static void set_tags(tiff_file *f, uint32_t z)
         TIFFSetField(f->tiff, TIFFTAG_IMAGEDESCRIPTION, about);
 }
 
-/* Labels of 16 bits where they fit, which ImageJ opens; masks 0 and 255. */
-static void put_values(const tiff_file *f, const unsigned char *from, size_t n, void *to)
+/* Labels of 16 bits, which ImageJ opens; masks 0 and 255. False: a label needs 32. */
+static bool put_values(const tiff_file *f, size_t n)
 {
-    const int32_t *const labels = (const void *)from;
-    uint16_t *const u16 = to;
-    uint8_t *const u8 = to;
+    const int32_t *const labels = (const void *)f->values;
+    uint16_t *const u16 = (void *)f->strip;
+    int32_t most = 0;
     if (f->bits == 32)
-        memcpy(to, from, n * 4);
-    for (size_t i = 0; f->bits == 16 && i < n; i++)
+        memcpy(f->strip, f->values, n * 4);
+    for (size_t i = 0; f->bits == 16 && i < n; i++) {
         u16[i] = (uint16_t)labels[i];
+        most = labels[i] > most ? labels[i] : most;
+    }
     for (size_t i = 0; f->bits == 8 && i < n; i++)
-        u8[i] = from[i] != 0 ? 255 : 0;
+        f->strip[i] = f->values[i] != 0 ? 255 : 0;
+    return most <= UINT16_MAX;
 }
 
 /* As zlib wraps it; 0: what is not worth it is left to libtiff. */
@@ -97,31 +101,44 @@ static size_t deflate_strip(const tiff_file *f, size_t n)
     return deflated == 0 ? 0 : deflated + 6;
 }
 
-static bool write_strip(tiff_file *f, uint32_t strip, const unsigned char *from, uint32_t rows)
+static tc_status fail_writing(const tiff_file *f, const char *path, tc_err *err)
 {
-    const size_t n = rows * f->row_bytes;
-    put_values(f, from, (size_t)rows * f->nx, f->strip);
+    return tc_fail(err, TC_IO, "%s: cannot be written: %s", path, f->message);
+}
+
+/* TC_MORE: labels need 32 bits. */
+static tc_status write_strip(tiff_file *f, const char *path, uint32_t strip, uint32_t rows,
+                             tc_err *err)
+{
+    const size_t pixels = (size_t)rows * f->nx, n = rows * f->row_bytes;
+    const tc_status status =
+        wu_npz_stream_read(f->stream, f->values, pixels * wu_dtype_size(f->info->dtype, 0), err);
+    if (status != TC_OK)
+        return status;
+    if (!put_values(f, pixels))
+        return TC_MORE;
     const size_t deflated = deflate_strip(f, n);
-    return deflated > 0 ? TIFFWriteRawStrip(f->tiff, strip, f->compressed, (tmsize_t)deflated) >= 0
-                        : TIFFWriteEncodedStrip(f->tiff, strip, f->strip, (tmsize_t)n) >= 0;
+    const bool good =
+        deflated > 0 ? TIFFWriteRawStrip(f->tiff, strip, f->compressed, (tmsize_t)deflated) >= 0
+                     : TIFFWriteEncodedStrip(f->tiff, strip, f->strip, (tmsize_t)n) >= 0;
+    return good ? TC_OK : fail_writing(f, path, err);
 }
 
-static bool write_pages(tiff_file *f, const unsigned char *data)
+static tc_status write_pages(tiff_file *f, const char *path, tc_err *err)
 {
-    const size_t stride = (size_t)f->nx * wu_dtype_size(f->info->dtype, 0);
-    bool good = true;
-    for (uint32_t z = 0; good && z < f->nz; z++) {
+    tc_status status = TC_OK;
+    for (uint32_t z = 0; status == TC_OK && z < f->nz; z++) {
         set_tags(f, z);
-        good = f->message[0] == '\0';
-        for (uint32_t y = 0; good && y < f->ny; y += f->rows)
-            good = write_strip(f, y / f->rows, data + ((size_t)z * f->ny + y) * stride,
-                               f->ny - y < f->rows ? f->ny - y : f->rows);
-        good = good && TIFFWriteDirectory(f->tiff) == 1;
+        for (uint32_t y = 0; status == TC_OK && f->message[0] == '\0' && y < f->ny; y += f->rows)
+            status =
+                write_strip(f, path, y / f->rows, f->ny - y < f->rows ? f->ny - y : f->rows, err);
+        if (status == TC_OK && (f->message[0] != '\0' || TIFFWriteDirectory(f->tiff) != 1))
+            status = fail_writing(f, path, err);
     }
-    return good;
+    return status == TC_OK ? wu_npz_stream_end(f->stream, err) : status;
 }
 
-static void write_tags(tiff_file *f, const void *data, const wu_item *item)
+static void find_layout(tiff_file *f, const wu_item *item)
 {
     const size_t ndim = f->info->ndim;
     f->nx = (uint32_t)f->info->shape[ndim - 1];
@@ -129,44 +146,59 @@ static void write_tags(tiff_file *f, const void *data, const wu_item *item)
     f->nz = ndim == 3 ? (uint32_t)f->info->shape[0] : 1;
     f->is_float = f->info->dtype == WU_F32;
     f->bits = f->info->dtype == WU_U8 ? 8 : f->is_float ? 32 : 16;
-    int32_t most = 0;
-    for (size_t i = 0; f->bits == 16 && i < (size_t)f->nx * f->ny * f->nz; i++)
-        most = ((const int32_t *)data)[i] > most ? ((const int32_t *)data)[i] : most;
-    f->bits = most > 65535 ? 32 : f->bits;
-    f->row_bytes = (size_t)f->nx * (f->bits / 8);
-    f->rows = f->row_bytes < STRIP ? (uint32_t)(STRIP / f->row_bytes) : 1;
-    f->rows = f->rows < f->ny ? f->rows : f->ny;
     if (item != NULL && item->has_spacing)
         memcpy(f->um, item->spacing, sizeof f->um);
     else if (item != NULL && item->has_pixel)
         memcpy(f->um + 1, item->pixel, 2 * sizeof *f->um);
 }
 
-static tc_status write_file(tiff_file *f, const char *path, const void *data, tc_err *err)
+static tc_status make_room(tiff_file *f, tc_err *err)
 {
-    wu_tiff_listener listener = { .error = keep_message, .user = f };
-    wu_new_file out;
-    tc_status status = wu_new_file_open(path, &out, err);
-    f->strip = malloc(f->rows * f->row_bytes);
+    f->row_bytes = (size_t)f->nx * (f->bits / 8);
+    f->rows = f->row_bytes > 0 && f->row_bytes < STRIP ? (uint32_t)(STRIP / f->row_bytes) : 1;
+    f->rows = f->rows > f->ny && f->ny > 0 ? f->ny : f->rows;
+    f->values = malloc((size_t)f->rows * f->nx * wu_dtype_size(f->info->dtype, 0) + 1);
+    f->strip = malloc(f->rows * f->row_bytes + 1);
     f->compressed = malloc(STRIP + 6);
     f->deflater = wu_row_deflater_create();
-    if (status == TC_OK && (f->strip == NULL || f->compressed == NULL || f->deflater == NULL))
-        status = tc_no_memory(err, path);
-    if (status == TC_OK) {
-        f->tiff =
-            wu_tiff_open(&listener, out.temporary,
-                         (uint64_t)f->nx * f->ny * f->nz * (f->bits / 8) > BIG ? "w8" : "w", 0);
-        bool good = f->tiff != NULL && write_pages(f, data);
-        good = good && TIFFFlush(f->tiff) == 1;
-        if (f->tiff != NULL) {
-            TIFFSetMode(f->tiff,
-                        good ? O_RDWR : O_RDONLY); /* nothing more is written of what is half set */
-            wu_tiff_close(&listener);
-        }
-        if (!good || f->message[0] != '\0')
-            status = tc_fail(err, TC_IO, "%s: cannot be written: %s", path, f->message);
+    return f->values == NULL || f->strip == NULL || f->compressed == NULL || f->deflater == NULL
+               ? tc_no_memory(err, f->info->name)
+               : TC_OK;
+}
+
+static tc_status write_tiff(tiff_file *f, const char *path, const char *temporary, tc_err *err)
+{
+    wu_tiff_listener listener = { .error = keep_message, .user = f };
+    f->tiff = wu_tiff_open(&listener, temporary,
+                           (uint64_t)f->nx * f->ny * f->nz * (f->bits / 8) > BIG ? "w8" : "w", 0);
+    tc_status status = f->tiff == NULL ? fail_writing(f, path, err) : write_pages(f, path, err);
+    if (status == TC_OK && TIFFFlush(f->tiff) != 1)
+        status = fail_writing(f, path, err);
+    if (f->tiff != NULL) {
+        /* Nothing more is written of what is half set. */
+        TIFFSetMode(f->tiff, status == TC_OK ? O_RDWR : O_RDONLY);
+        wu_tiff_close(&listener);
     }
+    return status == TC_OK && f->message[0] != '\0' ? fail_writing(f, path, err) : status;
+}
+
+/* TC_MORE: labels need 32 bits. */
+static tc_status write_file(tiff_file *f, const wu_result_file *file, size_t index,
+                            const char *path, tc_err *err)
+{
+    wu_new_file out;
+    tc_status status = wu_new_file_open(path, &out, err);
+    f->values = f->strip = f->compressed = NULL;
+    f->deflater = NULL;
+    if (status == TC_OK)
+        status = make_room(f, err);
+    if (status == TC_OK)
+        status = wu_npz_stream_open(file->npz, index, &f->stream, err);
+    if (status == TC_OK)
+        status = write_tiff(f, path, out.temporary, err);
     status = wu_new_file_close(&out, status, err);
+    wu_npz_stream_close(&f->stream);
+    free(f->values);
     free(f->strip);
     free(f->compressed);
     free(f->deflater);
@@ -183,7 +215,6 @@ tc_status wu_export_tiff(const wu_result_file *file, const wu_job *images, const
         tiff_file f = { .tiff = NULL };
         wu_file_name name = { "" };
         char *path = NULL;
-        void *data = NULL;
         size_t index;
         if (!wu_is_picture(d->role))
             continue;
@@ -192,18 +223,20 @@ tc_status wu_export_tiff(const wu_result_file *file, const wu_job *images, const
             f.info = wu_npz_info(file->npz, index);
             name = wu_name_file(file, d, item, f.info->name);
             path = wu_path_in(folder, name.text, ".tif");
-            status = path == NULL ? tc_no_memory(err, folder)
-                                  : wu_npz_load(file->npz, index, &data, err);
+            status = path == NULL ? tc_no_memory(err, folder) : TC_OK;
         }
         if (status == TC_OK)
             status = wu_export_begin(folder, name.text, ".tif", err);
         if (status == TC_OK) {
-            write_tags(&f, data, images != NULL ? &images->items[item] : NULL);
-            status = write_file(&f, path, data, err);
+            find_layout(&f, images != NULL ? &images->items[item] : NULL);
+            status = write_file(&f, file, index, path, err);
+        }
+        if (status == TC_MORE) {
+            f.bits = 32;
+            status = write_file(&f, file, index, path, err);
         }
         *written += status == TC_OK;
         free(path);
-        free(data);
     }
     return status;
 }
