@@ -184,15 +184,32 @@ static tc_status complete(const item_work *w, item_run *it, tc_err *err)
     return status;
 }
 
-/* A thread that has no millisecond of work takes longer to start than it saves. */
+static unsigned most_threads(const item_work *w)
+{
+    const unsigned limit = (unsigned)bw_cpu_limit();
+
+    return limit > 0 && limit < w->threads ? limit : w->threads;
+}
+
+/* Of a small item decoding is most of the work, which is one thread's: what others save is less
+ * than what waking them takes. */
 static unsigned threads_for(const item_work *w, const an_plan *plan)
 {
-    const double flops_a_thread = 3e6;
+    const double flops_a_thread = 1e7;
     const double n = 1 + plan->flops / flops_a_thread;
-    const unsigned limit = (unsigned)bw_cpu_limit();
-    const unsigned most = limit > 0 && limit < w->threads ? limit : w->threads;
+    const unsigned most = most_threads(w);
 
     return n < most && !w->all_threads ? (unsigned)n : most;
+}
+
+/* Whether the next item, which is likely as large, is decoded while the CPU computes this one:
+ * where one thread does, others are idle, and decoding takes longer than to begin one. */
+static bool decodes_ahead(const item_work *w, const item_run *it)
+{
+    const double least = 1e6;
+
+    return it->work.device == NULL && it->work.threads == 1 && most_threads(w) > 1 &&
+           it->work.plan.flops >= least;
 }
 
 /* As many threads as the volunteer allows now; between two steps the state is all there is. */
@@ -300,7 +317,7 @@ static tc_status begin_item(const item_work *w, item_run *it, tc_err *err)
     it->opened = seconds_worked();
     if (status == TC_OK)
         status = open_backend(w, it, err);
-    if (status == TC_OK && it->work.device != NULL)
+    if (status == TC_OK && (it->work.device != NULL || decodes_ahead(w, it)))
         prefetch_begin(w->prefetch, w->index + 1);
     return status;
 }

@@ -12,8 +12,18 @@
 #include "app/base/files.h"
 #include "app/base/os.h"
 
+enum { WINDOW = 1 << 16 };
+
+/* What of the file was read last: records are read piece by piece, over and over. */
+typedef struct window {
+    uint64_t at;
+    size_t n;
+    unsigned char bytes[WINDOW];
+} window;
+
 struct spool {
     char *path;
+    window *read;
     const tc_poll *poll;
     int fd;
     uint64_t size; /* of the records that count */
@@ -64,8 +74,11 @@ tc_status spool_open(const char *path, const tc_poll *poll, spool **out, tc_err 
     s->fd = -1;
     s->poll = poll;
     s->path = strdup(path);
-    status =
-        s->path == NULL ? tc_no_memory(err, "the spool") : tc_open_locked(path, path, &s->fd, err);
+    s->read = malloc(sizeof *s->read);
+    if (s->read != NULL)
+        s->read->n = 0;
+    status = s->path == NULL || s->read == NULL ? tc_no_memory(err, "the spool")
+                                                : tc_open_locked(path, path, &s->fd, err);
     if (status == TC_OK)
         *out = s;
     else
@@ -83,13 +96,37 @@ void spool_close(spool **at)
     if (s->fd >= 0)
         close(s->fd);
     free(s->path);
+    free(s->read);
     free(s->at);
     free(s);
 }
 
 static bool read_at(const spool *s, uint64_t at, void *data, size_t n)
 {
-    return tc_read_all_at(s->fd, at, data, n);
+    window *const w = s->read;
+    unsigned char *to = data;
+
+    if (n >= WINDOW)
+        return tc_read_all_at(s->fd, at, data, n);
+    for (size_t part; n > 0; at += part, to += part, n -= part) {
+        if (at < w->at || at - w->at >= w->n) {
+            w->at = at / WINDOW * WINDOW;
+            w->n = 0;
+            if (tc_read_at(s->fd, s->path, w->at, w->bytes, WINDOW, &w->n, NULL) != TC_OK ||
+                at - w->at >= w->n)
+                return false;
+        }
+        part = w->n - (size_t)(at - w->at);
+        part = part < n ? part : n;
+        memcpy(to, w->bytes + (at - w->at), part);
+    }
+    return true;
+}
+
+/* What was read is not what the file holds any more. */
+static void forget_read(const spool *s)
+{
+    s->read->n = 0;
 }
 
 /* Whether the first `size` bytes are there and have this CRC. */
@@ -365,6 +402,7 @@ tc_status spool_keep(spool *s, uint64_t size, uint32_t crc, uint64_t items, tc_e
         return status; /* all is kept for the next time */
     s->size = status == TC_OK ? size : 0;
     s->crc = status == TC_OK ? crc : 0;
+    forget_read(s);
     if (ftruncate(s->fd, (off_t)s->size) != 0)
         return tc_fail(err, tc_write_fault(errno), "%s: cannot be written: %s", s->path,
                        strerror(errno));
@@ -394,6 +432,7 @@ typedef struct record {
 
 static tc_status write_now(const record *r, uint64_t at, const void *data, size_t n, tc_err *err)
 {
+    forget_read(r->s);
     return tc_write_at(r->s->fd, at, data, n)
                ? TC_OK
                : tc_fail(err, tc_write_fault(errno), "%s: cannot be written: %s", r->s->path,
