@@ -40,11 +40,12 @@ struct wu_unzip {
     const tc_poll *poll; /* asked with every read */
     z_stream z;
     bool in_member;
-    size_t index;   /* of the member being read */
-    uint64_t done;  /* bytes of it decompressed so far */
-    uint64_t taken; /* of its compressed bytes read so far */
-    bool ended;     /* the deflate stream has */
-    uint32_t crc;   /* of the bytes decompressed so far */
+    size_t index;  /* of the member being read */
+    uint64_t done; /* bytes of it decompressed so far */
+    uint64_t
+        taken;    /* of its compressed bytes read so far; those of a stored one wait in z.next_in */
+    bool ended;   /* the deflate stream has */
+    uint32_t crc; /* of the bytes decompressed so far */
     unsigned char compressed[CHUNK];
 };
 
@@ -621,6 +622,35 @@ static tc_status inflate_some(wu_unzip *z, const wu_member *m, void *buf, size_t
     return rc == Z_OK || z->ended ? TC_OK : corrupt(z, err, "it does not decompress");
 }
 
+/* n bytes of a stored member, of which there are as many. Those who read a PNG ask for a few at a
+ * time. */
+static tc_status copy_some(wu_unzip *z, const wu_member *m, unsigned char *buf, size_t n,
+                           tc_err *err)
+{
+    enum { AHEAD = 1 << 12 };
+    tc_status status = TC_OK;
+    for (size_t part; status == TC_OK && n > 0; buf += part, n -= part) {
+        part = n;
+        if (z->z.avail_in == 0 && n < AHEAD) {
+            const uint64_t left = m->size - z->taken;
+            z->z.next_in = z->compressed;
+            z->z.avail_in = left < AHEAD ? (uInt)left : AHEAD;
+            status = read_at(z->archive, m->data + z->taken, z->compressed, z->z.avail_in, err);
+            z->taken += z->z.avail_in;
+        }
+        if (z->z.avail_in == 0) {
+            status = read_at(z->archive, m->data + z->taken, buf, n, err);
+            z->taken += n;
+        } else if (status == TC_OK) {
+            part = n < z->z.avail_in ? n : z->z.avail_in;
+            memcpy(buf, z->z.next_in, part);
+            z->z.next_in += part;
+            z->z.avail_in -= (uInt)part;
+        }
+    }
+    return status;
+}
+
 /* After the last byte: the stream ends here, too, with the last compressed byte. */
 static tc_status end_member(wu_unzip *z, const wu_member *m, tc_err *err)
 {
@@ -656,7 +686,7 @@ tc_status wu_unzip_read(wu_unzip *z, void *buf, size_t n, size_t *n_read, tc_err
     if (status == TC_OK && part > 0 && m->is_deflated) {
         status = inflate_some(z, m, buf, part, &got, err);
     } else if (status == TC_OK && part > 0) {
-        status = read_at(z->archive, m->data + z->done, buf, part, err);
+        status = copy_some(z, m, buf, part, err);
         got = status == TC_OK ? part : 0;
     }
     if (status != TC_OK) {
