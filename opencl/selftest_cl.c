@@ -154,7 +154,8 @@ static tc_status run_test(ocl_device *device, cl_program program, const test *t,
 tc_status ocl_selftest(ocl_device *device, bool floats, const tc_poll *poll, tc_err *err)
 {
     cl_program program = NULL;
-    tc_status status = ocl_program_build(device, &ocl_source_selftest, floats ? "-DFLOATS" : NULL, floats, &program, err);
+    tc_status status = ocl_program_build(device, &ocl_source_selftest, floats ? "-DFLOATS" : NULL,
+                                         floats, &program, err);
     for (size_t i = 0; status == TC_OK && i < sizeof tests / sizeof tests[0]; i++) {
         if (floats || !tests[i].floats)
             status = run_test(device, program, &tests[i], err);
