@@ -8,8 +8,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zlib.h>
 
+#include "app/base/crc32.h"
 #include "app/base/files.h"
 #include "app/base/os.h"
 
@@ -36,11 +36,6 @@ static const char magic[8] = "TEXCKPT";
 /* Bytes between two questions: 20 ms, and a state that is no longer is always written. */
 enum { BLOCK = 16 << 20 };
 
-static uint32_t crc_of(const void *data, size_t n)
-{
-    return (uint32_t)crc32_z(0, data, n);
-}
-
 /* Where a checkpoint is written before it is renamed; caller frees. */
 static char *temporary_of(const char *path)
 {
@@ -65,7 +60,7 @@ static tc_status write_state(int fd, const char *path, const unsigned char *stat
 
     for (size_t at = 0, n; status == TC_OK && at < size; at += n) {
         n = size - at < BLOCK ? size - at : BLOCK;
-        *crc = (uint32_t)crc32_z(*crc, state + at, n);
+        *crc = tc_crc32(*crc, state + at, n);
         if (!tc_write_at(fd, sizeof(header) + at, state + at, n))
             status = cannot_write(path, err);
         else if (at + n < size)
@@ -99,7 +94,7 @@ tc_status checkpoint_write(const char *path, const checkpoint *c, const void *st
         goto end;
     }
     status = write_state(fd, temporary, state, (size_t)c->state_size, &h.state_crc, poll, err);
-    h.header_crc = crc_of(&h, offsetof(header, header_crc));
+    h.header_crc = tc_crc32(0, &h, offsetof(header, header_crc));
     if (status == TC_OK && (!tc_write_at(fd, 0, &h, sizeof h) ||
                             ftruncate(fd, (off_t)(sizeof h + c->state_size)) != 0 || !os_sync(fd)))
         status = cannot_write(temporary, err);
@@ -143,7 +138,7 @@ static const char *fault_of(const header *h, const checkpoint *whose, uint64_t f
         return "is not a checkpoint";
     if (h->version != CHECKPOINT_VERSION)
         return "is of another version of texcell";
-    if (crc_of(h, offsetof(header, header_crc)) != h->header_crc)
+    if (tc_crc32(0, h, offsetof(header, header_crc)) != h->header_crc)
         return "is corrupt";
     if (h->job_crc != whose->job_crc || h->job_size != whose->job_size ||
         memcmp(h->analysis, whose->analysis, sizeof h->analysis) != 0)
@@ -171,7 +166,7 @@ static tc_status read_state(int fd, const char *path, const header *h, void **st
         n = size - at < BLOCK ? size - at : BLOCK;
         if (!tc_read_all_at(fd, sizeof *h + at, block, n))
             return tc_fail(err, TC_BAD_INPUT, "%s: is torn", path);
-        crc = (uint32_t)crc32_z(crc, block, n);
+        crc = tc_crc32(crc, block, n);
         status = tc_ask(poll, err);
     }
     return status == TC_OK && crc != h->state_crc

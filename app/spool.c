@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include "app/base/array.h"
+#include "app/base/crc32.h"
 #include "app/base/files.h"
 #include "app/base/os.h"
 
@@ -57,11 +57,6 @@ typedef struct array_head {
 enum { COMPRESSED = 1, COMPRESSED_DEFLATED = 2, COMPRESSED_TEXT = 4 };
 
 static const char magic[4] = "TXSP";
-
-static uint32_t crc_more(uint32_t crc, const void *data, size_t n)
-{
-    return n == 0 ? crc : (uint32_t)crc32_z(crc, data, n); /* zlib starts anew at NULL */
-}
 
 tc_status spool_open(const char *path, const tc_poll *poll, spool **out, tc_err *err)
 {
@@ -142,7 +137,7 @@ static tc_status check_crc(const spool *s, uint64_t size, uint32_t crc, tc_err *
         const size_t n = size - at < BLOCK ? (size_t)(size - at) : BLOCK;
 
         good = read_at(s, at, block, n);
-        found = good ? crc_more(found, block, n) : found;
+        found = good ? tc_crc32(found, block, n) : found;
         status = tc_ask(s->poll, err);
     }
     free(block);
@@ -182,7 +177,7 @@ static tc_status read_heads(const spool *s, uint64_t at, heads *h, tc_err *err)
         if (h->bytes == NULL)
             return tc_no_memory(err, "the spool");
         if (read_at(s, at - t->head_bytes, h->bytes, t->head_bytes) &&
-            crc_more(0, h->bytes, t->head_bytes) == t->crc)
+            tc_crc32(0, h->bytes, t->head_bytes) == t->crc)
             return TC_OK;
     }
     return tc_fail(err, TC_BAD_INPUT, "%s: is corrupt", s->path);
@@ -250,7 +245,7 @@ static tc_status read_data(const spool *s, const heads *h, wu_take give, void *u
         const size_t n = h->head.bytes - at < TC_BLOCK ? (size_t)(h->head.bytes - at) : TC_BLOCK;
 
         good = read_at(s, h->data + at, block, n);
-        crc = crc_more(crc, block, n);
+        crc = tc_crc32(crc, block, n);
         status = tc_ask(s->poll, err);
         if (status == TC_OK && good)
             status = give(user, block, n, err);
@@ -460,8 +455,8 @@ static tc_status write_piece(void *user, const void *data, size_t n, tc_err *err
         r->n_waiting += n;
     }
     r->at += n;
-    r->crc = crc_more(r->crc, data, n);
-    r->data_crc = crc_more(r->data_crc, data, n);
+    r->crc = tc_crc32(r->crc, data, n);
+    r->data_crc = tc_crc32(r->data_crc, data, n);
     return status;
 }
 

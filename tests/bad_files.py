@@ -388,6 +388,16 @@ def bad_pictures():
     yield "a picture without pixels", image_is(png(size=(0, 12))), "images/x.png: damaged PNG"
     yield "a PNG bomb", image_is(png(size=(60000, 60000))), "claims 60000x60000 pixels, more than its"
     yield "a PNG bomb of 2^31 by 2^31", image_is(png(size=(0x7fffffff, 0x7fffffff))), "pixels, more than its"
+    kinds = "images/x.pnm: must begin as a PGM of 8 or 16 bits or a PPM of 8"
+    for what, body, fault in (("that is a PNG", whole, kinds), ("with a comment", b"P5\n# no\n4 4\n255\n" + bytes(16), kinds),
+                              ("of 12 bits", b"P5\n4 4\n4095\n" + bytes(32), kinds), ("of letters", b"P2\n1 1\n255\n1", kinds),
+                              ("that is colour of 16 bits", b"P6\n4 4\n65535\n" + bytes(96), kinds),
+                              ("with a number in two ways", b"P5\n04 4\n255\n" + bytes(16), kinds), ("that is empty", b"", kinds),
+                              ("of no row", b"P5\n4 0\n255\n", kinds), ("with a negative side", b"P5\n-4 -4\n255\n" + bytes(16), kinds),
+                              ("that is short", b"P5\n4 4\n255\n" + bytes(15), "images/x.pnm: is not as long as its header says"),
+                              ("with more behind it", b"P6\n4 4\n255\n" + bytes(49), "images/x.pnm: is not as long as its header says"),
+                              ("of too many pixels", b"P5\n99999 99999\n65535\n", "images/x.pnm: is not as long as its header says")):
+        yield "plain samples " + what, pack([("job.json", job(items=[{"name": "x", "image": "images/x.pnm"}])), ("images/x.pnm", body)]), fault
     wide = png(70000, 1, data=bytes(70001))
     yield "a picture that is too wide", image_is(wide), "items[0].image: 70000 x 1 pixels; a side may have at most 65535"
     big = png(4096, 4096, data=bytes(4097 * 4096))

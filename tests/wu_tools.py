@@ -1189,11 +1189,22 @@ def test_compression():
     ok(r.returncode == again.returncode == 0 and not [n for n in os.listdir(path("stays")) if n.endswith(".png")]
        and os.path.exists(path("keeps/labels_large_noise.png")), "analyse draws what is asked for", r.stderr + again.stderr)
     stays, keeps = path("stays/workunit.zip"), path("keeps/workunit.zip")
-    name = ["images/large_noise.png"]
-    ok(os.path.getsize(stays) > large.size > os.path.getsize(keeps) and np.array_equal(members(stays, name)[0], members(keeps, name)[0])
-       and job_of(stays) == job_of(keeps), "its work unit is compressed with --keep-unit, and says the same")
+    same = job_of(stays)
+    same["items"][0]["image"] = "images/large_noise.png"
+    ok(os.path.getsize(stays) > large.size > os.path.getsize(keeps) and same == job_of(keeps)
+       and np.array_equal(members(stays, ["images/large_noise.pnm"])[0], members(keeps, ["images/large_noise.png"])[0]),
+       "its work unit is compressed with --keep-unit, and says the same")
     with np.load(path("stays/result.npz")) as a, np.load(path("keeps/result.npz")) as b:
         ok(all(np.array_equal(a[k], b[k]) for k in a.files if k != "result.json"), "and so does the result")
+    folder = save_all("kinds", {"deep.png": GREY16, "colour.png": COLOUR, "grey.png": GREY})
+    for out in ("plain", "small"):
+        wu("analyse", "--analysis", "cellcount", "--defaults", "--device", "cpu", "-o", path(out), *["--keep-unit"] * (out == "small"), folder)
+    units = [path(out + "/workunit.zip") for out in ("plain", "small")]
+    names = [i["image"] for i in job_of(units[1])["items"]]
+    with np.load(path("plain/result.npz")) as a, np.load(path("small/result.npz")) as b:
+        ok(all(np.array_equal(x, y) for x, y in zip(members(units[0], [n.replace(".png", ".pnm") for n in names]), members(units[1], names)))
+           and len(a.files) > 9 and all(np.array_equal(a[k], b[k]) for k in a.files if k != "result.json"),
+           "samples of 8 and 16 bits and colours, as they are and compressed, are the same", names)
 
 
 def test_stacks():

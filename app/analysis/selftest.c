@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
+#include "app/base/crc32.h"
 #include "workunits/format/json_text.h"
 
 /* Longest launch on a device of which nothing is known yet. */
@@ -173,7 +173,7 @@ tc_status an_selftest_crc(const an_analysis *a, const an_selftest *t, const an_b
         status = tc_no_memory(err, "the self-test");
     if (status == TC_OK) {
         status = an_work_run(a, backend, &m.work, state, 0, err);
-        *crc = (uint32_t)crc32_z(crc32_z(0, NULL, 0), state, m.work.plan.state_bytes);
+        *crc = tc_crc32(0, state, m.work.plan.state_bytes);
     }
     free(state);
     free_item(a, &m);

@@ -10,6 +10,9 @@
 #include <sys/stat.h>
 
 #include <cmocka.h>
+#include <zlib.h>
+
+#include "app/base/crc32.h"
 
 /* The arithmetic of core.h as a device compiles it, under names of its own.
  * What OpenCL C has built in is given to it here. */
@@ -627,6 +630,28 @@ static void has_sha256(void **state)
     }
 }
 
+/* zlib's, of any length and alignment, in one piece or two. */
+static void has_crc32(void **state)
+{
+    unsigned char data[1100];
+    uint32_t v = 1;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof data; i++)
+        data[i] = (unsigned char)((v = v * 1664525 + 1013904223) >> 24);
+    assert_int_equal(tc_crc32(0, NULL, 0), 0);
+    assert_int_equal(tc_crc32(7, NULL, 0), 7);
+    assert_int_equal(tc_crc32(0, "123456789", 9), 0xcbf43926);
+    for (size_t n = 1; n < sizeof data - 16; n++)
+        for (size_t from = 0; from < 16; from += 5) {
+            const uint32_t all = (uint32_t)crc32_z(0, data + from, n);
+
+            assert_int_equal(tc_crc32(0, data + from, n), all);
+            assert_int_equal(
+                tc_crc32(tc_crc32(0, data + from, n / 3), data + from + n / 3, n - n / 3), all);
+        }
+}
+
 /* Copies of uploads are for nobody else, whatever the umask is. */
 static void keeps_private(void **unused)
 {
@@ -667,6 +692,7 @@ int main(void)
         SEEDED(agrees_on_features),
         cmocka_unit_test(says_durations),
         cmocka_unit_test(has_sha256),
+        cmocka_unit_test(has_crc32),
         cmocka_unit_test(keeps_private),
     };
     return cmocka_run_group_tests_name("core", tests, NULL, NULL);

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <zlib.h>
 
+#include "app/base/crc32.h"
 #include "app/base/sha256.h"
 #include "config.h"
 #include "validator/dataset/dataset.h"
@@ -44,7 +44,7 @@ static tc_status digest_of_array(const unit *u, size_t index, unsigned char *blo
     tc_status status = wu_npz_stream_open(u->file.npz, index, &stream, err);
     tc_sha256 sum;
 
-    out->crc = (uint32_t)crc32(0, NULL, 0);
+    out->crc = 0;
     tc_sha256_begin(&sum);
     while (status == TC_OK && wu_npz_stream_left(stream) > 0) {
         const uint64_t left = wu_npz_stream_left(stream);
@@ -52,7 +52,7 @@ static tc_status digest_of_array(const unit *u, size_t index, unsigned char *blo
 
         status = wu_npz_stream_read(stream, block, n, err);
         if (status == TC_OK) {
-            out->crc = (uint32_t)crc32(out->crc, block, (uInt)n);
+            out->crc = tc_crc32(out->crc, block, n);
             tc_sha256_add(&sum, block, n);
         }
     }

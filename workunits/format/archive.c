@@ -12,6 +12,7 @@
 #include <zlib.h>
 
 #include "app/base/array.h"
+#include "app/base/crc32.h"
 #include "app/base/files.h"
 
 /* deflate's best case is 258 bytes out of two bits; FORMAT.md and png_io.c
@@ -40,12 +41,11 @@ struct wu_unzip {
     const tc_poll *poll; /* asked with every read */
     z_stream z;
     bool in_member;
-    size_t index;  /* of the member being read */
-    uint64_t done; /* bytes of it decompressed so far */
-    uint64_t
-        taken;    /* of its compressed bytes read so far; those of a stored one wait in z.next_in */
-    bool ended;   /* the deflate stream has */
-    uint32_t crc; /* of the bytes decompressed so far */
+    size_t index;   /* of the member being read */
+    uint64_t done;  /* bytes of it decompressed so far */
+    uint64_t taken; /* of its compressed bytes read so far */
+    bool ended;     /* the deflate stream has */
+    uint32_t crc;   /* of the bytes decompressed so far */
     unsigned char compressed[CHUNK];
 };
 
@@ -73,7 +73,7 @@ static tc_status crc_more(const wu_archive *a, uint64_t from, uint64_t to, uint3
     for (uint64_t at = from; status == TC_OK && at < to; at += CHUNK) {
         const size_t n = to - at < CHUNK ? (size_t)(to - at) : CHUNK;
         status = read_at(a, at, buf, n, err);
-        *crc = (uint32_t)crc32(*crc, buf, (uInt)n);
+        *crc = tc_crc32(*crc, buf, n);
         if (status == TC_OK && sha256 != NULL)
             tc_sha256_add(sha256, buf, n);
         status = status == TC_OK ? tc_ask(a->poll, err) : status;
@@ -86,7 +86,7 @@ tc_status wu_archive_crc_of_read(const wu_archive *a, uint32_t *crc, tc_err *err
 {
     uint64_t at = 0;
     tc_status status = TC_OK;
-    *crc = (uint32_t)crc32(0, NULL, 0);
+    *crc = 0;
     for (size_t i = 0; status == TC_OK && i < a->n; i++) {
         const wu_member *const m = &a->members[i];
         if (m->is_folder || m->is_deflated || m->compressed > INT32_MAX || m->data < at)
@@ -102,7 +102,7 @@ tc_status wu_archive_digest(const wu_archive *a, uint32_t *crc, char sha256[TC_S
                             tc_err *err)
 {
     tc_sha256 sum;
-    *crc = (uint32_t)crc32(0, NULL, 0);
+    *crc = 0;
     tc_sha256_begin(&sum);
     const tc_status status = crc_more(a, 0, a->file_size, crc, &sum, err);
     tc_sha256_end(&sum, sha256);
@@ -589,9 +589,45 @@ void wu_unzip_begin(wu_unzip *z, size_t index)
     z->index = index;
     z->done = z->taken = 0;
     z->ended = false;
-    z->crc = (uint32_t)crc32(0, NULL, 0);
+    z->crc = 0;
     z->z.avail_in = 0;
     (void)inflateReset(&z->z);
+}
+
+/* The next bytes of the member as they stand in the file, if there are any. */
+static tc_status fill_buffer(wu_unzip *z, const wu_member *m, tc_err *err)
+{
+    const uint64_t left = m->compressed - z->taken;
+    const size_t part = left < CHUNK ? (size_t)left : CHUNK;
+    const tc_status status =
+        part == 0 ? TC_OK : read_at(z->archive, m->data + z->taken, z->compressed, part, err);
+    if (status == TC_OK) {
+        z->taken += part;
+        z->z.next_in = z->compressed;
+        z->z.avail_in = (uInt)part;
+    }
+    return status;
+}
+
+/* Up to n bytes of a stored member: many at once past the buffer, a row of a table out of it. */
+static tc_status copy_some(wu_unzip *z, const wu_member *m, void *buf, size_t n, size_t *got,
+                           tc_err *err)
+{
+    const bool past = z->z.avail_in == 0 && n >= CHUNK;
+    const tc_status status = past ? read_at(z->archive, m->data + z->taken, buf, n, err)
+                             : z->z.avail_in == 0 ? fill_buffer(z, m, err)
+                                                  : TC_OK;
+    if (status != TC_OK)
+        return status;
+    *got = past || n < z->z.avail_in ? n : z->z.avail_in;
+    if (past) {
+        z->taken += n;
+        return TC_OK;
+    }
+    memcpy(buf, z->z.next_in, *got);
+    z->z.next_in += *got;
+    z->z.avail_in -= (uInt)*got;
+    return TC_OK;
 }
 
 /* Decompresses up to n bytes; *got is less only where the stream ends. */
@@ -602,17 +638,9 @@ static tc_status inflate_some(wu_unzip *z, const wu_member *m, void *buf, size_t
     z->z.next_out = buf;
     z->z.avail_out = (uInt)n;
     while (!z->ended && z->z.avail_out > 0 && rc == Z_OK) {
-        if (z->z.avail_in == 0 && z->taken < m->compressed) {
-            const uint64_t left = m->compressed - z->taken;
-            const size_t part = left < CHUNK ? (size_t)left : CHUNK;
-            const tc_status status =
-                read_at(z->archive, m->data + z->taken, z->compressed, part, err);
-            if (status != TC_OK)
-                return status;
-            z->taken += part;
-            z->z.next_in = z->compressed;
-            z->z.avail_in = (uInt)part;
-        }
+        const tc_status status = z->z.avail_in == 0 ? fill_buffer(z, m, err) : TC_OK;
+        if (status != TC_OK)
+            return status;
         rc = inflate(&z->z, Z_NO_FLUSH);
         z->ended = rc == Z_STREAM_END;
     }
@@ -620,35 +648,6 @@ static tc_status inflate_some(wu_unzip *z, const wu_member *m, void *buf, size_t
     if (rc == Z_MEM_ERROR)
         return tc_no_memory(err, "decompressing");
     return rc == Z_OK || z->ended ? TC_OK : corrupt(z, err, "it does not decompress");
-}
-
-/* n bytes of a stored member, of which there are as many. Those who read a PNG ask for a few at a
- * time. */
-static tc_status copy_some(wu_unzip *z, const wu_member *m, unsigned char *buf, size_t n,
-                           tc_err *err)
-{
-    enum { AHEAD = 1 << 12 };
-    tc_status status = TC_OK;
-    for (size_t part; status == TC_OK && n > 0; buf += part, n -= part) {
-        part = n;
-        if (z->z.avail_in == 0 && n < AHEAD) {
-            const uint64_t left = m->size - z->taken;
-            z->z.next_in = z->compressed;
-            z->z.avail_in = left < AHEAD ? (uInt)left : AHEAD;
-            status = read_at(z->archive, m->data + z->taken, z->compressed, z->z.avail_in, err);
-            z->taken += z->z.avail_in;
-        }
-        if (z->z.avail_in == 0) {
-            status = read_at(z->archive, m->data + z->taken, buf, n, err);
-            z->taken += n;
-        } else if (status == TC_OK) {
-            part = n < z->z.avail_in ? n : z->z.avail_in;
-            memcpy(buf, z->z.next_in, part);
-            z->z.next_in += part;
-            z->z.avail_in -= (uInt)part;
-        }
-    }
-    return status;
 }
 
 /* After the last byte: the stream ends here, too, with the last compressed byte. */
@@ -683,19 +682,15 @@ tc_status wu_unzip_read(wu_unzip *z, void *buf, size_t n, size_t *n_read, tc_err
     const uint64_t left = m->size - z->done;
     size_t part = n < largest ? n : largest, got = 0;
     part = left < part ? (size_t)left : part;
-    if (status == TC_OK && part > 0 && m->is_deflated) {
-        status = inflate_some(z, m, buf, part, &got, err);
-    } else if (status == TC_OK && part > 0) {
-        status = copy_some(z, m, buf, part, err);
-        got = status == TC_OK ? part : 0;
-    }
+    if (status == TC_OK && part > 0)
+        status = (m->is_deflated ? inflate_some : copy_some)(z, m, buf, part, &got, err);
     if (status != TC_OK) {
         z->in_member = false;
         return status;
     }
     if (got == 0)
         return end_member(z, m, err);
-    z->crc = (uint32_t)crc32(z->crc, buf, (uInt)got);
+    z->crc = tc_crc32(z->crc, buf, got);
     z->done += got;
     *n_read = got;
     return TC_OK;

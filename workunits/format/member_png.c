@@ -1,7 +1,9 @@
-/* Reads a PNG that is a member of an archive. */
+/* Reads a picture that is a member of an archive. */
 #include "workunits/format/member_png.h"
 
+#include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 /* Where a PNG comes from. Why it cannot be read is kept for the one who asked. */
 typedef struct png_source {
@@ -18,6 +20,80 @@ static long read_from_zip(void *user, void *buf, size_t n)
     return s->status == TC_OK ? (long)got : -1;
 }
 
+/* --- samples as they are --------------------------------------------------------------------- */
+
+size_t wu_plain_head(const wu_png_info *info, char out[WU_PLAIN_HEAD])
+{
+    return (size_t)snprintf(out, WU_PLAIN_HEAD, "P%c\n%" PRIu32 " %" PRIu32 "\n%s\n",
+                            info->channels == 3 ? '6' : '5', info->width, info->height,
+                            info->bits == 16 ? "65535" : "255");
+}
+
+static bool is_plain(const wu_member *m)
+{
+    const size_t n = strlen(m->name);
+    return n > 4 && strcmp(m->name + n - 4, ".pnm") == 0;
+}
+
+/* Three lines, exactly as they are written. Returns how many bytes they have; 0: it is none. */
+static size_t read_plain_head(png_source *s, wu_png_info *head)
+{
+    char text[WU_PLAIN_HEAD] = "", again[WU_PLAIN_HEAD], kind = '5';
+    unsigned most = 0, lines = 0;
+    size_t n = 0;
+    while (lines < 3 && n + 1 < sizeof text && read_from_zip(s, text + n, 1) == 1)
+        lines += text[n++] == '\n';
+    *head = (wu_png_info){ .bits = 8 };
+    sscanf(text, "P%c\n%5" SCNu32 " %5" SCNu32 "\n%5u", &kind, &head->width, &head->height, &most);
+    head->channels = kind == '6' ? 3 : 1;
+    head->bits = most > 255 ? 16 : 8;
+    return wu_plain_head(head, again) == n && memcmp(text, again, n) == 0 &&
+                   head->channels * head->bits <= 24
+               ? n
+               : 0;
+}
+
+void wu_plain_swap(uint8_t *p, size_t n)
+{
+    for (size_t i = 0; i < n; i += 2) {
+        const uint16_t v = (uint16_t)(p[i] << 8 | p[i + 1]);
+        memcpy(p + i, &v, sizeof v);
+    }
+}
+
+/* As wu_png_read_info (samples NULL) and wu_png_read do for a PNG. */
+static tc_status read_plain(png_source *s, uint64_t size, const char *what, wu_png_info *head,
+                            uint8_t *samples, tc_err *err)
+{
+    wu_png_info found;
+    const size_t begin = read_plain_head(s, &found);
+    const uint64_t n = (uint64_t)found.width * found.height * found.channels * (found.bits / 8);
+    if (begin == 0 || n == 0)
+        return tc_fail(err, TC_BAD_INPUT,
+                       "%s: must begin as a PGM of 8 or 16 bits or a PPM of 8: P5 or P6, width and "
+                       "height, 255 or 65535, a line each",
+                       what);
+    if (size != begin + n)
+        return tc_fail(err, TC_BAD_INPUT, "%s: is not as long as its header says", what);
+    if (samples == NULL) {
+        *head = found;
+        return TC_OK;
+    }
+    if (memcmp(&found, head, sizeof found) != 0)
+        return tc_fail(err, TC_BAD_INPUT, "%s: the picture's header has changed", what);
+    for (uint64_t at = 0; at < n;) {
+        const long got = read_from_zip(s, samples + at, (size_t)(n - at));
+        if (got <= 0)
+            return TC_BAD_INPUT; /* s knows why */
+        at += (uint64_t)got;
+    }
+    if (found.bits == 16)
+        wu_plain_swap(samples, (size_t)n);
+    return TC_OK;
+}
+
+/* --- all of it ------------------------------------------------------------------------------- */
+
 /* samples NULL: the header into *head, which else is expected. */
 static tc_status read_member(wu_unzip *zip, size_t member, wu_png_info *head, void *samples,
                              tc_err *err)
@@ -30,8 +106,9 @@ static tc_status read_member(wu_unzip *zip, size_t member, wu_png_info *head, vo
     snprintf(what, sizeof what, "%s: %s", a->path, m->name);
     wu_unzip_begin(zip, member);
     const tc_status png =
-        samples == NULL ? wu_png_read_info(read_from_zip, &s, m->size, what, head, &png_err)
-                        : wu_png_read(read_from_zip, &s, m->size, what, head, samples, &png_err);
+        is_plain(m)       ? read_plain(&s, m->size, what, head, samples, &png_err)
+        : samples == NULL ? wu_png_read_info(read_from_zip, &s, m->size, what, head, &png_err)
+                          : wu_png_read(read_from_zip, &s, m->size, what, head, samples, &png_err);
     if (s.status != TC_OK)
         return tc_fail(err, s.status, "%s", s.err.message);
     if (png == TC_BAD_INPUT)

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "app/base/crc32.h"
 #include "app/base/pool.h"
 
 enum { BLOCK = 1 << 18, WINDOW = 1 << 15, MAX_LANES = 8 };
@@ -147,7 +148,7 @@ static void deflate_block(void *user, unsigned thread, size_t i)
     lane *const l = &p->lanes[i];
     unsigned char *const from = p->plain + WINDOW + i * BLOCK;
     (void)thread;
-    l->crc = (uint32_t)crc32(crc32(0, NULL, 0), from, (uInt)n);
+    l->crc = tc_crc32(0, from, n);
     if (deflate_rows(p, l, i, ends))
         return;
     (void)deflateReset(&l->z);
@@ -220,7 +221,7 @@ tc_status wu_compressor_write(wu_compressor *p, const void *data, size_t n, tc_e
     p->member.size += n;
     if (p->member.deflated)
         return deflate_more(p, data, n, err);
-    p->member.crc = (uint32_t)crc32_z(p->member.crc, data, n);
+    p->member.crc = tc_crc32(p->member.crc, data, n);
     return hand_on(p, data, n, err);
 }
 

@@ -338,8 +338,7 @@ enum { FILTERS = PNG_FILTER_SUB | PNG_FILTER_UP }; /* Paeth's is slow to undo */
 /* The first is the smallest on most pictures; of noisy ones the others are as small. */
 static const png_effort efforts[] = { { 4, Z_FILTERED, FILTERS },
                                       { 1, Z_FILTERED, FILTERS },
-                                      { 1, Z_RLE, FILTERS } },
-                        stored = { 0, Z_DEFAULT_STRATEGY, PNG_FILTER_NONE };
+                                      { 1, Z_RLE, FILTERS } };
 
 static void write_all(png_ctx *c)
 {
@@ -443,12 +442,6 @@ tc_status wu_png_write(wu_write_fn write, void *user, const char *what, const wu
     return status == TC_OK
                ? write_with(effort, write, user, what, info, pixels, bytes_of_row(info), err)
                : status;
-}
-
-tc_status wu_png_store(wu_write_fn write, void *user, const char *what, const wu_png_info *info,
-                       const void *pixels, tc_err *err)
-{
-    return write_with(&stored, write, user, what, info, pixels, bytes_of_row(info), err);
 }
 
 size_t wu_png_strip(unsigned char *png, size_t n)

@@ -51,9 +51,6 @@ typedef int (*wu_write_fn)(void *user, const void *buf, size_t n);
 /* Writes a PNG (deterministic bytes: no time stamp). pixels as above. */
 tc_status wu_png_write(wu_write_fn write, void *user, const char *what, const wu_png_info *info,
                        const void *pixels, tc_err *err);
-/* The same uncompressed: for a file that is read soon. */
-tc_status wu_png_store(wu_write_fn write, void *user, const char *what, const wu_png_info *info,
-                       const void *pixels, tc_err *err);
 
 /* Of a PNG that was read without a fault: leaves what a work unit takes as it is, header and
  * pixels, at the beginning, and returns its bytes; 0: a work unit takes another kind. */

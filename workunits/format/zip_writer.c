@@ -80,6 +80,15 @@ static tc_status append(wu_zip_writer *w, const void *data, size_t n, tc_err *er
 {
     const unsigned char *p = data;
     while (n > 0) {
+        if (w->n_buffered == 0 && n >= BUFFER) {
+            const size_t whole = n / BUFFER * BUFFER;
+            if (!tc_write_at(w->fd, w->at, p, whole))
+                return cannot_write(w, err);
+            w->at += whole;
+            p += whole;
+            n -= whole;
+            continue;
+        }
         const size_t room = BUFFER - w->n_buffered, part = n < room ? n : room;
         memcpy(w->buffer + w->n_buffered, p, part);
         w->n_buffered += part;

@@ -12,6 +12,7 @@
 #include "workunits/format/archive.h"
 #include "workunits/format/job.h"
 #include "workunits/format/json_text.h"
+#include "workunits/format/member_png.h"
 #include "workunits/format/png_io.h"
 #include "workunits/format/zip_writer.h"
 #include "workunits/tools/labels.h"
@@ -45,33 +46,35 @@ static uint32_t count_members(const wu_source *item)
 
 /* Member i of the item; its number has four digits or, with more than 10,000, five, so that any
  * order of names is that of z or of the strips. */
-static void member_name(char out[MAX_MEMBER], const wu_source *item, wu_kind kind, uint32_t i)
+static void member_name(char out[MAX_MEMBER], const wu_unit *unit, const wu_source *item,
+                        wu_kind kind, uint32_t i)
 {
     static const char *const folders[][2] = { { "images", "stacks" },
                                               { "masks", "stack_masks" },
                                               { "labels", "stack_labels" } };
+    const char *const end = unit->stored ? ".pnm" : ".png";
     const uint32_t n = count_members(item);
     if (item->is_stack || n > 1)
-        snprintf(out, MAX_MEMBER, "%s/%s/%0*u.png", folders[kind][item->is_stack], item->name,
-                 n > 10000 ? 5 : 4, i);
+        snprintf(out, MAX_MEMBER, "%s/%s/%0*u%s", folders[kind][item->is_stack], item->name,
+                 n > 10000 ? 5 : 4, i, end);
     else
-        snprintf(out, MAX_MEMBER, "%s/%s.png", folders[kind][0], item->name);
+        snprintf(out, MAX_MEMBER, "%s/%s%s", folders[kind][0], item->name, end);
 }
 
 /* --- job.json -------------------------------------------------------------------------------- */
 
 /* A member's name, or of slices or strips the list of all of them. NULL: no memory. */
-static json_t *members_json(const wu_source *item, wu_kind kind)
+static json_t *members_json(const wu_unit *unit, const wu_source *item, wu_kind kind)
 {
     const uint32_t n = count_members(item);
     char name[MAX_MEMBER];
     if (!item->is_stack && n == 1) {
-        member_name(name, item, kind, 0);
+        member_name(name, unit, item, kind, 0);
         return json_string(name);
     }
     json_t *list = json_array();
     for (uint32_t i = 0; list != NULL && i < n; i++) {
-        member_name(name, item, kind, i);
+        member_name(name, unit, item, kind, i);
         if (json_array_append_new(list, json_string(name)) != 0) {
             json_decref(list);
             list = NULL;
@@ -87,17 +90,17 @@ static json_t *spacing_json(const wu_source *item)
                           : json_pack("[f,f]", item->um[1], item->um[2]);
 }
 
-static json_t *item_json(const wu_source *item)
+static json_t *item_json(const wu_unit *unit, const wu_source *item)
 {
     json_t *json = json_pack("{s:s, s:o}", "name", item->name, item->is_stack ? "stack" : "image",
-                             members_json(item, WU_KIND_IMAGE));
+                             members_json(unit, item, WU_KIND_IMAGE));
     int bad = json == NULL || json_object_set_new(json, "source", json_string(item->source));
     if (!bad && item->um[2] > 0)
         bad = json_object_set_new(json, "spacing", spacing_json(item));
     if (!bad && item->mask.n_files > 0)
-        bad = json_object_set_new(json, "mask", members_json(item, WU_KIND_MASK));
+        bad = json_object_set_new(json, "mask", members_json(unit, item, WU_KIND_MASK));
     if (!bad && item->labels.n_files > 0)
-        bad = json_object_set_new(json, "labels", members_json(item, WU_KIND_LABELS)) ||
+        bad = json_object_set_new(json, "labels", members_json(unit, item, WU_KIND_LABELS)) ||
               json_object_set_new(json, "objects", json_integer(item->n_objects));
     if (bad) {
         json_decref(json);
@@ -110,7 +113,7 @@ static json_t *job_json(const wu_unit *unit)
 {
     json_t *items = json_array();
     for (size_t i = 0; items != NULL && i < unit->n; i++) {
-        if (json_array_append_new(items, item_json(&unit->items[i])) != 0) {
+        if (json_array_append_new(items, item_json(unit, &unit->items[i])) != 0) {
             json_decref(items);
             items = NULL;
         }
@@ -145,7 +148,7 @@ static size_t real_precision(const wu_unit *unit)
 typedef struct strip {
     char name[MAX_MEMBER];
     wu_png_info png;
-    const void *pixels;
+    unsigned char *pixels;
     unsigned char *copy; /* that PNG as it came, n_copy bytes; NULL: there is none; owned */
     size_t n_copy;
 } strip;
@@ -200,8 +203,7 @@ static void encode(void *user, unsigned thread, size_t part)
             keep_bytes(e, s->copy, s->n_copy) == 0 ? TC_OK : tc_no_memory(&e->err, w->unit->shown);
         return;
     }
-    e->status = (w->unit->stored ? wu_png_store : wu_png_write)(keep_bytes, e, w->unit->shown,
-                                                                &s->png, s->pixels, &e->err);
+    e->status = wu_png_write(keep_bytes, e, w->unit->shown, &s->png, s->pixels, &e->err);
     if (e->status == TC_IO) /* keep_bytes */
         e->status = tc_no_memory(&e->err, w->unit->shown);
 }
@@ -213,6 +215,22 @@ static tc_status write_encoded(unit_writer *w, const strip *s, const encoded *e)
     tc_status status = wu_zip_begin(w->zip, s->name, false, e->n, w->err);
     if (status == TC_OK)
         status = wu_zip_write(w->zip, e->bytes, e->n, w->err);
+    return status == TC_OK ? wu_zip_end(w->zip, w->err) : status;
+}
+
+/* Samples of 16 bits are swapped in place: nobody reads them any more. */
+static tc_status write_plain(unit_writer *w, const strip *s)
+{
+    char head[WU_PLAIN_HEAD];
+    const size_t begin = wu_plain_head(&s->png, head),
+                 n = (size_t)s->png.width * s->png.height * s->png.channels * (s->png.bits / 8);
+    if (s->png.bits == 16)
+        wu_plain_swap(s->pixels, n);
+    tc_status status = wu_zip_begin(w->zip, s->name, false, begin + n, w->err);
+    if (status == TC_OK)
+        status = wu_zip_write(w->zip, head, begin, w->err);
+    if (status == TC_OK)
+        status = wu_zip_write(w->zip, s->pixels, n, w->err);
     return status == TC_OK ? wu_zip_end(w->zip, w->err) : status;
 }
 
@@ -228,7 +246,9 @@ static void free_copies(unit_writer *w)
 static tc_status write_batch(unit_writer *w)
 {
     tc_status status = TC_OK;
-    for (w->at = 0; status == TC_OK && w->at < w->n_strips;) {
+    for (size_t i = 0; w->unit->stored && status == TC_OK && i < w->n_strips; i++)
+        status = write_plain(w, &w->strips[i]);
+    for (w->at = 0; !w->unit->stored && status == TC_OK && w->at < w->n_strips;) {
         const size_t left = w->n_strips - w->at,
                      n = left < w->most_encoded ? left : w->most_encoded;
         an_pool_run(w->pool, encode, w, n);
@@ -265,10 +285,10 @@ static tc_status add_page(unit_writer *w, const wu_source *item, wu_kind kind, u
             return tc_no_memory(w->err, w->unit->shown);
         w->strips = grown;
         strip *const s = &grown[w->n_strips++];
-        member_name(s->name, item, kind, item->is_stack ? z : i);
+        member_name(s->name, w->unit, item, kind, item->is_stack ? z : i);
         s->png = *page;
         s->png.height = page->height - y < rows ? page->height - y : rows;
-        s->pixels = (const unsigned char *)buffer->data + y * row;
+        s->pixels = (unsigned char *)buffer->data + y * row;
         s->copy = NULL;
         if (strips == 1 && reader != NULL) {
             s->copy = reader->encoded;
@@ -386,7 +406,8 @@ static tc_status make_threads(unit_writer *w)
 {
     const unsigned processors = os_processors(),
                    threads = processors < MAX_THREADS ? processors : MAX_THREADS;
-    w->most_pages = w->most_encoded = (size_t)4 * threads;
+    w->most_encoded = (size_t)4 * threads;
+    w->most_pages = w->unit->stored ? 1 : w->most_encoded; /* its room is used again */
     w->pages = calloc(w->most_pages, sizeof *w->pages);
     w->encoded = calloc(w->most_encoded, sizeof *w->encoded);
     return w->pages == NULL || w->encoded == NULL ? tc_no_memory(w->err, w->unit->shown)

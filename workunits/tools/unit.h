@@ -15,7 +15,7 @@ typedef struct wu_unit {
     json_t *parameters; /* an object, as given (not owned) */
     wu_source *items;   /* n of them (not owned) */
     size_t n;
-    bool stored;          /* pictures are not compressed, and nothing waits for the disk */
+    bool stored;          /* pictures are samples as they are, and nothing waits for the disk */
     wu_item_check *check; /* called with `user` when an item was written */
     void *user;
 } wu_unit;
@@ -25,12 +25,12 @@ typedef struct wu_unit {
 #define WU_BATCH_BYTES ((size_t)64 << 20)
 
 /* Writes the archive: job.json first (deflated), then for each item its images
- * and its masks and labels (PNG, stored). The same input gives the same bytes. Colour
- * slices of a stack become grey; masks become 0 and 255. Creates `path`, which
- * must not exist, and leaves it to the caller to remove it after an error. The
- * file is on the disk (fsync) when TC_OK is returned. Pages, and strips of large pictures, are
- * compressed in all threads; memory: pages of WU_BATCH_BYTES, but one at least. A stored one is not
- * on the disk yet. */
+ * and its masks and labels (PNG, or samples as they are; stored). The same input gives the same
+ * bytes. Colour slices of a stack become grey; masks become 0 and 255. Creates `path`, which must
+ * not exist, and leaves it to the caller to remove it after an error. The file is on the disk
+ * (fsync) when TC_OK is returned. Pages, and strips of large pictures, are compressed in all
+ * threads; memory: pages of WU_BATCH_BYTES, but one at least. A stored one is not on the disk yet.
+ */
 tc_status wu_unit_write(const char *path, const wu_unit *unit, tc_err *err);
 
 #endif
