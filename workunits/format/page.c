@@ -30,8 +30,10 @@ static void put_four(base64 *b)
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     const uint32_t bits =
         (uint32_t)b->waiting[0] << 16 | (uint32_t)b->waiting[1] << 8 | b->waiting[2];
-    for (size_t i = 0; i < 4; i++)
-        fputc(i <= b->n ? digits[bits >> (18 - 6 * i) & 63] : '=', b->file);
+    char four[4];
+    for (size_t i = 0; i < sizeof four; i++)
+        four[i] = i <= b->n ? digits[bits >> (18 - 6 * i) & 63] : '=';
+    (void)fwrite(four, 1, sizeof four, b->file);
     *b = (base64){ .file = b->file };
 }
 
@@ -105,6 +107,19 @@ void wu_page_put(wu_page *page, const char *format, ...)
     va_start(args, format);
     vfprintf(page->file, format, args);
     va_end(args);
+}
+
+void wu_page_number(wu_page *page, char before, int64_t value)
+{
+    char text[24], *at = text + sizeof text;
+    uint64_t left = value < 0 ? -(uint64_t)value : (uint64_t)value;
+    do
+        *--at = (char)('0' + left % 10);
+    while ((left /= 10) > 0);
+    if (value < 0)
+        *--at = '-';
+    *--at = before;
+    (void)fwrite(at, 1, (size_t)(text + sizeof text - at), page->file);
 }
 
 void wu_page_text(wu_page *page, const char *text)

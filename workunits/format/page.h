@@ -21,6 +21,8 @@ tc_status wu_page_close(wu_page *page, tc_status status, tc_err *err);
 /* Markup as it stands (printf style): of this program's own words and numbers alone. */
 TC_FORMAT(2, 3)
 void wu_page_put(wu_page *page, const char *format, ...);
+/* A character and a number, of which a page has many. */
+void wu_page_number(wu_page *page, char before, int64_t value);
 /* Anybody's text: what HTML would take for markup is written as characters, and what is not
  * UTF-8 or controls text as '?'. Good between tags and between double quotes. */
 void wu_page_text(wu_page *page, const char *text);

@@ -210,16 +210,14 @@ static tc_status clear_folder(const char *folder, tc_err *err)
 tc_status wu_open_images(const wu_result_file *file, const char *path, wu_job **job, tc_err *err)
 {
     tc_status status = wu_job_read(path, job, err);
-    if (status == TC_OK)
-        status = wu_job_identify(*job, err);
     if (status != TC_OK)
         return status;
-    json_t *own = wu_job_identity(*job);
-    if (own == NULL)
-        return tc_no_memory(err, path);
-    const bool same = json_equal(own, json_object_get(wu_npz_json(file->npz), "workunit"));
-    json_decref(own);
-    if (!same)
+    const json_t *const of = json_object_get(wu_npz_json(file->npz), "workunit");
+    char crc[9];
+    snprintf(crc, sizeof crc, "%08" PRIx32, (*job)->file_crc);
+    if ((uint64_t)json_integer_value(json_object_get(of, "size")) != (*job)->file_size ||
+        !json_is_string(json_object_get(of, "crc32")) ||
+        strcmp(json_string_value(json_object_get(of, "crc32")), crc) != 0)
         return tc_fail(err, TC_BAD_INPUT, "%s: is not the work unit that %s is a result of", path,
                        file->path);
     for (size_t i = 0; i < file->n_items; i++)

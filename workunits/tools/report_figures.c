@@ -142,33 +142,38 @@ static unsigned sample_at(const shown *s, const void *samples, size_t at)
     return s->head->bits == 16 ? ((const uint16_t *)samples)[at] : ((const uint8_t *)samples)[at];
 }
 
-/* Adds a row of the picture to the sums of a row of the page; deep: 16 bits. */
-static void add_row(const shown *s, const void *row, bool deep, uint64_t *sums)
+/* Adds a row of the picture to sums, one for each of its samples; deep: 16 bits. */
+static void add_row(const void *row, size_t n, bool deep, uint32_t *sums)
 {
-    const size_t c = s->channels, n = s->nx * c, step = s->step * c;
-    for (size_t x0 = 0; x0 < n; x0 += step, sums += c)
-        for (size_t x = x0; x < x0 + step && x < n; x += c)
-            for (size_t k = 0; k < c; k++)
-                sums[k] += deep ? ((const uint16_t *)row)[x + k] : ((const uint8_t *)row)[x + k];
+    const uint8_t *const bytes = row;
+    const uint16_t *const words = row;
+    if (deep)
+        for (size_t i = 0; i < n; i++)
+            sums[i] += words[i];
+    else
+        for (size_t i = 0; i < n; i++)
+            sums[i] += bytes[i];
 }
 
 /* The mean of each step x step pixels. */
 static tc_status shrink_picture(const shown *s, const void *samples, panel *p, tc_err *err)
 {
-    const size_t c = s->channels, n = s->sx * c, size = s->head->bits / 8;
-    uint64_t *const sums = malloc(n * sizeof *sums);
+    const size_t c = s->channels, n = s->sx * c, wide = s->nx * c, size = s->head->bits / 8;
+    uint32_t *const sums = malloc(wide * sizeof *sums); /* of at most 65,535 rows */
     p->samples = malloc(n * s->sy * sizeof *p->samples);
     for (uint32_t y = 0; sums != NULL && p->samples != NULL && y < s->sy; y++) {
         const uint32_t from = y * s->step, left = s->ny - from,
                        rows = left < s->step ? left : s->step;
-        memset(sums, 0, n * sizeof *sums);
+        memset(sums, 0, wide * sizeof *sums);
         for (uint32_t k = 0; k < rows; k++)
-            add_row(s, (const uint8_t *)samples + (size_t)(from + k) * s->nx * c * size, size == 2,
-                    sums);
+            add_row((const uint8_t *)samples + (from + k) * wide * size, wide, size == 2, sums);
         for (size_t i = 0; i < n; i++) {
-            const uint32_t x = (uint32_t)(i / c) * s->step;
-            const uint64_t columns = s->nx - x < s->step ? s->nx - x : s->step;
-            p->samples[y * n + i] = (uint16_t)(sums[i] / (columns * rows));
+            const uint32_t x = (uint32_t)(i / c) * s->step,
+                           columns = s->nx - x < s->step ? s->nx - x : s->step;
+            uint64_t sum = 0;
+            for (uint32_t k = 0; k < columns; k++)
+                sum += sums[(x + k) * c + i % c];
+            p->samples[y * n + i] = (uint16_t)(sum / ((uint64_t)columns * rows));
         }
     }
     free(sums);
@@ -179,8 +184,8 @@ static tc_status shrink_picture(const shown *s, const void *samples, panel *p, t
 static tc_status load_panels(shown *s, tc_err *err)
 {
     const size_t n = (size_t)s->nx * s->ny, bytes = n * s->channels * (s->head->bits / 8);
-    uint8_t *const slice = malloc(bytes), *const most = calloc(1, bytes);
     panel *const projected = s->panels[0].projected ? &s->panels[0] : NULL;
+    uint8_t *const slice = malloc(bytes), *const most = calloc(1, projected != NULL ? bytes : 1);
     tc_status status = slice == NULL || most == NULL ? tc_no_memory(err, s->r->page->path) : TC_OK;
     for (uint32_t z = 0, next = projected != NULL; status == TC_OK && z < s->nz; z++) {
         const bool wanted = next < s->n_panels && s->panels[next].z == z;
@@ -288,10 +293,12 @@ static void draw_to(void *user, int64_t x, int64_t y)
     wu_page *const page = p->s->r->page;
     x = place_of(x, p->s->step, p->s->nx);
     y = place_of(y, p->s->step, p->s->ny);
-    if (p->x < 0)
-        wu_page_put(page, "M%" PRId64 " %" PRId64, x, y);
-    else
-        wu_page_put(page, y == p->y ? "h%" PRId64 : "v%" PRId64, y == p->y ? x - p->x : y - p->y);
+    if (p->x >= 0) {
+        wu_page_number(page, y == p->y ? 'h' : 'v', y == p->y ? x - p->x : y - p->y);
+    } else {
+        wu_page_number(page, 'M', x);
+        wu_page_number(page, ' ', y);
+    }
     p->x = x;
     p->y = y;
 }
@@ -364,7 +371,7 @@ static tc_status put_outlines(shown *s, const layer *l, uint32_t z, tc_err *err)
     const long start = ftell(page->file),
                room =
                    (long)(WU_REPORT_BYTES / 2 / (s->r->n_items * s->r->n_variants * s->n_panels));
-    size_t i = 0;
+    size_t i = 0, drawn = 0;
     for (size_t k = 0; status == TC_OK && k < n; k++) {
         const size_t at = voxel_of(s, k, z);
         label[k] =
@@ -376,7 +383,8 @@ static tc_status put_outlines(shown *s, const layer *l, uint32_t z, tc_err *err)
         for (bool full = false; i < n && !full; i++)
             if (wu_outline_begins(&g, (int64_t)(i % s->sx), (int64_t)(i / s->sx))) {
                 put_outline(s, &g, i);
-                full = ftell(page->file) - start >= room;
+                full = ++drawn % 64 == 0 &&
+                       ftell(page->file) - start >= room; /* which asks the system */
             }
         wu_page_put(page, "</g>");
     }
