@@ -45,7 +45,7 @@ struct wu_unzip {
     uint64_t done;  /* bytes of it decompressed so far */
     uint64_t taken; /* of its compressed bytes read so far */
     bool ended;     /* the deflate stream has */
-    uint32_t crc;   /* of the bytes decompressed so far */
+    uint32_t crc;   /* of the bytes decompressed so far; of a stored member, of those read */
     unsigned char compressed[CHUNK];
 };
 
@@ -609,25 +609,29 @@ static tc_status fill_buffer(wu_unzip *z, const wu_member *m, tc_err *err)
     return status;
 }
 
-/* Up to n bytes of a stored member: many at once past the buffer, a row of a table out of it. */
+/* Up to n bytes of a stored member: many at once past the buffer, a row of a table out of it. The
+ * CRC is that of all bytes read from the file: at the member's end the same. */
 static tc_status copy_some(wu_unzip *z, const wu_member *m, void *buf, size_t n, size_t *got,
                            tc_err *err)
 {
     const bool past = z->z.avail_in == 0 && n >= CHUNK;
-    const tc_status status = past ? read_at(z->archive, m->data + z->taken, buf, n, err)
-                             : z->z.avail_in == 0 ? fill_buffer(z, m, err)
-                                                  : TC_OK;
-    if (status != TC_OK)
-        return status;
-    *got = past || n < z->z.avail_in ? n : z->z.avail_in;
+    tc_status status = TC_OK;
     if (past) {
-        z->taken += n;
-        return TC_OK;
+        status = read_at(z->archive, m->data + z->taken, buf, n, err);
+        *got = status == TC_OK ? n : 0;
+        z->taken += *got;
+        z->crc = tc_crc32(z->crc, buf, *got);
+        return status;
     }
+    if (z->z.avail_in == 0) {
+        status = fill_buffer(z, m, err);
+        z->crc = tc_crc32(z->crc, z->compressed, z->z.avail_in);
+    }
+    *got = n < z->z.avail_in ? n : z->z.avail_in;
     memcpy(buf, z->z.next_in, *got);
     z->z.next_in += *got;
     z->z.avail_in -= (uInt)*got;
-    return TC_OK;
+    return status;
 }
 
 /* Decompresses up to n bytes; *got is less only where the stream ends. */
@@ -690,7 +694,8 @@ tc_status wu_unzip_read(wu_unzip *z, void *buf, size_t n, size_t *n_read, tc_err
     }
     if (got == 0)
         return end_member(z, m, err);
-    z->crc = tc_crc32(z->crc, buf, got);
+    if (m->is_deflated)
+        z->crc = tc_crc32(z->crc, buf, got);
     z->done += got;
     *n_read = got;
     return TC_OK;

@@ -338,7 +338,8 @@ enum { FILTERS = PNG_FILTER_SUB | PNG_FILTER_UP }; /* Paeth's is slow to undo */
 /* The first is the smallest on most pictures; of noisy ones the others are as small. */
 static const png_effort efforts[] = { { 4, Z_FILTERED, FILTERS },
                                       { 1, Z_FILTERED, FILTERS },
-                                      { 1, Z_RLE, FILTERS } };
+                                      { 1, Z_RLE, FILTERS },
+                                      { 1, Z_HUFFMAN_ONLY, FILTERS } };
 
 static void write_all(png_ctx *c)
 {

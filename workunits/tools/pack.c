@@ -553,7 +553,9 @@ static tc_status write_unit(outputs *out, size_t index, const wu_unit *unit, tc_
     while (access(temporary, F_OK) == 0);
     out->temporaries[index] = temporary;
     const tc_status status = wu_unit_write(temporary, unit, err);
-    return status == TC_OK ? check_written(out->paths[index], temporary, unit, err) : status;
+    return status == TC_OK && !unit->stored /* which is read at once */
+               ? check_written(out->paths[index], temporary, unit, err)
+               : status;
 }
 
 /* All work units are complete under their temporary names before the first of

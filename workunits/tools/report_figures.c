@@ -104,20 +104,19 @@ static tc_status load_item(wu_report *r, size_t item, shown *s, tc_err *err)
     return s->bytes == NULL ? tc_no_memory(err, r->page->path) : TC_OK;
 }
 
-/* A picture of the result, which has the item's size. */
-static tc_status load_declared(const shown *s, const wu_declared *d, void **data, tc_err *err)
+/* The array of a picture of the result, which has the item's size. */
+static tc_status find_picture(const shown *s, const wu_declared *d, size_t *index, tc_err *err)
 {
     const wu_result_file *const file = s->r->file;
-    size_t index;
-    const tc_status status = wu_find_declared(file, d, file->item_names[s->item], &index, err);
+    const tc_status status = wu_find_declared(file, d, file->item_names[s->item], index, err);
     if (status != TC_OK)
         return status;
-    const wu_array_info *const info = wu_npz_info(file->npz, index);
+    const wu_array_info *const info = wu_npz_info(file->npz, *index);
     if (info->shape[info->ndim - 1] != s->nx || info->shape[info->ndim - 2] != s->ny ||
         (info->ndim == 3 ? info->shape[0] : 1) != s->nz)
         return tc_fail(err, TC_BAD_INPUT, "%s: %s: has another size than the item", file->path,
                        info->name);
-    return wu_npz_load(file->npz, index, data, err);
+    return TC_OK;
 }
 
 static void unload_item(shown *s)
@@ -355,28 +354,22 @@ static size_t table_named(const wu_report *r, const char *name)
 
 /* A picture that outlines come from. */
 typedef struct layer {
-    bool labels; /* data are uint32, and their numbers rows of the table; else uint8: a mask */
+    bool labels; /* their numbers are rows of the table; else 0 and 1: a mask */
     size_t table;
-    void *data; /* of all slices; owned */
+    uint32_t *grid; /* [n_panels][sy][sx], owned: the pixel that stands for one of the page */
 } layer;
 
 /* The outlines of a panel's regions, or of its mask, as many as there is room for. */
-static tc_status put_outlines(shown *s, const layer *l, uint32_t z, tc_err *err)
+static tc_status put_outlines(shown *s, const layer *l, size_t k, tc_err *err)
 {
     const size_t n = (size_t)s->sx * s->sy;
     wu_page *const page = s->r->page;
-    uint32_t *const label = malloc(n * sizeof *label);
-    const wu_label_grid g = { s->sx, s->sy, label, calloc(n, sizeof *g.seen) };
-    tc_status status = label == NULL || g.seen == NULL ? tc_no_memory(err, page->path) : TC_OK;
+    const wu_label_grid g = { s->sx, s->sy, l->grid + k * n, calloc(n, sizeof *g.seen) };
+    tc_status status = g.seen == NULL ? tc_no_memory(err, page->path) : TC_OK;
     const long start = ftell(page->file),
                room =
                    (long)(WU_REPORT_BYTES / 2 / (s->r->n_items * s->r->n_variants * s->n_panels));
     size_t i = 0, drawn = 0;
-    for (size_t k = 0; status == TC_OK && k < n; k++) {
-        const size_t at = voxel_of(s, k, z);
-        label[k] =
-            l->labels ? ((const uint32_t *)l->data)[at] : ((const uint8_t *)l->data)[at] != 0;
-    }
     if (status == TC_OK) {
         wu_page_put(page, "<g class=\"outlines %s\" data-t=%zu>", l->labels ? "many" : "one",
                     l->table);
@@ -393,7 +386,6 @@ static tc_status put_outlines(shown *s, const layer *l, uint32_t z, tc_err *err)
     if (status == TC_OK && i < n)
         wu_page_put(page, "<text class=cut x=\"%u\" y=\"%u\">no room for the outlines below</text>",
                     s->nx / 50, (unsigned)(i / s->sx) * s->step);
-    free(label);
     free(g.seen);
     return status;
 }
@@ -513,18 +505,66 @@ static size_t table_of_keys(const wu_report *r)
     return r->tables->n;
 }
 
+static tc_status add_layer(const shown *s, layers *l, bool labels, size_t table, tc_err *err)
+{
+    uint32_t *const grid = calloc(s->n_panels * s->sx * s->sy, sizeof *grid);
+    l->all[l->n++] = (layer){ labels, table, grid };
+    return grid == NULL ? tc_no_memory(err, s->r->page->path) : TC_OK;
+}
+
 static tc_status load_own_labels(const shown *s, layers *l, tc_err *err)
 {
+    const size_t n = (size_t)s->sx * s->sy;
     wu_pixels pixels;
     if (s->head == NULL || s->head->n_labels == 0)
         return TC_OK;
-    const tc_status status = wu_item_load(s->r->images, s->item, &pixels, err);
+    tc_status status = add_layer(s, l, true, table_of_keys(s->r), err);
+    if (status == TC_OK)
+        status = wu_item_load(s->r->images, s->item, &pixels, err);
     if (status != TC_OK)
         return status;
-    l->all[l->n++] = (layer){ true, table_of_keys(s->r), pixels.labels };
-    pixels.labels = NULL;
+    for (size_t i = 0; i < n * s->n_panels; i++)
+        l->all[l->n - 1].grid[i] = pixels.labels[voxel_of(s, i % n, s->panels[i / n].z)];
     wu_pixels_free(&pixels);
     return TC_OK;
+}
+
+/* Row y of a panel's slice, where it is one that is shown. */
+static void take_row(const shown *s, const layer *l, size_t k, uint32_t y, const void *row)
+{
+    const size_t at = (size_t)(y / s->step) * s->sx;
+    if (voxel_of(s, at, 0) / s->nx != y)
+        return;
+    for (uint32_t i = 0; i < s->sx; i++) {
+        const size_t x = voxel_of(s, i, 0) % s->nx;
+        l->grid[k * s->sx * s->sy + at + i] =
+            l->labels ? ((const uint32_t *)row)[x] : ((const uint8_t *)row)[x] != 0;
+    }
+}
+
+/* Reads a picture of the result row by row. */
+static tc_status load_rows(const shown *s, const layer *l, size_t index, tc_err *err)
+{
+    const size_t bytes = (size_t)s->nx * (l->labels ? sizeof(uint32_t) : 1);
+    void *const row = malloc(bytes);
+    size_t k = s->panels[0].projected;
+    wu_npz_stream *stream = NULL;
+    tc_status status = row == NULL ? tc_no_memory(err, s->r->page->path)
+                                   : wu_npz_stream_open(s->r->file->npz, index, &stream, err);
+    for (uint32_t z = 0; z < s->nz; z++) {
+        const bool wanted = k < s->n_panels && s->panels[k].z == z;
+        for (uint32_t y = 0; status == TC_OK && y < s->ny; y++) {
+            status = wu_npz_stream_read(stream, row, bytes, err);
+            if (status == TC_OK && wanted)
+                take_row(s, l, k, y, row);
+        }
+        k += wanted;
+    }
+    if (status == TC_OK)
+        status = wu_npz_stream_end(stream, err);
+    wu_npz_stream_close(&stream);
+    free(row);
+    return status;
 }
 
 static tc_status load_layers(const shown *s, layers *l, tc_err *err)
@@ -538,8 +578,12 @@ static tc_status load_layers(const shown *s, layers *l, tc_err *err)
         const wu_declared *const d = &file->declared[i];
         if (d->role != WU_LABELS && d->role != WU_MASK)
             continue;
-        l->all[l->n] = (layer){ d->role == WU_LABELS, table_named(s->r, d->table), NULL };
-        status = load_declared(s, d, &l->all[l->n++].data, err);
+        size_t index;
+        status = find_picture(s, d, &index, err);
+        if (status == TC_OK)
+            status = add_layer(s, l, d->role == WU_LABELS, table_named(s->r, d->table), err);
+        if (status == TC_OK)
+            status = load_rows(s, &l->all[l->n - 1], index, err);
     }
     return status == TC_OK ? load_own_labels(s, l, err) : status;
 }
@@ -547,7 +591,7 @@ static tc_status load_layers(const shown *s, layers *l, tc_err *err)
 static void free_layers(layers *l)
 {
     for (size_t i = 0; i < l->n; i++)
-        free(l->all[i].data);
+        free(l->all[i].grid);
     free(l->all);
 }
 
@@ -561,7 +605,7 @@ static tc_status put_panels(shown *s, tc_err *err)
         begin_figure(s, s->r->file->item_names[s->item]);
         status = put_picture(s, p, err);
         for (size_t i = 0; status == TC_OK && !p->projected && i < l.n; i++)
-            status = put_outlines(s, &l.all[i], p->z, err);
+            status = put_outlines(s, &l.all[i], k, err);
         put_points(s, p);
         put_scale(s);
         wu_page_put(s->r->page, "</svg>");
@@ -605,7 +649,10 @@ static tc_status put_map(shown *s, const wu_declared *d, tc_err *err)
 {
     double least = INFINITY, most = -INFINITY;
     void *data = NULL;
-    tc_status status = load_declared(s, d, &data, err);
+    size_t index;
+    tc_status status = find_picture(s, d, &index, err);
+    if (status == TC_OK)
+        status = wu_npz_load(s->r->file->npz, index, &data, err);
     for (size_t i = 0; status == TC_OK && i < (size_t)s->nx * s->ny * s->nz; i++) {
         const double value = (double)((const float *)data)[i];
         least = isfinite(value) && value < least ? value : least;
