@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/base/os.h"
+#include "app/base/pool.h"
 #include "workunits/tools/canvas.h"
 #include "workunits/tools/outline.h"
 #include "workunits/tools/report.h"
@@ -595,24 +597,57 @@ static void free_layers(layers *l)
     free(l->all);
 }
 
-static tc_status put_panels(shown *s, tc_err *err)
+/* The work unit's picture, and what the result has of it, are decoded in parallel. */
+typedef struct loading {
+    shown *s;
+    layers *l;
+    tc_status status[2];
+    tc_err err[2];
+} loading;
+
+/* A part of the pool's. */
+static void load_part(void *user, unsigned thread, size_t part)
 {
-    layers l;
-    tc_status status = load_layers(s, &l, err);
+    loading *const d = user;
+    (void)thread;
+    if (part == 1)
+        d->status[1] = load_layers(d->s, d->l, &d->err[1]);
+    else if (d->s->head != NULL)
+        d->status[0] = load_panels(d->s, &d->err[0]);
+}
+
+static tc_status load_parts(shown *s, layers *l, tc_err *err)
+{
+    const uint64_t worth_a_thread = 1 << 20, n = (uint64_t)s->nx * s->ny * s->nz;
+    loading d = { .s = s, .l = l };
+    an_pool *pool = NULL;
+    const tc_status status =
+        an_pool_create(n > worth_a_thread && os_processors() > 1 ? 2 : 1, &pool, err);
+    if (status != TC_OK)
+        return status;
+    an_pool_run(pool, load_part, &d, 2);
+    an_pool_destroy(&pool);
+    const size_t first = d.status[0] != TC_OK ? 0 : 1;
+    return d.status[first] == TC_OK ? TC_OK
+                                    : tc_fail(err, d.status[first], "%s", d.err[first].message);
+}
+
+static tc_status put_panels(shown *s, const layers *l, tc_err *err)
+{
+    tc_status status = TC_OK;
     begin_stack(s);
     for (size_t k = 0; status == TC_OK && k < s->n_panels; k++) {
         const panel *const p = &s->panels[k];
         begin_figure(s, s->r->file->item_names[s->item]);
         status = put_picture(s, p, err);
-        for (size_t i = 0; status == TC_OK && !p->projected && i < l.n; i++)
-            status = put_outlines(s, &l.all[i], k, err);
+        for (size_t i = 0; status == TC_OK && !p->projected && i < l->n; i++)
+            status = put_outlines(s, &l->all[i], k, err);
         put_points(s, p);
         put_scale(s);
         wu_page_put(s->r->page, "</svg>");
         end_figure(s, p, "");
     }
     end_stack(s);
-    free_layers(&l);
     return status;
 }
 
@@ -681,13 +716,14 @@ tc_status wu_report_figures(wu_report *r, size_t item, tc_err *err)
     shown s;
     tc_status status = load_item(r, item, &s, err);
     if (status == TC_OK && s.n_panels > 0) {
-        if (s.head != NULL)
-            status = load_panels(&s, err);
+        layers l = { 0, NULL };
+        status = load_parts(&s, &l, err);
         if (status == TC_OK && s.head != NULL)
             status = choose_greys(&s, err);
         wu_page_put(r->page, "<div class=figures>\n");
         if (status == TC_OK)
-            status = put_panels(&s, err);
+            status = put_panels(&s, &l, err);
+        free_layers(&l);
         for (size_t i = 0; status == TC_OK && i < r->file->n_declared; i++)
             if (r->file->declared[i].role == WU_MAP)
                 status = put_map(&s, &r->file->declared[i], err);
