@@ -393,6 +393,13 @@ static tc_status check_pixels(void *user, wu_source *source, tc_err *err)
     return status;
 }
 
+/* NULL: no analysis is chosen yet, or it has nothing to say of them. */
+static wu_item_check *check_of(const pixel_check *c)
+{
+    const an_analysis *const a = c->analysis;
+    return a != NULL && (a->check_survey != NULL || a->note_survey != NULL) ? check_pixels : NULL;
+}
+
 static size_t count_bad(const wu_sources *sources)
 {
     size_t bad = 0;
@@ -610,7 +617,7 @@ static tc_status write_all(const pack_options *o, const wu_sources *sources, boo
             .items = sources->items + first,
             .n = left < out.per_unit ? left : out.per_unit,
             .stored = stored && count_bytes(sources) <= MOST_STORED,
-            .check = check_pixels,
+            .check = check_of(check),
             .user = check,
         };
         status = write_unit(&out, i, &unit, err);
@@ -717,7 +724,7 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
         status = check_items(analysis, params, &sources, err);
     check = (pixel_check){ .analysis = analysis, .params = params };
     if (status == TC_OK && (o.skip_bad || count_bad(&sources) > 0))
-        status = wu_sources_decode(&sources, check_pixels, &check, err);
+        status = wu_sources_decode(&sources, check_of(&check), &check, err);
     if (status == TC_OK)
         status = settle_names(&o, &sources, err);
     if (status == TC_OK && into != NULL)
@@ -728,7 +735,7 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
         status = write_all(&o, &sources, into != NULL && !into->keep_unit, &check, err);
     /* One file is damaged: which others are? */
     if (status == TC_BAD_INPUT && !o.skip_bad && count_bad(&sources) == 0 &&
-        wu_sources_decode(&sources, check_pixels, &check, &other) == TC_OK &&
+        wu_sources_decode(&sources, check_of(&check), &check, &other) == TC_OK &&
         count_bad(&sources) > 0)
         status = settle_names(&o, &sources, err);
     wu_notes_end();

@@ -147,7 +147,8 @@ tc_status wu_page_next(wu_page_reader *reader, wu_page_buffer *buffer, wu_pictur
         return status;
     if (reader->kind == WU_KIND_MASK) {
         make_mask(buffer->data, info);
-        survey_mask(buffer->data, info, &reader->item->survey);
+        if (reader->surveyed)
+            survey_mask(buffer->data, info, &reader->item->survey);
         return TC_OK;
     }
     if (reader->item->colour != NULL) {
@@ -156,7 +157,8 @@ tc_status wu_page_next(wu_page_reader *reader, wu_page_buffer *buffer, wu_pictur
         make_grey(buffer->data, info);
         reader->became_grey = true;
     }
-    survey_greys(buffer->data, info, &reader->item->survey);
+    if (reader->surveyed)
+        survey_greys(buffer->data, info, &reader->item->survey);
     return TC_OK;
 }
 
@@ -171,9 +173,10 @@ void wu_page_reader_close(wu_page_reader *reader)
 
 /* --- all of them ----------------------------------------------------------------------------- */
 
-static tc_status decode_pages(wu_source *item, wu_kind kind, wu_page_buffer *buffer, tc_err *err)
+static tc_status decode_pages(wu_source *item, wu_kind kind, bool surveyed, wu_page_buffer *buffer,
+                              tc_err *err)
 {
-    wu_page_reader reader = { .item = item, .kind = kind, .quiet = true };
+    wu_page_reader reader = { .item = item, .kind = kind, .quiet = true, .surveyed = surveyed };
     wu_picture_info info;
     tc_status status = TC_OK;
     for (uint32_t z = 0; z < pages_of(&reader)->info.nz && status == TC_OK; z++)
@@ -191,10 +194,10 @@ tc_status wu_sources_decode(wu_sources *sources, wu_item_check *check, void *use
         wu_progress("files decoded", i, sources->n);
         if (item->fault != NULL)
             continue;
-        status = decode_pages(item, WU_KIND_IMAGE, &buffer, err);
+        status = decode_pages(item, WU_KIND_IMAGE, check != NULL, &buffer, err);
         if (status == TC_OK && item->mask.n_files > 0)
-            status = decode_pages(item, WU_KIND_MASK, &buffer, err);
-        if (status == TC_OK)
+            status = decode_pages(item, WU_KIND_MASK, check != NULL, &buffer, err);
+        if (status == TC_OK && check != NULL)
             status = check(user, item, err);
         status = wu_source_keep_fault(item, status, err);
     }

@@ -11,6 +11,7 @@ typedef struct wu_page_reader {
     wu_source *item;
     wu_kind kind;
     bool quiet;             /* no notes */
+    bool surveyed;          /* the item's survey is asked for */
     bool as_it_is;          /* pages of which `encoded` is of use */
     unsigned char *encoded; /* the page as a PNG of a work unit, if it is that and want.as_it_is;
                                owned until it is taken */
@@ -30,14 +31,15 @@ tc_status wu_page_room(wu_page_buffer *buffer, size_t bytes, const char *what, t
 
 /* Decodes the next page into the buffer and makes it what a work unit holds: colours become
  * what the item's colour says, else colour slices grey, masks 0 and 255; labels are as they are in
- * the file (labels.h). *info tells what it is (nz is 1). Adds it to the item's survey. Notes about
- * a file go to stderr after its last page. */
+ * the file (labels.h). *info tells what it is (nz is 1). Adds it to the item's survey, if asked
+ * for. Notes about a file go to stderr after its last page. */
 tc_status wu_page_next(wu_page_reader *reader, wu_page_buffer *buffer, wu_picture_info *info,
                        tc_err *err);
 /* Closes what is open, and tells of colour slices. */
 void wu_page_reader_close(wu_page_reader *reader);
 
-/* Whether an item's pixels suit, once all of its pages were read; TC_BAD_INPUT is its fault. */
+/* Whether an item's pixels suit by their survey, once all of its pages were read; TC_BAD_INPUT is
+ * its fault. NULL: nobody asks. */
 typedef tc_status wu_item_check(void *user, wu_source *item, tc_err *err);
 
 /* Decodes all files of the items without a fault, for faults that no header shows. */

@@ -304,6 +304,7 @@ static tc_status write_pages(unit_writer *w, wu_source *item, wu_kind kind)
 {
     wu_page_reader reader = { .item = item,
                               .kind = kind,
+                              .surveyed = w->unit->check != NULL,
                               .as_it_is =
                                   !w->unit->stored && rows_of_member(item) == item->pages.info.ny };
     tc_status status = TC_OK;
@@ -395,7 +396,7 @@ static tc_status write_members(unit_writer *w)
             status = write_pages(w, item, WU_KIND_MASK);
         if (status == TC_OK && item->labels.n_files > 0)
             status = write_labels(w, item);
-        if (status == TC_OK)
+        if (status == TC_OK && w->unit->check != NULL)
             status = w->unit->check(w->unit->user, item, w->err);
     }
     wu_progress("files compressed", 1, 1);

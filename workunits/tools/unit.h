@@ -16,7 +16,7 @@ typedef struct wu_unit {
     wu_source *items;   /* n of them (not owned) */
     size_t n;
     bool stored;          /* pictures are samples as they are, and nothing waits for the disk */
-    wu_item_check *check; /* called with `user` when an item was written */
+    wu_item_check *check; /* called with `user` when an item was written, or NULL */
     void *user;
 } wu_unit;
 
