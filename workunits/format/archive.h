@@ -73,8 +73,9 @@ long wu_archive_find(const wu_archive *archive, const char *name);
  * between and behind the members (comments, extra fields, gaps), and everything
  * that is said twice must be the same. Time stamps and compression are free. */
 const char *wu_archive_untidy(const wu_archive *archive);
-/* CRC-32 of the whole file, all of whose members have been read to their ends: what is stored is
- * known by its own, and not read again. TC_BAD_INPUT if the file is shorter than it was. */
+/* CRC-32 of the whole file, all of whose members are read to their ends, before or later: what is
+ * stored is known by its own, and not read again. TC_BAD_INPUT if the file is shorter than it was.
+ */
 tc_status wu_archive_crc_of_read(const wu_archive *archive, uint32_t *crc, tc_err *err);
 /* CRC-32 and SHA-256 of the whole file, for which it is read. */
 tc_status wu_archive_digest(const wu_archive *archive, uint32_t *crc, char sha256[TC_SHA256_TEXT],

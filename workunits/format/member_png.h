@@ -15,7 +15,8 @@ size_t wu_plain_head(const wu_png_info *info, char out[WU_PLAIN_HEAD]);
 /* n bytes of samples of 16 bits: from those of a .pnm (big-endian) to those in memory, or back. */
 void wu_plain_swap(uint8_t *samples, size_t n);
 
-/* Decompresses the member to its end, for its CRC, reading the picture's header on the way.
+/* Decompresses the member to its end, for its CRC (of samples as they are wu_member_pixels sees to
+ * that), reading the picture's header on the way.
  * TC_BAD_INPUT: a member that is corrupt is reported as such rather than as a bad picture. */
 tc_status wu_member_head(wu_unzip *zip, size_t member, wu_png_info *head, tc_err *err);
 /* Decodes the member, whose header was read as *expected, into samples (wu_png_read). */
