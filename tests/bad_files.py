@@ -415,6 +415,10 @@ def bad_pixels():
         "images/x.png: damaged PNG: IDAT"
     yield "a picture with a wrong CRC", image_is(patch(whole, len(whole) - 13, "B", whole[-13] ^ 1)), \
         "images/x.png: damaged PNG: IDAT: CRC error"
+    plain = pack([("job.json", job(items=[{"name": "x", "image": "images/x.pnm"}])), ("images/x.pnm", b"P5\n17 12\n255\n" + bytes(204))],
+                 zipfile.ZIP_STORED)
+    yield "a flipped byte in plain samples", patch(plain, plain.index(b"P5\n") + 99, "B", 1), \
+        'member "images/x.pnm" is corrupt: its CRC is wrong'
     yield "a picture with too few rows", image_is(png(height=12, data=bytes(17 * 11))), "images/x.png: damaged PNG"
     yield "a picture with a bad row filter", image_is(png(data=b"\x09" + bytes(17 * 12 - 1))), "images/x.png: damaged PNG"
     yield "a mask with damaged data", unit(

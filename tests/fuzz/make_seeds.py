@@ -18,6 +18,8 @@ def job():
     yield b.item(image="images/x.png", mask="s/0.png")
     yield b.item(image="s/rgb.png")
     yield b.item(image="s/16.png", mask="s/0.png")
+    for head, n in ((b"P5\n16 12\n255\n", 192), (b"P5\n16 12\n65535\n", 384), (b"P6\n16 12\n255\n", 576)):
+        yield b.pack([("job.json", b.job(items=[{"name": "x", "image": "x.pnm"}])), ("x.pnm", head + bytes(n))])
     yield b.item(stack=["s/0.png", "s/1.png"], spacing=[1, 0.5, 0.5], mask=["s/1.png", "s/1.png"])
     for group in (b.bad_archives, b.bad_names, b.bad_json, b.bad_items, b.bad_pictures, b.bad_pixels):
         for _, data, _ in group():
