@@ -584,11 +584,6 @@ static bool put_plain(double number, bool is_float, char *out)
  * %g leaves out the zeros behind it. */
 static void put_shortest(double number, bool is_float, char out[WU_CELL_MAX])
 {
-    const double whole = is_float ? 1e6 : 1e15; /* below it %g writes all digits */
-    if (number > 0 && number < whole && number >= trunc(number) && number <= trunc(number)) {
-        snprintf(out, WU_CELL_MAX, "%" PRIu64, (uint64_t)number);
-        return;
-    }
     const int most = is_float ? 9 : 17;
     if (put_plain(number, is_float, out))
         return;
