@@ -614,24 +614,27 @@ static tc_status fill_buffer(wu_unzip *z, const wu_member *m, tc_err *err)
 static tc_status copy_some(wu_unzip *z, const wu_member *m, void *buf, size_t n, size_t *got,
                            tc_err *err)
 {
-    const bool past = z->z.avail_in == 0 && n >= CHUNK;
     tc_status status = TC_OK;
-    if (past) {
+    if (z->z.avail_in == 0 && n >= CHUNK) {
         status = read_at(z->archive, m->data + z->taken, buf, n, err);
-        *got = status == TC_OK ? n : 0;
-        z->taken += *got;
-        z->crc = tc_crc32(z->crc, buf, *got);
-        return status;
+        if (status != TC_OK)
+            return status;
+        z->taken += n;
+        *got = n;
+        z->crc = tc_crc32(z->crc, buf, n);
+        return TC_OK;
     }
     if (z->z.avail_in == 0) {
         status = fill_buffer(z, m, err);
+        if (status != TC_OK)
+            return status;
         z->crc = tc_crc32(z->crc, z->compressed, z->z.avail_in);
     }
     *got = n < z->z.avail_in ? n : z->z.avail_in;
     memcpy(buf, z->z.next_in, *got);
     z->z.next_in += *got;
     z->z.avail_in -= (uInt)*got;
-    return status;
+    return TC_OK;
 }
 
 /* Decompresses up to n bytes; *got is less only where the stream ends. */
