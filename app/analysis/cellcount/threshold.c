@@ -1,7 +1,8 @@
 /*
- * cellcount: parameters that are found in the picture. The threshold comes from the histogram of the prepared
- * grey values, on the host whatever computes the rest; the polarity from that of the picture as it
- * came; the window of a local threshold from the regions that are found in the picture's middle.
+ * cellcount: parameters that are found in the picture. The threshold comes from the histogram of
+ * the prepared grey values, on the host whatever computes the rest; the polarity from that of the
+ * picture as it came; the window of a local threshold from the regions that are found in the
+ * picture's middle.
  */
 #include <math.h>
 #include <stdlib.h>
