@@ -8,9 +8,9 @@
  *   size NODE N         the file has N bytes now
  *   write NODE AT N     N bytes follow
  *   sync NODE           its bytes are on the disk
- *   folder PATH         so are the folder's names
- *   rename FROM TO      and
- *   remove PATH
+ *   folder PATH         the names in that folder are on the disk
+ *   rename FROM TO      a file has another name now
+ *   remove PATH         a file has no name any more
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -6,7 +6,7 @@
 
 #include <tiffio.h>
 
-/* What libtiff says goes to these; warning: NULL, or heard. */
+/* Who is told of libtiff's errors and warnings; `warning` may be NULL. */
 typedef struct wu_tiff_listener {
     void (*error)(void *user, const char *format, va_list args);
     void (*warning)(void *user, const char *format, va_list args);

@@ -6,7 +6,7 @@
 #include "app/analysis/cellcount/cellcount.h"
 #include "app/base/os.h"
 
-/* A stretch [a, b) of row y of one region. */
+/* Adds the pixels [a, b) of row y to a region; grey: their sum. */
 static inline void add_run(cc_region *r, uint32_t y, uint32_t a, uint32_t b, uint32_t grey)
 {
     const uint32_t length = b - a;
@@ -35,11 +35,11 @@ static void sum_row(const wu_pixels *px, size_t at, uint32_t n, uint32_t *sums)
             sums[i + 1] = sum += px->u16[at + i];
 }
 
-/* The run that ends before x. Returns x. */
+/* Adds the run [a, x). Returns x, where the next one begins. */
 static inline uint32_t end_run(const int32_t *row, uint32_t y, uint32_t a, uint32_t x,
                                const uint32_t *sums, cc_region *table)
 {
-    /* The background's is table[0]: to count it costs less than to tell it apart. */
+    /* Runs of the background are added too, to table[0]: that costs less than a test for them. */
     add_run(&table[row[a]], y, a, x, sums[x] - sums[a]);
     return x;
 }
@@ -105,7 +105,7 @@ static void merge_regions(cc_region *r, const cc_region *o)
     r->y1 = o->y1 > r->y1 ? o->y1 : r->y1;
 }
 
-static tc_status clear(const cc_measure *m, cc_region *table, size_t rows, tc_err *err)
+static tc_status clear_table(const cc_measure *m, cc_region *table, size_t rows, tc_err *err)
 {
     tc_status status = TC_OK;
 
@@ -126,9 +126,9 @@ tc_status cc_measure_begin(cc_measure *m, unsigned threads, tc_err *err)
     tc_status status =
         m->others == NULL || m->sums == NULL ? tc_no_memory(err, "the regions") : TC_OK;
     if (status == TC_OK)
-        status = clear(m, m->regions, m->rows, err);
+        status = clear_table(m, m->regions, m->rows, err);
     if (status == TC_OK)
-        status = clear(m, m->others, (m->tables - 1) * m->rows, err);
+        status = clear_table(m, m->others, (m->tables - 1) * m->rows, err);
     if (status != TC_OK)
         cc_measure_drop(m);
     return status;

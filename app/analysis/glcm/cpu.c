@@ -32,7 +32,7 @@ typedef struct pair_code {
 typedef struct sliding {
     glcm_bins bins;
     glcm_sums s;
-    unsigned char apart[64]; /* from the next thread's: no line of the cache is shared */
+    unsigned char padding[64]; /* no line of the cache is shared with the next thread's */
 } sliding;
 
 /* The sums of pairs that some features need alone (LINEAR). */
@@ -91,7 +91,7 @@ static inline glcm_steps steps_of(const glcm_tables *t)
     return (glcm_steps){ t->cell_step, t->marginal_step, t->step };
 }
 
-static void slide(sliding *w, const glcm_tables *t, const pair_code *centre, const move *m)
+static void slide_window(sliding *w, const glcm_tables *t, const pair_code *centre, const move *m)
 {
     const glcm_steps steps = steps_of(t);
     glcm_sums s = w->s;
@@ -366,7 +366,7 @@ static void move_by(chunk_work *u, const move *m, ptrdiff_t codes)
     if (u->linear)
         slide_linear(u->window, u->centre, m);
     else
-        slide(u->window, &u->worker->tables, u->centre, m);
+        slide_window(u->window, &u->worker->tables, u->centre, m);
     u->centre += codes;
 }
 
