@@ -20,7 +20,7 @@ static bool forgotten; /* fault_file is not there */
 
 /* Appends text to the string at out, of TEXT bytes; safe in a signal handler, as snprintf is
  * not. */
-static void append(char out[TEXT], const char *text)
+static void append_text(char out[TEXT], const char *text)
 {
     size_t n = strnlen(out, TEXT - 1);
 
@@ -40,10 +40,10 @@ static void say_fault(const char *what, const char *how)
 {
     char line[TEXT] = "";
 
-    append(line, isatty(STDERR_FILENO) ? "\r\033[K" : "");
-    append(line, what);
-    append(line, how);
-    append(line, "\n");
+    append_text(line, isatty(STDERR_FILENO) ? "\r\033[K" : "");
+    append_text(line, what);
+    append_text(line, how);
+    append_text(line, "\n");
     write_out(line);
 }
 
@@ -82,13 +82,14 @@ void driver_fault_wait(const char *how)
     char reason[TEXT] = "";
 
     if (again)
-        append(reason, "the OpenCL driver fails again and again; update it, or take the device "
-                       "from BOINC with "
-                       "exclude_gpu");
+        append_text(reason,
+                    "the OpenCL driver fails again and again; update it, or take the device "
+                    "from BOINC with "
+                    "exclude_gpu");
     else
-        append(reason, "the OpenCL driver failed");
-    append(reason, ": ");
-    append(reason, how);
+        append_text(reason, "the OpenCL driver failed");
+    append_text(reason, ": ");
+    append_text(reason, how);
     say_fault("texcell: error: ", reason);
     bw_leave_now(again ? LONG_WAIT : SHORT_WAIT, reason, again);
 }

@@ -268,7 +268,7 @@ static tc_status edt_lines(cl_worker *w, cl_uint axis, int from, int to, cl_uint
 }
 
 /* The sides are kept apart, so phi's own memory can take distances in between. */
-static tc_status reinit(cl_worker *w, cl_uint done, tc_err *err)
+static tc_status reinit_phi(cl_worker *w, cl_uint done, tc_err *err)
 {
     const bool deep = w->size.nz > 1;
     tc_status status = edt_rows(w, err);
@@ -290,7 +290,7 @@ static tc_status queue_chunk(cl_worker *w, uint64_t chunk, tc_err *err)
     tc_status status;
 
     if (ls_is_reinit(w->p, chunk))
-        return reinit(w, done, err);
+        return reinit_phi(w, done, err);
     if (w->p->band > 0)
         return band_iteration(w, done, err);
     status = dense_step(w, done, err);

@@ -134,8 +134,8 @@ static tc_status put_index(cl_worker *w, const obj_index *index, tc_err *err)
     return status;
 }
 
-static tc_status quantise(cl_worker *w, const obj_item *o, void *state, uint64_t first, uint64_t n,
-                          tc_err *err)
+static tc_status quantise_objects(cl_worker *w, const obj_item *o, void *state, uint64_t first,
+                                  uint64_t n, tc_err *err)
 {
     for (uint64_t i = 0; i < n; i++) {
         const obj_row *const row = obj_row_of(state, o->row_bytes, first + i);
@@ -186,7 +186,7 @@ static tc_status measure_textures(cl_worker *w, const obj_item *o, void *state, 
                                   uint64_t n, uint64_t pace, tc_err *err)
 {
     const size_t features = w->params->n_features;
-    tc_status status = quantise(w, o, state, first, n, err);
+    tc_status status = quantise_objects(w, o, state, first, n, err);
 
     for (size_t d = 0; status == TC_OK && d < w->params->n_distances; d++) {
         status = queue_distance(w, o, first, n, d, err);

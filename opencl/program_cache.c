@@ -86,8 +86,8 @@ static unsigned char *read_file(const char *path, const char *key, size_t *bytes
     return NULL;
 }
 
-static cl_program build(ocl_device *device, const unsigned char *binary, size_t bytes,
-                        const char *flags)
+static cl_program build_binary(ocl_device *device, const unsigned char *binary, size_t bytes,
+                               const char *flags)
 {
     cl_int taken = CL_SUCCESS, code = CL_SUCCESS;
     cl_program made = device->api.clCreateProgramWithBinary(device->context, 1, &device->info.id,
@@ -120,7 +120,7 @@ cl_program ocl_program_cache_load(ocl_device *device, const ocl_program_source *
     unsigned char *const data = read_file(in_hand, key, &bytes);
 
     if (data != NULL)
-        program = build(device, data + HEAD, bytes - HEAD, of->flags);
+        program = build_binary(device, data + HEAD, bytes - HEAD, of->flags);
     free(data);
     device->cache_used = device->cache_used || program != NULL;
     if (program == NULL || rename(in_hand, path) != 0)

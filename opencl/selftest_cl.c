@@ -91,8 +91,8 @@ static const test tests[] = {
 };
 
 /* Runs the kernel once on a buffer that begins as `got` and ends up there. */
-static tc_status run(ocl_device *device, cl_program program, const test *t, ocl_buffer *buffer,
-                     void *got, tc_err *err)
+static tc_status run_kernel(ocl_device *device, cl_program program, const test *t,
+                            ocl_buffer *buffer, void *got, tc_err *err)
 {
     const size_t global = (size_t)ST_GROUPS * ST_GROUP, local = ST_GROUP;
     ocl_kernel kernel;
@@ -142,7 +142,7 @@ static tc_status run_test(ocl_device *device, cl_program program, const test *t,
     t->expect(expected);
     status = ocl_buffer_new(device, bytes, CL_MEM_READ_WRITE, "the self-test", &buffer, err);
     if (status == TC_OK)
-        status = run(device, program, t, &buffer, got, err);
+        status = run_kernel(device, program, t, &buffer, got, err);
     for (size_t i = 0; status == TC_OK && i < t->count; i++)
         if (memcmp(got + i * t->word, expected + i * t->word, t->word) != 0)
             status = tell_wrong(device, t, i, err);

@@ -17,7 +17,7 @@ struct ocl_staging {
 
 /* --- pinned memory --------------------------------------------------------------------------- */
 
-static bool make(ocl_device *d, ocl_staging *s)
+static bool make_staging(ocl_device *d, ocl_staging *s)
 {
     cl_int code = CL_SUCCESS;
     tc_err ignored;
@@ -58,7 +58,7 @@ bool ocl_stages(ocl_device *d, size_t bytes)
     if (d->staging == NULL) {
         d->staging = calloc(1, sizeof *d->staging);
         d->free_staging = free_staging;
-        if (d->staging != NULL && !make(d, d->staging))
+        if (d->staging != NULL && !make_staging(d, d->staging))
             free_staging_buffer(d, d->staging); /* and no second try */
     }
     return d->staging != NULL && d->staging->host != NULL;

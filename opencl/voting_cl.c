@@ -479,8 +479,8 @@ static uint64_t end_of_band(const voting_scheme *s, uint64_t row)
 
 /* Launches from a row on, up to the end of a band: as many rows as the pace allows,
  * and what is then left of the band. *row: where that led. */
-static tc_status launch(cl_worker *w, voting_phase phase, uint64_t *row, uint64_t limit,
-                        tc_err *err)
+static tc_status launch_phase(cl_worker *w, voting_phase phase, uint64_t *row, uint64_t limit,
+                              tc_err *err)
 {
     ocl_pace *const pace = &w->pace[phase];
     uint64_t left = limit - *row;
@@ -518,7 +518,7 @@ static tc_status cl_step(void *worker, void *state, uint64_t *chunks_done, tc_er
     if (status == TC_OK && w->slab_bands > 0 && w->slab_end <= w->done)
         status = load_slab(w, phase, band, state, err);
     if (status == TC_OK)
-        status = launch(w, phase, &row, w->out_rows.first + w->out_rows.n, err);
+        status = launch_phase(w, phase, &row, w->out_rows.first + w->out_rows.n, err);
     if (status == TC_OK && w->slab_bands > 0)
         status = store_rows(w, phase, first, row, state, err);
     if (status != TC_OK)

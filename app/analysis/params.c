@@ -14,7 +14,7 @@
 /* --- words ----------------------------------------------------------------------------------- */
 
 TC_FORMAT(2, 3)
-static void add(an_text *t, const char *format, ...)
+static void add_text(an_text *t, const char *format, ...)
 {
     const size_t used = strlen(t->text);
     va_list args;
@@ -46,9 +46,9 @@ static void add_choices(an_text *t, const char *const *choices, unsigned bits, c
         if ((bits >> i & 1) == 0)
             continue;
         if (!first)
-            add(t, "%s", choices[i + 1] == NULL || bits >> i == 1 ? last : ", ");
+            add_text(t, "%s", choices[i + 1] == NULL || bits >> i == 1 ? last : ", ");
         first = false;
-        add(t, is_word(choices[i], &number) ? "\"%s\"" : "%s", choices[i]);
+        add_text(t, is_word(choices[i], &number) ? "\"%s\"" : "%s", choices[i]);
     }
 }
 
@@ -60,24 +60,27 @@ an_text an_value_in_words(const an_param *p)
     if (p->choices != NULL)
         add_choices(&t, p->choices, ~0u, is_choice ? " or " : ", ");
     if (p->choices != NULL && !is_choice)
-        add(&t, " or ");
+        add_text(&t, " or ");
     switch (p->type) {
-    case AN_BOOL: add(&t, "true or false"); break;
+    case AN_BOOL: add_text(&t, "true or false"); break;
     case AN_INT:
     case AN_NUMBER:
-        add(&t, p->above_min ? "%s above %.15g, up to %.15g" : "%s from %.15g to %.15g",
-            p->type == AN_INT ? "an integer" : "a number", p->min, p->max);
+        add_text(&t, p->above_min ? "%s above %.15g, up to %.15g" : "%s from %.15g to %.15g",
+                 p->type == AN_INT ? "an integer" : "a number", p->min, p->max);
         break;
     case AN_INTS:
-        add(&t, "a list of %s%zu %sintegers from %.15g to %.15g", p->count.size > 0 ? "1 to " : "",
-            p->field.size / sizeof(int32_t), p->count.size > 0 ? "different " : "", p->min, p->max);
+        add_text(&t, "a list of %s%zu %sintegers from %.15g to %.15g",
+                 p->count.size > 0 ? "1 to " : "", p->field.size / sizeof(int32_t),
+                 p->count.size > 0 ? "different " : "", p->min, p->max);
         break;
     case AN_WORDS:
-        add(&t, "a list of different ones of ");
+        add_text(&t, "a list of different ones of ");
         add_choices(&t, p->words, ~0u, ", ");
         break;
-    case AN_OBJECT: add(&t, "an object"); break;
-    case AN_OBJECTS: add(&t, "a list of at most %zu objects", p->field.size / p->stride); break;
+    case AN_OBJECT: add_text(&t, "an object"); break;
+    case AN_OBJECTS:
+        add_text(&t, "a list of at most %zu objects", p->field.size / p->stride);
+        break;
     case AN_CHOICE:
     case AN_PRESET: break;
     }
@@ -98,11 +101,11 @@ static an_text describe_value(const json_t *value)
     an_text t = { "" };
 
     if (json_is_string(value))
-        add(&t, "\"%s\"", wu_quote(json_string_value(value)).text);
+        add_text(&t, "\"%s\"", wu_quote(json_string_value(value)).text);
     else if (json_is_array(value))
-        add(&t, "a list of %zu", json_array_size(value));
+        add_text(&t, "a list of %zu", json_array_size(value));
     else if (json_is_object(value))
-        add(&t, "an object");
+        add_text(&t, "an object");
     else /* at most 32 bytes */
         (void)json_dumpb(value, t.text, sizeof t.text - 1,
                          JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
@@ -152,9 +155,9 @@ static tc_status unknown_key(const an_param *keys, const char *key, const char *
         }
     }
     if (closest != NULL)
-        add(&t, " (did you mean \"%s\"?)", closest);
+        add_text(&t, " (did you mean \"%s\"?)", closest);
     for (const an_param *p = keys; p->key != NULL; p++)
-        add(&t, "%s\"%s\"", p == keys ? "; there are " : ", ", p->key);
+        add_text(&t, "%s\"%s\"", p == keys ? "; there are " : ", ", p->key);
     return tc_fail(err, TC_BAD_INPUT, "%s: unknown key \"%s\"%s", where, wu_quote(key).text,
                    t.text);
 }

@@ -149,7 +149,7 @@ static bool asks_for_help(int argc, char **argv)
     return false;
 }
 
-static tc_status run(const tc_program *p, int argc, char **argv, tc_err *err)
+static tc_status run_verb(const tc_program *p, int argc, char **argv, tc_err *err)
 {
     const char *const first = argc > 1 ? argv[1] : "";
     const bool of_program = is_help(first) || strcmp(first, "--version") == 0;
@@ -216,5 +216,5 @@ int tc_main(const tc_program *program, int argc, char **argv)
     tc_err err = { "" };
 
     os_begin();
-    return tc_report(program->name, run(program, argc, argv, &err), &err);
+    return tc_report(program->name, run_verb(program, argc, argv, &err), &err);
 }

@@ -105,7 +105,7 @@ static bool leads_nowhere(int error)
            error == ENAMETOOLONG;
 }
 
-static bool allow(int set, uint64_t known, const char *path, os_may may)
+static bool allow_path(int set, uint64_t known, const char *path, os_may may)
 {
     static const uint64_t rights[] = { [OS_MAY_LIST] = READ_DIR,
                                        [OS_MAY_READ] = READ_DIR | READ_FILE,
@@ -136,9 +136,9 @@ static bool confine_files(const os_place *places)
     if (version == 0)
         return true;
     set = (int)syscall(CREATE_RULESET, &all, sizeof all, 0);
-    good = set >= 0 && allow(set, all.files, "/dev/urandom", OS_MAY_READ);
+    good = set >= 0 && allow_path(set, all.files, "/dev/urandom", OS_MAY_READ);
     for (; good && places->may != OS_MAY_NOTHING; places++)
-        good = places->path == NULL || allow(set, all.files, places->path, places->may);
+        good = places->path == NULL || allow_path(set, all.files, places->path, places->may);
     good = good && syscall(RESTRICT_SELF, set, 0) == 0;
     if (set >= 0)
         close(set);
@@ -263,7 +263,7 @@ typedef struct filter {
 static const struct sock_filter yes = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
                                 no = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
 
-static void put(filter *f, struct sock_filter instruction)
+static void add_op(filter *f, struct sock_filter instruction)
 {
     if (f->n < MOST_FILTER)
         f->code[f->n++] = instruction;
@@ -274,14 +274,14 @@ static void put_load(filter *f, unsigned argument, bool upper)
 {
     const size_t at = offsetof(struct seccomp_data, args) + (size_t)8 * argument + (upper ? 4 : 0);
 
-    put(f, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (unsigned)at));
+    add_op(f, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (unsigned)at));
 }
 
 /* What was loaded is compared, and where that is so it is the answer. */
 static void put_if(filter *f, unsigned short comparison, unsigned with, struct sock_filter answer)
 {
-    put(f, (struct sock_filter)BPF_JUMP(BPF_JMP | comparison | BPF_K, with, 0, 1));
-    put(f, answer);
+    add_op(f, (struct sock_filter)BPF_JUMP(BPF_JMP | comparison | BPF_K, with, 0, 1));
+    add_op(f, answer);
 }
 
 static void put_open(filter *f, unsigned flags, unsigned calls)
@@ -289,14 +289,15 @@ static void put_open(filter *f, unsigned flags, unsigned calls)
     enum { TMPFILE = 020000000, SPECIAL = 07000 };
     put_load(f, flags, false);
     if (calls & OS_CALLS_MAKE) {
-        put(f, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, O_CREAT | TMPFILE, 1, 0));
-        put(f, yes);
+        add_op(f,
+               (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, O_CREAT | TMPFILE, 1, 0));
+        add_op(f, yes);
         put_load(f, flags + 1, false);
         put_if(f, BPF_JSET, SPECIAL, no);
     } else {
         put_if(f, BPF_JSET, O_WRONLY | O_RDWR | O_CREAT | O_TRUNC | TMPFILE, no);
     }
-    put(f, yes);
+    add_op(f, yes);
 }
 
 static void put_fcntl(filter *f, unsigned calls)
@@ -309,7 +310,7 @@ static void put_fcntl(filter *f, unsigned calls)
         put_if(f, BPF_JEQ, flags[i], yes);
     for (size_t i = 0; (calls & OS_CALLS_LOCK) && i < 3; i++)
         put_if(f, BPF_JEQ, locks[i], yes);
-    put(f, no);
+    add_op(f, no);
 }
 
 static void put_check(filter *f, check what, unsigned calls)
@@ -322,38 +323,38 @@ static void put_check(filter *f, check what, unsigned calls)
     };
 
     switch (what) {
-    case ANY: put(f, yes); break;
+    case ANY: add_op(f, yes); break;
     case OWN_PROCESS:
         put_load(f, 0, false);
         put_if(f, BPF_JEQ, (unsigned)getpid(), yes);
-        put(f, no);
+        add_op(f, no);
         break;
     case OWN_LIMITS:
         put_load(f, 0, false);
-        put(f, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0));
-        put(f, no);
+        add_op(f, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0));
+        add_op(f, no);
         put_load(f, 2, true);
-        put(f, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0));
-        put(f, no);
+        add_op(f, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0));
+        add_op(f, no);
         put_load(f, 2, false);
         put_if(f, BPF_JEQ, 0, yes);
-        put(f, no);
+        add_op(f, no);
         break;
     case A_THREAD:
         put_load(f, 0, false);
         put_if(f, BPF_JSET, ~(unsigned)THREAD, no);
         put_if(f, BPF_JSET, CLONE_THREAD, yes);
-        put(f, no);
+        add_op(f, no);
         break;
     case NOT_YET:
-        put(f, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS));
+        add_op(f, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS));
         break;
     case OF_TERMINAL:
         put_load(f, 1, false);
         put_if(f, BPF_JEQ, TCGETS, yes);
         put_if(f, BPF_JEQ, (unsigned)TCGETS2_, yes);
         put_if(f, BPF_JEQ, TIOCGWINSZ, yes);
-        put(f, no);
+        add_op(f, no);
         break;
     case OF_DESCRIPTOR: put_fcntl(f, calls); break;
     case OPENED_BY_NAME: put_open(f, 1, calls); break;
@@ -361,24 +362,24 @@ static void put_check(filter *f, check what, unsigned calls)
     case NO_STREAM:
         put_load(f, 0, false);
         put_if(f, BPF_JGT, STDERR_FILENO, yes);
-        put(f, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ESPIPE));
+        add_op(f, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ESPIPE));
         break;
     case MAPPED:
         put_load(f, 3, false);
         put_if(f, BPF_JSET, MAP_ANONYMOUS, yes);
         put_load(f, 4, false);
         put_if(f, BPF_JGT, STDERR_FILENO, yes);
-        put(f, no);
+        add_op(f, no);
         break;
     case ADVICE:
         put_load(f, 2, false);
         put_if(f, BPF_JGE, BROKEN_MEMORY, no);
-        put(f, yes);
+        add_op(f, yes);
         break;
     case FIRST_IS_ZERO:
         put_load(f, 0, false);
         put_if(f, BPF_JEQ, 0, yes);
-        put(f, no);
+        add_op(f, no);
         break;
     }
 }
@@ -390,12 +391,12 @@ static void write_filter(filter *f, unsigned calls)
     const struct sock_filter end = BPF_STMT(BPF_RET | BPF_K, 0x80000000U /* KILL_PROCESS */);
 
     f->n = 0;
-    put(f, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
-                                        offsetof(struct seccomp_data, arch)));
-    put(f, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)PROCESSOR, 1, 0));
-    put(f, end);
-    put(f,
-        (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)));
+    add_op(f, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+                                           offsetof(struct seccomp_data, arch)));
+    add_op(f, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)PROCESSOR, 1, 0));
+    add_op(f, end);
+    add_op(f, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+                                           offsetof(struct seccomp_data, nr)));
     /* No call: what a debugger puts in the place of one that is not to be made. */
     put_if(f, BPF_JEQ, UINT32_MAX, yes);
     put_if(f, BPF_JGE, X32, end);
@@ -406,11 +407,11 @@ static void write_filter(filter *f, unsigned calls)
         if ((c->calls & calls) != c->calls)
             continue;
         jump = f->n;
-        put(f, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, c->number, 0, 0));
+        add_op(f, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, c->number, 0, 0));
         put_check(f, (check)c->check, calls);
         f->code[jump].jf = (unsigned char)(f->n - jump - 1);
     }
-    put(f, no);
+    add_op(f, no);
 }
 
 static bool confine_calls(unsigned calls)

@@ -89,8 +89,8 @@ tc_status tc_sort(void *list, size_t n, size_t size, int (*compare)(const void *
 enum { DIGIT = 11, DIGITS = 3 }; /* bits of a digit, and digits of a key */
 
 /* Elements of `from` by one digit of their keys into `to`, each as early as it was. */
-static tc_status distribute(const sorter *s, const unsigned char *from, unsigned char *to,
-                            int digit, uint32_t (*key)(const void *element))
+static tc_status distribute_elements(const sorter *s, const unsigned char *from, unsigned char *to,
+                                     int digit, uint32_t (*key)(const void *element))
 {
     size_t at[1 << DIGIT] = { 0 }, before = 0;
     const int shift = digit * DIGIT;
@@ -124,7 +124,7 @@ tc_status tc_sort_by_key(void *list, size_t n, size_t size, uint32_t (*key)(cons
     for (int digit = 0; status == TC_OK && digit < DIGITS; digit++) {
         unsigned char *const sorted = to;
 
-        status = distribute(&s, from, sorted, digit, key);
+        status = distribute_elements(&s, from, sorted, digit, key);
         to = from;
         from = sorted;
     }

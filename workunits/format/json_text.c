@@ -46,7 +46,8 @@ tc_status wu_json_verdict(tc_status found, tc_err *err)
 /* Of a file, or where path is NULL of a text. Where the end of a string finds no room jansson
  * reads, and writes, beyond its memory: so it is left at the first failure, and what it had by then
  * is lost. */
-static json_t *load(const char *path, const char *text, size_t n, size_t flags, json_error_t *fault)
+static json_t *load_json(const char *path, const char *text, size_t n, size_t flags,
+                         json_error_t *fault)
 {
     jmp_buf back;
     json_t *volatile json = NULL;
@@ -64,12 +65,12 @@ static json_t *load(const char *path, const char *text, size_t n, size_t flags, 
 
 json_t *wu_json_load(const char *text, size_t n, size_t flags, json_error_t *fault)
 {
-    return load(NULL, text, n, flags, fault);
+    return load_json(NULL, text, n, flags, fault);
 }
 
 json_t *wu_json_load_file(const char *path, size_t flags, json_error_t *fault)
 {
-    return load(path, NULL, 0, flags, fault);
+    return load_json(path, NULL, 0, flags, fault);
 }
 
 /* An upper bound for the values in a JSON text. A parsed value takes up to a

@@ -17,7 +17,7 @@ enum { RESULT_KEYS = 7 }; /* of result.json, sources aside */
 
 /* --- the output of an item ------------------------------------------------------------------- */
 
-static tc_status append(wu_output *out, const wu_out_array *array, tc_err *err)
+static tc_status append_array(wu_output *out, const wu_out_array *array, tc_err *err)
 {
     const wu_array_info *const info = &array->info;
     if (info->ndim < 1 || info->ndim > WU_MAX_NDIM || wu_dtype_size(info->dtype, info->width) == 0)
@@ -65,8 +65,8 @@ static void set_shape(wu_array_info *info, const wu_declared *d, uint64_t rows)
         info->shape[i + 1] = d->axes[i].n;
 }
 
-static tc_status declare(wu_output *out, const wu_declared *declared, const wu_item *item,
-                         tc_err *err)
+static tc_status declare_array(wu_output *out, const wu_declared *declared, const wu_item *item,
+                               tc_err *err)
 {
     wu_out_array array = { .declared = *declared,
                            .info = { .dtype = declared->dtype, .width = declared->width } };
@@ -90,7 +90,7 @@ static tc_status declare(wu_output *out, const wu_declared *declared, const wu_i
     info->name = copy_texts(&array.declared, item != NULL ? item->name : "");
     if (info->name == NULL)
         return tc_no_memory(err, declared->name);
-    const tc_status status = append(out, &array, err);
+    const tc_status status = append_array(out, &array, err);
     if (status != TC_OK)
         free(info->name);
     return status;
@@ -101,11 +101,11 @@ tc_status wu_output_declare(wu_output *out, const wu_declared *declared, size_t 
 {
     tc_status status = TC_OK;
     for (size_t i = 0; i < n && status == TC_OK; i++)
-        status = declare(out, &declared[i], item, err);
+        status = declare_array(out, &declared[i], item, err);
     return status;
 }
 
-static tc_status allocate(wu_out_array *array, uint64_t rows, tc_err *err)
+static tc_status allocate_data(wu_out_array *array, uint64_t rows, tc_err *err)
 {
     int ok = 0;
     if (array->lent)
@@ -131,12 +131,12 @@ tc_status wu_output_add(wu_output *out, wu_array_kind kind, const char *name, wu
     array.info.name = strdup(name);
     if (array.info.name == NULL)
         return tc_no_memory(err, name);
-    tc_status status = append(out, &array, err);
+    tc_status status = append_array(out, &array, err);
     if (status != TC_OK) {
         free(array.info.name);
         return status;
     }
-    status = allocate(&out->arrays[out->n - 1], 0, err);
+    status = allocate_data(&out->arrays[out->n - 1], 0, err);
     if (status == TC_OK)
         *data = out->arrays[out->n - 1].data;
     else
@@ -151,7 +151,7 @@ tc_status wu_output_add_compressed(wu_output *out, const wu_array_info *info,
     array.info.name = strdup(info->name);
     if (array.info.name == NULL)
         return tc_no_memory(err, info->name);
-    const tc_status status = append(out, &array, err);
+    const tc_status status = append_array(out, &array, err);
     if (status != TC_OK)
         free(array.info.name);
     return status;
@@ -173,7 +173,7 @@ tc_status wu_output_keep(wu_output *out, tc_err *err)
             continue;
         array->lent = false;
         array->data = NULL;
-        const tc_status status = allocate(array, 0, err);
+        const tc_status status = allocate_data(array, 0, err);
         if (status != TC_OK)
             return status;
         int ok = 0;
@@ -186,7 +186,7 @@ tc_status wu_output_allocate(wu_output *out, uint64_t rows, tc_err *err)
 {
     tc_status status = TC_OK;
     for (size_t i = 0; i < out->n && status == TC_OK; i++)
-        status = allocate(&out->arrays[i], rows, err);
+        status = allocate_data(&out->arrays[i], rows, err);
     return status;
 }
 
@@ -247,7 +247,7 @@ static tc_status refuse_mismatch(const result_writer *r, size_t item, const char
 }
 
 /* Loads an item, or with `only` no more of it than that array. */
-static tc_status load(result_writer *r, size_t index, const char *only)
+static tc_status load_item(result_writer *r, size_t index, const char *only)
 {
     if (r->loaded && r->index == index)
         return TC_OK;
@@ -470,7 +470,7 @@ static tc_status write_rows(result_writer *r, size_t array)
     tc_status status = wu_npz_begin(r->npz, &info, r->err);
     for (size_t item = 0; item < r->job->n_items && status == TC_OK; item++) {
         int ok = 0;
-        status = load(r, item, info.name);
+        status = load_item(r, item, info.name);
         if (status != TC_OK)
             return status;
         const wu_out_array *const rows = wu_output_find(&r->current, info.name);
@@ -495,7 +495,7 @@ static tc_status write_own(result_writer *r)
 {
     tc_status status = TC_OK;
     for (size_t item = 0; item < r->job->n_items && status == TC_OK; item++) {
-        status = load(r, item, "");
+        status = load_item(r, item, "");
         for (size_t i = 0; status == TC_OK && i < r->current.n; i++) {
             if (r->current.arrays[i].kind == WU_OWN)
                 status = copy_array(r, item, &r->current.arrays[i]);
@@ -509,7 +509,7 @@ static tc_status write_items(result_writer *r)
     tc_status status = TC_OK;
     r->bytes = 0; /* what is not of an item does not count */
     for (size_t i = 0; i < r->job->n_items && status == TC_OK; i++) {
-        status = load(r, i, NULL);
+        status = load_item(r, i, NULL);
         if (status == TC_OK)
             status = survey_item(r);
     }

@@ -67,7 +67,7 @@ static uint64_t bytes_written(const wu_zip_writer *w)
     return w->at + w->n_buffered;
 }
 
-static tc_status flush(wu_zip_writer *w, tc_err *err)
+static tc_status flush_buffer(wu_zip_writer *w, tc_err *err)
 {
     if (!tc_write_at(w->fd, w->at, w->buffer, w->n_buffered))
         return cannot_write(w, err);
@@ -76,7 +76,7 @@ static tc_status flush(wu_zip_writer *w, tc_err *err)
     return TC_OK;
 }
 
-static tc_status append(wu_zip_writer *w, const void *data, size_t n, tc_err *err)
+static tc_status append_bytes(wu_zip_writer *w, const void *data, size_t n, tc_err *err)
 {
     const unsigned char *p = data;
     while (n > 0) {
@@ -95,7 +95,7 @@ static tc_status append(wu_zip_writer *w, const void *data, size_t n, tc_err *er
         p += part;
         n -= part;
         if (w->n_buffered == BUFFER) {
-            const tc_status status = flush(w, err);
+            const tc_status status = flush_buffer(w, err);
             if (status != TC_OK)
                 return status;
         }
@@ -105,7 +105,7 @@ static tc_status append(wu_zip_writer *w, const void *data, size_t n, tc_err *er
 
 static tc_status append_compressed(void *user, const void *data, size_t n, tc_err *err)
 {
-    return append(user, data, n, err);
+    return append_bytes(user, data, n, err);
 }
 
 /* --- members --------------------------------------------------------------------------------- */
@@ -180,11 +180,11 @@ static tc_status begin_member(wu_zip_writer *w, const char *name, bool deflated,
     const uint64_t later = w->zip64 ? UINT32_MAX : 0;
     put_shared(w, put_number(header, 0x04034b50, 4), w->zip64, 0, later, later,
                w->zip64 ? LOCAL_EXTRA : 0);
-    tc_status status = append(w, header, sizeof header, err);
+    tc_status status = append_bytes(w, header, sizeof header, err);
     if (status == TC_OK)
-        status = append(w, name, strlen(name), err);
+        status = append_bytes(w, name, strlen(name), err);
     if (status == TC_OK && w->zip64)
-        status = append(w, extra, sizeof extra, err);
+        status = append_bytes(w, extra, sizeof extra, err);
     w->data = bytes_written(w);
     return status;
 }
@@ -213,7 +213,8 @@ tc_status wu_zip_expect_rows(wu_zip_writer *w, wu_row_layout layout, tc_err *err
 
 tc_status wu_zip_write(wu_zip_writer *w, const void *data, size_t n, tc_err *err)
 {
-    return w->compressed ? append(w, data, n, err) : wu_compressor_write(w->packer, data, n, err);
+    return w->compressed ? append_bytes(w, data, n, err)
+                         : wu_compressor_write(w->packer, data, n, err);
 }
 
 /* The member's entry in the list. */
@@ -253,7 +254,7 @@ tc_status wu_zip_end(wu_zip_writer *w, tc_err *err)
     const wu_compressed *const m = &w->member;
     tc_status status = w->compressed ? TC_OK : wu_compressor_end(w->packer, &w->member, err);
     if (status == TC_OK)
-        status = flush(w, err);
+        status = flush_buffer(w, err);
     if (status != TC_OK)
         return status;
     if (w->at - w->data != m->compressed)
@@ -286,10 +287,10 @@ tc_status wu_zip_finish(wu_zip_writer *w, bool sync, tc_err *err)
     p = put_number(put_number(p, 0x06054b50, 4), 0, 4);
     p = put_number(put_number(p, n, 2), n, 2);
     p = put_number(put_number(put_number(p, short_of(w->list_size), 4), short_of(begin), 4), 0, 2);
-    tc_status status = append(w, w->list, w->list_size, err);
+    tc_status status = append_bytes(w, w->list, w->list_size, err);
     if (status == TC_OK)
-        status = append(w, record, (size_t)(p - record), err);
+        status = append_bytes(w, record, (size_t)(p - record), err);
     if (status == TC_OK)
-        status = flush(w, err);
+        status = flush_buffer(w, err);
     return status == TC_OK && sync && !os_sync(w->fd) ? cannot_write(w, err) : status;
 }

@@ -49,8 +49,8 @@ static tc_u128 logs_of(const tc_logs *logs, const uint32_t *h, unsigned bins)
     return sum;
 }
 
-static void weigh(const cooc_sums *m, const cooc_totals *t, unsigned levels, uint32_t wanted,
-                  cooc_weights *w)
+static void weigh_histograms(const cooc_sums *m, const cooc_totals *t, unsigned levels,
+                             uint32_t wanted, cooc_weights *w)
 {
     const uint32_t of_sums = 1u << COOC_CLUSTER_SHADE | 1u << COOC_CLUSTER_PROMINENCE;
     const double mean = cooc_mean(t);
@@ -80,7 +80,7 @@ void cooc_features(const cooc_sums *m, const tc_logs *logs, unsigned levels, uin
         t.d1 += k * m->difference[k];
         t.d2 += k * k * m->difference[k];
     }
-    weigh(m, &t, levels, wanted, &w);
+    weigh_histograms(m, &t, levels, wanted, &w);
     cooc_plain_features(&t, &w, out);
     if (logs == NULL)
         return;

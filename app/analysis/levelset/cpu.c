@@ -486,7 +486,7 @@ static tc_status cpu_open(const an_work *work, const void *state, void **worker,
 }
 
 /* The state's memory is known from the first step on. */
-static void attach(cpu_worker *w, void *state)
+static void attach_state(cpu_worker *w, void *state)
 {
     if (w->state != NULL)
         return;
@@ -503,7 +503,7 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *chunks_done, tc_e
     const double end = tc_seconds() + 0.05;
     tc_status status = TC_OK;
 
-    attach(w, state);
+    attach_state(w, state);
     do {
         if (w->phase == PHASE_NONE) {
             if (ls_has_ended(w->p, &w->head)) {
@@ -539,7 +539,7 @@ static tc_status cpu_sync(void *worker, void *state, tc_err *err)
     cpu_worker *const w = worker;
     tc_status status = TC_OK;
 
-    attach(w, state);
+    attach_state(w, state);
     while (status == TC_OK && changes_phi(w->phase)) {
         status = advance_phase(w, err);
         if (status == TC_OK)

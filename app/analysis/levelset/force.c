@@ -125,7 +125,7 @@ static tc_status all_rows(field_rows *w, tc_err *err)
 
 /* From one field to the other and back, axis by axis; w->to has it then, w->from is
  * free. */
-static tc_status smooth(field_rows *w, tc_err *err)
+static tc_status smooth_field(field_rows *w, tc_err *err)
 {
     tc_status status = TC_OK;
 
@@ -172,7 +172,7 @@ tc_status ls_force_make(const an_work *work, ls_force *force, tc_err *err)
     if (status == TC_OK)
         status = all_rows(&w, err);
     if (status == TC_OK && p->smooth > 0)
-        status = smooth(&w, err);
+        status = smooth_field(&w, err);
     force->data = (float *)w.from;
     w.from = w.to;
     w.to = NULL;

@@ -128,7 +128,7 @@ static void blur_across(const vol_blur *r, const uint32_t *ring, size_t width, i
 }
 
 /* Voxels [at, at + n), blurred along all axes. Returns how many are new membrane. */
-static uint64_t decide(const vol_blur *r, size_t at, size_t n, const uint32_t *blurred)
+static uint64_t decide_voxels(const vol_blur *r, size_t at, size_t n, const uint32_t *blurred)
 {
     uint64_t added = 0;
 
@@ -172,7 +172,7 @@ static uint64_t blur_slice(const vol_blur *r, size_t part, uint32_t *scratch)
         if (along_z(r))
             memcpy(r->plane + ((size_t)z * ny + done) * nx, out, nx * sizeof *out);
         else
-            added += decide(r, ((size_t)z * ny + done) * nx, nx, out);
+            added += decide_voxels(r, ((size_t)z * ny + done) * nx, nx, out);
     }
     return added;
 }
@@ -196,7 +196,7 @@ static uint64_t blur_z(const vol_blur *r, size_t part, uint32_t *scratch)
         if (z < 0)
             continue;
         blur_across(r, ring, chunk, z, nz, out);
-        added += decide(r, (size_t)z * slice + at, n, out);
+        added += decide_voxels(r, (size_t)z * slice + at, n, out);
     }
     return added;
 }

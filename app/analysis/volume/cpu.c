@@ -138,7 +138,7 @@ static int32_t label_of(const vol_worker *w, int32_t node)
     return v;
 }
 
-static void fill(int32_t *row, size_t a, size_t b, int32_t label)
+static void fill_run(int32_t *row, size_t a, size_t b, int32_t label)
 {
     /* Where lengths cannot be predicted they are mostly below 5. */
     uf_store(&row[a], label);
@@ -182,7 +182,7 @@ static void paint_band(vol_worker *w, size_t band, vol_scratch *s)
             empty += b - a;
             without += label == 0 ? b - a : 0;
             if (label != 0 || all || (node > 0 && b - a <= 4))
-                fill(line, a, b, label == 0 ? outside : label);
+                fill_run(line, a, b, label == 0 ? outside : label);
             else if (node > 0)
                 uf_store(&line[a], 0);
         }

@@ -82,7 +82,7 @@ static i128 det3(const int64_t m[3][3])
 
 /* Makes entries of m less than 2^34 and of v (at most 2^17 times those) less
  * than 2^52. In an image z has a line of its own, which keeps the point in it. */
-static void shorten(voting_lines *l, bool flat)
+static void shorten_lines(voting_lines *l, bool flat)
 {
     int shift = 0;
 
@@ -120,7 +120,7 @@ static bool lines_cross(const voting_lines *l, bool flat)
 
 /* Solves m c = v by Cramer's rule; no product passes 2^123. det > 0, since the
  * lines cross. False if the point is far outside. */
-static bool solve(const voting_lines *l, int64_t c[3])
+static bool solve_lines(const voting_lines *l, int64_t c[3])
 {
     const i128 det = det3(l->m);
 
@@ -246,10 +246,10 @@ static void refine_peak(const refiner *r, const voting_lines *lines, voting_peak
     for (int a = 0; a < 3; a++)
         for (int b = 0; b < a; b++)
             l.m[b][a] = l.m[a][b];
-    shorten(&l, flat);
+    shorten_lines(&l, flat);
     if (!lines_cross(&l, flat))
         p->score = 0;
-    else if (solve(&l, c))
+    else if (solve_lines(&l, c))
         move_peak(r->s, c, p);
 }
 
