@@ -1,6 +1,7 @@
 /* Opens, saves and removes the checkpoint and the spool of a job. */
 #include "app/job_files.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -91,6 +92,7 @@ bool job_files_try_again(job_files *f, tc_status *status, const progress *p, tc_
 
 bool job_files_save(job_files *f, const void *state, size_t state_size, const progress *p)
 {
+    assert(state_size == 0 || state != NULL);
     tc_err err;
     checkpoint c = f->mark;
     tc_status status;

@@ -1,6 +1,8 @@
 /* Decodes the next item's pixels in a background thread. */
 #include "app/prefetch.h"
 
+#include <assert.h>
+
 #include "app/base/os.h"
 #include "app/base/pool.h"
 
@@ -67,6 +69,7 @@ static tc_status wait(prefetch *a, const tc_poll *poll, tc_err *err)
 
 tc_status prefetch_take(prefetch *a, size_t item, const tc_poll *poll, wu_pixels *out, tc_err *err)
 {
+    assert(item < a->job->n_items);
     tc_status status = TC_OK;
 
     if (!a->is_under_way || a->item != item)

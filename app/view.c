@@ -1,6 +1,7 @@
 /* Writes the small picture that texcell_graphics shows. */
 #include "app/view.h"
 
+#include <assert.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,6 +85,7 @@ static void write_file(view_file *f)
 void view_write(view *v, const an_analysis *analysis, const an_work *work, const void *state,
                 double fraction, size_t item, const wu_job *job)
 {
+    assert(item < job->n_items);
     view_file *const f = calloc(1, sizeof *f);
 
     if (f == NULL)
