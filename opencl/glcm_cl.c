@@ -346,9 +346,8 @@ static tc_status make_kernels(cl_worker *w, tc_err *err)
     const char *const more = w->more || ((d->kernels & GLCM_KERNELS_MORE) != 0 && d->info.doubles)
                                  ? " -DGLCM_MORE_TOO"
                                  : "";
-    const char *const maps = w->params->n_maps > 0 || (d->kernels & GLCM_KERNELS_MAPS) != 0
-                                 ? " -DGLCM_MAPS_TOO"
-                                 : "";
+    const char *const maps =
+        w->params->n_maps > 0 || (d->kernels & GLCM_KERNELS_MAPS) != 0 ? " -DGLCM_MAPS_TOO" : "";
     const char *names[KERNELS];
     bool any_global = false;
     tc_status status;

@@ -381,8 +381,7 @@ static uint32_t kernels_of(const void *params, const wu_item *item)
 {
     const glcm_params *const p = params;
     const int side = 2 * p->radius + 1;
-    uint32_t groups =
-        (p->more ? GLCM_KERNELS_MORE : 0) | (p->n_maps > 0 ? GLCM_KERNELS_MAPS : 0);
+    uint32_t groups = (p->more ? GLCM_KERNELS_MORE : 0) | (p->n_maps > 0 ? GLCM_KERNELS_MAPS : 0);
 
     (void)item;
     if (p->window == GLCM_WHOLE_ROI)
