@@ -223,22 +223,19 @@ static tc_status make_scratch(cpu_worker *w, tc_err *err)
     return w->scratch == NULL ? tc_no_memory(err, "voting") : TC_OK;
 }
 
-static tc_status cpu_open(const an_work *work, const void *state, void **worker, tc_err *err)
+static tc_status make_worker(const an_work *work, const voting_scheme *s, void **worker,
+                             tc_err *err)
 {
     cpu_worker *const w = calloc(1, sizeof *w);
     tc_status status;
 
-    (void)state;
     *worker = w;
     if (w == NULL)
         return tc_no_memory(err, "voting");
     w->work = work;
     w->params = work->params;
-    status = voting_scheme_init(w->params, work->item, work->item->name, &w->s, err);
-    if (status == TC_OK)
-        status = voting_levels_init(work, &w->s, err);
-    if (status == TC_OK)
-        status = voting_tables_init(&w->s, &w->tables, err);
+    w->s = *s;
+    status = voting_tables_init(&w->s, &w->tables, err);
     if (status == TC_OK)
         status = make_scratch(w, err);
     if (status == TC_OK)
@@ -246,6 +243,17 @@ static tc_status cpu_open(const an_work *work, const void *state, void **worker,
     if (status != TC_OK)
         cpu_close(worker);
     return status;
+}
+
+static tc_status cpu_open(const an_work *work, const void *state, void **worker, tc_err *err)
+{
+    voting_scheme s;
+    tc_status status = voting_scheme_init(work->params, work->item, work->item->name, &s, err);
+
+    (void)state;
+    if (status == TC_OK)
+        status = voting_levels_init(work, &s, err);
+    return status == TC_OK ? make_worker(work, &s, worker, err) : status;
 }
 
 /* Strips of a band: what a voter does at most, in additions or look-ups, says how long one
@@ -313,6 +321,20 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *chunks_done, tc_e
     head->chunks_done += n;
     *chunks_done = head->chunks_done;
     return head->chunks_done == w->s.chunks ? TC_OK : TC_MORE;
+}
+
+tc_status voting_cpu_run(const an_work *work, const voting_scheme *s, void *state, tc_err *err)
+{
+    void *worker = NULL;
+    uint64_t done;
+    tc_status status = make_worker(work, s, &worker, err);
+
+    if (status == TC_OK)
+        status = TC_MORE;
+    while (status == TC_MORE)
+        status = cpu_step(worker, state, &done, err);
+    cpu_close(&worker);
+    return status;
 }
 
 /* The state is always up to date. */

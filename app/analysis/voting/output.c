@@ -286,31 +286,39 @@ tc_status voting_add_points(const an_work *work, double radius, size_t item_inde
     return TC_OK;
 }
 
-tc_status voting_finish(const an_work *work, size_t item_index, const void *state, wu_output *out,
-                        tc_err *err)
+tc_status voting_find_points(const an_work *work, const voting_scheme *s, const void *state,
+                             voting_peaks *found, tc_err *err)
 {
     const voting_params *const p = work->params;
     const uint32_t *const votes = voting_votes_const(state);
-    voting_peaks found = { 0, 0, NULL };
     an_pool *pool = NULL;
+    tc_status status = an_pool_create(work->threads, &pool, err);
+
+    if (status == TC_OK)
+        status = find_peaks(work, s, votes, pool, found, err);
+    if (status == TC_OK)
+        status = voting_suppress(s, found, work->poll, err);
+    if (status == TC_OK)
+        voting_apply_threshold(p, found);
+    if (status == TC_OK && p->refine)
+        status = voting_refine(s, votes + s->n, NULL, pool, found, work->poll, err);
+    an_pool_destroy(&pool);
+    return status;
+}
+
+tc_status voting_finish(const an_work *work, size_t item_index, const void *state, wu_output *out,
+                        tc_err *err)
+{
+    voting_peaks found = { 0, 0, NULL };
     voting_scheme s;
-    tc_status status = voting_scheme_init(p, work->item, work->item->name, &s, err);
+    tc_status status = voting_scheme_init(work->params, work->item, work->item->name, &s, err);
 
     if (status == TC_OK)
         status = voting_levels_init(work, &s, err);
     if (status == TC_OK)
-        status = an_pool_create(work->threads, &pool, err);
-    if (status == TC_OK)
-        status = find_peaks(work, &s, votes, pool, &found, err);
-    if (status == TC_OK)
-        status = voting_suppress(&s, &found, work->poll, err);
-    if (status == TC_OK)
-        voting_apply_threshold(p, &found);
-    if (status == TC_OK && p->refine)
-        status = voting_refine(&s, votes + s.n, NULL, pool, &found, work->poll, err);
+        status = voting_find_points(work, &s, state, &found, err);
     if (status == TC_OK)
         status = voting_add_points(work, s.radius, item_index, &found, out, err);
-    an_pool_destroy(&pool);
     free(found.list);
     return status;
 }

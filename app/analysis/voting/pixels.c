@@ -1,217 +1,256 @@
 /*
- * voting: whether an item's pixels can have given these points. At some of them, and a radius
- * next to each, the votes of the first round are counted, before anybody turns: of those whose
- * gradient points there.
+ * voting: whether an item's pixels can have given these points. In some tiles, chosen at random,
+ * they are computed again, with so much around these that hardly a vote in them differs from the
+ * whole item's.
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/analysis/analyses.h"
 #include "app/analysis/voting/voting.h"
 #include "app/base/random.h"
 
-/* Of the points that are looked at, so many have more votes than what is next to them; and the
- * scores, of the last round, when the votes have come together, are so many times them. */
-static const double MORE = 0.75, SCORE_LEAST = 0.5, SCORE_MOST = 1.8;
-enum { LEAST_LOOKS = 24, MOST_LOOKS = 64 };
-/* Where even the least costs much, so many that all agree are enough, and for each that does not so
- * many more. */
-enum { AGREEING = 10, FOR_EACH_OTHER = 6 };
-/* So many operations of the plan make room for a pixel that a look takes in, which takes so
- * many. */
-static const double SHARE = 16000, LOOK_FLOPS = 16000.0 / 60;
+/* In quarters of the radius: the side of a tile, and what is computed around it. */
+enum { TILE = 12, MARGIN = 12, MOST_TILES = 8 };
+/* Of the item so much is computed again, if a tile is not more. */
+static const double SHARE = 0.01, MOST_SHARE = 0.5;
+/* So many of the points in the tiles are the same. Digits of a double aside, they are so near. */
+static const double SAME = 0.75, NEAR = 1e-6;
 
-/* The pixels around a place, as far as its ball, the gradient and the blur reach. */
-typedef struct around {
-    voting_scheme s;  /* of the box as an item; floor and shift: of the whole item */
-    wu_pixels pixels; /* owned */
-    uint32_t at[3];   /* of the place within the box */
-    uint32_t *blurred, *scratch;
-} around;
+/* --- tiles ----------------------------------------------------------------------------------- */
 
-static void free_around(around *a)
-{
-    wu_pixels_free(&a->pixels);
-    free(a->blurred);
-    free(a->scratch);
-}
-
-static void copy_box(const wu_pixels *px, const uint32_t from[3], wu_pixels *box)
-{
-    const size_t bytes = px->bits / 8, row = box->nx * bytes;
-    const unsigned char *const in = px->u8 != NULL ? px->u8 : (const unsigned char *)px->u16;
-    unsigned char *out = box->u8 != NULL ? box->u8 : (unsigned char *)box->u16;
-
-    for (uint32_t z = 0; z < box->nz; z++)
-        for (uint32_t y = 0; y < box->ny; y++, out += row)
-            memcpy(out,
-                   in + (((size_t)(from[0] + z) * px->ny + from[1] + y) * px->nx + from[2]) * bytes,
-                   row);
-}
-
-/* Blurs what the gradients in the ball are made of: the rest of the box is but for the blur. */
-static void blur(around *a)
-{
-    const voting_scheme *const s = &a->s;
-    uint32_t from[2], to[2];
-
-    for (int k = 0; k < 2; k++) {
-        const uint32_t length = (uint32_t)s->shape.n[k], reach = (uint32_t)s->shape.reach[k] + 1;
-
-        from[k] = a->at[k] > reach ? a->at[k] - reach : 0;
-        to[k] = length - a->at[k] > reach ? a->at[k] + reach + 1 : length;
-    }
-    for (uint32_t z = from[0]; z < to[0]; z++)
-        voting_blur(s, &a->pixels, z, from[1], to[1], a->scratch,
-                    a->blurred + ((size_t)z * s->ny + from[1]) * s->nx);
-}
-
-/* s: of the whole item. */
-static tc_status take_box(const an_work *work, const voting_scheme *s, const uint32_t place[3],
-                          around *a, tc_err *err)
-{
-    const wu_pixels *const px = work->pixels;
-    const uint32_t length[3] = { px->nz, px->ny, px->nx };
+/* A part of the item; z, y, x. */
+typedef struct tile {
     uint32_t from[3], size[3];
-    size_t n;
+    double lo[3], hi[3]; /* points from lo to less than hi are those of the tile */
+} tile;
 
-    *a = (around){ .s = *s };
+/* Pixels of an axis for so many quarters of the radius. */
+static uint32_t length_of(const voting_scheme *s, int axis, uint32_t quarters)
+{
+    return (uint32_t)(s->shape.reach[axis] + 1) * quarters / 4;
+}
+
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The tile around a place. At a border of the item there is nothing around it. */
+static tile tile_at(const voting_scheme *s, const uint32_t place[3])
+{
+    const uint32_t length[3] = { s->nz, s->ny, s->nx };
+    tile t;
+
     for (int k = 0; k < 3; k++) {
-        const uint32_t margin = (uint32_t)(s->shape.reach[k] + s->shape.taps[k] + 1);
-        const uint32_t end = length[k] - place[k] > margin ? place[k] + margin + 1 : length[k];
+        const uint32_t side = smaller(length_of(s, k, TILE), length[k]),
+                       margin = length_of(s, k, MARGIN);
+        const uint32_t lo =
+            smaller(place[k] > side / 2 ? place[k] - side / 2 : 0, length[k] - side);
+        const uint32_t from = lo > margin ? lo - margin : 0;
 
-        from[k] = place[k] > margin ? place[k] - margin : 0;
-        size[k] = (end < length[k] ? end : length[k]) - from[k];
-        a->at[k] = place[k] - from[k];
-        a->s.shape.n[k] = (tc_i32)size[k];
+        t.from[k] = from;
+        t.size[k] = smaller(lo + side + margin, length[k]) - from;
+        t.lo[k] = from == 0 ? -1.0 : (double)lo;
+        t.hi[k] = from + t.size[k] == length[k] ? length[k] : lo + side;
     }
-    a->pixels = (wu_pixels){
-        .nz = a->s.nz = size[0], .ny = a->s.ny = size[1], .nx = a->s.nx = size[2], .bits = px->bits
-    };
-    n = a->s.n = (size_t)size[0] * size[1] * size[2];
-    a->blurred = malloc(n * sizeof *a->blurred);
-    a->scratch = malloc(voting_blur_scratch(&a->s, size[1]) * sizeof *a->scratch);
-    a->pixels.u8 = px->bits == 8 ? malloc(n) : NULL;
-    a->pixels.u16 = px->bits == 16 ? malloc(n * sizeof *a->pixels.u16) : NULL;
-    if (a->blurred == NULL || a->scratch == NULL || (a->pixels.u8 == NULL && a->pixels.u16 == NULL))
-        return tc_no_memory(err, "voting");
-    copy_box(px, from, &a->pixels);
-    blur(a);
+    return t;
+}
+
+static bool is_in(const tile *t, const double at[3])
+{
+    for (int k = 0; k < 3; k++)
+        if (!(at[k] >= t->lo[k] && at[k] < t->hi[k]))
+            return false;
+    return true;
+}
+
+/* Of the item, on average. */
+static double share_of_tile(const voting_scheme *s)
+{
+    const uint32_t length[3] = { s->nz, s->ny, s->nx };
+    double share = 1;
+
+    for (int k = 0; k < 3; k++)
+        share *= (double)smaller(length_of(s, k, TILE + 2 * MARGIN), length[k]) / length[k];
+    return share;
+}
+
+static size_t count_tiles(const voting_scheme *s)
+{
+    const double wanted = SHARE / share_of_tile(s);
+
+    return wanted < 1 ? 1 : wanted > MOST_TILES ? MOST_TILES : (size_t)wanted;
+}
+
+static tc_status copy_pixels(const wu_pixels *px, const tile *t, wu_pixels *part, tc_err *err)
+{
+    const size_t bytes = px->bits / 8, row = t->size[2] * bytes;
+    const unsigned char *const in = px->u8 != NULL ? px->u8 : (const unsigned char *)px->u16;
+    unsigned char *out = malloc((size_t)t->size[0] * t->size[1] * row);
+
+    *part = (wu_pixels){ .nz = t->size[0], .ny = t->size[1], .nx = t->size[2], .bits = px->bits };
+    if (out == NULL)
+        return tc_no_memory(err, "a tile");
+    if (px->bits == 8)
+        part->u8 = out;
+    else
+        part->u16 = (uint16_t *)(void *)out;
+    for (size_t z = 0; z < t->size[0]; z++)
+        for (size_t y = 0; y < t->size[1]; y++, out += row)
+            memcpy(out,
+                   in +
+                       (((t->from[0] + z) * px->ny + t->from[1] + y) * px->nx + t->from[2]) * bytes,
+                   row);
     return TC_OK;
 }
 
-/* The weight of the voter at `at` if it votes for the place, which is at -d from it in the
- * unit of the scales. Most do not, and need no root. */
-static uint32_t vote_of(const around *a, const uint32_t at[3], const double d[3], double distance,
-                        double cos2)
+/* The points of a tile and what is around it, with scores of `least` and more. s: the item's. */
+static tc_status compute(const an_work *work, const voting_scheme *s, const tile *t, double least,
+                         voting_peaks *found, tc_err *err)
 {
-    const voting_shape *const shape = &a->s.shape;
-    const size_t i = ((size_t)at[0] * a->s.ny + at[1]) * a->s.nx + at[2];
-    uint64_t length;
-    int64_t g[3];
-    double dot, square;
+    voting_params params = *(const voting_params *)work->params;
+    wu_item item = *work->item;
+    wu_pixels pixels = { .nx = 0 };
+    an_work part = {
+        .params = &params, .item = &item, .pixels = &pixels, .threads = work->threads
+    };
+    voting_scheme own;
+    void *state = NULL;
+    tc_status status = copy_pixels(work->pixels, t, &pixels, err);
 
-    voting_gradient(shape, a->blurred + i, (tc_i32)at[0], (tc_i32)at[1], (tc_i32)at[2], g);
-    dot = -((double)g[0] * d[0] + (double)g[1] * d[1] + (double)g[2] * d[2]);
-    square =
-        (double)g[0] * (double)g[0] + (double)g[1] * (double)g[1] + (double)g[2] * (double)g[2];
-    if (dot <= 0 || dot * dot < cos2 * square * distance)
-        return 0;
-    length = voting_length(g[0], g[1], g[2]);
-    return length < shape->floor ? 0 : voting_weight(length, shape->root);
-}
-
-/* The votes of the first round at a place. */
-static tc_status votes_at(const an_work *work, const voting_scheme *s, const uint32_t place[3],
-                          double *votes, tc_err *err)
-{
-    const double cos2 = (double)s->cos2[0] / (1 << 20);
-    around a;
-    tc_status status = take_box(work, s, place, &a, err);
-
-    *votes = 0;
-    for (uint32_t z = 0; status == TC_OK && z < a.s.nz; z++)
-        for (uint32_t y = 0; y < a.s.ny; y++)
-            for (uint32_t x = 0; x < a.s.nx; x++) {
-                const uint32_t at[3] = { z, y, x };
-                double d[3], distance = 0;
-
-                for (int k = 0; k < 3; k++) {
-                    d[k] = ((double)at[k] - a.at[k]) * s->scale[k];
-                    distance += d[k] * d[k];
-                }
-                if (distance <= (double)(s->radius64 * s->radius64))
-                    *votes += vote_of(&a, at, d, distance, cos2);
-            }
-    free_around(&a);
-    return status;
-}
-
-/* The pixel of a point of the result. */
-static void place_of(const voting_scheme *s, const wu_output *out, size_t point, uint32_t place[3])
-{
-    const wu_out_array *const points = wu_output_find(out, "point");
-    const size_t dims = (size_t)points->info.shape[1];
-    const uint32_t length[3] = { s->nz, s->ny, s->nx };
-
-    place[0] = 0;
-    for (size_t k = 0; k < dims; k++) {
-        const double v = ((const double *)points->data)[point * dims + k] + 0.5;
-        const size_t axis = k + 3 - dims;
-
-        place[axis] = v < length[axis] ? (uint32_t)v : length[axis] - 1;
+    item.nz = t->size[0], item.ny = t->size[1], item.nx = t->size[2];
+    params.automatic = false;
+    params.threshold = least;
+    if (status == TC_OK)
+        status = voting_scheme_init(&params, &item, item.name, &own, err);
+    if (status == TC_OK && params.own_radius)
+        status = voting_take_radius(&params, &item, s->radius, &own, err);
+    if (status == TC_OK) {
+        own.shape.floor = s->shape.floor;
+        own.shape.shift = s->shape.shift;
+        memcpy(own.shape.inverse, s->shape.inverse, sizeof own.shape.inverse);
+        status = an_voting.plan(&params, &item, &part.plan, err);
     }
+    if (status == TC_OK) {
+        state = calloc(1, part.plan.state_bytes);
+        status = state == NULL ? tc_no_memory(err, "a tile") : TC_OK;
+    }
+    if (status == TC_OK)
+        status = voting_cpu_run(&part, &own, state, err);
+    if (status == TC_OK)
+        status = voting_find_points(&part, &own, state, found, err);
+    for (size_t i = 0; status == TC_OK && i < found->n; i++)
+        for (int k = 0; k < 3; k++)
+            found->list[i].at[k] += t->from[k];
+    free(state);
+    wu_pixels_free(&pixels);
+    return status == TC_OK ? voting_keep_foreground(work, found, err) : status;
 }
 
-/* A place about a radius from another in its slice, along a row or a column. */
-static void move_away(const voting_scheme *s, uint32_t place[3], uint64_t *random)
+/* --- points ---------------------------------------------------------------------------------- */
+
+/* The points of the result. */
+static tc_status claimed_points(const wu_output *out, voting_peaks *peaks, tc_err *err)
 {
-    const uint32_t length[3] = { s->nz, s->ny, s->nx };
-    const size_t axis = 2 - (size_t)tc_random_below(2, random);
-    const uint32_t reach = (uint32_t)s->shape.reach[axis], at = place[axis];
-    const bool forth = tc_random_below(2, random) == 0 ? at + reach < length[axis] : at < reach;
+    const wu_out_array *const point = wu_output_find(out, "point");
+    const int64_t *const score = wu_output_data(out, "score");
+    const size_t n = (size_t)point->info.shape[0], dims = (size_t)point->info.shape[1];
 
-    place[axis] = !forth                      ? at > reach ? at - reach : 0
-                  : at + reach < length[axis] ? at + reach
-                                              : length[axis] - 1;
+    *peaks = (voting_peaks){ .n = n, .room = n, .list = calloc(n + 1, sizeof *peaks->list) };
+    if (peaks->list == NULL)
+        return tc_no_memory(err, "the points");
+    for (size_t i = 0; i < n; i++) {
+        memcpy(peaks->list[i].at + 3 - dims, (const double *)point->data + i * dims,
+               dims * sizeof(double));
+        peaks->list[i].score = (uint32_t)score[i];
+    }
+    return TC_OK;
 }
 
-/* What the looks at some points found. */
+/* A threshold, "auto", is not above this. Of all peaks, best first, those that make up half of the
+ * sum of scores are not more than of the points alone. */
+static double greatest_threshold(const voting_params *p, const voting_peaks *points)
+{
+    uint64_t sum = 0, part = 0;
+    size_t middle = 0;
+
+    if (!p->automatic)
+        return p->threshold;
+    for (size_t i = 0; i < points->n; i++)
+        sum += points->list[i].score;
+    while (middle + 1 < points->n && 2 * (part += points->list[middle].score) < sum)
+        middle++;
+    return fmin(ceil(0.3 * points->list[middle].score), points->list[points->n - 1].score);
+}
+
+/* Points of the tiles: of the result, of these the same ones, and those that were found. */
 typedef struct evidence {
-    size_t looks, more;   /* how often a point has more votes than the place next to it */
-    double votes, scores; /* of the points */
+    size_t claimed, found, same;
 } evidence;
 
-static bool scores_suit(const evidence *e)
+static bool is_same(const voting_peak *a, const voting_peak *b)
 {
-    return e->scores >= SCORE_LEAST * e->votes && e->scores <= SCORE_MOST * e->votes;
+    return a->score == b->score && fabs(a->at[0] - b->at[0]) < NEAR &&
+           fabs(a->at[1] - b->at[1]) < NEAR && fabs(a->at[2] - b->at[2]) < NEAR;
 }
 
-/* early: stops where few points say enough. */
-static tc_status look_at_points(const an_work *work, const voting_scheme *s, const wu_output *out,
-                                size_t looks, bool early, uint64_t *random, evidence *e,
-                                tc_err *err)
+static void compare(const tile *t, const voting_peaks *claimed, const voting_peaks *found,
+                    evidence *e)
 {
-    const uint64_t n = wu_output_find(out, "point_item")->info.shape[0];
-    const int64_t *const score = wu_output_data(out, "score");
+    for (size_t i = 0; i < claimed->n; i++) {
+        bool same = false;
+
+        if (!is_in(t, claimed->list[i].at))
+            continue;
+        for (size_t k = 0; k < found->n && !same; k++)
+            same = is_same(&claimed->list[i], &found->list[k]);
+        e->claimed++;
+        e->same += same;
+    }
+    for (size_t k = 0; k < found->n; k++)
+        e->found += is_in(t, found->list[k].at);
+}
+
+/* Any place, or that of a point. */
+static void choose_place(const voting_scheme *s, const voting_peaks *points, bool any,
+                         uint64_t *random, uint32_t place[3])
+{
+    const uint32_t length[3] = { s->nz, s->ny, s->nx };
+    const double *const at = points->list[tc_random_below(points->n, random)].at;
+
+    for (int k = 0; k < 3; k++)
+        place[k] = any ? (uint32_t)tc_random_below(length[k], random)
+                       : smaller((uint32_t)(at[k] + 0.5), length[k] - 1);
+}
+
+/* At any place in turn with one around a point; one of these at least. */
+static tc_status check_tiles(const an_work *work, const voting_scheme *s,
+                             const voting_peaks *points, uint64_t *random, tc_err *err)
+{
+    const double least = greatest_threshold(work->params, points);
+    const size_t tiles = count_tiles(s);
+    evidence e = { .claimed = 0 };
     tc_status status = TC_OK;
 
-    for (bool enough = false; status == TC_OK && e->looks < looks && !enough;) {
-        const size_t point = (size_t)tc_random_below(n, random);
+    for (size_t k = 0; status == TC_OK && (k < tiles || e.claimed == 0); k++) {
+        voting_peaks found = { 0, 0, NULL };
         uint32_t place[3];
-        double votes = 0, next = 0;
+        tile t;
 
-        place_of(s, out, point, place);
-        status = votes_at(work, s, place, &votes, err);
-        move_away(s, place, random);
+        choose_place(s, points, k % 2 == 0, random, place);
+        t = tile_at(s, place);
+        status = compute(work, s, &t, least, &found, err);
         if (status == TC_OK)
-            status = votes_at(work, s, place, &next, err);
-        e->more += votes > next;
-        e->votes += votes;
-        e->scores += (double)score[point];
-        e->looks++;
-        enough =
-            early && e->looks >= AGREEING + FOR_EACH_OTHER * (e->looks - e->more) && scores_suit(e);
+            compare(&t, points, &found, &e);
+        free(found.list);
     }
+    if (status == TC_OK &&
+        (double)e.same < SAME * (double)(e.claimed > e.found ? e.claimed : e.found))
+        return tc_fail(err, TC_NO_MATCH,
+                       "point: of %zu points in some tiles %zu are found there, of %zu", e.claimed,
+                       e.same, e.found);
     return status;
 }
 
@@ -226,90 +265,75 @@ static bool is_flat(const wu_pixels *px)
     return i == n;
 }
 
-/* How many looks the work has room for. */
-static double room_for_looks(const an_work *work, const voting_scheme *s)
+/* Whether all points are on the foreground, if they have to be. */
+static tc_status check_foreground(const an_work *work, const voting_peaks *points, tc_err *err)
 {
-    double box = 1;
+    voting_peaks kept = { .n = points->n, .list = malloc((points->n + 1) * sizeof *kept.list) };
+    tc_status status = kept.list == NULL ? tc_no_memory(err, "the points") : TC_OK;
 
-    for (int k = 0; k < 3; k++)
-        box *= 2 * (s->shape.reach[k] + s->shape.taps[k]) + 3;
-    return work->plan.flops / (SHARE * box);
+    if (status == TC_OK) {
+        memcpy(kept.list, points->list, points->n * sizeof *kept.list);
+        status = voting_keep_foreground(work, &kept, err);
+    }
+    if (status == TC_OK && kept.n < points->n)
+        status = tc_fail(err, TC_BAD_INPUT, "point: %zu of %zu points are not on the foreground",
+                         points->n - kept.n, points->n);
+    free(kept.list);
+    return status;
 }
 
-/* Whether all points are on the foreground, if they have to be. */
-static tc_status check_foreground(const an_work *work, const wu_output *out, tc_err *err)
-{
-    const wu_out_array *const point = wu_output_find(out, "point");
-    const size_t n = (size_t)point->info.shape[0], dims = (size_t)point->info.shape[1];
-    voting_peaks peaks = { .n = n, .room = n, .list = calloc(n + 1, sizeof *peaks.list) };
-    tc_status status = peaks.list == NULL ? tc_no_memory(err, "the points") : TC_OK;
+/* --- all of it ------------------------------------------------------------------------------- */
 
-    for (size_t i = 0; status == TC_OK && i < n; i++)
-        memcpy(peaks.list[i].at + 3 - dims, (const double *)point->data + i * dims,
-               dims * sizeof(double));
+/* The scheme of the item, and that the result's polarity and radius are the picture's. */
+static tc_status check_scheme(const an_work *work, const wu_output *out, voting_scheme *s,
+                              tc_err *err)
+{
+    const voting_params *const p = work->params;
+    bool dark = false;
+    tc_status status = voting_scheme_init(p, work->item, work->item->name, s, err);
+
     if (status == TC_OK)
-        status = voting_keep_foreground(work, &peaks, err);
-    if (status == TC_OK && peaks.n < n)
-        status = tc_fail(err, TC_BAD_INPUT, "point: %zu of %zu points are not on the foreground",
-                         n - peaks.n, n);
-    free(peaks.list);
+        status = voting_levels_init(work, s, err);
+    if (status == TC_OK && p->polarity == VOTING_AUTO) {
+        status = voting_find_dark(work, &dark, err);
+        if (status == TC_OK && (*(const uint8_t *)wu_output_data(out, "bright") != 0) == dark)
+            return tc_fail(err, TC_BAD_INPUT, "bright: is not as the picture has it");
+    }
+    if (status == TC_OK && p->own_radius &&
+        *(const double *)wu_output_data(out, "radius") != s->radius)
+        return tc_fail(err, TC_BAD_INPUT, "radius: is not as the picture has it");
     return status;
 }
 
 tc_status voting_check_pixels(const an_work *work, const wu_output *out, uint64_t *random,
                               tc_err *err)
 {
-    const bool none = wu_output_find(out, "point_item")->info.shape[0] == 0;
-    evidence e = { .looks = 0 };
-    bool dark = false;
+    voting_peaks points = { .n = 0 };
     voting_scheme s;
-    size_t looks;
-    double wanted;
-    tc_status status = voting_scheme_init(work->params, work->item, work->item->name, &s, err);
+    tc_status status = check_scheme(work, out, &s, err);
 
     if (status == TC_OK)
-        status = voting_levels_init(work, &s, err);
-    if (status == TC_OK && ((const voting_params *)work->params)->polarity == VOTING_AUTO) {
-        status = voting_find_dark(work, &dark, err);
-        if (status == TC_OK && (*(const uint8_t *)wu_output_data(out, "bright") != 0) == dark)
-            return tc_fail(err, TC_BAD_INPUT, "bright: is not as the picture has it");
-    }
-    if (status == TC_OK && ((const voting_params *)work->params)->own_radius &&
-        *(const double *)wu_output_data(out, "radius") != s.radius)
-        return tc_fail(err, TC_BAD_INPUT, "radius: is not as the picture has it");
+        status = claimed_points(out, &points, err);
     if (status == TC_OK)
-        status = check_foreground(work, out, err);
-    if (status != TC_OK)
-        return status;
-    wanted = room_for_looks(work, &s);
-    looks = wanted < LEAST_LOOKS ? LEAST_LOOKS : wanted > MOST_LOOKS ? MOST_LOOKS : (size_t)wanted;
-    if (none)
-        return is_flat(work->pixels)
-                   ? TC_OK
-                   : tc_fail(err, TC_NO_MATCH, "no points, in a picture that is not flat");
-    status = look_at_points(work, &s, out, looks, wanted < LEAST_LOOKS, random, &e, err);
-    if (status != TC_OK)
-        return status;
-    if (((double)e.more < MORE * (double)e.looks || !scores_suit(&e)))
-        return tc_fail(
-            err, TC_NO_MATCH,
-            "%zu of %zu points have more votes than their neighbourhood, and scores %.2f times "
-            "as high",
-            e.more, e.looks, e.scores / (e.votes + 1));
-    return TC_OK;
+        status = check_foreground(work, &points, err);
+    if (status == TC_OK && points.n == 0 && !is_flat(work->pixels))
+        status = tc_fail(err, TC_NO_MATCH, "no points, in a picture that is not flat");
+    if (status == TC_OK && points.n > 0 && share_of_tile(&s) > MOST_SHARE)
+        status = tc_fail(err, TC_NO_MATCH, "is hardly larger than what would be looked at");
+    if (status == TC_OK && points.n > 0)
+        status = check_tiles(work, &s, &points, random, err);
+    free(points.list);
+    return status;
 }
 
 double voting_pixels_share(const an_work *work)
 {
     voting_scheme s;
     tc_err err;
-    double room;
+    double share;
 
     if (voting_scheme_init(work->params, work->item, work->item->name, &s, &err) != TC_OK)
         return 1;
-    room = room_for_looks(work, &s);
-    return (room < LEAST_LOOKS  ? AGREEING + FOR_EACH_OTHER
-            : room < MOST_LOOKS ? room
-                                : MOST_LOOKS) *
-           LOOK_FLOPS / (SHARE * room);
+    share = share_of_tile(&s);
+    return share > MOST_SHARE ? 1 : share * (double)count_tiles(&s);
 }

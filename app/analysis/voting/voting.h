@@ -172,6 +172,9 @@ tc_status voting_refine(const voting_scheme *s, const uint32_t *blurred, const v
                         an_pool *pool, voting_peaks *p, const tc_poll *poll, tc_err *err);
 /* foreground.c. Leaves out the peaks that are not on the foreground, if that is wanted. */
 tc_status voting_keep_foreground(const an_work *work, voting_peaks *p, tc_err *err);
+/* The points of a final state, but for those. *found: empty; its list is the caller's. */
+tc_status voting_find_points(const an_work *work, const voting_scheme *s, const void *state,
+                             voting_peaks *found, tc_err *err);
 /* The peaks as the item's result, but for those. */
 tc_status voting_add_points(const an_work *work, double radius, size_t item_index, voting_peaks *p,
                             wu_output *out, tc_err *err);
@@ -195,6 +198,8 @@ tc_status voting_check_pixels(const an_work *work, const wu_output *out, uint64_
                               tc_err *err);
 
 extern const an_backend voting_cpu;
+/* All phases, by a scheme whose levels are known: of a part of an item those of the whole. */
+tc_status voting_cpu_run(const an_work *work, const voting_scheme *s, void *state, tc_err *err);
 /* What voting_cpu has for each thread. */
 uint64_t voting_thread_bytes(const voting_scheme *s);
 
