@@ -21,11 +21,12 @@
 enum { PICTURE = 5, STACK = 3, FINER = 2, LEAST_INSIDE = 24, LEAST_SIDE = 12 };
 /* Of a band: its boxes, in coarse pixels, and how much farther its blocks reach, in fine ones. */
 enum { BOX_X = 8, BOX_Y = 4, BOX_Z = 2, BEYOND = 4 };
-/* The last time is after so much of the iterations, as many as there can be by the picture's most
- * extreme grey value. In a band phi gets steep at the rim, which makes steps shorter by up to ten
+/* The last time is after so much of the iterations, as many as there are at least by the coarse
+ * picture's fastest pixel: of honest results from two thirds on, of those with half of the
+ * iterations to 0.55. In a band phi gets steep at the rim, which makes steps shorter by up to five
  * times. */
-static const double FROM = 0.75, FROM_BAND = 0.1;
-/* The masks are compared so often from then on. */
+static const double FROM = 0.6, FROM_BAND = 0.2;
+/* The masks are compared so often. */
 enum { TIMES = 30 };
 /* Twice the pixels that both masks have, divided by those of each: interfaces that followed the
  * same pixels are hardly ever below it; and so much more than a blank picture's. Or, as a blank
@@ -33,11 +34,13 @@ enum { TIMES = 30 };
  * the start is farther away; not in a band, where a start that has grown would be at its place at
  * one of the times. */
 static const double ALIKE = 0.85, MORE_ALIKE = 0.01, CLOSE = 1.8, MOVED = 5;
+/* Who stops sooner has a mask that is so much more like an earlier one than the last ones. In a
+ * band, where times are known to a factor of five, this finds less. */
+static const double SOONER = 0.005;
 /* So few operations are done again at once: some hundredths of a second. */
 static const double FEW = 6e7;
-/* Of honest results one to two in ten are in doubt and computed again, and three are looked at
- * twice. */
-static const double DOUBTS = 0.2;
+/* So many of honest results are in doubt and computed again, or looked at twice for so much. */
+static const double DOUBTS = 0.08, DOUBTS_BAND = 0.3;
 /* Classes of distances from the start, and their width. */
 enum { CLASSES = 4096, MIDDLE = CLASSES / 2, PER_PIXEL = 8 };
 
@@ -49,7 +52,6 @@ typedef struct coarse {
     wu_pixels pixels;         /* greys in 16 bits; owned */
     uint8_t *claimed;         /* the result's mask; owned */
     double scale;             /* of greys */
-    double most;              /* the largest alpha |D| of a fine pixel */
     uint64_t started, inside; /* pixels of the start and of the claimed mask */
     uint64_t rim;             /* of that mask, and 1 */
     float bound;              /* of the fine time step, by curvature */
@@ -73,35 +75,24 @@ static uint32_t smaller(uint32_t a, uint32_t b)
 /* What a coarse pixel holds. */
 typedef struct block {
     uint64_t grey;
-    uint32_t low, high, pixels, claimed;
+    uint32_t pixels, claimed;
 } block;
 
 static block block_of(const wu_pixels *px, const uint8_t *mask, uint32_t f, uint32_t z0,
                       uint32_t y0, uint32_t x0)
 {
-    block b = { .low = UINT32_MAX };
+    block b = { .grey = 0 };
 
     for (uint32_t z = z0; z < z0 + f && z < px->nz; z++)
         for (uint32_t y = y0; y < y0 + f && y < px->ny; y++)
             for (uint32_t x = x0; x < x0 + f && x < px->nx; x++) {
                 const size_t i = ((size_t)z * px->ny + y) * px->nx + x;
-                const uint32_t grey = wu_grey(px, i);
 
-                b.grey += grey;
-                b.low = grey < b.low ? grey : b.low;
-                b.high = grey > b.high ? grey : b.high;
+                b.grey += wu_grey(px, i);
                 b.claimed += mask[i];
                 b.pixels++;
             }
     return b;
-}
-
-static double force_of(const ls_params *p, double grey)
-{
-    const double beyond = p->dark ? grey - p->target : p->target - grey;
-
-    return p->otsu ? p->alpha * p->gain * fabs(p->epsilon - fmax(beyond, 0))
-                   : p->alpha * fabs(p->epsilon - fabs(grey - p->target));
 }
 
 /* Greys, start and claimed mask. The start is phi's sign. */
@@ -115,7 +106,6 @@ static void shrink_item(const an_work *work, const uint8_t *mask, coarse *c)
         for (uint32_t y = 0; y < px->ny; y += f)
             for (uint32_t x = 0; x < px->nx; x += f, i++) {
                 const block b = block_of(px, mask, f, z, y, x);
-                const double low = force_of(c->p, b.low), high = force_of(c->p, b.high);
                 const bool start =
                     ls_starts_inside(c->p, px, smaller(x + half, px->nx - 1),
                                      smaller(y + half, px->ny - 1), smaller(z + half, px->nz - 1));
@@ -125,7 +115,6 @@ static void shrink_item(const an_work *work, const uint8_t *mask, coarse *c)
                 c->phi[i] = start ? -1.0f : 1.0f;
                 c->started += start;
                 c->inside += c->claimed[i];
-                c->most = fmax(c->most, fmax(low, high));
             }
 }
 
@@ -377,34 +366,31 @@ static void keep_better(match now, match *best)
     best->apart = fmin(best->apart, now.apart);
 }
 
-/* How the masks match at best at a time that may be the last one. */
-static tc_status evolve(coarse *c, int64_t iterations, match *best, tc_err *err)
+/* How the masks match at best at a time that may be the last one, and at those before. */
+static tc_status evolve(coarse *c, int64_t iterations, match *early, match *best, tc_err *err)
 {
     const double all = (double)iterations, from = all * (c->p->band > 0 ? FROM_BAND : FROM);
     const double every = (double)c->p->reinit_every;
-    double least_done = 0, most_done = 0, next_look = 0, next_distance = every;
+    double done = 0, next_look = 0, next_distance = every;
     tc_status status = TC_OK;
 
-    *best = (match){ 0, INFINITY };
-    for (int64_t steps = 0; status == TC_OK && least_done < all && steps < iterations; steps++) {
+    *best = *early = (match){ 0, INFINITY };
+    for (int64_t steps = 0; status == TC_OK && done < all && steps < iterations; steps++) {
         const float most = find_motion(c), f = (float)c->f;
-        const float fastest = fmaxf(f * most, (float)c->most);
         const double longest = c->p->cfl ? (double)ls_cfl(f * most, c->bound) : c->p->dt;
-        const double shortest = c->p->cfl ? (double)ls_cfl(fastest, c->bound) : c->p->dt;
         double dt = (double)ls_cfl(most, f * f * c->bound);
 
         if (!(dt > 0 && longest > 0 && isfinite(most)))
             break;
-        dt = fmin(dt, (all - least_done) * longest * (1 + 1e-9));
+        dt = fmin(dt, (all - done) * longest * (1 + 1e-9));
         move_surface(c, (float)dt);
-        least_done += dt / longest;
-        most_done += dt / shortest;
-        if (most_done >= from && most_done >= next_look) {
-            next_look = most_done + all / TIMES;
-            keep_better(match_of(c), best);
+        done += dt / longest;
+        if (done >= next_look) {
+            next_look = done + all / TIMES;
+            keep_better(match_of(c), done >= from ? best : early);
         }
-        if (every > 0 && least_done >= next_distance) {
-            next_distance += (floor((least_done - next_distance) / every) + 1) * every;
+        if (every > 0 && done >= next_distance) {
+            next_distance += (floor((done - next_distance) / every) + 1) * every;
             status = make_distance(c, err);
         }
     }
@@ -414,7 +400,7 @@ static tc_status evolve(coarse *c, int64_t iterations, match *best, tc_err *err)
 
 static tc_status look_at_surface(coarse *c, int64_t iterations, tc_err *err)
 {
-    match best = { 0, INFINITY }, start;
+    match early, best = { 0, INFINITY }, start;
     double blank = 0;
     tc_status status = make_force(c, err);
 
@@ -424,7 +410,11 @@ static tc_status look_at_surface(coarse *c, int64_t iterations, tc_err *err)
         status = likeness_when_blank(c, &blank, err);
     start = match_of(c);
     if (status == TC_OK)
-        status = evolve(c, iterations, &best, err);
+        status = evolve(c, iterations, &early, &best, err);
+    if (status == TC_OK && early.alike > best.alike + SOONER)
+        return tc_fail(err, TC_NO_MATCH,
+                       "the mask is where the interface is before (likeness %.3f, at the end %.3f)",
+                       early.alike, best.alike);
     /* Curvature alone treats all pictures as blank. */
     if (c->p->alpha == 0 && c->p->edge_stop == 0)
         blank = 0;
@@ -474,8 +464,7 @@ double ls_pixels_share(const an_work *work)
 {
     const ls_params *const p = work->params;
 
-    return work->plan.flops < FEW ? 1
-                                  : DOUBTS + (p->band > 0          ? 0.046
-                                              : work->item->nz > 1 ? 0.024
-                                                                   : 0.02);
+    if (work->plan.flops < FEW)
+        return 1;
+    return p->band > 0 ? DOUBTS_BAND + 0.046 : DOUBTS + (work->item->nz > 1 ? 0.024 : 0.02);
 }

@@ -12,9 +12,9 @@
 #include "app/base/random.h"
 
 /* In quarters of the radius: the side of a tile, and what is computed around it. */
-enum { TILE = 12, MARGIN = 12, MOST_TILES = 8 };
-/* Of the item so much is computed again, if a tile is not more. */
-static const double SHARE = 0.01, MOST_SHARE = 0.5;
+enum { LEAST_SIDE = 8, MOST_SIDE = 20, MARGIN = 10, MOST_TILES = 8 };
+/* Of the item so much is computed again, if the least tile is not more. */
+static const double SHARE = 0.015, MOST_SHARE = 0.5;
 /* So many of the points in the tiles are the same. Digits of a double aside, they are so near. */
 static const double SAME = 0.75, NEAR = 1e-6;
 
@@ -37,14 +37,42 @@ static uint32_t smaller(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* The tile around a place. At a border of the item there is nothing around it. */
-static tile tile_at(const voting_scheme *s, const uint32_t place[3])
+/* Of the item, on average. side: of the tile, in quarters of the radius. */
+static double share_of_tile(const voting_scheme *s, uint32_t side)
+{
+    const uint32_t length[3] = { s->nz, s->ny, s->nx };
+    double share = 1;
+
+    for (int k = 0; k < 3; k++)
+        share *= (double)smaller(length_of(s, k, side + 2 * MARGIN), length[k]) / length[k];
+    return share;
+}
+
+/* The largest that is no larger than what is looked at, or the least. */
+static uint32_t choose_side(const voting_scheme *s)
+{
+    uint32_t side = MOST_SIDE;
+
+    while (side > LEAST_SIDE && share_of_tile(s, side) > SHARE)
+        side--;
+    return side;
+}
+
+static size_t count_tiles(const voting_scheme *s)
+{
+    const double wanted = SHARE / share_of_tile(s, choose_side(s));
+
+    return wanted < 1 ? 1 : wanted > MOST_TILES ? MOST_TILES : (size_t)wanted;
+}
+
+/* The tile of such a side around a place. At a border of the item there is nothing around it. */
+static tile tile_at(const voting_scheme *s, uint32_t quarters, const uint32_t place[3])
 {
     const uint32_t length[3] = { s->nz, s->ny, s->nx };
     tile t;
 
     for (int k = 0; k < 3; k++) {
-        const uint32_t side = smaller(length_of(s, k, TILE), length[k]),
+        const uint32_t side = smaller(length_of(s, k, quarters), length[k]),
                        margin = length_of(s, k, MARGIN);
         const uint32_t lo =
             smaller(place[k] > side / 2 ? place[k] - side / 2 : 0, length[k] - side);
@@ -64,24 +92,6 @@ static bool is_in(const tile *t, const double at[3])
         if (!(at[k] >= t->lo[k] && at[k] < t->hi[k]))
             return false;
     return true;
-}
-
-/* Of the item, on average. */
-static double share_of_tile(const voting_scheme *s)
-{
-    const uint32_t length[3] = { s->nz, s->ny, s->nx };
-    double share = 1;
-
-    for (int k = 0; k < 3; k++)
-        share *= (double)smaller(length_of(s, k, TILE + 2 * MARGIN), length[k]) / length[k];
-    return share;
-}
-
-static size_t count_tiles(const voting_scheme *s)
-{
-    const double wanted = SHARE / share_of_tile(s);
-
-    return wanted < 1 ? 1 : wanted > MOST_TILES ? MOST_TILES : (size_t)wanted;
 }
 
 static tc_status copy_pixels(const wu_pixels *px, const tile *t, wu_pixels *part, tc_err *err)
@@ -231,6 +241,7 @@ static tc_status check_tiles(const an_work *work, const voting_scheme *s,
 {
     const double least = greatest_threshold(work->params, points);
     const size_t tiles = count_tiles(s);
+    const uint32_t side = choose_side(s);
     evidence e = { .claimed = 0 };
     tc_status status = TC_OK;
 
@@ -240,7 +251,7 @@ static tc_status check_tiles(const an_work *work, const voting_scheme *s,
         tile t;
 
         choose_place(s, points, k % 2 == 0, random, place);
-        t = tile_at(s, place);
+        t = tile_at(s, side, place);
         status = compute(work, s, &t, least, &found, err);
         if (status == TC_OK)
             compare(&t, points, &found, &e);
@@ -318,7 +329,7 @@ tc_status voting_check_pixels(const an_work *work, const wu_output *out, uint64_
         status = check_foreground(work, &points, err);
     if (status == TC_OK && points.n == 0 && !is_flat(work->pixels))
         status = tc_fail(err, TC_NO_MATCH, "no points, in a picture that is not flat");
-    if (status == TC_OK && points.n > 0 && share_of_tile(&s) > MOST_SHARE)
+    if (status == TC_OK && points.n > 0 && share_of_tile(&s, LEAST_SIDE) > MOST_SHARE)
         status = tc_fail(err, TC_NO_MATCH, "is hardly larger than what would be looked at");
     if (status == TC_OK && points.n > 0)
         status = check_tiles(work, &s, &points, random, err);
@@ -334,6 +345,6 @@ double voting_pixels_share(const an_work *work)
 
     if (voting_scheme_init(work->params, work->item, work->item->name, &s, &err) != TC_OK)
         return 1;
-    share = share_of_tile(&s);
+    share = share_of_tile(&s, choose_side(&s));
     return share > MOST_SHARE ? 1 : share * (double)count_tiles(&s);
 }
