@@ -1,10 +1,9 @@
-"""What docs/validation.md says of a look at the pixels: its cost beside reading the pictures and computing the unit, in
-instructions on one thread (callgrind), and how many results of blank and other pictures it refuses, on the real pictures
-beside the checkout (skimage's where there are none). Of the costs, on the largest.
+"""What docs/validation.md says of a spot check: its cost compared with reading the pictures and computing the unit, and how many
+results of blank and other pictures it refuses, on the real pictures next to the checkout (skimage's where there are none).
 
-    looks.py cost|lies [ANALYSIS [JOB]]
+    looks.py lies [ANALYSIS [JOB]]
     looks.py unit [ANALYSIS [JOB]]      of a unit of many items: what check takes, and what of it for pixels, in processor
-                                        time beside that of the run; and how many are looked at
+                                        time compared with that of the run; and how many are looked at
     looks.py honest [ANALYSIS]          UNITS (1000) random units of one item, of all analyses in turn: how many are in doubt, and
                                         what a look takes compared with reading and computing, in processor time, each and together
     looks.py shorter                    UNITS (100) random units of a level set: how many masks of a half, a quarter and a tenth of the
@@ -105,26 +104,6 @@ def compute(name, analysis, parameters, slices, like=None):
 
 def check(unit, result, seed):
     return tap.run([tap.TEXCELL_VALIDATE, "check", "--seed", str(seed), unit, result])
-
-
-def instructions(*args):
-    """By function, with those that it calls."""
-    out = os.path.join(FOLDER, "callgrind")
-    tap.run(["valgrind", "--tool=callgrind", "--callgrind-out-file=" + out, tap.TEXCELL_VALIDATE, *args])
-    text = tap.run(["callgrind_annotate", "--inclusive=yes", "--threshold=100", out]).stdout
-    return {m[1]: int(m[0].replace(",", "")) for m in re.findall(r"^ *([\d,]+) .*?[:?]([a-z_0-9]+)(?:'\d+)? \[", text, re.M)}
-
-
-def cost(analysis, job, parameters, of):
-    for name, slices in of:
-        files = compute("cost", analysis, parameters, slices)
-        if files is None:
-            continue
-        look, again = instructions("check", "--seed", "1", *files), instructions("verify", "--no-pixels", "--fraction", "1", *files)
-        looked = sum(n for f, n in look.items() if re.match("[a-z]+_check_pixels$", f) and not f.startswith("val"))
-        read, work = again["wu_item_load"], again["an_work_run"]
-        print("%s, %s: %s: a look %.2f%%, reading %.1f%% of reading and computing" %
-              (analysis, job, name, 100 * looked / (read + work), 100 * read / (read + work)), flush=True)
 
 
 def seconds(*command):
@@ -293,8 +272,6 @@ def main():
             of = [(n, s) for n, s in all_of if (len(s) > 1) == (dimensions == 3)]
             if todo == "unit":
                 unit(analysis, job, parameters, of)
-            elif todo == "cost":
-                cost(analysis, job, parameters, sorted(of, key=lambda it: -it[1][0].size * len(it[1]))[:1])
             else:
                 lies(analysis, job, parameters, of)
 

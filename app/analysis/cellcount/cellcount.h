@@ -181,6 +181,11 @@ static inline uint32_t cc_middle(unsigned bits)
     return (uint32_t)1 << (bits - 1);
 }
 
+/* again.c: whether the result has the regions of some tiles, computed again with so much around
+ * them besides. TC_NO_MATCH, without a message: it has not, or they do not tell. */
+tc_status cc_check_again(const an_work *work, const wu_output *out, uint32_t threshold,
+                         uint32_t margin, uint64_t *random, tc_err *err);
+
 /* prepare.c: what is done to grey values before the threshold, step by step, from one plane to
  * another. Zeroed means none; begin, for each step that there is cc_prepare_step and all pieces of
  * all rows, end. */

@@ -522,7 +522,7 @@ static tc_status check_threshold(const cc_params *p, const wu_pixels *px, uint32
 /* --- the whole picture ----------------------------------------------------------------------- */
 
 static tc_status check_whole(const an_work *work, const table *t, uint32_t threshold,
-                             uint64_t *random, tc_err *err)
+                             uint64_t *random, bool *of_regions, tc_err *err)
 {
     const cc_params *const p = work->params;
     const wu_pixels *const px = work->pixels;
@@ -540,6 +540,7 @@ static tc_status check_whole(const an_work *work, const table *t, uint32_t thres
 
     if (status == TC_OK)
         status = check_totals(p, cells, t, err);
+    *of_regions = status == TC_OK;
     if (status == TC_OK)
         status = check_part(work, &q, t, random, err);
     if (status == TC_OK && p->split)
@@ -761,7 +762,7 @@ static tc_status judge_tiles(const found *all, bool boxes, tc_err *err)
 }
 
 static tc_status check_tiles(const an_work *work, const table *t, uint32_t threshold,
-                             uint64_t *random, tc_err *err)
+                             uint64_t *random, bool *of_regions, tc_err *err)
 {
     const cc_params *const p = work->params;
     const wu_pixels *const px = work->pixels;
@@ -771,6 +772,7 @@ static tc_status check_tiles(const an_work *work, const table *t, uint32_t thres
                            ? tc_no_memory(err, "the grey values")
                            : TC_OK;
 
+    *of_regions = !cc_finds_threshold(p);
     for (size_t k = 0; status == TC_OK && k < count_tiles(p, work->item); k++)
         status = check_tile(work, t, threshold, k % 4 == 3 && t->n > 0, random, &all, err);
     if (status == TC_OK && all.histogram != NULL)
@@ -779,6 +781,7 @@ static tc_status check_tiles(const an_work *work, const table *t, uint32_t thres
         status = judge_tiles(&all, t->labels == NULL, err);
     if (status == TC_OK && all.cells == 0)
         status = tc_fail(err, TC_NO_MATCH, "no cell in the tiles");
+    *of_regions = *of_regions || status == TC_OK;
     if (status == TC_OK)
         status = judge_known(all.cells, all.looks, all.known, LEAST_IN_TILES, err);
     free(all.histogram);
@@ -792,6 +795,8 @@ tc_status cc_check_pixels(const an_work *of, const wu_output *out, uint64_t *ran
     cc_params own;
     const cc_params *const p = &own;
     an_work resolved = *of, *const work = &resolved;
+    bool of_regions; /* what is in doubt, if anything */
+
     if (of->item->n_masks > 0)
         return tc_fail(err, TC_NO_MATCH, "the item has a mask");
     tc_status status = cc_resolve(of, &own, err);
@@ -819,8 +824,11 @@ tc_status cc_check_pixels(const an_work *of, const wu_output *out, uint64_t *ran
                        (unsigned long)threshold);
     if (cc_prepares(p) && share_of_tiles(p, work->item) > MOST_TILED)
         return tc_fail(err, TC_NO_MATCH, "is hardly larger than what would be looked at");
-    return cc_prepares(p) ? check_tiles(work, &t, threshold, random, err)
-                          : check_whole(work, &t, threshold, random, err);
+    status = cc_prepares(p) ? check_tiles(work, &t, threshold, random, &of_regions, err)
+                            : check_whole(work, &t, threshold, random, &of_regions, err);
+    return status == TC_NO_MATCH && of_regions
+               ? cc_check_again(work, out, threshold, margin_of(p), random, err)
+               : status;
 }
 
 double cc_pixels_share(const an_work *work)

@@ -1,0 +1,221 @@
+/*
+ * cellcount: whether a result has the regions that some tiles of the picture have. All is computed
+ * again there, and with as much around them as prepared values and neighbouring regions depend on.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/analysis/analyses.h"
+#include "app/analysis/cellcount/cellcount.h"
+#include "app/base/random.h"
+
+/* A tile's side is so many times that of a region's box in the mean, and from LEAST to MOST; around
+ * it is, besides what prepared values depend on, so much of it. */
+enum { BOXES = 5, LEAST = 96, MOST = 512, LEAST_TILES = 4, MOST_TILES = 16 };
+static const double AROUND = 0.25;
+/* Of the picture so much is computed again; where the least number of tiles is more than that by
+ * half, all is. */
+static const double SHARE = 0.16, MOST_SHARE = 0.24;
+/* The same are so many of the regions in all tiles, and in each that has some; so many tell. */
+static const double SAME = 0.9, SAME_IN_TILE = 0.7;
+enum { FEW = 3, LEAST_KNOWN = 4 };
+
+typedef struct tile {
+    uint32_t y, x, ny, nx;  /* of the picture, with what is around */
+    int64_t y0, x0, y1, x1; /* regions whose box is within are the tile's */
+} tile;
+
+typedef struct found {
+    size_t claimed, there, same;
+} found;
+
+static uint32_t side_of(const wu_output *out)
+{
+    const wu_out_array *const boxes = wu_output_find(out, "region_bbox");
+    const size_t n = (size_t)boxes->info.shape[0];
+    const int64_t *b = boxes->data;
+    double sum = 0, side;
+
+    for (size_t i = 0; i < n; i++, b += 4)
+        sum += (double)(b[2] - b[0] + b[3] - b[1]) / 2;
+    side = n == 0 ? LEAST : BOXES * sum / (double)n;
+    return side < LEAST ? LEAST : side > MOST ? MOST : (uint32_t)side;
+}
+
+/* One axis: of the tile's and around it. At the picture's border nothing is missing. */
+static void place_axis(uint32_t length, uint32_t side, uint32_t around, uint64_t *random,
+                       uint32_t *from, uint32_t *size, int64_t *lo, int64_t *hi)
+{
+    const uint32_t core = side < length ? side : length,
+                   first = (uint32_t)tc_random_below(length - core + 1, random),
+                   end = length - first - core > around ? first + core + around : length;
+
+    *from = first > around ? first - around : 0;
+    *size = end - *from;
+    *lo = *from == 0 ? 0 : first;
+    *hi = end == length ? length : first + core;
+}
+
+static tc_status copy_tile(const wu_pixels *px, const tile *t, wu_pixels *part, tc_err *err)
+{
+    const size_t bytes = px->bits / 8, row = t->nx * bytes;
+    const uint8_t *const in = px->u8 != NULL ? px->u8 : (const uint8_t *)px->u16;
+    uint8_t *const pixels = malloc(t->ny * row);
+
+    *part = (wu_pixels){ .nz = 1, .ny = t->ny, .nx = t->nx, .bits = px->bits };
+    if (pixels == NULL)
+        return tc_no_memory(err, "a tile");
+    for (size_t y = 0; y < t->ny; y++)
+        memcpy(pixels + y * row, in + ((t->y + y) * px->nx + t->x) * bytes, row);
+    if (px->u8 != NULL)
+        part->u8 = pixels;
+    else
+        part->u16 = (uint16_t *)(void *)pixels;
+    return TC_OK;
+}
+
+/* The tile's result. */
+static tc_status compute(const an_work *work, uint32_t threshold, const tile *t, wu_output *out,
+                         tc_err *err)
+{
+    cc_params params = *(const cc_params *)work->params;
+    wu_item item = *work->item;
+    wu_pixels pixels = { .nx = 0 };
+    an_work part = {
+        .params = &params, .item = &item, .pixels = &pixels, .threads = work->threads
+    };
+    void *state = NULL;
+    tc_status status = copy_tile(work->pixels, t, &pixels, err);
+
+    item.ny = t->ny, item.nx = t->nx;
+    params.polarity = params.bright ? CC_BRIGHT : CC_DARK;
+    params.window_auto = params.min_area_auto = 0;
+    params.exclude_border = params.labels = false;
+    if (cc_finds_threshold(&params)) {
+        params.threshold_word = 0;
+        params.threshold = (int32_t)threshold;
+    }
+    if (status == TC_OK)
+        status = an_cellcount.plan(&params, &item, &part.plan, err);
+    if (status == TC_OK) {
+        state = calloc(1, part.plan.state_bytes);
+        status = state == NULL ? tc_no_memory(err, "a tile")
+                               : an_work_run(&an_cellcount, an_cellcount.cpu, &part, state, 0, err);
+    }
+    if (status == TC_OK)
+        status = an_cellcount.finish(&part, 0, state, out, err);
+    if (status == TC_OK)
+        status = wu_output_keep(out, err);
+    free(state);
+    wu_pixels_free(&pixels);
+    return status;
+}
+
+/* A row of a table of which y and x are the first pixel's. */
+typedef struct region {
+    int64_t area, box[4];
+    double mean, centre[2];
+} region;
+
+static region region_of(const wu_output *out, size_t i, const tile *t)
+{
+    const int64_t *const box = (const int64_t *)wu_output_data(out, "region_bbox") + 4 * i;
+    const double *const centre = (const double *)wu_output_data(out, "region_centroid") + 2 * i;
+    const uint32_t y = t != NULL ? t->y : 0, x = t != NULL ? t->x : 0;
+
+    return (region){ .area = ((const int64_t *)wu_output_data(out, "region_area"))[i],
+                     .box = { box[0] + y, box[1] + x, box[2] + y, box[3] + x },
+                     .mean = ((const double *)wu_output_data(out, "region_mean"))[i],
+                     .centre = { centre[0] + y, centre[1] + x } };
+}
+
+/* Regions in the middle of the picture are cut by its border no more than they are. */
+static bool is_in(const cc_params *p, const wu_item *item, const tile *t, const region *r)
+{
+    const int64_t *const b = r->box;
+    const bool at_border = b[0] == 0 || b[1] == 0 || b[2] == item->ny || b[3] == item->nx;
+
+    return b[0] >= t->y0 && b[1] >= t->x0 && b[2] <= t->y1 && b[3] <= t->x1 &&
+           !(at_border && p->exclude_border);
+}
+
+static bool is_same(const region *a, const region *b)
+{
+    return a->area == b->area && memcmp(a->box, b->box, sizeof a->box) == 0 &&
+           memcmp(&a->mean, &b->mean, sizeof a->mean) == 0 &&
+           fabs(a->centre[0] - b->centre[0]) < 1e-6 && fabs(a->centre[1] - b->centre[1]) < 1e-6;
+}
+
+static found compare(const an_work *work, const tile *t, const wu_output *claimed,
+                     const wu_output *right)
+{
+    const size_t n = (size_t)wu_output_find(claimed, "region_item")->info.shape[0],
+                 m = (size_t)wu_output_find(right, "region_item")->info.shape[0];
+    found f = { .claimed = 0 };
+
+    for (size_t k = 0; k < m; k++) {
+        const region r = region_of(right, k, t);
+
+        f.there += is_in(work->params, work->item, t, &r);
+    }
+    for (size_t i = 0; i < n; i++) {
+        const region r = region_of(claimed, i, NULL);
+        bool same = false;
+
+        if (!is_in(work->params, work->item, t, &r))
+            continue;
+        f.claimed++;
+        for (size_t k = 0; k < m && !same; k++) {
+            const region other = region_of(right, k, t);
+
+            same = is_same(&r, &other);
+        }
+        f.same += same;
+    }
+    return f;
+}
+
+static bool suits(const found *f, double same)
+{
+    return (double)f->same >= same * (double)(f->claimed > f->there ? f->claimed : f->there);
+}
+
+/* Whether what a region is depends on what is around it alone. */
+static bool is_local(const cc_params *p)
+{
+    return !p->min_contrast && !p->offset_percent && !p->full_area_auto;
+}
+
+tc_status cc_check_again(const an_work *work, const wu_output *out, uint32_t threshold,
+                         uint32_t margin, uint64_t *random, tc_err *err)
+{
+    const wu_item *const item = work->item;
+    const uint32_t side = side_of(out), around = margin + (uint32_t)(AROUND * side);
+    const double share =
+        (side + 2.0 * around) * (side + 2.0 * around) / ((double)item->nx * item->ny);
+    const double tiles = fmin(fmax(SHARE / share, LEAST_TILES), MOST_TILES);
+    found all = { .claimed = 0 };
+    tc_status status = TC_OK;
+
+    if (!is_local(work->params) || LEAST_TILES * share > MOST_SHARE)
+        return TC_NO_MATCH;
+    for (int k = 0; status == TC_OK && k < (int)tiles; k++) {
+        wu_output right = { .n = 0 };
+        found f = { .claimed = 0 };
+        tile t;
+
+        place_axis(item->ny, side, around, random, &t.y, &t.ny, &t.y0, &t.y1);
+        place_axis(item->nx, side, around, random, &t.x, &t.nx, &t.x0, &t.x1);
+        status = compute(work, threshold, &t, &right, err);
+        if (status == TC_OK)
+            f = compare(work, &t, out, &right);
+        wu_output_free(&right);
+        all.claimed += f.claimed;
+        all.there += f.there;
+        all.same += f.same;
+        if (status == TC_OK && f.claimed + f.there >= FEW && !suits(&f, SAME_IN_TILE))
+            status = TC_NO_MATCH;
+    }
+    return status == TC_OK && (all.same < LEAST_KNOWN || !suits(&all, SAME)) ? TC_NO_MATCH : status;
+}
