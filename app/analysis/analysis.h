@@ -274,6 +274,13 @@ double an_spent_packing(const an_work *work, double share);
  * plan.state_bytes. deadline: in tc_seconds, 0 for none; TC_TRY_LATER after it. */
 tc_status an_work_run(const an_analysis *analysis, const an_backend *backend, const an_work *work,
                       void *state, double deadline, tc_err *err);
+/* The same on the CPU, by the plan of `work`, to the item's arrays: wu_output_free. */
+tc_status an_compute(const an_analysis *analysis, const an_work *work, size_t index,
+                     double deadline, wu_output *out, tc_err *err);
+/* A box of an item's pixels as pixels of their own, wu_pixels_free also after a failure; from and
+ * size: z, y, x. */
+tc_status an_copy_box(const wu_pixels *px, const uint32_t from[3], const uint32_t size[3],
+                      wu_pixels *out, tc_err *err);
 
 /* The analysis' init and the backend's sync, or what their absence stands for. */
 tc_status an_init(const an_analysis *analysis, const an_work *work, void *state, tc_err *err);

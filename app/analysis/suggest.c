@@ -47,7 +47,7 @@ tc_status an_try(const an_analysis *analysis, const an_pictures *pictures, size_
                      .pixels = &pictures->pixels[i],
                      .threads = pictures->threads,
                      .poll = pictures->poll };
-    void *params = NULL, *state = NULL;
+    void *params = NULL;
     *out = (wu_output){ .n = 0 };
     tc_status status = an_parse(analysis, parameters, "suggest: parameters", &params, err);
     work.params = params;
@@ -55,16 +55,8 @@ tc_status an_try(const an_analysis *analysis, const an_pictures *pictures, size_
         status = an_check_item(analysis, params, work.item, work.item->name, err);
     if (status == TC_OK)
         status = analysis->plan(params, work.item, &work.plan, err);
-    if (status == TC_OK) {
-        state = calloc(1, work.plan.state_bytes);
-        status = state == NULL ? tc_no_memory(err, "the state of an item")
-                               : an_work_run(analysis, analysis->cpu, &work, state, 0, err);
-    }
     if (status == TC_OK)
-        status = analysis->finish(&work, 0, state, out, err);
-    if (status == TC_OK)
-        status = wu_output_keep(out, err);
-    free(state);
+        status = an_compute(analysis, &work, 0, 0, out, err);
     an_params_free(analysis, &params);
     return status;
 }
@@ -79,21 +71,9 @@ tc_status an_copy_middle(const wu_pixels *px, wu_pixels *out, tc_err *err)
 {
     const uint32_t nx = px->nx < AN_LOOKED_AT ? px->nx : AN_LOOKED_AT,
                    ny = px->ny < AN_LOOKED_AT ? px->ny : AN_LOOKED_AT;
-    const size_t bytes = px->bits / 8,
-                 first = (size_t)((px->ny - ny) / 2) * px->nx + (px->nx - nx) / 2;
-    const char *const from = px->u8 != NULL ? (const char *)px->u8 : (const char *)px->u16;
-    char *const to = malloc((size_t)nx * ny * bytes);
+    const uint32_t from[3] = { 0, (px->ny - ny) / 2, (px->nx - nx) / 2 }, size[3] = { 1, ny, nx };
 
-    *out = (wu_pixels){ .nx = nx, .ny = ny, .nz = 1, .bits = px->bits };
-    if (to == NULL)
-        return tc_no_memory(err, "the middle of a picture");
-    for (size_t y = 0; y < ny; y++)
-        memcpy(to + y * nx * bytes, from + (first + y * px->nx) * bytes, nx * bytes);
-    if (px->u8 != NULL)
-        out->u8 = (uint8_t *)to;
-    else
-        out->u16 = (uint16_t *)(void *)to;
-    return TC_OK;
+    return an_copy_box(px, from, size, out, err);
 }
 
 double an_looked_at(const wu_item *item)

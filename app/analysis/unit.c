@@ -269,3 +269,39 @@ tc_status an_work_run(const an_analysis *analysis, const an_backend *backend, co
         backend->close(&worker);
     return status;
 }
+
+tc_status an_compute(const an_analysis *analysis, const an_work *work, size_t index,
+                     double deadline, wu_output *out, tc_err *err)
+{
+    void *const state = calloc(1, work->plan.state_bytes);
+    tc_status status = state == NULL
+                           ? tc_no_memory(err, "the state of an item")
+                           : an_work_run(analysis, analysis->cpu, work, state, deadline, err);
+
+    if (status == TC_OK)
+        status = analysis->finish(work, index, state, out, err);
+    if (status == TC_OK)
+        status = wu_output_keep(out, err);
+    free(state);
+    return status;
+}
+
+tc_status an_copy_box(const wu_pixels *px, const uint32_t from[3], const uint32_t size[3],
+                      wu_pixels *out, tc_err *err)
+{
+    const size_t bytes = px->bits / 8, row = size[2] * bytes;
+    const char *const in = px->u8 != NULL ? (const char *)px->u8 : (const char *)px->u16;
+    char *to = malloc((size_t)size[0] * size[1] * row);
+
+    *out = (wu_pixels){ .nz = size[0], .ny = size[1], .nx = size[2], .bits = px->bits };
+    if (to == NULL)
+        return tc_no_memory(err, "a part of a picture");
+    if (px->u8 != NULL)
+        out->u8 = (uint8_t *)to;
+    else
+        out->u16 = (uint16_t *)(void *)to;
+    for (size_t z = from[0]; z < from[0] + size[0]; z++)
+        for (size_t y = from[1]; y < from[1] + size[1]; y++, to += row)
+            memcpy(to, in + ((z * px->ny + y) * px->nx + from[2]) * bytes, row);
+    return TC_OK;
+}

@@ -136,26 +136,6 @@ void val_verifier_free(val_verifier *v)
     v->chosen = v->looked_at = NULL;
 }
 
-/* --- computing ------------------------------------------------------------------------------- */
-
-static tc_status compute(const val_verifier *v, const an_work *work, size_t index, wu_output *out,
-                         tc_err *err)
-{
-    const an_analysis *const a = v->unit->analysis;
-    void *const state = calloc(1, work->plan.state_bytes);
-    tc_status status;
-
-    if (state == NULL)
-        return tc_no_memory(err, "the state of an item");
-    status = an_work_run(a, a->cpu, work, state, v->deadline, err);
-    if (status == TC_OK)
-        status = a->finish(work, index, state, out, err);
-    if (status == TC_OK)
-        status = wu_output_keep(out, err);
-    free(state);
-    return status;
-}
-
 /* --- comparing ------------------------------------------------------------------------------- */
 
 static bool same_shape(const wu_array_info *a, const wu_array_info *b)
@@ -205,7 +185,7 @@ static tc_status verify_item(const val_verifier *v, size_t index, const an_work 
         return tc_fail(err, TC_NO_MEMORY,
                        "item \"%s\": needs %" PRIu64 " MiB of memory, more than it may take",
                        work->item->name, (memory >> 20) + 1);
-    status = compute(v, work, index, &right, err);
+    status = an_compute(v->unit->analysis, work, index, v->deadline, &right, err);
     /* Both have the arrays that the analysis expects. */
     for (size_t i = 0; status == TC_OK && i < right.n; i++)
         compare_array(&names, index, &claimed->arrays[i], &right.arrays[i]);

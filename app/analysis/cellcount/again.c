@@ -57,24 +57,6 @@ static void place_axis(uint32_t length, uint32_t side, uint32_t around, uint64_t
     *hi = end == length ? length : first + core;
 }
 
-static tc_status copy_tile(const wu_pixels *px, const tile *t, wu_pixels *part, tc_err *err)
-{
-    const size_t bytes = px->bits / 8, row = t->nx * bytes;
-    const uint8_t *const in = px->u8 != NULL ? px->u8 : (const uint8_t *)px->u16;
-    uint8_t *const pixels = malloc(t->ny * row);
-
-    *part = (wu_pixels){ .nz = 1, .ny = t->ny, .nx = t->nx, .bits = px->bits };
-    if (pixels == NULL)
-        return tc_no_memory(err, "a tile");
-    for (size_t y = 0; y < t->ny; y++)
-        memcpy(pixels + y * row, in + ((t->y + y) * px->nx + t->x) * bytes, row);
-    if (px->u8 != NULL)
-        part->u8 = pixels;
-    else
-        part->u16 = (uint16_t *)(void *)pixels;
-    return TC_OK;
-}
-
 /* The tile's result. */
 static tc_status compute(const an_work *work, uint32_t threshold, const tile *t, wu_output *out,
                          tc_err *err)
@@ -85,8 +67,8 @@ static tc_status compute(const an_work *work, uint32_t threshold, const tile *t,
     an_work part = {
         .params = &params, .item = &item, .pixels = &pixels, .threads = work->threads
     };
-    void *state = NULL;
-    tc_status status = copy_tile(work->pixels, t, &pixels, err);
+    const uint32_t from[3] = { 0, t->y, t->x }, size[3] = { 1, t->ny, t->nx };
+    tc_status status = an_copy_box(work->pixels, from, size, &pixels, err);
 
     item.ny = t->ny, item.nx = t->nx;
     params.polarity = params.bright ? CC_BRIGHT : CC_DARK;
@@ -98,16 +80,8 @@ static tc_status compute(const an_work *work, uint32_t threshold, const tile *t,
     }
     if (status == TC_OK)
         status = an_cellcount.plan(&params, &item, &part.plan, err);
-    if (status == TC_OK) {
-        state = calloc(1, part.plan.state_bytes);
-        status = state == NULL ? tc_no_memory(err, "a tile")
-                               : an_work_run(&an_cellcount, an_cellcount.cpu, &part, state, 0, err);
-    }
     if (status == TC_OK)
-        status = an_cellcount.finish(&part, 0, state, out, err);
-    if (status == TC_OK)
-        status = wu_output_keep(out, err);
-    free(state);
+        status = an_compute(&an_cellcount, &part, 0, 0, out, err);
     wu_pixels_free(&pixels);
     return status;
 }

@@ -629,23 +629,6 @@ static void choose_place(const wu_pixels *px, const table *t, bool of_region, ui
     }
 }
 
-static tc_status copy_tile(const wu_pixels *px, const part *q, wu_pixels *tile, tc_err *err)
-{
-    const size_t bytes = px->bits / 8, row = tile->nx * bytes;
-    const uint8_t *const in = px->u8 != NULL ? px->u8 : (const uint8_t *)px->u16;
-    uint8_t *const out = malloc(tile->ny * row);
-
-    if (out == NULL)
-        return tc_no_memory(err, "a tile");
-    for (size_t y = 0; y < tile->ny; y++)
-        memcpy(out + y * row, in + ((q->y + y) * px->nx + q->x) * bytes, row);
-    if (px->u8 != NULL)
-        tile->u8 = out;
-    else
-        tile->u16 = (uint16_t *)(void *)out;
-    return TC_OK;
-}
-
 /* Which rows of the table lie in the core. */
 static tc_status take_rows(part *q, const table *t, tc_err *err)
 {
@@ -713,7 +696,7 @@ static tc_status check_tile(const an_work *work, const table *t, uint32_t thresh
     uint32_t place[4];
     stretch y, x;
     cc_prepare prepare = { .now = NULL };
-    wu_pixels tile = { .nz = 1, .bits = px->bits };
+    wu_pixels tile = { .nx = 0 };
     part q = { .f = { .threshold = threshold, .above = p->bright, .corners = p->eight_connected },
                .nx = px->nx };
     tc_status status;
@@ -721,9 +704,14 @@ static tc_status check_tile(const an_work *work, const table *t, uint32_t thresh
     choose_place(px, t, of_region, random, place);
     y = stretch_of(px->ny, side, place[0], place[2], margin);
     x = stretch_of(px->nx, side, place[1], place[3], margin);
-    q.y = y.from, q.y0 = y.first - y.from, q.y1 = y.end - y.from, tile.ny = y.to - y.from;
-    q.x = x.from, q.x0 = x.first - x.from, q.x1 = x.end - x.from, tile.nx = x.to - x.from;
-    status = copy_tile(px, &q, &tile, err);
+    q.y = y.from, q.y0 = y.first - y.from, q.y1 = y.end - y.from;
+    q.x = x.from, q.x0 = x.first - x.from, q.x1 = x.end - x.from;
+    {
+        const uint32_t from[3] = { 0, y.from, x.from },
+                       size[3] = { 1, y.to - y.from, x.to - x.from };
+
+        status = an_copy_box(px, from, size, &tile, err);
+    }
     if (status == TC_OK)
         status = cc_prepare_all(&prepare, p, &tile, err);
     q.f.px = prepare.now;

@@ -103,18 +103,9 @@ static tc_status compute(const an_work *work, const sample *s, wu_output *out, t
     an_work part = {
         .params = &s->params, .item = work->item, .pixels = &s->pixels, .threads = work->threads
     };
-    void *state = NULL;
-    tc_status status = an_glcm.plan(&s->params, work->item, &part.plan, err);
+    const tc_status status = an_glcm.plan(&s->params, work->item, &part.plan, err);
 
-    if (status == TC_OK) {
-        state = calloc(1, part.plan.state_bytes);
-        status = state == NULL ? tc_no_memory(err, "glcm")
-                               : an_work_run(&an_glcm, &glcm_cpu, &part, state, 0, err);
-    }
-    if (status == TC_OK)
-        status = glcm_finish(&part, 0, state, out, err);
-    free(state);
-    return status;
+    return status == TC_OK ? an_compute(&an_glcm, &part, 0, 0, out, err) : status;
 }
 
 /* What is wrong with the five statistics of a feature, given those of n of its windows. The

@@ -94,28 +94,6 @@ static bool is_in(const tile *t, const double at[3])
     return true;
 }
 
-static tc_status copy_pixels(const wu_pixels *px, const tile *t, wu_pixels *part, tc_err *err)
-{
-    const size_t bytes = px->bits / 8, row = t->size[2] * bytes;
-    const unsigned char *const in = px->u8 != NULL ? px->u8 : (const unsigned char *)px->u16;
-    unsigned char *out = malloc((size_t)t->size[0] * t->size[1] * row);
-
-    *part = (wu_pixels){ .nz = t->size[0], .ny = t->size[1], .nx = t->size[2], .bits = px->bits };
-    if (out == NULL)
-        return tc_no_memory(err, "a tile");
-    if (px->bits == 8)
-        part->u8 = out;
-    else
-        part->u16 = (uint16_t *)(void *)out;
-    for (size_t z = 0; z < t->size[0]; z++)
-        for (size_t y = 0; y < t->size[1]; y++, out += row)
-            memcpy(out,
-                   in +
-                       (((t->from[0] + z) * px->ny + t->from[1] + y) * px->nx + t->from[2]) * bytes,
-                   row);
-    return TC_OK;
-}
-
 /* The points of a tile and what is around it, with scores of `least` and more. s: the item's. */
 static tc_status compute(const an_work *work, const voting_scheme *s, const tile *t, double least,
                          voting_peaks *found, tc_err *err)
@@ -128,7 +106,7 @@ static tc_status compute(const an_work *work, const voting_scheme *s, const tile
     };
     voting_scheme own;
     void *state = NULL;
-    tc_status status = copy_pixels(work->pixels, t, &pixels, err);
+    tc_status status = an_copy_box(work->pixels, t->from, t->size, &pixels, err);
 
     item.nz = t->size[0], item.ny = t->size[1], item.nx = t->size[2];
     params.automatic = false;
