@@ -62,7 +62,7 @@ def relabel(a, keep):
 def giants(a, parameters, picture, n=2):
     """So many regions that are as large as the picture."""
     ny, nx = picture.shape
-    t, bright = int(a["threshold"][0]), parameters.get("polarity") == "bright"
+    t, bright = int(a["threshold"][0]), a["bright"][0] if "bright" in a else parameters.get("polarity") == "bright"
     side = (picture >= t) == bright
     area = max(int(side.sum()) // n, nx + ny)
     a["count"][0] = n
@@ -80,12 +80,14 @@ def giants(a, parameters, picture, n=2):
 
 def cellcount():
     for title, more in (("plain", {}), ("small ones left out", {"min_area": 20}), ("filled", {"fill_holes": True, "min_area": 20}),
-                        ("split by distance", {"split": "distance", "min_area": 20}), ("split by intensity", {"split": "intensity", "min_area": 20}),
+                        ("split by distance", {"split": "distance", "min_area": 20}),
+                        ("of any polarity", {"polarity": "auto", "split": "distance", "min_area": 20}),
+                        ("split by intensity", {"split": "intensity", "min_area": 20}),
                         ("split and filled", {"split": "distance", "fill_holes": True, "min_area": 20}),
                         ("smoothed", {"smooth": 1, "min_area": 20}),
                         ("a local threshold", {"threshold": "local", "window": 31, "min_area": 20}),
                         ("labels", {"labels": True, "min_area": 20})):
-        parameters = dict(BRIGHT, **more)
+        parameters = BRIGHT | more
 
         def top(a):
             relabel(a, a["region_bbox"][:, 2] < 240)

@@ -26,11 +26,13 @@ typedef struct tile {
     int64_t y0, x0, y1, x1; /* regions whose box is within are the tile's */
 } tile;
 
+/* Regions of tiles: in the result, when computed again, and in both. */
 typedef struct found {
     size_t claimed, there, same;
 } found;
 
-static uint32_t side_of(const wu_output *out)
+/* By the boxes of the result's regions. */
+static uint32_t choose_side(const wu_output *out)
 {
     const wu_out_array *const boxes = wu_output_find(out, "region_bbox");
     const size_t n = (size_t)boxes->info.shape[0];
@@ -71,7 +73,6 @@ static tc_status compute(const an_work *work, uint32_t threshold, const tile *t,
     tc_status status = an_copy_box(work->pixels, from, size, &pixels, err);
 
     item.ny = t->ny, item.nx = t->nx;
-    params.polarity = params.bright ? CC_BRIGHT : CC_DARK;
     params.window_auto = params.min_area_auto = 0;
     params.exclude_border = params.labels = false;
     if (cc_finds_threshold(&params)) {
@@ -86,12 +87,13 @@ static tc_status compute(const an_work *work, uint32_t threshold, const tile *t,
     return status;
 }
 
-/* A row of a table of which y and x are the first pixel's. */
+/* A row of the table, as it lies in the picture. */
 typedef struct region {
     int64_t area, box[4];
     double mean, centre[2];
 } region;
 
+/* t: of which `out` is; NULL: of the whole picture. */
 static region region_of(const wu_output *out, size_t i, const tile *t)
 {
     const int64_t *const box = (const int64_t *)wu_output_data(out, "region_bbox") + 4 * i;
@@ -104,7 +106,7 @@ static region region_of(const wu_output *out, size_t i, const tile *t)
                      .centre = { centre[0] + y, centre[1] + x } };
 }
 
-/* Regions in the middle of the picture are cut by its border no more than they are. */
+/* Of the tile, and not left out as one at the border of the picture. */
 static bool is_in(const cc_params *p, const wu_item *item, const tile *t, const region *r)
 {
     const int64_t *const b = r->box;
@@ -165,7 +167,7 @@ tc_status cc_check_again(const an_work *work, const wu_output *out, uint32_t thr
                          uint32_t margin, uint64_t *random, tc_err *err)
 {
     const wu_item *const item = work->item;
-    const uint32_t side = side_of(out), around = margin + (uint32_t)(AROUND * side);
+    const uint32_t side = choose_side(out), around = margin + (uint32_t)(AROUND * side);
     const double share =
         (side + 2.0 * around) * (side + 2.0 * around) / ((double)item->nx * item->ny);
     const double tiles = fmin(fmax(SHARE / share, LEAST_TILES), MOST_TILES);

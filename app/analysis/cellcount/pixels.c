@@ -795,6 +795,7 @@ tc_status cc_check_pixels(const an_work *of, const wu_output *out, uint64_t *ran
     if (p->polarity == CC_AUTO &&
         (*(const uint8_t *)wu_output_data(out, "bright") != 0) != p->bright)
         return tc_fail(err, TC_BAD_INPUT, "bright: is not as the picture has it");
+    own.polarity = p->bright ? CC_BRIGHT : CC_DARK; /* of parts of the picture, too */
     if (p->window_auto && *(const int64_t *)wu_output_data(out, "window") != p->window)
         return tc_fail(err, TC_BAD_INPUT, "window: is not as the picture has it");
     if (p->min_area_auto)
