@@ -118,8 +118,7 @@ static bool is_in(const cc_params *p, const wu_item *item, const tile *t, const 
 
 static bool is_same(const region *a, const region *b)
 {
-    return a->area == b->area && memcmp(a->box, b->box, sizeof a->box) == 0 &&
-           memcmp(&a->mean, &b->mean, sizeof a->mean) == 0 &&
+    return a->area == b->area && memcmp(a->box, b->box, sizeof a->box) == 0 && a->mean == b->mean &&
            fabs(a->centre[0] - b->centre[0]) < 1e-6 && fabs(a->centre[1] - b->centre[1]) < 1e-6;
 }
 
