@@ -187,6 +187,8 @@ def refusals():
             image = eval(expression, {"image": image, "abs": np.abs})
             error = refusal(image, **given)
         tap.ok(words and error is None, "%s: refused with the conversion, which works" % (kind,), error or words)
+    with open(path("x.czi"), "wb") as f:
+        f.write(b"ZISRAWFILE")
     for image, words in ((np.zeros((2, 2, 5, 5), np.uint8), "as a list"), (np.zeros(5, np.uint8), "axes"), (np.zeros((0, 5), np.uint8), "empty"),
                          (np.zeros((4, 4), "M8[s]"), "type datetime64"), (path("x.czi"), "bioio"),
                          (np.ma.masked_greater(SPOTS, 1000), "masks=~image.mask")):
@@ -200,6 +202,10 @@ def refusals():
         tap.ok(isinstance(error, kind) and words in str(error) and "/tmp" not in str(error), "refused: %s" % sorted(given), error)
     error = refusal(path("nowhere.png"))
     tap.ok(isinstance(error, texcell.InputError) and error.code == 2 and "nowhere.png" in str(error), "a file that is not there", error)
+    error = refusal("nowhere")
+    tap.ok(isinstance(error, texcell.InputError) and "nowhere: no such file" in str(error), "a folder that is not there", error)
+    none = texcell.analyse(np.stack([SPOTS] * 3), "volume", spacing=1, **QUIET)
+    tap.ok(none["cells"].tolist() == [0] and [len(none.tables["cells"][c]) for c in ("label", "centroid_x_um")] == [0, 0], "a table without a row")
     with contextlib.suppress(KeyError):
         texcell.read(path("saved.npz")).labels["p9"]
         tap.ok(False, "a name that is not there")

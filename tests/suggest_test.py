@@ -282,7 +282,22 @@ def copied():
     tap.ok(len(lines) >= 4 and all(s in page and s in line for s in lines), "so do the terminal and the page, a line for each", r.stderr)
 
 
+def refused():
+    """The message is of what is wrong, whatever the look needed."""
+    floats, texture = path("floats.tif"), save("texture.png", np.random.default_rng(4).integers(0, 256, (64, 64)).astype(np.uint8))
+    Image.fromarray(np.linspace(0, 1, 4096, dtype=np.float32).reshape(64, 64)).save(floats)
+    with open(path("Notes.docx"), "wb") as f:
+        f.write(b"PK\3\4")
+    for analysis, words, args in (("cellcount", "floating-point samples", [floats]), ("cellcount", "Notes.docx: is a ZIP archive", [path("Notes.docx")]),
+                                  ("cellcount", "floating-point samples", ["--param", "min_area=10um2", "--skip-bad", floats]),
+                                  ("glcm", 'not "roughness"', ["--param", 'features=["roughness"]', texture]),
+                                  ("glcm", "maps[0]: must be an object", ["--param", 'maps=["contrast"]', texture])):
+        r = analyse(analysis, "refused", *args)
+        tap.ok(r.returncode == 2 and words in r.stderr and not os.path.exists(path("refused")), "refused: " + words, r.stderr)
+
+
 def main():
+    refused()
     voting()
     cellcount()
     glcm()

@@ -378,6 +378,8 @@ typedef struct pixel_check {
 static tc_status check_pixels(void *user, wu_source *source, tc_err *err)
 {
     pixel_check *const c = user;
+    if (c->params == NULL) /* they are at fault themselves: only the files are looked at */
+        return TC_OK;
     const wu_item item = describe_item(source);
     const char *const path = source->pages.files[0];
     char text[TC_ERR_MAX];
@@ -712,6 +714,8 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
         status = wu_labels_add(&sources, o.labels, o.recursive, err);
     if (status == TC_OK)
         status = wu_use_about(&sources, o.spacing, err);
+    if (status == TC_OK && count_bad(&sources) == sources.n) /* nothing to look at */
+        status = settle_names(&o, &sources, err);
     if (status == TC_OK && measured)
         status = wu_um_replace(analysis->parameters, o.parameters, &sources, err);
     if (status == TC_OK)

@@ -156,8 +156,8 @@ def read_foreign(path: str) -> Any:
     try:
         from bioio import BioImage
     except ImportError:
-        raise InputError("%s: this texcell does not read it; read it as an array, or pip install bioio and its reader "
-                         "of the format" % path) from None
+        raise InputError(path + (": this texcell does not read it; read it as an array, or pip install bioio and its reader "
+                                 "of the format" if os.path.exists(path) else ": no such file or folder")) from None
     return BioImage(path)
 
 

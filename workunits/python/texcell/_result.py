@@ -4,6 +4,7 @@ from __future__ import annotations
 import functools
 import itertools
 import json
+import math
 import os
 import re
 import shutil
@@ -164,7 +165,7 @@ class Result(Mapping[str, Array]):
             if d["role"] == "item":
                 continue
             values = self[d["array"]]
-            found = list(zip(titles_of(d), values.reshape(len(items), -1).T))
+            found = list(zip(titles_of(d), values.reshape(len(items), math.prod(values.shape[1:])).T))
             columns.update(found)
             if spacing is not None:
                 columns.update(filter(None, (um_column(d, title, column, spacing) for title, column in found)))
