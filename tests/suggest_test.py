@@ -296,8 +296,19 @@ def refused():
         tap.ok(r.returncode == 2 and words in r.stderr and not os.path.exists(path("refused")), "refused: " + words, r.stderr)
 
 
+def masks():
+    """A mask where labels are required is one object: said, where its value or its pieces tell."""
+    y, x = np.indices((64, 64))
+    pieces = (((y // 8 + x // 8) % 2 == 0) & (y % 8 < 6) & (x % 8 < 6)).astype(np.uint8)
+    half = (y > 31).astype(np.uint8)
+    for title, labels, said in (("255", half * 255, True), ("pieces", pieces, True), ("one object", half, False), ("two objects", half + 1, False)):
+        r = analyse("objects", "mask_" + title[:3], "--labels", save("labels.png", labels), path("texture.png"))
+        tap.ok(r.returncode == 0 and ("as of a mask" in r.stderr) == said, "a mask for labels: " + title, r.stderr)
+
+
 def main():
     refused()
+    masks()
     voting()
     cellcount()
     glcm()

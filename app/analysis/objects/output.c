@@ -245,14 +245,33 @@ tc_status obj_check_state(const an_work *work, const void *state, tc_err *err)
     return status;
 }
 
+/* Whether the only object is what a mask has: a value that no one numbers from, or, as the shapes
+ * of pictures tell, several pieces. */
+static bool is_mask(const wu_output *out)
+{
+    const int64_t label = *(const int64_t *)wu_output_data(out, "object_label");
+    const wu_out_array *const holes = wu_output_find(out, "object_holes");
+
+    if (label == 255 || label == 65535)
+        return true;
+    return holes != NULL &&
+           (double)*(const int64_t *)holes->data +
+                   (double)*(const int64_t *)wu_output_data(out, "object_euler_number") >
+               1;
+}
+
 bool obj_note_result(const void *params, const wu_item *item, const wu_output *out, char *text,
                      size_t size)
 {
     const obj_params *const p = params;
 
-    if (*(const int64_t *)wu_output_data(out, "objects") > 0)
+    const int64_t objects = *(const int64_t *)wu_output_data(out, "objects");
+
+    if (objects > 1 || (objects == 1 && !is_mask(out)))
         return false;
-    if (item->n_objects == 0)
+    if (objects == 1)
+        snprintf(text, size, "one object is all there is, as of a mask: number its pieces first");
+    else if (item->n_objects == 0)
         snprintf(text, size, "no objects: all its labels are 0");
     else
         snprintf(text, size, "no objects are left: all touch the border%s",
