@@ -12,9 +12,10 @@ tc_status an_check_item(const an_analysis *analysis, const void *params, const w
     if (!analysis->takes_labels && item->n_labels > 0)
         return tc_fail(err, TC_BAD_INPUT, "%s: has labels; %s takes none", where, analysis->name);
     if (analysis->takes_labels && item->n_labels == 0)
-        return tc_fail(err, TC_BAD_INPUT,
-                       "%s: has no labels, which say what %s measures; --labels gives them", where,
-                       analysis->name);
+        return tc_fail(
+            err, TC_BAD_INPUT,
+            "%s: has no labels; %s measures the objects that they mark, --labels gives them", where,
+            analysis->name);
     if (!analysis->takes_mask && item->n_masks > 0)
         return tc_fail(err, TC_BAD_INPUT, "%s: has a mask; %s takes none", where, analysis->name);
     return analysis->check_item != NULL ? analysis->check_item(params, item, where, err) : TC_OK;

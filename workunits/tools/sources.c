@@ -864,6 +864,7 @@ static tc_status find_mask(const mask_folder *masks, wu_source *item, bool only_
     tc_status status = TC_OK;
     const json_t *found = json_object_get(masks->by_key, item->base);
     const json_int_t at = json_integer_value(found);
+    const char *const there = masks->files.n_files > 0 ? os_last_part(masks->files.files[0]) : NULL;
     if (item->is_stack && is_folder(sub) == 1) {
         status = list_folder(sub, pages, err);
     } else if (found != NULL && at < 0) {
@@ -877,9 +878,11 @@ static tc_status find_mask(const mask_folder *masks, wu_source *item, bool only_
     } else {
         status = tc_fail(err, TC_BAD_INPUT,
                          "%s: no %s for %s: a picture%s called %s was looked "
-                         "for",
+                         "for%s%s%s",
                          masks->path, word_for(masks->kind), item->name,
-                         item->is_stack ? " or folder" : "", item->base);
+                         item->is_stack ? " or folder" : "", item->base,
+                         there == NULL ? "" : ", but there is ", there == NULL ? "" : there,
+                         masks->files.n_files > 1 ? ", ..." : "");
     }
     free(sub);
     return status;

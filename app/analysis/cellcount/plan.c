@@ -11,7 +11,10 @@ static tc_status check_item(const void *params, const wu_item *item, const char 
     const uint64_t n = (uint64_t)item->nx * item->ny;
 
     if (item->is_stack)
-        return tc_fail(err, TC_BAD_INPUT, "%s: is a stack; cellcount takes pictures", where);
+        return tc_fail(
+            err, TC_BAD_INPUT,
+            "%s: is a stack; cellcount takes pictures (stacks: volume, voting, objects, levelset)",
+            where);
     if (p->threshold_word == CC_LOCAL && !cc_finds_threshold(p) &&
         (uint32_t)p->offset >= cc_middle(item->bits))
         return tc_fail(err, TC_BAD_INPUT,
