@@ -284,9 +284,22 @@ static void begin_texture(void)
                  NULL);
 }
 
+static const char help[] =
+    "usage: texcell_graphics [--fullscreen] [X11 option]...\n"
+    "\n"
+    "Shows what texcell, at work in this folder, does: in a window, which Escape or\n"
+    "q closes, or as a screensaver. The BOINC client's Manager starts it in the slot\n"
+    "of a task. Whatever becomes of it, the task continues.\n"
+    "\n"
+    "  --fullscreen  as a screensaver, which ends at any key, click or motion\n";
+
 int main(int argc, char **argv)
 {
     os_begin();
+    if (argc > 1 && strcmp(argv[1], "--help") == 0) {
+        fputs(help, stdout);
+        return 0;
+    }
     /* It takes its own options out. Without a display it says so and ends the program. */
     glutInit(&argc, argv);
     for (int i = 1; i < argc; i++)

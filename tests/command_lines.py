@@ -4,6 +4,7 @@ import glob
 import os
 import re
 import resource
+import shutil
 import subprocess
 
 import numpy as np
@@ -142,6 +143,23 @@ def ways_of_saying_it():
         tap.ok(r.returncode == 0 and os.listdir(os.path.join(FOLDER, "tables")) == ["units.csv"], "export --output=DIR", r.stderr)
 
 
+def others_are_kept():
+    """What was found in other pictures is not written over; with the same one among them it is."""
+    for folder, names in (("one", "a"), ("two", "ab")):
+        os.makedirs(os.path.join(FOLDER, folder), exist_ok=True)
+        for name in names:
+            shutil.copy(PICTURE, os.path.join(FOLDER, folder, name + ".png"))
+    line = ["analyse", "--analysis=glcm", "--param=levels=[8]", "--param=distances=[1]", "--device=cpu", "-o", "analysed"]
+    tap.ok(call("texcell-wu", *line, "one").returncode == 0, "a folder is analysed")
+    before = content("analysed/result.npz")
+    r = call("texcell-wu", *line, "two")
+    tap.ok(r.returncode == 1 and "holds the result of other pictures, such as one/a.png" in r.stderr and content("analysed/result.npz") == before,
+           "its result is not replaced by that of another", r.stdout + r.stderr)
+    shutil.copy(PICTURE, os.path.join(FOLDER, "one", "b.png"))
+    r = call("texcell-wu", *line, "one")
+    tap.ok(r.returncode == 0 and content("analysed/result.npz") != before, "but by its own with one more picture", r.stderr)
+
+
 def as_a_task():
     """What a client gives, in a folder with a work unit and without init_data.xml."""
     slot = os.path.join(FOLDER, "slot")
@@ -224,6 +242,7 @@ def main():
     unknown()
     selftest_and_devices()
     ways_of_saying_it()
+    others_are_kept()
     as_a_task()
     closed_streams()
     closed_pipe()

@@ -59,7 +59,7 @@ def fill():
 def main():
     fill()
     r = assimilate("report", "--db", DB, "-o", PAGE)
-    tap.ok(r.returncode == 0 and r.stderr == "", "the page", r.stderr)
+    tap.ok(r.returncode == 0 and r.stdout == PAGE + "\n" and r.stderr == "", "the page, which is named", r.stdout + r.stderr)
     with open(PAGE) as f:
         text = f.read()
     tags = Tags()

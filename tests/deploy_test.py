@@ -935,7 +935,9 @@ def test_submit(folder):
     r = submit(folder, *request)
     ok(r.returncode == 0 and "0 work units created now" in r.stdout and tree(folder) == state, "submit: again: nothing")
     one = os.path.join(pictures, "cell 0.png")
-    r = submit(folder, "--analysis", "cellcount", "--name", "called", one)
+    r = submit(folder, "--analysis", "cellcount", "--about", "Counts cells.", "--name", "called", one)
+    with zipfile.ZipFile(glob.glob(os.path.join(glob.escape(folder), "download", "*", "called.zip"))[0]) as unit:
+        ok(json.loads(unit.read("job.json"))["about"] == "Counts cells.", "submit: says what the work is for")
     call = database(folder)["calls"][-1]
     o = options_of(call)
     ok(call[-1] == "called.zip" and o["wu_name"] == "called" and o["min_quorum"] == o["target_nresults"] == "2"

@@ -58,6 +58,11 @@ BEGIN {
     about["texcell-validate"] = "check and compare results of texcell"
     about["texcell-assimilate"] = "collect results of texcell in a data set"
     about["texcell-deploy"] = "install texcell in a BOINC project"
+    about["texcell-submit"] = "give pictures to a BOINC project that runs texcell"
+    about["texcell-again"] = "have work units of a BOINC project computed again"
+    about["texcell-watch"] = "look whether a BOINC project that runs texcell is well"
+    about["texcell-backup"] = "save a BOINC project that runs texcell, and restore it"
+    about["texcell_graphics"] = "show what texcell does, in a window or as a screensaver"
     printf ".TH %s 1 %s \"texcell %s\"\n", toupper(name), day, version
     print ".SH NAME\n" escaped(name) " \\- " about[name]
     heading = ".SH SYNOPSIS"

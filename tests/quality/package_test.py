@@ -56,6 +56,11 @@ def installed():
     tap.ok(r.returncode != 0 and "project" in r.stderr and "Traceback" not in r.stderr,
            "the installed texcell-deploy finds its parts", r.stderr)
     kit = os.path.join(root, "share", "texcell", "validator", "deploy")
+    pages = os.path.join(root, "share", "man", "man1")
+    for program in [os.path.join(kit, "texcell-" + n) for n in ("submit", "again", "watch", "backup")] + [
+            os.path.join(root, "bin", "texcell_graphics")] * os.path.exists(os.path.join(tap.BUILD, "texcell_graphics")):
+        shown = tap.run([program, "--help"], env=dict(env, COLUMNS="100")).stdout
+        manual(os.path.basename(program), shown, os.path.join(pages, os.path.basename(program) + ".1"))
     tap.ok(sorted(os.listdir(kit)) == sorted(os.listdir(os.path.join(tap.SRC, "validator", "deploy"))), "all of the kit is installed",
            os.listdir(kit))
     staged = "DESTDIR=" + os.path.join(WORK, "a stage")

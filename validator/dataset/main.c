@@ -482,7 +482,10 @@ static tc_status export_tables(const val_dataset *ds, const options *o, tc_err *
 
 static tc_status put_report(const val_dataset *ds, const options *o, tc_err *err)
 {
-    return val_report(ds, o->store, o->folder, err);
+    const tc_status status = val_report(ds, o->store, o->folder, err);
+    if (status == TC_OK)
+        printf("%s\n", o->folder);
+    return status;
 }
 
 /* What a data set that may be another's is read for, in a process of its own. */

@@ -38,7 +38,8 @@ const char wu_analyse_help[] =
     "                       as in texcell-wu export\n"
     "  -o, --output DIR     the folder to write into\n"
     "\n"
-    "Interrupted, the same command continues.\n";
+    "Interrupted, the same command continues. A folder that holds the result of\n"
+    "other pictures is left as it is.\n";
 
 typedef struct run_words {
     const char *device, *threads;

@@ -646,6 +646,31 @@ static tc_status go_into(wu_pack_into *into, const an_analysis *analysis, pack_o
     return into->unit == NULL ? tc_no_memory(err, into->folder) : TC_OK;
 }
 
+/* What was found in other pictures, of which none is among these, is not written over. */
+static tc_status keep_others(const wu_pack_into *into, const wu_sources *sources, tc_err *err)
+{
+    char *const result = wu_path_in(into->place, "result", ".npz");
+    wu_job *job = NULL;
+    tc_status status = TC_OK;
+    if (result == NULL)
+        return tc_no_memory(err, into->folder);
+    bool other = os_kind_of(result) == OS_FILE && wu_job_read(into->unit, &job, NULL) == TC_OK &&
+                 job->n_items > 0;
+    for (size_t i = 0; other && i < job->n_items; i++)
+        for (size_t k = 0; other && k < sources->n; k++)
+            other = job->items[i].source != NULL &&
+                    strcmp(job->items[i].source, sources->items[k].source) != 0;
+    if (other)
+        status =
+            tc_fail(err, TC_USAGE,
+                    "pack: -o %s: holds the result of other pictures, such as %s: give another "
+                    "folder, or remove that one",
+                    into->folder, job->items[0].source);
+    wu_job_destroy(&job);
+    free(result);
+    return status;
+}
+
 static tc_status read_parameters(const an_analysis *analysis, const pack_options *o, void **params,
                                  tc_err *err)
 {
@@ -710,6 +735,8 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
     if (status == TC_OK)
         status =
             wu_sources_find(o.inputs, o.n_inputs, o.stacks, o.recursive, o.mask, &sources, err);
+    if (status == TC_OK && into != NULL)
+        status = keep_others(into, &sources, err);
     if (status == TC_OK && o.labels != NULL)
         status = wu_labels_add(&sources, o.labels, o.recursive, err);
     if (status == TC_OK)

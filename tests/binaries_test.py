@@ -1,0 +1,218 @@
+"""What a release offers for download (make dist-binaries). In check-full the shape of the archives, made of the ordinary
+build's programs; with TEXCELL_PLATFORMS=long all of it, each tried where nothing else is: Linux in a root folder with an old
+C library, ARM under qemu, Windows in a fresh folder of wine, the Debian packages in a fresh Debian."""
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import tarfile
+import zipfile
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+import other_system
+import tap
+from pictures import blobs
+
+ROOT, BUILD = Path(tap.SRC).resolve(), Path(tap.BUILD).resolve()
+WORK = Path(other_system.FOLDER)
+PROGRAMS = ("texcell", "texcell-wu", "texcell-validate")
+VERSION = tap.run([tap.TEXCELL, "--version"]).stdout.split()[-1]
+ANALYSE = ["analyse", "--analysis", "cellcount", "--defaults", "--param", "polarity=bright", "--device", "cpu", "-o", "found", "pictures"]
+
+
+def module():
+    spec = importlib.util.spec_from_file_location("binaries", ROOT / ".ci" / "binaries.py")
+    binaries = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(binaries)
+    return binaries
+
+
+def members(path):
+    """{name: (bytes, mode)}."""
+    if path.suffix == ".zip":
+        with zipfile.ZipFile(path) as z:
+            return {n: (z.read(n), 0) for n in z.namelist()}
+    with tarfile.open(path) as t:
+        return {m.name: (t.extractfile(m).read(), m.mode) for m in t.getmembers()}
+
+
+def shape(path, listed):
+    """What every archive has."""
+    name = path.name.removesuffix(".zip").removesuffix(".tar.gz")
+    files, end = members(path), ".exe" if path.suffix == ".zip" else ""
+    own = {n[len(name) + 1:]: data for n, (data, _mode) in files.items() if n.startswith(name + "/")}
+    tap.ok(len(own) == len(files) and {n + end for n in PROGRAMS} <= set(own) and
+           all((mode == 0o755) == (n[len(name) + 1:] in PROGRAMS) for n, (_data, mode) in files.items() if not end),
+           name + ": one folder, with the programs", sorted(files))
+    broken = [link for page in ("README.md", "docs/quickstart.md") for link in re.findall(r"\]\(([^)#:]+)[)#]", own[page].decode())
+              if os.path.normpath(os.path.join(os.path.dirname(page), link)) not in own]
+    tap.ok(not broken, name + ": what README and quickstart link to is there", broken)
+    sbom = json.loads(own["texcell.spdx.json"])
+    within = {p["name"] for p in sbom["packages"]} - {"texcell"}
+    linked = {r["relatedSpdxElement"][len("SPDXRef-"):] for r in sbom["relationships"] if r["relationshipType"] == "STATIC_LINK"}
+    tap.ok(within == linked == set(listed) == {n[9:-4] for n in own if n.startswith("licences/")} and
+           all(own["licences/%s.txt" % n].strip() for n in within) and
+           (path.parent / (name + ".spdx.json")).read_bytes() == own["texcell.spdx.json"],
+           name + ": what is linked in is listed, with its licences", (within, linked))
+    return sbom, own
+
+
+def digests(folder):
+    r = tap.run(["sha256sum", "--strict", "-c", "SHA256SUMS"], cwd=folder)
+    named = {line.split()[1] for line in (folder / "SHA256SUMS").read_text().splitlines()}
+    tap.ok(r.returncode == 0 and named | {"SHA256SUMS"} == set(os.listdir(folder)), "SHA256SUMS has every file", r.stdout + r.stderr)
+
+
+def from_ordinary_build(binaries):
+    parts = [("part", "MIT", "1.0", "generic/part@1.0", ROOT / "LICENSE")]
+    made = []
+    for folder in (WORK / "first", WORK / "second"):
+        folder.mkdir()
+        for platform in ("release", "windows"):
+            programs = folder / "programs"
+            programs.mkdir()
+            for n in PROGRAMS:
+                shutil.copy(BUILD / n, programs / (n + ".exe" * (platform == "windows")))
+            binaries.archive(platform, programs, BUILD, parts, folder)
+            shutil.rmtree(programs)
+        binaries.sums(folder)
+        made.append({p.name: p.read_bytes() for p in folder.iterdir()})
+    tap.ok(made[0] == made[1] and len(made[0]) == 5, "made twice, the archives are the same", sorted(made[0]))
+    for end in (".tar.gz", ".zip"):
+        shape(next((WORK / "first").glob("*" + end)), {"part"})
+    digests(WORK / "first")
+    subprocess.run(["tar", "-C", WORK, "-xf", next((WORK / "first").glob("*.tar.gz"))], check=True)
+    r = tap.run([next(WORK.glob("texcell-*-linux-x86_64")) / "texcell", "selftest", "--device", "cpu"])
+    tap.ok(r.returncode == 0, "an unpacked program runs", r.stderr)
+
+
+# --- all of it ---------------------------------------------------------------------------------
+
+def pictures():
+    """A TIFF and a JPEG; what the ordinary build makes of them."""
+    folder = WORK / "pictures"
+    folder.mkdir()
+    Image.fromarray(blobs(200, 150, 1)).save(folder / "a.tif", compression="tiff_lzw")
+    Image.fromarray(np.dstack([blobs(100, 120, i) for i in range(3)])).save(folder / "b.jpg", quality=95)
+    r = other_system.here(tap.TEXCELL_WU, *ANALYSE)
+    if r.returncode != 0:
+        tap.bail(r.stderr)
+    expected = (WORK / "found" / "result.npz").read_bytes()
+    shutil.rmtree(WORK / "found")
+    return expected
+
+
+def analysed(where, found, expected, *runs):
+    """Each of the runs ends well, and what they make is what is made here."""
+    said = [r.stdout + r.stderr for r in runs if r.returncode != 0]
+    tap.ok(not said and (found / "result.npz").read_bytes() == expected, where + ": knows the known answers, and makes of a TIFF and a "
+           "JPEG what is made here", "\n".join(said))
+
+
+def on_linux(folder, expected):
+    root, start, libc = other_system.bare_root()
+    if root is None:
+        return
+    shutil.copytree(folder, Path(root) / "texcell")
+    shutil.copytree(WORK / "pictures", Path(root) / "pictures")
+    start = start[:-1] + [root, "/texcell/"]
+    runs = [tap.run(start[:-1] + ["/texcell/texcell", "selftest", "--device", "cpu"]), tap.run(start[:-1] + ["/texcell/texcell-wu", *ANALYSE])]
+    analysed("Linux with nothing but " + libc, Path(root) / "found", expected, *runs)
+
+
+def on_arm(folder, expected):
+    """Under qemu one program cannot start another, so its two halves are."""
+    start = ["qemu-aarch64-static", "-L", "/usr/aarch64-linux-gnu"]
+    if shutil.which(start[0]) is None:
+        tap.skip("ARM", "no " + start[0])
+        return
+    found = WORK / "arm"
+    found.mkdir()
+    pack = ["pack", *ANALYSE[1:3], *ANALYSE[4:6], "--param", "labels=true", "-o", found / "workunit.zip", "pictures"]
+    runs = [tap.run(start + [folder / "texcell", "selftest", "--device", "cpu"]),
+            tap.run(start + [folder / "texcell-wu", *pack], cwd=WORK),
+            tap.run(start + [folder / "texcell", "run", found / "workunit.zip", "-o", found / "result.npz", "--device", "cpu", "--quiet"])]
+    analysed("ARM", found, expected, *runs)
+
+
+def on_windows(folder, expected):
+    wine = "/usr/lib/wine/wine64"
+    if not os.path.exists(wine):
+        tap.skip("Windows", "no wine")
+        return
+    env = dict(os.environ, WINEPREFIX=str(WORK / "wine"), WINEDEBUG="-all", WINEDLLOVERRIDES="mscoree,mshtml=", DISPLAY="", LC_ALL="C.UTF-8")
+    runs = [tap.run([wine, *argv], env=env, cwd=WORK) for argv in (
+        ["wineboot", "-i"], [folder / "texcell.exe", "selftest", "--device", "cpu"], [folder / "texcell-wu.exe", *ANALYSE])]
+    tap.run([os.path.join(os.path.dirname(wine), "wineserver64"), "-k"], env=env)
+    analysed("Windows", WORK / "found", expected, *runs)
+
+
+def on_debian(packages, expected):
+    """As apt installs them in a Debian that has nothing else."""
+    if shutil.which("mmdebstrap") is None or os.getuid() != 0:
+        tap.skip("Debian packages in a fresh Debian", "no mmdebstrap, or no right to make a root folder")
+        return
+    suite, root = re.search(r"VERSION_CODENAME=(\w+)", Path("/etc/os-release").read_text()).group(1), WORK / "debian"
+    names = " ".join("/" + p.name for p in packages)
+    r = tap.run(["mmdebstrap", "--variant=apt", "--mode=root", "--customize-hook=copy-in %s /" % " ".join(map(str, packages)),
+                 "--customize-hook=chroot \"$1\" apt-get install -y --no-install-recommends " + names, suite, root], timeout=1800)
+    if r.returncode != 0 and "/texcell" not in r.stderr:
+        tap.skip("Debian packages in a fresh Debian", "no root can be made: " + r.stderr.strip()[-150:].replace("\n", "; "))
+        return
+    tap.ok(r.returncode == 0, "apt installs the Debian packages in a fresh Debian", r.stderr[-2000:])
+    shutil.copytree(WORK / "pictures", root / "pictures")
+    runs = [tap.run(["chroot", root, *argv]) for argv in (
+        ["texcell", "selftest", "--device", "cpu"], ["texcell-wu", *ANALYSE], ["texcell-validate", "--help"], ["texcell-assimilate", "--help"],
+        ["texcell-deploy", "--help"])]
+    analysed("Debian", root / "found", expected, *runs)
+
+
+def validated(files):
+    """By the tool of those who define SPDX, from PyPI, as Debian has it not."""
+    folder = BUILD / "python-tools" / "spdx"
+    if not folder.exists():
+        tap.run(["/usr/bin/python3", "-m", "pip", "-q", "install", "--target", folder, "spdx-tools==0.8.3"])
+    if not (folder / "bin" / "pyspdxtools").exists():
+        tap.skip("SPDX", "spdx-tools cannot be installed here")
+        return
+    for path in files:
+        r = tap.run(["/usr/bin/python3", folder / "bin" / "pyspdxtools", "-i", path], env=dict(os.environ, PYTHONPATH=str(folder)))
+        tap.ok(r.returncode == 0 and not r.stderr.strip(), path.name + " is SPDX", r.stdout + r.stderr)
+
+
+def everything(binaries):
+    expected = pictures()
+    r = tap.run(["make", "-s", "-C", BUILD, "dist-binaries"], timeout=3000)
+    if r.returncode == 75 or "cannot be fetched" in r.stderr:
+        tap.skip("downloads", "what they are built from cannot be fetched here")
+        return
+    if not tap.ok(r.returncode == 0, "make dist-binaries", r.stdout[-2000:] + r.stderr[-2000:]):
+        return
+    out = WORK / "offered"
+    shutil.copytree(ROOT / "build" / "binaries", out)
+    digests(out)
+    validated(sorted(out.glob("*.spdx.json")))
+    for platform, name in binaries.NAMES.items():
+        path = next(p for p in out.glob("texcell-%s-%s.*" % (VERSION, name)) if not p.name.endswith(".json"))
+        sbom, own = shape(path, [*binaries.LIBRARIES, *binaries.RUNTIMES[platform]])
+        program = own["texcell-wu" + ".exe" * (platform == "windows")]
+        versions = {p["name"]: re.sub(r"^\d:|\.dfsg|[+-].*", "", p["versionInfo"]) for p in sbom["packages"]}
+        told = {"zlib": "inflate %s ", "libpng1.6": "libpng version %s", "tiff": "LIBTIFF, Version %s", "expat": "expat_%s"}
+        missing = [n for n, text in told.items() if (text % versions[n]).encode() not in program]
+        tap.ok(not missing, name + ": the programs say the same versions", missing)
+        folder = WORK / name
+        shutil.unpack_archive(path, folder)
+        {"release": on_linux, "arm64": on_arm, "windows": on_windows}[platform](next(folder.iterdir()), expected)
+    on_debian(sorted(out.glob("*.deb")), expected)
+
+
+if other_system.ALL:
+    everything(module())
+else:
+    from_ordinary_build(module())
+tap.done()
