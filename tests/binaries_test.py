@@ -21,7 +21,7 @@ from pictures import blobs
 ROOT, BUILD = Path(tap.SRC).resolve(), Path(tap.BUILD).resolve()
 WORK = Path(other_system.FOLDER)
 PROGRAMS = ("texcell", "texcell-wu", "texcell-validate")
-VERSION = tap.run([tap.TEXCELL, "--version"]).stdout.split()[-1]
+VERSION = tap.run([tap.TEXCELL, "--version"]).stdout.split()[1]
 ANALYSE = ["analyse", "--analysis", "cellcount", "--defaults", "--param", "polarity=bright", "--device", "cpu", "-o", "found", "pictures"]
 
 
@@ -120,8 +120,7 @@ def on_linux(folder, expected):
         return
     shutil.copytree(folder, Path(root) / "texcell")
     shutil.copytree(WORK / "pictures", Path(root) / "pictures")
-    start = start[:-1] + [root, "/texcell/"]
-    runs = [tap.run(start[:-1] + ["/texcell/texcell", "selftest", "--device", "cpu"]), tap.run(start[:-1] + ["/texcell/texcell-wu", *ANALYSE])]
+    runs = [tap.run(start + argv) for argv in (["/texcell/texcell", "selftest", "--device", "cpu"], ["/texcell/texcell-wu", *ANALYSE])]
     analysed("Linux with nothing but " + libc, Path(root) / "found", expected, *runs)
 
 

@@ -158,6 +158,9 @@ def others_are_kept():
     shutil.copy(PICTURE, os.path.join(FOLDER, "one", "b.png"))
     r = call("texcell-wu", *line, "one")
     tap.ok(r.returncode == 0 and content("analysed/result.npz") != before, "but by its own with one more picture", r.stderr)
+    r = call("texcell-wu", "analyse", "--analysis=levelset", "--param=target=9", "-o", "none", "one")
+    tap.ok(r.returncode == 2 and "parameters" in r.stderr and not os.path.exists(os.path.join(FOLDER, "none")),
+           "analyse says which parameter is missing, also after a look at the pictures", "%d %s" % (r.returncode, r.stderr))
 
 
 def as_a_task():

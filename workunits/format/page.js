@@ -72,7 +72,7 @@ for (const shape of document.querySelectorAll(".figures [data-k]")) {
 }
 
 // Figures of the tables' values: four histograms, and boxes of the images or of their folders.
-const WIDE = 480, HIGH = 250, LEFT = 48, BELOW = 40, TOP = 26;
+const WIDE = Math.max(280, Math.min(480, document.documentElement.clientWidth - 32)), HIGH = 250, LEFT = 48, BELOW = 40, TOP = 26;
 const element = (name, attributes, ...children) => {
   const one = document.createElementNS("http://www.w3.org/2000/svg", name);
   for (const key in attributes) one.setAttribute(key, attributes[key]);
@@ -110,9 +110,15 @@ const images = [...document.querySelectorAll("tr[data-image]")].map(row => ({nam
 const tables = new Map();
 for (const one of document.querySelectorAll(".of"))
   tables.set(one.dataset.of, {items: numbers(one), name: one.dataset.name, step: +one.dataset.step});
-const columns = [...document.querySelectorAll(".values")].map(one => {
-  const table = tables.get(one.dataset.of), unit = one.dataset.unit;
-  return {table, title: one.dataset.title + (unit ? ` (${unit})` : ""), values: numbers(one), rank: +one.dataset.rank};
+const measured = [...document.querySelectorAll(".values")];
+const columns = measured.flatMap(one => {
+  const table = tables.get(one.dataset.of), unit = one.dataset.unit, values = numbers(one), rank = +one.dataset.rank;
+  const column = {table, title: one.dataset.title + (unit ? ` (${unit})` : ""), values, rank};
+  // Of an area the diameter of its circle, of a volume its ball's.
+  const diameter = {"\u00b2": v => 2 * Math.sqrt(v / Math.PI), "\u00b3": v => Math.cbrt(6 * v / Math.PI)}[unit.slice(-1)];
+  return diameter && table.name !== "images" && /^(area|volume)(_um[23])?$/.test(one.dataset.title) &&
+    !measured.some(other => other.dataset.title.startsWith("equivalent_diameter"))
+    ? [{table, title: `diameter (${unit.slice(0, -1)})`, values: values.map(diameter), rank}, column] : [column];
 }).sort((a, b) => (a.table.name === "images") - (b.table.name === "images"));
 const choose = (options, at, changed) => {
   const select = made("select", {}, ...options.map((text, i) => made("option", {value: i, textContent: text, selected: i === at})));
@@ -167,8 +173,12 @@ if (plots && columns.length && (images.length > 1 || columns.some(column => colu
   };
   // Columns whose spread people look at; of a few rows none says anything.
   const first = columns.map((column, i) => i).filter(i => columns[i].rank === 0 && columns[i].values.length >= 8);
+  // Groups are compared first: by what was measured, and by how much was found in an image.
+  const compared = by ? [...new Set([first[0] ?? 0, columns.findIndex(one => one.table.name === "images" && one.rank === 0)])] : images.length > 1 ? [0] : [];
+  const compare = () => compared.filter(i => i >= 0).forEach(i => figure("plot boxes", i, column => boxes(column, by)));
+  if (by) compare();
   for (const i of first.slice(0, 4)) figure("plot", i, column => histogram(column, image));
-  if (images.length > 1) figure("plot boxes", 0, column => boxes(column, by));
+  if (!by) compare();
   plots.append(made("h2", {textContent: "Distribution"}));
   if ([...tables.values()].some(table => table.step > 1)) plots.append(made("p", {className: "note", textContent: "Of many rows evenly chosen ones."}));
   if (images.length > 1 && first.length) plots.append(made("p", {className: "pick"}, "Histograms of ", choose(["all images", ...images.map(one => one.name)], 0, at => { image = at - 1; redraw.forEach(paint => paint()); }),

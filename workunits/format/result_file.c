@@ -399,13 +399,32 @@ void wu_column_title(const wu_table *table, size_t column, char out[WU_TITLE_MAX
         snprintf(out + n, WU_TITLE_MAX - n, "%s", power_of(table, c) == 2 ? "_um2" : "_um");
 }
 
+/* Results name no unit of greys. */
+static bool is_grey(const wu_declared *d)
+{
+    static const char *const titles[] = { "mean",
+                                          "threshold",
+                                          "intensity_min",
+                                          "intensity_max",
+                                          "intensity_mean",
+                                          "intensity_std",
+                                          "intensity_median",
+                                          "intensity_percentile",
+                                          "intensity_integrated" };
+    for (size_t i = 0; d->title != NULL && i < sizeof titles / sizeof *titles; i++)
+        if (strcmp(d->title, titles[i]) == 0)
+            return d->n_axes == 0 || d->axes[0].numbers != NULL;
+    return false;
+}
+
 const char *wu_column_unit(const wu_table *table, size_t column)
 {
     assert(column < table->n_columns);
     const wu_column *const c = &table->columns[column];
+    const wu_declared *const d = table->arrays[c->array].declared;
     if (c->in_um)
         return power_of(table, c) == 2 ? "um^2" : "um";
-    return table->arrays[c->array].declared->unit;
+    return d->unit == NULL && is_grey(d) ? "grey values" : d->unit;
 }
 
 wu_dtype wu_column_dtype(const wu_table *table, size_t column)

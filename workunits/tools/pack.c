@@ -765,7 +765,7 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
     if (status == TC_OK)
         status = write_all(&o, &sources, into != NULL && !into->keep_unit, &check, err);
     /* One file is damaged: which others are? */
-    if (status == TC_BAD_INPUT && !o.skip_bad && count_bad(&sources) == 0 &&
+    if (status == TC_BAD_INPUT && params != NULL && !o.skip_bad && count_bad(&sources) == 0 &&
         wu_sources_decode(&sources, check_of(&check), &check, &other) == TC_OK &&
         count_bad(&sources) > 0)
         status = settle_names(&o, &sources, err);

@@ -246,10 +246,13 @@ static tc_status put_page(wu_report *r, tc_err *err)
     }
     wu_page_put(page, "</p>\n");
     wu_page_put(page, "</header>\n<main>\n");
+    enum { FEW = 4 }; /* images, which are looked at before how their values are spread */
+    const char *const plots = "<section id=plots hidden></section>\n";
     status = wu_report_summary(r, err);
-    wu_page_put(page, "<section id=plots hidden></section>\n");
+    wu_page_put(page, "%s", r->file->n_items > FEW ? plots : "");
     if (status == TC_OK)
         status = put_items(r, err);
+    wu_page_put(page, "%s", r->file->n_items > FEW ? "" : plots);
     if (status == TC_OK)
         status = put_tables(r, err);
     if (status == TC_OK && r->suggestion != NULL)

@@ -11,7 +11,7 @@ enum { MOST_MEASURED = 6 }; /* columns of images' own numbers in the table */
 /* What is told of an image's rows of a table. */
 typedef struct found {
     uint64_t rows, at_border, measured;
-    double quartile[3];
+    double quartile[3], diameter[3];
     double count; /* as the analysis counted, else the rows */
 } found;
 
@@ -20,7 +20,10 @@ typedef struct summary {
     const wu_table *table; /* of what was found in the images, or NULL */
     const wu_table *own;   /* of the images themselves, or NULL */
     long size, border;     /* columns of table, or -1 */
+    unsigned power;        /* of a length that the size is: 2, 3, or 0 where no diameter is told */
+    char length[16];       /* its unit */
     found *of;             /* [n_items] */
+    found all;             /* of all images together */
     size_t shared; /* characters that the sources of all images begin with: their common folder */
     bool grouped;
     double usual_count, usual_size; /* medians over the images, NaN: too few to say */
@@ -30,7 +33,8 @@ typedef struct summary {
 
 const char *wu_report_word(const wu_table *table)
 {
-    return strcmp(table->name, "regions") == 0 ? "cells" : table->name;
+    return strcmp(table->name, "regions") == 0 || strcmp(table->name, "points") == 0 ? "cells"
+                                                                                     : table->name;
 }
 
 static bool has_stacks(const wu_report *r)
@@ -49,6 +53,11 @@ const char *wu_report_unit(const wu_report *r, const wu_table *table, size_t col
     wu_title(d, c->element, 0, title);
     if (unit != NULL && strcmp(unit, "voxel") == 0 && !has_stacks(r))
         unit = "pixel";
+    if (unit == NULL && strcmp(title, "measure") == 0)
+        unit = has_stacks(r) ? "um^3" : "pixel";
+    /* "voxels" says it itself. */
+    if (unit != NULL && strcmp(title, "voxels") == 0)
+        return NULL;
     /* "inside_voxels" with the unit behind it would say it twice. */
     const size_t n = strlen(title), end = strlen("_voxels");
     if (unit != NULL && n > end && strcmp(title + n - end, "_voxels") == 0)
@@ -179,7 +188,24 @@ static tc_status read_rows(const summary *s, measure *measures, size_t *n, tc_er
     return status;
 }
 
-static tc_status find_sizes(const summary *s, tc_err *err)
+/* Of the circle or ball of this size. */
+static double diameter_of(double size, unsigned power)
+{
+    static const double pi = 3.14159265358979323846;
+    return power == 2 ? 2 * sqrt(size / pi) : cbrt(6 * size / pi);
+}
+
+/* Of measures that are sorted by their values. */
+static void find_quartiles(const summary *s, const measure *sorted, size_t n, found *f)
+{
+    f->measured = n;
+    for (int q = 0; q < 3; q++) {
+        f->quartile[q] = quantile(&sorted->value, n, sizeof *sorted, (q + 1) * 0.25);
+        f->diameter[q] = diameter_of(f->quartile[q], s->power);
+    }
+}
+
+static tc_status find_sizes(summary *s, tc_err *err)
 {
     measure *const measures = s->table->rows < SIZE_MAX / sizeof *measures
                                   ? malloc((size_t)s->table->rows * sizeof *measures + 1)
@@ -190,13 +216,15 @@ static tc_status find_sizes(const summary *s, tc_err *err)
     if (status == TC_OK)
         qsort(measures, n, sizeof *measures, by_item);
     for (size_t i = 0, end; status == TC_OK && i < n; i = end) {
-        found *const f = &s->of[measures[i].item];
         for (end = i; end < n && measures[end].item == measures[i].item;)
             end++;
-        f->measured = end - i;
-        for (int q = 0; q < 3; q++)
-            f->quartile[q] =
-                quantile(&measures[i].value, end - i, sizeof *measures, (q + 1) * 0.25);
+        find_quartiles(s, &measures[i], end - i, &s->of[measures[i].item]);
+    }
+    for (size_t i = 0; i < n; i++)
+        measures[i].item = 0;
+    if (status == TC_OK && n > 0) {
+        qsort(measures, n, sizeof *measures, by_item);
+        find_quartiles(s, measures, n, &s->all);
     }
     free(measures);
     return status;
@@ -243,6 +271,19 @@ static tc_status find_usual(summary *s, tc_err *err)
     return TC_OK;
 }
 
+/* Of areas and volumes a diameter is told, too; voxels have sides that may differ. */
+static void find_length(summary *s)
+{
+    char title[WU_TITLE_MAX], length[16];
+    const char *const unit = wu_report_unit(s->r, s->table, (size_t)s->size, title);
+    const size_t n = unit != NULL ? strcspn(unit, "^") : 0;
+    if (n == 0 || n >= sizeof length || unit[n] == '\0')
+        return;
+    s->power = unit[n + 1] == '2' ? 2 : 3;
+    snprintf(length, sizeof length, "%.*s", (int)n, unit);
+    wu_report_unit_text(length, s->length, sizeof s->length);
+}
+
 static tc_status open_summary(wu_report *r, summary *s, tc_err *err)
 {
     tc_status status = TC_OK;
@@ -267,6 +308,8 @@ static tc_status open_summary(wu_report *r, summary *s, tc_err *err)
         return TC_OK;
     s->size = size_column(s->table);
     s->border = column_named(s->table, "border");
+    if (s->size >= 0)
+        find_length(s);
     status = find_sizes(s, err);
     if (status == TC_OK)
         status = find_counts(s, err);
@@ -339,7 +382,13 @@ static void put_headline(const summary *s)
             wu_page_text(page, word);
             wu_page_put(page, "</span>");
         }
-    wu_page_put(page, "<span><strong>%zu</strong> %s%s</span></p>\n", n, kind, n == 1 ? "" : "s");
+    wu_page_put(page, "<span><strong>%zu</strong> %s%s</span>", n, kind, n == 1 ? "" : "s");
+    if (s->power > 0 && s->all.measured > 0)
+        wu_page_put(page,
+                    "<span><strong>%.3g</strong> %s median diameter (half of them from %.3g to "
+                    "%.3g)</span>",
+                    s->all.diameter[1], s->length, s->all.diameter[0], s->all.diameter[2]);
+    wu_page_put(page, "</p>\n");
 }
 
 static void put_head(const summary *s, const size_t *columns, size_t n)
@@ -353,10 +402,15 @@ static void put_head(const summary *s, const size_t *columns, size_t n)
         wu_page_put(page, "</th>");
     }
     wu_page_put(page, "<th>mark</th>");
+    if (s->power > 0)
+        wu_page_put(page,
+                    "<th class=n title=\"of the %s of the same size\">median diameter "
+                    "<small>%s (quartiles)</small></th>",
+                    s->power == 2 ? "circle" : "ball", s->length);
     if (s->size >= 0) {
         wu_page_put(page, "<th class=n>median ");
         wu_report_title(s->r, s->table, (size_t)s->size);
-        wu_page_put(page, "</th><th class=n>quartiles</th>");
+        wu_page_put(page, " <small>(quartiles)</small></th>");
     }
     if (s->border >= 0)
         wu_page_put(page, "<th class=n>at the border</th>");
@@ -368,21 +422,35 @@ static void put_head(const summary *s, const size_t *columns, size_t n)
     wu_page_put(page, "</tr></thead>\n<tbody>\n");
 }
 
+/* Three digits of a size mean something, and what is counted is whole. */
+static void put_size(wu_page *page, double value)
+{
+    wu_page_put(page, value >= 100 ? "%.0f" : "%.3g", value);
+}
+
+/* The median, and what half of them lie between. */
+static void put_quartiles(wu_page *page, const double quartile[3], bool known)
+{
+    if (!known) {
+        wu_page_put(page, "<td class=n data-v=nan>&#8211;</td>");
+        return;
+    }
+    wu_page_put(page, "<td class=n data-v=%.17g>", quartile[1]);
+    put_size(page, quartile[1]);
+    wu_page_put(page, " <small>");
+    put_size(page, quartile[0]);
+    wu_page_put(page, "&#8211;");
+    put_size(page, quartile[2]);
+    wu_page_put(page, "</small></td>");
+}
+
 static void put_found(const summary *s, const found *f)
 {
     wu_page *const page = s->r->page;
-    const bool whole = s->size >= 0 && wu_column_dtype(s->table, (size_t)s->size) == WU_I64;
-    if (s->size >= 0 && f->measured > 0) {
-        wu_page_put(page, "<td class=n data-v=%.17g>", f->quartile[1]);
-        wu_report_number(page, f->quartile[1], whole);
-        wu_page_put(page, "</td><td class=n data-v=%.17g>", f->quartile[0]);
-        wu_report_number(page, f->quartile[0], whole);
-        wu_page_put(page, "&#8211;");
-        wu_report_number(page, f->quartile[2], whole);
-        wu_page_put(page, "</td>");
-    } else if (s->size >= 0) {
-        wu_page_put(page, "<td class=n data-v=nan>&#8211;</td><td class=n data-v=nan>&#8211;</td>");
-    }
+    if (s->power > 0)
+        put_quartiles(page, f->diameter, f->measured > 0);
+    if (s->size >= 0)
+        put_quartiles(page, f->quartile, f->measured > 0);
     if (s->border >= 0)
         wu_page_put(page, "<td class=n>%" PRIu64 "</td>", f->at_border);
 }

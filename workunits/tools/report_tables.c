@@ -70,8 +70,20 @@ static bool says_nothing(const wu_table *table, size_t column, const wu_spread *
                           (s->most == 0 && wu_column_dtype(table, column) != WU_BOOL)));
 }
 
+/* Settings, which the picture decided; how sure; voxels, whose volume is told, too. */
+static bool is_second(const wu_declared *d)
+{
+    static const char *const titles[] = { "threshold", "window",       "min_area",
+                                          "bright",    "radius",       "iterations_run",
+                                          "voxels",    "voxel_volume", "score" };
+    for (size_t i = 0; d->title != NULL && i < sizeof titles / sizeof *titles; i++)
+        if (strcmp(d->title, titles[i]) == 0)
+            return true;
+    return false;
+}
+
 /* What people look at first: 0: what was measured, of a texture the means; 1: its other
- * statistics, and pixels where there are micrometres; 2: where things lie. */
+ * statistics, pixels where there are micrometres, settings; 2: where things lie. */
 static int rank_of(const wu_table *table, size_t column)
 {
     const wu_column *const c = &table->columns[column];
@@ -79,6 +91,8 @@ static int rank_of(const wu_table *table, size_t column)
     const wu_axis *const last = d->n_axes > 0 ? &d->axes[d->n_axes - 1] : NULL;
     if (d->role != WU_VALUE || is_coordinate(d, c->element))
         return 2;
+    if (is_second(d))
+        return 1;
     if (last != NULL && last->words != NULL && last->n > 0 && strcmp(last->words[0], "mean") == 0 &&
         c->element % last->n != 0)
         return 1;
