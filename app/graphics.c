@@ -17,17 +17,55 @@
 #include "app/view.h"
 
 /* A texture's side is a power of two: old drivers want that. */
-enum { TEXTURE_SIDE = 512, READ_MS = 1000, LINE = 24, MARGIN = 16, TEXT_LINES = 6 };
+enum { TEXTURE_SIDE = 512, READ_MS = 1000, LINE = 24, MARGIN = 16, TEXT_LINES = 8 };
+/* A band runs down to where the work is, and rests. */
+enum { FRAME_MS = 50, SWEEP_FRAMES = 40, REST_FRAMES = 40, BAND = 24 };
+/* Seconds after which a rate tells the time that is left. */
+#define LEAST_SEEN 5.0
 
 /* GLUT's functions have no argument of ours. */
 static struct {
     view_file file; /* the last whole one */
     bool has_file;
+    unsigned regions;   /* in it, */
+    double share;       /* of the picture in which something is found */
+    double since, from; /* when the first file of this task was seen, and its fraction */
+    unsigned frame;
     GLuint texture;
     int width, height; /* of the window */
     bool fullscreen;
     int mouse_x, mouse_y; /* where the mouse was first seen; -1: nowhere yet */
 } show = { .mouse_x = -1 };
+
+enum { HUES = 6 };
+static const unsigned char hues[HUES][3] = {
+    { 255, 96, 64 },  { 255, 200, 48 },  { 96, 220, 96 },
+    { 64, 200, 255 }, { 128, 128, 255 }, { 255, 112, 200 }
+};
+
+/* What is found, in colours far from each other, over the grey of the picture. */
+static void colour_of(unsigned grey, unsigned found, bool is_amount, unsigned char rgb[3])
+{
+    for (int i = 0; i < 3; i++) {
+        /* An amount goes from the picture's grey to orange. */
+        const unsigned part = is_amount ? found : found > 0 ? 112 : 0;
+        const unsigned hue = is_amount ? hues[1][i] : hues[found % HUES][i];
+
+        rgb[i] = (unsigned char)((grey * (255 - part) + hue * part) / 255);
+    }
+}
+
+static void fill_texture(void)
+{
+    static unsigned char pixels[VIEW_SIDE * VIEW_SIDE][3];
+    const view_file *const f = &show.file;
+
+    for (size_t i = 0; i < (size_t)f->nx * f->ny; i++)
+        colour_of(f->grey[i], f->found[i], f->amounts != 0, pixels[i]);
+    glBindTexture(GL_TEXTURE_2D, show.texture);
+    glTexSubImage2D(GL_TEXTURE_2D, 0, 0, 0, (GLsizei)f->nx, (GLsizei)f->ny, GL_RGB,
+                    GL_UNSIGNED_BYTE, pixels);
+}
 
 /* --- the file -------------------------------------------------------------------------------- */
 
@@ -52,6 +90,46 @@ static bool is_whole(const view_file *f)
            is_text(v->project, sizeof v->project);
 }
 
+/* Empties the region of a pixel. */
+static void drop_region(uint8_t *found, uint32_t nx, uint32_t ny, uint32_t at)
+{
+    static uint32_t stack[VIEW_SIDE * VIEW_SIDE];
+    const uint8_t own = found[at];
+    size_t n = 0;
+
+    stack[n++] = at;
+    found[at] = 0;
+    while (n > 0) {
+        const uint32_t i = stack[--n], x = i % nx, y = i / nx;
+        const uint32_t next[4] = { i - 1, i + 1, i - nx, i + nx };
+        const bool there[4] = { x > 0, x + 1 < nx, y > 0, y + 1 < ny };
+
+        for (int k = 0; k < 4; k++)
+            if (there[k] && found[next[k]] == own) {
+                found[next[k]] = 0;
+                stack[n++] = next[k];
+            }
+    }
+}
+
+static void count_found(void)
+{
+    static uint8_t found[VIEW_SIDE * VIEW_SIDE];
+    const uint32_t nx = show.file.nx, ny = show.file.ny;
+    uint32_t pixels = 0;
+
+    memcpy(found, show.file.found, sizeof found);
+    for (uint32_t i = 0; i < nx * ny; i++)
+        pixels += found[i] > 0;
+    show.share = (double)pixels / (nx * ny);
+    show.regions = 0;
+    for (uint32_t i = 0; i < nx * ny && show.file.amounts == 0; i++)
+        if (found[i] > 0) {
+            drop_region(found, nx, ny, i);
+            show.regions++;
+        }
+}
+
 /* Takes the file, if there is a new one. */
 static void read_view(void)
 {
@@ -63,8 +141,14 @@ static void read_view(void)
         close(fd);
     if (!read || !is_whole(&next))
         return;
+    if (!show.has_file || next.fraction < show.file.fraction) {
+        show.since = tc_seconds();
+        show.from = next.fraction;
+    }
     show.file = next;
     show.has_file = true;
+    count_found();
+    fill_texture();
 }
 
 /* texcell shows its work while this file is young. */
@@ -80,33 +164,31 @@ static void say_watching(void)
 
 /* --- drawing --------------------------------------------------------------------------------- */
 
-/* What is found, in colours far from each other, over the grey of the picture. */
-static void colour_of(unsigned grey, unsigned found, bool is_amount, unsigned char rgb[3])
+/* How much of this item is done, where items are alike. */
+static double share_of_item(const view_file *f)
 {
-    static const unsigned char hues[6][3] = {
-        { 255, 96, 64 },  { 255, 200, 48 },  { 96, 220, 96 },
-        { 64, 200, 255 }, { 128, 128, 255 }, { 255, 112, 200 }
-    };
+    const double done = f->fraction * (double)f->n_items - (double)f->item;
 
-    for (int i = 0; i < 3; i++) {
-        /* An amount goes from the picture's grey to orange. */
-        const unsigned part = is_amount ? found : found > 0 ? 112 : 0;
-        const unsigned hue = is_amount ? hues[1][i] : hues[found % 6][i];
-
-        rgb[i] = (unsigned char)((grey * (255 - part) + hue * part) / 255);
-    }
+    return done < 0 ? 0 : done > 1 ? 1 : done;
 }
 
-static void fill_texture(void)
+static void draw_band(double x, double y, double w, double h)
 {
-    static unsigned char pixels[VIEW_SIDE * VIEW_SIDE][3];
-    const view_file *const f = &show.file;
+    const double to = h * share_of_item(&show.file), at = to * (show.frame + 1) / SWEEP_FRAMES,
+                 from = at > BAND ? at - BAND : 0;
 
-    for (size_t i = 0; i < (size_t)f->nx * f->ny; i++)
-        colour_of(f->grey[i], f->found[i], f->amounts != 0, pixels[i]);
-    glBindTexture(GL_TEXTURE_2D, show.texture);
-    glTexSubImage2D(GL_TEXTURE_2D, 0, 0, 0, (GLsizei)f->nx, (GLsizei)f->ny, GL_RGB,
-                    GL_UNSIGNED_BYTE, pixels);
+    if (show.frame >= SWEEP_FRAMES)
+        return;
+    glEnable(GL_BLEND);
+    glBegin(GL_QUADS);
+    glColor4f(1, 1, 1, 0);
+    glVertex2d(x, y + from);
+    glVertex2d(x + w, y + from);
+    glColor4f(1, 1, 1, 0.6F);
+    glVertex2d(x + w, y + at);
+    glVertex2d(x, y + at);
+    glEnd();
+    glDisable(GL_BLEND);
 }
 
 /* As large as the space above the text lets it be, in its own proportions. */
@@ -122,7 +204,6 @@ static void draw_picture(void)
 
     if (scale <= 0)
         return;
-    fill_texture();
     glEnable(GL_TEXTURE_2D);
     glColor3f(1, 1, 1);
     glBegin(GL_QUADS);
@@ -136,6 +217,7 @@ static void draw_picture(void)
     glVertex2d(x, y + h);
     glEnd();
     glDisable(GL_TEXTURE_2D);
+    draw_band(x, y, w, h);
 }
 
 static void draw_bar(double y)
@@ -166,8 +248,8 @@ static void to_latin(unsigned char *text)
     *to = '\0';
 }
 
-/* A line of text, as much of it as fits. */
-static void draw_text(double y, const char *text)
+/* A line of text, as much of it as fits; its width. */
+static int draw_text_at(double x, double y, const char *text)
 {
     unsigned char line[700];
     size_t n;
@@ -175,11 +257,70 @@ static void draw_text(double y, const char *text)
     snprintf((char *)line, sizeof line, "%s", text);
     to_latin(line);
     n = strlen((char *)line);
-    while (n > 0 && glutBitmapLength(GLUT_BITMAP_HELVETICA_18, line) > show.width - 2 * MARGIN)
+    while (n > 0 && glutBitmapLength(GLUT_BITMAP_HELVETICA_18, line) > show.width - MARGIN - x)
         line[--n] = '\0';
     glColor3f(0.9F, 0.9F, 0.9F);
-    glRasterPos2d(MARGIN, y);
+    glRasterPos2d(x, y);
     glutBitmapString(GLUT_BITMAP_HELVETICA_18, line);
+    return glutBitmapLength(GLUT_BITMAP_HELVETICA_18, line);
+}
+
+static void draw_text(double y, const char *text)
+{
+    draw_text_at(MARGIN, y, text);
+}
+
+static double draw_swatch(double x, double y, const unsigned char rgb[3])
+{
+    enum { SIDE = 12 };
+
+    if (x + SIDE < show.width - MARGIN) {
+        glColor3ub(rgb[0], rgb[1], rgb[2]);
+        glRectd(x, y - SIDE, x + SIDE, y);
+    }
+    return x + SIDE + 4;
+}
+
+/* What the colours mean. */
+static void draw_legend(double y)
+{
+    const bool amounts = show.file.amounts != 0;
+    const unsigned char white[3] = { 230, 230, 230 };
+    double x = MARGIN;
+
+    for (unsigned i = 0; i < HUES; i++) {
+        unsigned char rgb[3];
+        colour_of(160, amounts ? 51 * i : i + HUES, amounts, rgb);
+        x = draw_swatch(x, y, rgb);
+    }
+    x += 4 + draw_text_at(x + 4, y, amounts ? "little to much found" : "found, told apart") + 20;
+    x = draw_swatch(x, y, white);
+    draw_text_at(x + 4, y, "how far this picture is");
+}
+
+/* ", 1:05:00 left", as long as the work that was seen lets expect; "" where it is too early. */
+static void time_left(char *out, size_t size)
+{
+    const double seen = tc_seconds() - show.since, done = show.file.fraction - show.from,
+                 left = done > 0 ? (1 - show.file.fraction) * seen / done : 0;
+    const unsigned long s = left < 1e9 ? (unsigned long)left : 1000000000;
+
+    out[0] = '\0';
+    if (seen < LEAST_SEEN || !(done > 0))
+        return;
+    if (s >= 100 * 3600UL)
+        snprintf(out, size, ", about %lu days left", s / 86400);
+    else
+        snprintf(out, size, ", about %lu:%02lu:%02lu left", s / 3600, s / 60 % 60, s % 60);
+}
+
+static void say_found(char *out, size_t size)
+{
+    if (show.file.amounts != 0)
+        snprintf(out, size, "Found so far: something in %.0f%% of the picture", 100 * show.share);
+    else
+        snprintf(out, size, "Found so far: %u region%s, %.0f%% of the picture", show.regions,
+                 show.regions == 1 ? "" : "s", 100 * show.share);
 }
 
 static void draw_texts(void)
@@ -187,15 +328,20 @@ static void draw_texts(void)
     const view_file *const f = &show.file;
     const bw_volunteer *const v = &f->volunteer;
     double y = show.height - TEXT_LINES * LINE;
-    char line[800];
+    char line[800], left[64];
 
     draw_bar(y);
     y += LINE + 6;
-    snprintf(line, sizeof line, "texcell %s: %s (%llu of %llu), %.1f%% of the task", f->analysis,
+    time_left(left, sizeof left);
+    snprintf(line, sizeof line, "texcell %s: %s (%llu of %llu), %.1f%% of the task%s", f->analysis,
              f->name, (unsigned long long)f->item + 1, (unsigned long long)f->n_items,
-             100 * f->fraction);
+             100 * f->fraction, left);
     draw_text(y, line);
-    draw_text(y += LINE, f->about);
+    say_found(line, sizeof line);
+    draw_text(y += LINE, line);
+    draw_legend(y += LINE);
+    if (f->about[0] != '\0')
+        draw_text(y += LINE, f->about);
     if (v->user[0] == '\0')
         return;
     snprintf(line, sizeof line, "%s: %s%s%s", v->project, v->user, v->team[0] != '\0' ? ", " : "",
@@ -239,6 +385,15 @@ static void on_timer(int unused)
     read_view();
     glutPostRedisplay();
     glutTimerFunc(READ_MS, on_timer, 0);
+}
+
+static void on_frame(int unused)
+{
+    (void)unused;
+    show.frame = (show.frame + 1) % (SWEEP_FRAMES + REST_FRAMES);
+    if (show.frame <= SWEEP_FRAMES)
+        glutPostRedisplay();
+    glutTimerFunc(FRAME_MS, on_frame, 0);
 }
 
 /* A screensaver goes away at any key, a window at Escape or q. */
@@ -319,7 +474,9 @@ int main(int argc, char **argv)
     glutMouseFunc(click);
     glutPassiveMotionFunc(on_motion);
     resize(glutGet(GLUT_WINDOW_WIDTH), glutGet(GLUT_WINDOW_HEIGHT));
+    glBlendFunc(GL_SRC_ALPHA, GL_ONE_MINUS_SRC_ALPHA);
     on_timer(0);
+    on_frame(0);
     glutMainLoop();
     return 0;
 }

@@ -18,7 +18,7 @@ from pictures import blobs
 
 FOLDER = tap.scratch()
 GRAPHICS = os.path.join(tap.BUILD, "texcell_graphics")
-SIDE, WINDOW = 384, 640
+SIDE, WINDOW, TEXT = 384, 640, 8 * 24
 HUES = np.array([[255, 96, 64], [255, 200, 48], [96, 220, 96], [64, 200, 255], [128, 128, 255], [255, 112, 200]])
 PICTURE = blobs(700, 700, 5, 160, 16)
 LABELS = (np.indices((700, 700)) // 35 * [[[20]], [[1]]]).sum(0) + 1
@@ -64,7 +64,7 @@ def view_of(folder):
 
 def drawn(picture):
     """Whether the screen has it, above the lines of text. The picture is a square."""
-    room = WINDOW - 2 * 16 - 6 * 24
+    room = WINDOW - 2 * 16 - TEXT
     at = ((np.arange(room) + 0.5) * len(picture) / room).astype(int)
     x = (WINDOW - room) // 2
     shown, wanted = screen(), picture[at][:, at]
@@ -103,7 +103,8 @@ def each_analysis(env):
         tap.ok(code == 0 and texts == [name, "s" if name == "volume" else "p"] and result(folder) == alone,
                name + ": the same result, watched", "%d, %s" % (code, texts))
         tap.ok(until(lambda: drawn(picture)), name + ": its picture is shown, %d found" % found)
-        tap.ok(screen()[WINDOW - 6 * 24:, :, :].max(2).sum() > 10000, name + ": so are words")
+        tap.ok(until(lambda: not drawn(picture)) and until(lambda: drawn(picture)), name + ": a band runs over it, and rests")
+        tap.ok(screen()[WINDOW - TEXT:, :, :].max(2).sum() > 10000, name + ": so are words")
         if name == "glcm":
             damage(folder, watcher, picture)
         watcher.send_signal(signal.SIGKILL)
@@ -120,7 +121,7 @@ def damage(folder, watcher, picture):
         with open(path, "wb") as f:
             f.write(bad)
         time.sleep(1.5)
-        tap.ok(watcher.poll() is None and drawn(picture), "a file of %s changes nothing" % what)
+        tap.ok(watcher.poll() is None and until(lambda: drawn(picture)), "a file of %s changes nothing" % what)
     os.remove(path)
     os.mkdir(path)
     tap.ok(task(folder).wait() == 0, "a task that cannot write its picture goes on")

@@ -421,6 +421,9 @@ def groups():
     tap.ok(r.returncode == 0 and re.findall(r'data-group="(\w*)"', text_of(page)) == ["control", "control", "drug", "drug"],
            "groups are the folders below the one of all pictures", r.stderr)
     said = CHROMIUM and in_browser(page, "return [...document.querySelectorAll('.boxes svg text')].map(t => t.textContent)")
+    looks = CHROMIUM and in_browser(page, "return [document.querySelector('.headline').textContent, document.querySelectorAll('.images strong.look, "
+                                    ".images strong.wrong').length]")
+    tap.ok(looks and ("%d to look at" % looks[1] in looks[0]) == (looks[1] > 0), "how many are to be looked at", looks)
     tap.ok(said and any(t.startswith("control: ") for t in said) and any(t.startswith("drug: ") for t in said), "boxes are by group", said)
     with np.load(os.path.join(out, "result.npz")) as z, open(os.path.join(out, "regions.csv"), encoding="utf-8") as f:
         rows = list(csv.DictReader(f))
