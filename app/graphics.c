@@ -317,7 +317,7 @@ static void time_left(char *out, size_t size)
 static void say_found(char *out, size_t size)
 {
     if (show.file.amounts != 0)
-        snprintf(out, size, "Found so far: something in %.0f%% of the picture", 100 * show.share);
+        snprintf(out, size, "Found so far: in %.0f%% of the picture", 100 * show.share);
     else
         snprintf(out, size, "Found so far: %u region%s, %.0f%% of the picture", show.regions,
                  show.regions == 1 ? "" : "s", 100 * show.share);

@@ -1,15 +1,23 @@
 #!/usr/bin/python3
-"""Makes the pictures of README, in docs/images: `make docs-pictures`. They show what texcell makes of
-pictures of scikit-image's Debian package and of a stack that is computed here."""
+"""Makes the pictures of the documentation, in docs/images: `make docs-pictures`. They show what texcell makes of
+pictures of scikit-image's Debian package and of a stack that is computed here; docs/graphics.png what a volunteer
+sees of a blood smear, where ../shared/data and Xvfb are there."""
 import glob
 import os
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 import numpy as np
 from PIL import Image
 from scipy import ndimage
+
+import graphics as watched
+import tap
+from oracle import workunit
 
 BUILD, IMAGES = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 DATA = "/usr/lib/python3/dist-packages/skimage/data"
@@ -47,8 +55,41 @@ def foam(path):
     planes[0].save(path, save_all=True, append_images=planes[1:])
 
 
+def graphics(path):
+    """Windows of texcell_graphics, of texture on its way and of cells that were counted."""
+    smear, windows = tap.data("count/chula_1.jpg"), []
+    if smear is None or not os.path.exists(watched.GRAPHICS) or shutil.which("Xvfb") is None:
+        print("graphics.png is left as it is: no smear, no texcell_graphics or no Xvfb here")
+        return
+    with Image.open(smear) as picture:
+        pixels = np.array(picture.convert("RGB"))
+    with watched.a_display() as env:
+        for analysis, parameters in (
+                ("glcm", {"levels": [32], "distances": [1, 2, 3, 4, 5, 6], "window": {"shape": "disc", "radius": 12},
+                          "maps": [{"feature": "entropy", "levels": 32, "offset": [4, 0]}]}),
+                ("cellcount", {"polarity": "dark", "smooth": 1, "fill_holes": True, "split": "distance", "min_area": 280})):
+            folder = os.path.join(watched.FOLDER, analysis)
+            os.mkdir(folder)
+            workunit.write(os.path.join(folder, "workunit"), analysis, parameters, [workunit.item("smear", [pixels])])
+            watcher = subprocess.Popen([watched.GRAPHICS], cwd=folder, env=env)
+            watched.until(lambda: os.path.exists(os.path.join(folder, "texcell_watched")))
+            task = subprocess.Popen([os.path.join(BUILD, "texcell")],
+                                    cwd=folder, stderr=subprocess.DEVNULL)
+            seen = os.path.join(folder, "texcell_view")
+            watched.until(lambda: task.poll() is not None or os.path.exists(seen) and watched.view_of(folder)[1] > 30000, 60)
+            task.send_signal(signal.SIGSTOP)
+            time.sleep(2.5)
+            windows.append(watched.screen())
+            task.kill()
+            task.wait()
+            watcher.kill()
+            watcher.wait()
+    save(Image.fromarray(np.hstack(windows)[:540].astype(np.uint8)), path)
+
+
 def main():
     os.makedirs(IMAGES, exist_ok=True)
+    graphics(os.path.join(os.pardir, "graphics.png"))
     with tempfile.TemporaryDirectory() as folder:
         coins, brick, stack = os.path.join(DATA, "coins.png"), os.path.join(DATA, "brick.png"), os.path.join(folder, "foam.tif")
         counted = analyse(folder, "cellcount", coins)

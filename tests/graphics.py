@@ -1,5 +1,6 @@
 """texcell_graphics under Xvfb: each analysis as its file says it, and nothing that it does, or that is
 done to it, harms a task."""
+import contextlib
 import ctypes
 import ctypes.util
 import os
@@ -180,24 +181,31 @@ def other_windows(env):
     tap.ok(nowhere.returncode not in (0, -6, -11), "without a display it says so", nowhere)
 
 
-def main():
-    if not os.path.exists(GRAPHICS) or shutil.which("Xvfb") is None:
-        print("1..0 # SKIP texcell_graphics is not built, or there is no Xvfb")
-        sys.exit(0)
+@contextlib.contextmanager
+def a_display():
+    """The environment of programs that draw on a screen of their own."""
     os.mkdir(os.path.join(FOLDER, "screen"))
     display = ":%d" % (1000 + os.getpid() % 30000)
     server = subprocess.Popen(["Xvfb", display, "-screen", "0", "%dx%dx24" % (WINDOW, WINDOW), "-nolisten", "tcp", "-noreset",
                                "-fbdir", os.path.join(FOLDER, "screen")], stderr=subprocess.DEVNULL)
     try:
         until(lambda: os.path.exists("/tmp/.X11-unix/X" + display[1:]))
-        env = dict(os.environ, DISPLAY=display, LIBGL_ALWAYS_SOFTWARE="1")
-        each_analysis(env)
-        resized(env)
-        other_windows(env)
+        yield dict(os.environ, DISPLAY=display, LIBGL_ALWAYS_SOFTWARE="1")
     finally:
         server.terminate()
         server.wait()
+
+
+def main():
+    if not os.path.exists(GRAPHICS) or shutil.which("Xvfb") is None:
+        print("1..0 # SKIP texcell_graphics is not built, or there is no Xvfb")
+        sys.exit(0)
+    with a_display() as env:
+        each_analysis(env)
+        resized(env)
+        other_windows(env)
     tap.done()
 
 
-main()
+if __name__ == "__main__":
+    main()
