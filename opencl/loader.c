@@ -2,8 +2,10 @@
 #include "opencl/loader.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "app/base/guard.h"
 #include "app/base/os.h"
@@ -111,6 +113,62 @@ tc_status ocl_load(ocl_api *api, tc_err *err)
     }
     guard_calls(api);
     return TC_OK;
+}
+
+/* --- is it worth it -------------------------------------------------------------------------- */
+
+typedef struct drivers {
+    const char *folder;
+    unsigned n;
+} drivers;
+
+/* 1: of an entry that names a driver which is not known to reach GPUs by devices of the kernel
+ * alone, or that cannot be read. */
+static int is_other_driver(void *user, const char *name, bool may_be_folder)
+{
+    drivers *const d = user;
+    char path[1024], text[256] = "";
+    const char *const end = strrchr(name, '.');
+
+    (void)may_be_folder;
+    if (end == NULL || strcmp(end, ".icd") != 0)
+        return 0;
+    snprintf(path, sizeof path, "%s/%s", d->folder, name);
+    const int fd = os_open(path, OS_READ);
+    const bool read = fd >= 0 && os_read_at(fd, text, sizeof text - 1, 0) > 0;
+    if (fd >= 0)
+        close(fd);
+    d->n++;
+    return !read || (strstr(text, "libpocl") == NULL && strstr(text, "libMesaOpenCL") == NULL &&
+                     strstr(text, "libRusticlOpenCL") == NULL);
+}
+
+/* 1: of what a GPU's kernel driver makes in /dev; special builds of PoCL reach them, too. */
+static int is_of_gpu(void *user, const char *name, bool may_be_folder)
+{
+    static const char *const names[] = { "dri", "nvidia", "nvhost", "nvmap", "nvgpu",
+                                         "kfd", "dxg",    "mali",   "kgsl",  "galcore" };
+
+    (void)user;
+    (void)may_be_folder;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strncmp(name, names[i], strlen(names[i])) == 0)
+            return 1;
+    return 0;
+}
+
+bool ocl_has_no_gpu(void)
+{
+    static const char *const choices[] = { "TEXCELL_OPENCL_LIBRARY", "OCL_ICD_FILENAMES",
+                                           "POCL_DEVICES" };
+    const char *const vendors = getenv("OCL_ICD_VENDORS");
+    drivers d = { .folder = vendors != NULL ? vendors : "/etc/OpenCL/vendors" };
+
+    for (size_t i = 0; i < sizeof choices / sizeof *choices; i++)
+        if (getenv(choices[i]) != NULL)
+            return false;
+    return preloaded_library() == NULL && os_list(d.folder, is_other_driver, &d) == 0 && d.n > 0 &&
+           os_list("/dev", is_of_gpu, NULL) == 0;
 }
 
 const char *ocl_error_name(cl_int code)

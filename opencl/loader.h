@@ -15,6 +15,8 @@
 #endif
 #include <CL/cl.h>
 
+#include <stdbool.h>
+
 #include "app/base/status.h"
 
 /*
@@ -139,6 +141,11 @@ typedef struct ocl_api {
  * TC_DEVICE: this machine has no OpenCL, or one older than 1.2; *api is zeroed.
  */
 tc_status ocl_load(ocl_api *api, tc_err *err);
+
+/* Whether no OpenCL that could be loaded has a GPU: only PoCL and Mesa are installed, which take
+ * 70 MB when they are loaded, and the system shows no device that they could reach. False where in
+ * doubt. */
+bool ocl_has_no_gpu(void);
 
 /* The name of an OpenCL error code ("CL_OUT_OF_RESOURCES"); never NULL. */
 const char *ocl_error_name(cl_int code);

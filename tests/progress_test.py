@@ -96,6 +96,12 @@ def devices():
     def run(device, *options, **env):
         return tap.run([tap.TEXCELL, "run", TINY, "-o", out, "--device", device, *options],
                        env=dict(os.environ, POCL_CACHE_DIR=os.path.join(FOLDER, "pocl"), **env))
+
+    def memory(device, **env):
+        """MB at most, of a run."""
+        with subprocess.Popen([tap.TEXCELL, "run", TINY, "-o", out, "--device", device, "--quiet"], env=dict(os.environ, **env)) as process:
+            _pid, process.returncode, usage = os.wait4(process.pid, 0)
+        return usage.ru_maxrss / 1024
     nothing = os.path.join(FOLDER, "vendors")
     os.mkdir(nothing)
     for name, env in (("no driver", {"OCL_ICD_VENDORS": nothing}), ("no loader", {"TEXCELL_OPENCL_LIBRARY": "libNone.so"})):
@@ -103,6 +109,9 @@ def devices():
         tap.ok(r.returncode == 0 and r.stderr.splitlines()[0].endswith("1 item, glcm on the CPU"), "auto, %s: not a word" % name, r.stderr)
         r = run("opencl", **env)
         tap.ok(r.returncode == 3 and "OpenCL" in r.stderr, "opencl, %s: the reason" % name, r.stderr)
+    if not any(n.startswith(("dri", "nvidia", "nv", "kfd", "dxg", "mali", "kgsl")) for n in os.listdir("/dev")):
+        told = memory("auto", TEXCELL_AUTO_SECONDS="0")
+        tap.ok(told < 60, "auto: PoCL, which has no GPU, is not loaded: %.0f MB" % told)
     listed = tap.run([tap.TEXCELL, "devices"])
     if "usable" not in listed.stdout:
         tap.skip("a device that fails", "no OpenCL device here")
