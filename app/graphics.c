@@ -27,7 +27,7 @@ enum { FRAME_MS = 50, SWEEP_FRAMES = 40, REST_FRAMES = 40, BAND = 24 };
 static struct {
     view_file file; /* the last whole one */
     bool has_file;
-    unsigned regions;   /* in it, */
+    unsigned places;    /* in it, */
     double share;       /* of the picture in which something is found */
     double since, from; /* when the first file of this task was seen, and its fraction */
     unsigned frame;
@@ -90,11 +90,10 @@ static bool is_whole(const view_file *f)
            is_text(v->project, sizeof v->project);
 }
 
-/* Empties the region of a pixel. */
-static void drop_region(uint8_t *found, uint32_t nx, uint32_t ny, uint32_t at)
+/* Empties the place around a pixel. */
+static void drop_place(uint8_t *found, uint32_t nx, uint32_t ny, uint32_t at)
 {
     static uint32_t stack[VIEW_SIDE * VIEW_SIDE];
-    const uint8_t own = found[at];
     size_t n = 0;
 
     stack[n++] = at;
@@ -105,13 +104,15 @@ static void drop_region(uint8_t *found, uint32_t nx, uint32_t ny, uint32_t at)
         const bool there[4] = { x > 0, x + 1 < nx, y > 0, y + 1 < ny };
 
         for (int k = 0; k < 4; k++)
-            if (there[k] && found[next[k]] == own) {
+            if (there[k] && found[next[k]] > 0) {
                 found[next[k]] = 0;
                 stack[n++] = next[k];
             }
     }
 }
 
+/* What is found at a pixel is not settled before the end: so each place counts where there is some.
+ */
 static void count_found(void)
 {
     static uint8_t found[VIEW_SIDE * VIEW_SIDE];
@@ -122,11 +123,11 @@ static void count_found(void)
     for (uint32_t i = 0; i < nx * ny; i++)
         pixels += found[i] > 0;
     show.share = (double)pixels / (nx * ny);
-    show.regions = 0;
+    show.places = 0;
     for (uint32_t i = 0; i < nx * ny && show.file.amounts == 0; i++)
         if (found[i] > 0) {
-            drop_region(found, nx, ny, i);
-            show.regions++;
+            drop_place(found, nx, ny, i);
+            show.places++;
         }
 }
 
@@ -319,8 +320,8 @@ static void say_found(char *out, size_t size)
     if (show.file.amounts != 0)
         snprintf(out, size, "Found so far: in %.0f%% of the picture", 100 * show.share);
     else
-        snprintf(out, size, "Found so far: %u region%s, %.0f%% of the picture", show.regions,
-                 show.regions == 1 ? "" : "s", 100 * show.share);
+        snprintf(out, size, "Found so far: in %u place%s, %.0f%% of the picture", show.places,
+                 show.places == 1 ? "" : "s", 100 * show.share);
 }
 
 static void draw_texts(void)

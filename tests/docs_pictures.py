@@ -64,13 +64,13 @@ def graphics(path):
     with Image.open(smear) as picture:
         pixels = np.array(picture.convert("RGB"))
     with watched.a_display() as env:
-        for analysis, parameters in (
-                ("glcm", {"levels": [32], "distances": [1, 2, 3, 4, 5, 6], "window": {"shape": "disc", "radius": 12},
-                          "maps": [{"feature": "entropy", "levels": 32, "offset": [4, 0]}]}),
-                ("cellcount", {"polarity": "dark", "smooth": 1, "fill_holes": True, "split": "distance", "min_area": 280})):
+        for analysis, times, parameters in (            # times: larger, so that it takes a while
+                ("glcm", 3, {"levels": [32], "distances": [1, 2, 3], "window": {"shape": "disc", "radius": 9},
+                             "maps": [{"feature": "correlation", "levels": 32, "offset": [2, 0]}]}),
+                ("cellcount", 1, {"polarity": "dark", "smooth": 1, "fill_holes": True, "split": "distance", "min_area": 280})):
             folder = os.path.join(watched.FOLDER, analysis)
             os.mkdir(folder)
-            workunit.write(os.path.join(folder, "workunit"), analysis, parameters, [workunit.item("smear", [pixels])])
+            workunit.write(os.path.join(folder, "workunit"), analysis, parameters, [workunit.item("smear", [pixels.repeat(times, 0).repeat(times, 1)])])
             watcher = subprocess.Popen([watched.GRAPHICS], cwd=folder, env=env)
             watched.until(lambda: os.path.exists(os.path.join(folder, "texcell_watched")))
             task = subprocess.Popen([os.path.join(BUILD, "texcell")],
