@@ -391,7 +391,7 @@ def sweep():
             counts += z["count"].tolist()
     text = text_of(os.path.join(out, "report.html"))
     rows = [re.findall(r"<td[^>]*>(?:<a[^>]*>)?([^<]*)", row) for row in re.findall(r"<tr data-i=.*?</tr>", text)]
-    tap.ok([(row[0], int(row[3])) for row in rows] == [("threshold=%d, min_area=%d" % (t, a), n) for (t, a), n in
+    tap.ok([(row[0], int(row[2])) for row in rows] == [("threshold=%d, min_area=%d" % (t, a), n) for (t, a), n in
                                                       zip(((100, 1), (220, 1), (100, 1000), (220, 1000)), counts)]
            and counts[0] > counts[2] and counts[1] == 0, "the page has what each found", (rows, counts))
     tap.ok(text.count("<h4>") == 4 and text.count("<svg viewBox") == 4, "each picture is there once for each variant")

@@ -55,6 +55,7 @@ tc_status wu_report_values(wu_report *r, const wu_table *table, tc_err *err);
  * *out: free(), also after a failure. */
 tc_status wu_report_columns(const wu_report *r, const wu_table *table, size_t **out, size_t *n,
                             tc_err *err);
+bool wu_report_has_stacks(const wu_report *r);
 /* What the rows of a table are: "cells". */
 const char *wu_report_word(const wu_table *table);
 /* A column's title without its unit, which is returned, or NULL. */

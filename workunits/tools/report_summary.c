@@ -37,7 +37,7 @@ const char *wu_report_word(const wu_table *table)
                                                                                      : table->name;
 }
 
-static bool has_stacks(const wu_report *r)
+bool wu_report_has_stacks(const wu_report *r)
 {
     const wu_array_info *const first = r->file->n_items > 0 ? wu_first_picture(r->file, 0) : NULL;
     return r->images != NULL ? r->images->items[0].is_stack : first != NULL && first->ndim == 3;
@@ -51,10 +51,10 @@ const char *wu_report_unit(const wu_report *r, const wu_table *table, size_t col
     const wu_declared *const d = table->arrays[c->array].declared;
     const char *unit = wu_column_unit(table, column);
     wu_title(d, c->element, 0, title);
-    if (unit != NULL && strcmp(unit, "voxel") == 0 && !has_stacks(r))
+    if (unit != NULL && strcmp(unit, "voxel") == 0 && !wu_report_has_stacks(r))
         unit = "pixel";
     if (unit == NULL && strcmp(title, "measure") == 0)
-        unit = has_stacks(r) ? "um^3" : "pixel";
+        unit = wu_report_has_stacks(r) ? "um^3" : "pixel";
     /* "voxels" says it itself. */
     if (unit != NULL && strcmp(title, "voxels") == 0)
         return NULL;
@@ -369,7 +369,7 @@ static void put_headline(const summary *s)
 {
     wu_page *const page = s->r->page;
     const size_t n = s->r->file->n_items;
-    const char *const kind = has_stacks(s->r) ? "stack" : "image";
+    const char *const kind = wu_report_has_stacks(s->r) ? "stack" : "image";
     wu_page_put(page, "<p class=headline>");
     for (size_t i = 0; i < s->r->tables->n; i++)
         if (s->r->tables->tables[i].has_item) {
@@ -394,7 +394,7 @@ static void put_headline(const summary *s)
 static void put_head(const summary *s, const size_t *columns, size_t n)
 {
     wu_page *const page = s->r->page;
-    wu_page_put(page, "<thead><tr><th>%s</th>%s", has_stacks(s->r) ? "stack" : "image",
+    wu_page_put(page, "<thead><tr><th>%s</th>%s", wu_report_has_stacks(s->r) ? "stack" : "image",
                 s->grouped ? "<th>group</th>" : "");
     if (s->table != NULL) {
         wu_page_put(page, "<th class=n>");

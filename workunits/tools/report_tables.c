@@ -11,7 +11,8 @@ enum {
     MAX_COLUMNS = 40,    /* on the page; the CSV files have all */
     MAX_DRAWN = 100,     /* columns to choose a figure's from */
     MAX_VALUES = 500000, /* for the figures of a table; of more rows evenly chosen ones */
-    LEAST_ROWS = 2
+    LEAST_ROWS = 2,
+    RANKS = 4 /* of columns: row_rank_of */
 };
 
 static const wu_declared *declared_of(const wu_table *table, size_t column)
@@ -58,13 +59,18 @@ static tc_status look_through(const wu_report *r, const wu_table *table, wu_spre
     return status;
 }
 
-/* Nothing, or the same in all of several rows, or no number anywhere. */
-static bool says_nothing(const wu_table *table, size_t column, const wu_spread *s)
+/* Nothing, or the same in all of several rows, or no number anywhere; or a second time what another
+ * says. */
+static bool says_nothing(const wu_report *r, const wu_table *table, size_t column,
+                         const wu_spread *s)
 {
+    const char *const title = declared_of(table, column)->title;
     if (table->rows == 0 || wu_column_dtype(table, column) == WU_STR)
         return false;
     if (declared_of(table, column)->role == WU_KEY)
         return false;
+    if (title != NULL && strcmp(title, "measure") == 0 && !wu_report_has_stacks(r))
+        return true;
     return s->n == 0 || (s->n == table->rows && s->least == s->most &&
                          (table->rows >= LEAST_ROWS ||
                           (s->most == 0 && wu_column_dtype(table, column) != WU_BOOL)));
@@ -111,13 +117,21 @@ tc_status wu_report_columns(const wu_report *r, const wu_table *table, size_t **
     for (int rank = 0; status == TC_OK && rank < 3; rank++)
         for (size_t c = 0; c < table->n_columns; c++)
             if (rank_of(table, c) == rank && wu_column_dtype(table, c) != WU_STR &&
-                declared_of(table, c)->role != WU_KEY && !says_nothing(table, c, &spreads[c]))
+                declared_of(table, c)->role != WU_KEY && !says_nothing(r, table, c, &spreads[c]))
                 all[(*n)++] = c;
     free(spreads);
     return status;
 }
 
-/* Those of the rows on the page, in their order. */
+/* Of a row on the page: what it is called first, then as above. */
+static int row_rank_of(const wu_table *table, size_t column)
+{
+    return wu_column_dtype(table, column) == WU_STR || declared_of(table, column)->role == WU_KEY
+               ? 0
+               : 1 + rank_of(table, column);
+}
+
+/* Those of the rows on the page; all: in their order. */
 static tc_status choose_columns(const wu_report *r, const wu_table *table, bool all, size_t **out,
                                 size_t *n, tc_err *err)
 {
@@ -128,9 +142,10 @@ static tc_status choose_columns(const wu_report *r, const wu_table *table, bool 
     tc_status status = spreads == NULL || chosen == NULL ? tc_no_memory(err, r->page->path)
                        : all                             ? TC_OK
                                                          : look_through(r, table, spreads, err);
-    for (size_t c = 0; status == TC_OK && c < table->n_columns && *n < MAX_COLUMNS; c++)
-        if (all || !says_nothing(table, c, &spreads[c]))
-            chosen[(*n)++] = c;
+    for (int rank = 0; status == TC_OK && rank < (all ? 1 : RANKS); rank++)
+        for (size_t c = 0; c < table->n_columns && *n < MAX_COLUMNS; c++)
+            if (all || (row_rank_of(table, c) == rank && !says_nothing(r, table, c, &spreads[c])))
+                chosen[(*n)++] = c;
     free(spreads);
     return status;
 }
@@ -216,13 +231,19 @@ tc_status wu_report_values(wu_report *r, const wu_table *table, tc_err *err)
 
 /* --- rows ------------------------------------------------------------------------------------ */
 
+/* Of a single image its section says it. */
+static bool has_sources(const wu_report *r)
+{
+    return r->file->item_sources != NULL && r->file->n_items > 1;
+}
+
 /* columns: those that are shown. */
 static void put_head(wu_report *r, const wu_table *table, bool variants, const size_t *columns,
                      size_t n)
 {
     wu_page_put(r->page, variants ? "<thead><tr><th>variant</th><th>image</th>"
                                   : "<thead><tr><th>image</th>");
-    if (r->file->item_sources != NULL)
+    if (has_sources(r))
         wu_page_put(r->page, "<th>source</th>");
     for (size_t i = 0; i < n; i++) {
         wu_page_put(r->page,
@@ -283,7 +304,7 @@ static void put_row(wu_report *r, wu_cursor *cursor, const char *variant, const 
     wu_page_put(r->page, pictured ? "<td><a href=\"#i%zu\">" : "<td>", cursor->item);
     wu_page_text(r->page, r->file->item_names[cursor->item]);
     wu_page_put(r->page, pictured ? "</a></td>" : "</td>");
-    if (r->file->item_sources != NULL) {
+    if (has_sources(r)) {
         wu_page_put(r->page, "<td>");
         wu_page_text(r->page, r->file->item_sources[cursor->item]);
         wu_page_put(r->page, "</td>");
