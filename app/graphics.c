@@ -19,7 +19,7 @@
 /* A texture's side is a power of two: old drivers want that. */
 enum { TEXTURE_SIDE = 512, READ_MS = 1000, LINE = 24, MARGIN = 16, TEXT_LINES = 8 };
 /* A band runs down to where the work is, and rests. */
-enum { FRAME_MS = 50, SWEEP_FRAMES = 40, REST_FRAMES = 40, BAND = 24 };
+enum { FRAME_MS = 100, SWEEP_FRAMES = 20, REST_FRAMES = 40, BAND = 24 };
 /* Seconds after which a rate tells the time that is left. */
 #define LEAST_SEEN 5.0
 
