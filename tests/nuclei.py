@@ -8,6 +8,7 @@ Gaussian of 1, Otsu's threshold, holes filled, the watershed of the distance fro
   nuclei.py all FOLDER of this folder, which has a folder for each kind: ID.png and ID_truth.png
   nuclei.py voting     [FOLDER] points by voting, each of a nucleus if within the radius of its centre: F1, of all pictures"""
 import os
+import shutil
 import sys
 
 import numpy as np
@@ -41,6 +42,7 @@ def analysed(folder, kind, names, *args, analysis="cellcount"):
     """Label pictures by name, or of voting all arrays; and what was suggested."""
     out = os.path.join(FOLDER, analysis, kind)
     os.makedirs(os.path.dirname(out), exist_ok=True)
+    shutil.rmtree(out, True)
     r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", analysis, "--device", "cpu", *args, "-o", out] +
                 [os.path.join(folder, kind, n + ".png") for n in names])
     if r.returncode != 0:
