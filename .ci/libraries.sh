@@ -43,9 +43,9 @@ compile() {
     done
     shift
     mkdir -p "$prefix/obj/$library"
-    # A compiler for each file, and one file for each processor.
+    # A compiler for each file, and one file for each processor. No name of this folder gets into a program.
     for name in "$@"; do
-        echo "$CC -w -O2 ${CFLAGS:-} -I$prefix/include -I$folder $flags -c $folder/$name.c -o $prefix/obj/$library/$name.o"
+        echo "$CC -w -O2 -ffile-prefix-map=$sources/= ${CFLAGS:-} -I$prefix/include -I$folder $flags -c $folder/$name.c -o $prefix/obj/$library/$name.o"
     done | xargs -P "$(nproc)" -I '{}' sh -c '{}'
     mkdir -p "$prefix/lib"
     rm -f "$prefix/lib/$library"
