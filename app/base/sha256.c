@@ -2,10 +2,10 @@
 #include "app/base/sha256.h"
 
 #if defined __x86_64__
-#include <assert.h>
 #include <cpuid.h>
 #include <immintrin.h>
 #endif
+#include <assert.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
