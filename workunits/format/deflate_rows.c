@@ -158,7 +158,7 @@ static size_t sort_symbols(const uint32_t *counts, size_t n, uint16_t *sorted)
 static unsigned find_lengths(const uint32_t *counts, size_t n, uint8_t *lengths)
 {
     enum { NODES = 2 * LITERALS };
-    uint16_t sorted[LITERALS], parents[NODES];
+    uint16_t sorted[LITERALS], parents[NODES] = { 0 };
     uint32_t weights[NODES];
     uint8_t depths[NODES];
     const size_t leaves = sort_symbols(counts, n, sorted);

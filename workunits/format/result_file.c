@@ -543,7 +543,7 @@ typedef unsigned __int128 u128;
 /* digits / 10^decimals */
 static void put_decimal(uint64_t digits, int decimals, bool negative, char *out)
 {
-    char text[32];
+    char text[32] = "";
     int n = 0;
     for (; decimals > 0 && digits % 10 == 0; decimals--)
         digits /= 10;
