@@ -155,8 +155,8 @@ static void find_layout(tiff_file *f, const wu_item *item)
 static tc_status make_room(tiff_file *f, tc_err *err)
 {
     f->row_bytes = (size_t)f->nx * (f->bits / 8);
-    f->rows = f->row_bytes > 0 && f->row_bytes < STRIP ? (uint32_t)(STRIP / f->row_bytes) : 1;
-    f->rows = f->rows > f->ny && f->ny > 0 ? f->ny : f->rows;
+    f->rows = f->row_bytes < STRIP ? (uint32_t)(STRIP / f->row_bytes) : 1;
+    f->rows = f->rows < f->ny ? f->rows : f->ny;
     f->values = malloc((size_t)f->rows * f->nx * wu_dtype_size(f->info->dtype, 0) + 1);
     f->strip = malloc(f->rows * f->row_bytes + 1);
     f->compressed = malloc(STRIP + 6);
