@@ -85,12 +85,13 @@ __kernel GROUP_ATTRIBUTE void cc_histogram16(__global const ushort *pixels,
         atomic_inc(&histogram[pixels[i]]);
 }
 
-/* Half words of the mask of rows from first_row on; along x: half words, along y: rows. */
+/* Half words of the mask of rows from first_row on; along x: half words, along y: rows. (With
+ * cc_cells of the whole PoCL 6's compiler aborts.) */
 __kernel GROUP_ATTRIBUTE void cc_mask(__global const PIXEL *pixels, __global ushort *mask, int nx,
                                       int stride, int first_row, uint threshold, int bright)
 {
     const int at = (int)get_global_id(0), y = (int)get_global_id(1) + first_row, x0 = at * 16;
-    const int n = TC_MIN(16, nx - x0);
+    const int n = TC_MIN(16, nx - x0), other = bright != 0;
     __global const PIXEL *const from = pixels + (size_t)y * nx + x0;
     uint bits = 0;
 
@@ -102,12 +103,12 @@ __kernel GROUP_ATTRIBUTE void cc_mask(__global const PIXEL *pixels, __global ush
                                  v.s8, v.s9, v.sa, v.sb, v.sc, v.sd, v.se, v.sf };
 
         for (int k = 0; k < 16; k++)
-            bits |= (uint)(each[k] < threshold) << k;
+            bits |= (uint)((each[k] < threshold) != other) << k;
     } else {
         for (int k = 0; k < n; k++)
-            bits |= (uint)(from[k] < threshold) << k;
+            bits |= (uint)((from[k] < threshold) != other) << k;
     }
-    mask[y * 2 * stride + at] = (ushort)(n > 0 ? cc_cells(bits, n, bright) : 0);
+    mask[y * 2 * stride + at] = (ushort)bits;
 }
 
 /* --- components ------------------------------------------------------------------------------ */

@@ -147,8 +147,11 @@ __kernel GROUP_ATTRIBUTE void vol_tiles(__global const uint *mask, __global int 
         }
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    /* Roots get numbers, which are < 0 as no link is. */
-    for (int k = me; k < (plain ? some : bytes); k += GROUP)
+    /* Roots get numbers, which are < 0 as no link is. (PoCL 6's compiler aborts where the condition
+     * reads what is shared.) */
+    const int end = plain ? some : bytes;
+
+    for (int k = me; k < end; k += GROUP)
         for (uint left = starts_of(rows[k >> 2]) & (0xffu << 8 * (k & 3)); left != 0;
              left &= left - 1) {
             const int i = 1 + 32 * (k >> 2) + lowest(left);

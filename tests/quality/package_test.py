@@ -17,14 +17,19 @@ def lines(*argv, **kw):
     return tap.run(argv, **kw).stdout.splitlines()
 
 
+def known_to_git():
+    """The files; none where there is no git, or no repository."""
+    return lines("git", "ls-files", cwd=tap.SRC) if shutil.which("git") else []
+
+
 def source(name):
     with open(os.path.join(tap.SRC, name)) as f:
         return f.read()
 
 
 def archive():
-    """Beside what autoconf makes."""
-    kept = set(lines("git", "ls-files", cwd=tap.SRC)) if shutil.which("git") else set()
+    """Besides what autoconf makes."""
+    kept = set(known_to_git())
     if not kept:
         tap.skip("the archive of the sources", "no git here that knows them")
         return
@@ -177,7 +182,7 @@ def main():
     archive()
     installed()
     one_version()
-    files = lines("git", "ls-files", cwd=tap.SRC)
+    files = known_to_git()
     if files:
         laid_out(files)
         timeless(files)
