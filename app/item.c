@@ -352,8 +352,11 @@ static tc_status end_item(const item_work *w, item_run *it, tc_err *err)
     tc_status status = TC_OK;
 
     it->work.poll = &poll;
-    if (!it->finished)
+    if (!it->finished) {
+        /* The state is all that is needed. */
+        it->backend->close(&it->worker);
         status = analysis->finish(&it->work, w->index, it->state, &it->output, err);
+    }
     if (status == TC_OK)
         do
             status =

@@ -28,20 +28,20 @@ typedef struct an_state_head {
     uint64_t chunks_done; /* of plan.chunks */
 } an_state_head;
 
-/* PLAN_THREAD: bytes of a thread's stack and the allocator's for it. */
-enum { PLAN_PIXELS_A_ROW = 16, PLAN_THREAD = 256 << 10 };
+/* PLAN_THREAD: bytes of a thread's stack and the allocator's for it; PLAN_PROGRAM: of the program
+ * itself. */
+enum { PLAN_PIXELS_A_ROW = 16, PLAN_THREAD = 256 << 10, PLAN_PROGRAM = 6 << 20 };
 
 /* What an item will take. Pure: a function of parameters and item only, never
  * of the device or the number of threads. */
 typedef struct an_plan {
     uint64_t chunks; /* of the work: each about equally long, or as `spent` says */
     size_t state_bytes;
-    /* Host memory at the peak, pixels and state included, of an ordinary item: one with at most a
-     * row of its table for PLAN_PIXELS_A_ROW pixels ... */
-    uint64_t memory_bytes;
-    uint64_t thread_bytes;      /* ... and for each thread besides */
-    uint64_t most_memory_bytes; /* of an item that is all noise, where that is more; else 0 */
-    uint64_t most_rows; /* that the item's table can have, if it has one; 0: as many as pixels */
+    uint64_t memory_bytes; /* at the peak on the CPU, program, pixels and state included, whatever
+                              the pixels are, ... */
+    uint64_t thread_bytes; /* ... for each thread besides ... */
+    uint64_t device_bytes; /* ... and with a device what it needs more in the host's memory */
+    uint64_t most_rows;    /* that the item's table can have, if it has one; 0: as many as pixels */
     /* For rsc_fpops_est, in flops of the client's Whetstone; the sum of the parts that follow and
      * of the chunks. */
     double flops;
@@ -54,9 +54,8 @@ typedef struct an_plan {
     double byte_flops;     /* ... each byte of those compressed then takes so many: WU_COPIED */
 } an_plan;
 
-/* How many rows the item's table can have, and how many bytes they may take in memory: what the
- * plan counts on, a row for PLAN_PIXELS_A_ROW pixels, and so much in any case. A server refuses
- * results with more. */
+/* How many rows the item's table can have, and how many bytes they may take in memory: a row
+ * for PLAN_PIXELS_A_ROW pixels, and so much in any case. A server refuses results with more. */
 #define AN_ROWS_BYTES ((uint64_t)512 << 20)
 uint64_t an_most_rows(const an_plan *plan, const wu_item *item);
 uint64_t an_rows_bytes(const wu_item *item, uint64_t row_bytes);
@@ -152,6 +151,9 @@ typedef struct an_analysis {
     bool (*note_result)(const void *params, const wu_item *item, const wu_output *out, char *text,
                         size_t size);
     tc_status (*plan)(const void *params, const wu_item *item, an_plan *plan, tc_err *err);
+    /* Where memory goes by what is in the pixels: the plan's becomes that of these. Does a part of
+     * the work for it. NULL: it does not. */
+    tc_status (*memory)(const an_work *work, an_plan *plan, tc_err *err);
     /* Which share of what all chunks take has been spent when so many are done: 0 to 1, never
      * less for more. By parameters, item and plan alone: a task that goes on from a checkpoint
      * tells no less than before. NULL: they are equally long. */

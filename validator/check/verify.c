@@ -166,10 +166,7 @@ static void compare_array(val_names *names, size_t index, const wu_out_array *cl
 
 static uint64_t memory_of(const an_work *work)
 {
-    const an_plan *const plan = &work->plan;
-
-    return (plan->most_memory_bytes > 0 ? plan->most_memory_bytes : plan->memory_bytes) +
-           work->threads * plan->thread_bytes;
+    return work->plan.memory_bytes + work->threads * work->plan.thread_bytes;
 }
 
 /* Whether the item gives `claimed` when it is computed here. path: the result's. */

@@ -46,13 +46,13 @@ def estimate(needs, deadline_days):
     what runs away: the steps of a job are counted, so it may be far off, and must
     be where a GPU's speed is a guess. The deadline gives a core of 1 GFLOPS that
     computes one hour in seven its time. Memory: with as many threads as a plan class
-    gives, since a job is for all versions. Disk: checkpoint and result, each with the
+    gives, or with a device, since a job is for all versions. Disk: checkpoint and result, each with the
     temporary file that replaces it, and a row (a region, a point) for 16 pixels.
     In steps (2% of flops, 16 MiB), so that many units have the same numbers and
     are created together."""
     rows = needs["pixels"] // 16 * needs["row_bytes"]
     fpops = 1.02 ** math.ceil(math.log(1e10 + needs["operations"], 1.02))
-    memory = needs["memory_bytes"] + MOST_THREADS * needs["thread_bytes"] + 64 * MIB
+    memory = needs["memory_bytes"] + max(MOST_THREADS * needs["thread_bytes"], needs["device_bytes"]) + 64 * MIB
     disk = 2 * (needs["state_bytes"] + needs["output_bytes"] + rows) + 100 * MIB
     days = deadline_days if deadline_days is not None else max(7.0, 7 * fpops / 1e9 / DAY)
     return {

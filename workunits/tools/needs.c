@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "app/analysis/analysis.h"
+#include "app/base/os.h"
 #include "workunits/format/archive.h"
 
 static uint64_t larger(uint64_t a, uint64_t b)
@@ -54,9 +55,31 @@ static uint64_t pixel_bytes(const wu_item *item)
            (sample + (item->n_masks > 0) + (item->n_labels > 0 ? sizeof(uint32_t) : 0));
 }
 
-static tc_status add_item(const an_analysis *analysis, const void *params, const wu_item *item,
-                          wu_needs *out, tc_err *err)
+/* What the item's pixels take of memory, where that is less than any can. */
+static tc_status look_at_pixels(const wu_job *job, size_t index, const an_analysis *analysis,
+                                const void *params, an_plan *plan, tc_err *err)
 {
+    wu_pixels pixels = { .nx = 0 };
+    const an_work work = { .params = params,
+                           .item = &job->items[index],
+                           .pixels = &pixels,
+                           .plan = *plan,
+                           .threads = plan->flops < 1e7 ? 1 : os_processors(),
+                           .result_only = true };
+    tc_status status = TC_OK;
+    if (analysis->memory == NULL)
+        return status;
+    status = wu_item_load(job, index, &pixels, err);
+    if (status == TC_OK)
+        status = analysis->memory(&work, plan, err);
+    wu_pixels_free(&pixels);
+    return status;
+}
+
+static tc_status add_item(const wu_job *job, size_t index, const an_analysis *analysis,
+                          const void *params, wu_needs *out, tc_err *err)
+{
+    const wu_item *const item = &job->items[index];
     an_plan plan = { 0 };
     tc_status status = an_check_item(analysis, params, item, item->name, err);
     if (status == TC_OK)
@@ -65,10 +88,13 @@ static tc_status add_item(const an_analysis *analysis, const void *params, const
         return status;
     out->operations += plan.flops;
     out->reading += plan.load_flops;
+    out->most_memory_bytes = larger(out->most_memory_bytes, plan.memory_bytes);
+    status = look_at_pixels(job, index, analysis, params, &plan, err);
+    if (status != TC_OK)
+        return status;
     out->memory_bytes = larger(out->memory_bytes, plan.memory_bytes);
     out->thread_bytes = larger(out->thread_bytes, plan.thread_bytes);
-    out->most_memory_bytes =
-        larger(out->most_memory_bytes, larger(plan.memory_bytes, plan.most_memory_bytes));
+    out->device_bytes = larger(out->device_bytes, plan.state_bytes + plan.device_bytes);
     out->state_bytes = larger(out->state_bytes, plan.state_bytes);
     out->pixels += voxels_of(item);
     return add_outputs(analysis, params, item, &plan, out, err);
@@ -85,7 +111,7 @@ tc_status wu_needs_find(const wu_job *job, wu_needs *out, tc_err *err)
                        wu_quote(job->analysis).text);
     tc_status status = an_parse(analysis, job->parameters, "parameters", &params, err);
     for (size_t i = 0; i < job->n_items && status == TC_OK; i++) {
-        status = add_item(analysis, params, &job->items[i], out, err);
+        status = add_item(job, i, analysis, params, out, err);
         ahead = larger(ahead, pixel_bytes(&job->items[i]));
     }
     if (job->n_items > 1) {

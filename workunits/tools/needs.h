@@ -16,7 +16,8 @@ typedef struct wu_needs {
     uint64_t memory_bytes; /* at the peak, that of the largest item and the next one's pixels,
                               without threads */
     uint64_t thread_bytes; /* and for each thread */
-    uint64_t most_memory_bytes; /* if it is all noise */
+    uint64_t device_bytes; /* or more of the host's where a device does the work */
+    uint64_t most_memory_bytes; /* that any pixels of these sizes take */
     uint64_t state_bytes;       /* a checkpoint, that of the largest item */
     uint64_t pixels;            /* or voxels, all items */
     uint64_t output_bytes;      /* the result's arrays whose shapes are known before */

@@ -28,9 +28,9 @@ const char wu_show_help[] =
     "\n"
     "  --all    every item and every value, not only the first\n"
     "  --needs  only what work units need, each as a line of JSON: operations; bytes\n"
-    "           of memory and of a checkpoint (the largest item's); pixels; bytes of\n"
-    "           the result's arrays, and of a row (a region, a point) where the\n"
-    "           number of rows depends on the picture\n";
+    "           of memory, by a look at the pixels, and of a checkpoint (the largest\n"
+    "           item's); pixels; bytes of the result's arrays, and of a row (a region,\n"
+    "           a point) where the number of rows depends on the picture\n";
 
 /* Lines and columns of a list that --all would show whole. */
 enum { SOME_ITEMS = 20, SOME_ROWS = 12, SOME_COLUMNS = 4, NAME_WIDTH = 24, NUMBER_WIDTH = 12 };
@@ -179,13 +179,13 @@ static tc_status show_needs(const char *path, tc_err *err)
         tc_fail(err, status, "%s: %s", path, reason.message);
     else
         printf("{\"items\": %zu, \"operations\": %.6g, \"memory_bytes\": %" PRIu64
-               ", \"thread_bytes\": %" PRIu64 ", \"most_memory_bytes\": %" PRIu64
-               ", \"state_bytes\": %" PRIu64 ", \"pixels\": %" PRIu64 ", \"output_bytes\": %" PRIu64
-               ", \"row_bytes\": %" PRIu64 ", \"most_rows_bytes\": %" PRIu64
-               ", \"taken_rows_bytes\": %" PRIu64 "}\n",
+               ", \"thread_bytes\": %" PRIu64 ", \"device_bytes\": %" PRIu64
+               ", \"most_memory_bytes\": %" PRIu64 ", \"state_bytes\": %" PRIu64
+               ", \"pixels\": %" PRIu64 ", \"output_bytes\": %" PRIu64 ", \"row_bytes\": %" PRIu64
+               ", \"most_rows_bytes\": %" PRIu64 ", \"taken_rows_bytes\": %" PRIu64 "}\n",
                job->n_items, needs.operations, needs.memory_bytes, needs.thread_bytes,
-               needs.most_memory_bytes, needs.state_bytes, needs.pixels, needs.output_bytes,
-               needs.row_bytes, needs.most_rows_bytes, needs.taken_rows_bytes);
+               needs.device_bytes, needs.most_memory_bytes, needs.state_bytes, needs.pixels,
+               needs.output_bytes, needs.row_bytes, needs.most_rows_bytes, needs.taken_rows_bytes);
     wu_job_destroy(&job);
     return status;
 }

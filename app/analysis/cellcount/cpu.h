@@ -78,6 +78,22 @@ typedef struct cc_work {
     tc_status (*end)(cc_worker *w, tc_err *err);
 } cc_work;
 
+/* memory.c: what a picture has, or can have at most, that memory goes by. */
+typedef struct cc_contents {
+    uint64_t runs, rows; /* of cells or between them, and rows that have any */
+    uint64_t components; /* before any are left out */
+    uint64_t regions;
+    uint64_t maxima, plateaus; /* split by intensity: maxima, and pixels of plateaus */
+} cc_contents;
+/* The most regions that a result can have: isolated pixels, or as many as fit of
+ * the least area. A split keeps to it: no two of its markers touch. */
+uint64_t cc_most_regions(const cc_params *p, const wu_item *item);
+cc_contents cc_most_contents(const cc_params *p, const wu_item *item);
+/* The plan's memory_bytes, and what it adds to thread_bytes. */
+void cc_memory_of(const cc_params *p, const wu_item *item, const cc_contents *c, an_plan *out);
+uint64_t cc_thread_bytes(const cc_params *p, const wu_item *item);
+tc_status cc_memory(const an_work *work, an_plan *plan, tc_err *err);
+
 /* prepare.c: from pixels to pixels */
 extern const cc_work cc_preparing;
 /* cellcount_mask.c: from pixels to bits */

@@ -32,17 +32,6 @@ static tc_status check_item(const void *params, const wu_item *item, const char 
     return TC_OK;
 }
 
-/* The most regions that a result can have: isolated pixels, or as many as fit of
- * the least area. A split keeps to it: no two of its markers touch. */
-static uint64_t most_regions(const cc_params *p, const wu_item *item)
-{
-    const uint64_t nx = item->nx, ny = item->ny;
-    const uint64_t apart = p->eight_connected ? (nx + 1) / 2 * ((ny + 1) / 2) : (nx * ny + 1) / 2;
-    const uint64_t fit = nx * ny / (uint64_t)(p->min_area > 1 ? p->min_area : 1);
-
-    return fit < apart ? fit : apart;
-}
-
 /* Operations a pixel of the phases before the threshold. */
 static void preparing_costs(const cc_params *p, double *costs)
 {
@@ -123,53 +112,29 @@ static void plan_flops(const cc_params *p, const wu_item *item, an_plan *out)
     an_plan_flops(out, item, n * an_phases_sum(costs, CC_PHASES));
 }
 
+uint64_t cc_thread_bytes(const cc_params *p, const wu_item *item)
+{
+    const edt_job edt = { .nx = item->nx, .ny = item->ny, .nz = 1 };
+
+    return (item->nx + (uint64_t)CC_PAD) * 7 * sizeof(int32_t) + ((uint64_t)8 << item->bits) +
+           (p->split == CC_DISTANCE ? edt_scratch_bytes(&edt) : 0) +
+           (cc_prepares(p) ? cc_prepare_scratch(p, item->nx) : 0) + PLAN_THREAD;
+}
+
 static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_err *err)
 {
-    /* of the result: item, label, area; box; centroid; mean; border */
-    enum { ROW_BYTES = 3 * 8 + 4 * 8 + 2 * 8 + 8 + 1 };
     const cc_params *const p = params;
-    const uint64_t regions = most_regions(p, item);
-    const uint64_t n = (uint64_t)item->nx * item->ny;
-    const uint64_t usual = n / PLAN_PIXELS_A_ROW < regions ? n / PLAN_PIXELS_A_ROW : regions;
-    /* Bits and ids; the threads' tables; another plane with a split or a device, with a split also
-     * bytes. */
-    const uint64_t work = n / 8 + lab_ids(item->nx, item->ny) * sizeof(int32_t) + n * 4 +
-                          (p->split ? n * (1 + 4) : n * 4);
-    /* Saddles, twice while they are sorted: some of each part, or of every pixel. */
-    const uint64_t saddle = p->split ? 2 * sizeof(ws_saddle) : 0;
-    const edt_job edt = { .nx = item->nx, .ny = item->ny, .nz = 1 };
+    const cc_contents most = cc_most_contents(p, item);
 
     (void)err;
     out->chunks = (uint64_t)cc_bands(item->nx, item->ny) * CC_PHASES;
     out->state_bytes =
         cc_table_at(item->nx, item->ny) + cc_table_rows(item->nx, item->ny) * sizeof(cc_region);
-    /* The state once: labels are lent from it. */
-    out->memory_bytes =
-        n * (item->bits / 8 + (item->n_masks > 0)) + out->state_bytes + work + ((uint64_t)16 << 20);
-    out->most_memory_bytes =
-        out->memory_bytes + regions * (sizeof(cc_region) + ROW_BYTES) + n * saddle;
-    out->memory_bytes +=
-        usual * (sizeof(cc_region) + ROW_BYTES) + 4 * (n / PLAN_PIXELS_A_ROW) * saddle;
-    out->thread_bytes = (item->nx + (uint64_t)CC_PAD) * 7 * sizeof(int32_t) +
-                        ((uint64_t)8 << item->bits) + (p->split ? edt_scratch_bytes(&edt) : 0) +
-                        PLAN_THREAD;
-    if (cc_prepares(p)) {
-        out->thread_bytes += cc_prepare_scratch(p, item->nx);
-        out->memory_bytes += 3 * n * (item->bits / 8);
-        out->most_memory_bytes += 3 * n * (item->bits / 8);
-    }
-    /* The picture's middle, and what finding cells in it takes, by the planes above. */
-    if (p->window_auto) {
-        out->memory_bytes += (uint64_t)an_looked_at(item) * 64;
-        out->most_memory_bytes += (uint64_t)an_looked_at(item) * 64;
-    }
-    if (cc_needs_boxes(p)) {
-        out->memory_bytes += usual * sizeof(cc_sieve);
-        out->most_memory_bytes +=
-            most_regions(&(cc_params){ .eight_connected = p->eight_connected }, item) *
-            sizeof(cc_sieve);
-    }
-    out->most_rows = regions;
+    out->thread_bytes = cc_thread_bytes(p, item);
+    cc_memory_of(p, item, &most, out);
+    /* The plane, and where there is no split another one. */
+    out->device_bytes = (uint64_t)item->nx * item->ny * sizeof(int32_t) * (p->split ? 0 : 2);
+    out->most_rows = most.regions;
     plan_flops(p, item, out);
     return TC_OK;
 }
@@ -295,6 +260,7 @@ const an_analysis an_cellcount = {
     .check_item = check_item,
     .takes_mask = true,
     .plan = plan,
+    .memory = cc_memory,
     .spent = spent,
     .check_state = cc_check_state,
     .finish = cc_finish,

@@ -290,7 +290,7 @@ static uint64_t thread_bytes(const glcm_params *p, const glcm_geometry *g)
     uint64_t most = 0;
 
     if (p->window == GLCM_WHOLE_ROI)
-        return (uint64_t)GLCM_MAX_LEVELS * GLCM_MAX_LEVELS * sizeof(uint64_t) + PLAN_THREAD;
+        return (uint64_t)GLCM_MAX_LEVELS * GLCM_MAX_LEVELS * sizeof(uint32_t) + PLAN_THREAD;
     for (int turn = 0; turn < 2; turn++) {
         const glcm_view *const v = &g->view[turn];
         const uint64_t columns = (uint64_t)(v->x1 - v->x0) / g->strips + 1,
@@ -325,8 +325,11 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     windows = (double)(g.view[0].x1 - g.view[0].x0) * (double)(g.view[0].y1 - g.view[0].y0);
     out->chunks = g.chunks;
     out->state_bytes = glcm_state_maps_at(p) + p->n_maps * voxels * sizeof(float);
-    out->memory_bytes = voxels * (item->bits / 8 + (item->n_masks > 0)) + 2 * out->state_bytes +
-                        plane * (2 * p->n_levels + 2) + ((uint64_t)9 << 20);
+    /* Levels of a slice and the region of interest, but for a whole picture transposed besides. */
+    out->memory_bytes = PLAN_PROGRAM + voxels * (item->bits / 8 + (item->n_masks > 0)) +
+                        out->state_bytes +
+                        plane * (p->n_levels + 1) * (p->window == GLCM_WHOLE_ROI ? 1 : 2) +
+                        ((uint64_t)(p->window == GLCM_WHOLE_ROI ? 1 : 3) << 20);
     out->thread_bytes = thread_bytes(p, &g);
     out->load_flops = an_reading_flops(item) + 10 * (double)voxels;
     out->finish_flops = 0;

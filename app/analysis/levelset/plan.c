@@ -183,10 +183,10 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     out->chunks = count_chunks(p);
     out->state_bytes =
         LS_PHI_AT + s.voxels * sizeof(float) + LS_PAD_BYTES + (p->band > 0 ? s.blocks : 0);
-    /* Pixels, mask; state, twice after a checkpoint; force, and what is worked in. */
-    out->memory_bytes =
-        voxels * (item->bits / 8 + 1 + (item->n_masks > 0)) + 2 * (uint64_t)out->state_bytes +
-        voxels * sizeof(float) * (p->edge_stop > 0 ? 3 : 2) + s.blocks * 32 + ((uint64_t)16 << 20);
+    /* Pixels, mask; state; force, the plane that is worked in, and the side of each voxel. */
+    out->memory_bytes = PLAN_PROGRAM + voxels * (item->bits / 8 + (item->n_masks > 0)) +
+                        out->state_bytes + voxels * sizeof(float) * (p->edge_stop > 0 ? 3 : 2) +
+                        voxels + s.blocks * 32;
     out->thread_bytes = ls_thread_bytes(&s) +
                         (s.nx + 2 * (uint64_t)AN_GAUSS_MAX_RADIUS) * sizeof(uint32_t) + PLAN_THREAD;
     out->load_flops = an_reading_flops(item) + (s.nz > 1 ? 130 : 60) * (double)voxels;

@@ -30,6 +30,37 @@ static double spent(const an_work *work, uint64_t chunks_done)
                : finding + (1 - finding) * (double)(chunks_done - 1) / (double)(plan->chunks - 1);
 }
 
+/* Of so many runs of pixels, with labels up to that one. */
+static void set_memory(const obj_params *p, const wu_item *item, uint64_t runs, uint64_t largest,
+                       an_plan *out)
+{
+    const uint64_t pixels = (uint64_t)item->nx * item->ny * item->nz;
+    const bool texture = (p->families & OBJ_TEXTURE) != 0;
+
+    /* Pixels as they are read, labels, grey levels; runs, and those of a sixteenth that are kept
+     * from the first look; the state, and the arrays; of each label two counts. */
+    out->memory_bytes = PLAN_PROGRAM + pixels * (item->bits / 8 * item->channels + 4 + texture) +
+                        (runs < pixels / 16 ? 2 * runs : runs + pixels / 16) * sizeof(obj_run) +
+                        2 * (uint64_t)out->state_bytes + 12 * (uint64_t)item->n_objects +
+                        (largest + 1) * 2 * sizeof(uint32_t);
+}
+
+static tc_status memory(const an_work *work, an_plan *plan, tc_err *err)
+{
+    const wu_pixels *const px = work->pixels;
+    uint64_t runs = 0;
+
+    (void)err;
+    for (size_t row = 0; row < (size_t)px->ny * px->nz; row++) {
+        const uint32_t *const label = px->labels + row * px->nx;
+
+        for (uint32_t x = 0; x < px->nx; x++)
+            runs += label[x] != 0 && (x == 0 || label[x] != label[x - 1]);
+    }
+    set_memory(work->params, work->item, runs, px->largest_label, plan);
+    return TC_OK;
+}
+
 static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_err *err)
 {
     const obj_params *const p = params;
@@ -55,11 +86,7 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     out->chunks = 1 + objects * obj_chunks(p);
     out->state_bytes = sizeof(an_state_head) + objects * obj_row_bytes(p, item);
     out->most_rows = objects;
-    /* Pixels as they are read, labels, a run of 8 bytes for each pixel at most, grey levels; the
-     * state, and the arrays; of each label, of which there are 24 bits, two counts. */
-    out->memory_bytes = pixels * (item->bits / 8 * item->channels + 4 + 8 + texture) +
-                        2 * (uint64_t)out->state_bytes + 12 * objects + ((uint64_t)128 << 20) +
-                        ((uint64_t)8 << 20);
+    set_memory(p, item, pixels, ((uint64_t)1 << 24) - 1, out);
     out->thread_bytes = thread;
     out->load_flops = an_reading_flops(item);
     out->finish_flops = (double)pixels;
@@ -116,6 +143,7 @@ const an_analysis an_objects = {
     .check_item = check_item,
     .note_result = obj_note_result,
     .plan = plan,
+    .memory = memory,
     .spent = spent,
     .check_state = obj_check_state,
     .finish = obj_finish,

@@ -57,6 +57,18 @@ typedef struct vol_work {
     tc_status (*end)(vol_worker *w, vol_state *state, tc_err *err);
 } vol_work;
 
+/* memory.c: what a stack has, or can have at most, that memory goes by. */
+typedef struct vol_contents {
+    uint64_t components, cells; /* before and after some are left out */
+    uint64_t maxima, plateaus;  /* watershed: maxima, and voxels of plateaus */
+    uint64_t written;           /* bytes of the state in pages that are */
+} vol_contents;
+vol_contents vol_most_contents(const vol_params *p, const wu_item *item);
+/* The plan's memory_bytes, and what it adds to thread_bytes. */
+void vol_memory_of(const vol_params *p, const wu_item *item, const vol_contents *c, an_plan *out);
+uint64_t vol_thread_bytes(const vol_params *p, const wu_item *item);
+tc_status vol_memory(const an_work *work, an_plan *plan, tc_err *err);
+
 /* watershed.c */
 extern const vol_work vol_way, vol_clear, vol_first, vol_firsts, vol_name, vol_label, vol_copy;
 

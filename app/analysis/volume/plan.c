@@ -1,5 +1,5 @@
 /* volume: which stacks, and how the work is cut. */
-#include "app/analysis/volume/volume.h"
+#include "app/analysis/volume/cpu.h"
 
 #include "app/analysis/common/phases.h"
 #include "app/analysis/selftest.h"
@@ -25,17 +25,6 @@ static tc_status check_item(const void *params, const wu_item *item, const char 
                        "set parameters.labels to false",
                        where, (unsigned long long)n);
     return TC_OK;
-}
-
-/* The ways uphill; then saddles, twice while they are sorted, and before that the borders of
- * plateaus: some of them, or in noise as many as voxels. */
-static void plan_watershed(uint64_t n, an_plan *out)
-{
-    const uint64_t saddles = 2 * sizeof(ws_saddle);
-
-    out->memory_bytes += n * sizeof(int32_t);
-    out->most_memory_bytes = out->memory_bytes + 2 * n * saddles;
-    out->memory_bytes += n / 4 * saddles;
 }
 
 /* Operations a voxel of the phases of a watershed. Where nothing is smoothed each bit of noise is a
@@ -109,34 +98,29 @@ static void plan_flops(const vol_params *p, const wu_item *item, an_plan *out)
     an_plan_flops(out, item, n * an_phases_sum(costs, VOL_PHASES));
 }
 
+uint64_t vol_thread_bytes(const vol_params *p, const wu_item *item)
+{
+    const wu_pixels pixels = { .nx = item->nx, .ny = item->ny, .nz = item->nz };
+    const vol_blur blur = vol_blur_of(p, &pixels);
+
+    return 4 * (uint64_t)item->nx + 4 * lab_stride(item->nx) * 8 + PLAN_THREAD +
+           (vol_blurs(p) ? vol_blur_scratch(&blur) * sizeof(uint32_t) : 0) +
+           (p->otsu ? (uint64_t)8 << item->bits : 0);
+}
+
 static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_err *err)
 {
     const vol_params *const p = params;
+    const vol_contents most = vol_most_contents(p, item);
     const uint64_t rows = (uint64_t)item->ny * item->nz, n = rows * item->nx;
     const uint64_t bands = (rows + vol_band_rows(item->nx) - 1) / vol_band_rows(item->nx);
 
     (void)err;
     out->chunks = bands * VOL_PHASES;
     out->state_bytes = offsetof(vol_state, nodes) + ((size_t)n + 1) * sizeof(int32_t);
-    /* Labels that are returned are the state's. The table of cells comes on top: usual
-     * stacks have few. */
-    out->memory_bytes = n * (item->bits / 8) + out->state_bytes +
-                        rows * lab_stride(item->nx) * sizeof(uint64_t) + ((uint64_t)32 << 20);
-    out->thread_bytes = 4 * (uint64_t)item->nx + 4 * lab_stride(item->nx) * 8 + PLAN_THREAD;
-    if (vol_blurs(p)) {
-        const wu_pixels pixels = { .nx = item->nx, .ny = item->ny, .nz = item->nz };
-        const vol_blur blur = vol_blur_of(p, &pixels);
-
-        out->thread_bytes += vol_blur_scratch(&blur) * sizeof(uint32_t);
-    }
-    if (p->otsu)
-        out->thread_bytes += (uint64_t)8 << item->bits;
-    if (p->watershed)
-        plan_watershed(n, out);
-    /* Cells have membrane between them in every row, and no fewer voxels than is asked for. */
-    out->most_rows = n / (uint64_t)(p->min_voxels > 2 ? p->min_voxels : 1);
-    if (out->most_rows > rows * ((item->nx + (uint64_t)1) / 2))
-        out->most_rows = rows * ((item->nx + (uint64_t)1) / 2);
+    out->thread_bytes = vol_thread_bytes(p, item);
+    vol_memory_of(p, item, &most, out);
+    out->most_rows = most.cells;
     plan_flops(p, item, out);
     return TC_OK;
 }
@@ -198,6 +182,7 @@ const an_analysis an_volume = {
     .derive_params = vol_derive_params,
     .check_item = check_item,
     .plan = plan,
+    .memory = vol_memory,
     .spent = spent,
     .check_state = vol_check_state,
     .finish = vol_finish,

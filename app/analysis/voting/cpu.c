@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_TURNED = 1 << 22 }; /* voters of a step, about */
-
 typedef struct cpu_worker {
     const an_work *work;
     const voting_params *params;
@@ -204,6 +202,19 @@ static void cpu_close(void **worker)
     free(w);
 }
 
+/* Bands of a step, in which voters are turned. */
+static uint64_t most_turned(const voting_scheme *s)
+{
+    const uint64_t voters = 1 << 22, bands = voters / (s->band_rows * s->nx) + 1;
+
+    return bands < s->bands ? bands : s->bands;
+}
+
+uint64_t voting_turned_bytes(const voting_scheme *s)
+{
+    return most_turned(s) * s->band_rows * s->nx * sizeof(uint32_t);
+}
+
 uint64_t voting_thread_bytes(const voting_scheme *s)
 {
     const size_t blur = voting_blur_scratch(s, s->band_rows), vote = s->band_rows * band_stride(s);
@@ -308,8 +319,8 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *chunks_done, tc_e
     voting_chunk_at(&w->s, head->chunks_done, &w->phase, &round, &w->first);
     w->strips = strips_of(&w->s, w->phase);
     n = w->strips > 1 ? 1 : w->s.bands - w->first;
-    if (w->phase == VOTING_TURN && n > MOST_TURNED / (w->s.band_rows * w->s.nx) + 1)
-        n = MOST_TURNED / (w->s.band_rows * w->s.nx) + 1;
+    if (w->phase == VOTING_TURN && n > most_turned(&w->s))
+        n = most_turned(&w->s);
     w->votes = voting_votes(state);
     w->voters = w->votes + w->s.n;
     if (w->phase == VOTING_VOTE || w->phase == VOTING_TURN)

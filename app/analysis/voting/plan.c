@@ -527,8 +527,11 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     out->chunks = s.chunks;
     out->most_rows = most_points(params, &s);
     out->state_bytes = sizeof(an_state_head) + 2 * s.n * sizeof(uint32_t);
-    out->memory_bytes = (uint64_t)s.n * (item->bits / 8) + 2 * (uint64_t)out->state_bytes +
-                        voting_tables_bytes(&s) + ((uint64_t)64 << 20);
+    /* Tables and bands of turned voters; or, when all is done, the points, twice. */
+    const uint64_t working = voting_tables_bytes(&s) + voting_turned_bytes(&s),
+                   points = s.n / 16 * 2 * sizeof(voting_peak);
+    out->memory_bytes = PLAN_PROGRAM + (uint64_t)s.n * (item->bits / 8) + out->state_bytes +
+                        (working > points ? working : points);
     out->thread_bytes = voting_thread_bytes(&s) + PLAN_THREAD;
     plan_flops(params, &s, item, out);
     return TC_OK;

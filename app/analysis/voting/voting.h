@@ -200,7 +200,8 @@ tc_status voting_check_pixels(const an_work *work, const wu_output *out, uint64_
 extern const an_backend voting_cpu;
 /* All phases, by a scheme whose levels are known: of a part of an item those of the whole. */
 tc_status voting_cpu_run(const an_work *work, const voting_scheme *s, void *state, tc_err *err);
-/* What voting_cpu has for each thread. */
+/* What voting_cpu has of bands of turned voters, and for each thread. */
+uint64_t voting_turned_bytes(const voting_scheme *s);
 uint64_t voting_thread_bytes(const voting_scheme *s);
 
 #endif
