@@ -205,7 +205,7 @@ static void cpu_close(void **worker)
 /* Bands of a step, in which voters are turned. */
 static uint64_t most_turned(const voting_scheme *s)
 {
-    const uint64_t voters = 1 << 22, bands = voters / (s->band_rows * s->nx) + 1;
+    const uint64_t voters = 1 << 22, bands = voters / ((uint64_t)s->band_rows * s->nx) + 1;
 
     return bands < s->bands ? bands : s->bands;
 }
