@@ -1067,6 +1067,17 @@ def test_sources():
     rows = read_csv(path("run"), "items.csv") + read_csv(path("run"), "regions.csv")
     ok(rows[0][:2] == ["item", "source"] and rows[1][:2] == ["p_2_2", "study/healthy/p 2.png"] and
        rows[-1][:2] == ["p_2_3", "study/sick/p_2.png"], "the tables have it", rows[:2])
+    save_all("study/found", {n: GREY for n in ("labels_x.png", "labels_y.png", "mine.png")})
+    with open(path("study/found/exported.txt"), "w") as file:
+        file.write("# an export's\nlabels_x.png\nlabels_y.png\n")
+    r, items = packed(path("study/found"))
+    ok(items == [("mine", "found/mine.png")] and "exported.txt, labels_x.png, labels_y.png\n" in r.stderr,
+       "pictures of an export are no input", r.stderr)
+    os.remove(path("study/found/mine.png"))
+    r, items = packed("--recursive", study)
+    ok(r.returncode == 0 and not any("found" in s for _, s in items), "nor those of a folder in the input", r.stderr)
+    r, items = packed(path("study/found"))
+    ok([n for n, _ in items] == ["labels_x", "labels_y"], "but where nothing else is in the folder that was named", r.stderr)
 
 
 def test_scripts():

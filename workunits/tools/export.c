@@ -78,23 +78,22 @@ static tc_status parse_options(int argc, char **argv, export_options *o, tc_err 
 
 /* --- the files of an export ------------------------------------------------------------------ */
 
-#define LIST "exported.txt"
-
 static const char list_title[] = "# written by texcell-wu export, which removes these files at the "
                                  "next export into this folder\n";
 
 static tc_status fail_list(const char *folder, tc_err *err)
 {
-    return tc_fail(err, TC_IO, "%s/" LIST ": cannot be written: %s", folder, strerror(errno));
+    return tc_fail(err, TC_IO, "%s/" WU_EXPORT_LIST ": cannot be written: %s", folder,
+                   strerror(errno));
 }
 
 /* mode: "wb" to begin the list anew, "ab" to go on. */
 static tc_status write_list(const char *folder, const char *mode, const char *line, const char *end,
                             tc_err *err)
 {
-    char *const path = wu_path_in(folder, LIST, "");
+    char *const path = wu_path_in(folder, WU_EXPORT_LIST, "");
     if (path == NULL)
-        return tc_no_memory(err, LIST);
+        return tc_no_memory(err, WU_EXPORT_LIST);
     FILE *const list = fopen(path, mode);
     free(path);
     if (list == NULL)
@@ -130,10 +129,11 @@ tc_status wu_export_begin(const char *folder, const char *name, const char *end,
     if (path == NULL)
         return tc_no_memory(err, name);
     if (os_kind_of_link(path) != OS_NOTHING)
-        status = tc_fail(err, TC_BAD_INPUT,
-                         "%s: is there, and %s/" LIST " does not list it; remove it, or give "
-                         "another folder",
-                         path, folder);
+        status =
+            tc_fail(err, TC_BAD_INPUT,
+                    "%s: is there, and %s/" WU_EXPORT_LIST " does not list it; remove it, or give "
+                    "another folder",
+                    path, folder);
     else
         status = write_list(folder, "ab", file, "\n", err);
     free(path);
@@ -188,18 +188,20 @@ static bool begins_list(char *line, size_t size, FILE *list)
 /* Removes what an earlier export wrote, and begins a new list. */
 static tc_status clear_folder(const char *folder, tc_err *err)
 {
-    char *const path = wu_path_in(folder, LIST, "");
+    char *const path = wu_path_in(folder, WU_EXPORT_LIST, "");
     char line[1024]; /* a name has 255 bytes */
     tc_status status = TC_OK;
     if (path == NULL)
-        return tc_no_memory(err, LIST);
+        return tc_no_memory(err, WU_EXPORT_LIST);
     FILE *const list = fopen(path, "rb");
     free(path);
     if (list == NULL && errno != ENOENT)
-        return tc_fail(err, TC_IO, "%s/" LIST ": cannot be read: %s", folder, strerror(errno));
+        return tc_fail(err, TC_IO, "%s/" WU_EXPORT_LIST ": cannot be read: %s", folder,
+                       strerror(errno));
     if (list != NULL && !begins_list(line, sizeof line, list))
         status = tc_fail(err, TC_BAD_INPUT,
-                         "%s/" LIST ": is not the list of an export; give another folder", folder);
+                         "%s/" WU_EXPORT_LIST ": is not the list of an export; give another folder",
+                         folder);
     while (status == TC_OK && list != NULL && fgets(line, sizeof line, list) != NULL)
         status = remove_listed(folder, line, err);
     if (list != NULL)

@@ -9,6 +9,10 @@
 #include "workunits/format/result_file.h"
 #include "workunits/format/title.h"
 
+/* A file in each folder of an export, with a title, then the name of a file of the export a line.
+ */
+#define WU_EXPORT_LIST "exported.txt"
+
 /* What is written besides tables. */
 typedef struct wu_export_also {
     bool pictures, tiff, geojson;

@@ -12,6 +12,7 @@
 #include "app/base/os.h"
 #include "app/base/text.h"
 #include "workunits/format/job.h"
+#include "workunits/tools/export.h"
 #include "workunits/tools/tools.h"
 
 /* --- names ----------------------------------------------------------------------------------- */
@@ -328,6 +329,46 @@ static int list_entry(void *user, const char *name, bool may_be_folder)
         list = &l->out->folders;
     l->status = add_file(list, path, l->err);
     return l->status != TC_OK;
+}
+
+static bool has_line(FILE *list, const char *text)
+{
+    char line[1024]; /* a name has 255 bytes */
+    rewind(list);
+    while (fgets(line, sizeof line, list) != NULL) {
+        line[strcspn(line, "\r\n")] = '\0';
+        if (strcmp(line, text) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Pictures that texcell-wu export wrote into the folder are no input, unless it was named and has
+ * no others. */
+static tc_status leave_out_exported(const char *folder, bool named, listing *in, tc_err *err)
+{
+    wu_pages *const all = &in->pictures;
+    wu_pages kept = { 0 }, exported = { 0 };
+    char *const path = join_path(folder, WU_EXPORT_LIST);
+    FILE *const list = path == NULL ? NULL : fopen(path, "rb");
+    tc_status status = path == NULL ? tc_no_memory(err, "a list of files") : TC_OK;
+    free(path);
+    if (list == NULL)
+        return status;
+    for (size_t i = 0; i < all->n_files && status == TC_OK; i++)
+        status = add_file(has_line(list, os_last_part(all->files[i])) ? &exported : &kept,
+                          strdup(all->files[i]), err);
+    fclose(list);
+    if (status == TC_OK && (kept.n_files > 0 || !named)) {
+        for (size_t i = 0; i < exported.n_files && status == TC_OK; i++)
+            status = add_file(&in->others, strdup(exported.files[i]), err);
+        const wu_pages before = *all;
+        *all = kept;
+        kept = before;
+    }
+    free_pages(&kept);
+    free_pages(&exported);
+    return status;
 }
 
 /* *out: free_listing, also after a failure. */
@@ -784,6 +825,8 @@ static tc_status add_folder(finder *f, const char *input, const char *folder, tc
 {
     listing in;
     tc_status status = list_entries(folder, &in, err);
+    if (status == TC_OK)
+        status = leave_out_exported(folder, strcmp(folder, input) == 0, &in, err);
     if (status == TC_OK)
         note_left_out(folder, &in, f->recursive);
     if (status == TC_OK && f->stacks && in.pictures.n_files > 0)
