@@ -28,9 +28,9 @@ const char wu_show_help[] =
     "\n"
     "  --all    every item and every value, not only the first\n"
     "  --needs  only what work units need, each as a line of JSON: operations; bytes\n"
-    "           of memory, by a look at the pixels, and of a checkpoint (the largest\n"
-    "           item's); pixels; bytes of the result's arrays, and of a row (a region,\n"
-    "           a point) where the number of rows depends on the picture\n";
+    "           of memory, by a look at the pixels, and of the largest item's\n"
+    "           checkpoint; pixels; bytes of the result's arrays, and of a row (a\n"
+    "           region, a point) where the number of rows depends on the picture\n";
 
 /* Lines and columns of a list that --all would show whole. */
 enum { SOME_ITEMS = 20, SOME_ROWS = 12, SOME_COLUMNS = 4, NAME_WIDTH = 24, NUMBER_WIDTH = 12 };
