@@ -3,11 +3,13 @@ layers, rows and outlines that belong together; outlines that enclose each regio
 would be markup; nothing asked of anywhere; 200 items; an analysis interrupted and gone on with."""
 import base64
 import csv
+import decimal
 import fcntl
 import hashlib
 import html
 import html.parser
 import json
+import math
 import os
 import re
 import shutil
@@ -101,6 +103,13 @@ def loops(page, section):
     return areas
 
 
+def rounded(value):
+    """Three digits, or a whole number; halves go up."""
+    place = max(0, 2 - math.floor(math.log10(value)))
+    text = format(decimal.Decimal(repr(float(value))).quantize(decimal.Decimal(1).scaleb(-place), decimal.ROUND_HALF_UP), "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
 def answer(text, result):
     """What was found comes first: all of it, and a row for each image."""
     with np.load(result) as r:
@@ -110,13 +119,12 @@ def answer(text, result):
     for i, row in enumerate(rows):
         own = area[item == i]
         told = []
-        areas = np.percentile(own, [25, 50, 75])
-        for values in (2 * np.sqrt(areas / np.pi), areas):
-            low, median, high = (("%.0f" if q >= 100 else "%.3g") % q for q in values)
+        for values in (2 * np.sqrt(own / np.pi), own):
+            low, median, high = (rounded(q) for q in np.percentile(values, [25, 50, 75]))
             told.append("%s <small>%s&#8211;%s</small>" % (median, low, high))
         wanted = [str(len(own)), *told, str(int(border[item == i].sum()))]
         tap.ok(row[1:2] + row[3:6] == wanted, "image %d: count, median diameter and area with quartiles, at the border" % i, (row, wanted))
-    whole = 2 * np.sqrt(np.percentile(area, [50, 25, 75]) / np.pi)
+    whole = np.percentile(2 * np.sqrt(area / np.pi), [50, 25, 75])
     tap.ok("<strong>%.3g</strong> px median diameter (half of them from %.3g to %.3g)" % tuple(whole) in text, "the median diameter of all", whole)
     tap.ok(len(rows) == 2 and all("ok" in row[2] for row in rows), "and a mark", rows)
     values = dict(re.findall(r'class=values data-of=1 [^>]*data-title="(\w+)">([^<]*)<', text))
@@ -215,7 +223,7 @@ select.value = 1; select.dispatchEvent(new Event('change'));
 said.one = title().pop();
 const other = plots.querySelector('.plot select'); other.value = [...other.options].findIndex(o => o.textContent.includes('mean'));
 other.dispatchEvent(new Event('change'));
-said.other = title().includes('mean (grey values)');
+said.other = title().includes('mean grey value');
 return said;"""
 
 LAYERS = """
@@ -255,7 +263,7 @@ def browser(page, result):
     said = in_browser(page, FIGURES)
     with np.load(result) as r:
         n = [len(areas), int((r["region_item"] == 0).sum())]
-    tap.ok(said is not None and said["titles"] == ["cells: diameter (px)", "cells: area (px\u00b2)", "cells: mean (grey values)"] and said["bars"] == n[0] and said["boxes"] == 2 and
+    tap.ok(said is not None and said["titles"] == ["cells: diameter (px)", "cells: area (px\u00b2)", "cells: mean grey value"] and said["bars"] == n[0] and said["boxes"] == 2 and
            said["all"].startswith("%d cells, median" % n[0]) and said["one"].startswith("%d cells, median" % n[1]) and said["other"],
            "histograms and boxes of what is measured, by image, of any column", said)
     said = in_browser(page, LAYERS)
@@ -434,6 +442,57 @@ def groups():
     tap.ok(set(units) == set(rows[0]) - {"item", "source"} and units["area"] == "pixel^2" and units["mean"] == "grey values", "columns.csv has the units", units)
 
 
+def apart():
+    """Groups that differ are no reason to look at an image; one that differs from its group is.
+    Halves go up everywhere. Labels of axes lie within their figures, small pictures are not blown
+    up, and the page of a watershed has no threshold that it does not use."""
+    areas = {}
+    for group, side, n in (("large", 20, 6), ("small", 6, 28)):
+        os.makedirs(path("apart", group))
+        areas[group] = []
+        for i in range(6):
+            image = np.full((150, 200), 40, np.uint8)
+            for k in range(1 if (group, i) == ("small", 5) else n):
+                y, x, height = 5 + k // 7 * 30, 5 + k % 7 * 27, side + (k + i) % 2
+                image[y:y + height, x:x + side] = 200
+                areas[group].append(height * side)
+            Image.fromarray(image).save(path("apart", group, "%d.png" % i))
+    out = path("told_apart")
+    r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "cellcount", "--defaults", "--device=cpu",
+                 "--param=polarity=bright", "--recursive", path("apart"), "-o", out])
+    page = os.path.join(out, "report.html")
+    reasons = re.findall(r'class=look>look</strong> <small>([^<]*)', text_of(page))
+    tap.ok(reasons == ["1, where the median of its group is 28"],
+           "an image is compared with its group alone", (r.stderr, reasons))
+    table = text_of(page).partition("<table class=groups>")[2].partition("</tbody>")[0]
+    rows = [[html.unescape(re.sub(r"<[^>]*>", "", cell)) for cell in re.findall(r"<td.*?</td>", row)]
+            for row in table.split("<tr>")[2:]]
+    wanted = []
+    for group, own in areas.items():
+        told = []
+        for values in (2 * np.sqrt(np.array(own) / np.pi), own):
+            low, median, high = (rounded(q) for q in np.percentile(values, [25, 50, 75]))
+            told.append("%s %s\u2013%s" % (median, low, high))
+        wanted.append([group, "6", str(len(own)), *told, "0"])
+    tap.ok(rows == wanted, "groups have their totals", (rows, wanted))
+    if CHROMIUM:
+        within, heights, widths = in_browser(page, """
+            const box = one => one.getBoundingClientRect(), all = which => [...document.querySelectorAll(which)];
+            return [all('.plot svg').map(svg => [...svg.querySelectorAll('text')].every(
+                      t => box(t).left >= box(svg).left && box(t).right <= box(svg).right)),
+                    all('.plot svg text').map(t => box(t).height), all('.figures svg').map(svg => box(svg).width)];""") or [[]] * 3
+        tap.ok(len(within) > 3 and all(within), "no label is cut", within)
+        tap.ok(heights and max(heights) - min(heights) < 0.5, "letters have one size", heights)
+        tap.ok(widths == [4 * 200] * 12, "pictures are enlarged 4 times at most", widths)
+    walls = np.full((6, 30, 30), 30, np.uint8)
+    walls[:, 14:16] = 200
+    for fill in (False, True):
+        name = "walls%d" % fill
+        page, _ = made("volume", {"method": "watershed", "h": 5, "fill": fill},
+                       [workunit.item(name, list(walls), spacing=[1.0, 1.0, 1.0])], name)
+        tap.ok(("<th class=n>threshold" in text_of(page)) != fill, name + ": a threshold if it is used")
+
+
 def main():
     page, result = outlines()
     if CHROMIUM is None:
@@ -450,6 +509,7 @@ def main():
     analyse()
     sweep()
     groups()
+    apart()
     tap.done()
 
 

@@ -72,7 +72,12 @@ for (const shape of document.querySelectorAll(".figures [data-k]")) {
 }
 
 // Figures of the tables' values: four histograms, and boxes of the images or of their folders.
-const WIDE = Math.max(280, Math.min(480, document.documentElement.clientWidth - 32)), HIGH = 250, LEFT = 48, BELOW = 40, TOP = 26;
+// They are drawn as wide as they are shown (.plots in page.css): letters have one size in all.
+const plots = document.getElementById("plots");
+if (plots) plots.hidden = false;
+const WHOLE = Math.max(280, plots?.clientWidth ?? 0), GAP = 16, ACROSS = Math.max(1, Math.floor((WHOLE + GAP) / (416 + GAP)));
+const WIDE = (WHOLE - GAP * (ACROSS - 1)) / ACROSS, HIGH = 250, LEFT = 48, RIGHT = 28, BELOW = 40, TOP = 26;
+if (plots) plots.hidden = true;
 const element = (name, attributes, ...children) => {
   const one = document.createElementNS("http://www.w3.org/2000/svg", name);
   for (const key in attributes) one.setAttribute(key, attributes[key]);
@@ -97,13 +102,13 @@ const quantile = (sorted, q) => {
   const at = q * (sorted.length - 1), i = Math.floor(at);
   return sorted[i] + ((sorted[i + 1] ?? sorted[i]) - sorted[i]) * (at - i);
 };
-const axis = (svg, least, most, high, title) => {
-  const x = value => LEFT + (value - least) / (most - least || 1) * (WIDE - LEFT - 12);
-  svg.append(element("path", {class: "axis", d: `M${LEFT} ${high}H${WIDE - 12}`}));
+const axis = (svg, wide, least, most, high, title) => {
+  const x = value => LEFT + (value - least) / (most - least || 1) * (wide - LEFT - RIGHT);
+  svg.append(element("path", {class: "axis", d: `M${LEFT} ${high}H${wide - RIGHT}`}));
   for (const at of ticks(least, most))
     svg.append(element("path", {class: "axis", d: `M${x(at)} ${high}v4`}),
                element("text", {x: x(at), y: high + 17, "text-anchor": "middle"}, said(at)));
-  svg.append(element("text", {x: (LEFT + WIDE) / 2, y: high + 34, "text-anchor": "middle"}, title));
+  svg.append(element("text", {x: (LEFT + wide) / 2, y: high + 34, "text-anchor": "middle"}, title));
   return x;
 };
 const images = [...document.querySelectorAll("tr[data-image]")].map(row => ({name: row.cells[0].textContent, group: row.dataset.group}));
@@ -133,15 +138,15 @@ const histogram = (column, image) => {
   const whole = column.values.filter(isFinite), least = whole.reduce((a, b) => Math.min(a, b), Infinity), most = whole.reduce((a, b) => Math.max(a, b), -Infinity);
   const n = Math.max(5, Math.min(30, Math.ceil(2 * Math.cbrt(all.length)))), bins = Array(n).fill(0), high = HIGH - BELOW;
   for (const v of all) bins[Math.min(n - 1, Math.floor((v - least) / (most - least || 1) * n))]++;
-  const top = Math.max(1, ...bins), x = axis(svg, least, most, high, column.title);
+  const top = Math.max(1, ...bins), x = axis(svg, WIDE, least, most, high, column.title);
   for (const at of ticks(0, top).filter(Number.isInteger))
     svg.append(element("path", {class: "axis", d: `M${LEFT - 4} ${high - at / top * (high - TOP)}h4`}),
                element("text", {x: LEFT - 7, y: high - at / top * (high - TOP) + 4, "text-anchor": "end"}, said(at)));
-  bins.forEach((count, i) => svg.append(element("rect", {x: LEFT + i * (WIDE - LEFT - 12) / n + .5, y: high - count / top * (high - TOP), width: (WIDE - LEFT - 12) / n - 1, height: count / top * (high - TOP)},
+  bins.forEach((count, i) => svg.append(element("rect", {x: LEFT + i * (WIDE - LEFT - RIGHT) / n + .5, y: high - count / top * (high - TOP), width: (WIDE - LEFT - RIGHT) / n - 1, height: count / top * (high - TOP)},
     element("title", {}, `${count} of ${said(least + i * (most - least) / n)} to ${said(least + (i + 1) * (most - least) / n)}`))));
   all.sort((a, b) => a - b);
   if (all.length) svg.append(element("path", {class: "mark", d: `M${x(quantile(all, .5))} ${TOP}V${high}`}));
-  svg.append(element("text", {x: WIDE - 14, y: 18, "text-anchor": "end"}, all.length ? `${all.length} ${column.table.name}, median ${said(quantile(all, .5))}` : "none"));
+  svg.append(element("text", {x: WIDE - RIGHT, y: 18, "text-anchor": "end"}, all.length ? `${all.length} ${column.table.name}, median ${said(quantile(all, .5))}` : "none"));
   return svg;
 };
 const boxes = (column, by) => {
@@ -152,8 +157,8 @@ const boxes = (column, by) => {
     if (isFinite(value)) groups.get(name).push(value);
   });
   const whole = column.values.filter(isFinite), least = whole.reduce((a, b) => Math.min(a, b), Infinity), most = whole.reduce((a, b) => Math.max(a, b), -Infinity);
-  const svg = element("svg", {viewBox: `0 0 ${WIDE} ${groups.size * 2 * high + BELOW + 4}`, role: "img"});
-  const x = axis(svg, least, most, groups.size * 2 * high + 2, column.title);
+  const svg = element("svg", {viewBox: `0 0 ${WHOLE} ${groups.size * 2 * high + BELOW + 4}`, role: "img"});
+  const x = axis(svg, WHOLE, least, most, groups.size * 2 * high + 2, column.title);
   [...groups].forEach(([name, all], i) => {
     const y = (2 * i + 1) * high, [a, b, c] = [.25, .5, .75].map(q => quantile(all.sort((p, q) => p - q), q));
     svg.append(element("text", {x: LEFT, y: y - 6}, all.length === 1 ? `${name}: ${said(b)}` : `${name}: ${all.length} ${column.table.name}` + (all.length ? `, median ${said(b)} (${said(a)} to ${said(c)})` : "")));
@@ -163,14 +168,14 @@ const boxes = (column, by) => {
   });
   return svg;
 };
-const plots = document.getElementById("plots");
 if (plots && columns.length && (images.length > 1 || columns.some(column => column.values.length >= 8))) {
   let image = -1, by = images.some(one => one.group);
   const all = made("div", {className: "plots"}), redraw = [];
   const figure = (name, at, draw) => {
     const place = made("div", {}), paint = () => place.replaceChildren(draw(columns[at]));
     redraw.push(paint);
-    all.append(made("figure", {className: name}, choose(names, at, chosen => { at = chosen; paint(); }), place));
+    all.append(made("figure", {className: name}, choose(names, at, chosen => { at = chosen; paint(); }), place,
+      ...(name === "plot" ? [] : [made("figcaption", {textContent: "Box: from the lower to the upper quartile, with the median; line: from the least to the greatest value."})])));
     paint();
   };
   // Columns whose spread people look at; of a few rows none says anything.

@@ -97,9 +97,8 @@ static tc_status find_size(const wu_sources *sources, const char *given, const w
                     first->um[1], first->um[2], given);
     }
     *of = first;
-    return first != NULL
-               ? TC_OK
-               : tc_fail(err, TC_BAD_INPUT, "pack: no input is left that can be compressed");
+    return first != NULL ? TC_OK
+                         : tc_fail(err, TC_BAD_INPUT, "pack: no input is left that can be used");
 }
 
 static tc_status pixel_of(const an_param *p, const wu_source *item, double *pixel, tc_err *err)

@@ -431,15 +431,13 @@ static tc_status settle_names(const pack_options *o, wu_sources *sources, tc_err
     }
     if (bad > 0 && !o->skip_bad)
         return bad == n
-                   ? tc_fail(err, TC_BAD_INPUT, "pack: none of %zu inputs can be compressed", n)
-                   : tc_fail(
-                         err, TC_BAD_INPUT,
-                         "pack: %zu of %zu inputs cannot be compressed; --skip-bad leaves them out",
-                         bad, n);
+                   ? tc_fail(err, TC_BAD_INPUT, "pack: none of %zu inputs can be used", n)
+                   : tc_fail(err, TC_BAD_INPUT,
+                             "pack: %zu of %zu inputs cannot be used; --skip-bad leaves them out",
+                             bad, n);
     wu_sources_leave_out(sources);
-    return sources->n > 0
-               ? TC_OK
-               : tc_fail(err, TC_BAD_INPUT, "pack: no input is left that can be compressed");
+    return sources->n > 0 ? TC_OK
+                          : tc_fail(err, TC_BAD_INPUT, "pack: no input is left that can be used");
 }
 
 /* --- output ---------------------------------------------------------------------------------- */

@@ -56,6 +56,8 @@ tc_status wu_report_values(wu_report *r, const wu_table *table, tc_err *err);
 tc_status wu_report_columns(const wu_report *r, const wu_table *table, size_t **out, size_t *n,
                             tc_err *err);
 bool wu_report_has_stacks(const wu_report *r);
+/* Whether walls belong to the cells at their sides, so that no threshold tells them. */
+bool wu_report_fills(const wu_report *r);
 /* What the rows of a table are: "cells". */
 const char *wu_report_word(const wu_table *table);
 /* A column's title without its unit, which is returned, or NULL. */
@@ -64,6 +66,8 @@ const char *wu_report_unit(const wu_report *r, const wu_table *table, size_t col
 /* A unit as people write it: "px" with a raised 2 for "pixel^2". */
 void wu_report_unit_text(const char *unit, char *out, size_t size);
 void wu_report_title(const wu_report *r, const wu_table *table, size_t column);
+/* A value with so many digits; halves go away from zero, as in page.js. */
+double wu_report_round(double value, int digits);
 /* A number with the digits that mean something; whole: of what is counted. */
 void wu_report_number(wu_page *page, double value, bool whole);
 void wu_report_cell(const wu_report *r, const wu_table *table, size_t column,

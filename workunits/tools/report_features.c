@@ -133,7 +133,7 @@ tc_status wu_report_features(wu_report *r, const wu_table *table, bool *done, tc
         return TC_OK;
     wu_page_put(page,
                 "<section class=table>\n<h2>Features</h2>\n<p class=note>Means over the "
-                "directions%s. All statistics of all images with all digits: ",
+                "directions%s. All statistics of all images, with all digits, are in ",
                 r->file->n_items > MOST_IMAGES ? ", of the first images" : "");
     wu_page_text(page, table->name);
     wu_page_put(page, ".csv (texcell-wu export).</p>\n"

@@ -475,10 +475,13 @@ static void end_stack(const shown *s)
 
 static void begin_figure(const shown *s, const char *title)
 {
+    enum { ENLARGED = 4, LEAST_WIDTH = 160, LEAST_FONT = 20 }; /* pixels of the screen */
     const uint32_t longer = s->nx > s->ny ? s->nx : s->ny;
+    const double most = fmax((double)ENLARGED * s->nx, LEAST_WIDTH);
     wu_page_put(s->r->page,
-                "<figure><svg viewBox=\"0 0 %u %u\" font-size=\"%g\" role=img aria-label=\"", s->nx,
-                s->ny, fmax(longer / 32.0, 1));
+                "<figure style=\"max-width:%.0fpx\"><svg viewBox=\"0 0 %u %u\" "
+                "font-size=\"%.4g\" role=img aria-label=\"",
+                most, s->nx, s->ny, fmax(longer / 32.0, LEAST_FONT * s->nx / most));
     wu_page_text(s->r->page, title);
     wu_page_put(s->r->page, "\">");
 }

@@ -15,6 +15,12 @@ typedef struct found {
     double count; /* as the analysis counted, else the rows */
 } found;
 
+/* Images of one folder, which are compared with each other. */
+typedef struct group {
+    size_t first, images;
+    double usual_count, usual_size; /* medians over its images, NaN: too few to say */
+} group;
+
 typedef struct summary {
     const wu_report *r;
     const wu_table *table; /* of what was found in the images, or NULL */
@@ -24,9 +30,12 @@ typedef struct summary {
     char length[16];       /* its unit */
     found *of;             /* [n_items] */
     found all;             /* of all images together */
+    size_t n_groups;       /* 1: nothing to compare, or each image has its own */
+    group *groups;         /* [n_items], those that there are */
+    found *of_groups;      /* [n_groups] */
+    size_t *in;            /* [n_items]: the group */
     size_t shared; /* characters that the sources of all images begin with: their common folder */
     bool grouped;
-    double usual_count, usual_size; /* medians over the images, NaN: too few to say */
 } summary;
 
 /* --- words ----------------------------------------------------------------------------------- */
@@ -35,6 +44,12 @@ const char *wu_report_word(const wu_table *table)
 {
     return strcmp(table->name, "regions") == 0 || strcmp(table->name, "points") == 0 ? "cells"
                                                                                      : table->name;
+}
+
+bool wu_report_fills(const wu_report *r)
+{
+    const json_t *const parameters = json_object_get(wu_npz_json(r->file->npz), "parameters");
+    return json_is_true(json_object_get(parameters, "fill"));
 }
 
 bool wu_report_has_stacks(const wu_report *r)
@@ -55,6 +70,11 @@ const char *wu_report_unit(const wu_report *r, const wu_table *table, size_t col
         unit = "pixel";
     if (unit == NULL && strcmp(title, "measure") == 0)
         unit = wu_report_has_stacks(r) ? "um^3" : "pixel";
+    /* "mean" alone does not say of what. */
+    if (unit != NULL && strcmp(title, "mean") == 0 && strcmp(unit, "grey values") == 0) {
+        snprintf(title, WU_TITLE_MAX, "mean grey value");
+        return NULL;
+    }
     /* "voxels" says it itself. */
     if (unit != NULL && strcmp(title, "voxels") == 0)
         return NULL;
@@ -84,7 +104,14 @@ void wu_report_title(const wu_report *r, const wu_table *table, size_t column)
 {
     char title[WU_TITLE_MAX];
     const char *const unit = wu_report_unit(r, table, column, title);
-    wu_page_text(r->page, title);
+    /* Long ones wrap after "_". */
+    for (char *word = title, *end; word != NULL; word = end) {
+        end = strchr(word, '_');
+        if (end != NULL)
+            *end++ = '\0';
+        wu_page_text(r->page, word);
+        wu_page_put(r->page, end != NULL ? "_<wbr>" : "");
+    }
     if (unit != NULL) {
         char text[64];
         wu_report_unit_text(unit, text, sizeof text);
@@ -118,6 +145,38 @@ static void group_of(const summary *s, size_t item, char *out, size_t size)
     snprintf(out, size, "%.*s", below[n] == '/' ? (int)n : 0, below);
 }
 
+static tc_status find_groups(summary *s, tc_err *err)
+{
+    enum { MOST = 100 }; /* of more no one compares any */
+    const size_t n = s->r->file->n_items;
+    s->groups = calloc(n + 1, sizeof *s->groups);
+    s->of_groups = calloc(n + 1, sizeof *s->of_groups);
+    s->in = calloc(n + 1, sizeof *s->in);
+    if (s->groups == NULL || s->of_groups == NULL || s->in == NULL)
+        return tc_no_memory(err, "images");
+    for (size_t i = 0; i < n && s->n_groups <= MOST; i++) {
+        char own[256], other[256];
+        size_t k = 0;
+        group_of(s, i, own, sizeof own);
+        s->grouped = s->grouped || own[0] != '\0';
+        for (; k < s->n_groups; k++) {
+            group_of(s, s->groups[k].first, other, sizeof other);
+            if (strcmp(own, other) == 0)
+                break;
+        }
+        if (k == s->n_groups)
+            s->groups[s->n_groups++].first = i;
+        s->in[i] = k;
+        s->groups[k].images++;
+    }
+    if (s->n_groups == n || s->n_groups > MOST) {
+        memset(s->in, 0, n * sizeof *s->in);
+        s->groups[0].images = n;
+        s->n_groups = 1;
+    }
+    return TC_OK;
+}
+
 /* --- numbers --------------------------------------------------------------------------------- */
 
 typedef struct measure {
@@ -139,14 +198,22 @@ static int by_value(const void *a, const void *b)
     return m < n ? -1 : m > n;
 }
 
-/* Between the two that are nearest. */
-static double quantile(const double *sorted, size_t n, size_t stride, double q)
+/* Of the circle or ball of this size; power 0: the size itself. */
+static double diameter_of(double size, unsigned power)
+{
+    static const double pi = 3.14159265358979323846;
+    return power == 0 ? size : power == 2 ? 2 * sqrt(size / pi) : cbrt(6 * size / pi);
+}
+
+/* Between the two that are nearest, of the sizes' diameters. */
+static double quantile(const double *sorted, size_t n, size_t stride, double q, unsigned power)
 {
     const double at = q * (double)(n - 1);
     const size_t i = (size_t)at, k = i + 1 < n ? i + 1 : i;
     const double a = *(const double *)(const void *)((const char *)sorted + i * stride),
                  b = *(const double *)(const void *)((const char *)sorted + k * stride);
-    return a + (b - a) * (at - (double)i);
+    const double from = diameter_of(a, power), to = diameter_of(b, power);
+    return from + (to - from) * (at - (double)i);
 }
 
 static long column_named(const wu_table *table, const char *name)
@@ -188,20 +255,24 @@ static tc_status read_rows(const summary *s, measure *measures, size_t *n, tc_er
     return status;
 }
 
-/* Of the circle or ball of this size. */
-static double diameter_of(double size, unsigned power)
-{
-    static const double pi = 3.14159265358979323846;
-    return power == 2 ? 2 * sqrt(size / pi) : cbrt(6 * size / pi);
-}
-
 /* Of measures that are sorted by their values. */
 static void find_quartiles(const summary *s, const measure *sorted, size_t n, found *f)
 {
     f->measured = n;
     for (int q = 0; q < 3; q++) {
-        f->quartile[q] = quantile(&sorted->value, n, sizeof *sorted, (q + 1) * 0.25);
-        f->diameter[q] = diameter_of(f->quartile[q], s->power);
+        f->quartile[q] = quantile(&sorted->value, n, sizeof *sorted, (q + 1) * 0.25, 0);
+        f->diameter[q] = quantile(&sorted->value, n, sizeof *sorted, (q + 1) * 0.25, s->power);
+    }
+}
+
+/* of[item]: of the measures that have this item. */
+static void find_each(const summary *s, measure *measures, size_t n, found *of)
+{
+    qsort(measures, n, sizeof *measures, by_item);
+    for (size_t i = 0, end; i < n; i = end) {
+        for (end = i; end < n && measures[end].item == measures[i].item;)
+            end++;
+        find_quartiles(s, &measures[i], end - i, &of[measures[i].item]);
     }
 }
 
@@ -213,19 +284,14 @@ static tc_status find_sizes(summary *s, tc_err *err)
     size_t n = 0;
     tc_status status =
         measures == NULL ? tc_no_memory(err, s->table->name) : read_rows(s, measures, &n, err);
-    if (status == TC_OK)
-        qsort(measures, n, sizeof *measures, by_item);
-    for (size_t i = 0, end; status == TC_OK && i < n; i = end) {
-        for (end = i; end < n && measures[end].item == measures[i].item;)
-            end++;
-        find_quartiles(s, &measures[i], end - i, &s->of[measures[i].item]);
-    }
+    n = status == TC_OK ? n : 0;
+    find_each(s, measures, n, s->of);
+    for (size_t i = 0; i < n; i++)
+        measures[i].item = s->in[measures[i].item];
+    find_each(s, measures, n, s->of_groups);
     for (size_t i = 0; i < n; i++)
         measures[i].item = 0;
-    if (status == TC_OK && n > 0) {
-        qsort(measures, n, sizeof *measures, by_item);
-        find_quartiles(s, measures, n, &s->all);
-    }
+    find_each(s, measures, n, &s->all);
     free(measures);
     return status;
 }
@@ -249,26 +315,38 @@ static tc_status find_counts(const summary *s, tc_err *err)
     return status;
 }
 
-/* Medians over the images, by which one that differs is told. */
-static tc_status find_usual(summary *s, tc_err *err)
+static double median_of(double *values, size_t n)
 {
     enum { LEAST = 5 };
+    qsort(values, n, sizeof *values, by_value);
+    return n >= LEAST ? quantile(values, n, sizeof *values, 0.5, 0) : NAN;
+}
+
+/* Medians over the images of each group, by which one that differs is told. */
+static tc_status find_usual(const summary *s, tc_err *err)
+{
     const size_t n = s->r->file->n_items;
-    double *const all = malloc(n * sizeof *all + 1);
-    size_t k = 0;
-    if (all == NULL)
-        return tc_no_memory(err, "images");
-    for (size_t i = 0; i < n; i++)
-        all[i] = s->of[i].count;
-    qsort(all, n, sizeof *all, by_value);
-    s->usual_count = n >= LEAST ? quantile(all, n, sizeof *all, 0.5) : NAN;
-    for (size_t i = 0; i < n; i++)
-        if (s->of[i].measured > 0)
-            all[k++] = s->of[i].quartile[1];
-    qsort(all, k, sizeof *all, by_value);
-    s->usual_size = k >= LEAST ? quantile(all, k, sizeof *all, 0.5) : NAN;
-    free(all);
-    return TC_OK;
+    double *const counts = malloc(n * sizeof *counts + 1);
+    double *const sizes = malloc(n * sizeof *sizes + 1);
+    const bool enough = counts != NULL && sizes != NULL;
+    for (size_t g = 0; enough && g < s->n_groups; g++) {
+        group *const own = &s->groups[g];
+        size_t c = 0, k = 0;
+        for (size_t i = 0; i < n; i++) {
+            if (s->in[i] != g)
+                continue;
+            counts[c++] = s->of[i].count;
+            s->of_groups[g].count += s->of[i].count;
+            s->of_groups[g].at_border += s->of[i].at_border;
+            if (s->of[i].measured > 0)
+                sizes[k++] = s->of[i].quartile[1];
+        }
+        own->usual_count = median_of(counts, c);
+        own->usual_size = median_of(sizes, k);
+    }
+    free(counts);
+    free(sizes);
+    return enough ? TC_OK : tc_no_memory(err, "images");
 }
 
 /* Of areas and volumes a diameter is told, too; voxels have sides that may differ. */
@@ -287,7 +365,7 @@ static void find_length(summary *s)
 static tc_status open_summary(wu_report *r, summary *s, tc_err *err)
 {
     tc_status status = TC_OK;
-    *s = (summary){ .r = r, .size = -1, .border = -1, .usual_count = NAN, .usual_size = NAN };
+    *s = (summary){ .r = r, .size = -1, .border = -1 };
     s->of = calloc(r->file->n_items + 1, sizeof *s->of);
     if (s->of == NULL)
         return tc_no_memory(err, "images");
@@ -299,13 +377,9 @@ static tc_status open_summary(wu_report *r, summary *s, tc_err *err)
             s->own = t;
     }
     s->shared = r->file->n_items > 0 ? shared_folder(r->file) : 0;
-    for (size_t i = 0; i < r->file->n_items && !s->grouped; i++) {
-        char group[8];
-        group_of(s, i, group, sizeof group);
-        s->grouped = group[0] != '\0';
-    }
-    if (s->table == NULL)
-        return TC_OK;
+    status = find_groups(s, err);
+    if (status != TC_OK || s->table == NULL)
+        return status;
     s->size = size_column(s->table);
     s->border = column_named(s->table, "border");
     if (s->size >= 0)
@@ -324,6 +398,8 @@ static void put_mark(const summary *s, size_t item, bool stopped)
 {
     wu_page *const page = s->r->page;
     const found *const f = &s->of[item];
+    const group *const others = &s->groups[s->in[item]];
+    const char *const which = s->n_groups > 1 ? "its group" : "all images";
     char why[200] = "";
     if (s->r->notes[item] != NULL) {
         wu_page_put(page, "<td class=why data-v=2><strong class=wrong>wrong?</strong> <small>");
@@ -337,12 +413,13 @@ static void put_mark(const summary *s, size_t item, bool stopped)
     else if (f->rows >= 8 && f->at_border * 2 > f->rows)
         snprintf(why, sizeof why, "more than half of the %s are cut by the border",
                  wu_report_word(s->table));
-    else if (f->count > 3 * s->usual_count || f->count < s->usual_count / 3)
-        snprintf(why, sizeof why, "%.0f, where the median of all images is %.0f", f->count,
-                 s->usual_count);
-    else if (f->measured > 0 &&
-             (f->quartile[1] > 2.5 * s->usual_size || f->quartile[1] < s->usual_size / 2.5))
-        snprintf(why, sizeof why, "sizes unlike those of the other images");
+    else if (f->count > 3 * others->usual_count || f->count < others->usual_count / 3)
+        snprintf(why, sizeof why, "%.0f, where the median of %s is %.0f", f->count, which,
+                 round(others->usual_count));
+    else if (f->measured > 0 && (f->quartile[1] > 2.5 * others->usual_size ||
+                                 f->quartile[1] < others->usual_size / 2.5))
+        snprintf(why, sizeof why, "sizes unlike those of the other images%s",
+                 s->n_groups > 1 ? " of its group" : "");
     wu_page_put(
         page,
         why[0] != '\0'
@@ -353,16 +430,23 @@ static void put_mark(const summary *s, size_t item, bool stopped)
 
 /* --- the page -------------------------------------------------------------------------------- */
 
+double wu_report_round(double value, int digits)
+{
+    if (value == 0 || !isfinite(value))
+        return value;
+    const double ten = pow(10, digits - 1 - floor(log10(fabs(value)))),
+                 rounded = round(value * ten) / ten;
+    return isfinite(rounded) ? rounded : value;
+}
+
 void wu_report_number(wu_page *page, double value, bool whole)
 {
     if (isnan(value))
         wu_page_put(page, "&#8211;");
+    else if ((whole || fabs(value) >= 1000 || value == floor(value)) && fabs(value) < 1e15)
+        wu_page_put(page, "%.0f", round(value));
     else
-        wu_page_put(page,
-                    whole || fabs(value) >= 1000 || value == floor(value)
-                        ? fabs(value) < 1e15 ? "%.0f" : "%.4g"
-                        : "%.4g",
-                    value);
+        wu_page_put(page, "%.4g", wu_report_round(value, 4));
 }
 
 static void put_headline(const summary *s)
@@ -387,21 +471,14 @@ static void put_headline(const summary *s)
         wu_page_put(page,
                     "<span><strong>%.3g</strong> %s median diameter (half of them from %.3g to "
                     "%.3g)</span>",
-                    s->all.diameter[1], s->length, s->all.diameter[0], s->all.diameter[2]);
+                    wu_report_round(s->all.diameter[1], 3), s->length,
+                    wu_report_round(s->all.diameter[0], 3), wu_report_round(s->all.diameter[2], 3));
     wu_page_put(page, "</p>\n");
 }
 
-static void put_head(const summary *s, const size_t *columns, size_t n)
+static void put_found_head(const summary *s)
 {
     wu_page *const page = s->r->page;
-    wu_page_put(page, "<thead><tr><th>%s</th>%s", wu_report_has_stacks(s->r) ? "stack" : "image",
-                s->grouped ? "<th>group</th>" : "");
-    if (s->table != NULL) {
-        wu_page_put(page, "<th class=n>");
-        wu_page_text(page, wu_report_word(s->table));
-        wu_page_put(page, "</th>");
-    }
-    wu_page_put(page, "<th>mark</th>");
     if (s->power > 0)
         wu_page_put(page,
                     "<th class=n title=\"of the %s of the same size\">median diameter "
@@ -414,6 +491,25 @@ static void put_head(const summary *s, const size_t *columns, size_t n)
     }
     if (s->border >= 0)
         wu_page_put(page, "<th class=n>at the border</th>");
+}
+
+static void put_word_head(const summary *s)
+{
+    wu_page_put(s->r->page, "<th class=n>");
+    wu_page_text(s->r->page, wu_report_word(s->table));
+    wu_page_put(s->r->page, "</th>");
+}
+
+static void put_head(const summary *s, const size_t *columns, size_t n)
+{
+    wu_page *const page = s->r->page;
+    wu_page_put(page, "<thead><tr><th>%s</th>%s", wu_report_has_stacks(s->r) ? "stack" : "image",
+                s->grouped ? "<th>group</th>" : "");
+    if (s->table != NULL)
+        put_word_head(s);
+    wu_page_put(page, "<th>mark</th>");
+    if (s->table != NULL)
+        put_found_head(s);
     for (size_t i = 0; i < n; i++) {
         wu_page_put(page, "<th class=n>");
         wu_report_title(s->r, s->own, columns[i]);
@@ -425,7 +521,10 @@ static void put_head(const summary *s, const size_t *columns, size_t n)
 /* Three digits of a size mean something, and what is counted is whole. */
 static void put_size(wu_page *page, double value)
 {
-    wu_page_put(page, value >= 100 ? "%.0f" : "%.3g", value);
+    if (value >= 100)
+        wu_page_put(page, "%.0f", round(value));
+    else
+        wu_page_put(page, "%.3g", wu_report_round(value, 3));
 }
 
 /* The median, and what half of them lie between. */
@@ -461,16 +560,16 @@ static void put_row(const summary *s, size_t item, wu_cursor *cursor, const size
 {
     wu_page *const page = s->r->page;
     const long converged = column_named(s->own, "converged");
-    char group[256];
-    group_of(s, item, group, sizeof group);
+    char folder[256];
+    group_of(s, item, folder, sizeof folder);
     wu_page_put(page, "<tr data-image=%zu data-group=\"", item);
-    wu_page_text(page, group);
+    wu_page_text(page, folder);
     wu_page_put(page, item < s->r->n_items ? "\"><td><a href=\"#i%zu\">" : "\"><td><a>", item);
     wu_page_text(page, s->r->file->item_names[item]);
     wu_page_put(page, "</a></td>");
     if (s->grouped) {
         wu_page_put(page, "<td>");
-        wu_page_text(page, group);
+        wu_page_text(page, folder);
         wu_page_put(page, "</td>");
     }
     if (s->table != NULL)
@@ -504,6 +603,32 @@ static tc_status put_rows(const summary *s, const size_t *columns, size_t n, tc_
     if (s->own != NULL)
         wu_cursor_close(&cursor);
     return status;
+}
+
+/* A row for each group, to compare them. */
+static void put_groups(const summary *s)
+{
+    wu_page *const page = s->r->page;
+    if (s->n_groups < 2 || s->table == NULL)
+        return;
+    wu_page_put(page,
+                "<h2>Groups</h2>\n<div class=scroll><table class=groups>\n"
+                "<thead><tr><th>group</th><th class=n>%ss</th>",
+                wu_report_has_stacks(s->r) ? "stack" : "image");
+    put_word_head(s);
+    put_found_head(s);
+    wu_page_put(page, "</tr></thead>\n<tbody>\n");
+    for (size_t g = 0; g < s->n_groups; g++) {
+        char name[256];
+        group_of(s, s->groups[g].first, name, sizeof name);
+        wu_page_put(page, "<tr><td>");
+        wu_page_text(page, name[0] != '\0' ? name : "(none)");
+        wu_page_put(page, "</td><td class=n>%zu</td><td class=n>%.0f</td>", s->groups[g].images,
+                    s->of_groups[g].count);
+        put_found(s, &s->of_groups[g]);
+        wu_page_put(page, "</tr>\n");
+    }
+    wu_page_put(page, "</tbody></table></div>\n");
 }
 
 /* The images' own columns that the table has: not their count again, and not what is the same in
@@ -542,7 +667,11 @@ tc_status wu_report_summary(wu_report *r, tc_err *err)
         put_head(&s, columns, n);
         status = put_rows(&s, columns, n, err);
         wu_page_put(r->page, "</tbody></table></div>\n");
+        put_groups(&s);
     }
+    free(s.groups);
+    free(s.of_groups);
+    free(s.in);
     free(s.of);
     return status;
 }

@@ -71,6 +71,9 @@ static bool says_nothing(const wu_report *r, const wu_table *table, size_t colum
         return false;
     if (title != NULL && strcmp(title, "measure") == 0 && !wu_report_has_stacks(r))
         return true;
+    /* Where walls belong to the cells at their sides none is told by a threshold. */
+    if (title != NULL && strcmp(title, "threshold") == 0 && wu_report_fills(r))
+        return true;
     return s->n == 0 || (s->n == table->rows && s->least == s->most &&
                          (table->rows >= LEAST_ROWS ||
                           (s->most == 0 && wu_column_dtype(table, column) != WU_BOOL)));
@@ -346,11 +349,11 @@ tc_status wu_report_table(wu_report *r, const wu_table *table, tc_err *err)
     if (table->rows > MAX_ROWS)
         wu_page_put(page, "The first %d rows. ", MAX_ROWS);
     if (n < table->n_columns)
-        wu_page_put(page, "%zu of %zu columns; those left out are %s. ", n, table->n_columns,
-                    n == MAX_COLUMNS  ? "in the file"
-                    : table->rows > 1 ? "the same in all rows"
-                                      : "0");
-    wu_page_put(page, "All of it with all digits: ");
+        wu_page_put(page, "%zu of %zu columns%s. ", n, table->n_columns,
+                    n == MAX_COLUMNS  ? ""
+                    : table->rows > 1 ? "; those left out are the same in all rows, or not used"
+                                      : "; those left out are 0, or not used");
+    wu_page_put(page, "All rows and columns, with all digits, are in ");
     wu_page_text(page, table->name);
     wu_page_put(page, ".csv (texcell-wu export).</p>\n<div class=scroll><table data-t=%zu>\n",
                 (size_t)(table - r->tables->tables));

@@ -37,7 +37,7 @@ typedef struct wu_source {
     wu_pages labels;         /* n_files 0: none */
     long labels_array; /* the only file is a result, and this its array; -1: they are pictures */
     uint32_t n_objects, largest_label;
-    char *fault; /* why it cannot be compressed; owned. NULL: it can, as far as is known */
+    char *fault; /* why it cannot be used; owned. NULL: it can, as far as is known */
 } wu_source;
 
 typedef struct wu_sources {

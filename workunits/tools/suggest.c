@@ -126,7 +126,7 @@ static tc_status choose_pictures(wu_sources *sources, an_pictures *out, an_pictu
     whole->threads = out->threads;
     out->whole = whole;
     if (status == TC_OK && out->n == 0)
-        status = tc_fail(err, TC_BAD_INPUT, "pack: no input is left that can be compressed");
+        status = tc_fail(err, TC_BAD_INPUT, "pack: no input is left that can be used");
     return status;
 }
 
@@ -246,7 +246,7 @@ tc_status wu_suggest_put(const an_suggestion *s, wu_page *page, tc_err *err)
         wu_page_put(page, "</p>\n<p><strong>Warning:</strong> ");
         wu_page_text(page, s->doubt);
     }
-    wu_page_put(page, "</p>\n<p class=note>A start, not a truth: look at what was found below, and "
+    wu_page_put(page, "</p>\n<p class=note>A start, not a truth: look at what was found above, and "
                       "try values around these with "
                       "--sweep. What was given on the command line was left as it is.</p>\n<pre>");
     json_object_foreach(s->parameters, key, value) {

@@ -131,11 +131,12 @@ static bool heed_differences(an_suggestion *out, const an_pictures *pictures, co
     }
     if (t->of_picture[most] / MOST_RATIO <= t->of_picture[least])
         return false;
-    snprintf(out->doubt, sizeof out->doubt,
-             "pictures that differ: cells of about %lld pixels in %.60s, of %lld in %.60s; what is "
-             "left out goes by each picture's own cells",
-             (long long)t->of_picture[least], pictures->items[least].name,
-             (long long)t->of_picture[most], pictures->items[most].name);
+    snprintf(
+        out->doubt, sizeof out->doubt,
+        "pictures that differ: cells of about %lld pixels in %.60s, of %lld in %.60s; how small "
+        "a region is left out is decided for each picture by itself",
+        (long long)t->of_picture[least], pictures->items[least].name,
+        (long long)t->of_picture[most], pictures->items[most].name);
     return true;
 }
 
@@ -336,7 +337,7 @@ static tc_status add_area(an_suggestion *out, const json_t *given, trial *t, boo
     else
         snprintf(out->why, sizeof out->why,
                  "%smin_area %lld, min_contrast below %lld: a cell has about %lld pixels here "
-                 "(half of what is cell is in larger regions).",
+                 "(half of the area of all cells is in larger ones).",
                  why, (long long)least, (long long)full, (long long)t->typical);
     tc_status status = TC_OK;
     if (differ && json_object_get(out->parameters, "window") != NULL)

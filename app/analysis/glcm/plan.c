@@ -448,7 +448,7 @@ static uint8_t found(const an_work *work, const void *state, size_t voxel)
 
 const an_analysis an_glcm = {
     .name = "glcm",
-    .summary = "Haralick texture in a sliding neighbourhood (13 features "
+    .summary = "Haralick texture of a whole picture or around each pixel (13 features "
                "of the grey-level co-occurrence matrix)",
     .cite = "R. M. Haralick, K. Shanmugam, I. Dinstein, Textural features "
             "for image classification, IEEE "

@@ -92,9 +92,9 @@ tc_status vol_suggest(const an_pictures *pictures, const json_t *given, an_sugge
     if (status == TC_OK)
         snprintf(
             out->why, sizeof out->why,
-            "A watershed, since real walls are dim and have gaps. h %g: a tenth of what walls "
-            "are brighter than cells, about %.3g grey values here. smooth %g voxels: the noise "
-            "is %.2g grey values, which is %s compared with that.",
-            h, contrast, smooth, noise, smooth > smooth_quiet ? "much" : "little");
+            "A watershed, since real walls are dim and have gaps. Walls are brighter than cells by "
+            "about %.3g grey values here; h %g is a tenth of that. smooth %g voxels: the noise is "
+            "%.2g grey values, %s compared with the walls.",
+            contrast, h, smooth, noise, smooth > smooth_quiet ? "much" : "little");
     return status;
 }
