@@ -110,7 +110,9 @@ static tc_status stop_as_asked(const item_work *w, item_run *it, tc_err *err)
     tc_err ignored;
 
     job_files_leave(w->files);
-    if (bw_poll() == BW_QUIT && an_sync(it->backend, it->worker, it->state, &ignored) == TC_OK)
+    /* Without a worker the state is the final one. */
+    if (bw_poll() == BW_QUIT &&
+        (it->worker == NULL || an_sync(it->backend, it->worker, it->state, &ignored) == TC_OK))
         save(w, it);
     progress_clear(w->progress);
     return tc_fail(err, TC_TRY_LATER, "%s", bw_why());

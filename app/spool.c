@@ -71,7 +71,7 @@ tc_status spool_open(const char *path, const tc_poll *poll, spool **out, tc_err 
     s->path = strdup(path);
     s->read = malloc(sizeof *s->read);
     if (s->read != NULL)
-        s->read->n = 0;
+        s->read->at = s->read->n = 0;
     status = s->path == NULL || s->read == NULL ? tc_no_memory(err, "the spool")
                                                 : tc_open_locked(path, path, &s->fd, err);
     if (status == TC_OK)
