@@ -26,7 +26,7 @@ PLACES = [r'tc_fail\(\w*&?\w+(?:->\w+)?,\s*%s,\s*(%s)' % (STATUS, LITERALS),
           r'\bwhy = (%s);' % LITERALS,
           r'return ("(?:is|its?) [^"]*");',
           r'snprintf\(text, WHY_MAX, (%s)' % LITERALS,
-          r'append\(reason, (%s)' % LITERALS,
+          r'append_text\(reason,\s*(%s)' % LITERALS,
           r'boinc_side_temporary_exit\((%s)' % LITERALS]
 # What a stranger's text follows.
 BEFORE_TEXT = r'fputs\((%s), stderr\);\s*tc_put_plain' % LITERALS
