@@ -79,7 +79,7 @@ def inside():
         if name == "objects":
             widget.matching.value = viewer.layers["coins regions"]
         more = wait(widget, "Run")
-        again = texcell.analyse(coins, name, progress=False, **widget.given(),
+        again = texcell.analyse(coins, name, progress=False, defaults=True, **widget.given(),
                                 **({"labels": widget.matching.value} if name == "objects" else {}))
         same = widget.result is not None and all(np.array_equal(again[a], widget.result[a], equal_nan=again[a].dtype.kind == "f") for a in again)
         tap.ok(more >= 1 and same, "%s: Run adds %d layers, of what texcell.analyse gives" % (title, more), [l.name for l in viewer.layers])

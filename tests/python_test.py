@@ -30,7 +30,7 @@ rng = np.random.default_rng(44)
 Y, X = np.mgrid[:90, :120]
 SPOTS = (900 + 3000 * ((Y % 30 - 15) ** 2 + (X % 30 - 15) ** 2 < 60) + rng.normal(0, 30, Y.shape)).astype(np.uint16)
 COUNT = {"polarity": "bright", "min_area": 20, "labels": True}
-QUIET = {"progress": False, "device": "cpu"}
+QUIET = {"progress": False, "device": "cpu", "defaults": True}
 
 
 def path(*names):
@@ -334,6 +334,41 @@ def told():
            "the stubs are those of the parameters: python3 stubs.py > texcell/__init__.pyi")
 
 
+def looked():
+    """Without parameters: what `texcell-wu analyse` takes and finds; what is given is kept."""
+    def taken(folder, *words):
+        r = tap.run([tap.TEXCELL_WU, "analyse", "--device", "cpu", "-o", path(folder), *words])
+        tap.ok(r.returncode == 0, "the command: " + " ".join(words[:4]), r.stderr)
+        return texcell.read(path(folder, "result.npz"))
+    walls = np.full((9, 40, 40), 200, np.uint8)
+    walls[2:7, 3:18, 3:37] = walls[2:7, 22:37, 3:37] = 30
+    smear = tap.data("count/chula_1.jpg")
+    file = path("many", "images", "b.nii")
+    nifti(path("walls.nii"), walls)
+    for title, analysis, images, inputs, given in (
+            [("a smear", "cellcount", smear, smear, {})] * (smear is not None) +
+            [("discs", "cellcount", {"b": SPOTS[::-1]}, file, {}), ("a parameter", "cellcount", {"b": SPOTS[::-1]}, file, {"polarity": "dark"}),
+             ("voting", "voting", {"b": SPOTS[::-1]}, file, {}), ("levelset", "levelset", {"b": SPOTS[::-1]}, file, {}),
+             ("glcm", "glcm", {"b": SPOTS[::-1]}, file, {}), ("volume", "volume", {"walls": walls}, path("walls.nii"), {})]):
+        params = [w for key, value in given.items() for w in ("--param", "%s=%s" % (key, value))]
+        theirs = taken("taken_" + title.replace(" ", "_"), "--analysis", analysis, *params, inputs)
+        if any(p["key"] == "labels" for p in texcell.parameters(analysis)):
+            given = dict(given, labels=True)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            mine = texcell.analyse(images, analysis, **dict(QUIET, defaults=False), **given)
+        tap.ok(mine.parameters == theirs.parameters and given.items() <= mine.parameters.items() and sorted(mine) == sorted(theirs)
+               and all(np.array_equal(mine[a], theirs[a], equal_nan=mine[a].dtype.kind == "f") for a in mine if a != "item_sources"),
+               "%s: the parameters and numbers of the command" % title, (mine.parameters, theirs.parameters))
+        tap.ok(not any("suggests" in str(w.message) for w in caught) and any("suggests" in n for n in mine.notes), "told as a note, no warning",
+               [str(w.message) for w in caught])
+    plain = texcell.analyse(SPOTS, **QUIET)
+    tap.ok(plain.parameters["polarity"] == "dark", "defaults: no look", plain.parameters)
+    given = dict(QUIET, defaults=False, resume=path("looked_once"))
+    at = [os.stat(texcell.analyse(SPOTS, **given).path).st_mtime_ns for _ in range(2)]
+    tap.ok(at[0] == at[1], "resume: the same call looks again, to the same work unit")
+
+
 def refusal_of(call, *words):
     try:
         call(*words)
@@ -368,5 +403,6 @@ exit_codes()
 interrupted()
 objects_with_data()
 told()
+looked()
 features(counted)
 tap.done()

@@ -71,6 +71,8 @@ const char wu_pack_help[] =
     "  --stack              a folder is a stack of slices\n"
     "  --recursive          also the folders within a folder (with --stack one stack\n"
     "                       each); masks are looked for in folders of the same names\n"
+    "  --suggest            choose parameters that are not given by a look at the\n"
+    "                       pictures, as analyse does\n"
     "  --about TEXT         what this work is for, in a sentence or two, for\n"
     "                       volunteers\n"
     "  --skip-bad           leave out inputs that cannot be packed, and list them\n"
@@ -106,7 +108,7 @@ typedef struct pack_options {
     double scale[2];   /* what becomes black and white; equal: not given */
     const char *channel, *stain, *stains;
     const char *mask, *labels;
-    bool stacks, recursive, skip_bad;
+    bool stacks, recursive, skip_bad, suggest;
     uint64_t split;      /* 0: one work unit */
     uint64_t max_pixels; /* of an item; 0: as many as a work unit takes */
     const char *output;
@@ -267,6 +269,7 @@ static tc_status parse_options(int argc, char **argv, const wu_pack_into *into, 
         { "max-pixels", 0, TC_COUNT, .to = &o->max_pixels, .least = 1, .most = WU_MAX_VOXELS },
         { "split", 0, TC_COUNT, .to = &o->split, .least = 1, .most = WU_MAX_ITEMS },
         { "output", 'o', TC_TEXT, .to = &o->output },
+        { into == NULL ? "suggest" : NULL, 0, TC_FLAG, .to = &o->suggest },
         { .name = NULL }
     };
     int n_inputs, n = 0;
@@ -704,6 +707,8 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
     wu_sources sources = { 0 };
     pixel_check check = { .analysis = NULL };
     wu_colour colour = { .shown = NULL };
+    an_suggestion own = { .parameters = NULL };
+    an_suggestion *const suggestion = into != NULL ? into->suggestion : &own;
     tc_err other;
     if (o.parameters == NULL)
         return tc_no_memory(err, "parameters");
@@ -721,8 +726,8 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
     if (status == TC_OK && into != NULL)
         status = go_into(into, analysis, &o, err);
     const bool measured = status == TC_OK && wu_um_given(analysis->parameters, o.parameters);
-    const bool suggested =
-        status == TC_OK && into != NULL && into->suggestion != NULL && analysis->suggest != NULL;
+    const bool suggested = status == TC_OK && (into != NULL ? suggestion != NULL : o.suggest) &&
+                           analysis->suggest != NULL;
     if (status == TC_OK && !measured && !suggested)
         status = read_parameters(analysis, &o, &params, err);
     sources.max_pixels = o.max_pixels;
@@ -746,7 +751,8 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
     if (status == TC_OK)
         status = use_colour(&sources, &colour, err);
     if (status == TC_OK && suggested)
-        status = wu_suggest(analysis, &sources, o.parameters, into->suggestion, err);
+        status = wu_suggest(analysis, &sources, into != NULL ? " (--defaults: not to look)" : "",
+                            o.parameters, suggestion, err);
     if (status == TC_OK && (measured || suggested))
         status = read_parameters(analysis, &o, &params, err);
     if (status == TC_OK)
@@ -770,6 +776,7 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
     wu_notes_end();
     wu_sources_free(&sources);
     an_params_free(analysis, &params);
+    an_suggestion_free(&own);
     json_decref(o.parameters);
     return status;
 }

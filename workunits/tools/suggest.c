@@ -159,13 +159,12 @@ char *wu_param_text(const char *key, const json_t *value)
 }
 
 /* A line for each, such that it can be copied. */
-static tc_status print_suggestion(const an_suggestion *s, tc_err *err)
+static tc_status print_suggestion(const an_suggestion *s, const char *otherwise, tc_err *err)
 {
     const char *key;
     json_t *value;
-    wu_note("a look at the pictures suggests%s", json_object_size(s->parameters) == 0
-                                                     ? " nothing that was not given"
-                                                     : " (--defaults: not to look)");
+    wu_note("a look at the pictures suggests%s",
+            json_object_size(s->parameters) == 0 ? " nothing that was not given" : otherwise);
     json_object_foreach(s->parameters, key, value) {
         char *const text = wu_param_text(key, value);
         if (text == NULL)
@@ -176,8 +175,8 @@ static tc_status print_suggestion(const an_suggestion *s, tc_err *err)
     return TC_OK;
 }
 
-tc_status wu_suggest(const an_analysis *analysis, wu_sources *sources, json_t *parameters,
-                     an_suggestion *out, tc_err *err)
+tc_status wu_suggest(const an_analysis *analysis, wu_sources *sources, const char *otherwise,
+                     json_t *parameters, an_suggestion *out, tc_err *err)
 {
     an_pictures pictures = { .n = 0 }, whole = { .n = 0 };
     *out = (an_suggestion){ .parameters = json_object() };
@@ -189,7 +188,7 @@ tc_status wu_suggest(const an_analysis *analysis, wu_sources *sources, json_t *p
     if (status == TC_OK && json_object_update(parameters, out->parameters) != 0)
         status = tc_no_memory(err, "parameters");
     if (status == TC_OK)
-        status = print_suggestion(out, err);
+        status = print_suggestion(out, otherwise, err);
     if (status == TC_OK && out->doubt[0] != '\0')
         wu_note("%s", out->doubt);
     for (size_t i = 0; i < pictures.n; i++) {

@@ -19,6 +19,7 @@ from ._result import Result
 
 Path = Union[str, "os.PathLike[str]"]
 FEATURES: dict[str, dict[str, Any]] = {"glcm": {"window": {"shape": "roi"}, "levels": [32], "distances": [1, 2, 4], "range": "image"}}
+LOOKED = "a look at the pictures suggests"
 SAID_BY_US = r"as the file says; --spacing|as the file says; spacing="
 
 
@@ -55,8 +56,11 @@ def _packed(images: Any, analysis: str, *, spacing: Any = None, labels: Any = No
 def analyse(images: Any, analysis: str = "cellcount", *, spacing: Any = None, labels: Any = None, masks: Any = None,
             names: Optional[list[str]] = None, scale: Any = None, channel: Any = None, stain: Optional[str] = None,
             stains: Optional[str] = None, device: str = "auto", threads: Optional[int] = None, progress: bool = True,
-            resume: Optional[Path] = None, **parameters: Any) -> Result:
+            resume: Optional[Path] = None, defaults: bool = False, **parameters: Any) -> Result:
     """Computes an analysis of images.
+
+    Parameters that are not given are chosen by a look at the images, as texcell-wu analyse does; those that are given are
+    kept. The result's parameters are what was taken.
 
     images      an array ([y, x], a stack [z, y, x], colours [y, x, 3]), a path (of a file or a folder), an object that
                 has .data and the size of its pixels (napari's layers, xarray, bioio), or a list or a dict of these
@@ -70,6 +74,7 @@ def analyse(images: Any, analysis: str = "cellcount", *, spacing: Any = None, la
     threads     of the CPU
     progress    shows tqdm's bar, if that is there
     resume      a folder where the work goes on that was interrupted: by the same call. It keeps result and work unit
+    defaults    no look: what is not given has its default
     parameters  of the analysis: texcell.parameters(analysis); lengths may be "12um", areas "50um2"
     """
     folder = os.path.abspath(resume) if resume is not None else tempfile.mkdtemp(prefix="texcell-")
@@ -80,8 +85,9 @@ def analyse(images: Any, analysis: str = "cellcount", *, spacing: Any = None, la
         os.makedirs(folder, exist_ok=True)
         with _packed(images, analysis, spacing=spacing, labels=labels, masks=masks, names=names, scale=scale, channel=channel,
                      stain=stain, stains=stains, **parameters) as (words, private, pictures):
-            known = SAID_BY_US if all(p.path is None for p in pictures) else "(?!)"
-            notes = _program.run("texcell-wu", "pack", "-o", unit, *words, private=private, unlike=known)
+            known = LOOKED + ("|" + SAID_BY_US if all(p.path is None for p in pictures) else "")
+            look = [] if defaults else ["--suggest"]
+            notes = _program.run("texcell-wu", "pack", "-o", unit, *look, *words, private=private, unlike=known)
         if own is not None or not _is_of(result, unit):
             notes += _program.run("texcell", "run", unit, "-o", result, "--device", device, *more, private=folder,
                                   watch=_program.bar(len(pictures)) if progress else None)
@@ -101,18 +107,14 @@ def _is_of(result: str, unit: str) -> bool:
 
 
 def suggest(images: Any, analysis: str = "cellcount", **options: Any) -> dict[str, Any]:
-    """Parameters from a look at the images, as texcell-wu analyse takes them: analyse(images, NAME, **suggest(images, NAME)).
+    """The parameters that analyse chooses by a look at the images, such that several calls can have the same:
+    analyse(others, NAME, defaults=True, **suggest(images, NAME)).
 
     options: as analyse has them. A parameter that is given is kept, and so is not among them.
     """
     with _packed(images, analysis, **options) as (words, private, _):
-        said: list[str] = []
-        try:                             # no number of threads: it ends before it computes
-            _program.run("texcell-wu", "analyse", "-o", os.path.join(private, "out"), "--threads", "0", *words, private=private,
-                         watch=said.append, unlike="")
-        except _program.UsageError as error:
-            if "--threads" not in str(error):
-                raise
+        said = _program.run("texcell-wu", "pack", "--suggest", "-o", os.path.join(private, "workunit.zip"), *words,
+                            private=private, unlike="")
     told = shlex.split(" ".join(line for line in said if "--param " in line and "note:" not in line))
     pairs = [told[i + 1].partition("=") for i, word in enumerate(told[:-1]) if word == "--param"]
     return {key: _program.json_or_word(text) for key, _, text in pairs}
@@ -121,12 +123,14 @@ def suggest(images: Any, analysis: str = "cellcount", **options: Any) -> dict[st
 def features(images: Any, analysis: str = "glcm", **options: Any) -> tuple[NDArray[Any], list[str]]:
     """Numbers of each image: X [images, features] and the features' names.
 
-    options: as analyse has them. Of glcm without any: 13 Haralick features of 32 levels between each image's least and
-    greatest value, of the whole image, at distances 1, 2 and 4.
+    options: as analyse has them. There is no look at the images, such that columns mean the same in each call, for the
+    images that are learnt and those that are tested; suggest finds parameters once for all of them. Of glcm without
+    any: 13 Haralick features of 32 levels between each image's least and greatest value, of the whole image, at
+    distances 1, 2 and 4.
     """
     if isinstance(images, np.ndarray) and images.ndim > 2:
         images = list(images)
-    found = analyse(images, analysis, **{**FEATURES.get(analysis, {}), "progress": False, **options})
+    found = analyse(images, analysis, **{**FEATURES.get(analysis, {}), "progress": False, "defaults": True, **options})
     for name in found.tables:
         columns = found.tables[name]
         own = [c for c in columns if c not in ("item", "source")]

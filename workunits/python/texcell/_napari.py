@@ -63,7 +63,7 @@ class Widget(Container):  # type: ignore[type-arg, misc, unused-ignore]
         """In another thread; napari shows what is raised there."""
         if self.image.value is None:
             raise ValueError("no image to look at: open one")
-        given: dict[str, Any] = {} if what is suggest else {**self.given(), "progress": False}
+        given: dict[str, Any] = {} if what is suggest else {**self.given(), "progress": False, "defaults": True}
         if self.matching.value is not None:
             given["labels" if self.analysis == "objects" else "masks"] = self.matching.value
         image = self.image.value
