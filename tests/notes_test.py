@@ -217,8 +217,28 @@ def files():
            "a series of times that is taken for a stack is told", r.stderr)
 
 
+def few_greys():
+    """Said by pack, marked on the page; how many greys there are does not count, but how far apart they are."""
+    greys, few = np.digitize(np.arange(1200).reshape(30, 40) % 90, (30, 60)).astype(np.uint16), os.path.join(FOLDER, "few.tif")
+    colours = np.dstack([greys.astype(np.uint8)] * 3)
+    for title, analysis, picture, words, said in (
+            ("16 bits", "cellcount", greys, [], True), ("8 bits", "voting", greys.astype(np.uint8), ["--param", "radius=4"], True),
+            ("colours", "cellcount", colours, [], True), ("a stack", "volume", np.stack([greys] * 4), ["--spacing", "1,1,1", "--param", "membrane=1"], True),
+            ("spread", "cellcount", greys, ["--scale", "0,2"], False), ("three that are apart", "cellcount", greys * 100, [], False),
+            ("one", "cellcount", greys * 0, [], False), ("enough", "cellcount", greys * 8, [], False)):
+        tifffile.imwrite(few, picture, photometric="rgb" if title == "colours" else "minisblack")
+        r = tap.run([tap.TEXCELL_WU, "analyse", "--defaults", "--analysis", analysis, *words, "-o", os.path.join(FOLDER, title), few])
+        with open(os.path.join(FOLDER, title, "report.html"), encoding="utf-8") as f:
+            page = f.read()
+        tap.ok(r.returncode == 0 and ("greys are 0 to 2 alone" in r.stderr) == said and ("--scale 0,2 spreads" in r.stderr) == said,
+               "few greys: " + title, r.stderr)
+        tap.ok(("<strong class=look>look</strong> <small>its greys are 0 to 2" in page) == (said and "class=wrong" not in page),
+               "and its mark", page[-2000:])
+
+
 def main():
     files()
+    few_greys()
     cells()
     pixels()
     volumes()

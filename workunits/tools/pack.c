@@ -19,6 +19,7 @@
 #include "workunits/tools/labels.h"
 #include "workunits/tools/micrometres.h"
 #include "workunits/tools/pack_about.h"
+#include "workunits/tools/pages.h"
 #include "workunits/tools/suggest.h"
 #include "workunits/tools/tools.h"
 #include "workunits/tools/unit.h"
@@ -389,8 +390,10 @@ static tc_status check_pixels(void *user, wu_source *source, tc_err *err)
     tc_status status = TC_OK;
     if (c->analysis->check_survey != NULL)
         status = c->analysis->check_survey(c->params, &item, &source->survey, path, err);
-    if (status == TC_OK && c->analysis->note_survey != NULL &&
-        c->analysis->note_survey(c->params, &item, &source->survey, text, sizeof text) &&
+    if (status == TC_OK &&
+        (c->analysis->note_survey != NULL
+             ? c->analysis->note_survey(c->params, &item, &source->survey, text, sizeof text)
+             : wu_few_greys(&source->survey, text, sizeof text)) &&
         strcmp(text, c->last) != 0) {
         wu_note_of(path, "%s", text);
         memcpy(c->last, text, sizeof text);
@@ -398,11 +401,10 @@ static tc_status check_pixels(void *user, wu_source *source, tc_err *err)
     return status;
 }
 
-/* NULL: no analysis is chosen yet, or it has nothing to say of them. */
+/* NULL: no analysis is chosen yet. */
 static wu_item_check *check_of(const pixel_check *c)
 {
-    const an_analysis *const a = c->analysis;
-    return a != NULL && (a->check_survey != NULL || a->note_survey != NULL) ? check_pixels : NULL;
+    return c->analysis != NULL ? check_pixels : NULL;
 }
 
 static size_t count_bad(const wu_sources *sources)

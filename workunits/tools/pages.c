@@ -44,7 +44,7 @@ static void survey_mask(const uint8_t *data, const wu_picture_info *info, an_sur
         out->inside += data[i] != 0;
 }
 
-static void survey_greys(const void *data, const wu_picture_info *info, an_survey *out)
+void wu_survey_greys(const void *data, const wu_picture_info *info, an_survey *out)
 {
     const size_t n = (size_t)info->nx * info->ny;
     const uint8_t *const bytes = data;
@@ -67,6 +67,18 @@ static void survey_greys(const void *data, const wu_picture_info *info, an_surve
     }
     out->lo = lo < out->lo ? lo : out->lo;
     out->hi = hi > out->hi ? hi : out->hi;
+}
+
+bool wu_few_greys(const an_survey *survey, char *text, size_t size)
+{
+    enum { FEW = 16 };
+    if (survey->lo >= survey->hi || survey->hi - survey->lo >= FEW)
+        return false;
+    snprintf(text, size,
+             "its greys are %u to %u alone, and thresholds and smoothing are in whole greys: "
+             "--scale %u,%u spreads them",
+             survey->lo, survey->hi, survey->lo, survey->hi);
+    return true;
 }
 
 /* --- reading --------------------------------------------------------------------------------- */
@@ -158,7 +170,7 @@ tc_status wu_page_next(wu_page_reader *reader, wu_page_buffer *buffer, wu_pictur
         reader->became_grey = true;
     }
     if (reader->surveyed)
-        survey_greys(buffer->data, info, &reader->item->survey);
+        wu_survey_greys(buffer->data, info, &reader->item->survey);
     return TC_OK;
 }
 

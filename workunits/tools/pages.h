@@ -38,6 +38,12 @@ tc_status wu_page_next(wu_page_reader *reader, wu_page_buffer *buffer, wu_pictur
 /* Closes what is open, and tells of colour slices. */
 void wu_page_reader_close(wu_page_reader *reader);
 
+/* Adds the greys of a page to a survey. */
+void wu_survey_greys(const void *data, const wu_picture_info *info, an_survey *out);
+/* What is to be said of an item for which its analysis has no such rule of its own: its greys are
+ * so few that what is found depends on them. False: nothing. */
+bool wu_few_greys(const an_survey *survey, char *text, size_t size);
+
 /* Whether an item's pixels suit by their survey, once all of its pages were read; TC_BAD_INPUT is
  * its fault. NULL: nobody asks. */
 typedef tc_status wu_item_check(void *user, wu_source *item, tc_err *err);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/analysis/analysis.h"
+#include "workunits/tools/pages.h"
 #include "workunits/tools/report.h"
 
 enum { MOST_MEASURED = 6 }; /* columns of images' own numbers in the table */
@@ -392,9 +394,41 @@ static tc_status open_summary(wu_report *r, summary *s, tc_err *err)
 
 /* --- marks ----------------------------------------------------------------------------------- */
 
+/* What pack notes of an image's greys, or "". As many rows are looked at as can be of few. */
+static tc_status read_greys(const wu_report *r, size_t index, char *text, size_t size, tc_err *err)
+{
+    const char *const name =
+        json_string_value(json_object_get(wu_npz_json(r->file->npz), "analysis"));
+    const an_analysis *const analysis = name != NULL ? an_find(name) : NULL;
+    an_survey survey = { .lo = UINT32_MAX };
+    text[0] = '\0';
+    if (r->images == NULL || index >= r->n_items || analysis == NULL ||
+        analysis->note_survey != NULL)
+        return TC_OK;
+    const wu_item *const item = &r->images->items[index];
+    const wu_picture_info row = {
+        .nx = item->nx, .ny = 1, .bits = item->bits, .channels = item->channels
+    };
+    const size_t bytes = (size_t)item->nx * item->channels * (item->bits / 8);
+    uint8_t *const slice = malloc(item->ny * bytes);
+    tc_status status = slice == NULL ? tc_no_memory(err, r->page->path) : TC_OK;
+    bool few = true;
+    for (uint32_t z = 0; z < item->nz && few && status == TC_OK; z++) {
+        status = wu_item_image(r->images, index, z, slice, err);
+        for (uint32_t y = 0; y < item->ny && few && status == TC_OK; y++) {
+            wu_survey_greys(slice + y * bytes, &row, &survey);
+            few = survey.lo >= survey.hi || wu_few_greys(&survey, text, size);
+        }
+    }
+    if (!few)
+        text[0] = '\0';
+    free(slice);
+    return status;
+}
+
 /* Whether the answer of an image can be believed. Its notes say what is most likely wrong; what
  * only differs from the others is to be looked at. */
-static void put_mark(const summary *s, size_t item, bool stopped)
+static void put_mark(const summary *s, size_t item, bool stopped, const char *greys)
 {
     wu_page *const page = s->r->page;
     const found *const f = &s->of[item];
@@ -410,6 +444,8 @@ static void put_mark(const summary *s, size_t item, bool stopped)
     if (stopped)
         snprintf(why, sizeof why,
                  "had not settled when parameters.iterations ended it: raise them");
+    else if (greys[0] != '\0')
+        snprintf(why, sizeof why, "%s", greys);
     else if (f->rows >= 8 && f->at_border * 2 > f->rows)
         snprintf(why, sizeof why, "more than half of the %s are cut by the border",
                  wu_report_word(s->table));
@@ -556,7 +592,7 @@ static void put_found(const summary *s, const found *f)
 
 /* cursor: at the image's row of its own table, or NULL. */
 static void put_row(const summary *s, size_t item, wu_cursor *cursor, const size_t *columns,
-                    size_t n)
+                    size_t n, const char *greys)
 {
     wu_page *const page = s->r->page;
     const long converged = column_named(s->own, "converged");
@@ -575,7 +611,8 @@ static void put_row(const summary *s, size_t item, wu_cursor *cursor, const size
     if (s->table != NULL)
         wu_page_put(page, "<td class=n>%.0f</td>", s->of[item].count);
     put_mark(s, item,
-             cursor != NULL && converged >= 0 && wu_cursor_number(cursor, (size_t)converged) == 0);
+             cursor != NULL && converged >= 0 && wu_cursor_number(cursor, (size_t)converged) == 0,
+             greys);
     if (s->table != NULL)
         put_found(s, &s->of[item]);
     for (size_t i = 0; i < n; i++) {
@@ -589,6 +626,7 @@ static void put_row(const summary *s, size_t item, wu_cursor *cursor, const size
 static tc_status put_rows(const summary *s, const size_t *columns, size_t n, tc_err *err)
 {
     wu_cursor cursor;
+    char greys[200];
     bool more = true;
     tc_status status = TC_OK;
     if (s->own != NULL)
@@ -598,7 +636,9 @@ static tc_status put_rows(const summary *s, const size_t *columns, size_t n, tc_
             status = wu_cursor_next(&cursor, &more, err);
         if (status != TC_OK || !more)
             break;
-        put_row(s, i, s->own != NULL ? &cursor : NULL, columns, n);
+        status = read_greys(s->r, i, greys, sizeof greys, err);
+        if (status == TC_OK)
+            put_row(s, i, s->own != NULL ? &cursor : NULL, columns, n, greys);
     }
     if (s->own != NULL)
         wu_cursor_close(&cursor);
