@@ -82,6 +82,12 @@ def unknown():
                 refused(program, [verb, wrong], 'unknown option "%s"' % wrong, "%s %s" % (program, verb))
         if program != "texcell-assimilate":
             refused(program, ["frobnicate"], 'unknown command "frobnicate"', program)
+    for program, args, meant in (("texcell", ["run", "--ntreads=2"], "--nthreads"), ("texcell", ["run", "--devise"], "--device"),
+                                 ("texcell-wu", ["analyse", "--anlysis", "glcm"], "--analysis"), ("texcell-wu", ["pack", "--masks"], "--mask"),
+                                 ("texcell-wu", ["pack", "--" + "spacing" * 20], None), ("texcell-validate", ["compare", "-Q"], None)):
+        r = call(program, *args)
+        tap.ok(r.returncode == 1 and ('"%s"?)' % meant in r.stderr if meant else "did you mean" not in r.stderr),
+               "%s: %s is meant" % (args[-1][:20], meant), r.stderr)
     refused("texcell", [], "no BOINC client has started", "texcell")
     r = call("texcell-wu")
     tap.ok(r.returncode == 1 and r.stdout == "" and r.stderr.startswith("usage: texcell-wu ") and

@@ -731,7 +731,7 @@ def test_sizes():
     ok("not how far slices are apart" in r.stderr and "0.25, 0.2 micrometres (y, x)" in r.stderr, "a stack that does not say z", r.stderr)
     picture, deep = imagej("s.tif", GREY, "YX", (5, 4), unit="micron"), imagej("d.tif", stack, "ZYX", (5, 4), unit="micron", spacing=1.5)
     for given, f, expected, says in (
-            ("0.25,0.2", picture, [0.25, 0.2], None), ("9,0.25,0.2", picture, [0.25, 0.2], None),
+            ("0.25,0.2", picture, [0.25, 0.2], None), ("0.2", picture, [0.2, 0.2], "but --spacing says 0.2, 0.2"), ("9,0.25,0.2", picture, [0.25, 0.2], None),
             ("0.5,0.2", picture, [0.5, 0.2], "says that a pixel is 0.25, 0.2 micrometres (y, x), but --spacing says 0.5, 0.2"),
             ("0.2505,0.2", picture, [0.2505, 0.2], None), ("1.5,0.25,0.2", deep, [1.5, 0.25, 0.2], None),
             ("2,0.25,0.2", deep, [2.0, 0.25, 0.2], "a voxel is 1.5, 0.25, 0.2 micrometres (z, y, x), but --spacing says 2, 0.25, 0.2"),
@@ -741,6 +741,8 @@ def test_sizes():
            "--spacing %s beside the file's" % given, str(spacing_of(r, out)) + r.stderr)
     r = pack(out, "--spacing", "0.25,0.2", tiff("a.tif", stack, photometric="minisblack"))
     ok(r.returncode == 2 and "how far its slices are apart" in r.stderr, "--spacing Y,X for a stack", r.stderr)
+    r = pack(out, "--spacing", "0.25", deep)
+    ok(r.returncode == 2 and "give --spacing Z,Y,X, 0.25,0.25,0.25 if" in r.stderr, "one number for a stack", r.stderr)
     r = wu("show", out) if pack(out, picture).returncode == 0 else None
     ok(r is not None and "pixel 0.25, 0.2 um (y, x)" in r.stdout, "show has the size of a pixel", r and r.stdout)
 
@@ -1251,7 +1253,7 @@ def test_stacks():
            "slices of different " + name, r.stderr)
     r = pack(path("no.zip"), "--stack", path("g8.png"))
     ok(r.returncode == 1 and "folder" in r.stderr, "--stack with one picture is bad usage", r.stderr)
-    for text in ("1", "1,", "1,1,1,1", "0,1,1", "a,b,c", "1,1,nan", "1,1,inf", "1,-1,1", "1,1,1 "):
+    for text in ("", "1,", "1,1,1,1", "0,1,1", "a,b,c", "1,1,nan", "1,1,inf", "1,-1,1", "1,1,1 "):
         r = pack(path("no.zip"), "--spacing", text, folder)
         ok(r.returncode == 1 and text in r.stderr, "--spacing %s is bad usage" % text, r.stderr)
 

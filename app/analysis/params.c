@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/base/text.h"
 #include "workunits/format/archive.h"
 #include "workunits/format/json_text.h"
 
@@ -118,42 +119,15 @@ static tc_status refuse_value(const an_param *p, const json_t *value, const char
                    describe_value(value).text);
 }
 
-/* The letters to insert, leave out or change until a is b (Wagner and Fischer). b: up to 31. */
-static size_t edit_distance(const char *a, const char *b)
-{
-    assert(strlen(b) < 32);
-    size_t row[32];
-
-    for (size_t j = 0; j <= strlen(b); j++)
-        row[j] = j;
-    for (; *a != '\0'; a++) {
-        size_t before = row[0]++;
-
-        for (size_t j = 0; b[j] != '\0'; j++) {
-            const size_t change = before + (*a != b[j]);
-            const size_t other = (row[j] < row[j + 1] ? row[j] : row[j + 1]) + 1;
-
-            before = row[j + 1];
-            row[j + 1] = change < other ? change : other;
-        }
-    }
-    return row[strlen(b)];
-}
-
 static tc_status unknown_key(const an_param *keys, const char *key, const char *where, tc_err *err)
 {
     const char *closest = NULL;
-    size_t least = 3;
+    size_t least = TC_UNLIKE;
     an_text t = { "" };
 
-    for (const an_param *p = keys; p->key != NULL; p++) {
-        const size_t distance = edit_distance(key, p->key);
-
-        if (distance < least && 2 * distance <= strlen(p->key)) {
-            least = distance;
+    for (const an_param *p = keys; p->key != NULL; p++)
+        if (tc_is_like(key, p->key, &least))
             closest = p->key;
-        }
-    }
     if (closest != NULL)
         add_text(&t, " (did you mean \"%s\"?)", closest);
     for (const an_param *p = keys; p->key != NULL; p++)

@@ -58,10 +58,12 @@ static tc_status take_value(const tc_option *o, const char *value, tc_err *err)
 }
 
 /* The option that getopt_long refused with `answer`, by its name. */
-static tc_status refuse_option(int answer, char **argv, tc_err *err)
+static tc_status refuse_option(int answer, char **argv, const tc_option *options, tc_err *err)
 {
-    const char *what = argv[optind - 1];
+    const char *what = argv[optind - 1], *meant = NULL;
     const char letter[] = { '-', (char)optopt, '\0' };
+    char name[32];
+    size_t least = TC_UNLIKE;
 
     if (strncmp(what, "--", 2) != 0 && optopt > ' ' && optopt < FIRST_ANSWER)
         what = letter; /* it may stand in a group of letters */
@@ -69,7 +71,13 @@ static tc_status refuse_option(int answer, char **argv, tc_err *err)
         return tc_fail(err, TC_USAGE, "%.64s needs a value", what);
     if (optopt >= FIRST_ANSWER)
         return tc_fail(err, TC_USAGE, "%.64s: this option takes no value", what);
-    return tc_fail(err, TC_USAGE, "unknown option \"%.64s\"", what);
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(what, "="), what);
+    for (; options->name != NULL && strncmp(name, "--", 2) == 0; options++)
+        if (tc_is_like(name + 2, options->name, &least))
+            meant = options->name;
+    return tc_fail(err, TC_USAGE, "unknown option \"%.64s\"%s%s%s", what,
+                   meant != NULL ? " (did you mean \"--" : "", meant != NULL ? meant : "",
+                   meant != NULL ? "\"?)" : "");
 }
 
 static tc_status judge_fault(const tc_option *end_of_table, tc_status status, tc_err *err)
@@ -114,7 +122,7 @@ tc_status tc_read_options(int argc, char **argv, const tc_option *options, int *
             continue;
         }
         if (answer == ':' || answer == '?') {
-            status = refuse_option(answer, argv, err);
+            status = refuse_option(answer, argv, options, err);
         } else {
             if (i < 0)
                 for (i = 0; options[i].letter != answer; i++)

@@ -113,3 +113,35 @@ void tc_duration(double seconds, char out[TC_DURATION])
     const unsigned long n = round_number(value < units[i].upto ? value : units[i].upto);
     snprintf(out, TC_DURATION, "about %lu %s%s", n, units[i].name, n == 1 ? "" : "s");
 }
+
+/* The letters to insert, leave out or change until a is b (Wagner and Fischer). b: up to 31. */
+static size_t edit_distance(const char *a, const char *b)
+{
+    assert(strlen(b) < 32);
+    size_t row[32];
+
+    for (size_t j = 0; j <= strlen(b); j++)
+        row[j] = j;
+    for (; *a != '\0'; a++) {
+        size_t before = row[0]++;
+
+        for (size_t j = 0; b[j] != '\0'; j++) {
+            const size_t change = before + (*a != b[j]);
+            const size_t other = (row[j] < row[j + 1] ? row[j] : row[j + 1]) + 1;
+
+            before = row[j + 1];
+            row[j + 1] = change < other ? change : other;
+        }
+    }
+    return row[strlen(b)];
+}
+
+bool tc_is_like(const char *text, const char *word, size_t *least)
+{
+    const size_t distance = edit_distance(text, word);
+
+    if (distance >= *least || 2 * distance > strlen(word))
+        return false;
+    *least = distance;
+    return true;
+}

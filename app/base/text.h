@@ -4,6 +4,7 @@
 #ifndef TC_TEXT_H
 #define TC_TEXT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -27,5 +28,12 @@ enum {
 };
 /* "about 40 minutes", as people say what they know to a factor of two; "under a second". */
 void tc_duration(double seconds, char out[TC_DURATION]);
+
+enum {
+    TC_UNLIKE = 3 /* letters */
+};
+/* Whether text is likely meant to be the word, of up to 31 bytes, by fewer than *least letters that
+ * differ, which becomes their number; begin with TC_UNLIKE. */
+bool tc_is_like(const char *text, const char *word, size_t *least);
 
 #endif

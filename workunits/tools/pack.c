@@ -46,7 +46,8 @@ const char wu_pack_help[] =
     "                       pixel is known, lengths, areas and volumes may be in\n"
     "                       micrometres (also nm, mm): --param radius=12um\n"
     "                       --param min_area=50um2 --param min_voxels=90um3\n"
-    "  --spacing Z,Y,X      size of a voxel in micrometres, for pictures Y,X\n"
+    "  --spacing Z,Y,X      size of a voxel in micrometres, for pictures Y,X or one\n"
+    "                       number for both\n"
     "                       (default: what the file says: OME-XML, ImageJ and\n"
     "                       resolution tags of TIFF, pHYs of PNG, but not of pixels\n"
     "                       over 10 um, as screens, print and scanners have)\n"
@@ -105,7 +106,7 @@ typedef struct pack_options {
     const char *analysis, *about;
     json_t *parameters; /* owned */
     const char *params_file;
-    double spacing[3]; /* z, y, x; x 0: not given, z 0: not of z */
+    double spacing[3]; /* z, y, x; x 0: not given, z 0: not of z, -1: one number */
     double scale[2];   /* what becomes black and white; equal: not given */
     const char *channel, *stain, *stains;
     const char *mask, *labels;
@@ -227,14 +228,16 @@ static tc_status take_spacing(void *to, const char *text, tc_err *err)
         good = good && end != at && isfinite(all[n]) && all[n] > 0 && (more || *end == '\0');
         at = end + 1;
     }
-    if (!good || n < 2)
+    if (!good)
         return tc_fail(
             err, TC_USAGE,
             "pack: --spacing %s: must be three positive numbers Z,Y,X in micrometres, for "
-            "pictures two, Y,X",
+            "pictures two, Y,X, or one",
             text);
-    memset(o->spacing, 0, sizeof o->spacing);
-    memcpy(o->spacing + 3 - n, all, n * sizeof *all);
+    if (n == 1)
+        all[1] = all[0];
+    o->spacing[0] = n == 3 ? all[0] : n == 2 ? 0 : -1;
+    memcpy(o->spacing + 1, all + (n == 3), 2 * sizeof *all);
     return TC_OK;
 }
 

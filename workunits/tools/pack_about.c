@@ -59,6 +59,11 @@ static tc_status choose_size(wu_source *item, const double given[3], tc_err *err
     item->um[1] = none ? file[1] : given[1];
     item->um[2] = none ? file[2] : given[2];
     item->um[0] = !item->is_stack ? 0 : given[0] > 0 ? given[0] : file[0];
+    if (item->is_stack && given[0] < 0)
+        return tc_fail(err, TC_BAD_INPUT,
+                       "%s: is a stack, of which one number does not say how far its slices are "
+                       "apart; give --spacing Z,Y,X, %g,%g,%g if voxels are cubes",
+                       item->pages.files[0], given[1], given[1], given[1]);
     if (item->is_stack && !none && item->um[0] == 0)
         return tc_fail(err, TC_BAD_INPUT,
                        "%s: is a stack and does not say how far its slices are apart; give "
