@@ -22,7 +22,7 @@ __attribute__((target("pclmul"))) static inline __m128i fold(__m128i a, __m128i 
 
 static inline const __m128i *lane_of(const unsigned char *at, int i)
 {
-    return (const __m128i *)(const void *)(at + LANE * i);
+    return (const __m128i *)(const void *)(at + (size_t)LANE * (size_t)i);
 }
 
 /* n: STRIDE or more; *done of them are in the CRC. As in Gopal et al., Fast CRC Computation for

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Where a PNG comes from. Why it cannot be read is kept for the one who asked. */
@@ -38,15 +39,15 @@ static bool is_plain(const wu_member *m)
 /* Three lines, exactly as they are written. Returns how many bytes they have; 0: it is none. */
 static size_t read_plain_head(png_source *s, wu_png_info *head)
 {
-    char text[WU_PLAIN_HEAD] = "", again[WU_PLAIN_HEAD], kind = '5';
-    unsigned most = 0, lines = 0;
+    char text[WU_PLAIN_HEAD] = "", again[WU_PLAIN_HEAD], *end = text + 3;
+    unsigned lines = 0;
     size_t n = 0;
     while (lines < 3 && n + 1 < sizeof text && read_from_zip(s, text + n, 1) == 1)
         lines += text[n++] == '\n';
-    *head = (wu_png_info){ .bits = 8 };
-    sscanf(text, "P%c\n%5" SCNu32 " %5" SCNu32 "\n%5u", &kind, &head->width, &head->height, &most);
-    head->channels = kind == '6' ? 3 : 1;
-    head->bits = most > 255 ? 16 : 8;
+    *head = (wu_png_info){ .channels = text[1] == '6' ? 3 : 1 };
+    head->width = (uint32_t)strtoul(end, &end, 10);
+    head->height = (uint32_t)strtoul(end, &end, 10);
+    head->bits = strtoul(end, &end, 10) > 255 ? 16 : 8;
     return wu_plain_head(head, again) == n && memcmp(text, again, n) == 0 &&
                    head->channels * head->bits <= 24
                ? n

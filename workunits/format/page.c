@@ -32,7 +32,7 @@ static void put_four(base64 *b)
         (uint32_t)b->waiting[0] << 16 | (uint32_t)b->waiting[1] << 8 | b->waiting[2];
     char four[4];
     for (size_t i = 0; i < sizeof four; i++)
-        four[i] = i <= b->n ? digits[bits >> (18 - 6 * i) & 63] : '=';
+        four[i] = (char)(i <= b->n ? digits[bits >> (18 - 6 * i) & 63] : '=');
     (void)fwrite(four, 1, sizeof four, b->file);
     *b = (base64){ .file = b->file };
 }

@@ -66,15 +66,17 @@ const char *wu_report_unit(const wu_report *r, const wu_table *table, size_t col
 {
     const wu_column *const c = &table->columns[column];
     const wu_declared *const d = table->arrays[c->array].declared;
+    static const char grey[] = "mean grey value";
     const char *unit = wu_column_unit(table, column);
     wu_title(d, c->element, 0, title);
     if (unit != NULL && strcmp(unit, "voxel") == 0 && !wu_report_has_stacks(r))
         unit = "pixel";
     if (unit == NULL && strcmp(title, "measure") == 0)
         unit = wu_report_has_stacks(r) ? "um^3" : "pixel";
-    /* "mean" alone does not say of what. */
-    if (unit != NULL && strcmp(title, "mean") == 0 && strcmp(unit, "grey values") == 0) {
-        snprintf(title, WU_TITLE_MAX, "mean grey value");
+    /* Its first word alone does not say of what. */
+    if (unit != NULL && strcmp(unit, "grey values") == 0 &&
+        strncmp(title, grey, strlen(title)) == 0 && strcspn(grey, " ") == strlen(title)) {
+        snprintf(title, WU_TITLE_MAX, "%s", grey);
         return NULL;
     }
     /* "voxels" says it itself. */
