@@ -1366,7 +1366,7 @@ def test_output():
     r = pack(path("det") + "/no/such/x.zip", path("g8.png"))
     ok(r.returncode == 3, "an output that cannot be made", r.stderr)
     r = wu("analyse", "--analysis", "glcm", path("g8.png"), "-o", path("p.json"))
-    ok(r.returncode == 1 and "p.json: is there and is not a folder" in r.stderr, "analyse into a file", r.stderr)
+    ok(r.returncode == 3 and "p.json: is there and is not a folder" in r.stderr, "analyse into a file", r.stderr)
     for absent in ("absent", "absent/", "absent/x.png", "p.json/x.png"):
         for option in ([], [path("g8.png"), "--mask"], [path("g8.png"), "--labels"], ["--stack"]):
             r = pack(path("no.zip"), *option, os.path.join(TMP, absent))
@@ -1606,7 +1606,7 @@ def test_show_export():
     r = wu("export", result, "-o", over, "--images", path("stack.zip"))
     ok(r.returncode == 2 and "not the work unit" in r.stderr, "another work unit's pictures are refused", r.stderr)
     r = wu("export", "--pictures", result, "-o", path("g8.png"))
-    ok(r.returncode == 1 and "is there and is not a folder" in r.stderr, "export into a file", r.stderr)
+    ok(r.returncode == 3 and "is there and is not a folder" in r.stderr, "export into a file", r.stderr)
     check_drawing(over, arrays, unit)
     check_export_again(arrays, unit, result)
     check_terminal(arrays, unit)

@@ -22,7 +22,7 @@ tc_status wu_make_folder(const char *folder, tc_err *err)
     if (!os_make_folder(folder) && errno != EEXIST)
         return tc_fail(err, TC_IO, "%s: cannot be made: %s", folder, strerror(errno));
     if (os_kind_of(folder) != OS_FOLDER)
-        return tc_fail(err, TC_USAGE, "%s: is there and is not a folder", folder);
+        return tc_fail(err, TC_IO, "%s: is there and is not a folder", folder);
     return TC_OK;
 }
 
