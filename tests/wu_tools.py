@@ -1722,7 +1722,7 @@ def check_tables(folder, arrays):
 def check_formulas(arrays, unit):
     """Text of a stranger that a spreadsheet would compute gets an apostrophe; numbers do not."""
     title = declared("words", "value", "items", "words")
-    for texts in (["=HYPERLINK(\"http://x\",\"y\")", "+cmd", "-2+3"], ["@SUM(1+1)*cmd|x", "\t=1", "\r=1"], ["a=1", "'", ""]):
+    for texts in (["=HYPERLINK(\"http://x\",\"y\")", "+cmd", "-2+3"], ["@SUM(1+1)*cmd|x", "\t=1", "\r=1"], ["a=1", "'", ""], ["a", "' ", "a \""]):
         bad = write_npz("formulas.npz", dict(arrays, words=np.array(texts), volume=np.array([-1.5, -np.inf, 2])), unit,
                         {"arrays": DECLARED + [title]})
         r = wu("export", bad, "-o", path("formulas"))
@@ -1733,7 +1733,7 @@ def check_formulas(arrays, unit):
 
 def check_separators(arrays, unit):
     """Where a spreadsheet separates by ; or tabs, too, no cell begins as a formula does; nor with a sign of full width."""
-    texts = ["a;=1+1", "b\t@x", "c,+1", "d;\"=1", "\uff1d1+1", "e; -2", "f|=1"], ["g\x9b31m", "h;\uff0b1", "i", "", "j=1;k", "l;m", "n\u2028"]
+    texts = ["a;=1+1", "b\t@x", "c,+1", "d;\"=1", "\uff1d1+1", "e; -2", "f|=1"], ["g\x9b31m", "h;\uff0b1", "i", "", "j=1;k", "l;m", "n\u2028", " ", "p; ", "q;\""]
     title = declared("words", "value", "items", "words")
     for some in texts:
         for i in range(0, len(some), 3):

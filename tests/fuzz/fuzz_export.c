@@ -21,6 +21,12 @@ void wu_note(const char *format, ...)
     (void)format;
 }
 
+void wu_note_of(const char *path, const char *format, ...)
+{
+    (void)path;
+    (void)format;
+}
+
 void wu_progress(const char *what, size_t done, size_t n)
 {
     (void)what;

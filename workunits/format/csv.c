@@ -54,7 +54,8 @@ static bool begins_formula(const char *text)
 {
     uint32_t c = 0;
     text += strspn(text, " \"");
-    (void)tc_decode_utf8(text, &c);
+    if (*text != '\0')
+        (void)tc_decode_utf8(text, &c);
     return c == '=' || c == '+' || c == '-' || c == '@' || c == 0xff1d || c == 0xff0b ||
            c == 0xff0d || c == 0xff20;
 }

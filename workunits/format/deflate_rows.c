@@ -68,10 +68,11 @@ static symbol length_symbol(size_t length)
 /* How many bytes are those that stand `back` before them, `most` at most. */
 static size_t count_same(const unsigned char *data, size_t back, size_t most)
 {
+    const unsigned char *const from = data - back;
     size_t n = 0;
-    while (n + 8 <= most && memcmp(data + n, data + n - back, 8) == 0)
+    while (n + 8 <= most && memcmp(data + n, from + n, 8) == 0)
         n += 8;
-    while (n < most && data[n] == data[n - back])
+    while (n < most && data[n] == from[n])
         n++;
     return n;
 }
