@@ -331,16 +331,20 @@ static int list_entry(void *user, const char *name, bool may_be_folder)
     return l->status != TC_OK;
 }
 
-static bool has_line(FILE *list, const char *text)
+/* The lines of a file, as a set; NULL: no memory. The caller's. */
+static json_t *read_lines(FILE *file)
 {
     char line[1024]; /* a name has 255 bytes */
-    rewind(list);
-    while (fgets(line, sizeof line, list) != NULL) {
+    json_t *lines = json_object();
+    while (lines != NULL && fgets(line, sizeof line, file) != NULL) {
         line[strcspn(line, "\r\n")] = '\0';
-        if (strcmp(line, text) == 0)
-            return true;
+        /* Names of files need not be UTF-8, so nothing checks for that here. */
+        if (json_object_set_new_nocheck(lines, line, json_true()) != 0) {
+            json_decref(lines);
+            lines = NULL;
+        }
     }
-    return false;
+    return lines;
 }
 
 /* Pictures that texcell-wu export wrote into the folder are no input, unless it was named and has
@@ -355,10 +359,15 @@ static tc_status leave_out_exported(const char *folder, bool named, listing *in,
     free(path);
     if (list == NULL)
         return status;
-    for (size_t i = 0; i < all->n_files && status == TC_OK; i++)
-        status = add_file(has_line(list, os_last_part(all->files[i])) ? &exported : &kept,
-                          strdup(all->files[i]), err);
+    json_t *const names = read_lines(list);
     fclose(list);
+    if (names == NULL)
+        return tc_no_memory(err, "a list of files");
+    for (size_t i = 0; i < all->n_files && status == TC_OK; i++) {
+        const bool ours = json_object_get(names, os_last_part(all->files[i])) != NULL;
+        status = add_file(ours ? &exported : &kept, strdup(all->files[i]), err);
+    }
+    json_decref(names);
     if (status == TC_OK && (kept.n_files > 0 || !named)) {
         for (size_t i = 0; i < exported.n_files && status == TC_OK; i++)
             status = add_file(&in->others, strdup(exported.files[i]), err);
