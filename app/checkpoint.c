@@ -13,7 +13,7 @@
 #include "app/base/files.h"
 #include "app/base/os.h"
 
-/* The header as it lies in the file: little-endian, no padding. */
+/* The header as it lies in the file: little-endian, no padding. The state follows. */
 typedef struct header {
     char magic[8];
     uint32_t version;

@@ -1,6 +1,6 @@
 /*
- * The checkpoint: one file that says how far a job is. workunits/FORMAT.md
- * specifies it. A checkpoint is whole or it does not count: written to a
+ * The checkpoint: one file that says how far a job is; checkpoint.c has its bytes.
+ * A checkpoint is whole or it does not count: written to a
  * temporary file, fsynced, renamed; header and state carry CRCs.
  */
 #ifndef APP_CHECKPOINT_H

@@ -33,7 +33,8 @@ struct spool {
     uint64_t *at; /* [items] where each record's tail begins */
 };
 
-/* A record: the data of n_arrays; as many times { array_head, name, shape }; this tail. */
+/* A record, little-endian, nothing padded: the data of n_arrays; as many times { array_head, name,
+ * shape, a u64 an axis }; this tail. */
 typedef struct record_tail {
     char magic[4];
     uint32_t n_arrays;
@@ -43,9 +44,9 @@ typedef struct record_tail {
 } record_tail;
 
 typedef struct array_head {
-    uint8_t kind, dtype, ndim;
-    uint8_t compressed; /* 0: the data are as they are; else these */
-    uint32_t width;
+    uint8_t kind, dtype, ndim; /* wu_array_kind, wu_dtype, axes */
+    uint8_t compressed;        /* 0: the data are as they are; else these */
+    uint32_t width;            /* characters of a text element, else 0 */
     uint32_t name_length;
     uint32_t crc;         /* of the data as they stand in the record */
     uint64_t bytes;       /* of these */

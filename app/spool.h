@@ -2,7 +2,7 @@
  * The spool: the outputs of the items that are done, one record after another
  * in a file next to the checkpoint. Memory does not grow with the number of
  * items, and a checkpoint need not carry what is finished. The result file is
- * put together from it at the end. workunits/FORMAT.md specifies the file.
+ * put together from it at the end. spool.c has its bytes.
  */
 #ifndef APP_SPOOL_H
 #define APP_SPOOL_H
