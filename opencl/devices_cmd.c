@@ -66,8 +66,9 @@ tc_status ocl_list_devices(FILE *out, tc_err *err)
     } else {
         for (size_t i = 0; i < count; i++)
             print_device(out, &list[i]);
-        if (count == 0)
-            fprintf(out, "no OpenCL device: the drivers that are installed have none\n");
+        fputs(count == 0 ? "no OpenCL device: the drivers that are installed have none\n"
+                         : "texcell selftest --device P:D says whether one computes right\n",
+              out);
     }
     free(list);
     return TC_OK;

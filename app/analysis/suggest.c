@@ -49,7 +49,7 @@ tc_status an_try(const an_analysis *analysis, const an_pictures *pictures, size_
                      .poll = pictures->poll };
     void *params = NULL;
     *out = (wu_output){ .n = 0 };
-    tc_status status = an_parse(analysis, parameters, "suggest: parameters", &params, err);
+    tc_status status = an_parse(analysis, parameters, "parameters", &params, err);
     work.params = params;
     if (status == TC_OK)
         status = an_check_item(analysis, params, work.item, work.item->name, err);

@@ -50,7 +50,7 @@ def guarded(program, main):
     except OSError as error:
         return report(program, Problem("%s: %s" % (error.filename, error.strerror), TRY_LATER))
     except KeyboardInterrupt:
-        return report(program, Problem("interrupted; the same command goes on", TRY_LATER))
+        return report(program, Problem("interrupted; the same command continues", TRY_LATER))
 
 
 def run(argv, folder=None, reads=subprocess.DEVNULL):

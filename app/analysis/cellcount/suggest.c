@@ -233,7 +233,7 @@ static tc_status find_window(const an_pictures *pictures, const json_t *paramete
                 (json_object_get(own, "offset") == NULL &&
                  json_object_set_new(own, "offset_percent", json_integer(OFFSET_PERCENT)) != 0)
             ? tc_no_memory(err, "a suggestion")
-            : an_parse(&an_cellcount, own, "suggest: parameters", &params, err);
+            : an_parse(&an_cellcount, own, "parameters", &params, err);
     *smaller = false;
     for (size_t i = 0; status == TC_OK && i < pictures->n; i++) {
         cc_params p = *(const cc_params *)params;

@@ -37,9 +37,10 @@ static tc_status add_radius(an_suggestion *out, const an_pictures *pictures, con
     if (status != TC_OK)
         return status;
     if (with_cells == 0)
-        return tc_fail(err, TC_BAD_INPUT,
-                       "suggest: nothing in the pictures looks like a cell: they tell no radius, "
-                       "give --param radius=R");
+        return tc_fail(
+            err, TC_BAD_INPUT,
+            "nothing in the pictures looks like a cell, so there is no radius to suggest: "
+            "give --param radius=R");
     qsort(areas, with_cells, sizeof *areas, an_compare_areas);
     const int64_t area = areas[(3 * (with_cells - 1) + 2) / 4], most = areas[with_cells - 1];
     const bool differ = !pictures->of_stacks && json_object_get(given, "own_radius") == NULL &&
