@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "app/analysis/glcm/glcm.h"
+#include "app/base/numbers.h"
 #include "app/base/os.h"
 #include "app/base/pool.h"
 #include "opencl/backends.h"
@@ -439,11 +440,6 @@ static void measure_chunks(cl_worker *w)
         (uint32_t)((w->chunk_windows + GLCM_GROUP_WINDOWS - 1) / GLCM_GROUP_WINDOWS);
 }
 
-static uint64_t smaller(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Chunks of a batch: what there is, what the memory holds, what one buffer may. */
 static uint64_t choose_most(const cl_worker *w)
 {
@@ -454,14 +450,14 @@ static uint64_t choose_most(const cl_worker *w)
         ((uint64_t)8 << 20);
     const uint64_t limit =
         w->ocl.device->memory_limit > fixed ? (w->ocl.device->memory_limit - fixed) / 2 : 0;
-    uint64_t most = smaller(w->g.chunks / w->g.nz, MAX_BATCH);
+    uint64_t most = tc_smaller(w->g.chunks / w->g.nz, MAX_BATCH);
 
     /* More than this serves no device. */
-    most = smaller(most, smaller(limit, (uint64_t)4 << 30) / each);
-    most = smaller(most, w->ocl.device->info.max_alloc_bytes / each);
+    most = tc_smaller(most, tc_smaller(limit, (uint64_t)4 << 30) / each);
+    most = tc_smaller(most, w->ocl.device->info.max_alloc_bytes / each);
     /* A CPU's caches should hold what one kernel leaves for the next. */
     if (runs_in_turn(w->ocl.device))
-        most = smaller(most, (uint64_t)w->params->n_levels * w->ocl.device->info.compute_units);
+        most = tc_smaller(most, (uint64_t)w->params->n_levels * w->ocl.device->info.compute_units);
     return most < 1 ? 1 : most;
 }
 
@@ -735,8 +731,8 @@ static tc_status slide_parts(cl_worker *w, size_t level, double *took, tc_err *e
             const uint64_t now = ocl_pace_next(pace, pace->most), whole = now / segments;
             ocl_grid grid;
 
-            some = at > 0 || whole < 1 ? 1 : (size_t)smaller(whole, groups - group);
-            n = (size_t)smaller(whole < 1 ? now : segments, segments - at);
+            some = at > 0 || whole < 1 ? 1 : (size_t)tc_smaller(whole, groups - group);
+            n = (size_t)tc_smaller(whole < 1 ? now : segments, segments - at);
             grid = ocl_grid_of(items, some * items, n, 1);
             grid.start[0] = group * items;
             grid.start[1] = at;
@@ -972,7 +968,7 @@ static tc_status cl_step(void *worker, void *state, uint64_t *chunks_done, tc_er
         return TC_OK;
     n = per_slice - done % per_slice;
     if (whole_roi(w))
-        n = ocl_pace_next(&w->pace, smaller(n, w->most) * w->chunk_rows) / w->chunk_rows;
+        n = ocl_pace_next(&w->pace, tc_smaller(n, w->most) * w->chunk_rows) / w->chunk_rows;
     else
         n = w->apart ? 1 : ocl_pace_next(&w->pace, n);
     n = n > 0 ? n : 1;

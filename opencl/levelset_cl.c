@@ -8,6 +8,7 @@
 
 #include "app/analysis/levelset/layout.h"
 #include "app/analysis/levelset/levelset.h"
+#include "app/base/numbers.h"
 #include "opencl/backends.h"
 #include "opencl/worker.h"
 
@@ -66,16 +67,6 @@ static tc_status end_part(cl_worker *w, int kernel, size_t n, tc_err *err)
     return status == TC_OK ? ocl_ask(&w->ocl, err) : status;
 }
 
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
-static size_t quotient_up(size_t a, size_t b)
-{
-    return (a + b - 1) / b;
-}
-
 /* phi changes its place. */
 static void swap_phi(cl_worker *w)
 {
@@ -93,8 +84,8 @@ static void swap_phi(cl_worker *w)
 static tc_status step_tiles(cl_worker *w, size_t first, size_t end, size_t groups, cl_uint listed,
                             cl_uint move, cl_uint done, tc_err *err)
 {
-    const size_t across = quotient_up(w->size.nx, w->tile[0]),
-                 down = quotient_up(w->size.ny, w->tile[1]);
+    const size_t across = tc_quotient_up(w->size.nx, w->tile[0]),
+                 down = tc_quotient_up(w->size.ny, w->tile[1]);
     const ocl_grid grid = { { groups * w->tile[0], w->tile[1], 1 },
                             { w->tile[0], w->tile[1], 1 },
                             { 0 } };
@@ -109,15 +100,16 @@ static tc_status step_tiles(cl_worker *w, size_t first, size_t end, size_t group
 
 static tc_status dense_step(cl_worker *w, cl_uint done, tc_err *err)
 {
-    const size_t tiles = quotient_up(w->size.nx, w->tile[0]) * quotient_up(w->size.ny, w->tile[1]) *
-                         quotient_up(w->size.nz, w->tile[2]);
+    const size_t tiles = tc_quotient_up(w->size.nx, w->tile[0]) *
+                         tc_quotient_up(w->size.ny, w->tile[1]) *
+                         tc_quotient_up(w->size.nz, w->tile[2]);
     const size_t tile = w->tile[0] * w->tile[1] * w->tile[2];
     tc_status status = TC_OK;
 
     for (size_t at = 0, n; status == TC_OK && at < tiles; at += n) {
         const size_t most = launch_voxels(w, K_STEP);
 
-        n = most == w->size.voxels ? tiles : smaller(most / tile + 1, tiles - at);
+        n = most == w->size.voxels ? tiles : tc_smaller(most / tile + 1, tiles - at);
         status = step_tiles(w, at, at + n, n, LS_NOT_LISTED, !w->cfl, done, err);
         if (status == TC_OK)
             status = end_part(w, K_STEP, n < tiles ? n * tile : w->size.voxels, err);
@@ -132,7 +124,7 @@ static tc_status dense_apply(cl_worker *w, cl_uint done, tc_err *err)
     tc_status status = TC_OK;
 
     for (size_t at = 0, last; status == TC_OK && at < w->size.voxels; at = last) {
-        last = at + smaller(launch_voxels(w, K_APPLY), w->size.voxels - at);
+        last = at + tc_smaller(launch_voxels(w, K_APPLY), w->size.voxels - at);
 
         status = OCL_QUEUE(w, K_APPLY, ocl_grid_of(LS_GROUP, (last - at + 3) / 4, 1, 1), err,
                            OCL_HELD(w, B_PHI), OCL_HELD(w, B_OTHER), OCL_HELD(w, B_CTL),
@@ -176,7 +168,7 @@ static tc_status end_blocks(cl_worker *w, int kernel, size_t at, size_t end, siz
 {
     if (at == 0 && end == w->size.blocks && !w->one_by_one)
         return TC_OK;
-    return end_part(w, kernel, (smaller(end, n) - at) * block_voxels(w), err);
+    return end_part(w, kernel, (tc_smaller(end, n) - at) * block_voxels(w), err);
 }
 
 /* Moves phi in the listed blocks, and with `renew` makes the list anew; with `all`
@@ -184,7 +176,7 @@ static tc_status end_blocks(cl_worker *w, int kernel, size_t at, size_t end, siz
 static tc_status band_apply(cl_worker *w, cl_uint all, cl_uint renew, cl_uint done, tc_err *err)
 {
     const size_t n = all ? w->size.blocks : w->n_listed;
-    const ocl_grid grid = { { smaller(w->size.blocks, w->band_groups) * LS_BX, LS_BY, 1 },
+    const ocl_grid grid = { { tc_smaller(w->size.blocks, w->band_groups) * LS_BX, LS_BY, 1 },
                             { LS_BX, LS_BY, 1 },
                             { 0 } };
     tc_status status = TC_OK;
@@ -209,7 +201,8 @@ static tc_status band_iteration(cl_worker *w, cl_uint done, tc_err *err)
 
     for (size_t at = 0, end = 0; status == TC_OK && end < w->size.blocks; at = end) {
         end = launch_end(w, K_STEP, at, w->n_listed);
-        status = step_tiles(w, at, end, smaller(end - at, w->band_groups), w->listed, 0, done, err);
+        status =
+            step_tiles(w, at, end, tc_smaller(end - at, w->band_groups), w->listed, 0, done, err);
         if (status == TC_OK)
             status = end_blocks(w, K_STEP, at, end, w->n_listed, err);
     }
@@ -224,11 +217,11 @@ static tc_status edt_rows(cl_worker *w, tc_err *err)
     tc_status status = OCL_QUEUE(w, K_EDT_BEGIN, ocl_grid_of(1, 1, 1, 1), err, OCL_HELD(w, B_CTL));
 
     for (size_t at = 0, n; status == TC_OK && at < rows; at += n) {
-        n = smaller(quotient_up(launch_voxels(w, K_EDT_X), w->size.nx), rows - at);
+        n = tc_smaller(tc_quotient_up(launch_voxels(w, K_EDT_X), w->size.nx), rows - at);
         status = OCL_QUEUE(w, K_EDT_X, ocl_grid_of(LS_GROUP, n * LS_GROUP, 1, 1), err,
                            OCL_HELD(w, B_PHI), OCL_HELD(w, B_OTHER), OCL_HELD(w, B_SIDES),
                            OCL_HELD(w, B_CTL), OCL_UINT(w->size.nx), OCL_LONG(at),
-                           OCL_LOCAL(quotient_up(w->size.nx, 32) * 4));
+                           OCL_LOCAL(tc_quotient_up(w->size.nx, 32) * 4));
         if (status == TC_OK)
             status = end_part(w, K_EDT_X, n * w->size.nx, err);
     }
@@ -247,10 +240,10 @@ static tc_status edt_lines(cl_worker *w, cl_uint axis, int from, int to, cl_uint
 
     for (size_t at = 0, x = 0; status == TC_OK && at < others;) {
         const size_t most = launch_voxels(w, K_EDT_LINES);
-        const size_t some = x == 0 ? smaller(most < plane ? 1 : most / plane, others - at) : 1;
-        const size_t columns = most < plane
-                                   ? smaller(ocl_round_up(most / n + 1, LS_GROUP), w->size.nx - x)
-                                   : w->size.nx - x;
+        const size_t some = x == 0 ? tc_smaller(most < plane ? 1 : most / plane, others - at) : 1;
+        const size_t columns =
+            most < plane ? tc_smaller(ocl_round_up(most / n + 1, LS_GROUP), w->size.nx - x)
+                         : w->size.nx - x;
         ocl_grid grid = ocl_grid_of(LS_GROUP, columns, some, 1);
 
         grid.start[0] = x;
@@ -396,9 +389,9 @@ static tc_status look_at_surface(cl_worker *w, uint64_t chunks, tc_err *err)
 /* Whether a launch of a kernel is a part of an iteration only. */
 static bool is_in_parts(const cl_worker *w, int kernel)
 {
-    return launch_voxels(w, kernel) < (w->p->band > 0
-                                           ? smaller(w->n_listed * block_voxels(w), w->size.voxels)
-                                           : w->size.voxels);
+    return launch_voxels(w, kernel) <
+           (w->p->band > 0 ? tc_smaller(w->n_listed * block_voxels(w), w->size.voxels)
+                           : w->size.voxels);
 }
 
 static tc_status cl_step(void *worker, void *state, uint64_t *chunks_done, tc_err *err)

@@ -279,6 +279,11 @@ tc_status an_work_run(const an_analysis *analysis, const an_backend *backend, co
 /* The same on the CPU, by the plan of `work`, to the item's arrays: wu_output_free. */
 tc_status an_compute(const an_analysis *analysis, const an_work *work, size_t index,
                      double deadline, wu_output *out, tc_err *err);
+/* Opens a worker on a new state for `look`, which does a part of the work and notes what it found
+ * there. */
+tc_status an_look(const an_backend *backend, const an_work *work,
+                  tc_status (*look)(void *worker, void *state, void *found, tc_err *err),
+                  void *found, tc_err *err);
 /* A box of an item's pixels as pixels of their own, wu_pixels_free also after a failure; from and
  * size: z, y, x. */
 tc_status an_copy_box(const wu_pixels *px, const uint32_t from[3], const uint32_t size[3],

@@ -287,6 +287,23 @@ tc_status an_compute(const an_analysis *analysis, const an_work *work, size_t in
     return status;
 }
 
+tc_status an_look(const an_backend *backend, const an_work *work,
+                  tc_status (*look)(void *worker, void *state, void *found, tc_err *err),
+                  void *found, tc_err *err)
+{
+    void *const state = calloc(1, work->plan.state_bytes);
+    void *worker = NULL;
+    tc_status status = state == NULL ? tc_no_memory(err, "the state of an item")
+                                     : backend->open(work, state, &worker, err);
+
+    if (status == TC_OK)
+        status = look(worker, state, found, err);
+    if (worker != NULL)
+        backend->close(&worker);
+    free(state);
+    return status;
+}
+
 tc_status an_copy_box(const wu_pixels *px, const uint32_t from[3], const uint32_t size[3],
                       wu_pixels *out, tc_err *err)
 {

@@ -1,4 +1,5 @@
 /* A merge sort that can be stopped. */
+#include "app/base/numbers.h"
 #include "app/base/sort.h"
 
 #include <assert.h>
@@ -18,11 +19,6 @@ typedef struct sorter {
     tc_err *err;
 } sorter;
 
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 /* The sorted runs of `length` elements in `from`, two by two, into `to`. */
 static tc_status merge_runs(const sorter *s, const unsigned char *from, unsigned char *to,
                             size_t length)
@@ -30,8 +26,8 @@ static tc_status merge_runs(const sorter *s, const unsigned char *from, unsigned
     tc_status status = TC_OK;
 
     for (size_t first = 0; first < s->n; first += 2 * length) {
-        const size_t middle = smaller(first + length, s->n),
-                     end = smaller(first + 2 * length, s->n);
+        const size_t middle = tc_smaller(first + length, s->n),
+                     end = tc_smaller(first + 2 * length, s->n);
         size_t a = first, b = middle;
 
         for (size_t i = first; i < end; i++) {
@@ -68,7 +64,7 @@ tc_status tc_sort(void *list, size_t n, size_t size, int (*compare)(const void *
     tc_status status = n > RUN && room == NULL ? tc_no_memory(err, "sorting") : TC_OK;
 
     for (size_t i = 0; status == TC_OK && i < n; i += RUN) {
-        qsort(from + i * size, smaller(RUN, n - i), size, compare);
+        qsort(from + i * size, tc_smaller(RUN, n - i), size, compare);
         status = tc_ask(poll, err);
     }
     for (size_t length = RUN; status == TC_OK && length < n; length *= 2) {

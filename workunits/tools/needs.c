@@ -1,4 +1,5 @@
 /* What a work unit will take: the plans of its items, summed up. */
+#include "app/base/numbers.h"
 #include "workunits/tools/needs.h"
 
 #include <stdlib.h>
@@ -7,11 +8,6 @@
 #include "app/analysis/analysis.h"
 #include "app/base/os.h"
 #include "workunits/format/archive.h"
-
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
 
 /* Sums up to a number that no file reaches rather than around. */
 static uint64_t plus(uint64_t a, uint64_t b)
@@ -33,7 +29,7 @@ static tc_status add_outputs(const an_analysis *analysis, const void *params, co
         out->output_bytes = plus(out->output_bytes, ok ? bytes : UINT64_MAX);
     }
     const uint64_t row = status == TC_OK ? an_row_bytes(&arrays) : 0;
-    out->row_bytes = larger(out->row_bytes, row);
+    out->row_bytes = tc_larger(out->row_bytes, row);
     if (row > 0 && an_most_rows(plan, item) * row >= out->most_rows_bytes) {
         out->most_rows_bytes = an_most_rows(plan, item) * row;
         out->taken_rows_bytes = an_rows_bytes(item, row);
@@ -88,14 +84,14 @@ static tc_status add_item(const wu_job *job, size_t index, const an_analysis *an
         return status;
     out->operations += plan.flops;
     out->reading += plan.load_flops;
-    out->most_memory_bytes = larger(out->most_memory_bytes, plan.memory_bytes);
+    out->most_memory_bytes = tc_larger(out->most_memory_bytes, plan.memory_bytes);
     status = look_at_pixels(job, index, analysis, params, &plan, err);
     if (status != TC_OK)
         return status;
-    out->memory_bytes = larger(out->memory_bytes, plan.memory_bytes);
-    out->thread_bytes = larger(out->thread_bytes, plan.thread_bytes);
-    out->device_bytes = larger(out->device_bytes, plan.state_bytes + plan.device_bytes);
-    out->state_bytes = larger(out->state_bytes, plan.state_bytes);
+    out->memory_bytes = tc_larger(out->memory_bytes, plan.memory_bytes);
+    out->thread_bytes = tc_larger(out->thread_bytes, plan.thread_bytes);
+    out->device_bytes = tc_larger(out->device_bytes, plan.state_bytes + plan.device_bytes);
+    out->state_bytes = tc_larger(out->state_bytes, plan.state_bytes);
     out->pixels += voxels_of(item);
     return add_outputs(analysis, params, item, &plan, out, err);
 }
@@ -112,7 +108,7 @@ tc_status wu_needs_find(const wu_job *job, wu_needs *out, tc_err *err)
     tc_status status = an_parse(analysis, job->parameters, "parameters", &params, err);
     for (size_t i = 0; i < job->n_items && status == TC_OK; i++) {
         status = add_item(job, i, analysis, params, out, err);
-        ahead = larger(ahead, pixel_bytes(&job->items[i]));
+        ahead = tc_larger(ahead, pixel_bytes(&job->items[i]));
     }
     if (job->n_items > 1) {
         out->thread_bytes += PLAN_THREAD;

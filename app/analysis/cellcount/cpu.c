@@ -335,9 +335,7 @@ static tc_status cpu_open(const an_work *work, const void *state_at, void **work
 
 cc_phase cc_host_phase(const void *worker)
 {
-    const cc_worker *const w = worker;
-
-    return w->phase;
+    return ((const cc_worker *)worker)->phase;
 }
 
 wu_pixels *cc_host_prepared(void *worker)
@@ -351,16 +349,12 @@ wu_pixels *cc_host_prepared(void *worker)
 
 const cc_params *cc_host_params(const void *worker)
 {
-    const cc_worker *const w = worker;
-
-    return w->params;
+    return ((const cc_worker *)worker)->params;
 }
 
 const uint64_t *cc_host_bits(const void *worker)
 {
-    const cc_worker *const w = worker;
-
-    return w->picture.bits;
+    return ((const cc_worker *)worker)->picture.bits;
 }
 
 int32_t *cc_host_roots(void *worker)

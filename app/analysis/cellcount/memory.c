@@ -1,27 +1,16 @@
 /* cellcount: the memory that a picture takes at the peak, by what is in it. */
-#include <stdlib.h>
-
 #include "app/analysis/cellcount/cpu.h"
 #include "app/analysis/suggest.h"
+#include "app/base/numbers.h"
 
 enum { PAGE = 4096, LARGE_PAGE = 2 << 20 };
-
-static uint64_t smaller(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
 
 uint64_t cc_most_regions(const cc_params *p, const wu_item *item)
 {
     const uint64_t nx = item->nx, ny = item->ny;
     const uint64_t apart = p->eight_connected ? (nx + 1) / 2 * ((ny + 1) / 2) : (nx * ny + 1) / 2;
 
-    return smaller(apart, nx * ny / (uint64_t)(p->min_area > 1 ? p->min_area : 1));
+    return tc_smaller(apart, nx * ny / (uint64_t)(p->min_area > 1 ? p->min_area : 1));
 }
 
 cc_contents cc_most_contents(const cc_params *p, const wu_item *item)
@@ -39,14 +28,14 @@ cc_contents cc_most_contents(const cc_params *p, const wu_item *item)
 /* Lists of each row begin in a page of their own. */
 static uint64_t starts_bytes(const wu_item *item, const cc_contents *c)
 {
-    return smaller(lab_ids(item->nx, item->ny), c->runs + c->rows * (PAGE / sizeof(int32_t))) *
+    return tc_smaller(lab_ids(item->nx, item->ny), c->runs + c->rows * (PAGE / sizeof(int32_t))) *
            sizeof(int32_t);
 }
 
 static uint64_t ids_bytes(const wu_item *item, uint64_t ids)
 {
-    return smaller(lab_ids(item->nx, item->ny) * sizeof(int32_t),
-                   ids * sizeof(int32_t) + cc_bands(item->nx, item->ny) * (uint64_t)PAGE);
+    return tc_smaller(lab_ids(item->nx, item->ny) * sizeof(int32_t),
+                      ids * sizeof(int32_t) + cc_bands(item->nx, item->ny) * (uint64_t)PAGE);
 }
 
 /* What separating cells takes besides planes: of each two maxima that meet a saddle, twice while
@@ -55,8 +44,9 @@ static uint64_t split_bytes(const cc_params *p, const wu_item *item, const cc_co
 {
     const uint64_t n = (uint64_t)item->nx * item->ny, saddles = 2 * sizeof(ws_saddle);
 
-    return p->split == CC_DISTANCE ? c->runs * saddles / 2
-                                   : larger(smaller(4 * c->maxima, n) * saddles, c->plateaus * 6);
+    return p->split == CC_DISTANCE
+               ? c->runs * saddles / 2
+               : tc_larger(tc_smaller(4 * c->maxima, n) * saddles, c->plateaus * 6);
 }
 
 void cc_memory_of(const cc_params *p, const wu_item *item, const cc_contents *c, an_plan *out)
@@ -81,14 +71,14 @@ void cc_memory_of(const cc_params *p, const wu_item *item, const cc_contents *c,
     const uint64_t areas = cc_filters(p) ? c->components * sizeof(uint32_t) : 0;
     const uint64_t sieve = cc_needs_boxes(p) ? c->components * sizeof(cc_sieve) : 0;
     const uint64_t working = kept + bits + prepared + labelling +
-                             larger(p->split ? split_bytes(p, item, c) : 0, areas + sieve);
+                             tc_larger(p->split ? split_bytes(p, item, c) : 0, areas + sieve);
     const uint64_t finishing = kept + (in_state ? 0 : table) + c->regions * ROW_BYTES;
     /* The picture's middle, and what finding cells in it takes, by the planes above. */
     const uint64_t looking = p->window_auto ? (uint64_t)an_looked_at(item) * 64 : 0;
 
     /* A thirty-second: pages that are large. */
     out->memory_bytes =
-        PLAN_PROGRAM + pixels + larger(working, larger(finishing, looking)) / 32 * 33;
+        PLAN_PROGRAM + pixels + tc_larger(working, tc_larger(finishing, looking)) / 32 * 33;
     /* Each has a table where all of them are no more than a plane. */
     if (2 * table <= n * sizeof(int32_t))
         out->thread_bytes += table;
@@ -96,7 +86,7 @@ void cc_memory_of(const cc_params *p, const wu_item *item, const cc_contents *c,
 
 /* --- what is in a picture -------------------------------------------------------------------- */
 
-static tc_status step_until(void *worker, cc_state *state, cc_phase until, tc_err *err)
+static tc_status step_until(void *worker, void *state, cc_phase until, tc_err *err)
 {
     uint64_t chunks = 0;
     tc_status status = TC_MORE;
@@ -137,44 +127,38 @@ static uint64_t count_maxima(const cc_worker *w)
 }
 
 /* Works as far as is needed to know it. */
-static tc_status look(cc_worker *w, cc_state *state, cc_contents *c, tc_err *err)
+static tc_status look(void *worker, void *state, void *contents, tc_err *err)
 {
+    const cc_worker *const w = worker;
+    cc_contents *const c = contents;
     const int32_t split = w->params->split;
-    tc_status status = step_until(w, state, CC_HOLES, err);
+    tc_status status = step_until(worker, state, CC_HOLES, err);
 
     if (status != TC_OK)
         return status;
     count_runs(w, c);
     if (split == CC_INTENSITY) {
-        status = step_until(w, state, CC_EDGES, err);
+        status = step_until(worker, state, CC_EDGES, err);
         c->plateaus = count_plateaus(w);
         if (status == TC_OK)
-            status = step_until(w, state, CC_SADDLES, err);
-        c->maxima = c->components = smaller(c->maxima, count_maxima(w));
+            status = step_until(worker, state, CC_SADDLES, err);
+        c->maxima = c->components = tc_smaller(c->maxima, count_maxima(w));
     } else if (split == CC_DISTANCE) {
         /* A neck between two cells parts a run of one of them. */
-        c->components = smaller(c->components, c->runs);
+        c->components = tc_smaller(c->components, c->runs);
     } else {
-        status = step_until(w, state, CC_PAINT, err);
+        status = step_until(worker, state, CC_PAINT, err);
         c->components = (uint64_t)w->first[w->bands];
     }
-    c->regions = split ? smaller(c->regions, c->components) : w->regions;
+    c->regions = split ? tc_smaller(c->regions, c->components) : w->regions;
     return status;
 }
 
 tc_status cc_memory(const an_work *work, an_plan *plan, tc_err *err)
 {
     cc_contents c = cc_most_contents(work->params, work->item);
-    cc_state *const state = calloc(1, plan->state_bytes);
-    void *worker = NULL;
-    tc_status status = state == NULL ? tc_no_memory(err, "the state of an item")
-                                     : cc_cpu.open(work, state, &worker, err);
+    const tc_status status = an_look(&cc_cpu, work, look, &c, err);
 
-    if (status == TC_OK)
-        status = look(worker, state, &c, err);
-    if (worker != NULL)
-        cc_cpu.close(&worker);
-    free(state);
     if (status == TC_OK) {
         plan->thread_bytes = cc_thread_bytes(work->params, work->item);
         cc_memory_of(work->params, work->item, &c, plan);

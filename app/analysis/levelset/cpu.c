@@ -11,6 +11,7 @@
 #include "app/analysis/common/edt.h"
 #include "app/analysis/levelset/levelset.h"
 #include "app/analysis/levelset/rows.h"
+#include "app/base/numbers.h"
 #include "app/base/os.h"
 
 enum {
@@ -63,16 +64,6 @@ typedef struct cpu_worker {
     scratch *scratch; /* [threads] */
 } cpu_worker;
 
-static size_t quotient_up(size_t a, size_t b)
-{
-    return (a + b - 1) / b;
-}
-
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 /* --- boxes ----------------------------------------------------------------------------------- */
 
 static uint32_t strip_rows(const ls_size *s)
@@ -86,23 +77,23 @@ static uint32_t slab_slices(const ls_size *s)
 {
     const size_t slices = PART_VOXELS / ((size_t)strip_rows(s) * s->nx) + 1;
 
-    return (uint32_t)smaller(slices, s->nz);
+    return (uint32_t)tc_smaller(slices, s->nz);
 }
 
 static size_t dense_parts(const ls_size *s)
 {
-    return quotient_up(s->ny, strip_rows(s)) * quotient_up(s->nz, slab_slices(s));
+    return tc_quotient_up(s->ny, strip_rows(s)) * tc_quotient_up(s->nz, slab_slices(s));
 }
 
 static ls_box dense_box(const ls_size *s, size_t part)
 {
-    const size_t strips = quotient_up(s->ny, strip_rows(s));
+    const size_t strips = tc_quotient_up(s->ny, strip_rows(s));
     ls_box b = { .x1 = s->nx };
 
     b.y0 = (uint32_t)(part % strips) * strip_rows(s);
     b.z0 = (uint32_t)(part / strips) * slab_slices(s);
-    b.y1 = (uint32_t)smaller(b.y0 + (size_t)strip_rows(s), s->ny);
-    b.z1 = (uint32_t)smaller(b.z0 + (size_t)slab_slices(s), s->nz);
+    b.y1 = (uint32_t)tc_smaller(b.y0 + (size_t)strip_rows(s), s->ny);
+    b.z1 = (uint32_t)tc_smaller(b.z0 + (size_t)slab_slices(s), s->nz);
     return b;
 }
 
@@ -110,11 +101,11 @@ static ls_box dense_box(const ls_size *s, size_t part)
 static ls_box run_of_blocks(const ls_size *s, uint32_t x0, uint32_t x1, uint32_t y, uint32_t z)
 {
     return (ls_box){ .x0 = x0 * LS_BX,
-                     .x1 = (uint32_t)smaller((size_t)x1 * LS_BX, s->nx),
+                     .x1 = (uint32_t)tc_smaller((size_t)x1 * LS_BX, s->nx),
                      .y0 = y * LS_BY,
-                     .y1 = (uint32_t)smaller((size_t)(y + 1) * LS_BY, s->ny),
+                     .y1 = (uint32_t)tc_smaller((size_t)(y + 1) * LS_BY, s->ny),
                      .z0 = z * LS_BZ,
-                     .z1 = (uint32_t)smaller((size_t)(z + 1) * LS_BZ, s->nz) };
+                     .z1 = (uint32_t)tc_smaller((size_t)(z + 1) * LS_BZ, s->nz) };
 }
 
 /* The list of active blocks, from their bits. */
@@ -185,7 +176,7 @@ static void apply_run(cpu_worker *w, scratch *s, const ls_box *b)
 
 static void run_band(cpu_worker *w, scratch *s, size_t part)
 {
-    const size_t end = smaller((part + 1) * w->part_runs, w->n_runs);
+    const size_t end = tc_smaller((part + 1) * w->part_runs, w->n_runs);
 
     for (size_t i = part * w->part_runs; i < end; i++) {
         if (w->phase == PHASE_STEP)
@@ -208,7 +199,7 @@ static void run_near(cpu_worker *w, size_t part)
 
 static void run_sides(cpu_worker *w, scratch *s, size_t part)
 {
-    const size_t end = smaller((part + 1) * PART_VOXELS, w->size.voxels);
+    const size_t end = tc_smaller((part + 1) * PART_VOXELS, w->size.voxels);
     unsigned inside = 0, outside = 0;
 
     for (size_t i = part * PART_VOXELS; i < end; i++) {
@@ -221,7 +212,7 @@ static void run_sides(cpu_worker *w, scratch *s, size_t part)
 
 static void run_distance(cpu_worker *w, size_t part)
 {
-    const size_t end = smaller((part + 1) * PART_VOXELS, w->size.voxels);
+    const size_t end = tc_smaller((part + 1) * PART_VOXELS, w->size.voxels);
 
     for (size_t i = part * PART_VOXELS; i < end; i++)
         w->phi[i] = ls_signed_distance(w->edt.out[i], w->sides[i]);
@@ -251,7 +242,7 @@ static void run_part(void *user, unsigned thread, size_t part)
         } else {
             const size_t at = part * PART_VOXELS;
 
-            w->simd->apply(w->phi + at, w->other + at, smaller(PART_VOXELS, w->size.voxels - at),
+            w->simd->apply(w->phi + at, w->other + at, tc_smaller(PART_VOXELS, w->size.voxels - at),
                            w->dt, &s->found);
         }
         break;
@@ -264,7 +255,7 @@ static void run_part(void *user, unsigned thread, size_t part)
 
 static size_t parts_of(const cpu_worker *w, phase p)
 {
-    const size_t chunks = quotient_up(w->size.voxels, PART_VOXELS);
+    const size_t chunks = tc_quotient_up(w->size.voxels, PART_VOXELS);
     const bool band = w->p->band > 0;
 
     switch (p) {
@@ -273,8 +264,8 @@ static size_t parts_of(const cpu_worker *w, phase p)
     case PHASE_EDT_X:
     case PHASE_EDT_Y:
     case PHASE_EDT_Z: return edt_parts(&w->edt, p - PHASE_EDT_X);
-    case PHASE_STEP: return band ? quotient_up(w->n_runs, w->part_runs) : dense_parts(&w->size);
-    case PHASE_APPLY: return band ? quotient_up(w->n_runs, w->part_runs) : chunks;
+    case PHASE_STEP: return band ? tc_quotient_up(w->n_runs, w->part_runs) : dense_parts(&w->size);
+    case PHASE_APPLY: return band ? tc_quotient_up(w->n_runs, w->part_runs) : chunks;
     case PHASE_NEAR: return (size_t)w->size.by * w->size.bz;
     default: return 0;
     }
@@ -467,7 +458,7 @@ static tc_status cpu_open(const an_work *work, const void *state, void **worker,
     w->size = ls_size_of(work->item);
     w->simd = ls_simd_best();
     memcpy(&w->head, state, sizeof w->head);
-    w->part_runs = smaller(
+    w->part_runs = tc_smaller(
         4 * (size_t)PART_VOXELS / ((size_t)w->size.nx * LS_BY * (w->size.nz > 1 ? LS_BZ : 1)) + 1,
         MOST_RUNS);
     status = ls_force_make(work, &w->force, err);

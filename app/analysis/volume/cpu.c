@@ -572,23 +572,17 @@ static tc_status cpu_open(const an_work *work, const void *state_at, void **work
 
 vol_phase vol_host_phase(const void *worker)
 {
-    const vol_worker *const w = worker;
-
-    return w->phase;
+    return ((const vol_worker *)worker)->phase;
 }
 
 int32_t *vol_host_ways(void *worker)
 {
-    vol_worker *const w = worker;
-
-    return w->map.up;
+    return ((vol_worker *)worker)->map.up;
 }
 
 uint32_t vol_host_threshold(const void *worker)
 {
-    const vol_worker *const w = worker;
-
-    return w->threshold;
+    return ((const vol_worker *)worker)->threshold;
 }
 
 void vol_host_mask(const vol_state *state, size_t nx, size_t row, size_t count, uint32_t *words)

@@ -1,17 +1,6 @@
 /* volume: the memory that a stack takes at the peak, by what is in it. */
-#include <stdlib.h>
-
 #include "app/analysis/volume/cpu.h"
-
-static uint64_t smaller(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
+#include "app/base/numbers.h"
 
 static uint64_t voxels_of(const wu_item *item)
 {
@@ -25,8 +14,8 @@ vol_contents vol_most_contents(const vol_params *p, const wu_item *item)
                    apart = (uint64_t)item->ny * item->nz * ((item->nx + (uint64_t)1) / 2);
 
     return (vol_contents){ .components = apart,
-                           .cells = smaller(apart,
-                                            n / (uint64_t)(p->min_voxels > 2 ? p->min_voxels : 1)),
+                           .cells = tc_smaller(
+                               apart, n / (uint64_t)(p->min_voxels > 2 ? p->min_voxels : 1)),
                            .maxima = apart,
                            .plateaus = n,
                            .written = sizeof(vol_state) + (n + 1) * sizeof(int32_t) };
@@ -41,14 +30,15 @@ void vol_memory_of(const vol_params *p, const wu_item *item, const vol_contents 
     /* Of each two maxima that meet a saddle, of which there is a plane or two at most, twice while
      * they are sorted; or before that the borders of plateaus. */
     const uint64_t saddles =
-        smaller((p->corners ? 20 : 10) * c->maxima, 2 * n) * 2 * sizeof(ws_saddle);
-    const uint64_t lists = p->watershed ? larger(saddles, c->plateaus * 6) : 0;
+        tc_smaller((p->corners ? 20 : 10) * c->maxima, 2 * n) * 2 * sizeof(ws_saddle);
+    const uint64_t lists = p->watershed ? tc_larger(saddles, c->plateaus * 6) : 0;
     const uint64_t working =
         (uint64_t)item->ny * item->nz * lab_stride(item->nx) * sizeof(uint64_t) +
-        (p->watershed ? n * sizeof(int32_t) : 0) + larger(lists, c->components * sizeof(uint32_t));
+        (p->watershed ? n * sizeof(int32_t) : 0) +
+        tc_larger(lists, c->components * sizeof(uint32_t));
     const uint64_t finishing = c->cells * (sizeof(vol_cell) + ROW_BYTES);
 
-    out->memory_bytes = PLAN_PROGRAM + kept + larger(working, finishing);
+    out->memory_bytes = PLAN_PROGRAM + kept + tc_larger(working, finishing);
     /* Each has a table where all of them are no more than a byte a voxel. */
     if (2 * c->cells * sizeof(vol_cell) <= n)
         out->thread_bytes += c->cells * sizeof(vol_cell);
@@ -81,47 +71,41 @@ static uint64_t written(const vol_worker *w, const vol_state *state)
             any = state->nodes[i] != 0;
         pages += any;
     }
-    return smaller(pages * page, all) * sizeof(int32_t) + sizeof *state;
+    return tc_smaller(pages * page, all) * sizeof(int32_t) + sizeof *state;
 }
 
 /* Works as far as is needed to know it. */
-static tc_status look(vol_worker *w, vol_state *state, vol_contents *c, tc_err *err)
+static tc_status look(void *worker, void *state, void *contents, tc_err *err)
 {
+    const vol_worker *const w = worker;
+    vol_contents *const c = contents;
     tc_status status;
 
     if (!w->params->watershed) {
-        status = step_until(w, state, VOL_PAINT, err);
+        status = step_until(worker, state, VOL_PAINT, err);
         c->components = (uint64_t)w->cells;
         if (!vol_blurs(w->params))
             c->written = written(w, state);
     } else {
-        status = step_until(w, state, VOL_EDGES, err);
+        status = step_until(worker, state, VOL_EDGES, err);
         c->plateaus = c->maxima = 0;
         for (size_t i = 0; status == TC_OK && i < w->n; i++)
             c->plateaus += w->map.up[i] == WS_UNKNOWN;
         if (status == TC_OK)
-            status = step_until(w, state, VOL_SADDLES, err);
+            status = step_until(worker, state, VOL_SADDLES, err);
         for (size_t i = 0; status == TC_OK && i < w->n; i++)
             c->maxima += w->map.up[i] == (int32_t)i;
         c->components = c->maxima;
     }
-    c->cells = smaller(c->cells, c->components);
+    c->cells = tc_smaller(c->cells, c->components);
     return status;
 }
 
 tc_status vol_memory(const an_work *work, an_plan *plan, tc_err *err)
 {
     vol_contents c = vol_most_contents(work->params, work->item);
-    vol_state *const state = calloc(1, plan->state_bytes);
-    void *worker = NULL;
-    tc_status status = state == NULL ? tc_no_memory(err, "the state of an item")
-                                     : vol_cpu.open(work, state, &worker, err);
+    const tc_status status = an_look(&vol_cpu, work, look, &c, err);
 
-    if (status == TC_OK)
-        status = look(worker, state, &c, err);
-    if (worker != NULL)
-        vol_cpu.close(&worker);
-    free(state);
     if (status == TC_OK) {
         plan->thread_bytes = vol_thread_bytes(work->params, work->item);
         vol_memory_of(work->params, work->item, &c, plan);

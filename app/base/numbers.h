@@ -1,0 +1,26 @@
+/*
+ * The smaller and the larger of two numbers, and quotients rounded up.
+ */
+#ifndef TC_NUMBERS_H
+#define TC_NUMBERS_H
+
+#include <assert.h>
+#include <stdint.h>
+
+static inline uint64_t tc_smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline uint64_t tc_larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static inline uint64_t tc_quotient_up(uint64_t a, uint64_t b)
+{
+    assert(b > 0);
+    return (a + b - 1) / b;
+}
+
+#endif
