@@ -22,7 +22,7 @@ def make_root(suite):
     root = os.path.join(FOLDER, suite)
     archive = root + ".tar"
     if not os.path.exists(archive):
-        made = tap.run(["mmdebstrap", "--variant=apt", "--mode=root", suite, archive + ".new"], timeout=1800)
+        made = tap.run(["mmdebstrap", "--variant=apt", "--mode=root", "--format=tar", suite, archive + ".new"], timeout=1800)
         if made.returncode != 0:
             tap.skip(suite, "no root can be made: " + made.stderr.strip()[-150:].replace("\n", "; "))
             return None
