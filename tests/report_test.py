@@ -90,7 +90,7 @@ def spots(shape, n, rng=RNG):
 
 def loops(page, section):
     """{label: signed area} of the outlines in an item's section."""
-    part = re.search(r'<section class=item id=%s>(.*?)</section>' % section, text_of(page), re.S).group(1)
+    part = re.search(r'<section class=item id=%s[ >](.*?)</section>' % section, text_of(page), re.S).group(1)
     areas = {}
     for label, start, steps in re.findall(r'<path class=c\d data-k=(\d+) d="M(-?\d+ -?\d+)([^z]*)z"/>', part):
         x, y = map(int, start.split())
@@ -328,6 +328,21 @@ def others():
         tap.ok(r.returncode == 0 and "class=own" not in text_of(bare), "%s: a page without pictures" % analysis, r.stderr)
 
 
+def own_radii():
+    """Circles have the radius that their own picture found; a single value is no box."""
+    y, x = np.mgrid[:160, :160]
+    sizes = [np.where((y % 40 - 20) ** 2 + (x % 40 - 20) ** 2 <= r * r, 200, 40).astype(np.uint8) for r in (6, 12)]
+    page, result = made("voting", {"radius": 15, "own_radius": True}, [workunit.item("r%d" % i, [one]) for i, one in enumerate(sizes)], "radii")
+    with np.load(result) as z:
+        own = z["radius"].tolist()
+    drawn = [set(re.findall(r' rx="([0-9.]+)"', part)) for part in re.findall(r"(?s)<section class=item.*?</section>", text_of(page))]
+    tap.ok(len(set(own)) == 2 and drawn == [{"%.1f" % r} for r in own], "circles have their picture's own radius", (own, drawn))
+    said = CHROMIUM and in_browser(page, "const box = document.querySelector('.boxes'), pick = box.querySelector('select'); "
+                              "pick.selectedIndex = [...pick.options].findIndex(o => o.text.startsWith('images: ')); "
+                              "pick.dispatchEvent(new Event('change')); return box.querySelector('figcaption').textContent")
+    tap.ok(said == "A mark alone: a single value.", "the caption of single values", said)
+
+
 # --- analyse -----------------------------------------------------------------------------------------
 
 
@@ -506,6 +521,7 @@ def main():
     policy(page)
     refusals(result)
     others()
+    own_radii()
     analyse()
     sweep()
     groups()

@@ -90,8 +90,9 @@ const made = (name, attributes, ...children) => {
   return one;
 };
 const numbers = one => one.textContent.trim().split(" ").map(Number);
-const said = value => Math.abs(value) >= 1e6 || value !== 0 && Math.abs(value) < 1e-3 ? value.toExponential(1)
-  : value.toLocaleString("en", {maximumSignificantDigits: 4});
+// With the digits that mean something: three, or a whole number.
+const said = (value, digits = 3) => Math.abs(value) >= 1e6 || value !== 0 && Math.abs(value) < 1e-3 ? value.toExponential(1)
+  : String(Math.abs(value) >= 10 ** digits ? Math.round(value) : +value.toPrecision(digits));
 const ticks = (least, most) => {
   const ten = 10 ** Math.floor(Math.log10((most - least) / 4 || 1)), step = ten * [1, 2, 5, 10].find(k => (most - least) / (k * ten) <= 6);
   const all = [];
@@ -107,7 +108,7 @@ const axis = (svg, wide, least, most, high, title) => {
   svg.append(element("path", {class: "axis", d: `M${LEFT} ${high}H${wide - RIGHT}`}));
   for (const at of ticks(least, most))
     svg.append(element("path", {class: "axis", d: `M${x(at)} ${high}v4`}),
-               element("text", {x: x(at), y: high + 17, "text-anchor": "middle"}, said(at)));
+               element("text", {x: x(at), y: high + 17, "text-anchor": "middle"}, said(at, 6)));
   svg.append(element("text", {x: (LEFT + wide) / 2, y: high + 34, "text-anchor": "middle"}, title));
   return x;
 };
@@ -143,7 +144,7 @@ const histogram = (column, image) => {
     svg.append(element("path", {class: "axis", d: `M${LEFT - 4} ${high - at / top * (high - TOP)}h4`}),
                element("text", {x: LEFT - 7, y: high - at / top * (high - TOP) + 4, "text-anchor": "end"}, said(at)));
   bins.forEach((count, i) => svg.append(element("rect", {x: LEFT + i * (WIDE - LEFT - RIGHT) / n + .5, y: high - count / top * (high - TOP), width: (WIDE - LEFT - RIGHT) / n - 1, height: count / top * (high - TOP)},
-    element("title", {}, `${count} of ${said(least + i * (most - least) / n)} to ${said(least + (i + 1) * (most - least) / n)}`))));
+    element("title", {}, `${count} of ${said(least + i * (most - least) / n, 4)} to ${said(least + (i + 1) * (most - least) / n, 4)}`))));
   all.sort((a, b) => a - b);
   if (all.length) svg.append(element("path", {class: "mark", d: `M${x(quantile(all, .5))} ${TOP}V${high}`}));
   svg.append(element("text", {x: WIDE - RIGHT, y: 18, "text-anchor": "end"}, all.length ? `${all.length} ${column.table.name}, median ${said(quantile(all, .5))}` : "none"));
@@ -163,8 +164,9 @@ const boxes = (column, by) => {
     const y = (2 * i + 1) * high, [a, b, c] = [.25, .5, .75].map(q => quantile(all.sort((p, q) => p - q), q));
     svg.append(element("text", {x: LEFT, y: y - 6}, all.length === 1 ? `${name}: ${said(b)}` : `${name}: ${all.length} ${column.table.name}` + (all.length ? `, median ${said(b)} (${said(a)} to ${said(c)})` : "")));
     if (!all.length) return;
-    svg.append(element("path", {class: "axis", d: `M${x(all[0])} ${y + 9}H${x(all[all.length - 1])}`}),
-               element("path", {class: "box", d: `M${x(a)} ${y}H${x(c)}v18H${x(a)}z`}), element("path", {class: "median", d: `M${x(b)} ${y}v18`}));
+    if (all.length > 1) svg.append(element("path", {class: "axis", d: `M${x(all[0])} ${y + 9}H${x(all[all.length - 1])}`}),
+               element("path", {class: "box", d: `M${x(a)} ${y}H${x(c)}v18H${x(a)}z`}));
+    svg.append(element("path", {class: "median", d: `M${x(b)} ${y}v18`}));
   });
   return svg;
 };
@@ -172,10 +174,15 @@ if (plots && columns.length && (images.length > 1 || columns.some(column => colu
   let image = -1, by = images.some(one => one.group);
   const all = made("div", {className: "plots"}), redraw = [];
   const figure = (name, at, draw) => {
-    const place = made("div", {}), paint = () => place.replaceChildren(draw(columns[at]));
+    const place = made("div", {}), caption = made("figcaption", {}), paint = () => {
+      place.replaceChildren(draw(columns[at]));
+      const boxes = place.querySelectorAll(".box").length, marks = place.querySelectorAll(".median").length;
+      caption.textContent = [boxes && "Box: from the lower to the upper quartile, with the median; line: from the least to the greatest value.",
+        boxes < marks && "A mark alone: a single value."].filter(Boolean).join(" ");
+    };
     redraw.push(paint);
     all.append(made("figure", {className: name}, choose(names, at, chosen => { at = chosen; paint(); }), place,
-      ...(name === "plot" ? [] : [made("figcaption", {textContent: "Box: from the lower to the upper quartile, with the median; line: from the least to the greatest value."})])));
+      ...(name === "plot" ? [] : [caption])));
     paint();
   };
   // Columns whose spread people look at; of a few rows none says anything.

@@ -99,11 +99,17 @@ static void put_note(const wu_report *r, size_t item)
     wu_page_put(r->page, "</p>\n");
 }
 
+/* Small pictures, which are enlarged 4 times, stand next to each other. */
 static void put_item_head(wu_report *r, size_t item)
 {
+    enum { SMALL = 544, LEAST_TILE = 240 }; /* pixels of the screen */
     wu_page *const page = r->page;
     const wu_item *const head = r->images != NULL ? &r->images->items[item] : NULL;
-    wu_page_put(page, "<section class=item id=i%zu>\n<h3>", item);
+    wu_page_put(page, "<section class=item id=i%zu", item);
+    if (r->n_variants == 1 && head != NULL && 4 * head->nx <= SMALL)
+        wu_page_put(page, " style=\"width:min(100%%,%upx)\"",
+                    4 * head->nx > LEAST_TILE ? 4 * head->nx : LEAST_TILE);
+    wu_page_put(page, ">\n<h3>");
     wu_page_text(page, r->file->item_names[item]);
     wu_page_put(page, "</h3>\n<p class=note>");
     if (r->file->item_sources != NULL && r->file->item_sources[item][0] != '\0') {
@@ -265,6 +271,7 @@ static tc_status put_page(wu_report *r, tc_err *err)
 
 /* --- all of it ------------------------------------------------------------------------------- */
 
+/* Points, and the radii by which they were looked for, if each item found its own. */
 static tc_status load_points(wu_report *r, tc_err *err)
 {
     tc_status status = TC_OK;
@@ -273,6 +280,13 @@ static tc_status load_points(wu_report *r, tc_err *err)
         return tc_no_memory(err, "the points");
     for (size_t i = 0; status == TC_OK && i < r->tables->n; i++)
         status = wu_points_load(r->file, &r->tables->tables[i], &r->points[i], err);
+    const long at = wu_npz_find(r->file->npz, "radius");
+    const wu_array_info *const info = at < 0 ? NULL : wu_npz_info(r->file->npz, (size_t)at);
+    void *radii = NULL;
+    if (status == TC_OK && info != NULL && info->dtype == WU_F64 && info->ndim == 1 &&
+        info->shape[0] == r->file->n_items)
+        status = wu_npz_load(r->file->npz, (size_t)at, &radii, err);
+    r->radii = radii;
     return status;
 }
 
@@ -301,6 +315,7 @@ static void close_report(wu_report *r)
     for (size_t i = 0; r->points != NULL && i < r->tables->n; i++)
         wu_points_free(&r->points[i]);
     free(r->points);
+    free(r->radii);
     if (r->tables != NULL)
         wu_tables_free(r->tables);
     free(r->tables);

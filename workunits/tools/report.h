@@ -24,6 +24,7 @@ typedef struct wu_report {
     size_t n_items;                  /* that are shown */
     size_t n_variants;               /* reports on the page, whose pictures share the room */
     wu_points *points;               /* [tables->n] */
+    double *radii;                   /* [file->n_items] of points, where each item has its own */
     char **notes;                    /* of each item, as wu_notes_read has them */
     const an_suggestion *suggestion; /* that the parameters came from, or NULL; not owned */
 } wu_report;

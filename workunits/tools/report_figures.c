@@ -404,8 +404,11 @@ static tc_status put_outlines(shown *s, const layer *l, size_t k, tc_err *err)
 /* The radius by which the points were looked for, in pixels along (z,) y, x; 0: of none. */
 static void find_radii(const shown *s, double radii[3])
 {
-    const double radius = json_number_value(
-        json_object_get(json_object_get(wu_npz_json(s->r->file->npz), "parameters"), "radius"));
+    const double radius =
+        s->r->radii != NULL
+            ? s->r->radii[s->item]
+            : json_number_value(json_object_get(
+                  json_object_get(wu_npz_json(s->r->file->npz), "parameters"), "radius"));
     for (int i = 0; i < 3; i++)
         radii[i] = s->head != NULL && s->head->has_spacing ? radius / s->head->spacing[i] : radius;
 }
