@@ -148,8 +148,23 @@ def check_packages(page):
     tap.ok(wanted and set(wanted) <= set(listed), page + ": names the packages of ./bootstrap build", set(wanted) - set(listed))
 
 
+def check_first_answer():
+    """README shows what the command prints for scikit-image's picture of coins."""
+    from skimage import data
+    folder = os.path.join(FOLDER, "first")
+    os.makedirs(os.path.join(folder, "pictures"))
+    with open(os.path.join(folder, "pictures", "coins.png"), "wb") as f:
+        f.write(workunit.png(data.coins()))
+    r = subprocess.run([os.path.abspath(tap.TEXCELL_WU), "analyse", "--analysis", "cellcount", "-o", "found", "pictures/"], cwd=folder,
+                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=False)
+    shown, printed = (re.sub(r"in [0-9.]+ s$", "in N s", text, flags=re.M)
+                      for text in (next(b[3] for b in blocks_of("README.md")[0] if b[1] == "text"), r.stdout))
+    tap.ok(shown == printed, "README.md shows the first answer as it is", printed)
+
+
 def main():
     make_inputs()
+    check_first_answer()
     check_packages("docs/admin.md")
     ran = 0
     for page in PAGES:
