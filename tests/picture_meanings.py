@@ -118,6 +118,18 @@ def test_ome():
     refuses("a DTD", tiff("x.ome.tif", SIX, text.replace("<OME", '<!DOCTYPE OME [<!ENTITY two "2">]><OME').replace('SizeC="2"', 'SizeC="&two;"')), "DTD")
     refuses("OME-XML cut short", tiff("x.ome.tif", SIX, text[:-30]), "OME-XML is cut short")
     takes("broken OME-XML of one page", tiff("x.ome.tif", flat(7), text[:-30]), [7], says="no well-formed XML")
+    units = text.replace('PhysicalSizeX="0.5" PhysicalSizeY="0.5"', 'PhysicalSizeX="0.5" PhysicalSizeXUnit="\u00b5m" PhysicalSizeY="500" PhysicalSizeYUnit="nm"')
+    for name, data in (("UTF-8 that says UTF-16", units.replace("UTF-8", "utf-16")), ("windows-1252", units.replace("UTF-8", "windows-1252").encode("cp1252")),
+                       ("a prefix for its attributes' names alone", text.replace("xmlns=", "xmlns:ns0=").replace("<OME", "<ns0:OME").replace("</OME", "</ns0:OME")),
+                       ("UTF-8 read as Latin-1", units.replace("\u00b5", "\u00c2\u00b5")), ("sizes below 0", text.replace('"0.5"', '"-5.0E-1"'))):
+        two_of_three("OME with " + name, tiff("x.ome.tif", SIX, data))
+    two_of_three("OME of 16 bits, big-endian", tiff("x.ome.tif", [p.astype(np.uint16) for p in SIX], text.replace("uint8", "uint16"), order=">"))
+    refuses("OME in UTF-16", tiff("x.ome.tif", SIX, text.replace("UTF-8", "UTF-16").encode("utf-16")), "is UTF-16")
+    for name, changed in (("of an unknown unit", 'PhysicalSizeXUnit="furlong"'), ("with a comma", "")):
+        takes("a size " + name, tiff("x.ome.tif", flat(7), ome('SizeZ="1" SizeC="1" SizeT="1" PhysicalSizeY="1" PhysicalSizeX="%s" %s' % ("1" if changed else "0,5", changed))), [7],
+              spacing=[], says="a size of pixels")
+    colours = [np.dstack(flat(i, i + 1, i + 2)) for i in (1, 11, 21)]
+    takes("channels of colours", tiff("c.ome.tif", colours, ome('DimensionOrder="XYCZT" SizeZ="1" SizeC="9" SizeT="1"')), [11], "--channel", 2)
     latin = ome('DimensionOrder="XYZCT" SizeZ="1" SizeC="1" SizeT="1" PhysicalSizeX="0.5" PhysicalSizeXUnit="@m" PhysicalSizeY="0.5" PhysicalSizeYUnit="@m"')
     for name, unit, um in (("the micro sign", "\xb5m".encode(), 0.5), ("it in Latin-1", b"\xb5m", 0.5), ("the Greek letter", "\u03bcm".encode(), 0.5), ("&#xB5;", b"&#xB5;m", 0.5),
                            ("&#181;", b"&#181;m", 0.5), ("&#956;", b"&#956;m", 0.5), ("&#x3BC;", b"&#x3BC;m", 0.5), ("angstrom", "\xc5".encode(), 5e-5), ("&#xC5;", b"&#xC5;", 5e-5),
@@ -212,6 +224,11 @@ def test_texts():
         two_of_three(text[:6] + " " + text[20:40].replace("\n", " "), tiff("x.tif", SIX, text, t282=(5, [(2, 1)]), t283=(5, [(2, 1)]), t296=(3, [1])))
     takes("SCIFIO's own order", tiff("x.tif", flat(10, 20, 30, 200, 201, 202), "SCIFIO=0.46.0\naxes=X,Y,Z,Channel\nlengths=8,8,3,2\n"), [200, 201, 202], "--channel", 2)
     refuses("SCIFIO: another axis", tiff("x.tif", SIX, "SCIFIO=0.46.0\naxes=X,Y,Lifetime,Z\nlengths=8,8,2,3\n"), "no channel, time or slice (Lifetime)")
+    nine = [np.dstack(flat(i, i, i)) for i in range(1, 10)]
+    for name, text in (("ImageJ", imagej("images=9", "channels=3", "slices=3")), ("tifffile", json.dumps({"shape": [3, 3, 8, 8, 3], "axes": "ZCYXS"}))):
+        for one in (False, True):
+            takes("%s's colours of 3 channels%s" % (name, ", truncated" if one else ""), tiff("x.tif", nine, text, one=one), [2, 5, 8], "--channel", 2, says="colour slices")
+    takes("ImageJ's colours of 16 bits", tiff("x.tif", [np.dstack([p * np.uint16(300) for p in flat(1, 2, 3)])], imagej("images=3", "channels=3")), [600], "--channel", 2)
     refuses("ImageJ: 5 slices, 3 pages", tiff("x.tif", flat(1, 2, 3), imagej("images=5", "slices=5")), "5 slices, but it has 3 pages")
     refuses("ImageJ: 3 slices, 5 pages", tiff("x.tif", flat(1, 2, 3, 4, 5), imagej("images=3", "slices=3")), "3 slices, but it has 5 pages")
     refuses("ImageJ: images and axes do not agree", tiff("x.tif", SIX, imagej("images=6", "channels=2", "slices=2")), "6 images, but also 2 channels of 2 slices")
@@ -253,6 +270,9 @@ def test_behind():
     refuses("STK, partly apart in z", stk("x.stk", z=lambda i: i % 2), "partly apart")
     refuses("STK of wavelengths", stk("x.stk", t33630=(5, [(i % 2 + 400, 1) for i in range(5)])), "several wavelengths")
     takes("STK of one wavelength", stk("x.stk", t33630=(5, [(400, 1)] * 5)), [1, 2, 3, 4, 5])
+    header = bytearray(512)
+    struct.pack_into(">h", header, 260, 5)
+    takes("NIH Image's stack", tiff("x.tif", five, order=">", one=True, t43314=(3, struct.unpack(">256H", header))), [1, 2, 3, 4, 5])
     # The size of pixels is a list of numbers and the places of values.
     base = 8
     front = struct.pack("<IIII", 65, 100, 13, 100) + struct.pack("<I", 2) + b"um\0\0"
@@ -263,6 +283,8 @@ def test_behind():
 def test_tags():
     takes("LSM", lsm("x.lsm", flat(1, 2, 3, 4, 5, 6), z=2, t=3), [[1, 2], [3, 4], [5, 6]], spacing=[0.5, 0.2, 0.1])
     takes("LSM of samples", lsm("x.lsm", [np.dstack(flat(1, 2, 3)), np.dstack(flat(4, 5, 6))], z=2, c=3), [2, 5], "--channel", 2)
+    four = [np.dstack(flat(*range(i, i + 4))) for i in (1, 5)]
+    takes("LSM of four samples, said to be colours", lsm("x.lsm", four, z=2, c=4, t262=(3, [2])), [4, 8], "--channel", 4)
     refuses("LSM: channels are no colours", lsm("x.lsm", [np.dstack(flat(1, 2, 3))], c=3), "--channel N")
     refuses("LSM: fewer pages", lsm("x.lsm", flat(1, 2, 3), z=2, t=3, scan=6), "3 times of 2 slices, but it has 3 pages")
     refuses("LSM of no slice", lsm("x.lsm", flat(1, 2, 3, 4, 5, 6), z=0, t=3, scan=6), "but it has 6 pages")
@@ -279,6 +301,7 @@ def test_tags():
     refuses("MicroManager without its list", micromanager("mm.tif", summary, SIX, False), "list of planes")
     refuses("MicroManager's positions", micromanager("mm.tif", dict(summary, Positions=2), SIX + SIX), "positions")
     for name, text, more in (("Aperio", "Aperio Image Library v11\r\n", {}), ("Leica", '<?xml version="1.0"?><scn xmlns="http://www.leica-microsystems.com/scn/2010/10/01"/>', {}),
+                             ("Akoya", '<?xml version="1.0" encoding="utf-16"?><PerkinElmer-QPI-ImageDescription/>', {}), ("Ventana", "level=0 mag=40 quality=95", {}),
                              ("Hamamatsu", None, {"t65420": (4, [1])})):
         refuses("a slide of " + name, tiff("x.tif", [flat(1)[0], flat(1, shape=(3, 5))[0]], text, **more), "is a slide of " + name)
 
@@ -288,6 +311,18 @@ def test_copies():
     full, half, quarter = flat(1, shape=(40, 61))[0], flat(2, shape=(20, 30))[0], flat(3, shape=(10, 15))[0]
     takes("smaller copies as pages", tiff("x.tif", [full, half, quarter]), [1], says="smaller copies")
     takes("a SubIFD", tiff("x.tif", [full], t330=(4, [8])), [1], says="smaller copies")
+    def page_and_sub(*sides):
+        """By hand: the second directory is the first one's SubIFD."""
+        data = bytearray(files.tiff([flat(5, shape=(sides[0], sides[0]))[0], flat(9, shape=(sides[1], sides[1]))[0]], t330=(4, [0])))
+        at = struct.unpack_from("<I", data, 4)[0]
+        n = struct.unpack_from("<H", data, at)[0]
+        for i in range(n):
+            if struct.unpack_from("<H", data, at + 2 + 12 * i)[0] == 330:
+                data[at + 10 + 12 * i:at + 14 + 12 * i] = data[at + 2 + 12 * n:at + 6 + 12 * n]
+        data[at + 2 + 12 * n:at + 6 + 12 * n] = bytes(4)
+        return put("x.tif", data)
+    takes("a SubIFD of another size", page_and_sub(40, 11), [5], says="smaller copies")
+    refuses("a SubIFD that is larger", page_and_sub(8, 40), "larger picture of its own")
     refuses("pages of other sizes", tiff("x.tif", [full, flat(2, shape=(40, 60))[0]]), "differs from page 1")
     refuses("a larger one", tiff("x.tif", [half, full]), "differs from page 1")
 
@@ -325,6 +360,12 @@ def test_palettes():
     few = ramp(0, 255, 0)
     few[30:] = few[30]
     takes("few greens of a picture", paletted("p.tif", few), [0], says="the colours that it shows")
+    for name, more in (("a newline", "<OME\n"), ("a tab", "<OME\t"), ("a prefix and a newline", "<o:OME\n")):
+        text = ome('SizeZ="1" SizeC="1" SizeT="1"').replace("<OME ", more)
+        text = text.replace("</OME>", "</o:OME>").replace("xmlns=", "xmlns:o=") if "o:" in more else text
+        takes("an inverted table of OME with " + name, paletted("p.tif", ramp(255, 255, 255, True), text), [200], says=told)
+        takes("0 is white, by OME with " + name, tiff("w.tif", [plane], text, t262=(3, [0])), [200], says="as ImageJ measures them")
+    takes("0 is white, signed", tiff("w.tif", [plane.astype(np.int16)], t262=(3, [0]), t339=(3, [2])), [200], says="the samples are taken")
     takes("0 is white, by ImageJ", tiff("w.tif", [plane], imagej("min=0"), t262=(3, [0])), [200], says="as ImageJ measures them")
     takes("0 is white, by a scanner", tiff("w.tif", [plane], t262=(3, [0])), [55], says="values are inverted")
 
@@ -349,6 +390,10 @@ def test_calibration():
     takes("none: 20", tiff("c.tif", flat(7), imagej("cf=20", "c0=2.5", "c1=0.5")), [7])
     takes("no line: told", tiff("c.tif", flat(7), imagej("cf=21", "vunit=OD")), [7], says="not a straight line")
     takes("a line that changes nothing", tiff("c.tif", flat(7), imagej("cf=0", "c0=0.0", "c1=1.0")), [7])
+    takes("square roots of a gel", tiff("c.tif", [values], t33445=(4, [2])), [31968], says="not a straight line")
+    refuses("an inverting line", tiff("c.tif", flat(7), imagej("cf=0", "c0=255", "c1=-1")), "samples with a slope, from 248")
+    for order in "<>":
+        takes("a shift " + order, tiff("c.tif", [p.astype(np.uint16) for p in flat(7)], imagej("cf=0", "c0=100", "c1=1"), order=order), [107])
     labels = tiff("l.tif", [np.where(values > 32768, 32768 + 1, 32768).astype(np.uint16)], signed)
     n = inside("labels", labels, tiff("g.tif", flat(7)))
     tap.ok(n == 1, "signed labels", n)
@@ -367,6 +412,9 @@ def test_sizes():
     takes("a microscope's", png("d.png", 1e6 / 0.65), [7], spacing=[0.65, 0.65])
     takes("a microscope's in inches", tiff("d.tif", flat(7), t282=(5, [(50800, 1)]), t283=(5, [(50800, 1)]), t296=(3, [2])), [7], spacing=[0.5, 0.5])
     takes("ImageJ's cm", tiff("d.tif", flat(7), imagej("unit=cm"), t282=(5, [(100, 1)]), t283=(5, [(100, 1)]), t296=(3, [1])), [7], spacing=[100, 100])
+    takes("ImageJ's yunit", tiff("d.tif", flat(7), imagej("unit=micron", "yunit=nm"), t282=(5, [(2, 1)]), t283=(5, [(2, 1000)]), t296=(3, [1])), [7], spacing=[0.5, 0.5])
+    takes("ImageJ's unknown unit", tiff("d.tif", flat(7), imagej("unit=parsec"), t282=(5, [(2, 1)]), t283=(5, [(2, 1)]), t296=(3, [1])), [7], spacing=[], says="a size of pixels")
+    takes("ImageJ's pixels", tiff("d.tif", flat(7), imagej("unit=pixel"), t282=(5, [(2, 1)]), t283=(5, [(2, 1)]), t296=(3, [1])), [7], spacing=[])
     takes("MetaMorph's XML", tiff("d.tif", flat(7), '<MetaData><PlaneInfo><prop id="spatial-calibration-state" type="bool" value="on"/><prop id="spatial-calibration-x" value="0.65"/>'
                                   '<prop id="spatial-calibration-y" value="0.5"/><prop id="spatial-calibration-units" value="um"/></PlaneInfo></MetaData>'), [7], spacing=[0.5, 0.65])
 
@@ -380,6 +428,9 @@ def test_nifti():
     takes("no unit", nifti2("n.nii", stack, unit=0), [300, 600, 900], spacing=[])
     takes("times of NIfTI-2", nifti2("n.nii", np.stack([stack, stack + np.uint16(1)])), [[300, 600, 900], [301, 601, 901]])
     refuses("a slope", nifti2("n.nii", stack, slope=0.5, offset=1), "has samples with a slope, from 151 to 451")
+    takes("a slope of NaN", nifti2("n.nii", stack, slope=float("nan")), [300, 600, 900])
+    refuses("a negative slope", nifti2("n.nii", stack, slope=-1, offset=1000), "has samples with a slope, from 100 to 700")
+    refuses("an Analyze header", put("n.hdr", struct.pack("<i", 348) + bytes(344)), "Analyze")
     refuses("six axes", nifti2("n.nii", stack[None, None].repeat(2, 0)[:, :, None]), "sixth or seventh")
     r = pack(path("n.zip"), nifti2("n.nii", stack, cut=700))
     tap.ok(r.returncode == 2 and "damaged NIfTI: ends too early" in r.stderr, "NIfTI-2 cut short", r.stderr)
@@ -423,6 +474,8 @@ def test_odd():
         o.write(data[:data.rindex(b"\xff\xda")])
     r = pack(path("p.zip"), path("p.jpg"))
     tap.ok(r.returncode == 2 and "damaged JPEG" in r.stderr, "JPEG without its last scan", r.stderr)
+    takes("premultiplied alpha", tiff("a.tif", [np.dstack(flat(10, 20, 30, 99))], t262=(3, [2]), t338=(3, [1])), [10], says="premultiplied alpha")
+    takes("alpha", tiff("a.tif", [np.dstack(flat(10, 20, 30, 99))], t262=(3, [2]), t338=(3, [2])), [10], says="the colours under it were kept")
     Image.new("CMYK", (8, 8), (1, 2, 3, 4)).save(path("c.jpg"))
     refuses("JPEG of CMYK", path("c.jpg"), "CMYK")
     Image.fromarray(flat(7)[0]).save(path("i.png"), icc_profile=b"\0" * 200)

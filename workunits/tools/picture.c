@@ -205,7 +205,10 @@ static tc_status decode(wu_picture *picture, void *pixels, tc_err *err)
 static void write_note(wu_picture *picture)
 {
     const char *const notes[] = {
-        picture->alpha_dropped
+        picture->multiplied
+            ? "partly transparent: the transparency was dropped; the colours are stored multiplied "
+              "by it (premultiplied alpha), and taken as they are stored"
+        : picture->alpha_dropped
             ? "partly transparent: the transparency was dropped, the colours under it were kept"
             : NULL,
         picture->pages_skipped ? "pages marked as thumbnails or masks were left out" : NULL,

@@ -83,9 +83,10 @@ typedef enum wu_remark {
     WU_OF_SEVERAL = 1 << 12,
     WU_ALONE = 1 << 13,
     WU_CURVED = 1 << 14,
-    WU_ONE_OF_MORE = 1 << 15
+    WU_ONE_OF_MORE = 1 << 15,
+    WU_UNIT = 1 << 16
 } wu_remark;
-enum { WU_REMARKS = 16 };
+enum { WU_REMARKS = 17 };
 extern const char *const wu_remarks[WU_REMARKS];
 
 /* What the file says of its picture besides the samples. */

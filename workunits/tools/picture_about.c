@@ -35,6 +35,8 @@ double wu_micrometres(const char *unit, size_t n)
         { "\\u03BCm", 1 },
         { "\\u03bcm", 1 },
         { "&#181;m", 1 },
+        { "\xc3\x82\xc2\xb5m", 1 }, /* UTF-8 that was taken for Latin-1 */
+        { "\xc3\x8e\xc2\xbcm", 1 },
         { "nm", 1e-3 },
         { "nanometer", 1e-3 },
         { "nanometers", 1e-3 },
@@ -67,6 +69,16 @@ double wu_micrometres(const char *unit, size_t n)
     return 0;
 }
 
+bool wu_is_no_length(const char *unit, size_t n)
+{
+    static const char *const names[] = { "",     "pixel", "pixels", "reference frame",
+                                         "null", "none",  "px",     "unit" };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strlen(names[i]) == n && strncasecmp(unit, names[i], n) == 0)
+            return true;
+    return false;
+}
+
 void wu_about_resolution(wu_picture *picture, double x, double y, double unit_um)
 {
     /* Screens, printers and most scanners have larger pixels than what is seen through a
@@ -81,7 +93,7 @@ void wu_about_resolution(wu_picture *picture, double x, double y, double unit_um
     if ((said->unit_um == 0 || said->inches) &&
         (unit_um / x > largest_um || unit_um / y > largest_um))
         return;
-    um[1] = unit_um / y;
+    um[1] = (said->unit_y_um > 0 ? said->unit_y_um : unit_um) / y;
     um[2] = unit_um / x;
 }
 

@@ -42,6 +42,7 @@ typedef struct wu_said {
     uint64_t nx, ny;      /* of a plane; 0: nothing is said */
     char order[4];        /* of planes: c, t and z, the one that changes first in front */
     double unit_um;       /* of the resolution, where a text says it; 0: none does */
+    double unit_y_um;     /* of that along y, where it is another */
     bool inches;          /* that text says so */
     double slope, offset; /* of the samples; slope 0: they are the values */
     bool indices;         /* a PNG's palette colours */
@@ -73,9 +74,10 @@ struct wu_picture {
     void *raw;          /* a page as decoded, where it is not one as wanted; owned */
     bool not_numbers;   /* there were NaN */
     bool alpha_dropped; /* alpha that was not opaque */
+    bool multiplied;    /* colours by that alpha */
     bool no_end;        /* the file ends without saying so */
     bool pages_skipped; /* thumbnails, masks */
-    char note[300];
+    char note[400];
 };
 
 typedef struct wu_picture_decoder {
@@ -124,6 +126,8 @@ tc_status wu_picture_refuse_unscaled(wu_picture *picture, tc_err *err);
 
 /* Micrometres of a unit of n bytes; 0: no length, or not known. */
 double wu_micrometres(const char *unit, size_t n);
+/* Whether sizes in this unit say nothing of lengths. */
+bool wu_is_no_length(const char *unit, size_t n);
 /* Pixels per `unit_um` micrometres along x and y, unless a text said the unit or the size. What is
  * usual for screens, print and scanners says nothing of what is in the picture. */
 void wu_about_resolution(wu_picture *picture, double x, double y, double unit_um);

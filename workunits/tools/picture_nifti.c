@@ -199,7 +199,10 @@ static tc_status read_head(wu_picture *picture, tc_err *err)
                        picture->path);
     return magic[0] == 'n' && magic[1] == '+' && magic[2] == s->of->name
                ? TC_OK
-               : refuse_damaged(picture, "its header does not say NIfTI (an Analyze file?)", err);
+               : tc_fail(err, TC_BAD_INPUT,
+                         "%s: its header does not say NIfTI (that of an Analyze picture?); "
+                         "save it as one .nii",
+                         picture->path);
 }
 
 static tc_status read_type(wu_picture *picture, tc_err *err)

@@ -21,6 +21,7 @@ typedef struct ome_pixels {
     uint64_t nx, ny, c, t, z;
     char order[4];
     double um[3];
+    bool sized;   /* it says a size of pixels, in what is a length */
     size_t n_own; /* TiffData elements that name this file */
 } ome_pixels;
 
@@ -103,6 +104,17 @@ static double size_in(const XML_Char **all, const char *size, const char *unit)
     return number == NULL ? 0 : strtod(number, NULL) * um;
 }
 
+/* Whether a size of pixels is said, whatever it is. */
+static bool is_sized(const XML_Char **all)
+{
+    const char *const x = attribute(all, "PhysicalSizeXUnit"), *const y = attribute(
+                                                                   all, "PhysicalSizeYUnit");
+    return (attribute(all, "PhysicalSizeX") != NULL &&
+            (x == NULL || !wu_is_no_length(x, strlen(x)))) ||
+           (attribute(all, "PhysicalSizeY") != NULL &&
+            (y == NULL || !wu_is_no_length(y, strlen(y))));
+}
+
 static void begin_pixels(ome_text *o, const XML_Char **all)
 {
     ome_pixels *const more = tc_array_grow(o->pixels, o->n_pixels, &o->pixels_room, sizeof *more);
@@ -117,6 +129,7 @@ static void begin_pixels(ome_text *o, const XML_Char **all)
                        .c = count_in(all, "SizeC"),
                        .t = count_in(all, "SizeT"),
                        .z = count_in(all, "SizeZ"),
+                       .sized = is_sized(all),
                        .um = { size_in(all, "PhysicalSizeZ", "PhysicalSizeZUnit"),
                                size_in(all, "PhysicalSizeY", "PhysicalSizeYUnit"),
                                size_in(all, "PhysicalSizeX", "PhysicalSizeXUnit") } };
@@ -302,12 +315,14 @@ static tc_status parse_as(ome_text *o, const char *encoding, const char *text, b
     return o->starved || error == XML_ERROR_NO_MEMORY ? tc_no_memory(err, own_name) : TC_OK;
 }
 
-/* Many a program writes Latin-1 and calls it UTF-8. */
+/* Many a program writes UTF-8 and calls it UTF-16, or Latin-1 and calls it UTF-8. */
 static tc_status parse(ome_text *o, const char *text, bool *good, tc_err *err)
 {
-    tc_status status = parse_as(o, NULL, text, good, err);
-    if (status == TC_OK && !*good && !o->has_dtd)
-        status = parse_as(o, "ISO-8859-1", text, good, err);
+    static const char *const encodings[] = { NULL, "UTF-8", "ISO-8859-1" };
+    tc_status status = TC_OK;
+    *good = false;
+    for (size_t i = 0; i < 3 && status == TC_OK && !*good && !o->has_dtd; i++)
+        status = parse_as(o, encodings[i], text, good, err);
     return status;
 }
 
@@ -582,6 +597,8 @@ static tc_status say_ome(wu_picture *picture, ome_text *o, const wu_pages_there 
     }
     memcpy(said->order, p->order, sizeof said->order);
     memcpy(picture->about.um, p->um, sizeof p->um);
+    if (p->sized && !(fabs(p->um[1]) > 0 && fabs(p->um[2]) > 0))
+        picture->about.remarks |= WU_UNIT;
     return say_planes(picture, o, chosen, there, err);
 }
 

@@ -24,6 +24,8 @@ const char *const wu_remarks[WU_REMARKS] = {
     "is one of several files of one picture, it says; each is taken by itself, ordered by name",
     "its calibration is not a straight line; the samples are taken without it",
     "holds more pictures or pages than it describes, or than are taken",
+    "says a size of pixels in a unit or form that is not known, and which is not taken; --spacing "
+    "gives it",
 };
 
 /* --- what is said and what is there ---------------------------------------------------------- */
@@ -341,5 +343,6 @@ tc_status wu_picture_decode(wu_picture *picture, uint32_t k, void *samples, tc_e
     if (status != TC_OK)
         return tc_fail(err, status, "%s: a part of it: %s", picture->path, other.message);
     picture->alpha_dropped = picture->alpha_dropped || picture->other->alpha_dropped;
+    picture->multiplied = picture->multiplied || picture->other->multiplied;
     return TC_OK;
 }

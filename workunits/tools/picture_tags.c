@@ -247,6 +247,20 @@ static void read_stk(wu_picture *picture, const wu_tags *tags, const wu_tag *uic
                                  "it in Fiji and save it as OME-TIFF");
 }
 
+/* --- NIH Image ------------------------------------------------------------------------------- */
+
+/* Its stacks have one directory, and ImageJ reads them. */
+static void read_nih(wu_picture *picture, const wu_tags *tags, const wu_tag *tag)
+{
+    enum { SHORTS = 256, SLICES = 260 };
+    uint64_t n;
+    if (tag->count != SHORTS || !wu_tags_number(tags, tag->at + SLICES, 2, &n) || n < 2 ||
+        picture->n_pages != 1)
+        return;
+    picture->said.by = "its NIH Image header";
+    picture->said.slices = n;
+}
+
 /* --- Olympus FluoView ------------------------------------------------------------------------ */
 
 /* 'c', 't' or 'z'; 0: another. */
@@ -430,12 +444,14 @@ void wu_say_slide(wu_said *said, const char *text, const wu_tags *tags)
     enum { HAMAMATSU = 65420 };
     wu_tag tag;
     const char *const words = text == NULL ? "" : text;
-    const char *const of = wu_tags_find(tags, HAMAMATSU, &tag) ? "Hamamatsu (NDPI)"
-                           : strncmp(words, "Aperio", 6) == 0  ? "Aperio (SVS)"
-                           : strstr(words, "<scn") != NULL || strstr(words, ":scn ") != NULL
-                               ? "Leica (SCN)"
-                           : strstr(words, "DPUfsImport") != NULL ? "Philips"
-                                                                  : NULL;
+    const char *const of =
+        wu_tags_find(tags, HAMAMATSU, &tag)                                 ? "Hamamatsu (NDPI)"
+        : strncmp(words, "Aperio", 6) == 0                                  ? "Aperio (SVS)"
+        : strstr(words, "<scn") != NULL || strstr(words, ":scn ") != NULL   ? "Leica (SCN)"
+        : strstr(words, "DPUfsImport") != NULL                              ? "Philips"
+        : strstr(words, "PerkinElmer-QPI") != NULL                          ? "Akoya (QPTIFF)"
+        : strncmp(words, "level=", 6) == 0 && strstr(words, "mag=") != NULL ? "Ventana (BIF)"
+                                                                            : NULL;
     if (of != NULL)
         wu_say_refusal(said,
                        "is a slide of %s, which is too large as a whole; export the region that "
@@ -447,15 +463,22 @@ void wu_say_slide(wu_said *said, const char *text, const wu_tags *tags)
 tc_status wu_say_tags(wu_picture *picture, const wu_tags *tags, const uint64_t *offsets,
                       tc_err *err)
 {
-    enum { LSM = 34412, UIC2 = 33629, FLUOVIEW = 34361, MICROMANAGER = 51123 };
+    enum { LSM = 34412, UIC2 = 33629, FLUOVIEW = 34361, MICROMANAGER = 51123, NIH = 43314 };
+    enum { GEL = 33445, SQUARE_ROOT = 2 };
     wu_tag tag;
+    uint64_t value;
     tc_status status = TC_OK;
+    if (wu_tags_find(tags, GEL, &tag) && wu_tags_number(tags, tag.at, 4, &value) &&
+        value == SQUARE_ROOT)
+        picture->about.remarks |= WU_CURVED;
     if (wu_tags_find(tags, LSM, &tag))
         read_lsm(picture, tags, &tag);
     else if (picture->said.by != NULL)
         return TC_OK;
     else if (wu_tags_find(tags, UIC2, &tag))
         read_stk(picture, tags, &tag);
+    else if (wu_tags_find(tags, NIH, &tag))
+        read_nih(picture, tags, &tag);
     else if (wu_tags_find(tags, FLUOVIEW, &tag))
         read_fluoview(picture, tags, &tag);
     else if (wu_tags_find(tags, MICROMANAGER, &tag)) {

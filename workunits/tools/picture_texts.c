@@ -100,7 +100,10 @@ static void read_imagej(wu_picture *picture, const char *text)
     said->images = count_of(text, "images", 0);
     memcpy(said->order, "czt", sizeof said->order);
     said->unit_um = um;
+    said->unit_y_um = unit_of(text, "yunit", 0);
     said->inches = unit != NULL && strncmp(unit, "in", 2) == 0;
+    if (unit != NULL && um <= 0 && !wu_is_no_length(unit, n))
+        picture->about.remarks |= WU_UNIT;
     picture->about.um[0] = number_of(text, "spacing", 0) * unit_of(text, "zunit", um);
     read_calibration(picture, text);
 }
@@ -305,10 +308,19 @@ static bool begins(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
+/* Whether an element OME begins in it, with a prefix or without. */
+static bool has_ome(const char *text)
+{
+    const char *at = text;
+    while ((at = strstr(at + 1, "OME")) != NULL)
+        if ((at[-1] == '<' || at[-1] == ':') && at[3] != '\0' && strchr(" \t\r\n>", at[3]) != NULL)
+            return true;
+    return false;
+}
+
 bool wu_text_paints(const char *text)
 {
-    return begins(text, "ImageJ=") || begins(text, "SCIFIO=") || strstr(text, "<OME ") != NULL ||
-           strstr(text, ":OME ") != NULL;
+    return begins(text, "ImageJ=") || begins(text, "SCIFIO=") || (*text != '\0' && has_ome(text));
 }
 
 /* ScanImage's frames alternate between the channels that were saved, which it lists. */
@@ -334,6 +346,13 @@ tc_status wu_say_description(wu_picture *picture, const char *text, const wu_pag
     static const char byte_order_mark[] = "\xef\xbb\xbf";
     const char *at = text + (begins(text, byte_order_mark) ? sizeof byte_order_mark - 1 : 0);
     at += strspn(at, " \t\r\n");
+    if (begins(text, "\xff\xfe") || begins(text, "\xfe\xff")) {
+        picture->about.remarks |= WU_BAD_TEXT;
+        if (there->n > 1)
+            wu_say_refusal(&picture->said, "its text is UTF-16, which is not read; save it again "
+                                           "as OME-TIFF with Fiji");
+        return TC_OK;
+    }
     if (*at == '<')
         return wu_say_xml(picture, at, there, err);
     if (begins(text, "ImageJ="))

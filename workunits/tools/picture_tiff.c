@@ -27,6 +27,7 @@ typedef struct tiff_layout {
     bool planar;      /* one plane after the other */
     bool inverted;    /* min is white */
     bool has_alpha;   /* the sample after the colours is alpha */
+    bool multiplied;  /* and the colours are multiplied by it */
     bool palette;
     uint8_t colour[256][3];
 } tiff_layout;
@@ -186,8 +187,7 @@ static void read_inversion(wu_picture *picture, tiff_layout *layout)
         image && !state->paints && layout->out.type == WU_SAMPLE_UNSIGNED && layout->bits <= 16;
     picture->about.remarks |= !image             ? WU_INDICES
                               : layout->inverted ? WU_INVERTED
-                              : state->paints    ? WU_NOT_INVERTED
-                                                 : 0;
+                                                 : WU_NOT_INVERTED;
 }
 
 /* Colours, and whether one more sample is alpha. */
@@ -225,8 +225,9 @@ static tc_status read_colours(wu_picture *picture, tiff_layout *layout, tc_err *
     default: return refuse_tiff(picture, "with colours other than grey, RGB or a palette", err);
     }
     if (layout->samples == file_channels + 1 && n_extra == 1 &&
-        (extra[0] != EXTRASAMPLE_UNSPECIFIED || file_channels == 3))
+        (extra[0] != EXTRASAMPLE_UNSPECIFIED || (file_channels == 3 && !state->paints)))
         layout->has_alpha = true;
+    layout->multiplied = layout->has_alpha && extra[0] == EXTRASAMPLE_ASSOCALPHA;
     layout->out.channels = layout->samples - layout->has_alpha;
     return photometric == PHOTOMETRIC_PALETTE ? read_palette(picture, layout, err) : TC_OK;
 }
@@ -369,6 +370,28 @@ static bool is_copy(const tiff_layout *first, const tiff_layout *page)
     return false;
 }
 
+/* Whether one of the page's SubIFDs is larger than it; that there are some is noted. */
+static bool has_larger(wu_picture *picture)
+{
+    const tiff_state *const state = picture->state;
+    uint16_t n = 0;
+    const uint64_t *sub = NULL;
+    if (TIFFGetField(state->tiff, TIFFTAG_SUBIFD, &n, &sub) != 1 || n == 0)
+        return false;
+    picture->about.remarks |= WU_COPIES;
+    wu_tags tags = tags_of(picture);
+    for (uint16_t i = 0; i < n; i++) {
+        wu_tag tag;
+        uint64_t nx;
+        tags.directory = sub[i];
+        if (wu_tags_find(&tags, TIFFTAG_IMAGEWIDTH, &tag) &&
+            wu_tags_number(&tags, tag.at, tag.type == TIFF_SHORT ? 2 : 4, &nx) &&
+            nx > state->layout.nx)
+            return true;
+    }
+    return false;
+}
+
 static tc_status add_page(wu_picture *picture, uint32_t number, tc_err *err)
 {
     tiff_state *state = picture->state;
@@ -409,10 +432,11 @@ static tc_status scan_pages(wu_picture *picture, tc_err *err)
         if (status != TC_OK)
             break;
         const bool first = state->n_pages == 0;
-        uint16_t n_sub = 0;
-        const void *sub = NULL;
-        if (TIFFGetField(state->tiff, TIFFTAG_SUBIFD, &n_sub, &sub) == 1 && n_sub > 0)
-            picture->about.remarks |= WU_COPIES;
+        if (has_larger(picture))
+            return tc_fail(err, TC_BAD_INPUT,
+                           "%s: page %zu has a larger picture of its own (SubIFD), of which it may "
+                           "be a thumbnail; save the larger one to a file of its own",
+                           picture->path, state->n_pages + 1);
         one = first ? state->layout : one;
         if (!first && is_copy(&one, &state->layout))
             picture->about.remarks |= WU_COPIES;
@@ -513,10 +537,14 @@ static tc_status read_said(wu_picture *picture, tc_err *err)
         state->text == NULL ? TC_OK : wu_say_description(picture, state->text, &there, err);
     if (status == TC_OK)
         status = wu_say_tags(picture, &tags, state->offsets, err);
-    /* The samples of a pixel count as channels. */
-    if (said->planes == NULL && said->channels % state->layout.out.channels == 0 &&
-        said->channels > 1)
-        said->channels /= state->layout.out.channels;
+    /* Where that makes it agree with the pages, the samples of a pixel were counted as channels. */
+    const uint64_t samples = state->layout.out.channels,
+                   planes = said->channels * said->frames * said->slices;
+    if (said->planes == NULL && samples > 1 && said->channels % samples == 0 &&
+        planes == samples * picture->n_pages) {
+        said->channels /= samples;
+        said->images /= said->images == planes ? samples : 1;
+    }
     /* Numbers of objects are not what a calibration is for, but for the shift of signed samples. */
     const wu_samples *const s = &picture->samples;
     const bool shift = said->slope >= 1 && said->slope <= 1;
@@ -636,6 +664,7 @@ static void put_sample(wu_picture *picture, void *page, size_t pixel, unsigned s
     if (layout->has_alpha && sample == layout->samples - 1) {
         if (value != max)
             picture->alpha_dropped = true;
+        picture->multiplied = picture->multiplied || (value != max && layout->multiplied);
     } else if (layout->palette) {
         memcpy((uint8_t *)page + pixel * channels, layout->colour[value], channels);
     } else {
