@@ -203,6 +203,11 @@ def test_several_files():
     refuses("BinaryOnly without its companion", os.path.join(folder("b", files), "z0.ome.tif"), "set.companion.ome, which is not there")
     files["set.companion.ome"] = (None, ome(pixels, data, uuid % 99))
     takes("BinaryOnly with its companion", os.path.join(folder("c", files), "z1.ome.tif"), [10, 11, 12], spacing=[2, 0.5, 0.5], says="several files")
+    master = {"z0.ome.tif": (flat(10), ome(pixels, data, uuid % 0))}
+    master.update({"z%d.ome.tif" % z: (flat(10 + z), companion("z0.ome.tif") % (uuid % z)) for z in (1, 2)})
+    f = folder("master", master)
+    takes("BinaryOnly whose companion is a TIFF", os.path.join(f, "z2.ome.tif"), [10, 11, 12], spacing=[2, 0.5, 0.5], says="several files")
+    takes("a folder of these", f, [10, 11, 12], says="2 files are parts", names=["z0.ome"])
     refuses("a companion elsewhere", os.path.join(folder("d", {"z0.ome.tif": (flat(1), companion("../c/set.companion.ome") % "")}), "z0.ome.tif"), "not in the same folder")
     refuses("a companion that is none", os.path.join(folder("e", {"z0.ome.tif": (flat(1), companion("z0.ome.tif") % "")}), "z0.ome.tif"), "is no OME-XML")
     # Several pictures, of which each file has one: as Prairie writes them.

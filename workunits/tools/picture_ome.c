@@ -11,9 +11,10 @@
 #include "app/base/array.h"
 #include "app/base/os.h"
 #include "app/base/text.h"
-#include "workunits/tools/picture_format.h"
+#include "workunits/tools/picture_tags.h"
 
 #define MOST UINT64_C(0x1fffff)
+enum { DESCRIPTION = 270 };
 enum { MOST_PLANES = 1 << 20, MOST_COMPANION = 1 << 26, MOST_NAME = 512, NOBODY = -1, OWN = -2 };
 
 /* A Pixels element. */
@@ -343,18 +344,24 @@ static tc_status path_of(const wu_picture *picture, const char *name, char **out
     return TC_OK;
 }
 
-/* NULL: it cannot be read. */
+/* The text of a file: all of it, or of a TIFF the description of its first page. NULL: it cannot be
+ * read. */
 static char *load(const char *path)
 {
     struct stat info;
     FILE *const file = os_kind_of(path) == OS_FILE ? fopen(path, "rb") : NULL;
+    wu_tags tags;
+    wu_tag tag = { 0, 0, 0 };
     char *text = NULL;
     if (file == NULL)
         return NULL;
-    if (fstat(fileno(file), &info) == 0 && info.st_size < MOST_COMPANION)
-        text = malloc((size_t)info.st_size + 1);
+    const bool there = fstat(fileno(file), &info) == 0;
+    if (!wu_tags_open(file, &tags) || !wu_tags_find(&tags, DESCRIPTION, &tag))
+        tag = (wu_tag){ 0, there ? (uint64_t)info.st_size : 0, 0 };
+    if (there && tag.count < MOST_COMPANION)
+        text = malloc((size_t)tag.count + 1);
     if (text != NULL)
-        text[fread(text, 1, (size_t)info.st_size, file)] = '\0';
+        text[wu_tags_read(&tags, tag.at, text, (size_t)tag.count) ? tag.count : 0] = '\0';
     fclose(file);
     return text;
 }

@@ -35,6 +35,19 @@ bool wu_tags_number(const wu_tags *tags, uint64_t at, size_t n, uint64_t *value)
     return true;
 }
 
+bool wu_tags_open(FILE *file, wu_tags *out)
+{
+    uint8_t head[4];
+    *out = (wu_tags){ .file = file };
+    if (!wu_tags_read(out, 0, head, sizeof head))
+        return false;
+    out->big_endian = head[0] == 'M';
+    out->big = number_in(out, head + 2, 2) == 43;
+    return head[0] == head[1] && (head[0] == 'I' || head[0] == 'M') &&
+           (out->big || number_in(out, head + 2, 2) == 42) &&
+           wu_tags_number(out, out->big ? 8 : 4, out->big ? 8 : 4, &out->directory);
+}
+
 /* 0 where it is not there. */
 static uint64_t count_at(const wu_tags *tags, uint64_t at)
 {

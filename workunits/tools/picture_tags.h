@@ -18,6 +18,8 @@ typedef struct wu_tag {
     uint64_t count, at; /* where the values are */
 } wu_tag;
 
+/* The first directory of a file; false: it is no TIFF. */
+bool wu_tags_open(FILE *file, wu_tags *out);
 bool wu_tags_find(const wu_tags *tags, unsigned tag, wu_tag *out);
 /* Whether the directory and its values are not within [from, to). */
 bool wu_tags_are_outside(const wu_tags *tags, uint64_t from, uint64_t to);
