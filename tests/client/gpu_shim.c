@@ -3,25 +3,33 @@
  * told of one (TEXCELL_OPENCL_LIBRARY names this library). While the file that
  * GPU_SHIM_LOST names is there, the GPU is lost: no launch succeeds. While that of
  * GPU_SHIM_CRASH is there, the driver crashes in every launch.
- * GPU_SHIM_MEMORY is the memory that it has, in bytes.
+ * GPU_SHIM_MEMORY is the memory that it has, in bytes. With GPU_SHIM_NAMES devices are called by
+ * their number.
  */
 #define _GNU_SOURCE
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 #include <dlfcn.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define REAL(name) __typeof__(&(name)) const real = (__typeof__(&(name)))dlsym(RTLD_NEXT, #name)
 
+static cl_device_id seen[2];
+
 cl_int clGetDeviceIDs(cl_platform_id platform, cl_device_type type, cl_uint n, cl_device_id *ids,
                       cl_uint *found)
 {
     REAL(clGetDeviceIDs);
 
-    return real(platform, type & CL_DEVICE_TYPE_GPU ? CL_DEVICE_TYPE_ALL : type, n, ids, found);
+    const cl_int code =
+        real(platform, type & CL_DEVICE_TYPE_GPU ? CL_DEVICE_TYPE_ALL : type, n, ids, found);
+    for (cl_uint i = 0; code == CL_SUCCESS && ids != NULL && i < n && i < 2; i++)
+        seen[i] = ids[i];
+    return code;
 }
 
 cl_int clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t size, void *value,
@@ -29,12 +37,17 @@ cl_int clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t size, vo
 {
     static const cl_device_type type = CL_DEVICE_TYPE_GPU;
     static const char vendor[] = "NVIDIA Corporation";
+    static const char names[2][6] = { "GPU 0", "GPU 1" };
+    const bool named = what == CL_DEVICE_NAME && getenv("GPU_SHIM_NAMES") != NULL;
     const char *const memory = getenv("GPU_SHIM_MEMORY");
     REAL(clGetDeviceInfo);
     const void *const answer = what == CL_DEVICE_TYPE     ? (const void *)&type
                                : what == CL_DEVICE_VENDOR ? vendor
+                               : named                    ? names[device == seen[1]]
                                                           : NULL;
-    const size_t length = what == CL_DEVICE_TYPE ? sizeof type : sizeof vendor;
+    const size_t length = what == CL_DEVICE_TYPE ? sizeof type
+                          : named                ? sizeof names[0]
+                                                 : sizeof vendor;
 
     if (what == CL_DEVICE_GLOBAL_MEM_SIZE && memory != NULL && value != NULL &&
         size == sizeof(cl_ulong)) {

@@ -43,9 +43,9 @@ def make_gpu():
 
 
 @contextlib.contextmanager
-def a_client(name, server, tasks, gpu="", environment={}, **app):
+def a_client(name, server, tasks, gpu="", environment={}, without=None, **app):
     """A client with some tasks of one work unit each."""
-    client = Client(os.path.join(WORK, name), server, gpu, **ENVIRONMENT, **environment)
+    client = Client(os.path.join(WORK, name), server, gpu, without, **ENVIRONMENT, **environment)
     try:
         client.add_app("texcell", tap.TEXCELL, gpu=gpu, **app)
         for task, unit in tasks:
@@ -147,6 +147,30 @@ def gpu_story(server):
             tap.ok(server.uploads["w1_0_0"] == f.read(), "the GPU task's result is the CPU's")
 
 
+def two_gpus(server):
+    """That the client finds by itself, and of which the volunteer excludes one, or none. Suspended, a task leaves, whether tasks are to stay in memory or not."""
+    unit = os.path.join(WORK, "endless.zip")
+    found = os.path.join(WORK, "found")
+    os.mkdir(found)
+    os.symlink(ENVIRONMENT["TEXCELL_OPENCL_LIBRARY"], os.path.join(found, "libOpenCL.so"))
+    two = {"POCL_DEVICES": "pthread pthread", "GPU_SHIM_NAMES": "1", "LD_LIBRARY_PATH": found}
+    for name, without, gpus in (("second", [0], {"GPU 1"}), ("first", [1], {"GPU 0"}), ("both", [], {"GPU 0", "GPU 1"})):
+        with a_client(name, server, [(name + "1", unit), (name + "2", unit)], gpu="NVIDIA", environment=two, without=without, ncpus=0.1) as client:
+            client.preferences(leave_in_memory=0, checkpoint_seconds=1)
+            client.start()
+            tasks = until(30, lambda: len(executing(client)) == len(gpus) and [t["name"] for t in executing(client)], "as many tasks run as there are GPUs left")
+            until(60, lambda: all("glcm on" in client.stderr_of(t) for t in tasks), "they say where they run")
+            used = [re.search("glcm on (GPU [01])", client.stderr_of(t)) for t in tasks]
+            tap.ok(all(used) and {u[1] for u in used} == gpus, "two GPUs, excluded %s: each task has the one that the client gave" % without,
+                   [client.stderr_of(t) for t in tasks])
+            process = client.task_process(tasks[0])
+            until(60, lambda: client.fraction(tasks[0]) > 0, "it is at work")
+            client.tell(tasks[0], "suspend")
+            until(20, lambda: not process.alive(), "a suspended GPU task leaves")
+            said = client.stderr_of(tasks[0])
+            tap.ok("texcell: the client asked to quit" in said, "not left in memory: it gives the GPU back", said)
+
+
 # --- the volunteer's app_config.xml ----------------------------------------------------------
 
 def example(words):
@@ -235,7 +259,7 @@ def main():
                 gpu_story(server)
                 pack(os.path.join(WORK, "endless.zip"), ["camera", "brick", "moon", "gravel", "grass"], 140)
                 together(*[lambda story=story: story(server) for story in
-                           (does_without, one_at_a_time, two_on_a_gpu, one_thread, that_device, a_slip,
+                           (does_without, two_gpus, one_at_a_time, two_on_a_gpu, one_thread, that_device, a_slip,
                             a_slip_that_matters)])
             except (Timeout, RuntimeError, OSError, subprocess.TimeoutExpired) as e:
                 tap.ok(False, "the story goes on", e)

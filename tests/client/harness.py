@@ -209,11 +209,12 @@ class Client:
     CPUS = 2  # as the client is told, whatever the machine has
     PLATFORM = "x86_64-pc-linux-gnu"
 
-    def __init__(self, folder, server, gpu="", **env):
+    def __init__(self, folder, server, gpu="", without=None, **env):
         """gpu: the type of one that the client is told of, since it does not look
-        for such."""
+        for such; or of those that it finds itself, and leaves alone whose numbers are
+        in `without`."""
         self.dir = folder
-        self.gpu = gpu
+        self.gpu, self.without = gpu, without
         self.env = env             # more environment for the client and its tasks
         self.url = "http://127.0.0.1:%d/proj/" % server.port
         self.upload_url = "http://127.0.0.1:%d/proj_cgi/file_upload_handler" % server.port
@@ -319,6 +320,10 @@ class Client:
     def _gpu_option(self):
         if not self.gpu:
             return "<no_gpus>1</no_gpus>"
+        if self.without is not None:
+            return "<use_all_gpus>1</use_all_gpus>\n" + "".join(
+                xml_lines("exclude_gpu", "<url>%s</url>" % self.url,
+                          "<device_num>%d</device_num>" % n) for n in self.without)
         return xml_lines("coproc", "<type>%s</type>" % self.gpu, "<count>1</count>",
                          "<peak_flops>1e10</peak_flops>", "<device_nums>0</device_nums>")
 

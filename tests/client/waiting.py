@@ -15,7 +15,7 @@ from harness import Client, Server, Timeout, end_cleanly, until
 from work import pack, suited_workunit
 
 LIMIT = 900         # seconds after which the whole script gives up
-SECONDS = 12        # that the task takes by itself
+SECONDS = 20        # that the task takes by itself
 FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
 
 
@@ -375,6 +375,64 @@ def odd_file_systems(server, unit, expected):
         tap.run(["umount", "-l", folder])
 
 
+def mount_ntfs(device, folder, client):
+    """In the foreground, so that the process that serves it is known; the tasks' folders are there."""
+    os.mkdir(folder)
+    files = subprocess.Popen(["ntfs-3g", "-o", "no_detach", device, folder],
+                             stdout=subprocess.DEVNULL)
+    until(10, lambda: os.path.ismount(folder), "it is mounted")
+    for name in ("slots", "projects"):
+        place, own = os.path.join(folder, name), os.path.join(client.dir, name)
+        if not os.path.exists(place):
+            subprocess.run(["cp", "-r", own, place], check=True)
+        subprocess.run(["mount", "--bind", place, own], check=True)
+    return files
+
+
+def file_system_goes_away(server, unit, expected):
+    """As a server of files does: every call waits until it answers again, for longer than BOINC's
+    heartbeats. Then it ends, and with it all that is open; the computer is started again."""
+    image = os.path.join(WORK, "away.image")
+    with open(image, "wb") as f:
+        f.truncate(64 << 20)
+    device = tap.run(["losetup", "-f", "--show", image]).stdout.strip()
+    try:
+        made = tap.run(["mkntfs", "-f", "-q", device]).returncode == 0
+    except OSError:
+        made = False
+    if not made:
+        tap.skip("a file system that goes away", "no NTFS-3G here")
+        return
+    with a_client("goes", server, unit) as client:
+        files = mount_ntfs(device, os.path.join(WORK, "away"), client)
+        client.start()
+        process = client.task_process("goes_0")
+        until(60, lambda: has_checkpoint(client), "there is a checkpoint")
+        before = client.fraction("goes_0")
+        files.send_signal(signal.SIGSTOP)
+        time.sleep(40)
+        files.send_signal(signal.SIGCONT)
+        until(60, lambda: client.fraction("goes_0") > before, "it reports again")
+        tap.ok(process.alive(), "a file system that does not answer for 40 s: the task goes on")
+        files.kill()
+        files.wait(10)
+        time.sleep(3)
+        client.power_cut()
+        for name in ("slots", "projects"):
+            subprocess.run(["umount", "-l", os.path.join(client.dir, name)], check=True)
+        tap.run(["umount", "-l", os.path.join(WORK, "away")])
+        files = mount_ntfs(device, os.path.join(WORK, "back"), client)
+        client.start()
+        said = is_done(client, server, "goes_0", expected)
+        tap.ok("going on from the checkpoint" in said, "one that ended: it goes on where it was",
+               said)
+        for name in ("slots", "projects"):
+            tap.run(["umount", "-l", os.path.join(client.dir, name)])
+        tap.run(["umount", "-l", os.path.join(WORK, "back")])
+        files.wait(20)
+    tap.run(["losetup", "-d", device])
+
+
 def main():
     end_cleanly(LIMIT)
     if not OWN_MOUNTS or not os.path.exists(FAKETIME):
@@ -391,6 +449,6 @@ def main():
 
 STORIES = [disk_full_for_an_hour, disk_full_at_a_stop, disk_full_for_the_client,
            clock_of_the_task, clock_of_both, driver_is_gone, cpus_are_taken_away,
-           odd_file_systems]
+           odd_file_systems, file_system_goes_away]
 
 main()
