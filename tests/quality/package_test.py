@@ -165,6 +165,15 @@ def timeless(files):
            and not HISTORY.search("what was joined so far; no longer interval; has not been read; load of pixels"), "each of these is seen")
 
 
+def calls_of_kernels(files):
+    """Kernels call none of OpenCL C's functions that expressions can replace: why, TC_MIN in core.h tells."""
+    function = re.compile(r"\b(?:f?min|f?max|clamp|select|fma|mad|mad24|mul24|rotate|mix|step|sign)\s*\(")
+    names = [name for name in files if name.startswith("opencl/kernels/") or re.match(r"app/analysis/.*\.h$", name)]
+    found = ["%s:%d: %s" % (name, number, line.strip()) for name in names for number, line in enumerate(source(name).splitlines(), 1)
+             if function.search(re.sub(r"/\*.*|^ \*.*|//.*", "", line))]
+    tap.ok(len(names) > 20 and not found and function.search("x = max(a, b);"), "kernels call no min, max or the like", "\n".join(found))
+
+
 def laid_out(files):
     odd = []
     for name in files:
@@ -185,6 +194,7 @@ def main():
     files = known_to_git()
     if files:
         laid_out(files)
+        calls_of_kernels(files)
         timeless(files)
         clean("shellcheck", "bootstrap", ".ci/run", *[f for f in files if f.endswith(".sh")])
         clean("codespell", *files)
