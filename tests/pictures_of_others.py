@@ -130,15 +130,18 @@ def channels_of(error):
     return int(found.group(1) or found.group(2)) if found else 0
 
 
-def taken(path, unit):
+def scale_of(error):
+    """The range that it tells, and the option."""
+    lo, hi = (float(v) for v in re.search(r"from (\S+) to ([^\s;,]+)", error).groups())
+    hi = hi if hi > lo else lo + 1
+    return (lo, hi), ["--scale=%.17g,%.17g" % (lo, hi)]
+
+
+def taken(path, unit, scale=None, args=()):
     """An array of T, C, Z, Y, X and what was told; or None and the error."""
-    args, told = [], ""
-    a, error = pack(path, unit)
-    scale = None
+    a, error = pack(path, unit, *args)
     if a is None and "--scale LO,HI" in error and "RGB of 16" not in error:
-        lo, hi = (float(v) for v in re.search(r"from (\S+) to ([^\s;,]+)", error).groups())
-        scale = (lo, hi if hi > lo else lo + 1)
-        args = ["--scale=%.17g,%.17g" % scale]
+        scale, args = scale_of(error)
         a, error = pack(path, unit, *args)
     n = channels_of(error) if a is None else 0
     if a is None and "RGB of 16" in error:
@@ -147,14 +150,15 @@ def taken(path, unit):
         parts = []
         for c in range(min(n, 8)):
             part, error = pack(path, unit, "--channel", str(c + 1), *args)
+            if part is None and scale is None and "--scale LO,HI" in error:
+                return taken(path, unit, *scale_of(error))
             if part is None:
                 return None, error, None
             parts.append(part)
         return np.stack(parts, 1), error, scale
     if a is None:
         return None, error, None
-    told = error
-    return (np.moveaxis(a, 4, 1) if a.ndim == 5 else a[:, None]), told, scale
+    return (np.moveaxis(a, 4, 1) if a.ndim == 5 else a[:, None]), error, scale
 
 
 def same(ours, theirs, colours, scale):

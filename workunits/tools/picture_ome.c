@@ -589,9 +589,11 @@ static tc_status say_ome(wu_picture *picture, ome_text *o, const wu_pages_there 
     if (o->n_pixels == 0 || !choose_pixels(o, said, &chosen))
         return TC_OK;
     const ome_pixels *const p = &o->pixels[chosen];
-    const uint64_t samples = there->samples;
+    /* Alpha counts as a channel, where that comes out even. */
+    const unsigned samples = p->c % there->stored == 0 ? there->stored : there->samples;
+    const wu_pages_there pages = { there->n, there->number, samples, there->stored };
     said->by = "its OME-XML";
-    said->channels = samples > 1 && p->c % samples == 0 ? p->c / samples : p->c;
+    said->channels = p->c % samples == 0 ? p->c / samples : p->c;
     said->frames = p->t;
     said->slices = p->z;
     said->nx = p->nx;
@@ -606,7 +608,7 @@ static tc_status say_ome(wu_picture *picture, ome_text *o, const wu_pages_there 
     memcpy(picture->about.um, p->um, sizeof p->um);
     if (p->sized && !(fabs(p->um[1]) > 0 && fabs(p->um[2]) > 0))
         picture->about.remarks |= WU_UNIT;
-    return say_planes(picture, o, chosen, there, err);
+    return say_planes(picture, o, chosen, &pages, err);
 }
 
 /* What other programs' XML says. */
