@@ -77,6 +77,25 @@ def stk(n=5, z=lambda i: 1500, **more):
     return tiff(flat(*range(1, n + 1)), one=True, t33629=uic2(n, z), **more)
 
 
+def nih(planes):
+    header = bytearray(512)
+    struct.pack_into(">h", header, 260, len(planes))
+    return tiff(planes, order=">", one=True, t43314=(3, struct.unpack(">256H", header)))
+
+
+def with_sub(side, sub):
+    """A square page, and another one that is its SubIFD."""
+    data = bytearray(tiff(flat(5, shape=(side, side)) + flat(9, shape=(sub, sub)), t330=(4, [0])))
+    at = struct.unpack_from("<I", data, 4)[0]
+    n = struct.unpack_from("<H", data, at)[0]
+    link = at + 2 + 12 * n
+    for entry in range(at + 2, link, 12):
+        if struct.unpack_from("<H", data, entry)[0] == 330:
+            data[entry + 8:entry + 12] = data[link:link + 4]
+    data[link:link + 4] = bytes(4)
+    return bytes(data)
+
+
 def lsm(planes, x=8, y=8, z=1, c=1, t=1, scan=0, magic=0x0400494c, places=1, thumbnails=False, **more):
     head = bytearray(500)
     struct.pack_into("<IiiiiiiI", head, 0, magic, 500, x, y, z, c, t, 1)
@@ -136,7 +155,8 @@ def seeds():
                  '<OME><BinaryOnly MetadataFile="a/b"/></OME>', '<OME><BinaryOnly/></OME>', "<scn/>", "<a:scn />", "Aperio", "<DataObject>DPUfsImport</DataObject>",
                  '<MetaData><prop id="spatial-calibration-state" value="on"/><prop id="spatial-calibration-x" value="0.65"/><prop id="spatial-calibration-y" value="1"/>'
                  '<prop id="spatial-calibration-units" value="um"/><prop/></MetaData>',
-                 imagej("images=6", "channels=2", "slices=3", "unit=micron", "spacing=2"), imagej("images=6"), imagej("images=6", "slices=2"), imagej("frames=9"), imagej("slices=4", "frames=4"),
+                 plain.replace("UTF-8", "utf-16"), plain.encode("utf-16"), plain.replace("<OME ", "<OME\n"), plain.replace("&#xB5;m", "pixel"), "<PerkinElmer-QPI-ImageDescription/>", "level=0 mag=40",
+                 imagej("unit=um", "yunit=nm"), imagej("unit=parsec"), imagej("images=6", "channels=2", "slices=3", "unit=micron", "spacing=2"), imagej("images=6"), imagej("images=6", "slices=2"), imagej("frames=9"), imagej("slices=4", "frames=4"),
                  imagej("cf=0", "c0=-32768", "c1=1"), imagej("cf=21"), imagej("cf=20"), imagej("cf=0", "c0=1", "c1=0.5", "unit=inch", "zunit=um"),
                  "SCIFIO=1\naxes=X,Y,Channel,Z\nlengths=4,3,2,3\nscales=1,1,1,2\nunits=um,um,null,mm\n", "SCIFIO=1\naxes=X,Channel,Time,Lifetime,Z,Z\nlengths=4,1,2,3\n", "SCIFIO=1\nimages=6\n",
                  '{"shape": [3, 2, 3, 4], "axes": "ZCYX"}', '{"shape": [6, 3, 4], "axes": "QYX"}', '{"shape": [2, 3, 3, 4]}', '{"shape": [1, 3, 3, 4], "axes": "TSYX"}', '{"shape": [4]}', '{"shape": [6, 3, 4, 1]}',
@@ -149,6 +169,14 @@ def seeds():
     yield tiff([np.dstack([p, p, p]) for p in six], '{"shape": [6, 3, 4, 3], "axes": "ZYXS"}')
     yield tiff(flat(1, shape=(40, 61)) + flat(2, shape=(20, 30)))
     yield tiff(five[:1], t330=(4, [8]), t34675=(7, b"icc"))
+    yield with_sub(4, 3)
+    yield with_sub(3, 4)
+    yield nih(five)
+    yield tiff(five[:1], t33445=(4, [2]))
+    for kind in (1, 2):
+        yield tiff([np.dstack([p, p, p, p]) for p in five[:1]], t262=(3, [2]), t338=(3, [kind]))
+    yield lsm([np.dstack([p, p, p, p]) for p in five[:2]], z=2, c=4, t262=(3, [2]))
+    yield struct.pack("<i", 348) + bytes(344)
     front = struct.pack("<IIII", 65, 100, 13, 100) + struct.pack("<I", 2) + b"um\0\0"
     yield stk(front=front, t33628=(4, [4, 8, 5, 16, 6, 24, 0, 0]))
     yield stk(z=lambda i: 0)

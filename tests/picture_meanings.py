@@ -275,9 +275,7 @@ def test_behind():
     refuses("STK, partly apart in z", stk("x.stk", z=lambda i: i % 2), "partly apart")
     refuses("STK of wavelengths", stk("x.stk", t33630=(5, [(i % 2 + 400, 1) for i in range(5)])), "several wavelengths")
     takes("STK of one wavelength", stk("x.stk", t33630=(5, [(400, 1)] * 5)), [1, 2, 3, 4, 5])
-    header = bytearray(512)
-    struct.pack_into(">h", header, 260, 5)
-    takes("NIH Image's stack", tiff("x.tif", five, order=">", one=True, t43314=(3, struct.unpack(">256H", header))), [1, 2, 3, 4, 5])
+    takes("NIH Image's stack", put("x.tif", files.nih(five)), [1, 2, 3, 4, 5])
     # The size of pixels is a list of numbers and the places of values.
     base = 8
     front = struct.pack("<IIII", 65, 100, 13, 100) + struct.pack("<I", 2) + b"um\0\0"
@@ -316,18 +314,8 @@ def test_copies():
     full, half, quarter = flat(1, shape=(40, 61))[0], flat(2, shape=(20, 30))[0], flat(3, shape=(10, 15))[0]
     takes("smaller copies as pages", tiff("x.tif", [full, half, quarter]), [1], says="smaller copies")
     takes("a SubIFD", tiff("x.tif", [full], t330=(4, [8])), [1], says="smaller copies")
-    def page_and_sub(*sides):
-        """By hand: the second directory is the first one's SubIFD."""
-        data = bytearray(files.tiff([flat(5, shape=(sides[0], sides[0]))[0], flat(9, shape=(sides[1], sides[1]))[0]], t330=(4, [0])))
-        at = struct.unpack_from("<I", data, 4)[0]
-        n = struct.unpack_from("<H", data, at)[0]
-        for i in range(n):
-            if struct.unpack_from("<H", data, at + 2 + 12 * i)[0] == 330:
-                data[at + 10 + 12 * i:at + 14 + 12 * i] = data[at + 2 + 12 * n:at + 6 + 12 * n]
-        data[at + 2 + 12 * n:at + 6 + 12 * n] = bytes(4)
-        return put("x.tif", data)
-    takes("a SubIFD of another size", page_and_sub(40, 11), [5], says="smaller copies")
-    refuses("a SubIFD that is larger", page_and_sub(8, 40), "larger picture of its own")
+    takes("a SubIFD of another size", put("x.tif", files.with_sub(40, 11)), [5], says="smaller copies")
+    refuses("a SubIFD that is larger", put("x.tif", files.with_sub(8, 40)), "larger picture of its own")
     refuses("pages of other sizes", tiff("x.tif", [full, flat(2, shape=(40, 60))[0]]), "differs from page 1")
     refuses("a larger one", tiff("x.tif", [half, full]), "differs from page 1")
 
