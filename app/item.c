@@ -1,6 +1,7 @@
 /* Works on one item: opens a backend, takes steps, saves, and falls back to the CPU. */
 #include "app/item.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -381,6 +382,7 @@ static bool begins_with_file(const char *message, const char *path)
 
 tc_status item_do(const item_work *w, tc_err *err)
 {
+    assert(w->index < w->unit->job->n_items && w->threads >= 1 && w->from <= w->to);
     const wu_job *const job = w->unit->job;
     const wu_item_title title = title_of(w);
     const double start = seconds_worked();

@@ -1,6 +1,7 @@
 /* Prints the progress bar and the log lines of a job. */
 #include "app/progress.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -67,6 +68,7 @@ static void describe(const progress *p, const char *name, size_t item, size_t n,
 
 void progress_show(progress *p, double fraction, const char *name, size_t item)
 {
+    assert(fraction >= 0 && fraction <= 1 + 1e-9 && item < p->n_items);
     static const char full[] = "##############################",
                       empty[] = "..............................";
     const double time = tc_seconds();
@@ -104,6 +106,7 @@ void progress_clear(const progress *p)
 
 bool progress_tells(progress *p, size_t item)
 {
+    assert(item < p->n_items);
     const size_t few = 100;
     const double time = tc_seconds();
     const bool tells = p->n_items <= few || item + 1 == p->n_items || p->reported_at == 0 ||

@@ -1,6 +1,7 @@
 /* Runs a job from its work unit to its result file. */
 #include "app/run.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -300,6 +301,7 @@ static tc_status ask_client(void *user, tc_err *err)
 
 tc_status run_job(const run_options *options, tc_err *err)
 {
+    assert(options->threads >= 1);
     progress p = progress_begin(options->quiet, bw_has_client());
     job_files files = { .poll = { ask_client, &files } };
     an_unit unit;

@@ -1,6 +1,7 @@
 /* Builds the OpenCL programs of the embedded kernels. */
 #include "opencl/program.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -159,6 +160,7 @@ static tc_status hold_program(ocl_device *device, const ocl_source *source, cons
 tc_status ocl_program_build(ocl_device *device, const ocl_source *source, const char *defines,
                             bool floats, cl_program *program, tc_err *err)
 {
+    assert(source->count > 0);
     char flags[FLAGS_MAX];
     cl_int code = CL_SUCCESS;
     tc_status status;

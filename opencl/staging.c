@@ -1,6 +1,7 @@
 /* Copies to and from a device through pinned memory, by several threads. */
 #include "opencl/staging.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -119,6 +120,7 @@ static tc_status end_both(const ocl_device *d, cl_event event[2], tc_status stat
 tc_status ocl_staged_write(ocl_device *d, cl_mem buffer, size_t offset, const void *from,
                            size_t bytes, tc_err *err)
 {
+    assert(d->staging != NULL && bytes > 0);
     const ocl_staging *const s = d->staging;
     cl_event event[2] = { NULL, NULL };
     tc_status status = TC_OK;
@@ -143,6 +145,7 @@ tc_status ocl_staged_write(ocl_device *d, cl_mem buffer, size_t offset, const vo
 tc_status ocl_staged_read(ocl_device *d, cl_mem buffer, size_t offset, void *to, size_t bytes,
                           tc_err *err)
 {
+    assert(d->staging != NULL && bytes > 0);
     const ocl_staging *const s = d->staging;
     cl_event event[2] = { NULL, NULL };
     tc_status status = TC_OK;

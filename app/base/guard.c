@@ -1,6 +1,7 @@
 /* Watches calls into a foreign library: catches its faults, and ends it when it hangs. */
 #include "app/base/guard.h"
 
+#include <assert.h>
 #include <fenv.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -145,6 +146,7 @@ static void *watch_main_thread(void *unused)
 
 tc_status tc_guard_up(tc_guard_act *act, tc_err *err)
 {
+    assert(act != NULL);
     if (!guard.registered && atexit(on_exit_call) != 0)
         return tc_no_memory(err, "an exit handler");
     guard.registered = true;
@@ -168,6 +170,7 @@ void tc_guard_again(void)
 
 void tc_guard_listen(tc_guard_ask *ask, tc_background *background, double launch_ms)
 {
+    assert(launch_ms >= 0);
     guard.background = background;
     guard.patience_ms = 2 * launch_ms;
     guard.ask = guard.act != NULL ? ask : NULL;
@@ -195,6 +198,7 @@ void tc_guard_down(void)
 
 void tc_guard_enter(const char *call, bool is_work)
 {
+    assert(call != NULL);
     guard.caller = pthread_self();
     guard.is_work = is_work;
     guard.call = call;

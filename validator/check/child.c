@@ -1,4 +1,5 @@
 /* Reads an untrusted file in a child process, and tells how that ended. */
+#include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -63,6 +64,7 @@ tc_status val_confine(const os_place *places, unsigned calls, tc_err *err)
 tc_status val_confine_uploads(const val_places *places, char *const *uploads, int n,
                               const os_place *more, unsigned calls, tc_err *err)
 {
+    assert(n >= 0 && n <= 2);
     enum { MOST = 2 };
     os_place list[VAL_PLACES] = { { places->workunits, OS_MAY_READ },
                                   { places->private, OS_MAY_WRITE },

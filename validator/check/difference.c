@@ -1,6 +1,7 @@
 /* Describes where two results differ. */
 #include "validator/check/difference.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,6 +114,7 @@ static void print_place(const val_names *n, const wu_array_info *info, uint64_t 
 void val_show_difference(val_names *names, const wu_array_info *info, uint64_t item,
                          uint64_t element, const void *a, const void *b)
 {
+    assert(names->path != NULL && info->ndim > 0);
     if (names->shown++ >= VAL_SHOWN)
         return;
     if (!names->loaded && wu_result_file_open(names->path, NULL, &names->file, NULL) != TC_OK)

@@ -1,6 +1,7 @@
 /* Opens a result and reads it item by item. */
 #include "validator/check/items.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -420,6 +421,7 @@ static tc_status read_own(val_items *v, const wu_out_array *array, tc_err *err)
 
 tc_status val_items_next(val_items *v, wu_output *out, tc_err *err)
 {
+    assert(v->index < v->unit->job->n_items);
     uint64_t rows = 0;
     size_t next = 0;
     tc_status status = count_rows(v, &rows, err);
@@ -438,6 +440,7 @@ tc_status val_items_next(val_items *v, wu_output *out, tc_err *err)
 
 tc_status val_items_end(val_items *v, tc_err *err)
 {
+    assert(v->index == v->unit->job->n_items);
     tc_status status = TC_OK;
 
     for (size_t i = 0; status == TC_OK && i < v->n_rows; i++)

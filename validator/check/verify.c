@@ -201,6 +201,7 @@ static tc_status verify_item(const val_verifier *v, size_t index, const an_work 
 tc_status val_check_pixels(const val_verifier *v, size_t index, const wu_output *claimed,
                            const char *path, tc_err *err)
 {
+    assert(index < v->unit->job->n_items && v->options->threads >= 1);
     const an_analysis *const a = v->unit->analysis;
     const wu_item *const item = &v->unit->job->items[index];
     wu_pixels pixels = { .nx = 0 };

@@ -1,6 +1,7 @@
 /* Opens, creates and locks the data set's SQLite database. */
 #include "validator/dataset/dataset.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -135,6 +136,7 @@ tc_status val_sql_run(const val_dataset *ds, sqlite3_stmt *stmt, tc_err *err)
 
 tc_status val_begin(const val_dataset *ds, tc_err *err)
 {
+    assert(sqlite3_get_autocommit(ds->db) != 0);
     return val_sql(ds, err, "BEGIN IMMEDIATE");
 }
 

@@ -97,13 +97,6 @@ static bool parse_number(const char *text, int64_t *out)
     return text[0] >= '0' && text[0] <= '9' && *end == '\0' && errno == 0;
 }
 
-static const char *base_name(const char *path)
-{
-    const char *const slash = strrchr(path, '/');
-
-    return slash == NULL ? path : slash + 1;
-}
-
 /* The folder of kept files; the caller's. NULL: no memory. */
 static char *store_of(const options *o)
 {
@@ -132,7 +125,7 @@ static tc_status open_session(session *s, const options *o, const char *name, si
         return tc_no_memory(err, "names");
     s->d.name = s->name;
     s->d.folder = s->folder;
-    s->d.result_name = base_name(s->d.result);
+    s->d.result_name = os_last_part(s->d.result);
     s->d.max_memory = o->mib << 20;
     return val_dataset_open(o->db, o->workunits != NULL ? VAL_WRITE_ON : VAL_WRITE, &s->ds, err);
 }
@@ -209,7 +202,7 @@ static tc_status add(int argc, char **argv, tc_err *err)
                        o.n);
     s.d.workunit = o.n == 2 ? o.args[0] : NULL;
     s.d.result = o.args[o.n - 1];
-    name = base_name(o.args[0]);
+    name = os_last_part(o.args[0]);
     dot = strrchr(name, '.');
     status = open_session(&s, &o, name,
                           dot == NULL || dot == name ? strlen(name) : (size_t)(dot - name), err);
@@ -307,7 +300,7 @@ static tc_status store_or_refuse(session *s, const options *o, const char *priva
 /* Opens the data set for the upload that the script was called with. */
 static tc_status open_upload(session *s, const options *o, tc_err *err)
 {
-    const char *const name = base_name(o->args[1]);
+    const char *const name = os_last_part(o->args[1]);
     const size_t n = val_workunit_length(name);
 
     s->d.result = o->args[1];

@@ -2,6 +2,7 @@
  * What the data set has besides the units: files that are kept, results that
  * were refused or taken out again, work units that failed.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -215,6 +216,7 @@ tc_status val_take_out(const val_dataset *ds, const char *name, const char *why,
 
 tc_status val_record_failure(const val_dataset *ds, const val_failure *f, tc_err *err)
 {
+    assert(f->name != NULL);
     /* BOINC's WU_ERROR_*, by bit. */
     static const char *const reasons[] = {
         "could not be sent", "too many errors", "too many results without agreement",

@@ -1,4 +1,5 @@
 /* Stores one canonical result in the data set, in one transaction. */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -349,6 +350,7 @@ static tc_status insert_new(const val_dataset *ds, unit *u, tc_err *err)
 
 tc_status val_store(const val_dataset *ds, const val_delivery *d, val_stored *stored, tc_err *err)
 {
+    assert(d->result != NULL && d->name != NULL && d->folder != NULL);
     unit u = { .d = d };
     int64_t there = 0;
     tc_status status = check(&u, err);

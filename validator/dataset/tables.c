@@ -2,6 +2,7 @@
  * The tables of a result as rows of the data set. What columns there are is what
  * the result declares, so a new analysis needs nothing here.
  */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -322,6 +323,7 @@ tc_status val_store_tables(const val_dataset *ds, const wu_result_file *file,
                            const wu_tables *tables, const char *analysis, int64_t first_item,
                            tc_err *err)
 {
+    assert(first_item > 0);
     tc_status status = TC_OK;
 
     for (size_t i = 0; status == TC_OK && i < tables->n; i++)

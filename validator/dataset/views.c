@@ -2,6 +2,7 @@
  * Views over a table that is cut (tables.c): every number in a row of its own,
  * and all of an item in one row.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -60,6 +61,7 @@ static tc_status columns_of(const cut_table *t, sqlite3_stmt **out, tc_err *err)
 /* Of the names of columns only the first word has any underscores (val_cut_axes). */
 void val_split(char *name, unsigned n, const char *part[WU_MAX_AXES])
 {
+    assert(n > 0 && n <= WU_MAX_AXES);
     for (unsigned i = n; i-- > 1;) {
         char *const at = strrchr(name, '_');
 

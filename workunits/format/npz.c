@@ -712,6 +712,7 @@ void wu_npz_stream_close(wu_npz_stream **stream)
 
 tc_status wu_npz_load(wu_npz_reader *r, size_t index, void **data, tc_err *err)
 {
+    assert(index < wu_npz_count(r));
     const npz_array *array = &r->arrays[index];
     wu_npz_stream *s = NULL;
     *data = NULL;

@@ -1,6 +1,7 @@
 /* Deflates in parallel, with the same bytes for any number of threads. */
 #include "workunits/format/packer.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -39,6 +40,7 @@ struct wu_compressor {
 tc_status wu_compressor_create(int level, unsigned threads, const char *shown, wu_take take,
                                void *user, wu_compressor **out, tc_err *err)
 {
+    assert(level >= 0 && level <= 9);
     wu_compressor *const p = calloc(1, sizeof *p);
     *out = p;
     if (p == NULL)

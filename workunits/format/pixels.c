@@ -1,4 +1,5 @@
 /* The pixels of an item: its members, decoded side by side. */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -338,6 +339,7 @@ static tc_status load_item(const wu_job *job, size_t index, const tc_poll *poll,
 
 tc_status wu_item_load(const wu_job *job, size_t index, wu_pixels *out, tc_err *err)
 {
+    assert(index < job->n_items);
     return load_item(job, index, job->archive->poll, false, out, err);
 }
 
@@ -349,6 +351,7 @@ tc_status wu_item_load_in_background(const wu_job *job, size_t index, const tc_p
 
 tc_status wu_item_image(const wu_job *job, size_t index, uint32_t z, void *samples, tc_err *err)
 {
+    assert(index < job->n_items && z < job->items[index].nz);
     const wu_item *const item = &job->items[index];
     loader l = { .job = job, .poll = job->archive->poll, .item = item, .image = samples };
     tc_status status = item->is_stack ? add_pieces(&l, IMAGE, item->images, z, z + 1, err)

@@ -1,6 +1,7 @@
 /* Writes ZIP archives whose bytes depend on their members alone. */
 #include "workunits/format/zip_writer.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,6 +113,7 @@ static tc_status append_compressed(void *user, const void *data, size_t n, tc_er
 
 tc_status wu_zip_create(int fd, const char *shown, int level, wu_zip_writer **out, tc_err *err)
 {
+    assert(level >= 0 && level <= 9);
     *out = NULL;
     wu_zip_writer *w = calloc(1, sizeof *w);
     if (w == NULL)
@@ -168,8 +170,8 @@ static unsigned char *put_shared(const wu_zip_writer *w, unsigned char *p, bool 
 static tc_status begin_member(wu_zip_writer *w, const char *name, bool deflated, uint64_t bytes,
                               tc_err *err)
 {
+    assert(w->name == NULL);
     unsigned char header[LOCAL_HEADER], extra[LOCAL_EXTRA] = { 1, 0, 16, 0 };
-    free(w->name);
     w->name = strdup(name);
     if (w->name == NULL)
         return tc_no_memory(err, w->shown);
@@ -208,11 +210,13 @@ tc_status wu_zip_begin_compressed(wu_zip_writer *w, const char *name, const wu_c
 
 tc_status wu_zip_expect_rows(wu_zip_writer *w, wu_row_layout layout, tc_err *err)
 {
+    assert(w->name != NULL && !w->compressed);
     return wu_compressor_expect_rows(w->packer, layout, err);
 }
 
 tc_status wu_zip_write(wu_zip_writer *w, const void *data, size_t n, tc_err *err)
 {
+    assert(w->name != NULL);
     return w->compressed ? append_bytes(w, data, n, err)
                          : wu_compressor_write(w->packer, data, n, err);
 }
@@ -250,6 +254,7 @@ static tc_status add_entry(wu_zip_writer *w, tc_err *err)
 
 tc_status wu_zip_end(wu_zip_writer *w, tc_err *err)
 {
+    assert(w->name != NULL);
     unsigned char numbers[12], large[16];
     const wu_compressed *const m = &w->member;
     tc_status status = w->compressed ? TC_OK : wu_compressor_end(w->packer, &w->member, err);
@@ -269,11 +274,15 @@ tc_status wu_zip_end(wu_zip_writer *w, tc_err *err)
                      w->zip64 ? LOCAL_SIZES - LOCAL_CRC : sizeof numbers) ||
         (w->zip64 && !tc_write_at(w->fd, w->data - sizeof large, large, sizeof large)))
         return cannot_write(w, err);
-    return add_entry(w, err);
+    status = add_entry(w, err);
+    free(w->name);
+    w->name = NULL;
+    return status;
 }
 
 tc_status wu_zip_finish(wu_zip_writer *w, bool sync, tc_err *err)
 {
+    assert(w->name == NULL);
     unsigned char record[56 + 20 + 22], *p = record;
     const uint64_t begin = bytes_written(w), end = begin + w->list_size,
                    n = w->count < 0xffff ? w->count : 0xffff;

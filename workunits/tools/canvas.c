@@ -149,6 +149,7 @@ static const glyph *find_glyph(char c)
 void wu_canvas_text(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t scale, const char *text,
                     wu_rgb colour)
 {
+    assert(scale >= 1);
     for (size_t i = 0; text[i] != '\0'; i++, x += WU_CHAR_NX * scale) {
         const glyph *g = find_glyph(text[i]);
         for (unsigned row = 0; g != NULL && row < WU_CHAR_NY; row++)
@@ -197,6 +198,7 @@ wu_rgb wu_label_colour(uint32_t label)
 
 wu_rgb wu_blend(wu_rgb a, wu_rgb b, double share)
 {
+    assert(share >= 0 && share <= 1);
     const double rest = 1 - share;
     return (wu_rgb){ to_byte((a.r * rest + b.r * share) / 255),
                      to_byte((a.g * rest + b.g * share) / 255),

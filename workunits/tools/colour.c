@@ -7,6 +7,7 @@
  */
 #include "workunits/tools/colour.h"
 
+#include <assert.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -168,6 +169,7 @@ static uint8_t grey_of(const wu_colour *colour, const uint8_t *rgb)
 
 void wu_colour_apply(const wu_colour *colour, uint8_t *data, wu_picture_info *info)
 {
+    assert(info->bits == 8 || info->channels == 1);
     const size_t n = (size_t)info->nx * info->ny;
     if (info->channels == 1 && (info->bits != 8 || !colour->is_stain))
         return;

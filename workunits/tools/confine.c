@@ -4,6 +4,7 @@
  */
 #include "workunits/tools/confine.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,6 +72,7 @@ static void add_input(list *l, const char *input)
 
 tc_status wu_confine(char *const *inputs, size_t n, const char *output, tc_err *err)
 {
+    assert(inputs != NULL || n == 0);
     list l = { .n = 0 };
     tc_status status = TC_OK;
 

@@ -2,6 +2,7 @@
 #include "workunits/tools/confine.h"
 #include "workunits/tools/export.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -104,6 +105,7 @@ static tc_status write_list(const char *folder, const char *mode, const char *li
 
 wu_item_title wu_result_item_title(const wu_result_file *file, size_t item)
 {
+    assert(item < file->n_items);
     return wu_item_title_of(file->item_names[item],
                             file->item_sources == NULL ? NULL : file->item_sources[item]);
 }
@@ -111,6 +113,7 @@ wu_item_title wu_result_item_title(const wu_result_file *file, size_t item)
 wu_file_name wu_name_file(const wu_result_file *file, const wu_declared *d, size_t item,
                           const char *array)
 {
+    assert(item < file->n_items);
     const char *const name = file->item_names[item], *const mark = strstr(d->name, "{item}");
     const size_t at = mark == NULL ? 0 : (size_t)(mark - d->name), n = strlen(name);
     wu_file_name out = { "" };

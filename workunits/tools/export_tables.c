@@ -1,4 +1,5 @@
 /* The tables of a result as CSV. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -249,6 +250,7 @@ static tc_status write_long(const wu_result_file *file, const wu_declared *d, si
 tc_status wu_export_tables(const wu_result_file *file, wu_tables *tables, const char *folder,
                            size_t *written, tc_err *err)
 {
+    assert(folder != NULL && written != NULL);
     tc_status status = tables->n > 0 ? write_columns(tables, folder, err) : TC_OK;
     for (size_t i = 0; i < tables->n && status == TC_OK; i++, ++*written)
         status = write_table(file, &tables->tables[i], folder, err);

@@ -1,6 +1,7 @@
 /* Reads label pictures, counts their objects, and renumbers them. */
 #include "workunits/tools/labels.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -113,6 +114,7 @@ static tc_status next_of_pictures(wu_label_reader *r, uint32_t *labels, size_t n
 
 tc_status wu_labels_next(wu_label_reader *r, uint32_t *labels, tc_err *err)
 {
+    assert(r->item != NULL);
     const size_t n = (size_t)r->item->pages.info.nx * r->item->pages.info.ny;
     const tc_status status = r->item->labels_array >= 0 ? next_of_result(r, labels, n, err)
                                                         : next_of_pictures(r, labels, n, err);

@@ -1,6 +1,7 @@
 /* Converts parameters that are given in micrometres into pixels. */
 #include "workunits/tools/micrometres.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -159,6 +160,7 @@ static tc_status replace_one(const an_param *p, json_t *parameters, const measur
 tc_status wu_um_replace(const an_param *table, json_t *parameters, const wu_sources *sources,
                         tc_err *err)
 {
+    assert(json_is_object(parameters));
     measured m;
     tc_status status = TC_OK;
     for (const an_param *p = table; p->key != NULL && status == TC_OK; p++) {

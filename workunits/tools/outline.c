@@ -1,6 +1,7 @@
 /* Traces the outlines of regions of a label picture. */
 #include "workunits/tools/outline.h"
 
+#include <assert.h>
 #include <stddef.h>
 
 static uint32_t label_of(const wu_label_grid *g, int64_t x, int64_t y)
@@ -17,6 +18,7 @@ bool wu_outline_begins(const wu_label_grid *g, int64_t x, int64_t y)
 /* Sides: 0 the upper, on which the way goes right; 1 the right, down; 2 the lower; 3 the left. */
 void wu_outline_follow(const wu_label_grid *g, int64_t x, int64_t y, wu_corner *corner, void *user)
 {
+    assert(wu_outline_begins(g, x, y));
     static const int dx[] = { 1, 0, -1, 0 }, dy[] = { 0, 1, 0, -1 };
     const uint32_t own = label_of(g, x, y);
     const int64_t x0 = x, y0 = y;

@@ -1,6 +1,7 @@
 /* Reads an item's pages from its files, as a work unit stores them. */
 #include "workunits/tools/pages.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <stdlib.h>
 
@@ -154,6 +155,7 @@ static tc_status decode(wu_page_reader *reader, wu_page_buffer *buffer, wu_pictu
 tc_status wu_page_next(wu_page_reader *reader, wu_page_buffer *buffer, wu_picture_info *info,
                        tc_err *err)
 {
+    assert(reader->item != NULL);
     const tc_status status = decode(reader, buffer, info, err);
     if (status != TC_OK || reader->kind == WU_KIND_LABELS)
         return status;

@@ -1,5 +1,6 @@
 /* The one decision on what a file says its pages are: they are taken, taken with a remark, or
  * refused with the reason and the remedy. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -333,6 +334,7 @@ static tc_status decode_plane(wu_picture *from, uint32_t page, void *samples, tc
 
 tc_status wu_picture_decode(wu_picture *picture, uint32_t k, void *samples, tc_err *err)
 {
+    assert(k < picture->info.nz);
     const wu_plane plane = plane_of(picture, k);
     tc_err other;
     if (plane.file == 0)

@@ -1,5 +1,6 @@
 /* What private tags of TIFF say of a file's pages: Zeiss' LSM, MetaMorph's STK, Olympus' FluoView,
  * MicroManager; and whose slide it is. Read from the file itself: libtiff knows none of them. */
+#include <assert.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -28,6 +29,7 @@ static uint64_t number_in(const wu_tags *tags, const uint8_t *bytes, size_t n)
 
 bool wu_tags_number(const wu_tags *tags, uint64_t at, size_t n, uint64_t *value)
 {
+    assert(n <= 8);
     uint8_t bytes[8];
     if (!wu_tags_read(tags, at, bytes, n))
         return false;

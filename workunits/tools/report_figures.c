@@ -1,5 +1,6 @@
 /* The pictures of a report: the item's own as PNG, and over it, as SVG that stays sharp and can
  * be switched off, the outlines, points and numbers of what was found. */
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -728,6 +729,7 @@ static tc_status put_map(shown *s, const wu_declared *d, tc_err *err)
 
 tc_status wu_report_figures(wu_report *r, size_t item, tc_err *err)
 {
+    assert(item < r->n_items && r->n_variants >= 1);
     shown s;
     tc_status status = load_item(r, item, &s, err);
     if (status == TC_OK && s.n_panels > 0) {

@@ -1,4 +1,5 @@
 /* The answer of a report, which comes first: how many were found, and a row for each image. */
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -470,6 +471,7 @@ static void put_mark(const summary *s, size_t item, bool stopped, const char *gr
 
 double wu_report_round(double value, int digits)
 {
+    assert(digits >= 0);
     if (value == 0 || !isfinite(value))
         return value;
     const double ten = pow(10, digits - 1 - floor(log10(fabs(value)))),

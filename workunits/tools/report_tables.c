@@ -1,4 +1,5 @@
 /* The tables of a report: rows to look at, and the values that its figures are drawn from. */
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -370,6 +371,7 @@ tc_status wu_report_table(wu_report *r, const wu_table *table, tc_err *err)
 tc_status wu_report_variants(wu_report *reports, const wu_variant *variants, size_t n_variants,
                              size_t t, tc_err *err)
 {
+    assert(n_variants >= 1 && t < reports[0].tables->n);
     wu_page *const page = reports[0].page;
     const wu_table *const table = &reports[0].tables->tables[t];
     size_t *columns = NULL, n = 0;

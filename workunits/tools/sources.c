@@ -1,6 +1,7 @@
 /* Turns the files and folders of a command line into the items of a work unit. */
 #include "workunits/tools/sources.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <jansson.h>
@@ -1018,6 +1019,7 @@ tc_status wu_sources_add_matching(wu_sources *all, const char *mask, wu_kind kin
 tc_status wu_sources_find(char **inputs, size_t n_inputs, bool stacks, bool recursive,
                           const char *mask, wu_sources *out, tc_err *err)
 {
+    assert(n_inputs > 0);
     *out = (wu_sources){ .max_pixels = out->max_pixels, .want = out->want };
     finder f = { .out = out, .stacks = stacks, .recursive = recursive, .parts = json_object() };
     tc_status status = f.parts == NULL ? tc_no_memory(err, "a list of files") : TC_OK;

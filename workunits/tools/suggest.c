@@ -2,6 +2,7 @@
  * told. */
 #include "workunits/tools/suggest.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -178,6 +179,7 @@ static tc_status print_suggestion(const an_suggestion *s, const char *otherwise,
 tc_status wu_suggest(const an_analysis *analysis, wu_sources *sources, const char *otherwise,
                      json_t *parameters, an_suggestion *out, tc_err *err)
 {
+    assert(json_is_object(parameters) && otherwise != NULL);
     an_pictures pictures = { .n = 0 }, whole = { .n = 0 };
     *out = (an_suggestion){ .parameters = json_object() };
     if (out->parameters == NULL)

@@ -1,6 +1,7 @@
 /* Writes a work unit. */
 #include "workunits/tools/unit.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -431,6 +432,7 @@ static void free_writer(unit_writer *w)
 
 tc_status wu_unit_write(const char *path, const wu_unit *unit, tc_err *err)
 {
+    assert(json_is_object(unit->parameters) && unit->n > 0);
     unit_writer w = { .unit = unit, .err = err };
     const int fd = os_open(path, OS_NEW);
     if (fd < 0)

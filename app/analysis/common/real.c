@@ -125,6 +125,7 @@ void tc_log2s_destroy(tc_log2s **logs)
  * bit by bit. */
 tc_u128 tc_log2s_compute(const tc_log2s *logs, uint64_t k)
 {
+    assert(k > 0 && k >> 32 == 0);
     enum {
         UNSURE = 1 << 16 /* in 2^-120 */
     };
