@@ -20,9 +20,7 @@ extern const ocl_source ocl_source_cellcount;
 /* The largest disc of an opening for a device that is a processor. */
 enum { MAX_GROUP = 256, MOST_CPU_RADIUS = 8 };
 
-#define KERNEL(stage, kernel) [stage] = (kernel),
-static const char *const kernel_names[STAGES] = { CC_STAGES(KERNEL) };
-#undef KERNEL
+static const char *const kernel_names[STAGES] = { CC_STAGES(OCL_STAGE_KERNEL) };
 
 /* --- what is done in which order ------------------------------------------------------------- */
 
@@ -114,15 +112,15 @@ static uint64_t stage_work(const cc_cl_worker *w, cc_stage s)
 {
     switch (s) {
     case BACKGROUND_TILES:
-    case TILES: return up_to(w->rows, CC_TILE);
+    case TILES: return ocl_units(w->rows, CC_TILE);
     case BACKGROUND_ROWS:
-    case JOIN_ROWS: return up_to(w->rows, CC_TILE) - 1;
+    case JOIN_ROWS: return ocl_units(w->rows, CC_TILE) - 1;
     case BORDER_ROOTS:
     case OUTSIDE: return 1;
-    case TABLE: return up_to(w->table_rows, w->group);
-    case MEASURE: return up_to(w->rows, CC_TILE);
+    case TABLE: return ocl_units(w->table_rows, w->group);
+    case MEASURE: return ocl_units(w->rows, CC_TILE);
     case COUNT:
-    case NUMBER: return up_to(strip_words(w), w->group * CC_PER_ITEM);
+    case NUMBER: return ocl_units(strip_words(w), w->group * CC_PER_ITEM);
     case DISTANCE_COLUMNS: return w->nx;
     default: return w->rows; /* rows of pixels */
     }
@@ -545,8 +543,8 @@ static tc_status make_buffers(cc_cl_worker *w, tc_err *err)
         { B_OTHER, n * word, "cellcount", NULL },
         { B_DISTANCE, split * n * word, "cellcount", NULL },
         { B_HISTOGRAM, has_stage(w, HISTOGRAM) ? grey_values * word : 0, "cellcount", NULL },
-        { B_COUNTS, has_stage(w, COUNT) ? up_to(n, w->group * CC_PER_ITEM) * word : 0, "cellcount",
-          NULL },
+        { B_COUNTS, has_stage(w, COUNT) ? ocl_units(n, w->group * CC_PER_ITEM) * word : 0,
+          "cellcount", NULL },
         { B_BORDER, has_stage(w, FILL) ? 2 * ((uint64_t)w->nx + w->ny) * word : 0, "cellcount",
           NULL }
     };

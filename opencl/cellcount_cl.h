@@ -44,9 +44,7 @@
     STAGE(MAXIMA, "cc_maxima")                                 \
     STAGE(READ_MAXIMA, NULL)
 
-#define CC_STAGE(stage, kernel) stage,
-typedef enum cc_stage { CC_STAGES(CC_STAGE) STAGES } cc_stage;
-#undef CC_STAGE
+typedef enum cc_stage { CC_STAGES(OCL_STAGE_NUMBER) STAGES } cc_stage;
 
 /* B_STEPS: two planes that grey values go to in turn. */
 enum {
@@ -95,11 +93,6 @@ typedef struct cc_cl_worker {
 static inline bool in_strips(const cc_cl_worker *w)
 {
     return w->strip_rows < w->ny;
-}
-
-static inline uint32_t up_to(uint64_t n, uint64_t unit)
-{
-    return (uint32_t)((n + unit - 1) / unit);
 }
 
 static inline uint64_t strip_pixels(const cc_cl_worker *w)

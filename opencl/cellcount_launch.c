@@ -31,7 +31,7 @@ static tc_status launch_prepare(cc_cl_worker *w, cc_stage s, uint64_t first, uin
                       OCL_INT(first));
     case EXTREME:
     case GROUND:
-        return LAUNCH(w, s, w->nx, up_to(count, CC_DISC_ROWS), err,
+        return LAUNCH(w, s, w->nx, ocl_units(count, CC_DISC_ROWS), err,
                       OCL_HELD(w, ground ? B_EXTREME : w->values), OCL_HELD(w, w->values),
                       OCL_HELD(w, ground ? next_values(w) : B_EXTREME), OCL_HELD(w, B_DISC),
                       OCL_INT(radius), OCL_UINT(p->bright != ground ? most : 0), OCL_INT(ground),
@@ -41,11 +41,11 @@ static tc_status launch_prepare(cc_cl_worker *w, cc_stage s, uint64_t first, uin
                       OCL_INT(ratio), NX(w), NY(w), OCL_INT(first), OCL_INT(first + count));
     case GROUND_SUMS:
     case LOCAL_SUMS:
-        return LAUNCH(w, s, w->nx, up_to(count, CC_STRETCH), err, OCL_HELD(w, w->values),
+        return LAUNCH(w, s, w->nx, ocl_units(count, CC_STRETCH), err, OCL_HELD(w, w->values),
                       OCL_HELD(w, B_LINK), OCL_INT(radius), OCL_INT(lines), NX(w), NY(w),
                       OCL_INT(first), OCL_INT(first + count));
     default:
-        return LAUNCH(w, s, up_to(w->nx, CC_TILE), count, err, OCL_HELD(w, w->values),
+        return LAUNCH(w, s, ocl_units(w->nx, CC_TILE), count, err, OCL_HELD(w, w->values),
                       OCL_HELD(w, B_LINK), OCL_HELD(w, next_values(w)), OCL_INT(radius),
                       OCL_INT(lines), OCL_UINT(middle), OCL_INT(ratio), NX(w), NY(w),
                       OCL_INT(first));
@@ -72,7 +72,7 @@ static tc_status launch_components(cc_cl_worker *w, cc_stage s, uint64_t first, 
                       OCL_HELD(w, B_ROOTS), NX(w), NY(w), STRIDE(w), OCL_INT(from), OCL_INT(kind),
                       OCL_INT(eight_connected(w, s)));
     default:
-        return LAUNCH(w, s, count * (up_to(w->nx, CC_TILE) - 1), 1, err, OCL_HELD(w, B_MASK),
+        return LAUNCH(w, s, count * (ocl_units(w->nx, CC_TILE) - 1), 1, err, OCL_HELD(w, B_MASK),
                       OCL_HELD(w, B_LINK), OCL_HELD(w, B_ROOTS), NX(w), NY(w), STRIDE(w),
                       OCL_INT(from), OCL_INT(first + count), OCL_INT(kind),
                       OCL_INT(eight_connected(w, s)));
@@ -91,7 +91,7 @@ static tc_status launch_holes(cc_cl_worker *w, cc_stage s, uint64_t first, uint6
     if (s == OUTSIDE)
         return LAUNCH(w, s, border, 1, err, OCL_HELD(w, B_BORDER), OCL_HELD(w, B_LINK),
                       OCL_INT(border));
-    return LAUNCH(w, s, up_to(w->nx, 32), count, err, OCL_HELD(w, B_LINK), OCL_HELD(w, B_MASK),
+    return LAUNCH(w, s, ocl_units(w->nx, 32), count, err, OCL_HELD(w, B_LINK), OCL_HELD(w, B_MASK),
                   NX(w), NY(w), STRIDE(w), OCL_INT(first));
 }
 
@@ -101,8 +101,9 @@ static tc_status launch_distance(cc_cl_worker *w, cc_stage s, uint64_t first, ui
 {
     if (s == DISTANCE_ROWS)
         return LAUNCH(w, s, w->group, count, err, OCL_HELD(w, B_MASK), OCL_HELD(w, B_OTHER), NX(w),
-                      STRIDE(w), OCL_UINT(first), OCL_LOCAL(up_to(w->nx, 32) * sizeof(cl_uint)));
-    return LAUNCH(w, s, count, up_to(w->rows, CC_STRETCH), err, OCL_HELD(w, B_OTHER),
+                      STRIDE(w), OCL_UINT(first),
+                      OCL_LOCAL(ocl_units(w->nx, 32) * sizeof(cl_uint)));
+    return LAUNCH(w, s, count, ocl_units(w->rows, CC_STRETCH), err, OCL_HELD(w, B_OTHER),
                   OCL_HELD(w, B_LINK), OCL_HELD(w, B_DISTANCE), OCL_UINT(first),
                   OCL_UINT(first + count), NX(w), NY(w));
 }
@@ -130,9 +131,9 @@ static tc_status launch_rows(cc_cl_worker *w, cc_stage s, uint64_t first, uint64
                       OCL_HELD(w, B_MASK), NX(w), STRIDE(w), OCL_INT(first), OCL_UINT(w->threshold),
                       OCL_INT(w->params->bright));
     if (s == PAINT)
-        return LAUNCH(w, s, up_to(w->nx, 2), up_to(count, CC_PAINT_ROWS), err, OCL_HELD(w, B_MASK),
-                      OCL_HELD(w, B_LINK), OCL_HELD(w, B_ROOTS), OCL_HELD(w, B_RANKS),
-                      OCL_HELD(w, B_OTHER), NX(w), STRIDE(w), OCL_INT(first),
+        return LAUNCH(w, s, ocl_units(w->nx, 2), ocl_units(count, CC_PAINT_ROWS), err,
+                      OCL_HELD(w, B_MASK), OCL_HELD(w, B_LINK), OCL_HELD(w, B_ROOTS),
+                      OCL_HELD(w, B_RANKS), OCL_HELD(w, B_OTHER), NX(w), STRIDE(w), OCL_INT(first),
                       OCL_INT(first + count));
     return LAUNCH(w, s, w->nx, count, err, OCL_HELD(w, B_MASK), OCL_HELD(w, B_LINK),
                   OCL_HELD(w, B_OTHER), NX(w), NY(w), STRIDE(w), OCL_INT(first));

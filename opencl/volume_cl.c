@@ -19,33 +19,26 @@ extern const ocl_source ocl_source_volume;
 
 enum { MAX_GROUP = 256 };
 
-/* Phases of the device. */
-typedef enum stage {
-    MASK,
-    TILES,
-    USED,
-    JOIN,
-    ROOTS,
-    CLEAR,
-    LEAST,
-    MARK,
-    COUNT,
-    SCAN,
-    GIVE,
-    PAINT,
-    CLEAR_TABLE,
-    MEASURE, /* where there is a table */
-    READ,
-    STAGES /* where there is none */
-} stage;
+/* Phases of the device, and the kernel of each. */
+#define EACH_STAGE(STAGE)                                      \
+    STAGE(MASK, "vol_mask")                                    \
+    STAGE(TILES, "vol_tiles")                                  \
+    STAGE(USED, NULL)                                          \
+    STAGE(JOIN, "vol_join")                                    \
+    STAGE(ROOTS, "vol_roots")                                  \
+    STAGE(CLEAR, "vol_clear")                                  \
+    STAGE(LEAST, "vol_least")                                  \
+    STAGE(MARK, "vol_mark")                                    \
+    STAGE(COUNT, "vol_count")                                  \
+    STAGE(SCAN, "vol_scan")                                    \
+    STAGE(GIVE, "vol_give")                                    \
+    STAGE(PAINT, "vol_paint")                                  \
+    STAGE(CLEAR_TABLE, "vol_clear_table")                      \
+    STAGE(MEASURE, "vol_measure") /* where there is a table */ \
+    STAGE(READ, NULL)
 
-static const char *const kernel_names[STAGES] = {
-    [MASK] = "vol_mask",      [TILES] = "vol_tiles", [JOIN] = "vol_join",
-    [ROOTS] = "vol_roots",    [CLEAR] = "vol_clear", [LEAST] = "vol_least",
-    [MARK] = "vol_mark",      [COUNT] = "vol_count", [SCAN] = "vol_scan",
-    [GIVE] = "vol_give",      [PAINT] = "vol_paint", [CLEAR_TABLE] = "vol_clear_table",
-    [MEASURE] = "vol_measure"
-};
+typedef enum stage { EACH_STAGE(OCL_STAGE_NUMBER) STAGES } stage;
+static const char *const kernel_names[STAGES] = { EACH_STAGE(OCL_STAGE_KERNEL) };
 
 enum { B_PIXELS, B_MASK, B_PLANE, B_USED, B_LINK, B_FIRST, B_ROOT, B_COUNTS, B_TOTALS, B_TABLE };
 
@@ -75,11 +68,6 @@ static bool in_slabs(const cl_worker *w)
     return w->slab_slices < w->nz;
 }
 
-static uint32_t up_to(uint64_t n, uint64_t unit)
-{
-    return (uint32_t)((n + unit - 1) / unit);
-}
-
 static uint32_t rows_of(const cl_worker *w)
 {
     return w->slices * w->ny;
@@ -100,7 +88,7 @@ static uint32_t words_of(const cl_worker *w)
 static uint64_t stage_work(const cl_worker *w, stage s)
 {
     switch (s) {
-    case TILES: return up_to(w->slices, VOL_TZ);
+    case TILES: return ocl_units(w->slices, VOL_TZ);
     case JOIN: return w->slices;
     case CLEAR_TABLE: return w->has_table && w->cells > 0;
     case MEASURE: return w->has_table && w->cells > 0 ? w->slices : 0;
@@ -156,7 +144,7 @@ static tc_status write_mask(cl_worker *w, const vol_state *state, uint64_t first
 
 static tc_status launch_tiles(cl_worker *w, uint64_t first, uint64_t count, tc_err *err)
 {
-    return LAUNCH(w, up_to(w->nx, VOL_TX) * w->group, up_to(w->ny, VOL_TY), count, err,
+    return LAUNCH(w, ocl_units(w->nx, VOL_TX) * w->group, ocl_units(w->ny, VOL_TY), count, err,
                   OCL_HELD(w, B_MASK), OCL_HELD(w, B_PLANE), OCL_HELD(w, B_USED),
                   OCL_HELD(w, B_LINK), OCL_HELD(w, B_FIRST), OCL_INT(w->room), NX(w), NY(w),
                   OCL_INT(w->slices), STRIDE(w), OCL_INT(first), OCL_INT(w->z0), OCL_INT(w->nz),
@@ -173,7 +161,7 @@ static tc_status launch_join(cl_worker *w, uint64_t first, uint64_t count, tc_er
 /* Stages that take a table at once. */
 static tc_status launch_tables(cl_worker *w, tc_err *err)
 {
-    const cl_uint words = in_slabs(w) ? 0 : words_of(w), chunks = up_to(words_of(w), VOL_CHUNK),
+    const cl_uint words = in_slabs(w) ? 0 : words_of(w), chunks = ocl_units(words_of(w), VOL_CHUNK),
                   parts = w->parts;
     const cl_int numbers = in_slabs(w) ? (cl_int)(w->z0 * w->ny * w->nx) : -1,
                  outside = w->params->repair ? -1 : 0;
@@ -210,14 +198,14 @@ static tc_status launch_paint(cl_worker *w, uint64_t first_row, uint64_t count, 
     const uint64_t first = first_row * w->nx, end = first + count * w->nx;
     const cl_int outside = in_slabs(w) || w->params->repair ? -1 : 0;
 
-    return LAUNCH(w, (size_t)up_to(end - first, w->group * VOL_PER_ITEM) * w->group, 1, 1, err,
+    return LAUNCH(w, (size_t)ocl_units(end - first, w->group * VOL_PER_ITEM) * w->group, 1, 1, err,
                   OCL_HELD(w, B_PLANE), OCL_HELD(w, B_FIRST), OCL_HELD(w, B_TOTALS),
                   OCL_UINT(first), OCL_UINT(end), OCL_INT(outside));
 }
 
 static tc_status launch_measure(cl_worker *w, uint64_t first, uint64_t count, tc_err *err)
 {
-    return LAUNCH(w, w->nx, up_to(w->ny, VOL_DOWN), count, err, OCL_HELD(w, B_PLANE),
+    return LAUNCH(w, w->nx, ocl_units(w->ny, VOL_DOWN), count, err, OCL_HELD(w, B_PLANE),
                   OCL_HELD(w, B_TABLE), NX(w), NY(w), OCL_INT(first));
 }
 
@@ -305,8 +293,8 @@ static tc_status end_paint(cl_worker *w, tc_err *err)
     tc_status status = ocl_get(&w->ocl, B_TOTALS, 0, totals, sizeof totals, err);
 
     if (status == TC_OK)
-        status = ocl_get(&w->ocl, B_COUNTS, up_to(words_of(w), VOL_CHUNK) * sizeof cells, &cells,
-                         sizeof cells, err);
+        status = ocl_get(&w->ocl, B_COUNTS, ocl_units(words_of(w), VOL_CHUNK) * sizeof cells,
+                         &cells, sizeof cells, err);
     w->membrane = totals[0];
     w->outside = totals[1];
     w->cells = cells;
@@ -448,7 +436,7 @@ static uint64_t slab_bytes(const cl_worker *w, uint64_t slices)
 {
     const uint64_t rows = slices * w->ny, n = rows * w->nx, words = rows * w->stride;
 
-    return 4 * n + 4 * words + 12 * room_for(n) + 4 * (uint64_t)up_to(words, VOL_CHUNK) +
+    return 4 * n + 4 * words + 12 * room_for(n) + 4 * (uint64_t)ocl_units(words, VOL_CHUNK) +
            (uint64_t)w->piece * w->nx * (w->ocl.work->pixels->bits / 8) + 64;
 }
 
@@ -487,7 +475,7 @@ static tc_status make_buffers(cl_worker *w, tc_err *err)
         { B_LINK, room_for(n) * word, "volume", NULL },
         { B_FIRST, room_for(n) * word, "volume", NULL },
         { B_ROOT, room_for(n) * word, "volume", NULL },
-        { B_COUNTS, ((uint64_t)up_to(rows * w->stride, VOL_CHUNK) + 1) * word, "volume", NULL },
+        { B_COUNTS, ((uint64_t)ocl_units(rows * w->stride, VOL_CHUNK) + 1) * word, "volume", NULL },
         { B_TOTALS, 2 * word, "volume", NULL },
         { B_PIXELS, (uint64_t)w->piece * w->nx * (w->ocl.work->pixels->bits / 8), "volume", NULL }
     };
@@ -526,9 +514,9 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     w->nx = work->item->nx;
     w->ny = work->item->ny;
     w->nz = work->item->nz;
-    w->stride = up_to(w->nx, 32);
+    w->stride = ocl_units(w->nx, 32);
     /* An eighth of a byte of staging for each voxel, but a row at least. */
-    w->piece = up_to((uint64_t)w->ny * w->nz, work->pixels->bits);
+    w->piece = ocl_units((uint64_t)w->ny * w->nz, work->pixels->bits);
     if (w->piece > ((uint32_t)1 << 24) / w->nx + 1)
         w->piece = ((uint32_t)1 << 24) / w->nx + 1;
     status = vol_cpu.open(work, state, &w->host, err);

@@ -20,73 +20,45 @@ extern const ocl_source ocl_source_watershed;
 /* Rounds of joining: real stacks take some 20. */
 enum { MAX_GROUP = 256, MOST_STEPS = 13, MOST_ROUNDS = 256 };
 
-/* Phases of the device. */
-typedef enum stage {
-    PUT,
-    BLUR_X,
-    BLUR_Y,
-    BLUR_Z,
-    WAYS,
-    READ_HEIGHTS,
-    READ_WAYS, /* in slabs: then the host goes on */
-    EDGES,
-    SETTLE,
-    STEP_IN,
-    FLAT,
-    FLAT_JOIN,
-    FLAT_END,
-    TOPS,
-    CLEAR_SLOTS,
-    SADDLES,
-    MAXIMA,
-    LIST,
-    FIND_BEST,
-    FIND_EARLIER,
-    FIND_LATER,
-    JOIN_HILLS,
-    FOLLOW_JOINS, /* a round of joining */
-    SET_HILLS,
-    CLEAR_FIRSTS,
-    FIND_FIRSTS,
-    LIST_FIRSTS,
-    NUMBER_CELLS,
-    LABEL,
-    CLEAR_TABLE,
-    MEASURE,     /* where there is a table */
-    READ_LABELS, /* where there is none */
-    READ_TOPS_HEIGHTS,
-    READ_TOPS, /* where there are too many saddles, or rounds */
-    STAGES
-} stage;
+/* Phases of the device, and the kernel of each. */
+#define EACH_STAGE(STAGE)                                           \
+    STAGE(PUT, NULL)                                                \
+    STAGE(BLUR_X, "ws_blur_x")                                      \
+    STAGE(BLUR_Y, "ws_blur_y")                                      \
+    STAGE(BLUR_Z, "ws_blur_z")                                      \
+    STAGE(WAYS, "ws_ways")                                          \
+    STAGE(READ_HEIGHTS, NULL)                                       \
+    STAGE(READ_WAYS, NULL) /* in slabs: then the host goes on */    \
+    STAGE(EDGES, "ws_edges")                                        \
+    STAGE(SETTLE, "ws_settle")                                      \
+    STAGE(STEP_IN, "ws_step_in")                                    \
+    STAGE(FLAT, "ws_flat")                                          \
+    STAGE(FLAT_JOIN, "ws_flat_join")                                \
+    STAGE(FLAT_END, "ws_flat_end")                                  \
+    STAGE(TOPS, "ws_tops")                                          \
+    STAGE(CLEAR_SLOTS, "ws_clear_slots")                            \
+    STAGE(SADDLES, "ws_saddles")                                    \
+    STAGE(MAXIMA, "ws_maxima")                                      \
+    STAGE(LIST, "ws_list")                                          \
+    STAGE(FIND_BEST, "ws_find_best")                                \
+    STAGE(FIND_EARLIER, "ws_find_earlier")                          \
+    STAGE(FIND_LATER, "ws_find_later")                              \
+    STAGE(JOIN_HILLS, "ws_join_hills")                              \
+    STAGE(FOLLOW_JOINS, "ws_follow_joins") /* a round of joining */ \
+    STAGE(SET_HILLS, "ws_set_hills")                                \
+    STAGE(CLEAR_FIRSTS, "ws_clear_firsts")                          \
+    STAGE(FIND_FIRSTS, "ws_find_firsts")                            \
+    STAGE(LIST_FIRSTS, "ws_list_firsts")                            \
+    STAGE(NUMBER_CELLS, "ws_number_cells")                          \
+    STAGE(LABEL, "ws_label")                                        \
+    STAGE(CLEAR_TABLE, "vol_clear_table")                           \
+    STAGE(MEASURE, "vol_measure") /* where there is a table */      \
+    STAGE(READ_LABELS, NULL)      /* where there is none */         \
+    STAGE(READ_TOPS_HEIGHTS, NULL)                                  \
+    STAGE(READ_TOPS, NULL) /* where there are too many saddles, or rounds */
 
-static const char *const kernel_names[STAGES] = { [BLUR_X] = "ws_blur_x",
-                                                  [BLUR_Y] = "ws_blur_y",
-                                                  [BLUR_Z] = "ws_blur_z",
-                                                  [WAYS] = "ws_ways",
-                                                  [EDGES] = "ws_edges",
-                                                  [SETTLE] = "ws_settle",
-                                                  [STEP_IN] = "ws_step_in",
-                                                  [FLAT] = "ws_flat",
-                                                  [FLAT_JOIN] = "ws_flat_join",
-                                                  [FLAT_END] = "ws_flat_end",
-                                                  [TOPS] = "ws_tops",
-                                                  [CLEAR_SLOTS] = "ws_clear_slots",
-                                                  [SADDLES] = "ws_saddles",
-                                                  [MAXIMA] = "ws_maxima",
-                                                  [LIST] = "ws_list",
-                                                  [FIND_BEST] = "ws_find_best",
-                                                  [FIND_EARLIER] = "ws_find_earlier",
-                                                  [FIND_LATER] = "ws_find_later",
-                                                  [JOIN_HILLS] = "ws_join_hills",
-                                                  [FOLLOW_JOINS] = "ws_follow_joins",
-                                                  [SET_HILLS] = "ws_set_hills",
-                                                  [CLEAR_FIRSTS] = "ws_clear_firsts",
-                                                  [FIND_FIRSTS] = "ws_find_firsts",
-                                                  [LIST_FIRSTS] = "ws_list_firsts",
-                                                  [NUMBER_CELLS] = "ws_number_cells",
-                                                  [LABEL] = "ws_label",
-                                                  [CLEAR_TABLE] = "vol_clear_table",
-                                                  [MEASURE] = "vol_measure" };
+typedef enum stage { EACH_STAGE(OCL_STAGE_NUMBER) STAGES } stage;
+static const char *const kernel_names[STAGES] = { EACH_STAGE(OCL_STAGE_KERNEL) };
 
 /* Planes, tables and lists; then what kernels count, two numbers each: of B_SADDLES the second says
  * that there is no more room. */

@@ -80,13 +80,6 @@ static void free_parts(void *worker)
     free(w->copy);
 }
 
-static size_t side_of_codes(const voting_scheme *s)
-{
-    const size_t outer = 2 * (size_t)s->shape.side + 1;
-
-    return s->nz > 1 ? outer * outer * outer : outer * outer;
-}
-
 /* --- what fits the device -------------------------------------------------------------------- */
 
 /* Rows through all slices before a band, or in all. */
@@ -199,7 +192,7 @@ static tc_status make_tables(cl_worker *w, tc_err *err)
     const size_t n_rows = voting_offset_rows(s), layers = 2 * (size_t)s->shape.reach[0] + 1;
     const ocl_need needs[] = {
         { B_SHAPE, sizeof s->shape, "the shape", &s->shape },
-        { B_CODES, side_of_codes(s) * sizeof(uint16_t), "the directions", w->tables.dir_of_code },
+        { B_CODES, voting_codes(s) * sizeof(uint16_t), "the directions", w->tables.dir_of_code },
         { B_OFFSETS, n_rows * (2 * (size_t)s->shape.reach[2] + 1) * sizeof(uint16_t),
           "the directions", w->tables.dir_of_offset },
         { B_SPANS, voting_spans(s) * sizeof(voting_span), "the cones", NULL },

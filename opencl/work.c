@@ -64,42 +64,43 @@ double ocl_clock_ms(void)
     return tc_seconds() * 1e3;
 }
 
-tc_status ocl_write(ocl_device *device, const ocl_buffer *buffer, size_t offset, const void *from,
-                    size_t bytes, tc_err *err)
+/* A copy from `from` to the device, or where that is NULL from the device to `to`. */
+static tc_status copy_bytes(ocl_device *device, const ocl_buffer *buffer, size_t offset,
+                            const void *from, void *to, size_t bytes, tc_err *err)
 {
-    const tc_status status = check_range(buffer, offset, bytes, err);
+    tc_status status = check_range(buffer, offset, bytes, err);
+    cl_int code = CL_SUCCESS;
     if (status != TC_OK || bytes == 0)
         return status;
     const double start = ocl_clock_ms();
-    const bool staged = ocl_stages(device, bytes);
-    const tc_status copied =
-        staged ? ocl_staged_write(device, buffer->memory, offset, from, bytes, err) : TC_OK;
-    const cl_int code =
-        staged ? CL_SUCCESS
-               : device->api.clEnqueueWriteBuffer(device->queue, buffer->memory, CL_TRUE, offset,
-                                                  bytes, from, 0, NULL, NULL);
+    if (ocl_stages(device, bytes))
+        status = from != NULL ? ocl_staged_write(device, buffer->memory, offset, from, bytes, err)
+                              : ocl_staged_read(device, buffer->memory, offset, to, bytes, err);
+    else if (from != NULL)
+        code = device->api.clEnqueueWriteBuffer(device->queue, buffer->memory, CL_TRUE, offset,
+                                                bytes, from, 0, NULL, NULL);
+    else
+        code = device->api.clEnqueueReadBuffer(device->queue, buffer->memory, CL_TRUE, offset,
+                                               bytes, to, 0, NULL, NULL);
     device->times.transfers += ocl_clock_ms() - start;
     device->times.bytes += bytes;
-    return code == CL_SUCCESS ? copied : ocl_fail(device, "clEnqueueWriteBuffer", code, err);
+    if (code != CL_SUCCESS)
+        return ocl_fail(device, from != NULL ? "clEnqueueWriteBuffer" : "clEnqueueReadBuffer", code,
+                        err);
+    return status;
+}
+
+tc_status ocl_write(ocl_device *device, const ocl_buffer *buffer, size_t offset, const void *from,
+                    size_t bytes, tc_err *err)
+{
+    assert(from != NULL || bytes == 0);
+    return copy_bytes(device, buffer, offset, from, NULL, bytes, err);
 }
 
 tc_status ocl_read(ocl_device *device, const ocl_buffer *buffer, size_t offset, void *to,
                    size_t bytes, tc_err *err)
 {
-    const tc_status status = check_range(buffer, offset, bytes, err);
-    if (status != TC_OK || bytes == 0)
-        return status;
-    const double start = ocl_clock_ms();
-    const bool staged = ocl_stages(device, bytes);
-    const tc_status copied =
-        staged ? ocl_staged_read(device, buffer->memory, offset, to, bytes, err) : TC_OK;
-    const cl_int code =
-        staged ? CL_SUCCESS
-               : device->api.clEnqueueReadBuffer(device->queue, buffer->memory, CL_TRUE, offset,
-                                                 bytes, to, 0, NULL, NULL);
-    device->times.transfers += ocl_clock_ms() - start;
-    device->times.bytes += bytes;
-    return code == CL_SUCCESS ? copied : ocl_fail(device, "clEnqueueReadBuffer", code, err);
+    return copy_bytes(device, buffer, offset, NULL, to, bytes, err);
 }
 
 tc_status ocl_zero(ocl_device *device, const ocl_buffer *buffer, tc_err *err)

@@ -33,6 +33,7 @@
 #define OCL_WORKER_H
 
 #include "app/analysis/analysis.h"
+#include "app/base/numbers.h"
 #include "app/base/pool.h"
 #include "opencl/program.h"
 
@@ -74,6 +75,11 @@ tc_status ocl_worker_open(const ocl_launcher *launcher, const an_work *work, con
 void ocl_worker_close(void **worker);
 
 /* --- kernels --------------------------------------------------------------------------------- */
+
+/* Of a list STAGE(stage, kernel) ..., each stage of a launcher with the kernel's name or NULL: the
+ * enumerators and the names. */
+#define OCL_STAGE_NUMBER(stage, kernel) stage,
+#define OCL_STAGE_KERNEL(stage, kernel) kernel,
 
 /* Work-items of a group: `most`, a power of two, halved until the device has it. */
 size_t ocl_group_size(const ocl_device *device, size_t most);
@@ -124,6 +130,12 @@ typedef struct ocl_grid {
 } ocl_grid;
 /* x * y * z work-items in groups of `group` along x, which is rounded up. */
 ocl_grid ocl_grid_of(size_t group, size_t x, size_t y, size_t z);
+
+/* Units that n take. */
+static inline uint32_t ocl_units(uint64_t n, uint64_t unit)
+{
+    return (uint32_t)tc_quotient_up(n, unit);
+}
 
 /* Queues a launch of a kernel. Arguments that are as at the last launch are not
  * set again: that would take longer than a small kernel does. */

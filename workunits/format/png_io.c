@@ -297,16 +297,23 @@ tc_status wu_png_read(wu_read_fn read, void *user, uint64_t encoded_bytes, const
     return read_with(&c, read_all);
 }
 
+/* To samples as texcell has them, whatever the file has. */
+static png_ctx converter_of(wu_read_fn read, void *user, const char *what, bool numbers,
+                            tc_err *err)
+{
+    return (png_ctx){ .read = read,
+                      .user = user,
+                      .what = what,
+                      .encoded_bytes = UINT64_MAX,
+                      .convert = true,
+                      .numbers = numbers,
+                      .err = err };
+}
+
 tc_status wu_png_convert_info(wu_read_fn read, void *user, const char *what, bool numbers,
                               wu_png_info *info, tc_err *err)
 {
-    png_ctx c = { .read = read,
-                  .user = user,
-                  .what = what,
-                  .encoded_bytes = UINT64_MAX,
-                  .convert = true,
-                  .numbers = numbers,
-                  .err = err };
+    png_ctx c = converter_of(read, user, what, numbers, err);
     const tc_status status = read_with(&c, read_head);
     if (status == TC_OK)
         *info = c.head;
@@ -317,15 +324,9 @@ tc_status wu_png_convert(wu_read_fn read, void *user, const char *what, bool num
                          const wu_png_info *expected, void *pixels, bool *alpha_dropped,
                          tc_err *err)
 {
-    png_ctx c = { .read = read,
-                  .user = user,
-                  .what = what,
-                  .encoded_bytes = UINT64_MAX,
-                  .convert = true,
-                  .numbers = numbers,
-                  .expected = expected,
-                  .in_pixels = pixels,
-                  .err = err };
+    png_ctx c = converter_of(read, user, what, numbers, err);
+    c.expected = expected;
+    c.in_pixels = pixels;
     const tc_status status = read_with(&c, read_all);
     *alpha_dropped = c.alpha_dropped;
     return status;

@@ -76,10 +76,10 @@ void cc_memory_of(const cc_params *p, const wu_item *item, const cc_contents *c,
     /* The picture's middle, and what finding cells in it takes, by the planes above. */
     const uint64_t looking = p->window_auto ? (uint64_t)an_looked_at(item) * 64 : 0;
 
-    /* A thirty-second: pages that are large. */
+    /* A thirty-second more, as pages are large. */
     out->memory_bytes =
         PLAN_PROGRAM + pixels + tc_larger(working, tc_larger(finishing, looking)) / 32 * 33;
-    /* Each has a table where all of them are no more than a plane. */
+    /* Each thread has a table, if all of them together are no larger than a plane. */
     if (2 * table <= n * sizeof(int32_t))
         out->thread_bytes += table;
 }
@@ -100,7 +100,7 @@ static void count_runs(const cc_worker *w, cc_contents *c)
 {
     c->runs = c->rows = 0;
     for (uint32_t y = 0; y < w->ny; y++) {
-        /* Holes are found by the runs between. */
+        /* Holes are found by the runs of background, of which a row has one more. */
         const uint64_t runs = lab_runs(&w->picture, y, w->scratch[0].edges) + w->params->fill_holes;
 
         c->runs += runs;
@@ -108,30 +108,14 @@ static void count_runs(const cc_worker *w, cc_contents *c)
     }
 }
 
-static uint64_t count_plateaus(const cc_worker *w)
-{
-    uint64_t n = 0;
-
-    for (size_t i = 0; i < (size_t)w->nx * w->ny; i++)
-        n += w->up[i] == WS_UNKNOWN;
-    return n;
-}
-
-static uint64_t count_maxima(const cc_worker *w)
-{
-    uint64_t n = 0;
-
-    for (size_t i = 0; i < (size_t)w->nx * w->ny; i++)
-        n += w->up[i] == (int32_t)i;
-    return n;
-}
-
-/* Works as far as is needed to know it. */
+/* Does as much of the work as the contents depend on. */
 static tc_status look(void *worker, void *state, void *contents, tc_err *err)
 {
     const cc_worker *const w = worker;
     cc_contents *const c = contents;
     const int32_t split = w->params->split;
+    const size_t n = (size_t)w->nx * w->ny;
+    uint64_t maxima = 0;
     tc_status status = step_until(worker, state, CC_HOLES, err);
 
     if (status != TC_OK)
@@ -139,12 +123,16 @@ static tc_status look(void *worker, void *state, void *contents, tc_err *err)
     count_runs(w, c);
     if (split == CC_INTENSITY) {
         status = step_until(worker, state, CC_EDGES, err);
-        c->plateaus = count_plateaus(w);
+        c->plateaus = 0;
+        for (size_t i = 0; i < n; i++)
+            c->plateaus += w->up[i] == WS_UNKNOWN;
         if (status == TC_OK)
             status = step_until(worker, state, CC_SADDLES, err);
-        c->maxima = c->components = tc_smaller(c->maxima, count_maxima(w));
+        for (size_t i = 0; i < n; i++)
+            maxima += w->up[i] == (int32_t)i;
+        c->maxima = c->components = tc_smaller(c->maxima, maxima);
     } else if (split == CC_DISTANCE) {
-        /* A neck between two cells parts a run of one of them. */
+        /* A component has at least one run, and a split parts runs. */
         c->components = tc_smaller(c->components, c->runs);
     } else {
         status = step_until(worker, state, CC_PAINT, err);

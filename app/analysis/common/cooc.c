@@ -4,31 +4,9 @@
 #include <assert.h>
 #include <string.h>
 
-const char *const cooc_names[COOC_FEATURES + 1] = { "asm",
-                                                    "contrast",
-                                                    "correlation",
-                                                    "variance",
-                                                    "idm",
-                                                    "sum_average",
-                                                    "sum_variance",
-                                                    "sum_entropy",
-                                                    "entropy",
-                                                    "difference_variance",
-                                                    "difference_entropy",
-                                                    "imc1",
-                                                    "imc2",
-                                                    "joint_maximum",
-                                                    "joint_average",
-                                                    "difference_average",
-                                                    "inverse_difference",
-                                                    "inverse_difference_normalised",
-                                                    "inverse_difference_moment_normalised",
-                                                    "inverse_variance",
-                                                    "autocorrelation",
-                                                    "cluster_tendency",
-                                                    "cluster_shade",
-                                                    "cluster_prominence",
-                                                    NULL };
+#define NAME(feature, name) name,
+const char *const cooc_names[COOC_FEATURES + 1] = { COOC_EACH(NAME) NULL };
+#undef NAME
 
 void cooc_clear(cooc_sums *m, unsigned levels)
 {

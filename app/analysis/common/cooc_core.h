@@ -7,34 +7,36 @@
 
 #include "app/analysis/common/real_core.h"
 
-enum {
-    COOC_ASM,
-    COOC_CONTRAST,
-    COOC_CORRELATION,
-    COOC_VARIANCE,
-    COOC_IDM,
-    COOC_SUM_AVERAGE,
-    COOC_SUM_VARIANCE,
-    COOC_SUM_ENTROPY,
-    COOC_ENTROPY,
-    COOC_DIFFERENCE_VARIANCE,
-    COOC_DIFFERENCE_ENTROPY,
-    COOC_IMC1,
-    COOC_IMC2,
-    COOC_HARALICK,
-    COOC_JOINT_MAXIMUM = COOC_HARALICK,
-    COOC_JOINT_AVERAGE,
-    COOC_DIFFERENCE_AVERAGE,
-    COOC_INVERSE_DIFFERENCE,
-    COOC_INVERSE_DIFFERENCE_NORMALISED,
-    COOC_INVERSE_DIFFERENCE_MOMENT_NORMALISED,
-    COOC_INVERSE_VARIANCE,
-    COOC_AUTOCORRELATION,
-    COOC_CLUSTER_TENDENCY,
-    COOC_CLUSTER_SHADE,
-    COOC_CLUSTER_PROMINENCE,
-    COOC_FEATURES
-};
+/* The features, and their names: the first COOC_HARALICK are Haralick's. */
+#define COOC_EACH(FEATURE)                                                                     \
+    FEATURE(COOC_ASM, "asm")                                                                   \
+    FEATURE(COOC_CONTRAST, "contrast")                                                         \
+    FEATURE(COOC_CORRELATION, "correlation")                                                   \
+    FEATURE(COOC_VARIANCE, "variance")                                                         \
+    FEATURE(COOC_IDM, "idm")                                                                   \
+    FEATURE(COOC_SUM_AVERAGE, "sum_average")                                                   \
+    FEATURE(COOC_SUM_VARIANCE, "sum_variance")                                                 \
+    FEATURE(COOC_SUM_ENTROPY, "sum_entropy")                                                   \
+    FEATURE(COOC_ENTROPY, "entropy")                                                           \
+    FEATURE(COOC_DIFFERENCE_VARIANCE, "difference_variance")                                   \
+    FEATURE(COOC_DIFFERENCE_ENTROPY, "difference_entropy")                                     \
+    FEATURE(COOC_IMC1, "imc1")                                                                 \
+    FEATURE(COOC_IMC2, "imc2")                                                                 \
+    FEATURE(COOC_JOINT_MAXIMUM, "joint_maximum")                                               \
+    FEATURE(COOC_JOINT_AVERAGE, "joint_average")                                               \
+    FEATURE(COOC_DIFFERENCE_AVERAGE, "difference_average")                                     \
+    FEATURE(COOC_INVERSE_DIFFERENCE, "inverse_difference")                                     \
+    FEATURE(COOC_INVERSE_DIFFERENCE_NORMALISED, "inverse_difference_normalised")               \
+    FEATURE(COOC_INVERSE_DIFFERENCE_MOMENT_NORMALISED, "inverse_difference_moment_normalised") \
+    FEATURE(COOC_INVERSE_VARIANCE, "inverse_variance")                                         \
+    FEATURE(COOC_AUTOCORRELATION, "autocorrelation")                                           \
+    FEATURE(COOC_CLUSTER_TENDENCY, "cluster_tendency")                                         \
+    FEATURE(COOC_CLUSTER_SHADE, "cluster_shade")                                               \
+    FEATURE(COOC_CLUSTER_PROMINENCE, "cluster_prominence")
+
+#define COOC_NUMBER(feature, name) feature,
+enum { COOC_EACH(COOC_NUMBER) COOC_FEATURES, COOC_HARALICK = COOC_JOINT_MAXIMUM };
+#undef COOC_NUMBER
 
 /* Whether a set of features has one of them. */
 #define COOC_HAS(set, feature) (((set) >> (feature) & 1) != 0)
@@ -58,8 +60,8 @@ typedef struct cooc_totals {
     tc_u128 cells, marginal, sums, differences;
 } cooc_totals;
 
-/* Sums over a histogram, of which the features that stand below are quotients by n: in double
- * precision, so in the order of the bins, of which empty ones add nothing. */
+/* Sums over histograms, which divided by n are features. They are in double precision, so bins are
+ * added in order; empty ones add nothing. */
 typedef struct cooc_weights {
     double id, idn, idm, idmn, iv; /* over |a - b| */
     double shade, prominence;      /* over a + b */
@@ -83,7 +85,7 @@ TC_INLINE void cooc_difference(cooc_weights *w, tc_u32 bin, double count, tc_u32
         w->iv += count / (d * d);
 }
 
-/* And one of that of a + b, whose mean this is. */
+/* What a bin of the histogram of a + b adds; mean: of that histogram. */
 TC_INLINE void cooc_sum(cooc_weights *w, tc_u32 bin, double count, double mean)
 {
     const double from = bin - mean, cube = count * (from * from * from);
@@ -92,7 +94,7 @@ TC_INLINE void cooc_sum(cooc_weights *w, tc_u32 bin, double count, double mean)
     w->prominence += cube * from;
 }
 
-/* The mean of a + b, as cooc_sum wants it. */
+/* The mean of a + b for cooc_sum, rounded as the feature sum_average is. */
 TC_INLINE double cooc_mean(const cooc_totals *t)
 {
     return ((double)t->s1 / (double)t->pairs + 2) - 2;
@@ -134,7 +136,7 @@ TC_INLINE void cooc_entropies(const cooc_totals *t, tc_u128 log_2n, tc_u128 log_
     tc_u128 x = tc_wide_sub(tc_wide_sub(tc_wide_add(log_2n, t->cells), t->marginal),
                             t->marginal); /* 2n (2 HX - HXY) */
 
-    /* No more than what logarithms are rounded by: there is no information. */
+    /* Where x is no more than the rounding of logarithms there is no information. */
     if (TC_HIGH(x) >> 63 != 0 || (TC_HIGH(x) == 0 && TC_LOW(x) < (2 * t->pairs) << 10))
         x = tc_wide(0, 0);
     out[COOC_ENTROPY] = tc_wide_double(tc_wide_sub(log_2n, t->cells)) * 0x1p-80 / total;

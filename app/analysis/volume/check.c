@@ -6,11 +6,6 @@
 #include "app/analysis/check.h"
 #include "app/analysis/volume/volume.h"
 
-static int64_t read_integer(const wu_output *out, const char *name)
-{
-    return *(const int64_t *)wu_output_data(out, name);
-}
-
 /* Not ==: it would take -0 for 0, and other programs print them differently. */
 static bool is_same(double a, double b)
 {
@@ -117,9 +112,9 @@ static tc_status check_table(const vol_params *p, const wu_item *item, const wu_
     int64_t z0 = 0;
 
     *voxels = 0;
-    if (read_integer(out, "cells") != (int64_t)n)
+    if (vol_read_integer(out, "cells") != (int64_t)n)
         return tc_fail(err, TC_BAD_INPUT, "cells: is %lld, but there are %zu cells",
-                       (long long)read_integer(out, "cells"), n);
+                       (long long)vol_read_integer(out, "cells"), n);
     for (size_t i = 0; i < n; i++) {
         const row r = row_of(out, i);
         const char *fault = row_fault(p, item, i, &r);
@@ -141,11 +136,11 @@ static tc_status check_totals(const vol_params *p, const wu_item *item, const wu
                               int64_t voxels, tc_err *err)
 {
     const int64_t n = (int64_t)item->nx * item->ny * item->nz,
-                  left_out = read_integer(out, "left_out_voxels");
-    const int64_t inside = read_integer(out, "inside_voxels"),
-                  membrane = read_integer(out, "membrane_voxels");
-    const int64_t added = read_integer(out, "repair_added_voxels"),
-                  taken = read_integer(out, "repair_bias_voxels");
+                  left_out = vol_read_integer(out, "left_out_voxels");
+    const int64_t inside = vol_read_integer(out, "inside_voxels"),
+                  membrane = vol_read_integer(out, "membrane_voxels");
+    const int64_t added = vol_read_integer(out, "repair_added_voxels"),
+                  taken = vol_read_integer(out, "repair_bias_voxels");
     static const char *const counts[] = { "inside_voxels",       "membrane_voxels",
                                           "external_voxels",     "left_out_voxels",
                                           "repair_added_voxels", "repair_bias_voxels" };
@@ -161,10 +156,10 @@ static tc_status check_totals(const vol_params *p, const wu_item *item, const wu
         return status;
     if (inside != voxels)
         return an_impossible("inside_voxels", 0, "not the sum of cell_voxels", err);
-    if (inside + membrane + read_integer(out, "external_voxels") + left_out != n)
+    if (inside + membrane + vol_read_integer(out, "external_voxels") + left_out != n)
         return an_impossible("external_voxels", 0,
                              "the voxels of all kinds are not those of the stack", err);
-    if (p->watershed && read_integer(out, "external_voxels") != 0)
+    if (p->watershed && vol_read_integer(out, "external_voxels") != 0)
         return an_impossible("external_voxels", 0, "a watershed has no outside", err);
     if (p->fill && membrane != 0)
         return an_impossible("membrane_voxels", 0, "all are of cells", err);

@@ -114,8 +114,7 @@ static void number_band(vol_worker *w, size_t band, vol_scratch *s)
                 w->stack.nodes[1 + row * w->nx + x + (size_t)__builtin_ctzll(left)] = ++label;
 }
 
-/* Label 0 for the outside: from here on node 0 is none of the nodes. */
-static tc_status end_number(vol_worker *w, vol_state *state, tc_err *err)
+tc_status vol_clear_first_node(vol_worker *w, vol_state *state, tc_err *err)
 {
     (void)w;
     (void)err;
@@ -322,7 +321,8 @@ static const vol_work labelling[VOL_PHASES] = { [VOL_HISTOGRAM] = { histogram_ba
                                                 [VOL_BANDS] = { label_band, NULL },
                                                 [VOL_SEAMS] = { label_seam, NULL },
                                                 [VOL_COUNT] = { count_band, end_count },
-                                                [VOL_NUMBER] = { number_band, end_number },
+                                                [VOL_NUMBER] = { number_band,
+                                                                 vol_clear_first_node },
                                                 [VOL_PAINT] = { paint_band, end_paint },
                                                 [VOL_BIAS] = { bias_band, end_bias },
                                                 [VOL_SIZES] = { sizes_band, end_sizes },

@@ -69,6 +69,8 @@ void vol_memory_of(const vol_params *p, const wu_item *item, const vol_contents 
 uint64_t vol_thread_bytes(const vol_params *p, const wu_item *item);
 tc_status vol_memory(const an_work *work, an_plan *plan, tc_err *err);
 
+/* Label 0 for the outside: from here on node 0 is none of the nodes. */
+tc_status vol_clear_first_node(vol_worker *w, vol_state *state, tc_err *err);
 /* watershed.c */
 extern const vol_work vol_way, vol_clear, vol_first, vol_firsts, vol_name, vol_label, vol_copy;
 

@@ -39,7 +39,7 @@ void vol_memory_of(const vol_params *p, const wu_item *item, const vol_contents 
     const uint64_t finishing = c->cells * (sizeof(vol_cell) + ROW_BYTES);
 
     out->memory_bytes = PLAN_PROGRAM + kept + tc_larger(working, finishing);
-    /* Each has a table where all of them are no more than a byte a voxel. */
+    /* Each thread has a table, if all of them together are no more than a byte a voxel. */
     if (2 * c->cells * sizeof(vol_cell) <= n)
         out->thread_bytes += c->cells * sizeof(vol_cell);
 }
@@ -56,7 +56,7 @@ static tc_status step_until(void *worker, vol_state *state, vol_phase until, tc_
     return status;
 }
 
-/* Where there are cells; pages are large where the state is. */
+/* Bytes of the pages that labels are written to; pages are large where the state is. */
 static uint64_t written(const vol_worker *w, const vol_state *state)
 {
     const size_t all = w->n + 1,
@@ -74,7 +74,7 @@ static uint64_t written(const vol_worker *w, const vol_state *state)
     return tc_smaller(pages * page, all) * sizeof(int32_t) + sizeof *state;
 }
 
-/* Works as far as is needed to know it. */
+/* Does as much of the work as the contents depend on. */
 static tc_status look(void *worker, void *state, void *contents, tc_err *err)
 {
     const vol_worker *const w = worker;

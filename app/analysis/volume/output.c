@@ -205,10 +205,10 @@ static tc_status fill_table(const an_work *work, size_t item_index, const vol_ce
     const wu_item *const item = work->item;
     int64_t *const items = wu_output_data(out, "cell_item"), *const label =
                                                                  wu_output_data(out, "cell_label");
-    int64_t *const voxels = wu_output_data(out, "cell_voxels"), *const bbox = wu_output_data(
-                                                                    out, "cell_bbox");
-    double *const volume = wu_output_data(out, "cell_volume"), *const centroid = wu_output_data(
-                                                                   out, "cell_centroid");
+    int64_t *const voxels = wu_output_data(out, "cell_voxels");
+    int64_t *const bbox = wu_output_data(out, "cell_bbox");
+    double *const volume = wu_output_data(out, "cell_volume");
+    double *const centroid = wu_output_data(out, "cell_centroid");
     uint8_t *const border = wu_output_data(out, "cell_border");
     const uint32_t size[3] = { item->nz, item->ny, item->nx };
     tc_status status = TC_OK;
@@ -347,7 +347,7 @@ tc_status vol_finish_cells(const an_work *work, size_t item_index, vol_state *he
     return status == TC_OK ? fill(work, item_index, head, NULL, cells, out, err) : status;
 }
 
-static int64_t read_integer(const wu_output *out, const char *name)
+int64_t vol_read_integer(const wu_output *out, const char *name)
 {
     return *(const int64_t *)wu_output_data(out, name);
 }
@@ -358,11 +358,11 @@ bool vol_note_result(const void *params, const wu_item *item, const wu_output *o
 {
     enum { SPECK = 27 }; /* voxels: 3 by 3 by 3 */
     const vol_params *const p = params;
-    const int64_t membrane = read_integer(out, "membrane_voxels"),
-                  cells = read_integer(out, "cells");
-    const bool others =
-        read_integer(out, "external_voxels") != 0 || read_integer(out, "left_out_voxels") != 0;
-    const int used = p->otsu ? (int)read_integer(out, "threshold") : (int)p->membrane;
+    const int64_t membrane = vol_read_integer(out, "membrane_voxels"),
+                  cells = vol_read_integer(out, "cells");
+    const bool others = vol_read_integer(out, "external_voxels") != 0 ||
+                        vol_read_integer(out, "left_out_voxels") != 0;
+    const int used = p->otsu ? (int)vol_read_integer(out, "threshold") : (int)p->membrane;
 
     (void)item;
     if (cells == 1 && p->watershed && !others)
@@ -386,7 +386,7 @@ bool vol_note_result(const void *params, const wu_item *item, const wu_output *o
     else if (!others)
         snprintf(text, size, "no cells: every voxel is membrane; raise parameters.membrane (%d)",
                  used);
-    else if (read_integer(out, "left_out_voxels") > 0)
+    else if (vol_read_integer(out, "left_out_voxels") > 0)
         snprintf(
             text, size,
             "no cells: all were left out by parameters.min_voxels, max_voxels or exclude_border");

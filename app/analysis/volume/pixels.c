@@ -18,11 +18,6 @@ enum { CELLS = 8, LOOKS = 256, WAYS = 64, MOST_RADIUS = 9 };
  * two cells. */
 static const double DOUBTS = 0.9, DOUBTS_WATERSHED = 0.3;
 
-static int64_t read_integer(const wu_output *out, const char *name)
-{
-    return *(const int64_t *)wu_output_data(out, name);
-}
-
 /* Otsu's threshold, or the one that was given. */
 static tc_status find_threshold(const an_work *work, const wu_output *out, uint32_t *threshold,
                                 tc_err *err)
@@ -33,9 +28,9 @@ static tc_status find_threshold(const an_work *work, const wu_output *out, uint3
     *threshold = (uint32_t)p->membrane;
     if (p->otsu)
         status = an_otsu_of(work->pixels, threshold, err);
-    if (status == TC_OK && p->otsu && read_integer(out, "threshold") != *threshold)
+    if (status == TC_OK && p->otsu && vol_read_integer(out, "threshold") != *threshold)
         status = tc_fail(err, TC_BAD_INPUT, "threshold: is %lld, but Otsu's is %lu",
-                         (long long)read_integer(out, "threshold"), (unsigned long)*threshold);
+                         (long long)vol_read_integer(out, "threshold"), (unsigned long)*threshold);
     return status;
 }
 
@@ -46,7 +41,7 @@ static tc_status check_membrane(const an_work *work, uint32_t threshold, const w
     const wu_pixels *const px = work->pixels;
     const size_t n = (size_t)px->nx * px->ny * px->nz;
     const int64_t claimed =
-        read_integer(out, "membrane_voxels") - read_integer(out, "repair_added_voxels");
+        vol_read_integer(out, "membrane_voxels") - vol_read_integer(out, "repair_added_voxels");
     int64_t found = (int64_t)n;
 
     for (size_t i = 0; i < n; i += 64)
@@ -88,8 +83,8 @@ static bool must_be_told(const vol_params *p, const wu_item *item, const an_comp
 static bool is_told(const wu_output *out, const an_component *c)
 {
     const size_t n = (size_t)wu_output_find(out, "cell_item")->info.shape[0];
-    const int64_t *const voxels = wu_output_data(out, "cell_voxels"), *const bbox = wu_output_data(
-                                                                          out, "cell_bbox");
+    const int64_t *const voxels = wu_output_data(out, "cell_voxels");
+    const int64_t *const bbox = wu_output_data(out, "cell_bbox");
     const double *const centroid = wu_output_data(out, "cell_centroid");
 
     for (size_t i = 0; i < n; i++) {
@@ -247,7 +242,7 @@ static tc_status check_watershed(const an_work *work, uint32_t threshold, const 
     tc_status status;
 
     status = check_ways(&h, (size_t)px->nx * px->ny * px->nz, labels->info.name, random, err);
-    if (status == TC_OK && read_integer(out, "cells") < 2)
+    if (status == TC_OK && vol_read_integer(out, "cells") < 2)
         status = tc_fail(err, TC_NO_MATCH, "no two cells");
     return status;
 }

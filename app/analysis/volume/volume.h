@@ -191,6 +191,8 @@ tc_status vol_finish(const an_work *work, size_t item_index, const void *state, 
  * any is left out. */
 tc_status vol_finish_cells(const an_work *work, size_t item_index, vol_state *head, vol_cell *cells,
                            wu_output *out, tc_err *err);
+/* The only element of an array of integers. */
+int64_t vol_read_integer(const wu_output *out, const char *name);
 bool vol_note_result(const void *params, const wu_item *item, const wu_output *out, char *text,
                      size_t size);
 tc_status vol_constants(const void *params, wu_output *out, tc_err *err);

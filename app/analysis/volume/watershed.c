@@ -140,18 +140,10 @@ static void copy_band(vol_worker *w, size_t band, vol_scratch *s)
         plane_of(w)[i] = w->map.up[i];
 }
 
-static tc_status end_copy(vol_worker *w, vol_state *state, tc_err *err)
-{
-    (void)w;
-    (void)err;
-    state->nodes[0] = 0;
-    return TC_OK;
-}
-
 const vol_work vol_way = { way_band, end_way };
 const vol_work vol_clear = { clear_band, NULL };
 const vol_work vol_first = { first_band, NULL };
 const vol_work vol_firsts = { firsts_band, end_firsts };
 const vol_work vol_name = { name_band, NULL };
 const vol_work vol_label = { label_band, end_label };
-const vol_work vol_copy = { copy_band, end_copy };
+const vol_work vol_copy = { copy_band, vol_clear_first_node };

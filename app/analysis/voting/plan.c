@@ -537,10 +537,12 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     return TC_OK;
 }
 
+enum { BITS_8 = 1, BITS_16 = 2 };
+
 static uint32_t kernels_of(const void *params, const wu_item *item)
 {
     (void)params;
-    return item->bits == 16 ? 2 : 1;
+    return item->bits == 16 ? BITS_16 : BITS_8;
 }
 
 /* Both polarities, 8 and 16 bit, a stack, cones of every width. */

@@ -22,7 +22,7 @@ size_t voting_spans(const voting_scheme *s)
     return s->n_dirs * cone_spans(s);
 }
 
-static size_t count_codes(const voting_scheme *s)
+size_t voting_codes(const voting_scheme *s)
 {
     const size_t outer = 2 * (size_t)s->shape.side + 1;
 
@@ -35,7 +35,7 @@ size_t voting_tables_bytes(const voting_scheme *s)
 
     return s->n_dirs *
                (3 + (cone_spans(s) + 2 * (size_t)s->shape.reach[0] + 1) * sizeof(voting_span)) +
-           rows + (count_codes(s) + rows * (2 * (size_t)s->shape.reach[2] + 1)) * sizeof(uint16_t);
+           rows + (voting_codes(s) + rows * (2 * (size_t)s->shape.reach[2] + 1)) * sizeof(uint16_t);
 }
 
 /* Every point on the surface of the cube, in the order of the codes. */
@@ -99,7 +99,7 @@ tc_status voting_tables_init(const voting_scheme *s, voting_tables *t, tc_err *e
     memset(t, 0, sizeof *t);
     t->round = -1;
     t->dirs = calloc(s->n_dirs, sizeof *t->dirs);
-    t->dir_of_code = calloc(count_codes(s), sizeof *t->dir_of_code);
+    t->dir_of_code = calloc(voting_codes(s), sizeof *t->dir_of_code);
     t->dir_of_offset = calloc(rows * (2 * (size_t)s->shape.reach[2] + 1), sizeof *t->dir_of_offset);
     t->spans = calloc(voting_spans(s), sizeof *t->spans);
     t->rows = calloc(s->n_dirs * (2 * (size_t)s->shape.reach[0] + 1), sizeof *t->rows);

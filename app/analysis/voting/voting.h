@@ -142,6 +142,7 @@ tc_status voting_tables_round(const an_work *work, const voting_scheme *s, votin
                               int round, an_pool *pool, tc_err *err);
 void voting_tables_free(voting_tables *t);
 size_t voting_tables_bytes(const voting_scheme *s);
+size_t voting_codes(const voting_scheme *s);       /* points of the cube that directions are of */
 size_t voting_spans(const voting_scheme *s);       /* of all directions */
 size_t voting_offset_rows(const voting_scheme *s); /* rows around a voter, in all slices */
 
