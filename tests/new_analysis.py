@@ -129,13 +129,14 @@ def from_end_to_end():
     else:
         tap.skip("the CPU's file and OpenCL's are the same", "no usable device")
     r = program("texcell-wu", "export", "result.npz", "-o", "tables")
-    tap.ok(r.returncode == 0 and "mean" in header(os.path.join(PLACE, "tables", "*.csv")), "texcell-wu export", r.stderr)
+    tap.ok(r.returncode == 0 and {"mean", "pixels_below", "pixels_bright"} <= set(header(os.path.join(PLACE, "tables", "*.csv"))),
+           "texcell-wu export: a column for the number and two for the vector of an item", r.stderr)
     if not os.path.exists(os.path.join(BUILD, "texcell-assimilate")):
         tap.skip("it is in the data set", "no SQLite")
         return
     r = program("texcell-assimilate", "--db", "d.sqlite", "u.zip", "result.npz")
     e = program("texcell-assimilate", "export", "--db", "d.sqlite", "-o", "out")
-    tap.ok(r.returncode == 0 and e.returncode == 0 and "mean" in header(os.path.join(PLACE, "out", "mean_items.csv")),
+    tap.ok(r.returncode == 0 and e.returncode == 0 and {"mean", "pixels_below", "pixels_bright"} <= set(header(os.path.join(PLACE, "out", "mean_items.csv"))),
            "it is in the data set, and in its export", r.stderr + e.stderr)
 
 

@@ -62,8 +62,8 @@ def result(unit, device, env):
     out = unit + "." + device + ".npz"
     if os.path.exists(out):
         os.remove(out)
-    r = tap.run([tap.TEXCELL, "run", unit, "-o", out, "--device",
-                device, "--quiet", "--kernel-cache", FOLDER], env=env)
+    r = tap.run([tap.TEXCELL, "run", unit, "-o", out, "--device", device, "--quiet",
+                 "--kernel-cache", FOLDER], env=env)
     if r.returncode != 0:
         return None, r.stderr
     with open(out, "rb") as f:
@@ -78,13 +78,8 @@ def implementation(name, units):
     os.mkdir(vendors)
     with open(os.path.join(vendors, "x.icd"), "w") as f:
         f.write(library + "\n")
-    env = dict(
-    os.environ,
-    OCL_ICD_VENDORS=vendors,
-    POCL_CACHE_DIR=os.path.join(
-        FOLDER,
-        "cache"),
-         **env)
+    env = dict(os.environ, OCL_ICD_VENDORS=vendors,
+               POCL_CACHE_DIR=os.path.join(FOLDER, "cache"), **env)
     if tap.run([tap.TEXCELL, "devices"], env=env).stdout.count("usable for") == 0:
         return tap.skip(name, "it has no device here")
     wrong, refused = [], []
@@ -103,10 +98,8 @@ def implementation(name, units):
 def main(names):
     units = []
     for i, (analysis, parameters, items) in enumerate(opencl_jobs.JOBS):
-        unit = write(
-    os.path.join(
-        FOLDER, "%02d-%s.zip" %
-         (i, analysis)), analysis, parameters, items())
+        unit = write(os.path.join(FOLDER, "%02d-%s.zip" % (i, analysis)), analysis, parameters,
+                     items())
         units.append((unit, result(unit, "cpu", os.environ)[0]))
     tap.ok(all(expected is not None for _, expected in units), "the CPU does the jobs")
     for name in names:

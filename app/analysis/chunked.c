@@ -33,11 +33,10 @@ void an_chunked_close(void **worker)
 tc_status an_chunked_open(const an_chunked *chunked, const an_work *work, void **worker,
                           tc_err *err)
 {
-    assert(chunked->sum_bytes > 0);
+    assert(chunked->sum_bytes > 0 && work->threads > 0);
     chunked_worker *const w = calloc(1, sizeof *w);
     tc_status status;
 
-    assert(chunked->sum_bytes > 0 && work->threads > 0);
     *worker = w;
     if (w == NULL)
         return tc_no_memory(err, "the sums of threads");

@@ -213,6 +213,7 @@ void an_plan_flops(an_plan *plan, const wu_item *item, double chunks)
 
 double an_weight(const an_plan *plan, double speed)
 {
+    assert(speed > 0);
     return plan->load_flops + an_chunks_flops(plan) / speed + plan->finish_flops +
            plan->compress_flops;
 }
@@ -307,6 +308,8 @@ tc_status an_look(const an_backend *backend, const an_work *work,
 tc_status an_copy_box(const wu_pixels *px, const uint32_t from[3], const uint32_t size[3],
                       wu_pixels *out, tc_err *err)
 {
+    assert(from[0] + size[0] <= px->nz && from[1] + size[1] <= px->ny &&
+           from[2] + size[2] <= px->nx);
     const size_t bytes = px->bits / 8, row = size[2] * bytes;
     const char *const in = px->u8 != NULL ? (const char *)px->u8 : (const char *)px->u16;
     char *to = malloc((size_t)size[0] * size[1] * row);

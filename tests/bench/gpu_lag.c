@@ -1,8 +1,8 @@
 /*
- * How long another program's kernel of a millisecond waits on an OpenCL device, as a desktop's
- * would: gpu_lag DEVICE SECONDS Every 20 ms it launches one and waits for it; prints milliseconds
- * from the launch to its end: of it alone (the least), the median, 99 in 100, the longest. DEVICE
- * as for texcell.
+ * gpu_lag DEVICE SECONDS: how long another program's kernel of a millisecond waits on an OpenCL
+ * device, as a desktop's would. Every 20 ms it launches one and waits for it. Prints the
+ * milliseconds from the launch to its end: the least (with the device to itself), the median, 99 in
+ * 100, the longest. DEVICE as for texcell.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -188,8 +188,8 @@ static const char *read_values(const json_t *list, wu_axis *out)
 /* All the functions that read give the key at fault, or NULL. */
 static const char *read_axis(const json_t *json, wu_axis *out)
 {
-    const json_t *const values = json_object_get(json, "values"), *const digits = json_object_get(
-                                                                      json, "digits");
+    const json_t *const values = json_object_get(json, "values");
+    const json_t *const digits = json_object_get(json, "digits");
     size_t known = (values != NULL) + (digits != NULL);
     out->name = take_text(json, "name", &known);
     out->array = take_text(json, "array", &known);

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* jansson has one allocator for the whole program, and so does this: a
- * variable that is only ever set. */
+/* Whether jansson has ever lacked memory: one variable, as it has one allocator for the whole
+ * program. */
 static atomic_bool starved;
-/* Where a thread goes on that has no memory while it reads; or NULL. */
+/* Where this thread continues if there is no memory for what it parses; NULL: it parses nothing. */
 static _Thread_local jmp_buf *reading;
 
 static void *allocate_text(size_t n)
@@ -43,9 +43,9 @@ tc_status wu_json_verdict(tc_status found, tc_err *err)
     return tc_no_memory(err, "JSON");
 }
 
-/* Of a file, or where path is NULL of a text. Where the end of a string finds no room jansson
- * reads, and writes, beyond its memory: so it is left at the first failure, and what it had by then
- * is lost. */
+/* Parses a file, or where path is NULL a text. Without memory for the end of a string jansson
+ * reads and writes beyond what it has: so parsing ends at the first allocation that fails, and
+ * what was allocated by then is lost. */
 static json_t *load_json(const char *path, const char *text, size_t n, size_t flags,
                          json_error_t *fault)
 {

@@ -52,16 +52,16 @@ typedef int (*wu_write_fn)(void *user, const void *buf, size_t n);
 tc_status wu_png_write(wu_write_fn write, void *user, const char *what, const wu_png_info *info,
                        const void *pixels, tc_err *err);
 
+/* The same into a file (created or truncated). */
+tc_status wu_png_write_file(const char *path, const wu_png_info *info, const void *pixels,
+                            tc_err *err);
+
 /* Of a PNG that was read without a fault: leaves what a work unit takes as it is, header and
  * pixels, at the beginning, and returns its bytes; 0: a work unit takes another kind. */
 size_t wu_png_strip(unsigned char *png, size_t n);
 /* Whether a PNG of n bytes is as small as wu_png_write would make it of these samples: they are
  * noise, and it needs no more than their entropy. */
 bool wu_png_is_small(const wu_png_info *info, const void *pixels, size_t n);
-
-/* The same into a file (created or truncated). */
-tc_status wu_png_write_file(const char *path, const wu_png_info *info, const void *pixels,
-                            tc_err *err);
 
 /* The libraries that files are read and written with, and their versions: "zlib 1.2.13, ...". */
 void wu_libraries(char *text, size_t size);

@@ -1,7 +1,7 @@
 /*
- * The greatest within a disc, of values of one type; prepare.c includes this once for each. Needs
- * DISC_VALUE, the type, and DISC_NAME, which makes a name its own; both are undefined again at the
- * end.
+ * The greatest within a disc, of values of one type; prepare.c includes this once for each type.
+ * Needs DISC_VALUE, the type, and DISC_NAME, which makes a name the type's own; both are undefined
+ * again at the end.
  *
  * Loops over BLOCK values become vectors. They go over the end of what is wanted, into room that
  * tile_stride leaves.
@@ -42,7 +42,7 @@ static void DISC_NAME(read_row)(const tile *t, int64_t y)
         DISC_VALUE *const next = DISC_NAME(maxima)(t, y, power);
 
         for (size_t x = 0; x + pixels <= t->columns; x += BLOCK) {
-            DISC_VALUE most[BLOCK]; /* whose loop has nothing to do with what it reads */
+            DISC_VALUE most[BLOCK]; /* not in place, so that compilers make vectors */
 
             for (size_t k = 0; k < BLOCK; k++)
                 most[k] = row[x + k] > other[x + k] ? row[x + k] : other[x + k];

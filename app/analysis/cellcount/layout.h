@@ -8,22 +8,22 @@
 #define CC_TILE 32
 /* Runs that can begin in a word. */
 #define CC_NODES (CC_TILE / 2)
-/* Pixels of a column whose runs a work-item has in the distance transform. */
+/* Pixels of a column that a work-item takes in the distance transform. */
 #define CC_STRETCH 128
-/* Words of a work-item where roots are counted and numbered. */
+/* Words that a work-item takes where roots are counted and numbered. */
 #define CC_PER_ITEM 4
-/* Rows of a work-item where labels are written. */
+/* Rows that a work-item takes where labels are written. */
 #define CC_PAINT_ROWS 4
-/* The greatest radius of a background; rows that a work-group takes of what lies within discs. */
+/* The greatest radius of a background; rows that a work-group takes in an opening by a disc. */
 #define CC_MOST_RADIUS 255
 #define CC_DISC_ROWS 16
-/* Of the Gaussian filter: bits of all weights together (AN_GAUSS_BITS), and of a grey value behind
- * the point. */
+/* Of the Gaussian filter: bits of the sum of all weights (AN_GAUSS_BITS), and bits of a grey value
+ * behind the binary point. */
 #define CC_WEIGHT_BITS 16
 #define CC_GREY_BITS 8
 
-/* Groups of an_analysis.kernels: for each depth; that prepare grey values, those that take discs
- * apart; that find regions; and that split these by distance. */
+/* Groups of an_analysis.kernels: those of 8 and of 16 bits; those that prepare grey values, but for
+ * those of discs; of discs; those that find regions; and those that split them by distance. */
 #define CC_KERNELS_8 1
 #define CC_KERNELS_16 2
 #define CC_KERNELS_PREPARE 4

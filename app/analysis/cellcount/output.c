@@ -13,12 +13,12 @@
 static tc_status fill_table(const an_work *work, size_t item_index, const cc_region *regions,
                             size_t n, wu_output *out, tc_err *err)
 {
-    int64_t *const item = wu_output_data(out, "region_item"), *const label = wu_output_data(
-                                                                  out, "region_label");
-    int64_t *const area = wu_output_data(out, "region_area"), *const bbox = wu_output_data(
-                                                                  out, "region_bbox");
-    double *const centroid = wu_output_data(out, "region_centroid"), *const mean = wu_output_data(
-                                                                         out, "region_mean");
+    int64_t *const item = wu_output_data(out, "region_item");
+    int64_t *const label = wu_output_data(out, "region_label");
+    int64_t *const area = wu_output_data(out, "region_area");
+    int64_t *const bbox = wu_output_data(out, "region_bbox");
+    double *const centroid = wu_output_data(out, "region_centroid");
+    double *const mean = wu_output_data(out, "region_mean");
     uint8_t *const border = wu_output_data(out, "region_border");
     tc_status status = TC_OK;
 
@@ -110,7 +110,7 @@ tc_status cc_check_state(const an_work *work, const void *state_at, tc_err *err)
     const cc_state *const state = state_at;
     const uint32_t nx = work->item->nx, ny = work->item->ny;
     const uint64_t done = state->head.chunks_done;
-    /* Of a picture of one grey value it is 1. */
+    /* The threshold of a picture of one grey value is 1. */
     const bool known = cc_finds_threshold(p)
                            ? state->threshold >= 1 && state->threshold < (uint32_t)1
                                                                              << work->item->bits
@@ -118,12 +118,12 @@ tc_status cc_check_state(const an_work *work, const void *state_at, tc_err *err)
 
     if (done == 0)
         return TC_OK;
-    const bool resolved = p->window_auto ? state->window % 2 == 1 && state->window >= 3 &&
-                                               state->window <= 2 * CC_MOST_RADIUS + 1
-                                         : state->window == 0,
-               least = p->min_area_auto ? state->min_area >= 1 && state->min_area <= INT32_MAX
-                                        : state->min_area == 0;
-    if (known && resolved && least && done == work->plan.chunks &&
+    const bool window_fits = p->window_auto ? state->window % 2 == 1 && state->window >= 3 &&
+                                                  state->window <= 2 * CC_MOST_RADIUS + 1
+                                            : state->window == 0;
+    const bool area_fits = p->min_area_auto ? state->min_area >= 1 && state->min_area <= INT32_MAX
+                                            : state->min_area == 0;
+    if (known && window_fits && area_fits && done == work->plan.chunks &&
         state->regions <= (uint64_t)nx * ny)
         return are_at_most(work, state, state->regions, err);
     /* Squared distances to the background, or heights, which the split goes on from. */
@@ -222,8 +222,8 @@ bool cc_note_result(const void *params, const wu_item *item, const wu_output *ou
 {
     enum { SPECK = 9 }; /* pixels: 3 by 3 */
     const cc_params *const p = params;
-    const int64_t *const area = wu_output_data(out, "region_area"), *const bbox = wu_output_data(
-                                                                        out, "region_bbox");
+    const int64_t *const area = wu_output_data(out, "region_area");
+    const int64_t *const bbox = wu_output_data(out, "region_bbox");
     const uint64_t n = wu_output_find(out, "region_area")->info.shape[0];
     const int64_t least =
         p->min_area_auto ? *(const int64_t *)wu_output_data(out, "min_area") : p->min_area;

@@ -15,11 +15,11 @@
 #include "app/base/random.h"
 
 enum { LOOKS = 32, LABELS = 256 };
-/* So many looks at components must tell something, and half of all. A component is followed for one
- * pixel in so many, and so many. */
+/* FEW_LOOKS: at components that take long. LEAST_KNOWN of the looks must tell something, in tiles
+ * LEAST_IN_TILES. Components are followed for LEAST_ROOM pixels and one pixel in ROOM_SHARE. */
 enum { FEW_LOOKS = 16, LEAST_KNOWN = 2, LEAST_IN_TILES = 4, ROOM_SHARE = 128, LEAST_ROOM = 256 };
-/* Tiles: their side at least, and at most for the sake of a region's box; how many; and of so many
- * pixels one is prepared, if there are enough. */
+/* Tiles: their least side; the largest box of a region that one is made for, which is drawn at most
+ * TRIES times; how many there are: one pixel in TILE_SHARE is prepared, within these bounds. */
 enum {
     LEAST_TILE = 48,
     MOST_BOX = 128,
@@ -28,15 +28,15 @@ enum {
     MOST_TILES = 24,
     TILE_SHARE = 48
 };
-/* Of other rules one in so many pixels may lie between the claimed threshold and that of what is
- * looked at. */
+/* Of rules other than Otsu's: one pixel in SOME_SHARE may lie between the claimed threshold and the
+ * one of what is looked at. */
 enum { SOME_SHARE = 10 };
-/* Of the rows for Otsu's threshold one in so many, but so many pixels; so many are passed, too, on
- * the way to a cell. */
+/* Otsu's threshold is checked on one row in ROW_SHARE and on LEAST_PIXELS pixels more. On the way
+ * to a cell LEAST_PIXELS may be passed besides a sixteenth of all. */
 enum { ROW_SHARE = 48, LEAST_PIXELS = 4096 };
-/* Of a picture so much is prepared once more at most. */
+/* The share of a picture that is prepared once more at most. */
 static const double MOST_TILED = 0.5;
-/* The claimed threshold divides those so well, compared with the best one. */
+/* How well the claimed threshold must divide those rows, compared with the best one. */
 static const double AS_GOOD = 0.9;
 
 /* The table as the result has it. */

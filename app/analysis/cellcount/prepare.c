@@ -1,8 +1,8 @@
 /*
- * cellcount on the CPU: what is done to grey values before the threshold. A Gaussian filter; the
- * light of the background taken off, a mean of the surroundings, lines through them or what an
- * opening (of dark cells a closing) by a disc leaves; the mean that a local threshold refers to
- * taken off. All of it in integers, from one plane of the picture's depth to another.
+ * cellcount on the CPU: what is done to grey values before the threshold. A Gaussian filter;
+ * then the background is taken off: a mean of the surroundings, lines through them, or an opening
+ * (of dark cells a closing) by a disc; then the mean that a local threshold refers to. All of it in
+ * integers, from one plane of the picture's depth to another.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +11,8 @@
 #include "app/analysis/cellcount/cpu.h"
 #include "app/base/os.h"
 
-/* Of a piece: those of a filter that takes many values for each have so many columns at most, and
- * those where the greatest values within a disc are found so many rows. */
+/* Pieces that are filtered at a time: of a Gaussian filter and of discs at most TILE_COLUMNS wide,
+ * of discs at most TILE_ROWS high. */
 enum { TILE_ROWS = 64, TILE_COLUMNS = 512 };
 /* Values that a loop of the disc takes at a time. */
 enum { BLOCK = 64 };
@@ -87,8 +87,8 @@ static void smooth_piece(const cc_prepare *p, const wu_pixels *in, const wu_pixe
     const int64_t h = p->gauss.radius, taps = 2 * h + 1, ny = in->ny;
     const size_t n = (size_t)(at->x1 - at->x0);
     uint16_t *const values = scratch;
-    uint32_t *const line = (uint32_t *)scratch + n + (size_t)taps, *const ring =
-                                                                       line + n + (size_t)taps;
+    uint32_t *const line = (uint32_t *)scratch + n + (size_t)taps;
+    uint32_t *const ring = line + n + (size_t)taps;
     uint32_t *const out = ring + (size_t)taps * n;
     const uint32_t *lines[2 * AN_GAUSS_MAX_RADIUS + 1];
 
@@ -126,7 +126,8 @@ static around around_of(int64_t at, int64_t radius, int64_t length)
     return (around){ first, end - first, 2 * at - first - end + 1 };
 }
 
-/* As it is for `at`, of what adds up to `sum` from there, and to `moment` times how far along. */
+/* The sum that the values around would have if each were the fitted line's at the pixel. sum: of
+ * the values; moment: of each times its place. */
 static int64_t fitted_value(const around *a, int64_t sum, int64_t moment)
 {
     return a->u == 0 ? sum
@@ -178,8 +179,8 @@ static const int32_t *columns_at(const column_sums *c, const around *rows, size_
     return c->fitted;
 }
 
-/* A row of values without the mean, from its columns' sums, each of so many rows: without a
- * division for each, as most are of as many pixels as the one before. */
+/* Takes the mean off a row of values, from the sums of columns of `rows` rows. Most means are of as
+ * many pixels as the one before, so that no division is necessary. */
 static void level_row(const int32_t *column, int64_t nx, int64_t radius, int64_t rows,
                       uint32_t middle, bool ratio, uint32_t most, uint16_t *values)
 {
@@ -205,7 +206,7 @@ static void level_row(const int32_t *column, int64_t nx, int64_t radius, int64_t
     }
 }
 
-/* The same of what the lines through them say. */
+/* Takes off the fitted lines instead. */
 static void level_by_lines(const int32_t *column, int64_t nx, int64_t radius, int64_t rows,
                            uint32_t middle, bool ratio, uint32_t most, uint16_t *values)
 {
@@ -230,8 +231,8 @@ static void level_by_lines(const int32_t *column, int64_t nx, int64_t radius, in
     }
 }
 
-/* Rows without the mean, or what the lines through them say, of the squares of 2 radius + 1 pixels
- * around, as far as they are within the picture. */
+/* Takes off rows the mean, or the fitted lines, of the square of 2 radius + 1 pixels around each
+ * pixel, as far as that is within the picture. */
 static void mean_rows(const wu_pixels *in, const wu_pixels *to, int64_t radius, bool lines,
                       uint32_t middle, bool ratio, int64_t y0, int64_t y1, void *scratch)
 {
@@ -285,7 +286,7 @@ uint32_t cc_disc_row(int64_t radius, int64_t dy)
     return (uint32_t)w | (uint32_t)(largest_power(w) - 1) << 16;
 }
 
-/* Values of a tile's row: it, the margins, and what loops over blocks go beyond. */
+/* Values that a tile's row has room for: its own, the margins, and the rest of the last block. */
 static size_t tile_stride(size_t columns, int64_t radius)
 {
     return (columns + 2 * (size_t)radius + 2 * (size_t)BLOCK - 1) / BLOCK * BLOCK;
@@ -300,8 +301,8 @@ static size_t disc_scratch(uint32_t nx, int64_t radius)
            sizeof(uint16_t);
 }
 
-/* The disc's row in some distance of its middle: the greatest of 2^power pixels from `first` on,
- * and from so many further on. */
+/* A row of the disc: its greatest value is that of the 2^power pixels from `first` on and of those
+ * that begin `second` further on. */
 typedef struct disc_line {
     int power;
     int64_t first, second;

@@ -1,15 +1,15 @@
 /*
- * cellcount: what pictures of cells suggest. A cell's area is taken for that area such that half of
- * what is cell belongs to larger regions (specks, of which there may be many, hardly count in it).
+ * cellcount: what pictures of cells suggest. The typical area of a cell is the one such that half
+ * of all pixels of cells are in larger regions: many specks hardly change it.
  *
- * Polarity: whichever makes this area smaller, for cells are apart, and what is between them hangs
- * together. Where pictures differ in it, but each as the smaller of its two classes says, it is
- * left to them. Threshold: a local one, in a window of twice the diameter of the cells that it
- * finds itself, for fluorescence and wherever it finds smaller cells than Otsu's does. Where the
- * darkest of four classes is far smaller, as frequent and has sharper outlines, cells are in larger
- * ones, as nuclei in cytoplasm: four classes. min_area and min_contrast: from the areas that all
- * pictures have with that. Where a cell's area differs much from picture to picture, they are not
- * of one kind: then the smallest counts, so that no picture loses its cells, and a doubt is
+ * Polarity: whichever makes this area smaller, as cells are apart, and what is between them is
+ * connected. Where pictures differ in polarity, and in each the smaller of the two classes says the
+ * same, it becomes "auto". Threshold: a local one, in a window of twice the diameter of the cells
+ * that it finds itself, for fluorescence and wherever it finds smaller cells than Otsu's does.
+ * Where the darkest of four classes is far smaller, as frequent and has sharper outlines, cells are
+ * in larger ones, as nuclei in cytoplasm: four classes. min_area and min_contrast: from the areas
+ * that all pictures have with that. Where a cell's area differs much from picture to picture, they
+ * are not of one kind: then the smallest counts, so that no picture loses its cells, and a doubt is
  * reported.
  */
 #include <math.h>
@@ -119,7 +119,7 @@ static tc_status try_all(const an_pictures *pictures, json_t *parameters, const 
 }
 
 /* Whether pictures are not of one kind, which is said. */
-static bool heed_differences(an_suggestion *out, const an_pictures *pictures, const trial *t)
+static bool report_differences(an_suggestion *out, const an_pictures *pictures, const trial *t)
 {
     size_t least = 0, most = 0;
     for (size_t i = 0; i < pictures->n; i++) {
@@ -142,8 +142,7 @@ static bool heed_differences(an_suggestion *out, const an_pictures *pictures, co
 
 /* --- polarity -------------------------------------------------------------------------------- */
 
-/* What is taken: "dark", "bright" or "auto". otsu: of this polarity, without regions of other
- * pictures' own. */
+/* *best: the index of what is taken, "dark", "bright" or "auto"; trials: with each of these. */
 static tc_status choose_polarity(const an_pictures *pictures, json_t *parameters, trial trials[3],
                                  size_t *best, tc_err *err)
 {
@@ -198,7 +197,7 @@ static double sharpness(const wu_pixels *px, int64_t threshold)
     return n > 0 ? sum / n : 0;
 }
 
-/* Whether the darkest of four classes is in larger, paler things, in most pictures. */
+/* Whether the darkest of four classes lies within larger, paler regions, in most pictures. */
 static tc_status find_inner(const an_pictures *pictures, const json_t *parameters,
                             const trial *otsu, bool *inner, tc_err *err)
 {
@@ -501,7 +500,7 @@ tc_status cc_suggest(const an_pictures *pictures, const json_t *given, an_sugges
     if (status == TC_OK && dishes)
         status = suggest_dish(out, given, last.typical, err);
     else if (status == TC_OK && last.n > 0) {
-        const bool differ = heed_differences(out, pictures, &last) ||
+        const bool differ = report_differences(out, pictures, &last) ||
                             (best == CC_AUTO && json_object_get(given, "polarity") == NULL);
         status = add_area(out, given, &last, best == CC_DARK, differ, why, err);
     }

@@ -61,8 +61,6 @@ tc_status cc_resolve_polarity(const an_work *work, cc_params *out, tc_err *err)
 
 /* --- how large cells are --------------------------------------------------------------------- */
 
-/* A cell's area is such that half of what is cell is in larger regions: specks, of which there may
- * be many, hardly count in it. */
 int64_t cc_least_area(int64_t half, int64_t tenth, bool bright)
 {
     /* Cells in bright field are much of one size, and what is smaller is dirt or platelets. */

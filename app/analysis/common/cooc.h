@@ -27,7 +27,7 @@ typedef struct cooc_sums {
     uint32_t difference[COOC_MAX_LEVELS]; /* by |a - b| */
 } cooc_sums;
 
-/* Makes it that of no pair, as far as so many levels go. */
+/* Clears the sums, of the first `levels` levels. */
 void cooc_clear(cooc_sums *m, unsigned levels);
 
 /* n entries of C have this value. logs NULL: without k_log_k. */
@@ -51,8 +51,8 @@ static inline void cooc_add(cooc_sums *m, const tc_logs *logs, uint32_t a, uint3
     m->difference[b - a] += k;
 }
 
-/* Features 0 to COOC_FEATURES - 1 into out: those of the set `wanted`; what is put for others says
- * nothing. There must be a pair. logs NULL: without those that need logarithms. */
+/* Computes the features of the set `wanted`; the others in `out` are undefined. There must be a
+ * pair. logs NULL: without those that need logarithms. */
 void cooc_features(const cooc_sums *m, const tc_logs *logs, unsigned levels, uint32_t wanted,
                    double out[COOC_FEATURES]);
 

@@ -44,7 +44,7 @@ static bool is_greater(const wide *a, const wide *b)
     return false;
 }
 
-/* Below 2^16. */
+/* The value, or its square root with 8 bits behind the binary point: below 2^16. */
 static uint32_t scaled_value(uint32_t v, an_otsu_scale scale)
 {
     const uint64_t square = (uint64_t)v << 16;
@@ -108,11 +108,12 @@ uint32_t an_otsu(const uint64_t *histogram, uint32_t size)
 
 enum { GROUPS = 256 };
 
-/* Grey values that are taken together, of those that there are. */
+/* Groups of neighbouring grey values, of those that occur. */
 typedef struct groups {
     unsigned n, shift;
-    uint32_t first[GROUPS];                    /* grey value */
-    double count[GROUPS + 1], sum[GROUPS + 1]; /* of all groups before; exact, below 2^53 */
+    uint32_t first[GROUPS]; /* grey value */
+    double count[GROUPS + 1],
+        sum[GROUPS + 1]; /* of the groups before this one; exact, below 2^53 */
 } groups;
 
 static groups group_values(const uint64_t *histogram, uint32_t size, an_otsu_scale scale)
@@ -179,7 +180,6 @@ tc_status an_otsu_classes(const uint64_t *histogram, uint32_t size, an_otsu_scal
     uint16_t begins[AN_OTSU_CLASSES + 1][GROUPS + 1];
     unsigned at;
 
-    assert(classes >= 2 && classes <= AN_OTSU_CLASSES);
     if (g == NULL)
         return tc_no_memory(err, "the grey values");
     *g = group_values(histogram, size, scale);

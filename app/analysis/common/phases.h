@@ -1,5 +1,6 @@
 /*
- * What analyses whose chunks are phases, each of as many, tell of how long they take.
+ * How long the work of an analysis takes that goes through phases, each of the same number of
+ * chunks.
  */
 #ifndef AN_PHASES_H
 #define AN_PHASES_H
@@ -16,8 +17,8 @@ static inline double an_phases_sum(const double *costs, size_t phases)
     return all;
 }
 
-/* The share of the phases' costs that has been spent when so many chunks are done, per_phase to
- * each. */
+/* The share of the phases' costs that has been spent when chunks_done chunks are done; a phase has
+ * per_phase of them. */
 static inline double an_phases_spent(const double *costs, size_t phases, uint64_t per_phase,
                                      uint64_t chunks_done)
 {

@@ -19,9 +19,9 @@ double tc_cbrt(double x);
 
 /* --- logarithms of counts -------------------------------------------------------------------- */
 
-/* k log2(k) in 2^-80, within k 2^-75, of small k from a table. From TC_LOGS on, and only there,
- * logarithms of products are not the sums of their factors': a table ends there, or behind all
- * counts that it is asked for. */
+/* k log2(k) in 2^-80, within k 2^-75, of small k from a table. Below TC_LOGS the logarithm of a
+ * product is the sum of its factors' logarithms, above it is not: so a table ends there, or behind
+ * the largest count that is needed. */
 enum { TC_LOGS = 65536 };
 typedef struct tc_logs {
     tc_u128 *k_log2_k; /* [n] */
@@ -38,8 +38,8 @@ static inline tc_u128 tc_k_log2_k(const tc_logs *logs, uint64_t k)
     return k < logs->n ? logs->k_log2_k[k] : tc_wide_times(tc_log2_q80(k), k);
 }
 
-/* tc_log2_q80 of counts that come again and again, several times faster, for one thread: those of
- * small ones are kept. */
+/* tc_log2_q80 for one thread, several times faster where counts repeat: the logarithms of small
+ * counts are kept. */
 enum { TC_LOG2S = 4096 };
 typedef struct tc_log2s {
     tc_u128 octave[129];    /* log2(128 + i) in 2^-120 */

@@ -190,8 +190,9 @@ static tc_status step_in(const ws_map *m, const steps *w, const ws_list *from, w
     return status;
 }
 
-static tc_status resolve_saddles(const ws_map *m, const ws_list *list, const tc_poll *poll,
-                                 tc_err *err)
+/* What was pending is known now: makes it final. */
+static tc_status settle_pixels(const ws_map *m, const ws_list *list, const tc_poll *poll,
+                               tc_err *err)
 {
     tc_status status = list->no_memory ? tc_no_memory(err, "the plateaus") : TC_OK;
 
@@ -209,7 +210,7 @@ static tc_status walk_plateaus(const ws_map *m, ws_list *lists, size_t n_lists, 
     tc_status status = TC_OK;
 
     for (size_t k = 0; status == TC_OK && k < n_lists; k++)
-        status = resolve_saddles(m, &lists[k], poll, err);
+        status = settle_pixels(m, &lists[k], poll, err);
     for (size_t k = 0; k < n_lists; k++) {
         if (status == TC_OK)
             status = step_in(m, &w, &lists[k], &now, poll, err);
@@ -220,7 +221,7 @@ static tc_status walk_plateaus(const ws_map *m, ws_list *lists, size_t n_lists, 
     while (status == TC_OK && (now.n_pixels > 0 || now.no_memory)) {
         ws_list done;
 
-        status = resolve_saddles(m, &now, poll, err);
+        status = settle_pixels(m, &now, poll, err);
         if (status == TC_OK)
             status = step_in(m, &w, &now, &next, poll, err);
         done = now;

@@ -4,7 +4,7 @@
 
 #include "app/analysis/common/core.h"
 
-/* Where a pixel leads that is no pixel's: it is ground, or of a plateau and not known yet. */
+/* In place of the pixel that one leads to: it is ground, or on a plateau and not yet known. */
 #define WS_GROUND (-1)
 #define WS_UNKNOWN (-2147483647 - 1)
 /* Not final: a pixel of a plateau leads to pixel i, or to an earlier one yet to be found.
@@ -12,7 +12,7 @@
 #define WS_PENDING(i) (-2 - (i))
 
 /* Of nx x ny x nz pixels. A neighbour differs by 1 along one axis, or with `corners` along
- * any of them, of which z is one where there is `depth`. */
+ * one or more; along z only with `depth`. */
 typedef struct ws_shape {
     tc_i32 nx, ny, nz;
     tc_i32 corners, depth;
@@ -26,7 +26,7 @@ TC_INLINE int ws_is_step(int dx, int dy, int dz, int corners)
     return axes == 1 || (axes > 1 && corners);
 }
 
-/* Whether (x, y, z) plus that is a pixel. */
+/* Whether (x, y, z) is a pixel of the picture. */
 TC_INLINE int ws_is_within(const ws_shape *s, tc_i32 x, tc_i32 y, tc_i32 z)
 {
     return x >= 0 && x < s->nx && y >= 0 && y < s->ny && z >= 0 && z < s->nz;

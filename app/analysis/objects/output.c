@@ -179,8 +179,8 @@ static size_t fill_block(const an_work *work, size_t item_index, const void *sta
                          const wu_output *out, size_t first, size_t end, size_t at)
 {
     const size_t row_bytes = obj_row_bytes(work->params, work->item);
-    int64_t *const item = wu_output_data(out, "object_item"), *const label = wu_output_data(
-                                                                  out, "object_label");
+    int64_t *const item = wu_output_data(out, "object_item");
+    int64_t *const label = wu_output_data(out, "object_label");
 
     for (size_t i = 3, word = 0; i < out->n; i++) {
         fill(work, state, &out->arrays[i], word, first, end, at);

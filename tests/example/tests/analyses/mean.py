@@ -17,7 +17,7 @@ JOBS = {
 
 def expected(parameters, pixels):
     bright = pixels[pixels >= parameters.get("threshold", 0)]
-    return {"pixels": len(bright), "mean": bright.sum() / len(bright) if len(bright) else np.nan}
+    return {"pixels": [pixels.size - len(bright), len(bright)], "mean": bright.sum() / len(bright) if len(bright) else np.nan}
 
 
 def random_job(rng):
@@ -42,10 +42,10 @@ DATA_SET = {
 def forgeries():
     column = column_of("bright")
     other, not_a_mean = "mean: row 0: a number where no pixel counts", "mean: row 0: not a mean of so many pixels"
-    yield column("pixels", 0, -1, "pixels: ")
-    yield column("pixels", 0, 40 * 44 + 1, "pixels: ")
-    yield column("pixels", 0, lambda v: v - 1, "pixels: ", "all", "a pixel less of all")
-    yield column("pixels", 0, 0, other)
+    yield column("pixels", (0, 1), -1, "pixels: row 0: -1")
+    yield column("pixels", (0, 0), 40 * 44 + 1, "pixels: row 0: %d" % (40 * 44 + 1))
+    yield column("pixels", (0, 1), lambda v: v - 1, "pixels: row 0: not as many", "all", "a pixel less of all")
+    yield column("pixels", 0, lambda v: [v.sum(), 0], other, what="no bright pixel")
     yield column("mean", 0, float("nan"), other)
     yield column("mean", 0, 0.0, other, "none")
     yield column("mean", 0, lambda v: np.nextafter(v, 999), not_a_mean)

@@ -71,9 +71,10 @@ static tc_status check_state(const an_work *work, const void *state, tc_err *err
 
 static tc_status expect(const void *params, const wu_item *item, wu_output *out, tc_err *err)
 {
-    static const wu_declared arrays[] = { { "pixels", WU_I64, WU_VALUE, "items", .title = "pixels",
-                                            .unit = "pixel" },
-                                          { "mean", WU_F64, WU_VALUE, "items", .title = "mean" } };
+    static const wu_axis sides = { .n = 2, .words = (const char *const[]){ "below", "bright" } };
+    const wu_declared arrays[] = { { "pixels", WU_I64, WU_VALUE, "items", .title = "pixels",
+                                     .unit = "pixel", .n_axes = 1, .axes = { sides } },
+                                   { "mean", WU_F64, WU_VALUE, "items", .title = "mean" } };
 
     (void)params;
     return wu_output_declare(out, arrays, sizeof arrays / sizeof arrays[0], item, err);
@@ -83,6 +84,7 @@ static tc_status finish(const an_work *work, size_t item_index, const void *stat
                         tc_err *err)
 {
     const mean_sum *const sum = &((const mean_state *)state)->sum;
+    const uint64_t all = (uint64_t)work->item->nx * work->item->ny * work->item->nz;
     tc_status status = expect(work->params, work->item, out, err);
 
     (void)item_index;
@@ -90,7 +92,9 @@ static tc_status finish(const an_work *work, size_t item_index, const void *stat
         status = wu_output_allocate(out, 0, err);
     if (status != TC_OK)
         return status;
-    *(int64_t *)wu_output_data(out, "pixels") = (int64_t)sum->pixels;
+    int64_t *const pixels = wu_output_data(out, "pixels");
+    pixels[0] = (int64_t)(all - sum->pixels);
+    pixels[1] = (int64_t)sum->pixels;
     *(double *)wu_output_data(out, "mean") =
         sum->pixels > 0 ? (double)sum->grey / (double)sum->pixels : (double)NAN;
     return TC_OK;
@@ -101,13 +105,15 @@ static tc_status check_result(const void *params, const wu_item *item, const wu_
                               tc_err *err)
 {
     const int32_t threshold = ((const mean_params *)params)->threshold;
-    const int64_t pixels = *(const int64_t *)wu_output_data(out, "pixels"),
-                  all = (int64_t)item->nx * item->ny * item->nz;
+    const int64_t *const counts = wu_output_data(out, "pixels");
+    const int64_t pixels = counts[1], all = (int64_t)item->nx * item->ny * item->nz;
     const double mean = *(const double *)wu_output_data(out, "mean");
     const char *fault = NULL;
     int64_t sum;
-    const tc_status status = an_check_range(out, "pixels", threshold == 0 ? all : 0, all, err);
+    const tc_status status = an_check_range(out, "pixels", 0, all, err);
 
+    if (status == TC_OK && (counts[0] != all - pixels || (threshold == 0 && pixels != all)))
+        return an_impossible("pixels", 0, "not as many as there are", err);
     if ((pixels == 0) != isnan(mean))
         fault = "a number where no pixel counts, or none where one does";
     else if (pixels > 0 && !an_is_quotient(mean, pixels, &sum))
