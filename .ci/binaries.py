@@ -1,7 +1,7 @@
-"""Makes what a release offers for download, in build/binaries: archives for Linux on x86-64 and ARM and for
-Windows around the programs of platform.sh, the Debian packages, and SHA256SUMS. An archive has the licences of all
-that is linked into its programs, and lists it as SPDX, which lies besides the archive too. The same sources
-give the same bytes.
+"""Makes what a release offers for download, in build/binaries: archives for Linux on x86-64 and ARM
+and for Windows around the programs of platform.sh, the Debian packages, and SHA256SUMS. An archive
+has the licences of all that is linked into its programs, and lists it as SPDX, which lies besides
+the archive too. The same sources give the same bytes.
 
     python3 .ci/binaries.py BUILD [release] [arm64] [windows] [debian]      (all four; BUILD: an ordinary build)
 """
@@ -29,8 +29,8 @@ NAMES = {"release": "linux-x86_64", "arm64": "linux-arm64", "windows": "windows-
 STRIP = {"release": "strip", "arm64": "aarch64-linux-gnu-strip", "windows": "x86_64-w64-mingw32-strip"}
 LIBRARIES = {"zlib": "Zlib", "libpng1.6": "libpng-2.0", "jansson": "MIT", "libjpeg-turbo": "IJG AND BSD-3-Clause AND Zlib",
              "tiff": "libtiff", "expat": "MIT"}
-# What compilers link in: packages of Debian's, whose copyright files have the texts; for Linux zig's own, and the start of
-# programs from the C library that it brings.
+# What compilers link in: packages of Debian's, whose copyright files have the texts; for Linux
+# zig's own, and the start of programs from the C library that it brings.
 LINUX = {"ziglang": "MIT", "glibc": "LGPL-2.1-or-later"}
 RUNTIMES = {"release": LINUX, "arm64": LINUX,
             "windows": {"mingw-w64-x86-64-dev": "ZPL-2.1 AND MIT AND BSD-3-Clause",

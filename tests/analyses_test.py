@@ -1,6 +1,7 @@
 """The list of analyses stands once, in app/analysis/analyses.def: programs and tests have
 it from there, an analysis without its file in tests/analyses is not passed over in
-silence, and no file of the programs or of the build names analyses besides it. Each has its pages, which tell every column."""
+silence, and no file of the programs or of the build names analyses besides it. Each has its pages,
+which tell every column."""
 import glob
 import itertools
 import json
@@ -83,7 +84,8 @@ def no_other_list(names):
     found = []
     files = [os.path.relpath(f, tap.SRC) for top in ("app", "opencl", "wrapper", "workunits", "validator")
              for f in glob.glob(source(top, "**", "*"), recursive=True) if os.path.isfile(f)]
-    # The Python package's stubs and its widgets for napari are a list of all: python_test.py compares them with the program.
+    # The Python package's stubs and its widgets for napari are a list of all: python_test.py
+    # compares them with the program.
     files = [f for f in files if not f.endswith((".md", ".o", ".pyc")) and not re.match("opencl/kernels/.*[.]c$|workunits/python/", f)]
     tests = [os.path.relpath(f, tap.SRC) for f in glob.glob(source("tests", "*.inc"))]
     for f in files + tests + ["configure.ac", "Makefile.am", "bootstrap"]:

@@ -385,7 +385,8 @@ def test_unknown_analysis():
 
 
 def test_views():
-    """A view under a table's name may have rows without end, and so may one that is read like texcell's own."""
+    """A view under a table's name may have rows without end, and so may one that is read like
+    texcell's own."""
     endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x AS wu_id, 'n' AS name, 1 AS batch, " \
               "1 AS error_mask, 'r' AS reasons, 's' AS stored FROM c"
     for change, text in (("DROP TABLE failed; CREATE VIEW failed AS " + endless, "failed is no table"),
@@ -412,7 +413,8 @@ def test_again(names):
 
 
 def test_forget(names):
-    """A unit that is taken out leaves no row and no file, and may come again; all of its names are told, and recorded."""
+    """A unit that is taken out leaves no row and no file, and may come again; all of its names are
+    told, and recorded."""
     db = "forget.sqlite"
     for name in names:
         add(db, name)
@@ -910,7 +912,7 @@ def test_two_at_once(names):
     writer.close()
 
 
-# --- export -----------------------------------------------------------------------------------------
+# --- export ---------------------------------------------------------------------------------------
 
 def read_csv(folder, name):
     with open(path(folder, name + ".csv"), newline="") as f:

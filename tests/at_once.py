@@ -2,13 +2,14 @@
 preparing, working, finishing, packing the result. Each analysis, large pictures and stacks.
 
 From any moment to the next question whether to go on (TEXCELL_TEST_GAPS), and from SIGTERM to
-the exit without the checkpoint's fsync: 0.2 s in the 95th percentile, 0.5 s at most, in processor time
-of one thread, as the machine may be busy; the clock's is told beside it. AT_ONCE has words:
+the exit without the checkpoint's fsync: 0.2 s in the 95th percentile, 0.5 s at most, in processor
+time of one thread, as the machine may be busy; the clock's is told besides. AT_ONCE has words:
   all        up to 20,000 x 20,000 and 512^3 and 200 moments of each analysis, which takes hours
   quiet      two threads, and by the clock: nothing else runs here
   opencl     on a device; opencl=P:D
   steps      the clock is made to run, so that each step does the least that it can: what is left between
-             two questions is what no clock divides, and what grows with the picture is told from that
+             two questions is what no clock divides, and what grows with the picture is told from
+             that
   side=N cube=N moments=N jobs=I,J,...   these instead; the jobs are those of memory_jobs()
   seconds=N  no more moments after that time, of which each job has its share
   keep=DIR   work units are taken from there, and left there
@@ -65,7 +66,8 @@ def start(unit, result, gaps, **more):
 
 
 def read_gaps(gaps):
-    """[(when, seconds by the clock, of processor time)] between questions, and the same of each fsync."""
+    """[(when, seconds by the clock, of processor time)] between questions, and the same of each
+    fsync."""
     found = {"gap": [], "sync": []}
     with open(gaps) as f:
         for word, *numbers in (line.split() for line in f):
@@ -74,7 +76,8 @@ def read_gaps(gaps):
 
 
 def within(gaps, total):
-    """The time that 95 of 100 moments of `total` seconds are at most away from the end of their gap."""
+    """The time that 95 of 100 moments of `total` seconds are at most away from the end of their
+    gap."""
     low, high = 0.0, max(gaps, default=0.0)
     while high - low > 1e-4:
         middle = (low + high) / 2
@@ -117,7 +120,8 @@ def processor_time(pid):
 
 
 def stop(unit, result, after):
-    """Seconds by the clock, without fsync, and of processor time, from SIGTERM to the exit; None: it was done before."""
+    """Seconds by the clock, without fsync, and of processor time, from SIGTERM to the exit; None:
+    it was done before."""
     gaps = os.path.join(WORK, "gaps")
     p = start(unit, result, gaps)
     try:
@@ -144,7 +148,8 @@ def short_steps():
 
 
 def ask_in_least_steps(title, unit, share, library):
-    """What is a whole between two questions here, `share` of the largest picture, is short there."""
+    """What is a whole between two questions here, `share` of the largest picture, is short
+    there."""
     gaps = os.path.join(WORK, "gaps")
     p = start(unit, os.path.join(WORK, "whole.npz"), gaps, LD_PRELOAD=library)
     p.wait()
@@ -169,8 +174,8 @@ def clear(prefix):
 
 
 def stops(title, unit, whole, seconds, moments, end):
-    """At moments of the whole run. Those after the work has begun go on from each other's checkpoints, else a
-    large picture's would take days."""
+    """At moments of the whole run. Those after the work has begun go on from each other's
+    checkpoints, else a large picture's would take days."""
     rng, found = random.Random(title), []
     begin = min(seconds_to_work(unit), seconds)
     going = os.path.join(WORK, "going.npz")

@@ -1,6 +1,7 @@
-"""What a release offers for download (make dist-binaries). In check-full the shape of the archives, made of the ordinary
-build's programs; with TEXCELL_PLATFORMS=long all of it, each tried where nothing else is: Linux in a root folder with an old
-C library, ARM under qemu, Windows in a fresh folder of wine, the Debian packages in a fresh Debian."""
+"""What a release offers for download (make dist-binaries). In check-full the shape of the archives,
+made of the ordinary build's programs; with TEXCELL_PLATFORMS=long all of it, each tried where
+nothing else is: Linux in a root folder with an old C library, ARM under qemu, Windows in a fresh
+folder of wine, the Debian packages in a fresh Debian."""
 import importlib.util
 import json
 import os

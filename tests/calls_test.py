@@ -1,9 +1,9 @@
-"""Each system call of every program fails in turn (strace makes it fail), for each analysis: no crash, exit code 0 with
-all that was to be done or 3 with a reason, no half file, and the same command then does it.
+"""Each system call of every program fails in turn (strace makes it fail), for each analysis: no
+crash, exit code 0 with all that was to be done or 3 with a reason, no half file, and the same
+command then does it.
 
-CALLS: which, as places.py says; without it each tenth of the first and last of each kind of call in a case, and of the
-analyses on a device one.
-CALLS_ONLY: a regular expression of cases."""
+CALLS: which, as places.py says; without it each tenth of the first and last of each kind of call in
+a case, and of the analyses on a device one. CALLS_ONLY: a regular expression of cases."""
 import collections
 import contextlib
 import gzip
@@ -60,8 +60,8 @@ def below(folder):
 
 
 class Case:
-    """A command; OUT stands for a folder that is new each time. good: exit codes that say that it failed; device: what it
-    uses other than the CPU."""
+    """A command; OUT stands for a folder that is new each time. good: exit codes that say that it
+    failed; device: what it uses other than the CPU."""
 
     def __init__(self, name, *argv, before=None, good=(3,), device=None):
         self.name, self.argv, self.before, self.good, self.device = name, argv, before, good, device
@@ -88,7 +88,8 @@ class Case:
         return tap.ok(run.returncode == 0, self.name + ": undisturbed", run.stderr)
 
     def count(self):
-        """{(call, its callers): its numbers in its thread}. In place of callers the case: where strace has no -k, or it would take too long."""
+        """{(call, its callers): its numbers in its thread}. In place of callers the case: where
+        strace has no -k, or it would take too long."""
         folder, found = path("trace"), {}
         shutil.rmtree(folder, True)
         os.mkdir(folder)

@@ -120,8 +120,9 @@ def peer(share):
 
 
 def in_uneven_light():
-    """The same parameters for all pictures of a set, chosen with all of them in view; F1 as it is and in light that
-    rises to the threefold along y and x. A mean is off at the border, which BCCD's few large cells show; lines are not."""
+    """The same parameters for all pictures of a set, chosen with all of them in view; F1 as it is
+    and in light that rises to the threefold along y and x. A mean is off at the border, which
+    BCCD's few large cells show; lines are not."""
     dark, bright = dict(PARAMETERS, min_area=450), dict(PARAMETERS, polarity="bright")
 
     def ground(method, radius):

@@ -1,6 +1,6 @@
-"""cellcount on grey values that are prepared: smoothed, without a background, with a local threshold, split by
-intensity; against the same written down in Python (oracle/cellcount_oracle.py), equal in every pixel. And what must be
-refused."""
+"""cellcount on grey values that are prepared: smoothed, without a background, with a local
+threshold, split by intensity; against the same written down in Python (oracle/cellcount_oracle.py),
+equal in every pixel. And what must be refused."""
 import itertools
 import os
 import sys

@@ -137,7 +137,8 @@ def balls(rng, shape, n, radius, noise=0):
 
 
 def left_to_the_picture():
-    """Polarity, classes, scale, contrast, and filters by boxes and contrast, on nuclei, blobs and noise of 8 and 16 bits."""
+    """Polarity, classes, scale, contrast, and filters by boxes and contrast, on nuclei, blobs and
+    noise of 8 and 16 bits."""
     rng = np.random.default_rng(31)
     blobs = ndimage.gaussian_filter(rng.random((140, 170)), 3)
     blobs = (blobs - blobs.min()) / (blobs.max() - blobs.min())
@@ -247,7 +248,8 @@ def refusals():
 
 
 def masked():
-    """With a mask, whole or nearly without pixels: what is outside is no cell, and says nothing of a threshold."""
+    """With a mask, whole or nearly without pixels: what is outside is no cell, and says nothing of
+    a threshold."""
     rng = np.random.default_rng(14)
     y, x = np.indices((120, 150))
     picture = (90 + 60 * (((y // 15 + x // 15) % 2) * rng.random((120, 150)) > 0.3) + rng.integers(0, 9, (120, 150))).astype(np.uint8)

@@ -1,5 +1,6 @@
-"""What a forger may try, as tests: whatever check lets pass is caught by verify and by compare with an honest result, or is
-nothing that anyone reads. SECURITY.md says what nobody can catch; what it says there of odds is counted here."""
+"""What a forger may try, as tests: whatever check lets pass is caught by verify and by compare with
+an honest result, or is nothing that anyone reads. SECURITY.md says what nobody can catch; what it
+says there of odds is counted here."""
 import json
 import math
 import os
@@ -38,7 +39,7 @@ def compute(name, analysis, parameters, items):
     return unit, result if run.returncode == 0 else tap.note(run.stderr)
 
 
-# --- one number ------------------------------------------------------------------------------------
+# --- one number -----------------------------------------------------------------------------------
 
 def bits_of(a, at, mask):
     """The element with some bits turned."""
@@ -98,7 +99,7 @@ def one_number(analysis, number, unit, result):
            % (analysis, number, tried, passed), "\n".join(wrong))
 
 
-# --- what is around the numbers ------------------------------------------------------------------------
+# --- what is around the numbers -------------------------------------------------------------------
 
 def around(unit, result):
     honest = forge.Result(result)
@@ -127,7 +128,7 @@ def around(unit, result):
         tap.ok(run.returncode == 2, what + ": refused", run.stdout)
 
 
-# --- two hosts, and the server's dice ------------------------------------------------------------------
+# --- two hosts, and the server's dice -------------------------------------------------------------
 
 def replay():
     """The upload of another host is a right result of its unit, and of no other."""
@@ -161,7 +162,8 @@ def alike(n=20):
 
 
 def foresight(unit, result):
-    """Seeds of one second, of processes with neighbouring numbers: every bit is set as often as not."""
+    """Seeds of one second, of processes with neighbouring numbers: every bit is set as often as
+    not."""
     runs = 96
     seeds = [int(re.search(r"--seed (\d+)", validate("verify", "--no-pixels", "--fraction", "0.01", unit, result).stdout).group(1))
              for _ in range(runs)]

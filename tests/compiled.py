@@ -1,5 +1,6 @@
-"""What PoCL has compiled of the kernels: that takes tens of seconds of each analysis' jobs, so it is done once for a build, in
-BUILD/tests/compiled/NAME, and every test has a copy to do with as it likes. What a test needs beyond that is compiled there."""
+"""What PoCL has compiled of the kernels: that takes tens of seconds of each analysis' jobs, so it
+is done once for a build, in BUILD/tests/compiled/NAME, and every test has a copy to do with as it
+likes. What a test needs beyond that is compiled there."""
 import fcntl
 import glob
 import hashlib
@@ -35,7 +36,8 @@ def make(name, folder):
 
 
 def copy(folder, *names):
-    """A new folder for POCL_CACHE_DIR within that one: of these analyses, or of each that has OpenCL."""
+    """A new folder for POCL_CACHE_DIR within that one: of these analyses, or of each that has
+    OpenCL."""
     mine = os.path.join(folder, "pocl")
     os.makedirs(mine, exist_ok=True)
     os.makedirs(FOLDER, exist_ok=True)

@@ -1,5 +1,6 @@
-"""Who takes over a program that reads untrusted files gets nowhere from there: what it has named it may open, the system calls on
-a list it may make, and nothing else; nor does it have a descriptor of whoever started it."""
+"""Who takes over a program that reads untrusted files gets nowhere from there: what it has named it
+may open, the system calls on a list it may make, and nothing else; nor does it have a descriptor of
+whoever started it."""
 import contextlib
 import os
 import re
@@ -47,7 +48,8 @@ MAKES, LOCKS = 1, 2            # of OS_CALLS_
 
 
 def broken(argv, at, calls=None, expect=None):
-    """Runs it with somebody inside; its end, what that one did, how much was tried. calls: what it is confined for."""
+    """Runs it with somebody inside; its end, what that one did, how much was tried. calls: what it
+    is confined for."""
     env = dict(os.environ, LD_PRELOAD=LIBRARY, BREAK_AT=at, BREAK_VICTIM=path("victim"), BREAK_FOLDER=path("elsewhere"), TMPDIR=path("private"),
                BREAK_INHERITED=str(INHERITED))
     env["BREAK_AT"], _, env["BREAK_FROM"] = at.partition("@")

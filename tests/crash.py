@@ -1,8 +1,8 @@
-"""Killed at random moments, and cut off from power: jobs of every analysis, with 1 to 4 threads, on the CPU and on
-OpenCL in turn. They go on from what is there, and give the same bytes in the end.
+"""Killed at random moments, and cut off from power: jobs of every analysis, with 1 to 4 threads, on
+the CPU and on OpenCL in turn. They go on from what is there, and give the same bytes in the end.
 
-CRASH_KILLS and CRASH_CUTS: how many of both; CRASH_SEED: the chances, as they were when that number was printed
-(when a kill comes is also the computer's choice). make check-crash: 10,000 kills."""
+CRASH_KILLS and CRASH_CUTS: how many of both; CRASH_SEED: the chances, as they were when that number
+was printed (when a kill comes is also the computer's choice). make check-crash: 10,000 kills."""
 import hashlib
 import os
 import random
@@ -41,7 +41,8 @@ def content(path):
 
 
 class Job:
-    """A small work unit of an analysis, with a checkpoint after each step, and steps that do the least that they can."""
+    """A small work unit of an analysis, with a checkpoint after each step, and steps that do the
+    least that they can."""
 
     def __init__(self, analysis, title, parameters, items):
         self.name, self.opencl = "%s_%s" % (analysis, title.replace(" ", "_")), analyses.has_opencl(analysis)
@@ -88,7 +89,8 @@ class Lane(threading.Thread):
         self.killed, self.ends, self.faults = dict.fromkeys(jobs, 0), 0, []
 
     def start_one(self, job, folder):
-        """A run that is killed by chance, at a time or at a call that changes a file; its exit status and words."""
+        """A run that is killed by chance, at a time or at a call that changes a file; its exit
+        status and words."""
         device = "opencl" if self.opencl and job.opencl and self.rng.random() < 0.1 else "cpu"
         by_call = self.rng.random() < 0.4
         pause = self.rng.uniform(0, 1.1) * job.seconds * (1 if device == "cpu" else 3)

@@ -1,6 +1,8 @@
-"""What the constants of the look (cellcount's suggest.c) lose on kinds of pictures that they were not chosen on. Each constant that a parameter
-can override is tried around what is suggested, on the development half of six kinds of nuclei (nuclei.py); then one kind at a time is held
-back, what is best on the others is taken, and scored on it; and likewise what is best on one half of each kind's pictures, on the other half.
+"""What the constants of the look (cellcount's suggest.c) lose on kinds of pictures that they were
+not chosen on. Each constant that a parameter can override is tried around what is suggested, on the
+development half of six kinds of nuclei (nuclei.py); then one kind at a time is held back, what is
+best on the others is taken, and scored on it; and likewise what is best on one half of each kind's
+pictures, on the other half.
 
   cross_validation.py [FOLDER]      minutes; FOLDER as nuclei.py has it"""
 import itertools

@@ -1,6 +1,6 @@
-"""The page of texcell-assimilate report: counts, reasons, histograms and pictures of a data set, in Chromium at three
-widths; names that would be markup, no folder of the server, no request to anywhere, and a page that is
-replaced as a whole or not at all."""
+"""The page of texcell-assimilate report: counts, reasons, histograms and pictures of a data set, in
+Chromium at three widths; names that would be markup, no folder of the server, no request to
+anywhere, and a page that is replaced as a whole or not at all."""
 import html.parser
 import os
 import re

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
-"""Makes the pictures of the documentation, in docs/images: `make docs-pictures`. They show what texcell makes of
-pictures of scikit-image's Debian package and of a stack that is computed here; docs/graphics.png what a volunteer
-sees of a blood smear, where ../shared/data and Xvfb are there."""
+"""Makes the pictures of the documentation, in docs/images: `make docs-pictures`. They show what
+texcell makes of pictures of scikit-image's Debian package and of a stack that is computed here;
+docs/graphics.png what a volunteer sees of a blood smear, where ../shared/data and Xvfb are
+there."""
 import glob
 import os
 import shutil

@@ -120,8 +120,8 @@ def main():
             if times > reached.get(call, (0, ""))[0]:
                 reached[call] = (times, name)
     never = sorted(call for call in counts if call not in reached)
-    # Waiting without a busy processor, pinned memory and compiled programs that are kept are for GPUs, a log is for a
-    # build that fails.
+    # Waiting without a busy processor, pinned memory and compiled programs that are kept are for
+    # GPUs, a log is for a build that fails.
     if "TEXCELL_ANALYSIS" not in os.environ:
         tap.ok(set(never) <= {"clFlush", "clGetEventInfo", "clGetProgramBuildInfo", "clEnqueueMapBuffer", "clEnqueueUnmapMemObject",
                               "clCreateProgramWithBinary", "clGetProgramInfo"},
@@ -130,7 +130,8 @@ def main():
     for call, (times, name) in sorted(reached.items()):
         for nth in sorted({1, max(1, min(times // 2, 100))}):
             for how in ("segv", "abort", "exit", "thread"):
-                # exit() within an exit handler or a loader has no meaning in C; nor has a thread then.
+                # exit() within an exit handler or a loader has no meaning in C; nor has a thread
+                # then.
                 if call in ("load", "unload") and how in ("exit", "thread"):
                     continue
                 faults.append((made[name], name, call, nth, how, expected[name], MINUTE))

@@ -1,5 +1,6 @@
-"""texcell-wu export --tiff and --geojson: every value as tifffile reads it, with axes and the size of
-a voxel; polygons whose insides, counted pixel by pixel, are the labels; points where the table has them."""
+"""texcell-wu export --tiff and --geojson: every value as tifffile reads it, with axes and the size
+of a voxel; polygons whose insides, counted pixel by pixel, are the labels; points where the table
+has them."""
 import json
 import os
 import shutil
@@ -88,7 +89,8 @@ def sound(polygon):
 
 
 def holes_of(mask):
-    """How many the regions have whose pixels touch side by side: what is not of one and touches likewise, but for the outside."""
+    """How many the regions have whose pixels touch side by side: what is not of one and touches
+    likewise, but for the outside."""
     regions, n = ndimage.label(mask)
     return sum(ndimage.label(np.pad(regions != i, 1, constant_values=True))[1] - 1 for i in range(1, n + 1))
 
@@ -125,8 +127,8 @@ def same_regions(name, out, labels, title):
 
 
 def killed(name, signals=(signal.SIGKILL, signal.SIGTERM)):
-    """Ended at one of its calls that change files, an export leaves whole files, and the same command makes the others and
-    takes away what is half."""
+    """Ended at one of its calls that change files, an export leaves whole files, and the same
+    command makes the others and takes away what is half."""
     library, count, out = path("kill_at.so"), path("count"), path("killed")
     made = tap.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-O1", "-o", library, os.path.join(tap.SRC, "tests", "resume", "kill_at.c"), "-ldl"])
     argv = [tap.TEXCELL_WU, "export", "--tiff", "--geojson", "--images", path(name + ".zip"), path(name + ".npz"), "-o", out]

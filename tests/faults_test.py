@@ -1,7 +1,7 @@
-"""Each allocation and each system call fails, once and from there on: every program and analysis, each kind of picture.
-The server's fault is never the host's: a right result is never found invalid or refused, and exit 0 means that all was
-done; what failed is done by the same command then. FAULTS: which, as places.py says; without it each 300th. FAULTS_ONLY: a
-regular expression of cases.
+"""Each allocation and each system call fails, once and from there on: every program and analysis,
+each kind of picture. The server's fault is never the host's: a right result is never found invalid
+or refused, and exit 0 means that all was done; what failed is done by the same command then.
+FAULTS: which, as places.py says; without it each 300th. FAULTS_ONLY: a regular expression of cases.
 
 In a build with gcc's sanitizers memory alone fails: no leak, nothing used that is free."""
 import errno
@@ -64,8 +64,8 @@ def files():
 
 
 class Case:
-    """A server's command, in a folder of its own for each thread. wrong(code, folder): what is wrong
-    with the exit code and the effect, or None."""
+    """A server's command, in a folder of its own for each thread. wrong(code, folder): what is
+    wrong with the exit code and the effect, or None."""
 
     def __init__(self, name, argv, fresh, wrong, cwd=None, good=(0, 3)):
         self.name, self.argv, self.fresh, self.wrong, self.cwd, self.good = name, argv, fresh, wrong, cwd, good

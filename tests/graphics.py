@@ -1,5 +1,5 @@
-"""texcell_graphics under Xvfb: each analysis as its file says it, and nothing that it does, or that is
-done to it, harms a task."""
+"""texcell_graphics under Xvfb: each analysis as its file says it, and nothing that it does, or that
+is done to it, harms a task."""
 import contextlib
 import ctypes
 import ctypes.util

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """The programs that read strangers' files are built so that a fault ends them: the stack is
-guarded, calls of the C library know the room, what the linker fills in is read-only. That jumps are guarded too (CET) holds for
-our own objects; a program has it when its static libraries do."""
+guarded, calls of the C library know the room, what the linker fills in is read-only. That jumps are
+guarded too (CET) holds for our own objects; a program has it when its static libraries do."""
 import os
 import re
 

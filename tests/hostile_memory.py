@@ -85,7 +85,8 @@ def many_members(honest, n):
 
 
 def large_unit():
-    """A unit whose picture can have more rows than there is memory for: refused, before they are read."""
+    """A unit whose picture can have more rows than there is memory for: refused, before they are
+    read."""
     unit, result, side = path("large.zip"), path("large.npz"), 6000
     workunit.write(unit, "cellcount", {"threshold": 100, "min_area": 1, "connectivity": 4},
                    [item("a", [np.full((side, side), 200, np.uint8)])])

@@ -1,10 +1,10 @@
-"""What a system does to a process: limits of memory, file size, open files and processor time, a signal at each call
-that changes files, twice, and while it stops for one; a clock of the day that is set by days; the number of a
-process that was killed. Every program and analysis: exit code 0 with all done, or a reason, no half file, and the same command then
-does it, from the checkpoint on.
+"""What a system does to a process: limits of memory, file size, open files and processor time, a
+signal at each call that changes files, twice, and while it stops for one; a clock of the day that
+is set by days; the number of a process that was killed. Every program and analysis: exit code 0
+with all done, or a reason, no half file, and the same command then does it, from the checkpoint on.
 
-LIMITS=N tries up to N values of each limit, and calls; without it, of the trials of LIMITS=4 each eleventh. LIMITS_ONLY: a
-regular expression of cases."""
+LIMITS=N tries up to N values of each limit, and calls; without it, of the trials of LIMITS=4 each
+eleventh. LIMITS_ONLY: a regular expression of cases."""
 import os
 import re
 import resource
@@ -24,7 +24,8 @@ ONLY = re.compile(os.environ.get("LIMITS_ONLY", ""))
 LANES = 2
 MIB = 1 << 20
 path = calls_test.path
-# A signal whose default action is to end the process ends all but texcell itself, which stops for it.
+# A signal whose default action is to end the process ends all but texcell itself, which stops for
+# it.
 STOPS = (signal.SIGTERM, signal.SIGXCPU, signal.SIGHUP, signal.SIGINT)
 
 
@@ -50,7 +51,8 @@ def side_by_side(title, jobs, trial):
 
 
 def ends_well(case, lane, by_signal=(), **how):
-    """What is wrong with a run under `how`, or with the same command afterwards. by_signal: signals that may end it."""
+    """What is wrong with a run under `how`, or with the same command afterwards. by_signal: signals
+    that may end it."""
     out = path("out", "%s_%d" % (case.name, lane))
     run = case.run(out, **how)
     ended = -run.returncode in by_signal
@@ -96,7 +98,8 @@ def clocks(case, clock):
 
 
 def processor_time():
-    """SIGXCPU at the soft limit of a second: each run goes on from the checkpoint until it is done."""
+    """SIGXCPU at the soft limit of a second: each run goes on from the checkpoint until it is
+    done."""
     for name, of in analyses.each()[0 if WANTED else -1:]:
         parameters, *planes = of.ESTIMATES[-1]
         slices, labels = ([list(a) if a.ndim == 3 else [a] for a in planes] + [None])[:2]
@@ -135,7 +138,8 @@ def process_number():
 
 
 def driver_and_clock(unit, clock):
-    """A driver hangs, the clock is set forward and the process is to end: it is seen by the steady clock."""
+    """A driver hangs, the clock is set forward and the process is to end: it is seen by the steady
+    clock."""
     if not driver_faults.make_library():
         return
     for back in ({}, {"CLOCK_BACK": "1"}):

@@ -1,7 +1,8 @@
-"""The memory that show --needs states, by a look at the pixels and for any, against the largest memory that a run on the CPU had.
-The pictures are chosen to need much: noise, as many regions as there can be, and the widest
-that there are, with few threads and with many. MEMORY=1: every job with one thread and with eight; without
-it those with eight, and the first of each analysis with one, too. That one also as three items."""
+"""The memory that show --needs states, by a look at the pixels and for any, against the largest
+memory that a run on the CPU had. The pictures are chosen to need much: noise, as many regions as
+there can be, and the widest that there are, with few threads and with many. MEMORY=1: every job
+with one thread and with eight; without it those with eight, and the first of each analysis with
+one, too. That one also as three items."""
 import json
 import os
 import sys

@@ -1,5 +1,6 @@
 """A result that says nothing is not handed over without a word: run prints one
-sentence for the item, with what to do, show and the page have it, and no word of a result that does."""
+sentence for the item, with what to do, show and the page have it, and no word of a result that
+does."""
 import html
 import json
 import os
@@ -218,7 +219,8 @@ def files():
 
 
 def few_greys():
-    """Said by pack, marked on the page; how many greys there are does not count, but how far apart they are."""
+    """Said by pack, marked on the page; how many greys there are does not count, but how far apart
+    they are."""
     greys, few = np.digitize(np.arange(1200).reshape(30, 40) % 90, (30, 60)).astype(np.uint16), os.path.join(FOLDER, "few.tif")
     colours = np.dstack([greys.astype(np.uint8)] * 3)
     for title, analysis, picture, words, said in (

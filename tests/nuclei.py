@@ -1,7 +1,9 @@
-"""Nuclei of six kinds (2018 Data Science Bowl, BBBC038v1), as a person meets them who types `texcell-wu analyse --analysis cellcount`
-and nothing more: each kind is a folder; the regions that are found against instance masks, as F1 of pairs that overlap by more than
-half (intersection over union), the mean over the pictures of a kind, then over the kinds. Compared with scikit-image's plain chain:
-Gaussian of 1, Otsu's threshold, holes filled, the watershed of the distance from its h-maxima.
+"""Nuclei of six kinds (2018 Data Science Bowl, BBBC038v1), as a person meets them who types
+`texcell-wu analyse --analysis cellcount` and nothing more: each kind is a folder; the regions that
+are found against instance masks, as F1 of pairs that overlap by more than half (intersection over
+union), the mean over the pictures of a kind, then over the kinds. Compared with scikit-image's
+plain chain: Gaussian of 1, Otsu's threshold, holes filled, the watershed of the distance from its
+h-maxima.
 
   nuclei.py            every seventh picture of each kind: mean F1 of at least 0.7
   nuclei.py all        all pictures of each kind, and scikit-image

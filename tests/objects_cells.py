@@ -1,5 +1,6 @@
-"""The worked example of docs/analyses/objects.md on real smears: its commands and its rule, verbatim, its picture and the
-figures that it gives. `objects_cells.py --svg` draws the picture anew."""
+"""The worked example of docs/analyses/objects.md on real smears: its commands and its rule,
+verbatim, its picture and the figures that it gives. `objects_cells.py --svg` draws the picture
+anew."""
 import csv
 import os
 import re

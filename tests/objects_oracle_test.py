@@ -1,6 +1,6 @@
-"""objects against scikit-image and NumPy (oracle/objects_oracle.py): random and real label pictures,
-stacks, the phantom of the Image Biomarker Standardisation Initiative; large objects, which
-threads share; and where labels come from."""
+"""objects against scikit-image and NumPy (oracle/objects_oracle.py): random and real label
+pictures, stacks, the phantom of the Image Biomarker Standardisation Initiative; large objects,
+which threads share; and where labels come from."""
 import json
 import os
 import sys
@@ -66,7 +66,7 @@ def check(title, parameters, items, threads=1):
     return rows
 
 
-# --- pictures ---------------------------------------------------------------------------------------------
+# --- pictures -------------------------------------------------------------------------------------
 
 def random_labels(rng, *shape):
     """Blocks with holes and dots; noise; components of noise; lines."""
@@ -116,9 +116,10 @@ def large_objects():
                 spacing=[2, 1, 1])], 2)
 
 
-# --- the phantom ----------------------------------------------------------------------------------------------
+# --- the phantom ----------------------------------------------------------------------------------
 
-# The reference manual's values as printed: by slice averaged, by slice merged, 3D averaged, 3D merged.
+# The reference manual's values as printed: by slice averaged, by slice merged, 3D averaged, 3D
+# merged.
 PUBLISHED = {
     "joint_maximum": ("0.519", "0.512", "0.503", "0.509"), "joint_average": ("2.14", "2.14", "2.14", "2.15"),
     "variance": ("2.69", "2.71", "3.10", "3.13"), "entropy": ("2.05", "2.24", "2.40", "2.57"),
@@ -154,7 +155,7 @@ def phantom():
     tap.ok(shape == [592, 556, 388, 0.843], "IBSI's phantom: its voxels' and its mesh's volume, surface and sphericity", shape)
 
 
-# --- where labels come from --------------------------------------------------------------------------------------
+# --- where labels come from -----------------------------------------------------------------------
 
 def pack(*arguments):
     return tap.run([tap.TEXCELL_WU, "pack", *arguments])

@@ -110,8 +110,9 @@ def every_call_fails():
         name = form.replace("%d", "N")
         tap.ok(not wrong, "each call failing (%s) is a device error" % name,
                "\n".join(wrong[:5]))
-        # A platform's name is only shown, there is nothing to be done about a wait that fails when the device is
-        # closed (the last call), and the first build is tried again without a flag that not all compilers take.
+        # A platform's name is only shown, there is nothing to be done about a wait that fails when
+        # the device is closed (the last call), and the first build is tried again without a flag
+        # that not all compilers take.
         tap.ok(len(unharmed) <= (3 if name == "N" else 1), "no failure (%s) goes unnoticed but those without consequence"
                % name, unharmed)
         tap.ok(not leaks, "each call failing (%s) leaves no OpenCL object" % name, leaks)
@@ -120,7 +121,8 @@ def every_call_fails():
 
 
 def staged():
-    """Large copies to and from a GPU, which PoCL is dressed up as, go through pinned memory (opencl/staging.c)."""
+    """Large copies to and from a GPU, which PoCL is dressed up as, go through pinned memory
+    (opencl/staging.c)."""
     if attempt("selftest", "opencl").returncode != 0:
         tap.skip("copies through pinned memory", "no device")
         return

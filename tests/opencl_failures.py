@@ -1,9 +1,10 @@
-"""Each OpenCL call of every analysis answers an error, once and from there on, with several codes. The result is the CPU's,
-byte for byte, or there is none and the same command makes it; of what was made on the device nothing is left. With
+"""Each OpenCL call of every analysis answers an error, once and from there on, with several codes.
+The result is the CPU's, byte for byte, or there is none and the same command makes it; of what was
+made on the device nothing is left. With
 --device auto, on what says that it is a GPU, there always is one.
 
-OPENCL_FAILURES: which, of every job of each analysis, as places.py says; without it each two hundredth of the last
-job's. OPENCL_FAILURES_ONLY: a regular expression of analyses."""
+OPENCL_FAILURES: which, of every job of each analysis, as places.py says; without it each two
+hundredth of the last job's. OPENCL_FAILURES_ONLY: a regular expression of analyses."""
 import os
 import re
 

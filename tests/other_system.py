@@ -67,7 +67,8 @@ def compute_here(unit, result):
 
 
 def stands_alone(p, allowed):
-    """Linux: no symbol above GLIBC_2.17, which CentOS 7 has, and no other library than the C library's."""
+    """Linux: no symbol above GLIBC_2.17, which CentOS 7 has, and no other library than the C
+    library's."""
     for program in ("texcell", "texcell-wu", "texcell-validate"):
         exe = os.path.join(p.folder, program)
         needed = set(re.findall(r"\(NEEDED\)\s+Shared library: \[(\S+)\]", tap.run(["readelf", "-d", "-W", exe]).stdout))
@@ -81,8 +82,9 @@ LIBRARIES = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.s
 
 
 def bare_root():
-    """A root folder with the C library of the Debian before, or with this one's where that cannot be fetched; how programs are
-    started in it; that library's version. None where no name space may be had."""
+    """A root folder with the C library of the Debian before, or with this one's where that cannot
+    be fetched; how programs are started in it; that library's version. None where no name space may
+    be had."""
     root, libc = path("root"), os.path.join(os.path.abspath(tap.SRC), "build", "old-libc")
     r = tap.run(["sh", os.path.join(tap.SRC, ".ci", "old_libc.sh"), libc])
     if r.returncode == 0:

@@ -1,5 +1,5 @@
-"""Files that say what their pages are, byte by byte: TIFF with the texts and tags of many programs, NIfTI-2. For tests and as first inputs
-of the fuzzers."""
+"""Files that say what their pages are, byte by byte: TIFF with the texts and tags of many programs,
+NIfTI-2. For tests and as first inputs of the fuzzers."""
 import json
 import struct
 
@@ -27,7 +27,8 @@ def tags_of(plane, text=None, **more):
 
 
 def tiff(planes, text=None, order="<", one=False, behind=b"", first=None, front=b"", **more):
-    """planes: each a page; or with `one` all behind the first page's directory. more: tags of the first page, t254=(4, [1])."""
+    """planes: each a page; or with `one` all behind the first page's directory. more: tags of the
+    first page, t254=(4, [1])."""
     out = bytearray((b"II" if order == "<" else b"MM") + struct.pack(order + "HI", 42, 0))
     out += front
     link = 4
@@ -141,7 +142,8 @@ def nifti2(array, order="<", **change):
 
 
 def seeds():
-    """Small ones of each kind, good and bad, for the fuzzers. 98 and 99 are names of files that are there: a companion and the input itself."""
+    """Small ones of each kind, good and bad, for the fuzzers. 98 and 99 are names of files that are
+    there: a companion and the input itself."""
     six, five = flat(1, 2, 3, 4, 5, 6, shape=(3, 4)), flat(1, 2, 3, 4, 5, shape=(3, 4))
     plain = ome('DimensionOrder="XYCZT" SizeZ="3" SizeC="2" SizeT="1" PhysicalSizeX="0.5" PhysicalSizeXUnit="&#xB5;m" PhysicalSizeY="0.5"').replace('"8"', '"4"', 1).replace('"8"', '"3"', 1)
     each = "".join('<TiffData FirstZ="%d" FirstC="%d" IFD="%d" PlaneCount="1"/>' % (i // 2, i % 2, i) for i in range(6))

@@ -52,7 +52,7 @@ TINY = _tiny()
 TINY_STACK = [item("s", [TINY[i]["slices"][0] for i in (0, 1, 0)])]
 
 
-# --- for data sets ---------------------------------------------------------------------------------
+# --- for data sets --------------------------------------------------------------------------------
 
 _RNG = np.random.default_rng(20240601)
 GREY = [_RNG.integers(0, 256, (30 + 2 * i, 40)).astype(np.uint8) for i in range(3)]
@@ -72,7 +72,7 @@ def _dark_cells(height, width, n, radius):
 CELLS = [_dark_cells(60, 70, 9, 4) for _ in range(2)] + [np.full((20, 20), 7, np.uint8)]
 
 
-# --- of usual size -----------------------------------------------------------------------------------
+# --- of usual size --------------------------------------------------------------------------------
 
 def _smooth(*shape):
     y, x = np.mgrid[:shape[-2], :shape[-1]]

@@ -1,6 +1,7 @@
-"""Which calls are made to fail: of each place in a program (a call with all its callers) the first and the last, once and from
-there on, in the first case that has it. What a variable of the environment says: N for each N-th of these, 1 for all of
-them, "all" for every call of every case."""
+"""Which calls are made to fail: of each place in a program (a call with all its callers) the first
+and the last, once and from there on, in the first case that has it. What a variable of the
+environment says: N for each N-th of these, 1 for all of them, "all" for every call of every
+case."""
 import collections
 import os
 

@@ -1,5 +1,6 @@
-"""The widgets of the Python package in napari under Xvfb: each analysis on a picture, by its buttons, and the layers
-that come of it. With NAPARI_SHOTS=FOLDER the windows are kept as pictures."""
+"""The widgets of the Python package in napari under Xvfb: each analysis on a picture, by its
+buttons, and the layers that come of it. With NAPARI_SHOTS=FOLDER the windows are kept as
+pictures."""
 import os
 import shutil
 

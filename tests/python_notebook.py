@@ -1,5 +1,5 @@
-"""docs/python.ipynb, cell after cell: its answers agree with the script of scikit-image and SciPy next to each. A table
-of lines and seconds; with NOTEBOOK_FIGURES=FOLDER the figures are kept."""
+"""docs/python.ipynb, cell after cell: its answers agree with the script of scikit-image and SciPy
+next to each. A table of lines and seconds; with NOTEBOOK_FIGURES=FOLDER the figures are kept."""
 import json
 import os
 import sys

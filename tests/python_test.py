@@ -1,5 +1,5 @@
-"""The Python package against the programs: the same bytes from arrays as from files that others wrote, the tables
-that export writes, refusals and exit codes, an interrupted call that goes on."""
+"""The Python package against the programs: the same bytes from arrays as from files that others
+wrote, the tables that export writes, refusals and exit codes, an interrupted call that goes on."""
 import contextlib
 import gc
 import json

@@ -1,5 +1,6 @@
-"""The Python wheels: made twice they are the same, tools find nothing in them, and what pip installs into a fresh
-environment gives the bytes of the ordinary build. With PYTHON_WHEELS=all those of every platform."""
+"""The Python wheels: made twice they are the same, tools find nothing in them, and what pip
+installs into a fresh environment gives the bytes of the ordinary build. With PYTHON_WHEELS=all
+those of every platform."""
 import glob
 import hashlib
 import os

@@ -41,10 +41,11 @@ JOBS = {
     "cellcount, split by distance": ({"split": "distance", "labels": True}, items()),
     "cellcount, split by intensity": ({"split": "intensity", "h": 0, "threshold": "local", "background": {"radius": 20}}, items()),
 }
-# Nanoseconds of a work-item: 10 million a second, as no GPU is slow. Where a chunk is to be too much, more.
+# Nanoseconds of a work-item: 10 million a second, as no GPU is slow. Where a chunk is to be too
+# much, more.
 ITEM_NS = {"glcm, chunks of many launches": 2000}
-# Where launches have their rests measured, and whether the device does all of it there: elsewhere the host
-# works between them.
+# Where launches have their rests measured, and whether the device does all of it there: elsewhere
+# the host works between them.
 SHARED = {"cellcount": False, "levelset": True}
 
 
@@ -128,14 +129,16 @@ def stopped_at_first():
 
 
 def kept():
-    """Compiled kernels outlast the process where the driver keeps none; a broken file costs time alone."""
+    """Compiled kernels outlast the process where the driver keeps none; a broken file costs time
+    alone."""
     folder = os.path.join(FOLDER, "kernels")
     os.mkdir(folder)
     cpu = run("voting", "c.npz", "--device", "cpu")
 
     def once(number):
-        """Of a driver that knows nothing of the run before: whether the result is right, and each file's
-        number and when its name was last changed, as it is while the driver has it in hand."""
+        """Of a driver that knows nothing of the run before: whether the result is right, and each
+        file's number and when its name was last changed, as it is while the driver has it in
+        hand."""
         POCL["POCL_CACHE_DIR"] = os.path.join(FOLDER, "forgets%d" % number)
         os.mkdir(POCL["POCL_CACHE_DIR"])
         same = run("voting", "k.npz", "--device", "opencl", "--kernel-cache", folder, gpu=1) == cpu

@@ -381,7 +381,8 @@ def at_last_calls(root, job, env, trials):
 
 
 def stopped_while_packing(root):
-    """Stopped while an item's labels are packed into the spool, which then has a part of a record."""
+    """Stopped while an item's labels are packed into the spool, which then has a part of a
+    record."""
     noise = np.random.default_rng(8).integers(0, 256, (2400, 2400)).astype(np.uint8)
     job = Job(root, "packing", {"min_area": 1, "labels": True}, [item("a", [noise])], ["--threads", "1"], "cellcount")
     spool = job.result + ".spool"

@@ -1,5 +1,5 @@
-"""What the tests of the same bits share: the bytes of a unit from any number of threads and from devices of any size, after
-stops, and kernels that Oclgrind interprets."""
+"""What the tests of the same bits share: the bytes of a unit from any number of threads and from
+devices of any size, after stops, and kernels that Oclgrind interprets."""
 import os
 import re
 import shutil
@@ -16,7 +16,8 @@ def has_device():
 
 
 def bytes_of(folder, unit, device, threads, memory=None):
-    """The result's bytes; None with the reason shown, also where the CPU had to stand in for a device that failed."""
+    """The result's bytes; None with the reason shown, also where the CPU had to stand in for a
+    device that failed."""
     result = os.path.join(folder, "r.npz")
     if os.path.exists(result):
         os.remove(result)
@@ -31,7 +32,8 @@ def bytes_of(folder, unit, device, threads, memory=None):
 
 
 def everywhere(folder, analysis, jobs, device, memories):
-    """jobs: (title, parameters, items). memories: of the devices, in bytes; None: all that there is."""
+    """jobs: (title, parameters, items). memories: of the devices, in bytes; None: all that there
+    is."""
     for name, parameters, items in jobs:
         unit = workunit.write(os.path.join(folder, "u.zip"), analysis, parameters, items)
         first = bytes_of(folder, unit, "cpu", 1)
@@ -55,8 +57,9 @@ def crossing(folder, unit, device, patience, more):
 
 
 def oclgrind(analysis, cases):
-    """The kernels interpreted: no races, nothing uninitialized is used, no index is out of range. cases: (title, options of
-    Oclgrind besides, arguments of backend_try after the analysis, memory of the device or None)."""
+    """The kernels interpreted: no races, nothing uninitialized is used, no index is out of range.
+    cases: (title, options of Oclgrind besides, arguments of backend_try after the analysis, memory
+    of the device or None)."""
     if shutil.which("oclgrind") is None or not os.path.exists(BACKEND_TRY):
         return tap.skip("Oclgrind: the kernels", "oclgrind or backend_try is not here")
     for title, options, arguments, memory in cases:

@@ -1,6 +1,7 @@
-"""The server's programs killed (kill -9, the process alone or all that it has started) at random moments: check, verify,
-store, submit. BOINC's daemons start them again until they have said something; then nothing is lost, and nothing is
-there twice. KILLS: how many of each (default 8; make check-long: 75)."""
+"""The server's programs killed (kill -9, the process alone or all that it has started) at random
+moments: check, verify, store, submit. BOINC's daemons start them again until they have said
+something; then nothing is lost, and nothing is there twice. KILLS: how many of each (default 8;
+make check-long: 75)."""
 import os
 import random
 import shutil
@@ -34,8 +35,8 @@ chance = random.Random(20)
 
 
 class Killer:
-    """Runs a program again and again, each time killed after a while, so often as is wanted at most; the last time it comes
-    to its end."""
+    """Runs a program again and again, each time killed after a while, so often as is wanted at
+    most; the last time it comes to its end."""
 
     def __init__(self):
         self.kills, self.longest = 0, 0.05

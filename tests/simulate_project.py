@@ -1,10 +1,12 @@
-"""A project of hosts of which some err and some cheat: what do quorum 2, adaptive replication and a quorum of 1 with
-verify cost for each right result, and how many wrong ones do they let in? Counts come with bounds of 95% (Wilson).
-Small here; `simulate_project.py --table` makes the tables of docs/scale.md, in a minute or two.
+"""A project of hosts of which some err and some cheat: what do quorum 2, adaptive replication and a
+quorum of 1 with verify cost for each right result, and how many wrong ones do they let in? Counts
+come with bounds of 95% (Wilson). Small here; `simulate_project.py --table` makes the tables of
+docs/scale.md, in a minute or two.
 
-Hosts: honest ones give a wrong result by accident now and then, each another one; broken ones (memory) often; cheats
-forge what validation does not see by itself, all items or one, each for itself or all alike. Every 20 items a unit.
-What a cheat computes, and what is thrown away, counts as spent if it was computed."""
+Hosts: honest ones give a wrong result by accident now and then, each another one; broken ones
+(memory) often; cheats forge what validation does not see by itself, all items or one, each for
+itself or all alike. Every 20 items a unit. What a cheat computes, and what is thrown away, counts
+as spent if it was computed."""
 import math
 import os
 import random
@@ -17,8 +19,9 @@ import texcell_units
 
 ITEMS = 20
 HONEST_ERRORS, BROKEN_ERRORS = 1e-4, 0.2
-# As BOINC has it: valid results in a row, of units that others computed, too; and units that a host gets at a request
-# (max_wus_in_progress of texcell-deploy --scale), of which the scheduler draws once whether they go to it alone.
+# As BOINC has it: valid results in a row, of units that others computed, too; and units that a host
+# gets at a request (max_wus_in_progress of texcell-deploy --scale), of which the scheduler draws
+# once whether they go to it alone.
 TRUST, REQUEST = 10, 20
 
 
@@ -178,7 +181,8 @@ def test_adaptive():
 
 
 def test_sleepers():
-    """Who is honest until BOINC trusts it, and forges all from then on: how much gets in before one of its requests goes to another, too."""
+    """Who is honest until BOINC trusts it, and forges all from then on: how much gets in before one
+    of its requests goes to another, too."""
     world, counts = World(8), []
     for _ in range(4000):
         host, forged = Host("cheat", 0), 0

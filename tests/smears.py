@@ -1,9 +1,10 @@
-"""Blood smears as a person meets them who knows nothing of texcell: half of the pictures of a study, analyse --suggest, a
-look, a --sweep around what was suggested, a look; then the other half with what was best. The look is here the
-marks of the first half: F1 as cellcount_accuracy.py has it, within the median radius.
+"""Blood smears as a person meets them who knows nothing of texcell: half of the pictures of a
+study, analyse --suggest, a look, a --sweep around what was suggested, a look; then the other half
+with what was best. The look is here the marks of the first half: F1 as cellcount_accuracy.py has
+it, within the median radius.
 
-Then what can be had at all on the two BCCD pictures: many of their cells have no box, which a person sees; one who found every cell,
-and nothing else, would score what is printed last.
+Then what can be had at all on the two BCCD pictures: many of their cells have no box, which a
+person sees; one who found every cell, and nothing else, would score what is printed last.
 
   smears.py        each step with its score"""
 import json

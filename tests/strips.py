@@ -1,5 +1,6 @@
-"""A large picture is cut into strips of rows: decoded side by side, by any number of threads, they give what the
-whole picture gives; a damaged one is refused by the same words on any number. pack cuts them."""
+"""A large picture is cut into strips of rows: decoded side by side, by any number of threads, they
+give what the whole picture gives; a damaged one is refused by the same words on any number. pack
+cuts them."""
 import io
 import json
 import os

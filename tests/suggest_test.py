@@ -1,6 +1,7 @@
-"""texcell-wu analyse --suggest: what it suggests on made-up pictures whose truth is known, on real ones that its rules
-were not chosen on, and what a person who knows nothing else gets on blood smears: parameters from half of the
-pictures, by --suggest and a --sweep around it, scored on the other half (docs/analyses/cellcount.md).
+"""texcell-wu analyse --suggest: what it suggests on made-up pictures whose truth is known, on real
+ones that its rules were not chosen on, and what a person who knows nothing else gets on blood
+smears: parameters from half of the pictures, by --suggest and a --sweep around it, scored on the
+other half (docs/analyses/cellcount.md).
 
 The rules of voting were chosen on half of the nuclei of six kinds, those of cellcount on its page's
 advice (a third of a cell's area); StarDist's nuclei and smears are not among them."""
@@ -127,7 +128,8 @@ def cellcount():
 
 
 def dishes():
-    """Colonies on agar in a dish with a bright rim of two rings, a label on it and light from one side."""
+    """Colonies on agar in a dish with a bright rim of two rings, a label on it and light from one
+    side."""
     rng = np.random.default_rng(4)
     y, x = np.indices((1500, 1400))
     away = np.hypot(y - 750, x - 700)
@@ -150,7 +152,8 @@ def dishes():
 
 
 def mixed():
-    """A smear and fluorescent nuclei in one folder: each within a tenth of what people and StarDist's authors marked, and about as alone."""
+    """A smear and fluorescent nuclei in one folder: each within a tenth of what people and
+    StarDist's authors marked, and about as alone."""
     files = [tap.data("count/chula_1.jpg"), tap.data("voting/stardist_img2d.tif")]
     r = analyse("cellcount", "folder", *files)
     with np.load(os.path.join(path("folder"), "result.npz")) as z:
@@ -268,7 +271,8 @@ def nuclei_in_cytoplasm():
 
 
 def copied():
-    """What is printed, on the page and in `show` can be given on a command line as it stands, and is what was packed."""
+    """What is printed, on the page and in `show` can be given on a command line as it stands, and
+    is what was packed."""
     background = '{"method":"mean","by":"ratio"}'
     r = analyse("cellcount", "one", "--param", "background=" + background, path("c.png"))
     shown = tap.run([tap.TEXCELL_WU, "show", os.path.join(path("one"), "workunit.zip")])

@@ -18,7 +18,8 @@ TEXCELL_WU = os.path.join(BUILD, "texcell-wu")
 TEXCELL_VALIDATE = os.path.join(BUILD, "texcell-validate")
 TEXCELL_ASSIMILATE = os.path.join(BUILD, "texcell-assimilate")
 
-# Whoever starts this in the background may have it ignored, and so it would be in all that is started from here.
+# Whoever starts this in the background may have it ignored, and so it would be in all that is
+# started from here.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Small pictures, which tests have, are to meet as many threads as --threads says.
@@ -84,7 +85,8 @@ def run(argv, timeout=600, **kw):
 
 
 def side_by_side(lanes, jobs, trial):
-    """[(job, trial(lane, job))] of all jobs, so many at a time; what a trial raises is raised here."""
+    """[(job, trial(lane, job))] of all jobs, so many at a time; what a trial raises is raised
+    here."""
     def work(lane):
         return [(job, trial(lane, job)) for job in jobs[lane::lanes]]
 
@@ -93,7 +95,8 @@ def side_by_side(lanes, jobs, trial):
 
 
 def sanitized(by=("asan", "tsan")):
-    """Whether this build's programs watch themselves: they take terabytes of addresses, and more memory and time."""
+    """Whether this build's programs watch themselves: they take terabytes of addresses, and more
+    memory and time."""
     with open(TEXCELL, "rb") as f:
         program = f.read()
     return any(b"__%s_init" % name.encode() in program for name in by)

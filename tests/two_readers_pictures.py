@@ -1,5 +1,6 @@
 """Pictures damaged by chance, read by texcell-wu pack and by PIL: what both take has the same
-pixels; what one alone takes is listed by reason, and every reason is one that is explained here. PICTURES=N: so many."""
+pixels; what one alone takes is listed by reason, and every reason is one that is explained here.
+PICTURES=N: so many."""
 import collections
 import io
 import os
@@ -32,7 +33,8 @@ STRICTER = (
 
 
 def by_pil(data):
-    """The mode, the samples of each page, and whether a TIFF says if 0 is black; or an exception."""
+    """The mode, the samples of each page, and whether a TIFF says if 0 is black; or an
+    exception."""
     with Image.open(io.BytesIO(data)) as im:
         pages = [np.asarray(p.copy()) for p in ImageSequence.Iterator(im)]
         return im.mode, pages, im.format != "TIFF" or 262 in im.tag_v2

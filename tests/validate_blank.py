@@ -1,6 +1,7 @@
 """Credit for nothing: the result of a blank picture, of a grey one or of another
 picture of the same size, made to look like that of the work unit, is refused by
-texcell-validate check, whatever it looks at; the honest one is accepted. For every analysis that has BLANK."""
+texcell-validate check, whatever it looks at; the honest one is accepted. For every analysis that
+has BLANK."""
 import os
 
 import numpy as np
@@ -43,8 +44,8 @@ def lies(slices, others):
 
 
 def costly_looks():
-    """Where a look costs much, few items are looked at: one that is forged is seen by chance, all are always; and of a unit of
-    hardly any work each."""
+    """Where a look costs much, few items are looked at: one that is forged is seen by chance, all
+    are always; and of a unit of hardly any work each."""
     for side, least, most in ((30, 60, 60), (600, 1, 11)):
         many_looks(side, least, most)
 

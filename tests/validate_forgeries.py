@@ -368,8 +368,8 @@ def broken_arrays(honest):
 # --- the trial ------------------------------------------------------------------------------------
 
 def refuse(name, unit, forged, honest, reason):
-    """check refuses it for that reason, by the pixels where this is ("pixels", reason), and so does compare, unless the
-    content is the same."""
+    """check refuses it for that reason, by the pixels where this is ("pixels", reason), and so does
+    compare, unless the content is the same."""
     file = save("forged.npz", forged)
     by_pixels = isinstance(reason, tuple)
     reason = reason[1] if by_pixels else reason

@@ -1,6 +1,7 @@
 """What honest computers send is accepted, whatever the work unit: random jobs of
 every analysis, with pictures and parameters at their limits too, computed and
-then verified: a part of the items is computed again, the pixels of the others are looked at. HONEST_JOBS=3000 for as many."""
+then verified: a part of the items is computed again, the pixels of the others are looked at.
+HONEST_JOBS=3000 for as many."""
 import os
 
 import numpy as np

@@ -343,7 +343,8 @@ def many(unit, result):
 
 
 def alone(unit, result):
-    """Where another result agrees, nothing is computed again; where none does, the share that was asked for."""
+    """Where another result agrees, nothing is computed again; where none does, the share that was
+    asked for."""
     script = project(unit, result)
     one, marks = path("project/upload/1a/drops_1_0_r123456_0"), path("alone")
     init = lambda: script("script-init", "--alone", marks, "--fraction-alone", "0.5", one)
@@ -357,7 +358,7 @@ def alone(unit, result):
     expect("another one's", 0, init(), "valid\n$")
 
 
-# --- verify ----------------------------------------------------------------------------------------
+# --- verify ---------------------------------------------------------------------------------------
 
 def stated(n, chosen, forged):
     """The probability that a forger is caught, exactly."""
@@ -443,7 +444,7 @@ def bounds(unit, result):
                     result), "valid\n$")
 
 
-# --- the time of compare ------------------------------------------------------------------------------
+# --- the time of compare --------------------------------------------------------------------------
 
 def hcc(n):
     """A result of the size of the preset hcc."""

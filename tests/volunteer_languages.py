@@ -1,5 +1,6 @@
-"""docs/volunteer.md and docs/messages.md in other languages: every heading, table row, message, command
-and address of the English page stands in each, in its place, and no sentence was left in English."""
+"""docs/volunteer.md and docs/messages.md in other languages: every heading, table row, message,
+command and address of the English page stands in each, in its place, and no sentence was left in
+English."""
 import os
 import re
 
@@ -11,7 +12,8 @@ ENGLISH = re.compile(r"\b(?:the|and|with|which|that|does|you|your|texcell's)\b")
 
 
 def parts(name):
-    """The page as a list of kind and text: headings by their level, examples, rows, bullets, paragraphs."""
+    """The page as a list of kind and text: headings by their level, examples, rows, bullets,
+    paragraphs."""
     with open(os.path.join(tap.SRC, "docs", name), encoding="utf-8") as f:
         blocks = re.split(r"(?ms)^(```.*?^```)$", f.read())
     found = []

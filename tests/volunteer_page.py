@@ -85,7 +85,8 @@ def rows():
 
 
 def clients_words():
-    """The messages of BOINC's that the page explains, and all that its client and its library can say."""
+    """The messages of BOINC's that the page explains, and all that its client and its library can
+    say."""
     cells = " ".join(line.split(" | ")[0] for line in parts()[1].splitlines() if line.startswith("| `"))
     files = glob.glob("/usr/bin/boinc") + glob.glob("/usr/lib/*/libboinc_api.so*")
     content = b""

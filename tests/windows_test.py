@@ -1,7 +1,7 @@
 """The programs for Windows, under wine: built by MinGW without a warning, they know the known
-answers, give Linux's bytes, keep what is kept by a file system that has other rules, and take names in
-any script. Ended at any operation on files, by Ctrl-C, a full disk or a driver that crashes, they lose nothing.
-What wine does not show: spills of AVX registers to a stack that is not aligned,
+answers, give Linux's bytes, keep what is kept by a file system that has other rules, and take names
+in any script. Ended at any operation on files, by Ctrl-C, a full disk or a driver that crashes,
+they lose nothing. What wine does not show: spills of AVX registers to a stack that is not aligned,
 which an old fault of GCC's made; so their instructions are read."""
 import os
 import pty
@@ -32,7 +32,8 @@ LONG = {"levels": [64], "distances": list(range(1, 17)), "window": {"shape": "di
 
 
 def start():
-    """The platform, and a process that lasts: with none wine ends its own, and starting them anew takes seconds."""
+    """The platform, and a process that lasts: with none wine ends its own, and starting them anew
+    takes seconds."""
     p = other_system.Platform("windows", COMPILER, [WINE], ".exe")
     p.env.update(WINEPREFIX=PREFIX, WINEDLLOVERRIDES="mscoree,mshtml=", LC_ALL="C.UTF-8", DISPLAY="")
     compiled("hold.exe", "hold.c")
@@ -106,7 +107,8 @@ def names(p):
 
 
 def pictures(p):
-    """What texcell-wu reads on Linux: every kind of file of ../shared/pictures, if it is there, and of scikit-image's."""
+    """What texcell-wu reads on Linux: every kind of file of ../shared/pictures, if it is there, and
+    of scikit-image's."""
     given = os.path.join(tap.SRC, "..", "shared", "pictures")
     folder = os.path.join(os.path.dirname(skimage.__file__), "data")
     files = [os.path.join(at, f) for at in (given, folder) if os.path.isdir(at) for f in sorted(os.listdir(at))
@@ -173,8 +175,9 @@ def locked(p):
 
 
 def held(p):
-    """Somebody reads the old result while the new one takes its name: a scanner for a moment, alone, or
-    one that shares. Wine has no way to take a name from a file that is open; Windows has."""
+    """Somebody reads the old result while the new one takes its name: a scanner for a moment,
+    alone, or one that shares. Wine has no way to take a name from a file that is open; Windows
+    has."""
     unit = next(iter(other_system.units(True)))[1]
     expected = other_system.compute_here(unit, "here.npz")
     for how in ("share", "alone"):
@@ -190,8 +193,8 @@ def held(p):
 
 
 def at_every_operation(p):
-    """Ended at each of the operations on files of a run that writes checkpoints, a write by half done:
-    the same bytes in the end, and nothing beside them."""
+    """Ended at each of the operations on files of a run that writes checkpoints, a write by half
+    done: the same bytes in the end, and nothing beside them."""
     made = tap.run(["make", "-s", "-C", p.folder, "tests/texcell_test.exe"])
     if not tap.ok(made.returncode == 0, "texcell with the hooks of tests compiles", made.stdout + made.stderr):
         return

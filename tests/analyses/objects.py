@@ -14,7 +14,8 @@ FEATURES = ["asm", "contrast", "correlation", "variance", "idm", "sum_average", 
 
 
 def tiles(seed, n, *shape):
-    """Labels in blocks, with holes, pieces that lie apart, gaps in the numbers and single pixels."""
+    """Labels in blocks, with holes, pieces that lie apart, gaps in the numbers and single
+    pixels."""
     rng = np.random.default_rng(seed)
     size = (3, 7, 8)[-len(shape):]
     blocks = rng.integers(0, n, [s // b + 1 for s, b in zip(shape, size)]) * 3
@@ -48,7 +49,8 @@ def sixteen():
 
 
 def even():
-    """As large as a device takes, and of one value: a matrix with one entry, beyond the table of logarithms."""
+    """As large as a device takes, and of one value: a matrix with one entry, beyond the table of
+    logarithms."""
     return [item("even", [np.full((180, 182), 9, np.uint8)], labels=[np.ones((180, 182), int)])]
 
 

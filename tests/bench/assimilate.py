@@ -2,7 +2,8 @@
 into an empty data set, and into one of ASSIMILATE_ITEMS items (default a million,
 of which ASSIMILATE_HCC, default 150,000, have all features and the others five
 distances of one level, so that it all fits 12 GB). Timed is what BOINC does: a
-process a unit. And units of one small picture, into an empty one and into one of a million items."""
+process a unit. And units of one small picture, into an empty one and into one of a million
+items."""
 import io
 import json
 import os

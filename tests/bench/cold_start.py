@@ -1,6 +1,6 @@
-"""What the first start on a machine costs: the jobs of opencl_jobs.py, small ones, on a device whose
-driver has compiled nothing yet, and again at once. Seconds by the clock, the best of three; the
-last line has the most that a start with nothing compiled takes beyond the other, by analysis.
+"""What the first start on a machine costs: the jobs of opencl_jobs.py, small ones, on a device
+whose driver has compiled nothing yet, and again at once. Seconds by the clock, the best of three;
+the last line has the most that a start with nothing compiled takes beyond the other, by analysis.
     cold_start.py [DEVICE]    (default auto)"""
 import os
 import shutil

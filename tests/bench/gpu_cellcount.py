@@ -1,6 +1,7 @@
 """make bench-gpu: labels on a device, beside cupyx.scipy.ndimage.label and NVIDIA's NPP
-(nppiLabelMarkersUF) in the same run where CuPy and libnppif are installed. All have a picture of bytes and the labels in
-device memory; texcell's time is that of its kernels, the others' from event to event.
+(nppiLabelMarkersUF) in the same run where CuPy and libnppif are installed. All have a picture of
+bytes and the labels in device memory; texcell's time is that of its kernels, the others' from event
+to event.
 
     gpu_cellcount.py [DEVICE] [WIDTHxHEIGHT...]
 """

@@ -1,11 +1,11 @@
 """What texcell is like as a guest.
 
-make bench-threads: each analysis on 1, 2, 4, ... threads up to the processors (or THREADS): seconds, and the share
-of them that more threads take off.
-make bench-guest: on an OpenCL device (DEVICE; opencl), for each analysis: the seconds of a small unit from the
-program's start to its end, when nothing is compiled, and again; the share of the time in which launches are under way
-with --gpu-percent 50; the longest launch in a hundred, and how long another program's kernel of a millisecond
-takes beside it, with --gpu-slice-ms 10."""
+make bench-threads: each analysis on 1, 2, 4, ... threads up to the processors (or THREADS):
+seconds, and the share of them that more threads take off.
+make bench-guest: on an OpenCL device (DEVICE; opencl), for each analysis: the seconds of a small
+unit from the program's start to its end, when nothing is compiled, and again; the share of the time
+in which launches are under way with --gpu-percent 50; the longest launch in a hundred, and how long
+another program's kernel of a millisecond takes meanwhile, with --gpu-slice-ms 10."""
 import json
 import os
 import subprocess
@@ -110,7 +110,8 @@ def threads():
 
 
 def launches(path, *options):
-    """Share of the time in which launches were under way, and how long 99 in 100 took at most, in ms."""
+    """Share of the time in which launches were under way, and how long 99 in 100 took at most, in
+    ms."""
     times = os.path.join(FOLDER, "times")
     if os.path.exists(times):
         os.remove(times)

@@ -1,6 +1,8 @@
-"""A validator that gets 100 hostile uploads among 100 honest ones, in random order, by one process as texcell_validator asks it: how long
-each takes, by the clock, and whether anything is left undecided. Hostile ones: forged so that the item is computed again; tables of as
-many rows as there may be, and of more; members that decompress to a gigabyte; cut and random bytes; a result of another unit."""
+"""A validator that gets 100 hostile uploads among 100 honest ones, in random order, by one process
+as texcell_validator asks it: how long each takes, by the clock, and whether anything is left
+undecided. Hostile ones: forged so that the item is computed again; tables of as many rows as there
+may be, and of more; members that decompress to a gigabyte; cut and random bytes; a result of
+another unit."""
 import os
 import subprocess
 import sys

@@ -1,15 +1,19 @@
-"""What docs/validation.md says of a spot check: its cost compared with reading the pictures and computing the unit, and how many
-results of blank and other pictures it refuses, on the real pictures next to the checkout (skimage's where there are none).
+"""What docs/validation.md says of a spot check: its cost compared with reading the pictures and
+computing the unit, and how many results of blank and other pictures it refuses, on the real
+pictures next to the checkout (skimage's where there are none).
 
     looks.py lies [ANALYSIS [JOB]]
     looks.py unit [ANALYSIS [JOB]]      of a unit of many items: what check takes, and what of it for pixels, in processor
-                                        time compared with that of the run; and how many are looked at
+                                        time compared with that of the run; and how many are looked
+                                        at
     looks.py honest [ANALYSIS]          UNITS (1000) random units of one item, of all analyses in turn: how many are in doubt, and
-                                        what a look takes compared with reading and computing, in processor time, each and together
+                                        what a look takes compared with reading and computing, in
+                                        processor time, each and together
     looks.py shorter                    UNITS (100) random units of a level set: how many masks of a half, a quarter and a tenth of the
                                         iterations are found
 
-Environment: TEXCELL_BUILD; SIDE (512): pictures are cut to it; SECONDS (20): that a unit takes about."""
+Environment: TEXCELL_BUILD; SIDE (512): pictures are cut to it; SECONDS (20): that a unit takes
+about."""
 import json
 import os
 import re
@@ -140,7 +144,8 @@ def unit(analysis, job, parameters, of):
 
 
 def random_parameters(analysis, rng, shape, slices):
-    """As people ask for them: one of the jobs, and of a level set another target, start and length."""
+    """As people ask for them: one of the jobs, and of a level set another target, start and
+    length."""
     job = rng.choice(sorted(JOBS[analysis]))
     parameters, dimensions = JOBS[analysis][job]
     if dimensions != (3 if len(slices) > 1 else 2):

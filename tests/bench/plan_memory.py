@@ -1,6 +1,7 @@
-"""The memory that a plan states (rsc_memory_bound: show --needs, memory_bytes and that of the threads) next to the peak of a
-run on the CPU, on real pictures and stacks, one and many, with what analyse takes without parameters: a line each, and how
-many are within 1.0 to 1.3. `make bench-memory`."""
+"""The memory that a plan states (rsc_memory_bound: show --needs, memory_bytes and that of the
+threads) next to the peak of a run on the CPU, on real pictures and stacks, one and many, with what
+analyse takes without parameters: a line each, and how many are within 1.0 to 1.3. `make
+bench-memory`."""
 import glob
 import json
 import os
@@ -29,8 +30,8 @@ def tiled(path, side):
 
 
 def peak_of(command):
-    """The exit status, and the most memory that the program had, as the kernel keeps it while it runs: what a parent is told
-    afterwards is no less than the parent's own."""
+    """The exit status, and the most memory that the program had, as the kernel keeps it while it
+    runs: what a parent is told afterwards is no less than the parent's own."""
     most = 0
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as p:
         while p.poll() is None:

@@ -1,7 +1,8 @@
-"""make bench-plans: the operations that each analysis' plan counts, a second of processor time, on one thread, over real
-pictures where they are there: what a flop of the client's benchmark is to one analysis it should be to all, since
-credit and time left go by it. Processor time of the smallest of seven runs, less that of a job with next to nothing to
-do; decoding is a part of it, as it is of a task. PICTURE=FILE takes that picture instead, of 480 x 640 pixels at least."""
+"""make bench-plans: the operations that each analysis' plan counts, a second of processor time, on
+one thread, over real pictures where they are there: what a flop of the client's benchmark is to one
+analysis it should be to all, since credit and time left go by it. Processor time of the smallest of
+seven runs, less that of a job with next to nothing to do; decoding is a part of it, as it is of a
+task. PICTURE=FILE takes that picture instead, of 480 x 640 pixels at least."""
 import json
 import math
 import os
@@ -29,7 +30,8 @@ JOBS = [
     ("levelset", ["target=128", "epsilon=40", "iterations=600", "band=6", BALL], "grey", 1),
     ("voting", ["radius=12"], "grey", 1), ("voting", ["radius=25"], "grey", 1), ("voting", ["radius=6"], "stack", 1),
     ("objects", ['families=["shape","intensity"]'], "labels", 3), ("objects", ["levels=32"], "labels", 3),
-    # None of these was looked at when the plans' numbers were chosen, but for levelset's stack and the texture of objects.
+    # None of these was looked at when the plans' numbers were chosen, but for levelset's stack and
+    # the texture of objects.
     ("cellcount", ["min_area=20"], "grey", 5), ("cellcount", ["split=distance", "labels=true", "smooth=1"], "grey", 3),
     ("glcm", ["levels=[32]", "distances=[2]", 'window={"radius":9}'], "grey", 1),
     ("glcm", ["levels=[128]", "distances=[3]", 'window={"shape":"square","radius":50}', 'roi={"type":"disc","r":120}'], "grey", 1),

@@ -1,8 +1,10 @@
-"""make bench-progress: how linear the fraction done is. The client takes the time left from it: t (1 - f) / f, t being the time
-so far. Here t is processor time of one thread; printed is by how much the time left that this tells was wrong, from a tenth of
-the task on, the median of BENCH_ROUNDS (3) runs, "-" where nothing was drawn near that share. First tasks as a project has them, of many items: pieces of real
-pictures, of differing sizes and mixed kinds; then single items. Arguments: names of analyses, or none for all.
-BENCH_DEVICE=opencl: on that device, by the clock; the first run of each is not told, since a driver compiles then."""
+"""make bench-progress: how linear the fraction done is. The client takes the time left from it: t
+(1 - f) / f, t being the time so far. Here t is processor time of one thread; printed is by how much
+the time left that this tells was wrong, from a tenth of the task on, the median of BENCH_ROUNDS (3)
+runs, "-" where nothing was drawn near that share. First tasks as a project has them, of many items:
+pieces of real pictures, of differing sizes and mixed kinds; then single items. Arguments: names of
+analyses, or none for all. BENCH_DEVICE=opencl: on that device, by the clock; the first run of each
+is not told, since a driver compiles then."""
 import fcntl
 import os
 import pty
@@ -30,7 +32,8 @@ CRYSTAL = [("crystal/texture_%s.png" % f,) for f in ("brick", "gravel")]
 BRAIN = [("levelset/itk_BrainProtonDensitySlice.png",), ("levelset/itk_BrainT1Slice.png",)]
 MEMBRANE, NUCLEI = [("volume/membrane_raw.tif",)], [("volume/neubias_nuclei.tif",)]
 FLAT, DEEP = [("voting/stardist_img2d.tif",)], [("voting/cellfinder_crop_ch0.tif",)]
-# Analysis, parameters, pictures (and labels), how many pieces of them, and how often each stands beside itself.
+# Analysis, parameters, pictures (and labels), how many pieces of them, and how often each stands
+# beside itself.
 TASKS = [
     ("cellcount", ["split=distance"], COUNT, 240, 4), ("cellcount", ["labels=true", "smooth=1"], COUNT, 120, 6),
     ("cellcount", ["min_area=20"], COUNT, 400, 6),
@@ -51,7 +54,8 @@ def processor_time(pid):
 
 
 def course(unit, result):
-    """[(processor time, fraction)] of a run, and the processor time of the whole of it; on a device by the clock."""
+    """[(processor time, fraction)] of a run, and the processor time of the whole of it; on a device
+    by the clock."""
     begin = time.monotonic()
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
@@ -77,7 +81,8 @@ def course(unit, result):
 
 
 def pieces(rng, files, count, times):
-    """So many pieces of pictures, in turn of each: half to the whole of their sides, that many times beside itself."""
+    """So many pieces of pictures, in turn of each: half to the whole of their sides, that many
+    times beside itself."""
     shown = []
     for f in files:
         path = os.path.join(plans.DATA, f)

@@ -1,7 +1,9 @@
-"""make bench-server: what the kit costs a server, with stand-ins for BOINC's part. Creating: texcell-submit on
-SERVER_UNITS packed units (default 2,000) of one small picture, of which create_work reads the list; validating: the three
-questions of a validator for each unit of a quorum of two, by a shell each, as script_validator asks them, and of two processes
-for all, as texcell_validator does. Packing is not counted. By the clock, and by the processor, which the rest of the machine's work changes less."""
+"""make bench-server: what the kit costs a server, with stand-ins for BOINC's part. Creating:
+texcell-submit on SERVER_UNITS packed units (default 2,000) of one small picture, of which
+create_work reads the list; validating: the three questions of a validator for each unit of a quorum
+of two, by a shell each, as script_validator asks them, and of two processes for all, as
+texcell_validator does. Packing is not counted. By the clock, and by the processor, which the rest
+of the machine's work changes less."""
 import os
 import resource
 import shutil

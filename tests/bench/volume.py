@@ -1,5 +1,6 @@
 """Labels of a 256^3 stack: texcell's and those of scipy.ndimage.label with the same
-connectivity, in turn in the same run; those of a watershed beside scikit-image's Gaussian, h-minima and watershed. With a DEVICE also on that, beside cupyx.scipy.ndimage.label where CuPy is.
+connectivity, in turn in the same run; those of a watershed beside scikit-image's Gaussian, h-minima
+and watershed. With a DEVICE also on that, beside cupyx.scipy.ndimage.label where CuPy is.
 
     volume.py [DEVICE [SIDE]]
 
@@ -93,7 +94,8 @@ def cells_in_noise(mask, n):
 
 
 def watershed(path, grey, n, device):
-    """Of scikit-image the watershed with its h-minima; its Gaussian by itself, since ours is part of ours."""
+    """Of scikit-image the watershed with its h-minima; its Gaussian by itself, since ours is part
+    of ours."""
     grey.tofile(path)
     if device is not None:
         one, cells = ours(path, n, "watershed", device, 16, 3)

@@ -1,7 +1,7 @@
 """A glcm task in the real BOINC client: progress, suspended in memory and out
 of it, client quit, a signal, client gone, upload; one task aborted, one that cannot
-go on for now, one with a work unit that is none. The first one's result is that of "texcell run", byte
-for byte, whatever happened on the way."""
+go on for now, one with a work unit that is none. The first one's result is that of "texcell run",
+byte for byte, whatever happened on the way."""
 import fcntl
 import os
 import signal

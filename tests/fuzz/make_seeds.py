@@ -28,7 +28,8 @@ def job():
 
 
 def units_of_every_kind():
-    """Grey of 8 and 16 bits and colour, masks, labels of every depth, strips, stacks, spacing, sources, words about the job."""
+    """Grey of 8 and 16 bits and colour, masks, labels of every depth, strips, stacks, spacing,
+    sources, words about the job."""
     import numpy as np
     from oracle import workunit
     y, x = np.indices((16, 21))
@@ -74,7 +75,8 @@ def npz():
 
 
 def odd_results():
-    """One that is written anew (see fuzz_npz.c), with arrays of odd words; headers that are not NumPy's; members that do not belong there."""
+    """One that is written anew (see fuzz_npz.c), with arrays of odd words; headers that are not
+    NumPy's; members that do not belong there."""
     import numpy as np
     words = ["\u00e9\u20ac\U0001f600", "x" * 80]
     odd = npy(np.array(["ab"])).replace("ab".encode("utf-32-le"), b"\0\xd8\0\0\0\0\x20\0")
@@ -112,7 +114,8 @@ def archive(members, method=zipfile.ZIP_DEFLATED):
 
 
 def picture():
-    """Small ones of every format and layout that pack reads, odd ones, and the beginnings of some."""
+    """Small ones of every format and layout that pack reads, odd ones, and the beginnings of
+    some."""
     import picture_files
     yield from odd_nifti()
     yield from odd_tiff()
@@ -182,7 +185,8 @@ def pictures():
 
 
 def odd_pictures():
-    """A JPEG that is turned, in both orders of bytes, and of two components; a PNG whose pixels have colours that it does not list."""
+    """A JPEG that is turned, in both orders of bytes, and of two components; a PNG whose pixels
+    have colours that it does not list."""
     import struct
     from oracle.workunit import png
     from PIL import Image
@@ -306,7 +310,8 @@ def mend(data):
 
 
 def nifti():
-    """Small pictures of every type of sample, plain and in gzip, in both orders of bytes; damaged ones."""
+    """Small pictures of every type of sample, plain and in gzip, in both orders of bytes; damaged
+    ones."""
     import gzip
     import struct
     for code, bits in ((2, 8), (4, 16), (8, 32), (16, 32), (64, 64), (128, 24), (256, 8), (512, 16), (768, 32), (1024, 64), (1280, 64)):
@@ -343,8 +348,9 @@ def results(folder):
 
 
 def validate(folder="units_validate"):
-    """The results; what they are at the ends of their types; of one of each analysis, with one thing changed: of one with maps, of
-    one with a table and labels, and of one with places also of its JSON."""
+    """The results; what they are at the ends of their types; of one of each analysis, with one
+    thing changed: of one with maps, of one with a table and labels, and of one with places also of
+    its JSON."""
     honest = list(results(folder))
     yield from honest
     for result in honest:
@@ -360,7 +366,8 @@ def member(data, name):
 
 
 def changed(honest, texts=True):
-    """The same result with one word of its JSON (where texts), one array or one number of an array another."""
+    """The same result with one word of its JSON (where texts), one array or one number of an array
+    another."""
     with zipfile.ZipFile(io.BytesIO(honest)) as z:
         members = [(name, z.read(name)) for name in z.namelist()]
     about, arrays = json.loads(members[0][1]), members[1:]
@@ -410,7 +417,8 @@ def changed(honest, texts=True):
 
 
 def npy_changed(data, what, by):
-    """An array with more or fewer rows, an axis more, of another type, or with a byte of its first or last number another."""
+    """An array with more or fewer rows, an axis more, of another type, or with a byte of its first
+    or last number another."""
     import numpy as np
     array = np.load(io.BytesIO(data))
     if what == "rows":
@@ -432,8 +440,9 @@ def own():
 
 
 def at_its_ends(honest):
-    """The same result with every number the least of its type, and with the greatest, but for what rows are found by; with one row in each
-    table, of boxes that begin at 0; and with each array in turn empty and of sides as long as can be."""
+    """The same result with every number the least of its type, and with the greatest, but for what
+    rows are found by; with one row in each table, of boxes that begin at 0; and with each array in
+    turn empty and of sides as long as can be."""
     import numpy as np
     declared = {a["array"] + ".npy": a for a in member(honest, "result.json")["arrays"]}
     of_rows = {a["table"] for a in declared.values() if a["role"] == "item"}
@@ -460,8 +469,8 @@ def at_its_ends(honest):
 
 
 def export():
-    """The same results, and what they are at the ends of their types; and one with tables of every type, lengths and areas,
-    keys and sources, of which texcell knows nothing."""
+    """The same results, and what they are at the ends of their types; and one with tables of every
+    type, lengths and areas, keys and sources, of which texcell knows nothing."""
     import numpy as np
     for result in results("units_export"):
         yield result
@@ -503,7 +512,8 @@ def export():
 
 
 def dataset():
-    """A data set with units of every analysis, in SQL, a statement a line; one with views of many columns."""
+    """A data set with units of every analysis, in SQL, a statement a line; one with views of many
+    columns."""
     import sqlite3
     import subprocess
 

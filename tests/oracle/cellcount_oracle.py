@@ -103,7 +103,8 @@ def mean_around(image, radius):
 
 
 def risen(values, radius):
-    """Along the first axis, of the values around each: their number times the value there of the line through them."""
+    """Along the first axis, of the values around each: their number times the value there of the
+    line through them."""
     length = len(values)
     at = np.arange(length)
     lo, hi = np.maximum(at - radius, 0), np.minimum(at + radius + 1, length)
@@ -233,7 +234,8 @@ def by_intensity(values, mask, p):
 
 
 def typical_area(areas, share=2):
-    """The least area up to which regions have half of all pixels, or another part of them; None: there are no regions."""
+    """The least area up to which regions have half of all pixels, or another part of them; None:
+    there are no regions."""
     areas = np.sort(areas)
     return int(areas[np.argmax(share * np.cumsum(areas) >= areas.sum())]) if len(areas) else None
 
@@ -243,7 +245,8 @@ def diameter(area):
 
 
 def own_window(image, p):
-    """Of cells in the picture's middle: Otsu's, then those that a window of as much as they measure finds, until these are as large."""
+    """Of cells in the picture's middle: Otsu's, then those that a window of as much as they measure
+    finds, until these are as large."""
     y, x = ((n - min(n, 512)) // 2 for n in image.shape)
     middle = image[y:y + 512, x:x + 512]
     alone = dict(p, min_area=1, max_area=None, min_contrast=None, threshold="otsu", window=3, classes=2, scale="linear")
@@ -322,7 +325,8 @@ def analyse(picture, parameters, inside=True):
 
 
 def stands_out(labels, values, threshold, bright, p, n):
-    """By exact fractions: the mean's distance from the threshold, compared with that of all large regions together."""
+    """By exact fractions: the mean's distance from the threshold, compared with that of all large
+    regions together."""
     index = np.arange(1, n + 1)
     area = [int(v) for v in ndimage.sum_labels(np.ones(labels.shape, np.int64), labels, index)]
     total = [int(v) for v in ndimage.sum_labels(values.astype(np.float64), labels, index)]

@@ -1,4 +1,5 @@
-"""The Gaussian filter of docs/dev/analyses/volume.md: in double precision, and its weights in integers."""
+"""The Gaussian filter of docs/dev/analyses/volume.md: in double precision, and its weights in
+integers."""
 import math
 
 import numpy as np

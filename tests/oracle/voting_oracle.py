@@ -227,7 +227,8 @@ def above_threshold(scheme, kept):
 
 
 def on_foreground(volume, at, polarity, classes):
-    """By the mean of 5 x 5 pixels and scikit-image's threshold, the greatest value of the lower class; of more classes by cellcount's oracle."""
+    """By the mean of 5 x 5 pixels and scikit-image's threshold, the greatest value of the lower
+    class; of more classes by cellcount's oracle."""
     if classes > 2:
         threshold = cellcount_oracle.by_classes(volume.ravel(), classes, polarity == "bright", int)
     else:

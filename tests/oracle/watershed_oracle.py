@@ -1,5 +1,5 @@
-"""The watershed of docs/dev/analyses/volume.md, written down step by step: heights, ways uphill, plateaus by
-distance, maxima, saddles in their order. Slow and plain, on arrays [z,y,x]."""
+"""The watershed of docs/dev/analyses/volume.md, written down step by step: heights, ways uphill,
+plateaus by distance, maxima, saddles in their order. Slow and plain, on arrays [z,y,x]."""
 import itertools
 
 import numpy as np
@@ -64,7 +64,8 @@ def maxima(height, to, around):
 
 
 def saddles(height, top, around):
-    """(height, a, b), a < b, the highest of each two maxima; in the order in which they are taken."""
+    """(height, a, b), a < b, the highest of each two maxima; in the order in which they are
+    taken."""
     found = {}
     pairs = []
     for d in around:

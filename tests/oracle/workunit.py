@@ -44,8 +44,8 @@ def item(name, slices, masks=None, stack=None, spacing=None, source=None, labels
 
 
 def write(path, analysis, parameters, items, strips=None):
-    """The work unit of these items; images, their masks and their labels cut into strips of so many rows (a number for each of
-    the three)."""
+    """The work unit of these items; images, their masks and their labels cut into strips of so many
+    rows (a number for each of the three)."""
     members, described = [], []
 
     def add(folder, it, pictures, png_of, rows):

@@ -25,7 +25,8 @@ def make(title, name, *configure_options, targets=("all", "tests/texcell_test"))
             return subprocess.call(argv, cwd=folder, stdout=f, stderr=subprocess.STDOUT, env=env) == 0
         good = os.path.exists(os.path.join(folder, "Makefile")) or \
             command(os.path.join(source, "configure"), "--without-boinc", "--enable-werror", *configure_options)
-        # One after the other: all is made by a make of its own, and two at once would write the same files.
+        # One after the other: all is made by a make of its own, and two at once would write the
+        # same files.
         good = good and all(command("make", "-j" + jobs, target) for target in targets)
     with open(log, errors="replace") as f:
         tail = "".join(f.readlines()[-40:])

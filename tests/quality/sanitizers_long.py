@@ -1,6 +1,6 @@
-"""make check-long: clang's sanitizers, each in a build of its own that runs all tests of make check which start its
-programs; gcc's where allocations fail; valgrind over tests of texcell-wu. A report anywhere is a fault, also where a test does
-not look."""
+"""make check-long: clang's sanitizers, each in a build of its own that runs all tests of make check
+which start its programs; gcc's where allocations fail; valgrind over tests of texcell-wu. A report
+anywhere is a fault, also where a test does not look."""
 import glob
 import os
 import stat
@@ -11,7 +11,8 @@ from quality import builds, sanitizers, small_job
 
 # Tests of programs that other compilers make, and one of how long things take.
 OTHERS = ["windows_test", "release_test", "arm64_test", "new_analysis", "estimates"]
-# Skipped by what they look at themselves: hardened, confine_test, faults_test, calls_test, memory_test, at_once.
+# Skipped by what they look at themselves: hardened, confine_test, faults_test, calls_test,
+# memory_test, at_once.
 WHOLE = "$(filter-out %s, $(UNIT_TESTS) $(PY_TESTS) $(OWN_TESTS) tests/strips.py tests/wu_tools.py tests/run_faults.py)" % \
     " ".join("tests/%s.py" % name for name in OTHERS)
 VALGRIND = ["export_formats", "notes_test"]
@@ -63,7 +64,8 @@ def threads():
 
 
 def memory():
-    """A folder that looks like the build's, with the programs that read strangers' files run by valgrind."""
+    """A folder that looks like the build's, with the programs that read strangers' files run by
+    valgrind."""
     folder = tap.scratch()
     reports = os.path.join(folder, "report")
     for name in os.listdir(tap.BUILD):

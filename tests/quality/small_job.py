@@ -101,7 +101,8 @@ def data_set(w):
 
 
 def each_analysis(w, most):
-    """Tiny jobs of every analysis, at most so many: computed with threads, computed again by the validator."""
+    """Tiny jobs of every analysis, at most so many: computed with threads, computed again by the
+    validator."""
     for name, of in analyses.each():
         for i, (parameters, items) in enumerate(of.SEEDS[:most]):
             unit, result = "%s_%d.zip" % (name, i), "%s_%d.npz" % (name, i)

@@ -1,4 +1,5 @@
-"""valgrind on a small job from end to end: no error, no leak. VALGRIND=all: on all tiny jobs of each analysis, not on the first."""
+"""valgrind on a small job from end to end: no error, no leak. VALGRIND=all: on all tiny jobs of
+each analysis, not on the first."""
 import os
 
 import tap

@@ -1,6 +1,6 @@
-"""What a power cut may leave of files: replays what tests/resume/record.c has recorded. What was not
-synced may be on the disk, or not, or in parts; names change in their order, and last from the time
-on when their folder is synced."""
+"""What a power cut may leave of files: replays what tests/resume/record.c has recorded. What was
+not synced may be on the disk, or not, or in parts; names change in their order, and last from the
+time on when their folder is synced."""
 import os
 
 SECTOR = 512

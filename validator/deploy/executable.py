@@ -1,5 +1,5 @@
-"""What a program for a volunteer's computer is and needs, read from its file: ELF (Linux), PE (Windows), Mach-O
-(macOS). Nothing of it is run, so that it may be for any computer."""
+"""What a program for a volunteer's computer is and needs, read from its file: ELF (Linux), PE
+(Windows), Mach-O (macOS). Nothing of it is run, so that it may be for any computer."""
 import re
 import struct
 

@@ -9,8 +9,8 @@ from texcell_units import digest_of
 
 
 class Submissions:
-    """All units that were ever submitted: their digests, and how far each is. What is said to be so is on the
-    disk before the next thing happens."""
+    """All units that were ever submitted: their digests, and how far each is. What is said to be so
+    is on the disk before the next thing happens."""
     STATES = ("packed", "creating", "created", "cancelled")
 
     def __init__(self, project):
@@ -69,8 +69,8 @@ class Submissions:
 
 
 def stage(project, unit, digest):
-    """Into the download folder, with the file of size and MD5 that create_work reads, as BOINC's stage_file does it.
-    A link where that can be: the packed file goes when the unit is created."""
+    """Into the download folder, with the file of size and MD5 that create_work reads, as BOINC's
+    stage_file does it. A link where that can be: the packed file goes when the unit is created."""
     name = os.path.basename(unit)
     target = project.staged(name)
     os.makedirs(os.path.dirname(target), exist_ok=True)

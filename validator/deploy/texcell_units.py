@@ -16,8 +16,8 @@ DAY = 86400
 MORE_RESULTS = 6
 # max_threads of plan_classes.xml.
 MOST_THREADS = 4
-# Flops of a unit that suits: an hour of a core of 5 GFLOPS; half an hour of a GPU, of which plan_classes.xml expects a
-# hundredth of 20 TFLOPS.
+# Flops of a unit that suits: an hour of a core of 5 GFLOPS; half an hour of a GPU, of which
+# plan_classes.xml expects a hundredth of 20 TFLOPS.
 SIZES = {"cpu": 3600 * 5e9, "gpu": 1800 * 2e11}
 MOST_ITEMS = 100000     # of pack --split
 # BOINC's: 200 credits for a day of 1 GFLOPS.
@@ -26,13 +26,15 @@ CREDIT = 200 / (DAY * 1e9)
 
 # --- verifying ------------------------------------------------------------------------
 
-# For --accept-loss: the share of hosts that forge one item of each result, and the results that a host gives.
+# For --accept-loss: the share of hosts that forge one item of each result, and the results that a
+# host gives.
 FORGERS, RESULTS_OF_HOST = 0.01, 100
 
 
 def share_for_loss(loss):
-    """The share of items to compute again, so that of all results no more than `loss` are wrong and stay, where all of a host that
-    is found out is computed again: (1 - share) ** RESULTS_OF_HOST of those who forge are not found."""
+    """The share of items to compute again, so that of all results no more than `loss` are wrong and
+    stay, where all of a host that is found out is computed again: (1 - share) ** RESULTS_OF_HOST of
+    those who forge are not found."""
     return 1 - min(1.0, loss / FORGERS) ** (1 / RESULTS_OF_HOST)
 
 
@@ -46,10 +48,9 @@ def estimate(needs, deadline_days):
     what runs away: the steps of a job are counted, so it may be far off, and must
     be where a GPU's speed is a guess. The deadline gives a core of 1 GFLOPS that
     computes one hour in seven its time. Memory: with as many threads as a plan class
-    gives, or with a device, since a job is for all versions. Disk: checkpoint and result, each with the
-    temporary file that replaces it, and a row (a region, a point) for 16 pixels.
-    In steps (2% of flops, 16 MiB), so that many units have the same numbers and
-    are created together."""
+    gives, or with a device, since a job is for all versions. Disk: checkpoint and result, each with
+    the temporary file that replaces it, and a row (a region, a point) for 16 pixels. In steps (2%
+    of flops, 16 MiB), so that many units have the same numbers and are created together."""
     rows = needs["pixels"] // 16 * needs["row_bytes"]
     fpops = 1.02 ** math.ceil(math.log(1e10 + needs["operations"], 1.02))
     memory = needs["memory_bytes"] + max(MOST_THREADS * needs["thread_bytes"], needs["device_bytes"]) + 64 * MIB
@@ -137,7 +138,8 @@ def files_of(inputs):
 
 
 def items_of_size(texcell_wu, options):
-    """How many items make a unit of the size that is asked for, as the first picture lets expect."""
+    """How many items make a unit of the size that is asked for, as the first picture lets
+    expect."""
     words = [w for flag in ("--stack",) if flag in options.pack for w in [flag]]
     first = options.inputs if words else files_of(options.inputs)
     with tempfile.TemporaryDirectory(prefix="texcell-submit-") as folder:

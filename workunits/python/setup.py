@@ -1,4 +1,5 @@
-"""A wheel with the programs in texcell/bin is of a platform, which TEXCELL_PLATFORM names; one without is of any."""
+"""A wheel with the programs in texcell/bin is of a platform, which TEXCELL_PLATFORM names; one
+without is of any."""
 import os
 
 from setuptools import Distribution, setup

@@ -1,4 +1,5 @@
-"""Prints texcell/__init__.pyi: what the module offers, with a function an analysis as the program's JSON describes it."""
+"""Prints texcell/__init__.pyi: what the module offers, with a function an analysis as the program's
+JSON describes it."""
 import json
 
 import texcell

@@ -1,4 +1,5 @@
-"""Widgets for napari, one an analysis: fields made of the parameters' JSON, and what was found as layers."""
+"""Widgets for napari, one an analysis: fields made of the parameters' JSON, and what was found as
+layers."""
 from __future__ import annotations
 
 import json
@@ -14,7 +15,8 @@ from ._result import Result
 
 
 def field(p: dict[str, Any]) -> Any:
-    """A box to tick, a choice or a whole number; all else is typed as JSON or a word, and nothing is the default."""
+    """A box to tick, a choice or a whole number; all else is typed as JSON or a word, and nothing
+    is the default."""
     unit = ", %s" % p["unit"] if "unit" in p else ""
     common = dict(name="p_" + p["key"], label=p["key"].replace("_", " "), tooltip="%s\n(%s%s)" % (p["help"], p["value"], unit))
     for inner in p.get("keys", []):

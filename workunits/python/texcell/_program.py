@@ -48,7 +48,8 @@ class Note(UserWarning):
 
 
 def folder() -> str:
-    """Where the programs are: TEXCELL names one of them or their folder; else those of the wheel, or PATH's."""
+    """Where the programs are: TEXCELL names one of them or their folder; else those of the wheel,
+    or PATH's."""
     named = os.environ.get("TEXCELL")
     if named:
         return named if os.path.isdir(named) else os.path.dirname(os.path.abspath(named))
@@ -87,8 +88,8 @@ def fail(code: int, faults: list[str]) -> Error:
 
 def run(program: str, *arguments: str, cwd: Optional[str] = None, private: str = "",
         watch: Optional[Callable[[str], None]] = None, unlike: str = "(?!)") -> list[str]:
-    """Runs a program to its end: all it said but errors. watch gets each line at once; a note that unlike
-    matches is not passed on."""
+    """Runs a program to its end: all it said but errors. watch gets each line at once; a note that
+    unlike matches is not passed on."""
     command = [os.path.join(folder(), program + SUFFIX), *arguments]
     said, faults = [], []
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
@@ -131,7 +132,8 @@ def formats() -> str:
 
 
 def parameters(analysis: str) -> list[dict[str, Any]]:
-    """What an analysis may be told: of each parameter its key, type, bounds, choices, default and what it does."""
+    """What an analysis may be told: of each parameter its key, type, bounds, choices, default and
+    what it does."""
     known = all_parameters()
     if analysis not in known:
         raise UsageError('"%s" is no analysis: %s' % (analysis, ", ".join(known)))

@@ -1,4 +1,5 @@
-"""A result: its arrays, its tables with the columns that texcell-wu export gives them, and its pictures."""
+"""A result: its arrays, its tables with the columns that texcell-wu export gives them, and its
+pictures."""
 from __future__ import annotations
 
 import functools

@@ -69,9 +69,10 @@ static tc_status check_state(const an_work *work, const void *state, tc_err *err
 
 /* --- the result ------------------------------------------------------------------------------ */
 
+static const wu_axis sides = { .n = 2, .words = (const char *const[]){ "below", "bright" } };
+
 static tc_status expect(const void *params, const wu_item *item, wu_output *out, tc_err *err)
 {
-    static const wu_axis sides = { .n = 2, .words = (const char *const[]){ "below", "bright" } };
     const wu_declared arrays[] = { { "pixels", WU_I64, WU_VALUE, "items", .title = "pixels",
                                      .unit = "pixel", .n_axes = 1, .axes = { sides } },
                                    { "mean", WU_F64, WU_VALUE, "items", .title = "mean" } };
