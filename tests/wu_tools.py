@@ -1094,13 +1094,26 @@ def test_scripts():
     def kept(c):
         good = c.isalnum() or c in "_-." if c.isascii() else unicodedata.category(c)[0] in "LM" or c.isdecimal()
         return c if good else "_" * len(c.encode())
-    expected = {"".join(map(kept, b)) for b in bases} | {"клетка_1_2"}
+    expected = {"".join(map(kept, unicodedata.normalize("NFC", b))) for b in bases} | {"клетка_1_2"}
     files = {f[7:-4] for f in os.listdir(out) if f.endswith(".png")}
     ok(files == expected, "names of any script: files", "%a\n%a" % (sorted(files), sorted(expected)))
     told = set(re.findall(r"texcell: (\S+): done", said))
     ok(told == expected, "names of any script: lines", "%a\n%a" % (sorted(told), sorted(expected)))
     with zipfile.ZipFile(unit) as z:
         ok(all(n.isascii() for n in z.namelist()), "the archive's names are ASCII", z.namelist())
+
+    # As macOS has them: each letter that Unicode composes, and some Korean syllables.
+    letters = [c for c in map(chr, [*range(0xc0, 0xac00), *range(0xac00, 0xd7a4, 97), *range(0xf900, 0x12000)])
+               if unicodedata.normalize("NFD", c) != c == unicodedata.normalize("NFC", c) and unicodedata.category(c)[0] == "L"]
+    bases = ["%dx" % i + "".join(letters[i:i + 15]) for i in range(0, len(letters), 15)]
+    folder = save_all("composed", {unicodedata.normalize("NFD", b) + ".png": GREY for b in bases} | {bases[0] + ".png": GREY})
+    unit, result, out = path("composed.zip"), path("composed.npz"), path("composed/out")
+    wu("pack", "--analysis", "cellcount", "--param", "labels=true", "-o", unit, folder)
+    run([TEXCELL, "run", unit, "-o", result, "--device", "cpu"])
+    said = wu("export", "--pictures", result, "-o", out).stderr
+    files = {f[7:-4] for f in os.listdir(out) if f.endswith(".png")}
+    ok(len(letters) > 950 and files == {*bases, bases[0] + "_2"}, "letters and their marks become one character, and names stay apart",
+       said + ascii(files ^ set(bases)))
 
 
 def test_bad_files():

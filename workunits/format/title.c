@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "app/base/compose.h"
 #include "app/base/os.h"
 #include "app/base/text.h"
 
@@ -36,8 +37,10 @@ wu_item_title wu_item_title_of(const char *name, const char *source)
 {
     static const char good[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
     static const char unders[] = "____";
-    const char *const base = source == NULL ? "" : os_last_part(source);
+    char base[4 * WU_MAX_NAME] = ""; /* no letter composes of more than three times its bytes */
     wu_item_title out = { "" };
+    strncat(base, source == NULL ? "" : os_last_part(source), sizeof base - 1);
+    tc_compose(base);
     strncat(out.text, name, WU_MAX_NAME);
     for (size_t i = 0; base[i] != '\0' && out.text[i] != '\0';) {
         uint32_t c = 0;

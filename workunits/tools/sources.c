@@ -9,6 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "app/base/compose.h"
 #include "app/base/files.h"
 #include "app/base/os.h"
 #include "app/base/text.h"
@@ -157,6 +158,8 @@ static tc_status name_some(wu_sources *all, json_t *taken, bool others, tc_err *
         char *const base = item->name != NULL     ? NULL
                            : item->called != NULL ? strdup(item->called)
                                                   : base_name(item->path, item->is_folder);
+        if (base != NULL)
+            tc_compose(base);
         const bool own =
             base != NULL && clean_name(base, name) && json_object_get(taken, name) == NULL;
         const bool named = item->name != NULL, wanted = own || others;

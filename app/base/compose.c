@@ -1,0 +1,148 @@
+/* Letters and the marks behind them as one character. */
+#include "app/base/compose.h"
+
+#include <string.h>
+
+#include "app/base/text.h"
+
+/* Of each mark the letters that it composes with, each followed by what they are together. */
+static const struct {
+    uint32_t mark;
+    const char *pairs;
+} compositions[] = {
+    { 0x0300, "AÀEÈIÌNǸOÒUÙWẀYỲaàeèiìnǹoòuùwẁyỳÂẦÊỀÔỒÜǛâầêềôồüǜĂẰăằĒḔēḕŌṐōṑƠỜơờƯỪưừΑᾺΕῈΗῊΙῚ"
+              "ΟῸΥῪΩῺαὰεὲηὴιὶοὸυὺωὼϊῒϋῢЕЀИЍеѐиѝἀἂἁἃἈἊἉἋἐἒἑἓἘἚἙἛἠἢἡἣἨἪἩἫἰἲἱἳἸἺἹἻὀὂὁὃὈὊὉὋὐὒὑὓ"
+              "ὙὛὠὢὡὣὨὪὩὫ" },
+    { 0x0301, "AÁCĆEÉGǴIÍKḰLĹMḾNŃOÓPṔRŔSŚUÚWẂYÝZŹaácćeégǵiíkḱlĺmḿnńoópṕrŕsśuúwẃyýzźÂẤÅǺÆǼÇḈ"
+              "ÊẾÏḮÔỐÕṌØǾÜǗâấåǻæǽçḉêếïḯôốõṍøǿüǘĂẮăắĒḖēḗŌṒōṓŨṸũṹƠỚơớƯỨưứΑΆΕΈΗΉΙΊΟΌΥΎΩΏαάεέηή"
+              "ιίοόυύωώϊΐϋΰϒϓГЃКЌгѓкќἀἄἁἅἈἌἉἍἐἔἑἕἘἜἙἝἠἤἡἥἨἬἩἭἰἴἱἵἸἼἹἽὀὄὁὅὈὌὉὍὐὔὑὕὙὝὠὤὡὥὨὬὩὭ" },
+    { 0x0302, "AÂCĈEÊGĜHĤIÎJĴOÔSŜUÛWŴYŶZẐaâcĉeêgĝhĥiîjĵoôsŝuûwŵyŷzẑẠẬạậẸỆẹệỌỘọộ" },
+    { 0x0303, "AÃEẼIĨNÑOÕUŨVṼYỸaãeẽiĩnñoõuũvṽyỹÂẪÊỄÔỖâẫêễôỗĂẴăẵƠỠơỡƯỮưữ" },
+    { 0x0304, "AĀEĒGḠIĪOŌUŪYȲaāeēgḡiīoōuūyȳÄǞÆǢÕȬÖȪÜǕäǟæǣõȭöȫüǖǪǬǫǭȦǠȧǡȮȰȯȱΑᾹΙῙΥῩαᾱιῑυῡИӢУӮ"
+              "иӣуӯḶḸḷḹṚṜṛṝ" },
+    { 0x0306, "AĂEĔGĞIĬOŎUŬaăeĕgğiĭoŏuŭȨḜȩḝΑᾸΙῘΥῨαᾰιῐυῠАӐЕӖЖӁИЙУЎаӑеӗжӂийуўẠẶạặ" },
+    { 0x0307, "AȦBḂCĊDḊEĖFḞGĠHḢIİMṀNṄOȮPṖRṘSṠTṪWẆXẊYẎZŻaȧbḃcċdḋeėfḟgġhḣmṁnṅoȯpṗrṙsṡtṫwẇxẋyẏ"
+              "zżŚṤśṥŠṦšṧſẛṢṨṣṩ" },
+    { 0x0308, "AÄEËHḦIÏOÖUÜWẄXẌYŸaäeëhḧiïoötẗuüwẅxẍyÿÕṎõṏŪṺūṻΙΪΥΫιϊυϋϒϔІЇАӒЕЁЖӜЗӞИӤОӦУӰЧӴЫӸ"
+              "ЭӬаӓеёжӝзӟиӥоӧуӱчӵыӹэӭіїӘӚәӛӨӪөӫ" },
+    { 0x0309, "AẢEẺIỈOỎUỦYỶaảeẻiỉoỏuủyỷÂẨÊỂÔỔâẩêểôổĂẲăẳƠỞơởƯỬưử" },
+    { 0x030a, "AÅUŮaåuůwẘyẙ" },
+    { 0x030b, "OŐUŰoőuűУӲуӳ" },
+    { 0x030c, "AǍCČDĎEĚGǦHȞIǏKǨLĽNŇOǑRŘSŠTŤUǓZŽaǎcčdďeěgǧhȟiǐjǰkǩlľnňoǒrřsštťuǔzžÜǙüǚƷǮʒǯ" },
+    { 0x030f, "AȀEȄIȈOȌRȐUȔaȁeȅiȉoȍrȑuȕѴѶѵѷ" },
+    { 0x0311, "AȂEȆIȊOȎRȒUȖaȃeȇiȋoȏrȓuȗ" },
+    { 0x0313, "ΑἈΕἘΗἨΙἸΟὈΩὨαἀεἐηἠιἰοὀρῤυὐωὠ" },
+    { 0x0314, "ΑἉΕἙΗἩΙἹΟὉΡῬΥὙΩὩαἁεἑηἡιἱοὁρῥυὑωὡ" },
+    { 0x031b, "OƠUƯoơuư" },
+    { 0x0323, "AẠBḄDḌEẸHḤIỊKḲLḶMṂNṆOỌRṚSṢTṬUỤVṾWẈYỴZẒaạbḅdḍeẹhḥiịkḳlḷmṃnṇoọrṛsṣtṭuụvṿwẉyỵzẓ"
+              "ƠỢơợƯỰưự" },
+    { 0x0324, "UṲuṳ" },
+    { 0x0325, "AḀaḁ" },
+    { 0x0326, "SȘTȚsștț" },
+    { 0x0327, "CÇDḐEȨGĢHḨKĶLĻNŅRŖSŞTŢcçdḑeȩgģhḩkķlļnņrŗsştţ" },
+    { 0x0328, "AĄEĘIĮOǪUŲaąeęiįoǫuų" },
+    { 0x032d, "DḒEḘLḼNṊTṰUṶdḓeḙlḽnṋtṱuṷ" },
+    { 0x032e, "HḪhḫ" },
+    { 0x0330, "EḚIḬUṴeḛiḭuṵ" },
+    { 0x0331, "BḆDḎKḴLḺNṈRṞTṮZẔbḇdḏhẖkḵlḻnṉrṟtṯzẕ" },
+    { 0x0342, "αᾶηῆιῖυῦωῶϊῗϋῧἀἆἁἇἈἎἉἏἠἦἡἧἨἮἩἯἰἶἱἷἸἾἹἿὐὖὑὗὙὟὠὦὡὧὨὮὩὯ" },
+    { 0x0345, "ΑᾼΗῌΩῼάᾴήῄαᾳηῃωῳώῴἀᾀἁᾁἂᾂἃᾃἄᾄἅᾅἆᾆἇᾇἈᾈἉᾉἊᾊἋᾋἌᾌἍᾍἎᾎἏᾏἠᾐἡᾑἢᾒἣᾓἤᾔἥᾕἦᾖἧᾗἨᾘἩᾙἪᾚἫᾛἬᾜ"
+              "ἭᾝἮᾞἯᾟὠᾠὡᾡὢᾢὣᾣὤᾤὥᾥὦᾦὧᾧὨᾨὩᾩὪᾪὫᾫὬᾬὭᾭὮᾮὯᾯὰᾲὴῂὼῲᾶᾷῆῇῶῷ" },
+    { 0x0653, "\u0627\u0622" },
+    { 0x0654, "\u0627\u0623\u0648\u0624\u064a\u0626\u06c1\u06c2\u06d2\u06d3\u06d5\u06c0" },
+    { 0x0655, "\u0627\u0625" },
+    { 0x093c, "नऩरऱळऴ" },
+    { 0x09be, "\u09c7\u09cb" },
+    { 0x09d7, "\u09c7\u09cc" },
+    { 0x0b3e, "\u0b47\u0b4b" },
+    { 0x0b56, "\u0b47\u0b48" },
+    { 0x0b57, "\u0b47\u0b4c" },
+    { 0x0bbe, "\u0bc6\u0bca\u0bc7\u0bcb" },
+    { 0x0bd7, "ஒஔ\u0bc6\u0bcc" },
+    { 0x0c56, "\u0c46\u0c48" },
+    { 0x0cc2, "\u0cc6\u0cca" },
+    { 0x0cd5, "\u0cbf\u0cc0\u0cc6\u0cc7\u0cca\u0ccb" },
+    { 0x0cd6, "\u0cc6\u0cc8" },
+    { 0x0d3e, "\u0d46\u0d4a\u0d47\u0d4b" },
+    { 0x0d57, "\u0d46\u0d4c" },
+    { 0x0dca, "\u0dd9\u0dda\u0ddc\u0ddd" },
+    { 0x0dcf, "\u0dd9\u0ddc" },
+    { 0x0ddf, "\u0dd9\u0dde" },
+    { 0x102e, "ဥဦ" },
+    { 0x1b35, "ᬅᬆᬇᬈᬉᬊᬋᬌᬍᬎᬑᬒ\u1b3a\u1b3b\u1b3c\u1b3d\u1b3e\u1b40\u1b3f\u1b41\u1b42\u1b43" },
+    { 0x3099, "うゔかがきぎくぐけげこごさざしじすずせぜそぞただちぢつづてでとどはばひびふぶへべほぼ"
+              "ゝゞウヴカガキギクグケゲコゴサザシジスズセゼソゾタダチヂツヅテデトド"
+              "ハバヒビフブヘベホボワヷヰヸヱヹヲヺヽヾ" },
+    { 0x309a, "はぱひぴふぷへぺほぽハパヒピフプヘペホポ" },
+    { 0x110ba, "\U00011099\U0001109a\U0001109b\U0001109c\U000110a5\U000110ab" },
+    { 0x11127, "\U00011131\U0001112e\U00011132\U0001112f" },
+    { 0x1133e, "\U00011347\U0001134b" },
+    { 0x11357, "\U00011347\U0001134c" },
+    { 0x114b0, "\U000114b9\U000114bc" },
+    { 0x114ba, "\U000114b9\U000114bb" },
+    { 0x114bd, "\U000114b9\U000114be" },
+    { 0x115af, "\U000115b8\U000115ba\U000115b9\U000115bb" },
+    { 0x11930, "\U00011935\U00011938" },
+};
+
+static const char *decode_next(const char *text, uint32_t *out)
+{
+    const size_t n = text[0] == '\0' ? 0 : tc_decode_utf8(text, out);
+    return n > 0 ? text + n : NULL;
+}
+
+/* Korean syllables, by their numbers. */
+static uint32_t compose_hangul(uint32_t a, uint32_t b)
+{
+    enum { LEAD = 0x1100, VOWEL = 0x1161, TAIL = 0x11a7, SYLLABLE = 0xac00 };
+    const uint32_t lead = a - LEAD, vowel = b - VOWEL, tail = b - TAIL, syllable = a - SYLLABLE;
+    if (lead < 19 && vowel < 21)
+        return SYLLABLE + (lead * 21 + vowel) * 28;
+    if (syllable < 19 * 21 * 28 && syllable % 28 == 0 && tail > 0 && tail < 28)
+        return a + tail;
+    return 0;
+}
+
+/* Both as one character; 0: there is none. */
+static uint32_t compose(uint32_t a, uint32_t b)
+{
+    for (size_t i = 0; i < sizeof compositions / sizeof *compositions; i++) {
+        uint32_t letter = 0, both = 0;
+        const char *at = compositions[i].mark == b ? compositions[i].pairs : NULL;
+        while (at != NULL && (at = decode_next(at, &letter)) != NULL &&
+               (at = decode_next(at, &both)) != NULL)
+            if (letter == a)
+                return both;
+    }
+    return compose_hangul(a, b);
+}
+
+static size_t encode_utf8(uint32_t c, char *out)
+{
+    const size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    for (size_t i = n; i > 1; i--, c >>= 6)
+        out[i - 1] = (char)(0x80 | (c & 0x3f));
+    out[0] = (char)(n == 1 ? c : (0xf00u >> n & 0xff) | c);
+    return n;
+}
+
+void tc_compose(char *text)
+{
+    uint32_t last = 0, c = 0;
+    char *end = text, *begin_of_last = text; /* of what is written */
+    for (const char *at = text; *at != '\0';) {
+        const size_t n = tc_decode_utf8(at, &c);
+        const uint32_t both = n > 1 && end > begin_of_last ? compose(last, c) : 0;
+        if (both != 0) {
+            last = both;
+            end = begin_of_last + encode_utf8(both, begin_of_last);
+        } else {
+            last = n > 0 ? c : 0;
+            begin_of_last = end;
+            memmove(end, at, n > 0 ? n : 1);
+            end += n > 0 ? n : 1;
+        }
+        at += n > 0 ? n : 1;
+    }
+    *end = '\0';
+}
