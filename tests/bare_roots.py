@@ -53,7 +53,7 @@ def try_suite(suite, verbs):
         return None
     for verb in verbs:
         code, said = bootstrap(root, verb)
-        tap.note("%s, %s: %s" % (suite, verb, "; ".join(re.findall(r"(?m)^(?:Need to get|After this|\d+ passed|  SKIP).*", said))))
+        tap.note("%s, %s: %s" % (suite, verb, "\n".join(re.findall(r"(?m)^(?:Need to get|After this|\d+ passed|  SKIP).*", said))))
         if not tap.ok(code == 0, "%s: ./bootstrap %s" % (suite, verb), said[-3000:]):
             return None
     result = os.path.join(root, "src", "texcell", "build", "demo", "undisturbed.npz")
