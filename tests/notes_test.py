@@ -4,9 +4,12 @@ does."""
 import html
 import json
 import os
+import re
 
 import numpy as np
 import tifffile
+from scipy import ndimage, spatial
+from skimage import measure
 
 import tap
 from oracle import workunit
@@ -238,9 +241,45 @@ def few_greys():
                "and its mark", page[-2000:])
 
 
+def share_of_hull(region):
+    """Of the hull of the middles of its pixels' sides, by Qhull."""
+    sides = np.array([(.5, 0), (-.5, 0), (0, .5), (0, -.5)])
+    return region.area / spatial.ConvexHull((region.coords[:, None] + sides).reshape(-1, 2)).volume
+
+
+def ragged():
+    """Marked where the median region fills less of its hull than a cell does; as many pictures say so in the terminal."""
+    rng = np.random.default_rng(47)
+    y, x = np.mgrid[:160, :160]
+    pictures = {"discs": ((y % 40 - 20) ** 2 + (x % 40 - 20) ** 2 < 150) * 200.}
+    pictures["crosses"] = ((abs(y % 40 - 20) < 4) ^ (abs(x % 40 - 20) < 4)) * (abs(y % 40 - 20) + abs(x % 40 - 20) < 16) * 200.
+    for sigma in (1.5, 2, 3, 4, 5, 6):
+        noise = ndimage.gaussian_filter(rng.normal(0, 1, y.shape), sigma)
+        pictures["noise%g" % sigma] = (noise > 1.2 * noise.std()) * 200.
+    folder, out = os.path.join(FOLDER, "ragged"), os.path.join(FOLDER, "ragged_out")
+    os.mkdir(folder)
+    for name, picture in pictures.items():
+        tifffile.imwrite(os.path.join(folder, name + ".tif"), picture.astype(np.uint8))
+    r = tap.run([tap.TEXCELL_WU, "analyse", "--defaults", "--analysis", "cellcount", "--param", "polarity=bright", "--param", "threshold=100",
+                 "--param", "labels=true", "-o", out, folder])
+    with open(os.path.join(out, "report.html"), encoding="utf-8") as f:
+        rows = re.findall(r"<tr data-image=.*?</tr>", f.read(), re.S)
+    marked = sorted(re.search(r">([a-z0-9.]+)</a>", row).group(1) for row in rows if "outlines are ragged" in row)
+    expected = []
+    with np.load(os.path.join(out, "result.npz")) as npz:
+        for name in pictures:
+            shares = [share_of_hull(p) for p in measure.regionprops(npz["labels_" + name])]
+            if len(shares) >= 8 and 2 * sum(s < .92 for s in shares) > len(shares):
+                expected.append(name)
+    tap.ok(r.returncode == 0 and marked == sorted(expected) and "crosses" in marked and "discs" not in marked and len(marked) < len(pictures) - 1,
+           "ragged outlines are marked, as by their hulls", (marked, expected, r.stderr))
+    tap.ok("note: %d of %d images: most outlines are ragged" % (len(marked), len(pictures)) in r.stderr, "and told in the terminal", r.stderr)
+
+
 def main():
     files()
     few_greys()
+    ragged()
     cells()
     pixels()
     volumes()

@@ -38,6 +38,10 @@ tc_status wu_report_figures(wu_report *r, size_t item, tc_err *err);
 tc_status wu_report_write(const char *result, const char *images, const char *output,
                           uint64_t items, const an_suggestion *suggestion, tc_err *err);
 
+/* Whether most of an image's `count` regions have ragged outlines. */
+tc_status wu_report_ragged(const wu_report *r, size_t item, size_t count, bool *ragged,
+                           tc_err *err);
+
 /* How many were found, and a row for each image: counts, sizes, and whether to believe them. */
 tc_status wu_report_summary(wu_report *r, tc_err *err);
 

@@ -8,6 +8,7 @@
 #include "app/analysis/analysis.h"
 #include "workunits/tools/pages.h"
 #include "workunits/tools/report.h"
+#include "workunits/tools/tools.h"
 
 enum { MOST_MEASURED = 6 }; /* columns of images' own numbers in the table */
 
@@ -431,7 +432,7 @@ static tc_status read_greys(const wu_report *r, size_t index, char *text, size_t
 
 /* Whether the answer of an image can be believed. Its notes say what is most likely wrong; what
  * only differs from the others is to be looked at. */
-static void put_mark(const summary *s, size_t item, bool stopped, const char *greys)
+static void put_mark(const summary *s, size_t item, bool stopped, const char *doubt)
 {
     wu_page *const page = s->r->page;
     const found *const f = &s->of[item];
@@ -447,8 +448,8 @@ static void put_mark(const summary *s, size_t item, bool stopped, const char *gr
     if (stopped)
         snprintf(why, sizeof why,
                  "had not settled when parameters.iterations ended it: raise them");
-    else if (greys[0] != '\0')
-        snprintf(why, sizeof why, "%s", greys);
+    else if (doubt[0] != '\0')
+        snprintf(why, sizeof why, "%s", doubt);
     else if (f->rows >= 8 && f->at_border * 2 > f->rows)
         snprintf(why, sizeof why, "more than half of the %s are cut by the border",
                  wu_report_word(s->table));
@@ -596,7 +597,7 @@ static void put_found(const summary *s, const found *f)
 
 /* cursor: at the image's row of its own table, or NULL. */
 static void put_row(const summary *s, size_t item, wu_cursor *cursor, const size_t *columns,
-                    size_t n, const char *greys)
+                    size_t n, const char *doubt)
 {
     wu_page *const page = s->r->page;
     const long converged = column_named(s->own, "converged");
@@ -616,7 +617,7 @@ static void put_row(const summary *s, size_t item, wu_cursor *cursor, const size
         wu_page_put(page, "<td class=n>%.0f</td>", s->of[item].count);
     put_mark(s, item,
              cursor != NULL && converged >= 0 && wu_cursor_number(cursor, (size_t)converged) == 0,
-             greys);
+             doubt);
     if (s->table != NULL)
         put_found(s, &s->of[item]);
     for (size_t i = 0; i < n; i++) {
@@ -627,10 +628,25 @@ static void put_row(const summary *s, size_t item, wu_cursor *cursor, const size
     wu_page_put(page, "</tr>\n");
 }
 
+/* What the picture of an image, or of its regions, makes doubtful, or "". */
+static tc_status find_doubt(const summary *s, size_t item, size_t *n_ragged, char *text,
+                            size_t size, tc_err *err)
+{
+    bool ragged = false;
+    tc_status status = read_greys(s->r, item, text, size, err);
+    if (status == TC_OK && s->table != NULL)
+        status = wu_report_ragged(s->r, item, (size_t)s->of[item].rows, &ragged, err);
+    *n_ragged += ragged;
+    if (status == TC_OK && ragged && text[0] == '\0')
+        snprintf(text, size, "most outlines are ragged: these may be parts of cells, or several");
+    return status;
+}
+
 static tc_status put_rows(const summary *s, const size_t *columns, size_t n, tc_err *err)
 {
     wu_cursor cursor;
-    char greys[200];
+    char doubt[200];
+    size_t n_ragged = 0;
     bool more = true;
     tc_status status = TC_OK;
     if (s->own != NULL)
@@ -640,12 +656,16 @@ static tc_status put_rows(const summary *s, const size_t *columns, size_t n, tc_
             status = wu_cursor_next(&cursor, &more, err);
         if (status != TC_OK || !more)
             break;
-        status = read_greys(s->r, i, greys, sizeof greys, err);
+        status = find_doubt(s, i, &n_ragged, doubt, sizeof doubt, err);
         if (status == TC_OK)
-            put_row(s, i, s->own != NULL ? &cursor : NULL, columns, n, greys);
+            put_row(s, i, s->own != NULL ? &cursor : NULL, columns, n, doubt);
     }
     if (s->own != NULL)
         wu_cursor_close(&cursor);
+    if (status == TC_OK && n_ragged > 0)
+        wu_note("%zu of %zu images: most outlines are ragged, so that parts of cells, or several, "
+                "may be counted; look at them on the page",
+                n_ragged, s->r->file->n_items);
     return status;
 }
 
