@@ -187,8 +187,9 @@ if (plots && columns.length && (images.length > 1 || columns.some(column => colu
   };
   // Columns whose spread people look at; of a few rows none says anything.
   const first = columns.map((column, i) => i).filter(i => columns[i].rank === 0 && columns[i].values.length >= 8);
-  // Groups are compared first: by what was measured, and by how much was found in an image.
-  const compared = by ? [...new Set([first[0] ?? 0, columns.findIndex(one => one.table.name === "images" && one.rank === 0)])] : images.length > 1 ? [0] : [];
+  // Groups are compared first: by what was measured, and by how much was found in an image. Of
+  // images by themselves it is what has several values in each.
+  const compared = by ? [...new Set([first[0] ?? 0, columns.findIndex(one => one.table.name === "images" && one.rank === 0)])] : images.length > 1 && columns[first[0]]?.table.name !== "images" ? [first[0] ?? 0] : [];
   const compare = () => compared.filter(i => i >= 0).forEach(i => figure("plot boxes", i, column => boxes(column, by)));
   if (by) compare();
   for (const i of first.slice(0, 4)) figure("plot", i, column => histogram(column, image));
