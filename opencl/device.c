@@ -107,20 +107,17 @@ static void check_sizes(const ocl_api *api, ocl_info *info)
 {
     /* Devices have three dimensions at the least; some say more. */
     size_t along[16];
-    cl_device_local_mem_type local_type;
     cl_device_fp_config double_fp = 0;
     ASK(CL_DEVICE_MAX_COMPUTE_UNITS, info->compute_units);
     ASK(CL_DEVICE_MAX_CLOCK_FREQUENCY, info->clock_mhz);
     ASK(CL_DEVICE_GLOBAL_MEM_SIZE, info->global_bytes);
     ASK(CL_DEVICE_MAX_MEM_ALLOC_SIZE, info->max_alloc_bytes);
     ASK(CL_DEVICE_LOCAL_MEM_SIZE, info->local_bytes);
-    ASK(CL_DEVICE_LOCAL_MEM_TYPE, local_type);
     ASK(CL_DEVICE_MAX_WORK_GROUP_SIZE, info->max_group);
     ASK(CL_DEVICE_MAX_WORK_ITEM_SIZES, along);
     ASK(CL_DEVICE_SINGLE_FP_CONFIG, info->single_fp);
     ASK(CL_DEVICE_DOUBLE_FP_CONFIG, double_fp);
     info->doubles = double_fp != 0;
-    info->local_is_global = local_type != CL_LOCAL;
     if (info->max_group > along[0])
         info->max_group = along[0];
     if (info->local_bytes < OCL_LOCAL_FLOOR)

@@ -39,7 +39,6 @@ typedef struct ocl_info {
     cl_ulong global_bytes;
     cl_ulong max_alloc_bytes; /* the largest single buffer */
     cl_ulong local_bytes;     /* for one work-group */
-    bool local_is_global;     /* local memory is no faster than global (CPUs) */
     size_t max_group;         /* work-items of a group: in all, and along x */
     cl_device_fp_config single_fp;
     bool doubles;       /* has double precision, which in OpenCL is always IEEE 754's ... */

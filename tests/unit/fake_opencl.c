@@ -99,7 +99,6 @@ static cl_int CL_API_CALL device_info(cl_device_id of, cl_device_info what, size
                                       void *value, size_t *length)
 {
     const fake_device *d = (const fake_device *)of;
-    const cl_device_local_mem_type local_type = CL_LOCAL;
     const size_t along[3] = { d->max_x, d->max_y, 64 };
     MAY_FAIL(CL_OUT_OF_HOST_MEMORY);
 #define VALUE(name, field) \
@@ -122,7 +121,6 @@ static cl_int CL_API_CALL device_info(cl_device_id of, cl_device_info what, size
         VALUE(CL_DEVICE_GLOBAL_MEM_SIZE, d->global_bytes);
         VALUE(CL_DEVICE_MAX_MEM_ALLOC_SIZE, d->max_alloc);
         VALUE(CL_DEVICE_LOCAL_MEM_SIZE, d->local_bytes);
-        VALUE(CL_DEVICE_LOCAL_MEM_TYPE, local_type);
         VALUE(CL_DEVICE_MAX_WORK_GROUP_SIZE, d->max_group);
         VALUE(CL_DEVICE_MAX_WORK_ITEM_SIZES, along);
     case CL_DEVICE_SINGLE_FP_CONFIG: VALUE(CL_DEVICE_DOUBLE_FP_CONFIG, d->single_fp);

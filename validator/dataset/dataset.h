@@ -114,9 +114,6 @@ void val_split(char *name, unsigned n, const char *part[WU_MAX_AXES]);
 
 /* --- what is not stored (refuse.c) ----------------------------------------------------------- */
 
-/* Copies a file to folder/name, complete or not at all. TC_IO. */
-tc_status val_keep_file(const char *from, const char *folder, const char *name, tc_err *err);
-
 /* Records a delivery that is not stored, and why, and keeps its file. *kept:
  * the copy's path within the folder, the caller's; NULL where there is no file. */
 tc_status val_refuse(const val_dataset *ds, const val_delivery *d, const char *kind,

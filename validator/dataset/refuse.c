@@ -22,7 +22,8 @@ enum { COPY_NAME = 256 };
 
 /* --- files ----------------------------------------------------------------------------------- */
 
-tc_status val_keep_file(const char *from, const char *folder, const char *name, tc_err *err)
+/* Copies a file to folder/name, complete or not at all. TC_IO. */
+static tc_status keep_file(const char *from, const char *folder, const char *name, tc_err *err)
 {
     val_copy copy = { .path = wu_path_in(folder, name, "") };
     wu_new_file out = { .file = NULL };
@@ -82,7 +83,7 @@ static tc_status keep_refused(const val_delivery *d, char **kept, tc_err *err)
     status =
         folder == NULL || *kept == NULL ? tc_no_memory(err, name) : wu_make_folder(d->folder, err);
     if (status == TC_OK)
-        status = val_keep_file(d->result, folder, name, err);
+        status = keep_file(d->result, folder, name, err);
     free(folder);
     return status;
 }

@@ -167,7 +167,7 @@ static void copy_text(char out[MOST_NAME], const char *text)
     snprintf(out, MOST_NAME, "%s", text == NULL ? "" : text);
 }
 
-/* MetaMorph's, which has a size of pixels alone. */
+/* An element of MetaMorph's XML, which says only how large a pixel is. */
 static void read_prop(ome_text *o, const XML_Char **all)
 {
     const char *const id = attribute(all, "id"), *const value = attribute(all, "value");

@@ -71,8 +71,6 @@ const char *wu_report_unit(const wu_report *r, const wu_table *table, size_t col
 /* A unit as people write it: "px" with a raised 2 for "pixel^2". */
 void wu_report_unit_text(const char *unit, char *out, size_t size);
 void wu_report_title(const wu_report *r, const wu_table *table, size_t column);
-/* A value with so many digits; halves go away from zero, as in page.js. */
-double wu_report_round(double value, int digits);
 /* A number with the digits that mean something; whole: of what is counted. */
 void wu_report_number(wu_page *page, double value, bool whole);
 void wu_report_cell(const wu_report *r, const wu_table *table, size_t column,

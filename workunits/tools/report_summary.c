@@ -470,7 +470,8 @@ static void put_mark(const summary *s, size_t item, bool stopped, const char *do
 
 /* --- the page -------------------------------------------------------------------------------- */
 
-double wu_report_round(double value, int digits)
+/* A value with so many digits; halves go away from zero, as in page.js. */
+static double round_to(double value, int digits)
 {
     assert(digits >= 0);
     if (value == 0 || !isfinite(value))
@@ -487,7 +488,7 @@ void wu_report_number(wu_page *page, double value, bool whole)
     else if ((whole || fabs(value) >= 1000 || value == floor(value)) && fabs(value) < 1e15)
         wu_page_put(page, "%.0f", round(value));
     else
-        wu_page_put(page, "%.4g", wu_report_round(value, 4));
+        wu_page_put(page, "%.4g", round_to(value, 4));
 }
 
 static void put_headline(const summary *s)
@@ -512,8 +513,8 @@ static void put_headline(const summary *s)
         wu_page_put(page,
                     "<span><strong>%.3g</strong> %s median diameter (half of them from %.3g to "
                     "%.3g)</span>",
-                    wu_report_round(s->all.diameter[1], 3), s->length,
-                    wu_report_round(s->all.diameter[0], 3), wu_report_round(s->all.diameter[2], 3));
+                    round_to(s->all.diameter[1], 3), s->length, round_to(s->all.diameter[0], 3),
+                    round_to(s->all.diameter[2], 3));
     wu_page_put(page, "</p>\n");
 }
 
@@ -565,7 +566,7 @@ static void put_size(wu_page *page, double value)
     if (value >= 100)
         wu_page_put(page, "%.0f", round(value));
     else
-        wu_page_put(page, "%.3g", wu_report_round(value, 3));
+        wu_page_put(page, "%.3g", round_to(value, 3));
 }
 
 /* The median, and what half of them lie between. */

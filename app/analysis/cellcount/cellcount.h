@@ -208,8 +208,6 @@ tc_status cc_prepare_begin(cc_prepare *p, const cc_params *params, const wu_pixe
 void cc_prepare_step(cc_prepare *p, cc_phase step);
 /* Of so many rows: pieces of which none takes long. */
 size_t cc_prepare_pieces(const cc_params *p, cc_phase step, uint32_t nx, uint32_t rows);
-void cc_prepare_piece(const cc_prepare *p, uint32_t y0, uint32_t rows, size_t number,
-                      void *scratch);
 /* Of a disc's row, dy from its middle: half its width, and from bit 16 on the power of the greatest
  * power of two that is no wider than the row. */
 uint32_t cc_disc_row(int64_t radius, int64_t dy);

@@ -85,9 +85,6 @@ typedef struct cc_contents {
     uint64_t regions;
     uint64_t maxima, plateaus; /* split by intensity: maxima, and pixels of plateaus */
 } cc_contents;
-/* The most regions that a result can have: isolated pixels, or as many as fit of
- * the least area. A split keeps to it: no two of its markers touch. */
-uint64_t cc_most_regions(const cc_params *p, const wu_item *item);
 cc_contents cc_most_contents(const cc_params *p, const wu_item *item);
 /* The plan's memory_bytes, and what it adds to thread_bytes. */
 void cc_memory_of(const cc_params *p, const wu_item *item, const cc_contents *c, an_plan *out);

@@ -5,7 +5,9 @@
 
 enum { PAGE = 4096, LARGE_PAGE = 2 << 20 };
 
-uint64_t cc_most_regions(const cc_params *p, const wu_item *item)
+/* The most regions that a result can have: isolated pixels, or as many as fit of the least area. A
+ * split keeps to it: no two of its markers touch. */
+static uint64_t most_regions(const cc_params *p, const wu_item *item)
 {
     const uint64_t nx = item->nx, ny = item->ny;
     const uint64_t apart = p->eight_connected ? (nx + 1) / 2 * ((ny + 1) / 2) : (nx * ny + 1) / 2;
@@ -19,9 +21,9 @@ cc_contents cc_most_contents(const cc_params *p, const wu_item *item)
 
     return (cc_contents){ .runs = lab_ids(item->nx, item->ny),
                           .rows = item->ny,
-                          .components = cc_most_regions(&any, item),
-                          .regions = cc_most_regions(p, item),
-                          .maxima = cc_most_regions(&any, item),
+                          .components = most_regions(&any, item),
+                          .regions = most_regions(p, item),
+                          .maxima = most_regions(&any, item),
                           .plateaus = (uint64_t)item->nx * item->ny };
 }
 

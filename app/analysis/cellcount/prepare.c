@@ -410,7 +410,8 @@ size_t cc_prepare_pieces(const cc_params *p, cc_phase step, uint32_t nx, uint32_
     return (size_t)((nx + size.x1 - 1) / size.x1 * ((rows + size.y1 - 1) / size.y1));
 }
 
-void cc_prepare_piece(const cc_prepare *p, uint32_t y0, uint32_t rows, size_t number, void *scratch)
+static void prepare_piece(const cc_prepare *p, uint32_t y0, uint32_t rows, size_t number,
+                          void *scratch)
 {
     const cc_params *const q = p->params;
     const wu_pixels *const in = p->now;
@@ -479,7 +480,7 @@ tc_status cc_prepare_all(cc_prepare *p, const cc_params *params, const wu_pixels
         if (cc_has_step(params, step)) {
             cc_prepare_step(p, step);
             for (size_t i = 0; i < cc_prepare_pieces(params, step, pixels->nx, pixels->ny); i++)
-                cc_prepare_piece(p, 0, pixels->ny, i, scratch);
+                prepare_piece(p, 0, pixels->ny, i, scratch);
         }
     free(scratch);
     return status;
@@ -501,8 +502,7 @@ static void prepare_part(cc_worker *w, size_t part, cc_scratch *s)
     const uint32_t rows = cc_band_rows(w->nx);
     const size_t pieces = cc_prepare_pieces(w->params, w->phase, w->nx, rows);
 
-    cc_prepare_piece(&w->prepare, (uint32_t)(part / pieces) * rows, rows, part % pieces,
-                     s->prepare);
+    prepare_piece(&w->prepare, (uint32_t)(part / pieces) * rows, rows, part % pieces, s->prepare);
 }
 
 const cc_work cc_preparing = { prepare_part, NULL };

@@ -18,7 +18,7 @@ typedef struct an_follow {
     const wu_pixels *px;
     uint32_t threshold; /* what belongs together is below it ... */
     bool above;         /* ... or not below it */
-    bool corners;       /* pixels of a slice that share but a corner are neighbours */
+    bool corners;       /* pixels of a slice that share only a corner are neighbours */
     bool through;       /* and voxels of two slices that share a side */
     /* its own, from an_follow_begin to an_follow_end */
     size_t *queue, room;

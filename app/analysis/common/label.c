@@ -33,7 +33,7 @@ size_t lab_runs(const lab_picture *p, size_t row, uint32_t *edges)
     return lab_edges(p->bits + row * p->stride, p->nx, p->zeros, edges);
 }
 
-/* The runs of a row, and roots of theirs as of when they were made. */
+/* The runs of a row, with the root that each had when its row was done. */
 typedef struct line {
     uint32_t *edges;
     int32_t *id;

@@ -104,8 +104,8 @@ TC_INLINE tc_i32 uf_find_shared(uf_nodes nodes, tc_i32 i)
 /* Joins the sets of a and b. Over a whole picture trees must stay low, so a root
  * gets a root as its parent. Only the larger node climbs: two that have the same root
  * meet there and don't read it, as all work-items would. Each round goes on with a
- * smaller node, so it ends, however threads take turns. Returns the root that there was and is no
- * more, 0 (which always is one) if there is none. */
+ * smaller node, so it ends, however threads take turns. Returns the number that is no longer
+ * a root; 0, which always is one, if nothing was joined. */
 TC_INLINE tc_i32 uf_union_shared(uf_nodes nodes, tc_i32 a, tc_i32 b)
 {
     while (a != b) {

@@ -60,7 +60,6 @@ typedef struct cpu_worker {
     ls_box *runs;   /* band: active blocks, joined along x, in voxels */
     size_t n_runs;
     size_t part_runs; /* in a part: fewer where they can be long */
-    bool all_blocks;  /* PHASE_NEAR looks at every block */
     scratch *scratch; /* [threads] */
 } cpu_worker;
 

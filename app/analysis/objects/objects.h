@@ -109,7 +109,6 @@ static inline uint64_t *obj_put_int(uint64_t *at, int64_t value)
 typedef uint64_t obj_run;
 #define OBJ_RUN(z, y, x0, x1) \
     ((uint64_t)(z) << 48 | (uint64_t)(y) << 32 | (uint64_t)(x0) << 16 | (x1))
-#define OBJ_RUN_ROW(r) ((r) >> 32)
 #define OBJ_RUN_Z(r) ((uint32_t)((r) >> 48))
 #define OBJ_RUN_Y(r) ((uint32_t)((r) >> 32) & 0xffff)
 #define OBJ_RUN_X0(r) ((uint32_t)((r) >> 16) & 0xffff)
