@@ -285,6 +285,8 @@ def objects_with_data():
              ("one without units", thing(data=[SPOTS, SPOTS[::2]], scale=[.5, .5], name="", multiscale=True), "image", [.5, .5]),
              ("one of pixels", thing(data=SPOTS, scale=[1, 1], name="x", units=("pixel",) * 2), "x", None),
              ("xarray", thing(data=SPOTS[None], dims=("band", "y", "x"), coords=Coordinates(coords), name=None), "image", [.65, .65]),
+             ("xarray, of pixels and without names", thing(data=SPOTS, dims=("dim_0", "dim_1"), coords={}, name=None), "image", None),
+             ("bioio, without a size", thing(data=SPOTS[None], dims=thing(order="ZYX"), physical_pixel_sizes=thing(Z=None, Y=1.0, X=1.0)), "image", None),
              ("xarray, transposed", thing(data=SPOTS.T, dims=("x", "y"), coords={}, name="t"), "t", None)]
     for title, image, name, spacing in cases:
         found = texcell.analyse(image, "cellcount", **QUIET, **COUNT)
@@ -297,8 +299,17 @@ def objects_with_data():
     tap.ok(found.names == ["image_t%d" % t for t in (1, 2, 3)] and found.spacing(0) == (.5, .5) and
            found["region_centroid"][0, 0] > 0, "times and channels of bioio", found.names)
     reader = types.ModuleType("bioio")
-    reader.BioImage = lambda name: thing(data=SPOTS[None, None, None], dims=thing(order="TCZYX"), physical_pixel_sizes=sizes)
+
+    class File:
+        def __init__(self, name):
+            self.scenes, self.dims, self.physical_pixel_sizes = ("A1", "B 2")[:1 + name.endswith(".lif")], thing(order="TCZYX"), sizes
+
+        def set_scene(self, scene):
+            self.data = (SPOTS if scene == "A1" else SPOTS[::-1])[None, None, None]
+    reader.BioImage = File
     sys.modules["bioio"] = reader
+    scenes = texcell.analyse(path("two.lif"), "cellcount", **QUIET, **COUNT)
+    tap.ok(scenes.names == ["two_A1", "two_B_2"] and not np.array_equal(*scenes.labels.values()), "all scenes of a file", scenes.names)
     found = texcell.analyse([path("one.czi"), path("deep", "one.CZI"), SPOTS], "cellcount", **QUIET, **COUNT)
     named = texcell.analyse({"a b": path("one.czi")}, "cellcount", **QUIET, **COUNT)
     del sys.modules["bioio"]

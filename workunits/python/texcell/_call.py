@@ -29,7 +29,7 @@ def _packed(images: Any, analysis: str, *, spacing: Any = None, labels: Any = No
             **parameters: Any) -> Iterator[tuple[list[str], str, list[_pictures.Picture]]]:
     """The arguments that pack and analyse have in common, and the folder of what they name."""
     pictures = _pictures.take(images, names)
-    with tempfile.TemporaryDirectory(prefix="texcell-") as private:
+    with tempfile.TemporaryDirectory(prefix="texcell-", dir=_pictures.place_of(pictures)) as private:
         if isinstance(labels, bool):
             parameters["labels"], labels = labels, None
         if isinstance(scale, str):

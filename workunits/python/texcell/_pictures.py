@@ -5,7 +5,7 @@ import os
 import re
 import shutil
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Optional
 
 import numpy as np
@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from ._program import InputError, formats
 
-CODES = {"uint8": 2, "int16": 4, "int32": 8, "float32": 16, "float64": 64, "int8": 256, "uint16": 512, "uint32": 768,
-         "int64": 1024, "uint64": 1280}
+CODES = {"u1": 2, "i2": 4, "i4": 8, "f4": 16, "f8": 64, "i1": 256, "u2": 512, "u4": 768, "i8": 1024, "u8": 1280}
 RGB = 128
 IN_UM = {"um": 1.0, "µm": 1.0, "μm": 1.0, "micron": 1.0, "microns": 1.0, "micrometer": 1.0, "micrometre": 1.0,
          "nm": 1e-3, "nanometer": 1e-3, "mm": 1e3, "millimeter": 1e3, "m": 1e6, "meter": 1e6}
@@ -48,8 +47,8 @@ def in_um(unit: Any) -> Optional[float]:
 def spacing_of(image: Any, axes: Optional[str]) -> Optional[tuple[float, ...]]:
     """What the object says of the size of a voxel: bioio's, napari's or xarray's words."""
     sizes = getattr(image, "physical_pixel_sizes", None)
-    if sizes is not None and sizes.Y and sizes.X:
-        return (float(sizes.Z or 1), float(sizes.Y), float(sizes.X))
+    if sizes is not None and sizes.Y and sizes.X:            # bioio's 1 of a TIFF is not known either
+        return (float(sizes.Z or 1), float(sizes.Y), float(sizes.X)) if (sizes.Y, sizes.X) != (1, 1) else None
     found: dict[str, float] = {}
     if axes is not None and hasattr(image, "coords"):
         for dim, axis in zip(image.dims, axes):
@@ -71,7 +70,9 @@ def axes_of(image: Any) -> Optional[str]:
     dims = getattr(dims, "order", dims)
     if not dims or isinstance(image, np.ndarray):
         return None
-    letters = {"band": "c", "channel": "c", "rgb": "s", "sample": "s", "time": "t"}
+    if all(str(dim) == "dim_%d" % i for i, dim in enumerate(dims)):     # xarray's, where nobody named them
+        return None
+    letters = {"band": "c", "rgb": "s", "sample": "s", "row": "y", "col": "x", "column": "x"}
     return "".join(letters.get(str(dim).lower(), str(dim).lower()[:1]) for dim in dims)
 
 
@@ -98,26 +99,25 @@ def take_array(image: Any, name: str, rgb: Optional[bool] = None) -> Picture:
         raise InputError("%s: axes %s; of these t, c, z, y, x and the colours' s are known" % (name, ", ".join(axes)))
     spacing = None if plain else spacing_of(image, axes)
     array = check_type(array, axes, name)
-    order = [axes.index(a) for a in "ctzyxs" if a in axes]
-    array = array.transpose(order)
-    missing = tuple(i for i, a in enumerate("ctzyx") if a not in axes)
-    return Picture(name, None, np.expand_dims(array, missing), "s" in axes, spacing)
+    array = array.transpose([axes.index(a) for a in "ctzyxs" if a in axes])
+    every = tuple(slice(None) if a in axes else None for a in "ctzyx")
+    return Picture(name, None, array[every], "s" in axes, spacing)
 
 
 def check_type(array: NDArray[Any], axes: str, name: str) -> NDArray[Any]:
     """The array as the program takes it, or the conversion that it needs, by name."""
-    kind = array.dtype.name
     if "s" in axes and array.shape[axes.index("s")] != 3:
         raise InputError("%s: has transparency or %d samples a pixel; image[..., :3] has the colours"
                          % (name, array.shape[axes.index("s")]))
-    if "s" in axes and kind != "uint8":
-        how = "(image >> 8)" if kind == "uint16" else "(image * 255)" if kind[0] == "f" else "image"
-        raise InputError("%s: colours of %s; %s.astype('uint8') makes them the 8 bits that are taken" % (name, kind, how))
-    if kind == "bool":
+    kind = array.dtype.str[1:]
+    if "s" in axes and kind != "u1":
+        how = "(image >> 8)" if kind == "u2" else "(image * 255)" if kind[0] == "f" else "image"
+        raise InputError("%s: colours of %s; %s.astype('uint8') makes them the 8 bits that are taken" % (name, array.dtype.name, how))
+    if kind[0] == "b":
         raise InputError("%s: is bool; image.astype('uint8') is 0 and 1" % name)
     if kind not in CODES:
         how = "abs(image)" if kind[0] == "c" else "image.astype('float32') and scale=(LO, HI)"
-        raise InputError("%s: has samples of type %s; %s can be taken" % (name, kind, how))
+        raise InputError("%s: has samples of type %s; %s can be taken" % (name, array.dtype.name, how))
     if array.size == 0:
         raise InputError("%s: is empty, of shape %s" % (name, array.shape))
     return array
@@ -128,13 +128,13 @@ def write_nifti(path: str, pictures: list[Picture]) -> None:
     array, um = pictures[0].array, pictures[0].spacing
     assert array is not None
     c, t, z, y, x = array.shape[:5]
-    kind = RGB if pictures[0].colour else CODES[array.dtype.name]
+    kind = RGB if pictures[0].colour else CODES[array.dtype.str[1:]]
     header = bytearray(544)
     struct.pack_into("<i8s2h8q", header, 0, 540, b"n+2\0\r\n\x1a\n", kind, 24 if kind == RGB else 8 * array.dtype.itemsize,
                      5, x, y, z, t * len(pictures), c, 1, 1)
     struct.pack_into("<8dq", header, 104, 1, *(reversed(um) if um else (0, 0, 0)), 0, 0, 0, 0, 544)
     struct.pack_into("<i", header, 500, 3 if um else 0)
-    with open(path, "wb") as f:
+    with open(path, "wb", 1 << 16) as f:
         f.write(header)
         for p in pictures:
             f.write(np.ascontiguousarray(p.array, array.dtype.newbyteorder("<")).data)
@@ -151,14 +151,17 @@ def stem_of(path: str) -> str:
     return re.sub(r"(\.nii)?\.[^.]*$", "", os.path.basename(path.rstrip("/" + os.sep)))
 
 
-def read_foreign(path: str) -> Any:
-    """A picture in a format that only others read."""
+def read_foreign(path: str, name: str) -> Iterator[tuple[str, Any]]:
+    """The pictures of a file in a format that only others read, with their names: one, or one a scene."""
     try:
         from bioio import BioImage
     except ImportError:
         raise InputError(path + (": this texcell does not read it; read it as an array, or pip install bioio and its reader "
                                  "of the format" if os.path.exists(path) else ": no such file or folder")) from None
-    return BioImage(path)
+    image = BioImage(path)
+    for scene in image.scenes:
+        image.set_scene(scene)
+        yield (name if len(image.scenes) == 1 else "%s_%s" % (name, scene)), image
 
 
 def take(images: Any, names: Optional[list[str]] = None) -> list[Picture]:
@@ -177,11 +180,13 @@ def take(images: Any, names: Optional[list[str]] = None) -> list[Picture]:
             if is_own(path):
                 out.append(Picture(name if name == stem_of(path) else plain_name(name, taken), path))
                 continue
-            image = read_foreign(path)
+            scenes = read_foreign(path, name)
         else:
             own = getattr(image, "name", None)
-            name = names[i] if names is not None else own if isinstance(own, str) and own else default_name(i, len(images))
-        out.append(take_array(image, plain_name(name, taken)))
+            own = own if isinstance(own, str) and hasattr(image, "data") else ""      # not the key of a lazy array
+            name = names[i] if names is not None else own or default_name(i, len(images))
+            scenes = iter([(name, image)])
+        out += [take_array(image, plain_name(name, taken)) for name, image in scenes]
     return out
 
 
@@ -196,6 +201,14 @@ def are_alike(pictures: list[Picture]) -> bool:
              for i, p in enumerate(pictures)}
     named, kind, *_ = kinds.pop()
     return not kinds and named and kind and kind[0][:2] == (1, 1)
+
+
+def place_of(pictures: list[Picture]) -> Optional[str]:
+    """Where files of little size are made in a fraction of the time: in memory, if there is room; None: as tempfile says."""
+    size = sum(p.array.nbytes for p in pictures if p.array is not None)
+    memory = "/dev/shm"
+    good = size <= 1 << 26 and "TMPDIR" not in os.environ and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 4 * size
+    return memory if good else None
 
 
 def write_all(pictures: list[Picture], folder: str) -> list[str]:
