@@ -1,6 +1,6 @@
-"""The widgets of the Python package in napari under Xvfb: each analysis on a picture, by its
-buttons, and the layers that come of it. With NAPARI_SHOTS=FOLDER the windows are kept as
-pictures."""
+"""The Python package with what others made: arrays of xarray and zarr, pictures of bioio, tqdm's
+bar, and the widgets in napari under Xvfb: each analysis on a picture, by its buttons, and the
+layers that come of it. With NAPARI_SHOTS=FOLDER the windows are kept as pictures."""
 import os
 import shutil
 
@@ -13,11 +13,12 @@ TITLES = {"cellcount": "Count cells", "objects": "Measure objects", "voting": "F
 
 def outside():
     """Makes the environment, and runs this script in it."""
-    folder = os.path.join(os.path.abspath(tap.BUILD), "python-tools", "napari-" + NAPARI)
+    folder = os.path.join(os.path.abspath(tap.BUILD), "python-tools", "others-" + NAPARI)
     python = os.path.join(folder, "bin", "python")
     if not os.path.exists(os.path.join(folder, "whole")):
         r = tap.run(["/usr/bin/python3", "-m", "venv", folder])
-        r = tap.run([python, "-m", "pip", "-q", "install", "napari==" + NAPARI, "pyqt5", "scikit-image", "pandas", "setuptools", "wheel"],
+        r = tap.run([python, "-m", "pip", "-q", "install", "napari==" + NAPARI, "pyqt5", "scikit-image", "pandas", "setuptools", "wheel",
+                     "xarray", "bioio", "bioio-ome-tiff", "bioio-tifffile"],
                     timeout=1800) if r.returncode == 0 else r
         if r.returncode != 0:
             tap.skip("napari", "cannot be installed here: " + (r.stdout + r.stderr)[-200:])
@@ -54,7 +55,52 @@ def wait(widget, button):
     return len(widget.viewer.layers) - layers
 
 
+def arrays():
+    """The same regions as of the array alone, and the size of a pixel where it is known."""
+    import contextlib
+    import io
+    import tempfile
+    import bioio
+    import numpy as np
+    import texcell
+    import tifffile
+    import xarray
+    import zarr
+    y, x = np.mgrid[:90, :120]
+    spots = (900 + 3000 * ((y % 30 - 15) ** 2 + (x % 30 - 15) ** 2 < 60) + (7 * x + 3 * y) % 50).astype(np.uint16)
+    given = {"progress": False, "device": "cpu", "defaults": True, "polarity": "bright"}
+    want = texcell.analyse(spots, **given)
+    in_um = {d: (d, np.arange(n) * .65, {"units": "um"}) for d, n in (("y", 90), ("x", 120))}
+    cells = xarray.DataArray(spots, dims=("y", "x"), coords=in_um, name="cells")
+    with tempfile.TemporaryDirectory() as folder:
+        one, three, colours = (os.path.join(folder, name) for name in ("one.tif", "three.ome.tif", "colours.tif"))
+        tifffile.imwrite(one, spots, imagej=True, resolution=(1 / .65, 1 / .65), metadata={"unit": "um"})
+        tifffile.imwrite(three, np.stack([np.stack([spots, spots[::-1]])] * 3)[:, :, None],
+                         metadata={"axes": "TCZYX", "PhysicalSizeX": .5, "PhysicalSizeY": .5, "PhysicalSizeZ": 2.0})
+        tifffile.imwrite(colours, np.dstack([spots >> 4] * 3).astype(np.uint8), photometric="rgb")
+        for title, image, names, um, more in (
+                ("xarray", cells, ["cells"], .65, {}), ("xarray, transposed", cells.T, ["cells"], .65, {}),
+                ("xarray without names", xarray.DataArray(spots), ["image"], None, {}),
+                ("xarray, a series of times", xarray.DataArray(np.stack([spots] * 2), dims=("time", "y", "x"), name="film"), ["film_t1", "film_t2"], None, {}),
+                ("xarray, a channel", xarray.DataArray(np.stack([spots[::-1], spots]), dims=("channel", "y", "x")), ["image"], None, {"channel": 2}),
+                ("an xarray.Dataset", xarray.Dataset({"a": cells, "b": cells}), ["a", "b"], .65, {}),
+                ("zarr", zarr.array(spots), ["image"], None, {}),
+                ("bioio, of ImageJ", bioio.BioImage(one), ["image"], .65, {}),
+                ("bioio, an array of dask", bioio.BioImage(one).get_image_dask_data("YX"), ["image"], None, {}),
+                ("bioio, of OME", bioio.BioImage(three), ["image_t1", "image_t2", "image_t3"], .5, {"channel": 1}),
+                ("bioio, colours", {"x": bioio.BioImage(colours)}, ["x"], None, {})):
+            found = texcell.analyse(image, **given, **more)
+            own, at = found["region_item"] == 0, found.spacing(0)
+            tap.ok(found.names == names and np.array_equal(found["region_area"][own], want["region_area"]) and
+                   (at is None if um is None else np.allclose(at, (um, um))), title, (found.names, at))
+    bar = io.StringIO()
+    with contextlib.redirect_stderr(bar):
+        texcell.analyse([spots] * 5, **dict(given, progress=True))
+    tap.ok("5/5" in bar.getvalue() and "image" in bar.getvalue(), "tqdm's bar", bar.getvalue())
+
+
 def inside():
+    arrays()
     import napari
     import numpy as np
     from skimage import data
