@@ -400,8 +400,27 @@ static tc_status find_dishes(const an_pictures *pictures, int64_t typical, bool 
     return status;
 }
 
-/* Colonies are round and stand out far more than what else there is: a rim, print, reflections. */
-static tc_status suggest_dish(an_suggestion *out, const json_t *given, int64_t typical, tc_err *err)
+/* How far the greys of a picture are apart, at most. */
+static int64_t find_contrast(const an_pictures *pictures)
+{
+    int64_t most = 0;
+    for (size_t i = 0; i < pictures->n; i++) {
+        const wu_pixels *const p = &pictures->pixels[i];
+        uint32_t lo = UINT32_MAX, hi = 0;
+        for (size_t k = 0; k < (size_t)p->nx * p->ny; k++) {
+            const uint32_t v = wu_grey(p, k);
+            lo = v < lo ? v : lo;
+            hi = v > hi ? v : hi;
+        }
+        most = hi - lo > most ? hi - lo : most;
+    }
+    return most;
+}
+
+/* Colonies are round and stand out far more than what else there is: a rim, print, reflections.
+ * Where they touch they stand out less. */
+static tc_status suggest_dish(an_suggestion *out, const an_pictures *pictures, const json_t *given,
+                              int64_t typical, tc_err *err)
 {
     const double d = cc_diameter(typical), smooth = floor(0.2 * d + 0.5) / 2;
     const int64_t window = 2 * (int64_t)(1.8 * d) + 1, least = round_off(typical / 4 + 1);
@@ -409,7 +428,8 @@ static tc_status suggest_dish(an_suggestion *out, const json_t *given, int64_t t
         out->why, sizeof out->why,
         "Colonies on a dish: a colony has about %lld pixels here; what is no compact spot that "
         "stands out from what is around it is left out (min_fill, max_aspect, min_area %lld), "
-        "as rims and print are, and nothing is filled, as the rim would be.",
+        "as rims and print are; colonies that touch are split where they stand out least, and "
+        "nothing is filled, as the rim would be.",
         (long long)typical, (long long)least);
     const struct {
         const char *key;
@@ -423,8 +443,10 @@ static tc_status suggest_dish(an_suggestion *out, const json_t *given, int64_t t
                   json_integer(window < 2 * CC_MOST_RADIUS + 1 ? window > 3 ? window : 3
                                                                : 2 * CC_MOST_RADIUS + 1) },
                 { "offset_percent", json_integer(80) },
-                { "min_fill", json_real(0.7) },
-                { "max_aspect", json_real(1.5) },
+                { "split", json_string("intensity") },
+                { "h", json_integer(find_contrast(pictures) / 20) },
+                { "min_fill", json_real(0.65) },
+                { "max_aspect", json_real(1.7) },
                 { "min_area", json_integer(least) } };
     tc_status status = TC_OK;
     for (size_t k = 0; k < sizeof all / sizeof all[0]; k++)
@@ -498,7 +520,7 @@ tc_status cc_suggest(const an_pictures *pictures, const json_t *given, an_sugges
     if (status == TC_OK && last.n > 0)
         status = find_dishes(pictures, last.typical, &dishes, err);
     if (status == TC_OK && dishes)
-        status = suggest_dish(out, given, last.typical, err);
+        status = suggest_dish(out, pictures, given, last.typical, err);
     else if (status == TC_OK && last.n > 0) {
         const bool differ = report_differences(out, pictures, &last) ||
                             (best == CC_AUTO && json_object_get(given, "polarity") == NULL);
