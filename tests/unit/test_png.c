@@ -59,6 +59,39 @@ static void reads_what_it_wrote(void **state)
     check_round_trip(3, 1000, 8, 3);
 }
 
+/* Noise, runs and flat pictures: each way of deflating, over several blocks and chunks. */
+static void reads_any_pixels(void **state)
+{
+    static const wu_png_info infos[] = {
+        { 700, 500, 8, 1 }, { 700, 500, 16, 1 }, { 700, 500, 8, 3 }, { 65535, 3, 8, 3 },
+        { 3, 4000, 8, 1 },  { 33000, 9, 8, 1 },  { 16, 40, 16, 1 },
+    };
+    (void)state;
+    for (size_t k = 0; k < sizeof infos / sizeof *infos; k++)
+        for (uint32_t most = 1; most <= 256; most *= 4) {
+            const wu_png_info *const h = &infos[k];
+            const size_t n = (size_t)h->width * h->height * h->channels * (h->bits / 8);
+            uint8_t *const pixels = malloc(n), *const seen = malloc(n);
+            bytes b = { 0 };
+            uint32_t seed = most;
+            assert_true(pixels != NULL && seen != NULL);
+            for (size_t i = 0; i < n; i++) {
+                seed = seed * 1664525u + 1013904223u;
+                pixels[i] = (uint8_t)((seed >> 16) % most);
+                for (uint32_t run = most < 256 ? (seed >> 8) % 1000 : 0; run > 0 && i + 1 < n;
+                     run--, i++)
+                    pixels[i + 1] = i < 5000 ? pixels[i] : pixels[i - 4999];
+            }
+            assert_int_equal(wu_png_write(bytes_write, &b, "F", h, pixels, &err), TC_OK);
+            assert_true(b.n < n + h->height + n / 50 + 400);
+            assert_int_equal(read_pixels(&b, h, seen), TC_OK);
+            assert_memory_equal(pixels, seen, n);
+            free(b.data);
+            free(pixels);
+            free(seen);
+        }
+}
+
 static void writes_the_same_bytes(void **state)
 {
     (void)state;
@@ -314,6 +347,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_what_it_wrote),
+        cmocka_unit_test(reads_any_pixels),
         cmocka_unit_test(writes_the_same_bytes),
         cmocka_unit_test(reads_interlaced),
         cmocka_unit_test(skips_other_chunks),

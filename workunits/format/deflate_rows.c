@@ -19,19 +19,27 @@ enum {
     SHORTEST = 3,
     LONGEST = 258,    /* bytes of a match */
     WINDOW = 1 << 15, /* how far back one can lie */
-    CODE_BITS = 15,
+    CODE_BITS = 12,   /* of the 15 there may be */
     CODES_BITS = 7,
 };
 
 enum {
-    MAX_TOKENS = 1 << 14,
-    WORTH = 8, /* zlib may make less of what does not become so many times smaller */
+    MAX_SEQUENCES = 1 << 13, /* of a block */
+    MAX_LITERALS = 1 << 15,
+    STEP = 4, /* bytes that are the same for a match to be seen, and from one look to the next */
 };
 
+/* So many bytes as they are, then a match; length 0: none. */
+typedef struct sequence {
+    uint32_t literals, length;
+    uint32_t back;
+} sequence;
+
 struct wu_row_deflater {
-    uint32_t tokens[MAX_TOKENS]; /* a literal, or length << 16 | distance - 1 */
-    size_t n;
+    sequence sequences[MAX_SEQUENCES];
+    size_t n, n_literals;
     uint32_t literals[LITERALS], distances[DISTANCES]; /* how often each symbol comes */
+    uint32_t bytes[3][256]; /* and literals, in turn with those: an addition waits for no other */
 };
 
 wu_row_deflater *wu_row_deflater_create(void)
@@ -77,59 +85,102 @@ static size_t count_same(const unsigned char *data, size_t back, size_t most)
     return n;
 }
 
-static bool add_token(wu_row_deflater *d, uint32_t token)
+/* Of a match as long as is left, the bytes of the first part: what is left then is a match, too. */
+static size_t first_part(size_t left)
 {
-    if (d->n == MAX_TOKENS)
-        return false;
-    d->tokens[d->n++] = token;
-    return true;
+    return left <= LONGEST ? left : left < LONGEST + SHORTEST ? LONGEST - SHORTEST : LONGEST;
 }
 
-static bool add_match(wu_row_deflater *d, size_t length, size_t back)
+static void add_match(wu_row_deflater *d, size_t length, size_t back)
 {
-    bool good = true;
-    while (good && length > 0) {
-        const size_t left = length < LONGEST ? 0 : length - LONGEST;
-        /* What is left is a match, too. */
-        const size_t part = left > 0 && left < SHORTEST ? LONGEST - SHORTEST : length - left;
-        good = add_token(d, (uint32_t)(part << 16 | (back - 1)));
+    d->sequences[d->n - 1].length = (uint32_t)length;
+    d->sequences[d->n - 1].back = (uint32_t)back;
+    for (size_t part; length > 0; length -= part) {
+        part = first_part(length);
         d->literals[length_symbol(part).code]++;
         d->distances[find_symbol((unsigned)back - 1, 1).code]++;
-        length -= part;
     }
-    return good;
 }
 
-static bool add_literal(wu_row_deflater *d, unsigned char byte)
+static void add_literals(wu_row_deflater *d, const unsigned char *data, size_t n)
 {
-    d->literals[byte]++;
-    return add_token(d, byte);
+    size_t i = 0;
+    d->sequences[d->n++] = (sequence){ .literals = (uint32_t)n };
+    d->n_literals += n;
+    for (; i + 4 <= n; i += 4) {
+        d->literals[data[i]]++;
+        for (size_t k = 0; k < 3; k++)
+            d->bytes[k][data[i + k + 1]]++;
+    }
+    for (; i < n; i++)
+        d->literals[data[i]]++;
 }
 
-/* False: there are too many tokens. */
-static bool find_tokens(wu_row_deflater *d, wu_row_layout layout, const unsigned char *data,
-                        size_t n, size_t before)
+static bool is_same(const unsigned char *data, size_t back)
 {
-    const size_t backs[] = { layout.word, layout.row, layout.row - layout.word };
-    bool good = true;
-    d->n = 0;
+    return memcmp(data, data - back, STEP) == 0;
+}
+
+typedef struct match {
+    size_t at, length, back;
+} match;
+
+/* The longest match around data[at], which begins at `from` or later; length 0: none is seen.
+ * before: bytes in front of all of them. */
+static match find_match(const size_t *backs, size_t n_backs, const unsigned char *data, size_t from,
+                        size_t at, size_t n, size_t before)
+{
+    match best = { .length = 0 };
+    for (size_t i = 0; i < n_backs; i++) {
+        match m = { at, 0, backs[i] };
+        if (m.back > before + at || !is_same(data + at, m.back))
+            continue;
+        while (m.at > from && m.at + before > m.back && data[m.at - 1] == data[m.at - 1 - m.back])
+            m.at--;
+        m.length = at - m.at + count_same(data + at, m.back, n - at);
+        best = m.length > best.length ? m : best;
+    }
+    return best;
+}
+
+/* How far back matches are looked for. */
+static size_t list_backs(wu_row_layout layout, size_t backs[3])
+{
+    const size_t all[] = { layout.word, layout.row, layout.row - layout.word };
+    size_t n = 0;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i] > 0 && all[i] <= WINDOW)
+            backs[n++] = all[i];
+    return n;
+}
+
+/* The sequences of a block that begins at data[at]. Returns where it ends. */
+static size_t find_sequences(wu_row_deflater *d, wu_row_layout layout, const unsigned char *data,
+                             size_t at, size_t n, size_t before)
+{
+    size_t backs[3];
+    const size_t n_backs = list_backs(layout, backs);
+    d->n = d->n_literals = 0;
     memset(d->literals, 0, sizeof d->literals);
     memset(d->distances, 0, sizeof d->distances);
+    memset(d->bytes, 0, sizeof d->bytes);
     d->literals[END] = 1;
-    for (size_t at = 0; good && at < n;) {
-        size_t best = 0, back = 0;
-        for (size_t i = 0; i < sizeof backs / sizeof *backs; i++) {
-            const bool reaches = backs[i] > 0 && backs[i] <= WINDOW && backs[i] <= before + at;
-            const size_t same = reaches ? count_same(data + at, backs[i], n - at) : 0;
-            if (same > best) {
-                best = same;
-                back = backs[i];
-            }
-        }
-        good = best < SHORTEST ? add_literal(d, data[at]) : add_match(d, best, back);
-        at += best < SHORTEST ? 1 : best;
+    while (at < n && d->n < MAX_SEQUENCES && d->n_literals < MAX_LITERALS) {
+        const size_t room = MAX_LITERALS - d->n_literals, to = n - at < room ? n : at + room;
+        match m = { .length = 0 };
+        size_t i = at;
+        /* Nearly all of noise is passed over here. */
+        for (; i + STEP <= to && m.length == 0; i += STEP)
+            m = find_match(backs, n_backs, data, at, i, n, before);
+        m.at = m.length > 0 ? m.at : to;
+        add_literals(d, data + at, m.at - at);
+        if (m.length > 0)
+            add_match(d, m.length, m.back);
+        at = m.at + m.length;
     }
-    return good;
+    for (size_t i = 0; i < 256; i++)
+        d->literals[i] += d->bytes[0][i] + d->bytes[1][i] + d->bytes[2][i];
+    return at;
 }
 
 /* --- codes ----------------------------------------------------------------------------------- */
@@ -218,15 +269,34 @@ typedef struct bit_writer {
     unsigned n_waiting;
 } bit_writer;
 
+/* Whole bytes that wait: where there is room all eight, which the next ones are written over. */
+static inline void flush_bits(bit_writer *w)
+{
+    const unsigned n = w->n_waiting / 8;
+    const uint64_t v = w->waiting;
+    unsigned char eight[] = { (unsigned char)v,         (unsigned char)(v >> 8),
+                              (unsigned char)(v >> 16), (unsigned char)(v >> 24),
+                              (unsigned char)(v >> 32), (unsigned char)(v >> 40),
+                              (unsigned char)(v >> 48), (unsigned char)(v >> 56) };
+    if (w->n + sizeof eight <= w->room)
+        memcpy(w->to + w->n, eight, sizeof eight);
+    else if (w->n + n <= w->room)
+        memcpy(w->to + w->n, eight, n);
+    w->n += n;
+    w->waiting = n < 8 ? v >> 8 * n : 0;
+    w->n_waiting -= 8 * n;
+}
+
+static inline void add_bits(bit_writer *w, uint64_t value, unsigned n)
+{
+    w->waiting |= value << w->n_waiting;
+    w->n_waiting += n;
+}
+
 static void put_bits(bit_writer *w, unsigned value, unsigned n)
 {
-    w->waiting |= (uint64_t)value << w->n_waiting;
-    for (w->n_waiting += n; w->n_waiting >= 8; w->n_waiting -= 8) {
-        if (w->n < w->room)
-            w->to[w->n] = (unsigned char)w->waiting;
-        w->n++;
-        w->waiting >>= 8;
-    }
+    add_bits(w, value, n);
+    flush_bits(w);
 }
 
 static void put_code(bit_writer *w, const code *c, size_t i)
@@ -278,39 +348,63 @@ static void put_codes(bit_writer *w, const code *literals, const code *distances
     }
 }
 
-static void put_match(bit_writer *w, const code *literals, const code *distances, uint32_t token)
+static void put_match(bit_writer *w, const code *literals, const code *distances, size_t length,
+                      symbol back)
 {
-    const symbol length = length_symbol(token >> 16), back = find_symbol(token & (WINDOW - 1), 1);
-    put_code(w, literals, length.code);
-    put_bits(w, length.extra, length.bits);
-    put_code(w, distances, back.code);
-    put_bits(w, back.extra, back.bits);
+    const symbol s = length_symbol(length);
+    add_bits(w, literals->bits[s.code], literals->lengths[s.code]);
+    add_bits(w, s.extra, s.bits);
+    add_bits(w, distances->bits[back.code], distances->lengths[back.code]);
+    add_bits(w, back.extra, back.bits);
+    flush_bits(w);
 }
 
-static void put_tokens(bit_writer *w, const wu_row_deflater *d)
+/* Four literals and what a flush leaves are no more bits than can wait. */
+static void put_literals(bit_writer *w, const code *c, const unsigned char *data, size_t n)
+{
+    size_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        for (size_t k = 0; k < 4; k++)
+            add_bits(w, c->bits[data[i + k]], c->lengths[data[i + k]]);
+        flush_bits(w);
+    }
+    for (; i < n; i++)
+        put_code(w, c, data[i]);
+}
+
+static void put_block(bit_writer *w, const wu_row_deflater *d, const unsigned char *data)
 {
     code literals, distances;
     make_code(d->literals, LITERALS, CODE_BITS, &literals);
     make_code(d->distances, DISTANCES, CODE_BITS, &distances);
     put_codes(w, &literals, &distances);
-    for (size_t i = 0; i < d->n; i++)
-        if (d->tokens[i] >> 16 == 0)
-            put_code(w, &literals, d->tokens[i]);
-        else
-            put_match(w, &literals, &distances, d->tokens[i]);
+    for (size_t i = 0; i < d->n && w->n <= w->room; i++) {
+        const sequence *const s = &d->sequences[i];
+        put_literals(w, &literals, data, s->literals);
+        data += s->literals + s->length;
+        if (s->length == 0)
+            continue;
+        const symbol back = find_symbol(s->back - 1, 1);
+        for (size_t left = s->length, part; left > 0; left -= part) {
+            part = first_part(left);
+            put_match(w, &literals, &distances, part, back);
+        }
+    }
     put_code(w, &literals, END);
 }
 
 size_t wu_deflate_rows(wu_row_deflater *d, wu_row_layout layout, const unsigned char *data,
                        size_t n, size_t before, bool last, unsigned char *out, size_t room)
 {
-    const size_t worth = n / WORTH < room ? n / WORTH : room;
-    bit_writer w = { .to = out, .room = worth };
-    assert(layout.word > 0 && layout.row % layout.word == 0);
-    if (!find_tokens(d, layout, data, n, before))
-        return 0;
-    put_bits(&w, last ? 5 : 4, 3); /* with codes of its own */
-    put_tokens(&w, d);
+    bit_writer w = { .to = out, .room = room };
+    size_t at = 0;
+    assert(layout.word > 0 && layout.row >= layout.word);
+    do {
+        const unsigned char *const block = data + at;
+        at = find_sequences(d, layout, data, at, n, before);
+        put_bits(&w, last && at == n ? 5 : 4, 3); /* with codes of its own */
+        put_block(&w, d, block);
+    } while (at < n && w.n <= w.room);
     if (!last)
         put_bits(&w, 0, 3);
     put_bits(&w, 0, (8 - w.n_waiting) % 8);

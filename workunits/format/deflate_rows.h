@@ -11,13 +11,17 @@ typedef struct wu_row_layout {
     size_t word, row;
 } wu_row_layout;
 
+/* What takes more than this share of its bytes zlib may make less of. */
+enum { WU_ROWS_WORTH = 8 };
+
 /* What one thread works with. */
 typedef struct wu_row_deflater wu_row_deflater;
 
 wu_row_deflater *wu_row_deflater_create(void); /* NULL: no memory */
-/* The n bytes as one block of a deflate stream, which may point back into the `before` bytes that
- * stand in front of them. last: the stream ends with it, else a sync flush follows. 0: they do not
- * repeat so much that this is worth it, or take more than `room`; zlib does better. */
+/* The n bytes as blocks of a deflate stream, which may point back into the `before` bytes that
+ * stand in front of them. last: the stream ends with them, else a sync flush follows. 0: they take
+ * more than `room`; WU_ROWS_ROOM is enough for any. */
+#define WU_ROWS_ROOM(n) ((n) + (n) / 2 + (n) / 32 + 512)
 size_t wu_deflate_rows(wu_row_deflater *d, wu_row_layout layout, const unsigned char *data,
                        size_t n, size_t before, bool last, unsigned char *out, size_t room);
 

@@ -132,11 +132,12 @@ tc_status wu_compressor_expect_rows(wu_compressor *p, wu_row_layout layout, tc_e
 /* Whether it was worth it; else zlib does it. */
 static bool deflate_rows(const wu_compressor *p, lane *l, size_t i, bool ends)
 {
-    const size_t before = p->first ? i * BLOCK : WINDOW;
+    const size_t before = p->first ? i * BLOCK : WINDOW, n = block_size(p, i),
+                 worth = n / WU_ROWS_WORTH < l->room ? n / WU_ROWS_WORTH : l->room;
     if (p->layout.word == 0)
         return false;
-    l->n = wu_deflate_rows(l->rows, p->layout, p->plain + WINDOW + i * BLOCK, block_size(p, i),
-                           before, ends, l->compressed, l->room);
+    l->n = wu_deflate_rows(l->rows, p->layout, p->plain + WINDOW + i * BLOCK, n, before, ends,
+                           l->compressed, worth);
     l->text = false;
     return l->n > 0;
 }

@@ -1,4 +1,4 @@
-/* Reads and writes PNG through libpng. */
+/* Reads PNG through libpng, and writes it. */
 #include "workunits/format/png_io.h"
 
 #include <errno.h>
@@ -10,14 +10,11 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "app/base/crc32.h"
+#include "workunits/format/deflate_rows.h"
 #include "workunits/format/new_file.h"
 
 #define MAX_DEFLATE_RATIO 1032u
-
-/* How a PNG is compressed: zlib's level and strategy, libpng's filters. */
-typedef struct png_effort {
-    int level, strategy, filters;
-} png_effort;
 
 /* Everything a libpng callback or a body run under setjmp needs. It is reached
  * through a pointer only, so a longjmp cannot leave a stale local behind. */
@@ -25,11 +22,10 @@ typedef struct png_ctx {
     png_structp png;
     png_infop info;
     wu_read_fn read;
-    wu_write_fn write;
     void *user;
     const char *what;
     uint64_t encoded_bytes;
-    wu_png_info head;            /* read from, or to be written into, the PNG */
+    wu_png_info head;            /* read from the PNG */
     const wu_png_info *expected; /* reading pixels: must equal head */
     unsigned char *in_pixels;    /* reading */
     bool convert;                /* take any kind of PNG and make one of ours of it */
@@ -39,10 +35,7 @@ typedef struct png_ctx {
     unsigned char colour[PNG_MAX_PALETTE_LENGTH][4]; /* red, green, blue, alpha */
     unsigned char *raw; /* pixels with alpha, or indices; NULL: none are needed */
     bool alpha_dropped; /* of a pixel that was not opaque */
-    const unsigned char *out_pixels;
-    size_t stride;
-    const png_effort *effort;
-    tc_status status; /* of a failed call */
+    tc_status status;   /* of a failed call */
     tc_err *err;
 } png_ctx;
 
@@ -60,8 +53,6 @@ static void on_error(png_structp png, png_const_charp message)
     png_ctx *c = png_get_error_ptr(png);
     if (strstr(message, "memory") != NULL) /* libpng's, or zlib's by way of it */
         give_up(c, tc_no_memory(c->err, c->what));
-    if (c->write != NULL)
-        give_up(c, tc_fail(c->err, TC_INTERNAL, "%s: cannot make a PNG: %s", c->what, message));
     give_up(c, tc_fail(c->err, TC_BAD_INPUT, "%s: damaged PNG: %s", c->what, message));
 }
 
@@ -84,20 +75,6 @@ static void on_read(png_structp png, png_bytep buf, size_t n)
         buf += got;
         n -= (size_t)got;
     }
-}
-
-static void on_write(png_structp png, png_bytep buf, size_t n)
-{
-    png_ctx *c = png_get_io_ptr(png);
-    errno = 0;
-    if (c->write(c->user, buf, n) != 0)
-        give_up(c, tc_fail(c->err, TC_IO, "%s: cannot write%s%s", c->what, errno != 0 ? ": " : "",
-                           errno != 0 ? strerror(errno) : ""));
-}
-
-static void on_flush(png_structp png)
-{
-    (void)png;
 }
 
 /* Runs body with libpng's way out of an error. */
@@ -334,33 +311,201 @@ tc_status wu_png_convert(wu_read_fn read, void *user, const char *what, bool num
 
 /* --- writing --------------------------------------------------------------------------------- */
 
-enum { FILTERS = PNG_FILTER_SUB | PNG_FILTER_UP }; /* Paeth's is slow to undo */
+/* How the samples are deflated: by zlib, or by their repeats alone, which of noise and of labels
+ * makes as little in a third of the time. The first is the smallest on most others; each is faster
+ * than the one before it. */
+typedef struct png_effort {
+    int level;  /* zlib's; 0: repeats */
+    bool plain; /* without a filter */
+} png_effort;
 
-/* The first is the smallest on most pictures; of noisy ones the others are as small, and faster. */
-static const png_effort efforts[] = { { 4, Z_FILTERED, FILTERS },
-                                      { 1, Z_FILTERED, FILTERS },
-                                      { 1, Z_RLE, FILTERS },
-                                      { 1, Z_HUFFMAN_ONLY, FILTERS },
-                                      { 1, Z_HUFFMAN_ONLY, PNG_FILTER_SUB } };
+static const png_effort efforts[] = {
+    { .level = 4 }, { .level = 1 }, { .level = 0 }, { .plain = true }
+};
 
-static void write_all(png_ctx *c)
+enum {
+    LANES = 16,         /* bytes at once */
+    FILTERED = 1 << 17, /* bytes that are deflated at once */
+    PLACES = 4,         /* of a part that is tried */
+    MARGIN = 50,        /* such a share more bytes are taken for less time */
+    LITTLE = 8,         /* what becomes no more than this share of its bytes */
+};
+
+typedef struct png_writer {
+    wu_write_fn write;
+    void *user;
+    const char *what;
+    tc_err *err;
+    const wu_png_info *head;
+    png_effort effort;
+    size_t row, pixel; /* bytes */
+    wu_row_deflater *rows;
+    z_stream z;
+    unsigned char *samples[2]; /* of a row and the one above it, as PNG has them */
+    unsigned char *candidates[2];
+    unsigned char *filtered; /* [WINDOW + room], of which n wait behind the window */
+    size_t before, n, room;
+    unsigned char *deflated; /* [WU_ROWS_ROOM(room)] */
+    uLong sum;
+} png_writer;
+
+enum { WINDOW = 1 << 15 };
+
+static void put_number(unsigned char *to, uint32_t v)
 {
-    const wu_png_info *h = &c->head;
-    png_set_user_limits(c->png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
-    png_set_IHDR(c->png, c->info, h->width, h->height, (int)h->bits,
-                 h->channels == 1 ? PNG_COLOR_TYPE_GRAY : PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
-                 PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
-    png_set_compression_level(c->png, c->effort->level);
-    png_set_compression_strategy(c->png, c->effort->strategy);
-    png_set_filter(c->png, PNG_FILTER_TYPE_BASE, c->effort->filters);
-    png_write_info(c->png, c->info);
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    if (h->bits == 16)
-        png_set_swap(c->png);
-#endif
-    for (uint32_t y = 0; y < h->height; y++)
-        png_write_row(c->png, c->out_pixels + y * c->stride);
-    png_write_end(c->png, NULL);
+    for (int i = 0; i < 4; i++)
+        to[i] = (unsigned char)(v >> (24 - 8 * i));
+}
+
+static tc_status put_bytes(png_writer *w, const void *data, size_t n)
+{
+    errno = 0;
+    return n == 0 || w->write(w->user, data, n) == 0
+               ? TC_OK
+               : tc_fail(w->err, TC_IO, "%s: cannot write%s%s", w->what, errno != 0 ? ": " : "",
+                         errno != 0 ? strerror(errno) : "");
+}
+
+static tc_status put_chunk(png_writer *w, const char kind[4], const void *data, size_t n)
+{
+    unsigned char head[8], end[4];
+    put_number(head, (uint32_t)n);
+    memcpy(head + 4, kind, 4);
+    put_number(end, tc_crc32(tc_crc32(0, head + 4, 4), data, n));
+    tc_status status = put_bytes(w, head, sizeof head);
+    if (status == TC_OK)
+        status = put_bytes(w, data, n);
+    return status == TC_OK ? put_bytes(w, end, sizeof end) : status;
+}
+
+/* --- filters --------------------------------------------------------------------------------- */
+
+typedef uint8_t lanes8 __attribute__((vector_size(LANES), aligned(1)));
+typedef int8_t signed8 __attribute__((vector_size(LANES)));
+typedef uint16_t lanes16 __attribute__((vector_size(LANES)));
+
+/* What is left of the row without `from`; returns how far from 0 all of it is. */
+static uint64_t subtract_row(const unsigned char *row, const unsigned char *from, size_t n,
+                             unsigned char *out)
+{
+    enum { MOST = 128 }; /* sums of so many fit into 16 bits */
+    uint64_t far = 0;
+    size_t i = 0;
+    while (n - i >= LANES) {
+        lanes16 sums = { 0 };
+        for (int k = 0; k < MOST && n - i >= LANES; k++, i += LANES) {
+            const lanes8 v = *(const lanes8 *)(const void *)(row + i) -
+                             *(const lanes8 *)(const void *)(from + i);
+            const signed8 below = (signed8)v < 0;
+            const lanes8 size = (v ^ (lanes8)below) - (lanes8)below;
+            *(lanes8 *)(void *)(out + i) = v;
+            sums += ((lanes16)size & 255) + ((lanes16)size >> 8);
+        }
+        for (int k = 0; k < LANES / 2; k++)
+            far += sums[k];
+    }
+    for (; i < n; i++) {
+        out[i] = (unsigned char)(row[i] - from[i]);
+        far += out[i] < 128 ? out[i] : 256u - out[i];
+    }
+    return far;
+}
+
+/* The next row, by the filter that leaves the least: Paeth's is slow to undo. */
+static void filter_row(png_writer *w, const unsigned char *samples)
+{
+    enum { NONE = 0, SUB = 1, UP = 2 };
+    unsigned char *const row = w->samples[0], *const above = w->samples[1],
+                         *const to = w->filtered + WINDOW + w->n;
+    if (w->head->bits == 16)
+        for (size_t i = 0; i < w->row; i += 2) {
+            uint16_t v;
+            memcpy(&v, samples + i, sizeof v);
+            row[i] = (unsigned char)(v >> 8);
+            row[i + 1] = (unsigned char)v;
+        }
+    else
+        memcpy(row, samples, w->row);
+    w->n += w->row + 1;
+    w->samples[0] = above;
+    w->samples[1] = row;
+    to[0] = NONE;
+    if (w->effort.plain) {
+        memcpy(to + 1, row, w->row);
+        return;
+    }
+    /* Zeros stand in front of the row. */
+    const uint64_t left = subtract_row(row, row - w->pixel, w->row, w->candidates[0]),
+                   up = subtract_row(row, above, w->row, w->candidates[1]);
+    to[0] = left <= up ? SUB : UP;
+    memcpy(to + 1, w->candidates[left > up], w->row);
+}
+
+/* --- deflating ------------------------------------------------------------------------------- */
+
+/* What waits, as a chunk; last: the stream ends with it. */
+static tc_status put_filtered(png_writer *w, bool first, bool last)
+{
+    unsigned char *const at = w->filtered + WINDOW, *const to = w->deflated;
+    const wu_row_layout layout = { w->pixel, w->row + 1 };
+    size_t n = 0;
+    w->sum = adler32_z(w->sum, at, w->n);
+    if (first) { /* a window of 32 KiB, no dictionary */
+        to[n++] = 0x78;
+        to[n++] = 0x01;
+    }
+    if (w->rows != NULL) {
+        n += wu_deflate_rows(w->rows, layout, at, w->n, w->before, last, to + n,
+                             WU_ROWS_ROOM(w->room));
+    } else {
+        w->z.next_in = at;
+        w->z.avail_in = (uInt)w->n;
+        w->z.next_out = to + n;
+        w->z.avail_out = (uInt)WU_ROWS_ROOM(w->room);
+        (void)deflate(&w->z, last ? Z_FINISH : Z_NO_FLUSH);
+        n = (size_t)(w->z.next_out - to);
+    }
+    if (last) {
+        put_number(to + n, (uint32_t)w->sum);
+        n += 4;
+    }
+    w->before = w->n < WINDOW ? w->n : WINDOW;
+    memcpy(at - w->before, at + w->n - w->before, w->before);
+    w->n = 0;
+    return n > 0 ? put_chunk(w, "IDAT", to, n) : TC_OK;
+}
+
+static tc_status make_deflater(png_writer *w)
+{
+    bool made = true;
+    if (w->effort.level == 0) {
+        w->rows = wu_row_deflater_create();
+        made = w->rows != NULL;
+    } else {
+        made = deflateInit2(&w->z, w->effort.level, Z_DEFLATED, -MAX_WBITS, 8, Z_FILTERED) == Z_OK;
+    }
+    return made ? TC_OK : tc_no_memory(w->err, "writing a PNG");
+}
+
+static tc_status write_all(png_writer *w, const unsigned char *pixels)
+{
+    static const unsigned char signature[] = { 137, 'P', 'N', 'G', 13, 10, 26, 10 };
+    const wu_png_info *const h = w->head;
+    unsigned char head[13] = { [8] = (unsigned char)h->bits,
+                               h->channels == 1 ? PNG_COLOR_TYPE_GRAY : PNG_COLOR_TYPE_RGB };
+    put_number(head, h->width);
+    put_number(head + 4, h->height);
+    tc_status status = put_bytes(w, signature, sizeof signature);
+    if (status == TC_OK)
+        status = put_chunk(w, "IHDR", head, sizeof head);
+    for (uint32_t y = 0, first = 0; status == TC_OK && y < h->height; y++) {
+        filter_row(w, pixels + y * w->row);
+        if (y + 1 == h->height || w->room - w->n <= w->row) {
+            status = put_filtered(w, first == 0, y + 1 == h->height);
+            first = y + 1;
+        }
+    }
+    return status == TC_OK ? put_chunk(w, "IEND", "", 0) : status;
 }
 
 static size_t bytes_of_row(const wu_png_info *info)
@@ -368,34 +513,42 @@ static size_t bytes_of_row(const wu_png_info *info)
     return (size_t)info->width * info->channels * (info->bits / 8);
 }
 
-/* stride: bytes from a row to the next. */
-static tc_status write_with(const png_effort *effort, wu_write_fn write, void *user,
-                            const char *what, const wu_png_info *info, const void *pixels,
-                            size_t stride, tc_err *err)
+static tc_status write_with(png_effort effort, wu_write_fn write, void *user, const char *what,
+                            const wu_png_info *info, const void *pixels, tc_err *err)
 {
-    png_ctx c = { .write = write,
-                  .user = user,
-                  .what = what,
-                  .head = *info,
-                  .out_pixels = pixels,
-                  .stride = stride,
-                  .effort = effort,
-                  .err = err };
+    enum { AHEAD = 8 }; /* bytes of zeros in front of a row */
     const bool grey = info->channels == 1 && (info->bits == 8 || info->bits == 16);
     const bool rgb = info->channels == 3 && info->bits == 8;
     if ((!grey && !rgb) || info->width == 0 || info->height == 0)
         return tc_fail(err, TC_INTERNAL, "%s: not a kind of picture that is written", what);
-    tc_status status = TC_OK;
-    c.png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &c, on_error, on_warning);
-    c.info = c.png != NULL ? png_create_info_struct(c.png) : NULL;
-    if (c.info == NULL) {
-        status = tc_no_memory(err, "writing a PNG");
-        goto cleanup;
+    png_writer w = { .write = write,
+                     .user = user,
+                     .what = what,
+                     .err = err,
+                     .head = info,
+                     .effort = effort,
+                     .row = bytes_of_row(info),
+                     .pixel = (size_t)info->channels * (info->bits / 8),
+                     .sum = 1 };
+    const size_t all = (w.row + 1) * info->height, most = w.row < FILTERED ? FILTERED : w.row + 1;
+    w.room = all < most ? all : most;
+    unsigned char *const rows = calloc(4, AHEAD + w.row);
+    w.filtered = malloc(WINDOW + w.room);
+    w.deflated = malloc(2 + WU_ROWS_ROOM(w.room) + 4);
+    tc_status status = rows == NULL || w.filtered == NULL || w.deflated == NULL
+                           ? tc_no_memory(err, "writing a PNG")
+                           : make_deflater(&w);
+    for (size_t i = 0; status == TC_OK && i < 2; i++) {
+        w.samples[i] = rows + i * (AHEAD + w.row) + AHEAD;
+        w.candidates[i] = rows + (2 + i) * (AHEAD + w.row);
     }
-    png_set_write_fn(c.png, &c, on_write, on_flush);
-    status = call_guarded(&c, write_all);
-cleanup:
-    png_destroy_write_struct(&c.png, &c.info);
+    if (status == TC_OK)
+        status = write_all(&w, pixels);
+    (void)deflateEnd(&w.z);
+    free(w.rows);
+    free(rows);
+    free(w.filtered);
+    free(w.deflated);
     return status;
 }
 
@@ -406,45 +559,65 @@ static int count_bytes(void *user, const void *buf, size_t n)
     return 0;
 }
 
-/* The fastest effort that makes a part of the middle nearly as small as the best one does: it
- * depends on the samples alone. Small pictures are not worth it. */
-static tc_status choose_effort(const char *what, const wu_png_info *info, const void *pixels,
-                               const png_effort **effort, tc_err *err)
+/* Some rows of four places, one below the other. */
+static unsigned char *copy_part(const wu_png_info *info, const unsigned char *pixels,
+                                const wu_png_info *part)
 {
-    enum { ROWS = 16, LEAST = 512, SHARE = 64, N = sizeof efforts / sizeof *efforts };
-    const size_t pixel = (size_t)info->channels * (info->bits / 8), stride = bytes_of_row(info);
+    static const unsigned columns[PLACES] = { 3, 7, 1, 5 }; /* their middles, in eighths */
+    const size_t pixel = (size_t)info->channels * (info->bits / 8), stride = bytes_of_row(info),
+                 row = bytes_of_row(part);
+    const uint32_t rows = part->height / PLACES;
+    unsigned char *const copy = malloc(row * part->height);
+    for (uint32_t y = 0; copy != NULL && y < part->height; y++) {
+        const uint32_t place = y / rows,
+                       from = (uint32_t)((uint64_t)info->height * (2 * place + 1) / 8) - rows / 2;
+        const uint64_t left = info->width - part->width, x = left * columns[place] / 8;
+        memcpy(copy + y * row, pixels + (from + y % rows) * stride + (size_t)x * pixel, row);
+    }
+    return copy;
+}
+
+/* The fastest effort that makes a part nearly as small as the best one does: it depends on the
+ * samples alone. Small pictures are not worth it. */
+static tc_status choose_effort(const char *what, const wu_png_info *info, const void *pixels,
+                               png_effort *effort, tc_err *err)
+{
+    enum { ROWS = 16, LEAST = 128, SHARE = 64, N = sizeof efforts / sizeof *efforts };
     const uint64_t n = (uint64_t)info->width * info->height;
-    uint64_t columns = n / SHARE / ROWS;
+    const uint32_t rows = info->height / PLACES < ROWS ? info->height / PLACES : ROWS;
+    const uint64_t share = rows > 0 ? n / SHARE / rows / PLACES : 0,
+                   columns = share < LEAST ? LEAST : share;
     wu_png_info part = *info;
     uint64_t bytes[N] = { 0 }, least = UINT64_MAX;
     tc_status status = TC_OK;
-    *effort = efforts;
-    columns = columns < LEAST ? LEAST : columns;
+    *effort = efforts[0];
     part.width = columns < info->width ? (uint32_t)columns : info->width;
-    part.height = ROWS < info->height ? ROWS : info->height;
-    if ((uint64_t)part.width * part.height > n / 4)
+    part.height = rows * PLACES;
+    if (rows == 0 || (uint64_t)part.width * part.height > n / 4)
         return TC_OK;
-    const unsigned char *const from = (const unsigned char *)pixels +
-                                      (info->height - part.height) / 2 * stride +
-                                      (info->width - part.width) / 2 * pixel;
+    unsigned char *const copy = copy_part(info, pixels, &part);
+    if (copy == NULL)
+        return tc_no_memory(err, "writing a PNG");
     for (size_t i = 0; status == TC_OK && i < N; i++) {
-        status = write_with(&efforts[i], count_bytes, &bytes[i], what, &part, from, stride, err);
+        status = write_with(efforts[i], count_bytes, &bytes[i], what, &part, copy, err);
         least = bytes[i] < least ? bytes[i] : least;
     }
-    for (size_t i = 0; status == TC_OK && i < N && *effort == efforts; i++)
-        if (bytes[N - 1 - i] <= least + least / 50)
-            *effort = &efforts[N - 1 - i];
+    /* What becomes little anyway takes little time, and has more repeats than a part shows. */
+    const bool little = least <= bytes_of_row(&part) * part.height / LITTLE;
+    const uint64_t most = little ? bytes[0] / 5 * 4 : least + least / MARGIN;
+    for (size_t i = 0; status == TC_OK && i < N; i++)
+        if (bytes[i] <= most)
+            *effort = efforts[i];
+    free(copy);
     return status;
 }
 
 tc_status wu_png_write(wu_write_fn write, void *user, const char *what, const wu_png_info *info,
                        const void *pixels, tc_err *err)
 {
-    const png_effort *effort;
+    png_effort effort;
     const tc_status status = choose_effort(what, info, pixels, &effort, err);
-    return status == TC_OK
-               ? write_with(effort, write, user, what, info, pixels, bytes_of_row(info), err)
-               : status;
+    return status == TC_OK ? write_with(effort, write, user, what, info, pixels, err) : status;
 }
 
 size_t wu_png_strip(unsigned char *png, size_t n)

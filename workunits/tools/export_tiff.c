@@ -88,10 +88,11 @@ static bool put_values(const tiff_file *f, size_t n)
 /* As zlib wraps it; 0: what is not worth it is left to libtiff. */
 static size_t deflate_strip(const tiff_file *f, size_t n)
 {
-    const wu_row_layout layout = { f->bits / 8, f->row_bytes };
+    const size_t worth = n / WU_ROWS_WORTH < STRIP ? n / WU_ROWS_WORTH : STRIP;
+    const wu_row_layout layout = { .word = f->bits / 8, .row = f->row_bytes };
     const size_t deflated = f->is_float ? 0
                                         : wu_deflate_rows(f->deflater, layout, f->strip, n, 0, true,
-                                                          f->compressed + 2, STRIP);
+                                                          f->compressed + 2, worth);
     const unsigned long sum = adler32_z(1, f->strip, n);
     unsigned char *const end = f->compressed + 2 + deflated;
     f->compressed[0] = 0x78;
