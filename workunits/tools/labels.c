@@ -96,13 +96,14 @@ static tc_status next_of_pictures(wu_label_reader *r, uint32_t *labels, size_t n
     wu_picture_info info;
     r->pages.item = r->item;
     r->pages.kind = WU_KIND_LABELS;
-    const tc_status status = wu_page_next(&r->pages, &r->page, &info, err);
+    /* Labels of 32 bits need no other room. */
+    wu_page_buffer own = { labels, n * sizeof *labels };
+    const tc_status status =
+        wu_page_next(&r->pages, r->item->labels.info.bits == 32 ? &own : &r->page, &info, err);
     if (status != TC_OK)
         return status;
     const uint8_t *const u8 = r->page.data;
     const uint16_t *const u16 = r->page.data;
-    if (info.bits == 32)
-        memcpy(labels, r->page.data, n * sizeof *labels);
     for (size_t i = 0; i < n && info.bits == 16; i++)
         labels[i] = u16[i];
     for (size_t i = 0; i < n && info.bits == 8; i++)
@@ -155,7 +156,8 @@ static void count_slice(wu_source *item, const uint32_t *labels, size_t n, uint6
     }
 }
 
-static tc_status count_labels(wu_source *item, tc_err *err)
+/* kept: of a single slice, until it is written. */
+static tc_status count_labels(wu_source *item, bool kept, tc_err *err)
 {
     const size_t n = (size_t)item->pages.info.nx * item->pages.info.ny;
     uint64_t *const seen = calloc(WU_MAX_LABEL / 64 + 1, sizeof *seen);
@@ -169,7 +171,10 @@ static tc_status count_labels(wu_source *item, tc_err *err)
             count_slice(item, labels, n, seen);
     }
     wu_labels_close(&reader);
-    free(labels);
+    if (kept && status == TC_OK)
+        item->kept_labels = labels;
+    else
+        free(labels);
     free(seen);
     return status;
 }
@@ -181,7 +186,10 @@ tc_status wu_labels_add(wu_sources *sources, const char *path, bool recursive, t
                            : wu_sources_add_matching(sources, path, WU_KIND_LABELS, recursive, err);
     for (size_t i = 0; i < sources->n && status == TC_OK; i++)
         if (sources->items[i].fault == NULL)
-            status = wu_source_keep_fault(&sources->items[i], count_labels(&sources->items[i], err),
-                                          err);
+            status = wu_source_keep_fault(
+                &sources->items[i],
+                count_labels(&sources->items[i],
+                             sources->n == 1 && sources->items[i].pages.info.nz == 1, err),
+                err);
     return status;
 }

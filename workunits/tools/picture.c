@@ -194,12 +194,17 @@ static tc_status decode(wu_picture *picture, void *pixels, tc_err *err)
     const uint32_t page = picture->pages_read;
     if (wu_picture_is_plain(picture))
         return wu_picture_decode(picture, page, pixels, err);
-    if (picture->raw == NULL)
-        picture->raw = malloc(wu_picture_raw_bytes(picture));
-    if (picture->raw == NULL)
+    /* Labels of as many bytes are converted one by one, where they are. */
+    const size_t bytes = wu_picture_raw_bytes(picture);
+    const bool in_place =
+        picture->want.kind == WU_KIND_LABELS && bytes == wu_picture_page_bytes(&picture->info);
+    if (!in_place && picture->raw == NULL)
+        picture->raw = malloc(bytes);
+    if (!in_place && picture->raw == NULL)
         return tc_no_memory(err, picture->path);
-    const tc_status status = wu_picture_decode(picture, page, picture->raw, err);
-    return status == TC_OK ? wu_picture_convert(picture, picture->raw, pixels, err) : status;
+    void *const raw = in_place ? pixels : picture->raw;
+    const tc_status status = wu_picture_decode(picture, page, raw, err);
+    return status == TC_OK ? wu_picture_convert(picture, raw, pixels, err) : status;
 }
 
 static void write_note(wu_picture *picture)

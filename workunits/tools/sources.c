@@ -1045,6 +1045,7 @@ void wu_sources_free(wu_sources *sources)
 {
     for (size_t i = 0; i < sources->n + sources->n_left_out; i++) {
         wu_source *item = &sources->items[i];
+        free(item->kept_labels);
         free(item->fault);
         free(item->name);
         free(item->called);

@@ -37,7 +37,8 @@ typedef struct wu_source {
     wu_pages labels;         /* n_files 0: none */
     long labels_array; /* the only file is a result, and this its array; -1: they are pictures */
     uint32_t n_objects, largest_label;
-    char *fault; /* why it cannot be used; owned. NULL: it can, as far as is known */
+    uint32_t *kept_labels; /* of the only slice, once counted; owned; NULL: they are read again */
+    char *fault;           /* why it cannot be used; owned. NULL: it can, as far as is known */
 } wu_source;
 
 typedef struct wu_sources {

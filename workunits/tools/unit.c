@@ -345,9 +345,15 @@ static tc_status write_labels(unit_writer *w, wu_source *item)
     tc_status status = TC_OK;
     for (uint32_t z = 0; z < item->pages.info.nz && status == TC_OK; z++) {
         wu_page_buffer *const buffer = &w->pages[w->n_pages];
-        status = wu_page_room(buffer, n * sizeof(uint32_t), item->name, w->err);
-        if (status == TC_OK)
-            status = wu_labels_next(&reader, buffer->data, w->err);
+        if (item->kept_labels != NULL) {
+            free(buffer->data);
+            *buffer = (wu_page_buffer){ item->kept_labels, n * sizeof(uint32_t) };
+            item->kept_labels = NULL;
+        } else {
+            status = wu_page_room(buffer, n * sizeof(uint32_t), item->name, w->err);
+            if (status == TC_OK)
+                status = wu_labels_next(&reader, buffer->data, w->err);
+        }
         if (status != TC_OK)
             break;
         const wu_png_info png = narrow_labels(item, buffer->data, n);
