@@ -96,7 +96,7 @@ static tc_status next_of_pictures(wu_label_reader *r, uint32_t *labels, size_t n
     wu_picture_info info;
     r->pages.item = r->item;
     r->pages.kind = WU_KIND_LABELS;
-    /* Labels of 32 bits need no other room. */
+    /* Labels of 32 bits, which are grey, need no other room. */
     wu_page_buffer own = { labels, n * sizeof *labels };
     const tc_status status =
         wu_page_next(&r->pages, r->item->labels.info.bits == 32 ? &own : &r->page, &info, err);

@@ -36,7 +36,7 @@ static tc_status choose_bits(wu_picture *picture, tc_err *err)
     switch (picture->want.kind) {
     case WU_KIND_LABELS:
         info->bits = whole && s->bits <= 32 ? s->bits : 32;
-        if (is_deep_colour(picture))
+        if (is_deep_colour(picture) || (info->channels > 1 && info->bits == 32))
             return tc_fail(err, TC_BAD_INPUT,
                            "%s: is RGB of %u bits; label pictures are grey, or RGB of 8 bits",
                            picture->path, s->bits);
