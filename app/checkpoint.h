@@ -12,7 +12,7 @@
 #include "app/base/poll.h"
 
 /* Raise it whenever the meaning of any state or of the spool changes. */
-#define CHECKPOINT_VERSION 6
+#define CHECKPOINT_VERSION 7
 
 /* Where a job is. The first group says whose checkpoint it is. */
 typedef struct checkpoint {

@@ -55,6 +55,7 @@ enum {
     PARTIALS,
     MORE_PARTIALS,
     COUNTS,
+    BANDS,
     MAPS,
     MATRICES
 };
@@ -104,6 +105,7 @@ typedef struct cl_worker {
     uint32_t *host_chunks;                 /* [most] by level */
     glcm_moments *host_partials, *host_more;
     uint32_t *host_counts;
+    glcm_bands *host_bands; /* [most] */
     uint32_t groups_per_chunk;
     uint64_t chunk_windows; /* the most of any chunk, and the most of each alone */
     size_t chunk_rows, chunk_columns;
@@ -417,7 +419,8 @@ static uint64_t chunk_bytes(const cl_worker *w)
         bins = bytes > bins ? bytes : bins;
     }
     return w->chunk_windows * w->words * sizeof(uint64_t) + bins + sizeof(glcm_work) + 4 +
-           w->groups_per_chunk * (GLCM_ALL * sizeof(glcm_moments) + sizeof(uint32_t));
+           w->groups_per_chunk * (GLCM_ALL * sizeof(glcm_moments) + sizeof(uint32_t)) +
+           sizeof(glcm_bands);
 }
 
 /* Windows of the largest chunk, in either orientation. */
@@ -495,6 +498,7 @@ static tc_status make_buffers(cl_worker *w, const void *maps, uint64_t map_bytes
         { MORE_PARTIALS, w->more ? groups * GLCM_MORE * sizeof(glcm_moments) : 0, "the statistics",
           NULL },
         { COUNTS, sliding * groups * sizeof(uint32_t), "the statistics", NULL },
+        { BANDS, sliding * n * sizeof(glcm_bands), "the bands", NULL },
         { MAPS, sliding * (map_bytes > 0 ? map_bytes : sizeof(float)), "the maps",
           map_bytes > 0 ? maps : NULL },
         { MOVES, n_moves * sizeof *moves, "the offsets", moves },
@@ -524,8 +528,9 @@ static tc_status make_host_memory(cl_worker *w, tc_err *err)
     w->host_partials = calloc(groups + 1, GLCM_FEATURES * sizeof *w->host_partials);
     w->host_more = calloc(groups + 1, GLCM_MORE * sizeof *w->host_more);
     w->host_counts = calloc(groups + 1 > matrices ? groups + 1 : matrices, sizeof *w->host_counts);
-    if (w->host_work == NULL || w->host_chunks == NULL || w->host_partials == NULL ||
-        w->host_more == NULL || w->host_counts == NULL)
+    w->host_bands = calloc(n, sizeof *w->host_bands);
+    if (w->host_work == NULL || w->host_bands == NULL || w->host_chunks == NULL ||
+        w->host_partials == NULL || w->host_more == NULL || w->host_counts == NULL)
         return tc_no_memory(err, "glcm");
     return TC_OK;
 }
@@ -548,13 +553,15 @@ static void describe_chunk(const cl_worker *w, uint64_t index, uint64_t place, g
 {
     glcm_work *const work = &w->host_work[place];
     const glcm_lens *lens;
+    const glcm_view *view;
     glcm_tile tile;
     const crop *c;
     int64_t at;
 
     glcm_chunk_at(&w->g, index, chunk);
     lens = &w->lenses[chunk->offset];
-    tile = glcm_tile_at(&w->g, &w->g.view[lens->transposed], chunk->tile);
+    view = &w->g.view[lens->transposed];
+    tile = glcm_tile_at(&w->g, view, chunk->tile);
     c = &w->crop[lens->transposed];
     at = (tile.x0 - c->x0) * c->rows + (tile.y0 - c->y0);
     *work =
@@ -571,6 +578,8 @@ static void describe_chunk(const cl_worker *w, uint64_t index, uint64_t place, g
                      .partial = (tc_i32)(place * w->groups_per_chunk),
                      .transposed = lens->transposed,
                      .interior = w->interior,
+                     .line0 = (tc_i32)(tile.y0 - view->y0),
+                     .lines = (tc_i32)(view->y1 - view->y0),
                      .map_x0 = (tc_i32)(lens->transposed ? tile.y0 : tile.x0),
                      .map_y0 = (tc_i32)(lens->transposed ? tile.x0 : tile.y0) };
     find_maps(w, chunk, work);
@@ -627,12 +636,13 @@ static tc_status launch_statistics(cl_worker *w, uint64_t n, size_t from, size_t
     tc_status status;
 
     grid.start[0] = from * GLCM_GROUP;
-    status =
-        OCL_QUEUE(w, STATISTICS, grid, err, OCL_HELD(w, WORK), OCL_HELD(w, WORDS),
-                  OCL_HELD(w, DIVISORS), OCL_HELD(w, F), OCL_HELD(w, F60), OCL_INT(w->tables.fbits),
-                  OCL_HELD(w, EXP_TABLE), OCL_HELD(w, PARTIALS), OCL_HELD(w, COUNTS));
+    status = OCL_QUEUE(w, STATISTICS, grid, err, OCL_HELD(w, WORK), OCL_HELD(w, WORDS),
+                       OCL_HELD(w, DIVISORS), OCL_HELD(w, F), OCL_HELD(w, F60),
+                       OCL_INT(w->tables.fbits), OCL_HELD(w, EXP_TABLE), OCL_HELD(w, PARTIALS),
+                       OCL_HELD(w, COUNTS), OCL_UINT(w->params->features), OCL_HELD(w, BANDS));
     return status == TC_OK && w->more ? OCL_QUEUE(w, MORE_STATISTICS, grid, err, OCL_HELD(w, WORK),
-                                                  OCL_HELD(w, WORDS), OCL_HELD(w, MORE_PARTIALS))
+                                                  OCL_HELD(w, WORDS), OCL_HELD(w, MORE_PARTIALS),
+                                                  OCL_UINT(w->params->features), OCL_HELD(w, BANDS))
                                       : status;
 }
 
@@ -674,8 +684,10 @@ static tc_status read_statistics(cl_worker *w, uint64_t n, tc_err *err)
     if (status == TC_OK && w->more)
         status = ocl_get(&w->ocl, MORE_PARTIALS, 0, w->host_more,
                          groups * GLCM_MORE * sizeof *w->host_more, err);
+    if (status == TC_OK)
+        status = ocl_get(&w->ocl, COUNTS, 0, w->host_counts, groups * sizeof *w->host_counts, err);
     return status == TC_OK
-               ? ocl_get(&w->ocl, COUNTS, 0, w->host_counts, groups * sizeof *w->host_counts, err)
+               ? ocl_get(&w->ocl, BANDS, 0, w->host_bands, (size_t)n * sizeof *w->host_bands, err)
                : status;
 }
 
@@ -690,6 +702,7 @@ static void add_statistics(const cl_worker *w, uint64_t first, uint64_t n)
 
         glcm_chunk_at(&w->g, first + i, &chunk);
         entry = chunk.level * w->params->n_offsets + chunk.offset;
+        glcm_bands_merge(glcm_state_bands(w->params, w->state), &w->host_bands[i]);
         for (size_t k = 0; k * GLCM_GROUP_WINDOWS < windows; k++) {
             glcm_stat stat = { .windows = w->host_counts[at + k] };
 
@@ -803,8 +816,12 @@ static tc_status slide_whole(cl_worker *w, uint64_t n, tc_err *err)
 
 static tc_status slide_batch(cl_worker *w, uint64_t first, uint64_t n, tc_err *err)
 {
-    tc_status status = w->apart ? slide_apart(w, first, err) : slide_whole(w, n, err);
+    memset(w->host_bands, 0, (size_t)n * sizeof *w->host_bands);
+    tc_status status =
+        ocl_put(&w->ocl, BANDS, 0, w->host_bands, (size_t)n * sizeof *w->host_bands, err);
 
+    if (status == TC_OK)
+        status = w->apart ? slide_apart(w, first, err) : slide_whole(w, n, err);
     if (status == TC_OK)
         status = read_statistics(w, n, err);
     if (status == TC_OK)
@@ -876,6 +893,7 @@ static void free_parts(void *worker)
     free(w->host_partials);
     free(w->host_more);
     free(w->host_counts);
+    free(w->host_bands);
     glcm_tables_free(&w->tables);
 }
 

@@ -233,6 +233,7 @@ def sampled(a):
     mask[3::7, 3::7] = True
     part = computed("glcm", dict(WINDOWS, roi={"type": "mask"}), [picture], [mask])
     a["features"][:] = part["features"]
+    a["band_sums"] = part["band_sums"] * 49
     lo, hi, span = (np.flatnonzero([name.endswith(end) for name in part["feature_names"]]) for end in ("_min", "_max", "_range"))
     spread = a["features"][:, hi] - a["features"][:, lo]
     a["features"][:, lo] -= np.minimum(spread, np.abs(a["features"][:, lo])) / 8

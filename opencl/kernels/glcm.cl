@@ -425,6 +425,42 @@ __kernel void glcm_slide(__global const glcm_work *all, __global const uint *chu
 }
 
 #ifndef GLCM_GLOBAL_BINS
+/* --- bands ----------------------------------------------------------------------------------- */
+
+/* Sums of 64 bits, the low half first: a carry is what an atomic addition of the low halves tells,
+ * whatever the order. */
+#ifdef GLCM_SINGLE
+#define ROW(u, w) ((int)(w) / (u)->columns)
+#else
+#define ROW(u, w) ((int)(w) % (u)->rows)
+#endif
+
+static inline void clear_bands(__local uint *bands)
+{
+    for (uint i = (uint)get_local_id(0); i < 2 * GLCM_BANDS; i += GLCM_GROUP)
+        bands[i] = 0;
+}
+
+static inline void add_to_band(__global const glcm_work *u, long window, ulong sum,
+                               volatile __local uint *bands)
+{
+    const int band = GLCM_BAND(u->line0 + ROW(u, window), u->lines);
+    const uint low = (uint)sum, old = atomic_add(&bands[2 * band], low);
+
+    atomic_add(&bands[2 * band + 1], (uint)(sum >> 32) + (old + low < old ? 1 : 0));
+}
+
+/* Those of the group to those of its chunk. */
+static inline void give_bands(const __local uint *bands, volatile __global uint *of_chunk)
+{
+    for (uint i = (uint)get_local_id(0); i < GLCM_BANDS; i += GLCM_GROUP)
+        if ((bands[2 * i] | bands[2 * i + 1]) != 0) {
+            const uint low = bands[2 * i], old = atomic_add(&of_chunk[2 * i], low);
+
+            atomic_add(&of_chunk[2 * i + 1], bands[2 * i + 1] + (old + low < old ? 1 : 0));
+        }
+}
+
 /* --- statistics ------------------------------------------------------------------------------ */
 
 static inline void load_sums(__global const ulong *words, long windows, glcm_sums *s)
@@ -442,18 +478,20 @@ static inline void load_sums(__global const ulong *words, long windows, glcm_sum
  * the largest chunk, or some of them; y: chunks. Work-items compute the features of a block of
  * windows into local memory; then each takes one feature of a part of the
  * block, whose statistics it keeps.
- * partials: [group][GLCM_FEATURES] of each chunk, and the windows counted.
+ * partials: [group][GLCM_FEATURES] of each chunk, and the windows counted. bands: [chunk], of the
+ * features in `wanted`; zeroed.
  */
 __kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1))) void glcm_statistics(
     __global const glcm_work *all, __global const ulong *all_words,
     __global const glcm_divisors *divisors, __global const ulong *f, __global const ulong *f60,
     int fbits, __global const ulong *exp_table, __global glcm_moments *partials,
-    __global uint *counts)
+    __global uint *counts, uint wanted, volatile __global uint *all_bands)
 {
     enum { PARTS = GLCM_GROUP / GLCM_FEATURES };
     __local long block[GLCM_FEATURES * GLCM_GROUP];
     __local uchar valid[GLCM_GROUP];
     __local glcm_moments part[PARTS * GLCM_FEATURES];
+    __local uint bands[2 * GLCM_BANDS];
     __global const glcm_work *const u = all + get_global_id(1);
     const int windows = u->columns * u->rows;
     const int group_of_chunk = (int)(get_global_id(0) / GLCM_GROUP),
@@ -466,6 +504,8 @@ __kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1))) void glcm_stati
     glcm_moments mine = GLCM_NO_MOMENTS;
     uint counted = 0;
 
+    clear_bands(bands);
+    barrier(CLK_LOCAL_MEM_FENCE);
     for (int at = first; at < last; at += GLCM_GROUP) {
         const int w = at + (int)me;
 
@@ -476,13 +516,17 @@ __kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1))) void glcm_stati
 
             if (n > 0) {
                 tc_i64 feature[GLCM_FEATURES];
+                ulong sum = 0;
                 glcm_sums s;
 
                 load_sums(words, windows, &s);
                 glcm_features(&s, n, divisors[n], f, f60, fbits, exp_table, feature);
                 valid[me] = 1;
-                for (int i = 0; i < GLCM_FEATURES; i++)
+                for (int i = 0; i < GLCM_FEATURES; i++) {
                     block[i * GLCM_GROUP + me] = feature[i];
+                    sum += (wanted >> i & 1) != 0 ? (ulong)feature[i] : 0;
+                }
+                add_to_band(u, w, sum, bands);
             }
         }
         barrier(CLK_LOCAL_MEM_FENCE);
@@ -500,6 +544,7 @@ __kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1))) void glcm_stati
     /* The counts of feature 0 are those of all. */
     block[me] = my_part < PARTS && my_feature == 0 ? counted : 0;
     barrier(CLK_LOCAL_MEM_FENCE);
+    give_bands(bands, all_bands + 2 * GLCM_BANDS * get_global_id(1));
     if (first < windows && me < GLCM_FEATURES) {
         const long group = u->partial + (long)group_of_chunk;
 
@@ -552,10 +597,12 @@ __kernel void glcm_maps(__global const glcm_work *all, uint chunk, __global cons
 /* The statistics of the features beyond the 13, as glcm_statistics, without what is known from
  * there. */
 __kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1))) void glcm_more_statistics(
-    __global const glcm_work *all, __global const ulong *all_words, __global glcm_moments *partials)
+    __global const glcm_work *all, __global const ulong *all_words, __global glcm_moments *partials,
+    uint wanted, volatile __global uint *all_bands)
 {
     enum { PARTS = GLCM_GROUP / GLCM_MORE };
     __local glcm_moments part[PARTS * GLCM_MORE];
+    __local uint bands[2 * GLCM_BANDS];
     __global const glcm_work *const u = all + get_global_id(1);
     const long windows = (long)u->columns * u->rows;
     const long group = (long)(get_global_id(0) / GLCM_GROUP);
@@ -564,14 +611,23 @@ __kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1))) void glcm_more_
     const uint me = (uint)get_local_id(0), my_part = me / GLCM_MORE,
                my_feature = me - my_part * GLCM_MORE;
     __global const ulong *const words = all_words + u->words;
+    const bool is_returned = (wanted >> (GLCM_FEATURES + my_feature) & 1) != 0;
     glcm_moments mine = GLCM_NO_MOMENTS;
 
+    clear_bands(bands);
+    barrier(CLK_LOCAL_MEM_FENCE);
     for (long w = first + my_part; my_part < PARTS && w < last; w += PARTS)
-        if (words[2 * windows + w] >> GLCM_N_SHIFT > 0)
-            glcm_moments_add(&mine, (tc_i64)words[(GLCM_WORDS + my_feature) * windows + w]);
+        if (words[2 * windows + w] >> GLCM_N_SHIFT > 0) {
+            const ulong feature = words[(GLCM_WORDS + my_feature) * windows + w];
+
+            glcm_moments_add(&mine, (tc_i64)feature);
+            if (is_returned)
+                add_to_band(u, w, feature, bands);
+        }
     if (my_part < PARTS)
         part[me] = mine;
     barrier(CLK_LOCAL_MEM_FENCE);
+    give_bands(bands, all_bands + 2 * GLCM_BANDS * get_global_id(1));
     if (first < windows && me < GLCM_MORE) {
         for (uint i = 1; i < PARTS; i++) {
             const glcm_moments other = part[i * GLCM_MORE + me];

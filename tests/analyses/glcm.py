@@ -26,8 +26,8 @@ JOBS = {
 }
 
 
-KNOWN = {"full": "8ca77584", "plain": "63de06cb", "masked": "6a34e911", "wide": "e7a7840b", "large": "f549eacc", "more": "a628c18e",
-         "stack": "25a23cb6"}
+KNOWN = {"full": "623318e9", "plain": "d4d87757", "masked": "6a34e911", "wide": "eab6eefa", "large": "f549eacc", "more": "6d1b6810",
+         "stack": "cf043153"}
 
 
 def random_job(rng):
@@ -154,6 +154,8 @@ def forgeries():
            "the standard deviation is not between")
     yield ("an offset's negative zero", "full", lambda a: set_at(a["offset_features"], (0, 0, 0, 1, 2), -0.0),
            "a negative zero|bounds|between|not what")
+    yield ("a band without windows", "plain", lambda a: set_at(a["band_sums"], (0, 1), 1), "band_sums: band 1: not 0")
+    yield ("a band's sum", "plain", lambda a: set_at(a["band_sums"], (0, 0), a["band_sums"][0, 0] + 1), None)
     yield ("offsets changed", "full", lambda a: set_at(a["offsets"], (0, 0), 7), "array offsets: is not what")
     yield ("a feature's name changed", "full", lambda a: set_at(a["feature_names"], 3, "glcm_L16_d01_x"),
            "array feature_names: is not what")

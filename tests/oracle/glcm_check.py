@@ -91,7 +91,21 @@ def compare(result, parameters, items, answers):
         elif "offset_features" in r.files:
             c.fault("offset_features is there, unasked")
         _compare_maps(c, r, items, answers)
+        if full["window"]["shape"] != "roi":
+            _compare_bands(c, r["band_sums"], answers)
+        elif "band_sums" in r.files:
+            c.fault("band_sums are there, of a whole ROI")
     return c
+
+
+def _compare_bands(c, found, answers):
+    # Sums of multiples of 2^-32, modulo 2^64.
+    for answer, row in zip(answers, found):
+        for k, (expected, size) in enumerate(answer.bands):
+            error = (int(row[k]) - int(np.rint(expected * 2 ** 32)) + 2 ** 63) % 2 ** 64 - 2 ** 63
+            if abs(error) > TOLERANCE * 2.0 ** 32 * float(size):
+                c.fault("band_sums: band %d: %d, expected %d" % (k, row[k], expected * 2 ** 32))
+        c.n += len(row)
 
 
 def _compare_offsets(c, r, full, items, answers):

@@ -20,6 +20,7 @@ STATISTICS = ("mean", "range", "sd", "min", "max")      # in the order of the na
 # x87 extended precision on the machines this runs on (64 bits of mantissa).
 REAL = np.longdouble
 DIGITS = 50
+BANDS = 64
 
 DEFAULTS = {"levels": [16, 32, 64], "range": "type",
             "window": {"shape": "disc", "radius": 16},
@@ -255,7 +256,8 @@ def features_precise(matrix):
 class Answer:
     """features: {name: value}; names: theirs, in order; offsets: {distance: [(dx, dy), ...]};
     per_offset: {(levels, dx, dy): [13, 4] array, NaN without any window};
-    windows: {(levels, dx, dy): how many}; maps: {(feature, levels, dx, dy):
+    windows: {(levels, dx, dy): how many}; bands: [64, 2], the sum of all features of the windows
+    along a band's lines, and of their sizes, 1 for those below; maps: {(feature, levels, dx, dy):
     [slices, h, w]}; roi: [slices, h, w]."""
 
     def __init__(self):
@@ -264,6 +266,7 @@ class Answer:
         self.offsets = {}
         self.per_offset = {}
         self.windows = {}
+        self.bands = np.zeros((BANDS, 2), REAL)
         self.maps = {}
         self.roi = None
 
@@ -301,6 +304,11 @@ def analyse(slices, parameters, masks=None):
     wanted = {(m["feature"], m["levels"]) + tuple(m["offset"]) for m in parameters["maps"]}
     every = [o for d in parameters["distances"] for o in answer.offsets[d]]
     low, high = limits(slices, parameters)
+    if window["shape"] != "roi":
+        along_columns = {o: slides_along_columns(window, *o) for o in every}
+        box = [(0, height), (0, width)]
+        if parameters["roi"]["type"] == "disc":
+            box = [(int(k.min()), int(k.max() - k.min() + 1)) for k in np.nonzero(answer.roi[0])]
 
     for levels in parameters["levels"]:
         quantised = [quantise(s, levels, low, high) for s in slices]
@@ -316,6 +324,10 @@ def analyse(slices, parameters, masks=None):
                         continue
                     f = features(matrix)
                     rows[dx, dy].append(f)
+                    if window["shape"] != "roi":
+                        lo, n = box[int(along_columns[dx, dy])]
+                        at = (where[int(along_columns[dx, dy])] - lo) * BANDS // n
+                        answer.bands[at] += f.sum(), np.maximum(1, np.abs(f)).sum()
                     for key, picture in answer.maps.items():
                         if key[1:] == (levels, dx, dy):
                             picture[(z,) + where] = f[FEATURES.index(key[0])]
@@ -325,6 +337,15 @@ def analyse(slices, parameters, masks=None):
         for d in parameters["distances"]:
             _aggregate(answer, levels, d)
     return answer
+
+
+def slides_along_columns(window, dx, dy):
+    r = window["radius"]
+    _, _, inside = window_of(2 * r + 1, 2 * r + 1, r, r, window)
+    ones = np.zeros((2 * r + 1 + dy, 2 * r + 1 + 2 * abs(dx)), bool)
+    ones[:2 * r + 1, abs(dx):abs(dx) + 2 * r + 1] = inside
+    pairs = ones & np.roll(ones, (-dy, -dx), (0, 1))
+    return pairs.any(axis=0).sum() < pairs.any(axis=1).sum()
 
 
 def _windows(quantised, roi, window):

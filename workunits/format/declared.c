@@ -90,7 +90,7 @@ void wu_title(const wu_declared *d, uint64_t element, unsigned from, char out[WU
 /* --- to JSON --------------------------------------------------------------------------------- */
 
 static const char *const role_names[] = { "value", "item", "key",    "place", "labels",
-                                          "mask",  "map",  "titles", "keys" };
+                                          "mask",  "map",  "titles", "keys",  "proof" };
 enum { ROLES = sizeof role_names / sizeof role_names[0] };
 
 static json_t *axis_json(const wu_axis *axis)
@@ -248,7 +248,9 @@ static const char *check_role(const wu_declared *d)
     if ((d->role == WU_ITEM || d->role == WU_KEY || d->role == WU_PLACE || d->role == WU_TITLES) &&
         d->table == NULL)
         return "table";
-    if (d->role == WU_PLACE || d->role == WU_KEYS ? !columns : d->role != WU_VALUE && d->n_axes > 0)
+    if (d->role == WU_PLACE || d->role == WU_KEYS
+            ? !columns
+            : d->role != WU_VALUE && d->role != WU_PROOF && d->n_axes > 0)
         return "axes";
     if (d->role == WU_PLACE && d->axes[0].n != 2 && d->axes[0].n != 3)
         return "axes";

@@ -25,7 +25,8 @@ typedef enum wu_role {
     WU_MASK,   /* a picture (uint8): 0 outside, 1 inside */
     WU_MAP,    /* a picture (float32) of a value, NaN where there is none */
     WU_TITLES, /* of the whole result: the titles of the table's columns */
-    WU_KEYS    /* of the whole result: what the entries along an axis are, a row each */
+    WU_KEYS,   /* of the whole result: what the entries along an axis are, a row each */
+    WU_PROOF   /* of each item: numbers for a validator alone, in no table */
 } wu_role;
 
 /* What the entries of an array along an axis behind the first are: words, numbers

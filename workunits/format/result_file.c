@@ -371,9 +371,9 @@ tc_status wu_tables_find(const wu_result_file *file, wu_tables *out, tc_err *err
         size_t index = 0;
         if (is_column(d) && !is_made(out, d->table))
             status = make_table(file, out, i, err);
-        else if (d->role == WU_TITLES || d->role == WU_KEYS)
+        else if (d->role >= WU_TITLES)
             status = wu_find_declared(file, d, NULL, &index, err);
-        if (status == TC_OK && (d->role == WU_TITLES || d->role == WU_KEYS))
+        if (status == TC_OK && d->role >= WU_TITLES)
             out->used[index] = true;
     }
     return status;

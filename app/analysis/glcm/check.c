@@ -510,6 +510,30 @@ static tc_status check_map(const place *g, const wu_item *item, const glcm_map *
     return TC_OK;
 }
 
+/* --- bands ----------------------------------------------------------------------------------- */
+
+/* Bands without a line in either direction have no windows. */
+static tc_status check_bands(const place *g, const int64_t *sum, tc_err *err)
+{
+    const glcm_params *const p = g->p;
+    const bool disc = p->roi == GLCM_ROI_DISC;
+    const int64_t rows = disc ? smaller(g->ny, g->cy + p->roi_r + 1) - larger(0, g->cy - p->roi_r)
+                              : g->ny,
+                  columns = disc
+                                ? smaller(g->nx, g->cx + p->roi_r + 1) - larger(0, g->cx - p->roi_r)
+                                : g->nx;
+    bool has[GLCM_BANDS] = { false };
+
+    for (int64_t i = 0; i < rows; i++)
+        has[GLCM_BAND(i, rows)] = true;
+    for (int64_t i = 0; i < columns; i++)
+        has[GLCM_BAND(i, columns)] = true;
+    for (int i = 0; i < GLCM_BANDS; i++)
+        if (!has[i] && sum[i] != 0)
+            return tc_fail(err, TC_BAD_INPUT, "band_sums: band %d: not 0, without windows", i);
+    return TC_OK;
+}
+
 /* --- all ------------------------------------------------------------------------------------- */
 
 tc_status glcm_check_result(const void *params, const wu_item *item, const wu_output *out,
@@ -522,6 +546,8 @@ tc_status glcm_check_result(const void *params, const wu_item *item, const wu_ou
 
     place_init(&g, p, item);
     status = check_features(&g, features, err);
+    if (status == TC_OK && p->window != GLCM_WHOLE_ROI)
+        status = check_bands(&g, wu_output_data(out, "band_sums"), err);
     if (status == TC_OK && p->per_offset) {
         const double *const offsets = wu_output_data(out, "offset_features");
 

@@ -71,6 +71,7 @@ typedef struct cpu_worker {
     uint64_t first;
     glcm_chunk whole;   /* of a large ROI */
     glcm_stat *results; /* [MOST_CHUNKS], or fewer */
+    glcm_bands *bands;  /* the same */
     glcm_more *more;    /* the same, with more features */
     size_t results_size;
     unsigned char *maps; /* planes in the state */
@@ -302,13 +303,14 @@ typedef struct kept {
     int64_t feature[KEPT_WINDOWS][GLCM_FEATURES];
 } kept;
 
-/* Adds up what is kept of some features, bits of a set. */
-static void flush_kept(kept *k, uint32_t features, glcm_stat *stat)
+/* Adds up what is kept of some features, bits of a set; the sum of those that are returned. */
+static uint64_t flush_kept(kept *k, uint32_t features, uint32_t returned, glcm_stat *stat)
 {
     glcm_stat s = { .windows = k->windows };
+    uint64_t all = 0;
 
     if (k->windows == 0)
-        return;
+        return 0;
     for (int i = 0; i < GLCM_FEATURES; i++) {
         int64_t sum = 0, min = INT64_MAX, max = INT64_MIN;
         unsigned __int128 square = 0;
@@ -325,6 +327,7 @@ static void flush_kept(kept *k, uint32_t features, glcm_stat *stat)
             max = v > max ? v : max;
             square += (unsigned __int128)((__int128)v * v);
         }
+        all += (returned >> i & 1) != 0 ? (uint64_t)sum : 0;
         s.feature[i] = (glcm_moments){ min,
                                        max,
                                        (uint64_t)sum,
@@ -334,6 +337,7 @@ static void flush_kept(kept *k, uint32_t features, glcm_stat *stat)
     }
     glcm_stat_merge(stat, &s);
     k->windows = 0;
+    return all;
 }
 
 /* --- one chunk ----------------------------------------------------------------------------- */
@@ -357,6 +361,8 @@ typedef struct chunk_work {
     kept kept;               /* not yet in stat */
     glcm_stat *stat;
     glcm_more *more; /* NULL: none are wanted */
+    uint64_t sum;    /* of the features that are returned, of the row's windows so far */
+    glcm_bands *bands;
     bool has_maps;
     float *maps[COOC_FEATURES]; /* by feature, or NULL */
 } chunk_work;
@@ -519,7 +525,7 @@ static uint64_t largest_entry(const chunk_work *u, uint32_t missing)
 }
 
 /* The features beyond the 13, of a window with n pairs. */
-static void take_more(const chunk_work *u, uint32_t n, uint32_t missing)
+static void take_more(chunk_work *u, uint32_t n, uint32_t missing)
 {
     const unsigned levels = u->levels;
     const glcm_bins *const h = &u->window->bins;
@@ -539,6 +545,8 @@ static void take_more(const chunk_work *u, uint32_t n, uint32_t missing)
     sums.difference[0] -= missing;
     glcm_more_features(&sums, levels, feature);
     glcm_more_add(u->more, feature);
+    for (uint32_t set = u->worker->params->features >> GLCM_FEATURES; set != 0; set &= set - 1)
+        u->sum += (uint64_t)feature[__builtin_ctz(set)];
     for (unsigned i = 0; i < GLCM_MORE; i++)
         if (u->maps[GLCM_FEATURES + i] != NULL)
             put_map(u, GLCM_FEATURES + i, glcm_more_float(feature[i], GLCM_FEATURES + i, levels));
@@ -570,7 +578,7 @@ static void take_features(chunk_work *u)
     else
         glcm_features(sums, n, t->divisors[n], t->f, t->f60, t->fbits, t->exp_table, feature);
     if (++u->kept.windows == KEPT_WINDOWS)
-        flush_kept(&u->kept, u->computed, u->stat);
+        u->sum += flush_kept(&u->kept, u->computed, u->worker->params->features, u->stat);
     if (u->has_maps)
         for (unsigned f = 0; f < GLCM_FEATURES; f++)
             if (u->maps[f] != NULL)
@@ -598,6 +606,21 @@ static void do_row(chunk_work *u, int64_t y, int64_t x0, int64_t x1)
             take_features(u);
         }
     }
+    u->sum += flush_kept(&u->kept, u->computed, u->worker->params->features, u->stat);
+    u->bands->sum[glcm_band_of(u->view, y)] += u->sum;
+    u->sum = 0;
+}
+
+/* Leaves of the tile the lines of the one band. */
+static void keep_band(chunk_work *u)
+{
+    const unsigned band = u->worker->params->band;
+    glcm_tile *const t = &u->tile;
+
+    while (t->y0 < t->y1 && glcm_band_of(u->view, t->y0) != band)
+        t->y0++;
+    while (t->y0 < t->y1 && glcm_band_of(u->view, t->y1 - 1) != band)
+        t->y1--;
 }
 
 /* Room for the pair codes of all windows, and where pairs are missing. */
@@ -673,13 +696,14 @@ static void find_maps(chunk_work *u, const glcm_chunk *chunk)
 
 /* Windows of one (offset, levels, slice, tile) into *stat. */
 static tc_status slide_chunk(const cpu_worker *w, const glcm_chunk *chunk, scratch *s,
-                             glcm_stat *stat, glcm_more *more)
+                             glcm_stat *stat, glcm_more *more, glcm_bands *bands)
 {
     chunk_work u = { .worker = w,
                      .levels = w->params->levels[chunk->level],
                      .window = s->window,
                      .stat = stat,
-                     .more = more };
+                     .more = more,
+                     .bands = bands };
     int turn;
 
     glcm_lens_init(w->params, &w->params->offsets[chunk->offset], &u.lens);
@@ -689,6 +713,10 @@ static tc_status slide_chunk(const cpu_worker *w, const glcm_chunk *chunk, scrat
     u.view = &w->g.view[turn];
     u.roi = w->roi[turn];
     u.tile = glcm_tile_at(&w->g, u.view, chunk->tile);
+    if (w->params->one_band)
+        keep_band(&u);
+    if (u.tile.y0 == u.tile.y1)
+        return TC_OK;
     if (!make_plane(&u, s))
         return TC_NO_MEMORY;
     fill_codes(&u.plane, u.view->nx, &u.lens,
@@ -703,7 +731,6 @@ static tc_status slide_chunk(const cpu_worker *w, const glcm_chunk *chunk, scrat
         return TC_NO_MEMORY;
     for (int64_t y = u.tile.y0; y < u.tile.y1; y++)
         do_row(&u, y, u.tile.x0, u.tile.x1);
-    flush_kept(&u.kept, u.computed, stat);
     return TC_OK;
 }
 
@@ -846,11 +873,12 @@ static void run_chunk(void *user, unsigned thread, size_t part)
 
     glcm_chunk_at(&w->g, w->first + part, &chunk);
     glcm_stat_clear(&w->results[part]);
+    w->bands[part] = (glcm_bands){ { 0 } };
     if (more != NULL)
         glcm_more_clear(more);
     status = w->params->window == GLCM_WHOLE_ROI
                  ? whole_chunk(w, &chunk, s, &w->results[part], more)
-                 : slide_chunk(w, &chunk, s, &w->results[part], more);
+                 : slide_chunk(w, &chunk, s, &w->results[part], more, &w->bands[part]);
     if (status != TC_OK)
         s->status = status;
 }
@@ -931,6 +959,7 @@ static void cpu_close(void **worker)
     free(w->roi[1]);
     free(w->quantiser);
     free(w->results);
+    free(w->bands);
     free(w->more);
     glcm_tables_free(&w->tables);
     free(w);
@@ -1033,10 +1062,13 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *chunks_done, tc_e
     n = step_chunks(w, done);
     if (n > w->results_size) {
         free(w->results);
+        free(w->bands);
         free(w->more);
         w->results = malloc(n * sizeof *w->results);
+        w->bands = malloc(n * sizeof *w->bands);
         w->more = w->params->more ? malloc(n * sizeof *w->more) : NULL;
-        w->results_size = w->results == NULL || (w->params->more && w->more == NULL) ? 0 : n;
+        w->results_size =
+            w->results == NULL || w->bands == NULL || (w->params->more && w->more == NULL) ? 0 : n;
         if (w->results_size == 0)
             return tc_no_memory(err, "glcm");
     }
@@ -1058,6 +1090,8 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *chunks_done, tc_e
         glcm_chunk_at(&w->g, done + i, &chunk);
         glcm_stat_merge(&glcm_state_stats(state)[chunk.level * w->params->n_offsets + chunk.offset],
                         &w->results[i]);
+        if (w->params->window != GLCM_WHOLE_ROI)
+            glcm_bands_merge(glcm_state_bands(w->params, state), &w->bands[i]);
         if (w->more != NULL)
             glcm_more_merge(
                 &glcm_state_more(w->params,

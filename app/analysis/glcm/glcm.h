@@ -69,6 +69,8 @@ typedef struct glcm_params {
     bool more;        /* some of them are not of the 13 */
     size_t n_offsets; /* sorted by distance, dy, dx */
     glcm_offset *offsets;
+    bool one_band; /* for a spot check on the CPU: no windows but those of `band` */
+    unsigned band;
 } glcm_params;
 
 /* --- state ----------------------------------------------------------------------------------- */
@@ -91,18 +93,31 @@ void glcm_more_clear(glcm_more *more);
 void glcm_more_add(glcm_more *more, const int64_t feature[GLCM_MORE]);
 void glcm_more_merge(glcm_more *more, const glcm_more *other);
 
+/* Of the windows in a sixty-fourth of the lines that windows slide along, whatever the offset: the
+ * sum, modulo 2^64, of all features that are returned. Whoever computes these lines again knows
+ * whether somebody has computed them. Of a whole ROI there are none. */
+typedef struct glcm_bands {
+    uint64_t sum[GLCM_BANDS];
+} glcm_bands;
+void glcm_bands_merge(glcm_bands *bands, const glcm_bands *other);
+
 /* The state is: an_state_head, glcm_stat[n_levels][n_offsets], with more features glcm_more of the
- * same shape, and one float plane [nz][ny][nx] for each map. */
+ * same shape, glcm_bands, and one float plane [nz][ny][nx] for each map. */
 static inline glcm_stat *glcm_state_stats(void *state)
 {
     return (glcm_stat *)(void *)((unsigned char *)state + sizeof(an_state_head));
 }
 size_t glcm_state_more_at(
     const glcm_params *params); /* byte offset of the statistics of more features */
-size_t glcm_state_maps_at(const glcm_params *params); /* byte offset of the planes */
+size_t glcm_state_bands_at(const glcm_params *params); /* byte offset of the bands */
+size_t glcm_state_maps_at(const glcm_params *params);  /* byte offset of the planes */
 static inline glcm_more *glcm_state_more(const glcm_params *params, void *state)
 {
     return (glcm_more *)(void *)((unsigned char *)state + glcm_state_more_at(params));
+}
+static inline glcm_bands *glcm_state_bands(const glcm_params *params, void *state)
+{
+    return (glcm_bands *)(void *)((unsigned char *)state + glcm_state_bands_at(params));
 }
 static inline const glcm_stat *glcm_state_stats_const(const void *state)
 {
@@ -164,6 +179,11 @@ typedef struct glcm_tile {
     int64_t x0, y0, x1, y1;
 } glcm_tile;
 glcm_tile glcm_tile_at(const glcm_geometry *g, const glcm_view *view, uint32_t tile);
+/* The band of a line of the view. */
+static inline unsigned glcm_band_of(const glcm_view *v, int64_t line)
+{
+    return (unsigned)GLCM_BAND(line - v->y0, v->y1 - v->y0);
+}
 
 /* Grey values to levels, for each entry of params->levels: q = clamp((v-lo)*levels/(hi-lo+1)).
  * [n_levels][2^bits], the caller's; NULL without memory. */

@@ -56,6 +56,7 @@ typedef struct glcm_work {
     tc_i32 transposed;     /* maps: window (x,y) is pixel (y,x) */
     tc_i32 interior;       /* no pair of any window has an end outside the picture */
     tc_i32 map_x0, map_y0; /* maps: pixel of window (0,0) */
+    tc_i32 line0, lines;   /* of row 0 among those of the view; bands */
     tc_i32 map[GLCM_ALL];  /* maps: plane of each feature, or -1 */
 } glcm_work;
 

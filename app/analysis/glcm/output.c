@@ -40,6 +40,12 @@ void glcm_more_merge(glcm_more *more, const glcm_more *other)
         glcm_moments_merge(&more->feature[i], &other->feature[i]);
 }
 
+void glcm_bands_merge(glcm_bands *bands, const glcm_bands *other)
+{
+    for (int i = 0; i < GLCM_BANDS; i++)
+        bands->sum[i] += other->sum[i];
+}
+
 /* --- features beyond the 13 ------------------------------------------------------------------ */
 
 void glcm_more_features(const cooc_sums *sums, unsigned levels, int64_t feature[GLCM_MORE])
@@ -223,6 +229,13 @@ static wu_declared offset_features_of(const glcm_params *p)
                                     { .n = GLCM_MOMENTS, .words = moment_names } } };
 }
 
+#define EIGHT(i) i, i + 1, i + 2, i + 3, i + 4, i + 5, i + 6, i + 7
+static const unsigned band_numbers[GLCM_BANDS] = { EIGHT(0),  EIGHT(8),  EIGHT(16), EIGHT(24),
+                                                   EIGHT(32), EIGHT(40), EIGHT(48), EIGHT(56) };
+static const wu_declared band_sums = { "band_sums", WU_I64, WU_PROOF, .n_axes = 1,
+                                       .axes = { { "band", GLCM_BANDS, .numbers = band_numbers,
+                                                   .prefix = "b" } } };
+
 static tc_status declare_map(const glcm_params *p, const glcm_map *map, const wu_item *item,
                              wu_output *out, tc_err *err)
 {
@@ -242,8 +255,12 @@ tc_status glcm_expect(const void *params, const wu_item *item, wu_output *out, t
 {
     const glcm_params *const p = params;
     const wu_declared arrays[] = { features_of(p), offset_features_of(p) };
-    tc_status status = wu_output_declare(out, arrays, p->per_offset ? 2 : 1, item, err);
+    tc_status status = wu_output_declare(out, arrays, 1, item, err);
 
+    if (status == TC_OK && p->window != GLCM_WHOLE_ROI)
+        status = wu_output_declare(out, &band_sums, 1, item, err);
+    if (status == TC_OK && p->per_offset)
+        status = wu_output_declare(out, &arrays[1], 1, item, err);
     for (size_t i = 0; status == TC_OK && i < p->n_maps; i++)
         status = declare_map(p, &p->maps[i], item, out, err);
     return status;
@@ -267,6 +284,9 @@ tc_status glcm_finish(const an_work *work, size_t item_index, const void *state,
     if (status != TC_OK)
         return status;
     fill_features(&stats, wu_output_data(out, "features"));
+    if (p->window != GLCM_WHOLE_ROI)
+        memcpy(wu_output_data(out, "band_sums"),
+               (const unsigned char *)state + glcm_state_bands_at(p), sizeof(glcm_bands));
     if (p->per_offset)
         fill_offset_features(&stats, wu_output_data(out, "offset_features"));
     return TC_OK;

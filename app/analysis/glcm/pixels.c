@@ -1,7 +1,8 @@
 /*
- * glcm: whether an item's pixels can have given these arrays: some windows are computed again at
- * each number of levels and distance; of a whole ROI its only one, at one of them. All are chosen
- * at random when the result is there.
+ * glcm: whether an item's pixels can have given these arrays: the windows of one band are computed
+ * again, which shows whether somebody computed them all, and some others at each number of levels
+ * and distance, which show whether that gave these features; of a whole ROI its only one, at one
+ * of them. All are chosen at random when the result is there.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -13,7 +14,7 @@
 
 /* About a hundredth of the work: a window alone takes some 30 times as long as one of many side
  * by side, and there are 13 features and half a dozen statistics to make little things of. */
-enum { LEAST_WINDOWS = 64, SHARE = 2048, TIMES_AS_LONG = 30 };
+enum { LEAST_WINDOWS = 64, SHARE = 4096, TIMES_AS_LONG = 30 };
 
 /* The job with one number of levels and one distance. */
 typedef struct sample {
@@ -179,6 +180,42 @@ static tc_status check_sample(const an_work *work, const wu_output *out, uint64_
     return status;
 }
 
+/* The sum of a band that has lines, to the bit. */
+static tc_status check_band(const an_work *work, const wu_output *out, uint64_t *random,
+                            tc_err *err)
+{
+    const int64_t *const claimed = wu_output_data(out, "band_sums");
+    glcm_params params = *(const glcm_params *)work->params;
+    an_work part = *work;
+    glcm_geometry g;
+    void *state = NULL;
+    tc_status status = glcm_geometry_init(work, &g, err);
+
+    if (status != TC_OK)
+        return status;
+    const glcm_view *const v = &g.view[g.view[1].y1 - g.view[1].y0 > g.view[0].y1 - g.view[0].y0];
+
+    params.band =
+        glcm_band_of(v, v->y0 + (int64_t)tc_random_below((uint64_t)(v->y1 - v->y0), random));
+    params.one_band = true;
+    params.n_maps = 0;
+    part.params = &params;
+    status = an_glcm.plan(&params, work->item, &part.plan, err);
+    if (status == TC_OK) {
+        state = calloc(1, part.plan.state_bytes);
+        status = state == NULL ? tc_no_memory(err, "a band")
+                               : an_work_run(&an_glcm, &glcm_cpu, &part, state, 0, err);
+    }
+    if (status == TC_OK &&
+        glcm_state_bands(&params, state)->sum[params.band] != (uint64_t)claimed[params.band])
+        status = tc_fail(err, TC_BAD_INPUT,
+                         "band_sums: band %u: its windows give another sum when they are computed "
+                         "again",
+                         params.band);
+    free(state);
+    return status;
+}
+
 tc_status glcm_check_pixels(const an_work *work, const wu_output *out, uint64_t *random,
                             tc_err *err)
 {
@@ -186,7 +223,7 @@ tc_status glcm_check_pixels(const an_work *work, const wu_output *out, uint64_t 
     const bool one = p->window == GLCM_WHOLE_ROI;
     const size_t pairs = p->n_levels * p->n_distances,
                  chosen = (size_t)tc_random_below(pairs, random);
-    tc_status status = TC_OK;
+    tc_status status = one ? TC_OK : check_band(work, out, random, err);
 
     for (size_t k = 0; status == TC_OK && k < pairs; k++) {
         sample s = { .level = k / p->n_distances, .distance = k % p->n_distances };
@@ -203,7 +240,8 @@ double glcm_pixels_share(const an_work *work)
     const wu_item *const item = work->item;
     const double n = (double)item->nx * item->ny * item->nz,
                  parts = (double)(p->n_levels * p->n_distances);
-    const double looked = TIMES_AS_LONG * (1.0 / SHARE + (LEAST_WINDOWS / parts + 8) / n);
+    const double looked =
+        1.0 / GLCM_BANDS + TIMES_AS_LONG * (1.0 / SHARE + (LEAST_WINDOWS / parts + 8) / n);
 
     return p->window == GLCM_WHOLE_ROI ? 1 / parts : looked < 1 ? looked : 1;
 }
