@@ -4,7 +4,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -217,12 +216,12 @@ tc_status wu_open_images(const wu_result_file *file, const char *path, wu_job **
     tc_status status = wu_job_read(path, job, err);
     if (status != TC_OK)
         return status;
-    const json_t *const of = json_object_get(wu_npz_json(file->npz), "workunit");
-    char crc[9];
-    snprintf(crc, sizeof crc, "%08" PRIx32, (*job)->file_crc);
-    if ((uint64_t)json_integer_value(json_object_get(of, "size")) != (*job)->file_size ||
-        !json_is_string(json_object_get(of, "crc32")) ||
-        strcmp(json_string_value(json_object_get(of, "crc32")), crc) != 0)
+    status = wu_job_identify(*job, err);
+    if (status != TC_OK)
+        return status;
+    const char *const of = json_string_value(
+        json_object_get(json_object_get(wu_npz_json(file->npz), "workunit"), "sha256"));
+    if (of == NULL || strcmp(of, (*job)->file_sha256) != 0)
         return tc_fail(err, TC_BAD_INPUT, "%s: is not the work unit that %s is a result of", path,
                        file->path);
     for (size_t i = 0; i < file->n_items; i++)
