@@ -1,8 +1,12 @@
 /*
  * volume: whether a stack's voxels can have given these arrays: by the number of those that are
- * membrane, and by some cells, followed from voxels chosen at random; of a watershed by the labels
- * of some voxels and of those that they lead to.
+ * membrane, and by some cells, followed from voxels chosen at random; of a smoothed or repaired one
+ * by all cells in some boxes, which are computed again; of a watershed by the labels of some voxels
+ * and of those that they lead to.
  */
+#include <math.h>
+
+#include "app/analysis/analyses.h"
 #include "app/analysis/common/bits.h"
 #include "app/analysis/common/follow.h"
 #include "app/analysis/common/otsu.h"
@@ -14,9 +18,14 @@
  * work. */
 enum { CELLS = 8, LOOKS = 256, WAYS = 64, MOST_RADIUS = 9 };
 
+/* Boxes, and how many until one has a cell that is known; each has so much of the stack. The least
+ * side between their margins. */
+enum { BOXES = 2, MOST_BOXES = 6, LEAST_SIDE = 12 };
+static const double BOX = 0.015, MOST_BOX = 0.2;
+
 /* Of honest results so many have no cell that is small enough to be followed, and of a watershed no
- * two cells. */
-static const double DOUBTS = 0.9, DOUBTS_WATERSHED = 0.3;
+ * two cells, and in the boxes none. */
+static const double DOUBTS = 0.9, DOUBTS_WATERSHED = 0.3, DOUBTS_BOXES = 0.5;
 
 /* Otsu's threshold, or the one that was given. */
 static tc_status find_threshold(const an_work *work, const wu_output *out, uint32_t *threshold,
@@ -123,6 +132,144 @@ static tc_status check_cells(const an_work *work, an_follow *f, const wu_output 
     return looks == 0 || known > 0
                ? TC_OK
                : tc_fail(err, TC_NO_MATCH, "of %d cells that were looked at none is known", looks);
+}
+
+/* --- boxes ----------------------------------------------------------------------------------- */
+
+/* A part of the stack; z, y, x. Cells between lo and hi are there what they are in the stack. */
+typedef struct part {
+    uint32_t from[3], size[3], lo[3], hi[3];
+} part;
+
+/* As wide along all axes, if the stack is. */
+static void choose_sides(const wu_item *item, uint32_t least, uint32_t side[3])
+{
+    const uint32_t length[3] = { item->nz, item->ny, item->nx };
+    const double wanted = BOX * length[0] * length[1] * length[2];
+    double got = 0;
+
+    for (uint32_t s = least; got < wanted && s <= WU_MAX_SIDE; s++) {
+        got = 1;
+        for (int k = 0; k < 3; k++) {
+            side[k] = s < length[k] ? s : length[k];
+            got *= side[k];
+        }
+    }
+}
+
+static part choose_part(const wu_item *item, const uint32_t side[3], uint32_t margin, bool through,
+                        uint64_t *random)
+{
+    const uint32_t length[3] = { item->nz, item->ny, item->nx };
+    part b;
+
+    for (int k = 0; k < 3; k++) {
+        const uint32_t less = k == 0 && !through ? 0 : margin, to = length[k] - side[k];
+
+        b.size[k] = side[k];
+        b.from[k] = (uint32_t)tc_random_below(to + 1, random);
+        b.lo[k] = b.from[k] == 0 ? 0 : b.from[k] + less;
+        b.hi[k] = b.from[k] == to ? length[k] : b.from[k] + side[k] - less;
+    }
+    return b;
+}
+
+/* All cells of the part, however small. */
+static tc_status compute_part(const an_work *work, uint32_t threshold, const part *b,
+                              wu_output *found, tc_err *err)
+{
+    vol_params params = *(const vol_params *)work->params;
+    wu_item item = *work->item;
+    wu_pixels pixels;
+    an_work own = { .params = &params, .item = &item, .pixels = &pixels, .threads = work->threads };
+    tc_status status = an_copy_box(work->pixels, b->from, b->size, &pixels, err);
+
+    params.otsu = params.labels = params.exclude_border = false;
+    params.membrane = (int32_t)threshold;
+    params.min_voxels = 1;
+    params.max_voxels = INT64_MAX;
+    item.nz = b->size[0], item.ny = b->size[1], item.nx = b->size[2];
+    if (status == TC_OK)
+        status = an_volume.plan(&params, &item, &own.plan, err);
+    if (status == TC_OK)
+        status = an_compute(&an_volume, &own, 0, 0, found, err);
+    wu_pixels_free(&pixels);
+    return status;
+}
+
+/* Row i of a table of cells, which begins at `from`; whole: it is within the part. */
+static an_component cell_of(const wu_output *out, size_t i, const uint32_t from[3], const part *b)
+{
+    const int64_t voxels = ((const int64_t *)wu_output_data(out, "cell_voxels"))[i],
+                  *const bbox = (const int64_t *)wu_output_data(out, "cell_bbox") + 6 * i;
+    const double *const centroid = (const double *)wu_output_data(out, "cell_centroid") + 3 * i;
+    an_component c = { .pixels = (uint64_t)voxels, .whole = true };
+
+    for (int k = 0; k < 3; k++) {
+        c.lo[k] = (uint32_t)bbox[k] + from[k];
+        c.hi[k] = (uint32_t)bbox[3 + k] + from[k];
+        c.sum[k] = (uint64_t)(nearbyint(centroid[k] * (double)voxels) + (double)voxels * from[k]);
+        c.whole = c.whole && c.lo[k] >= b->lo[k] && c.hi[k] <= b->hi[k];
+    }
+    return c;
+}
+
+static size_t count_cells(const wu_output *out)
+{
+    return (size_t)wu_output_find(out, "cell_item")->info.shape[0];
+}
+
+/* Cells within the part are the same, those aside that the table must not have. */
+static tc_status compare_cells(const an_work *work, const part *b, const wu_output *out,
+                               const wu_output *found, size_t *known, tc_err *err)
+{
+    static const uint32_t start[3] = { 0, 0, 0 };
+    size_t claimed = 0, told = 0;
+
+    for (size_t i = 0; i < count_cells(out); i++)
+        claimed += cell_of(out, i, start, b).whole;
+    for (size_t i = 0; i < count_cells(found); i++) {
+        const an_component c = cell_of(found, i, b->from, b);
+        const bool is = c.whole && is_told(out, &c);
+
+        told += is;
+        if (c.whole && !is && must_be_told(work->params, work->item, &c))
+            return tc_fail(err, TC_NO_MATCH, "a cell of %llu voxels is not in the table",
+                           (unsigned long long)c.pixels);
+    }
+    *known += told;
+    return told == claimed
+               ? TC_OK
+               : tc_fail(err, TC_NO_MATCH, "of %zu cells in a box %zu are there", claimed, told);
+}
+
+static tc_status check_boxes(const an_work *work, uint32_t threshold, const wu_output *out,
+                             uint64_t *random, tc_err *err)
+{
+    const vol_params *const p = work->params;
+    const wu_item *const item = work->item;
+    const uint32_t margin = (uint32_t)vol_blur_of(p, NULL).gauss.radius + 2;
+    uint32_t side[3];
+    size_t known = 0;
+    tc_status status = TC_OK;
+
+    if (count_cells(out) == 0)
+        return tc_fail(err, TC_NO_MATCH, "no cells");
+    choose_sides(item, 2 * margin + LEAST_SIDE, side);
+    if ((double)side[0] * side[1] * side[2] > MOST_BOX * item->nz * item->ny * item->nx)
+        return tc_fail(err, TC_NO_MATCH, "is hardly larger than what would be looked at");
+    for (int k = 0; status == TC_OK && k < (known > 0 ? BOXES : MOST_BOXES); k++) {
+        const part b = choose_part(item, side, margin, p->through, random);
+        wu_output found = { .n = 0 };
+
+        status = compute_part(work, threshold, &b, &found, err);
+        if (status == TC_OK)
+            status = compare_cells(work, &b, out, &found, &known, err);
+        wu_output_free(&found);
+    }
+    return status != TC_OK || known > 0
+               ? status
+               : tc_fail(err, TC_NO_MATCH, "in the boxes that were looked at no cell is known");
 }
 
 /* --- a watershed ----------------------------------------------------------------------------- */
@@ -251,7 +398,7 @@ static tc_status check_watershed(const an_work *work, uint32_t threshold, const 
 static bool is_in_doubt(const vol_params *p)
 {
     return p->watershed ? !p->labels || vol_blur_of(p, NULL).gauss.radius > MOST_RADIUS
-                        : p->smooth > 0 || p->repair;
+                        : p->labels && vol_blurs(p);
 }
 
 tc_status vol_check_pixels(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err)
@@ -268,9 +415,11 @@ tc_status vol_check_pixels(const an_work *work, const wu_output *out, uint64_t *
     if (status == TC_OK && is_in_doubt(p))
         return tc_fail(err, TC_NO_MATCH,
                        p->watershed ? "a watershed without labels, or of a wide blur"
-                                    : "a smoothed or repaired stack is known when that is done");
+                                    : "labels of a smoothed or repaired stack");
     if (status == TC_OK && p->watershed)
         return check_watershed(work, f.threshold, out, random, err);
+    if (status == TC_OK && vol_blurs(p))
+        return check_boxes(work, f.threshold, out, random, err);
     if (status == TC_OK)
         status = an_follow_begin(&f, n / 512 + 256, err);
     if (status == TC_OK && p->labels)
@@ -285,5 +434,8 @@ double vol_pixels_share(const an_work *work)
 {
     const vol_params *const p = work->params;
 
-    return is_in_doubt(p) ? 1 : p->watershed ? DOUBTS_WATERSHED + 0.04 : DOUBTS + 0.023;
+    return is_in_doubt(p) ? 1
+           : p->watershed ? DOUBTS_WATERSHED + 0.04
+           : vol_blurs(p) ? DOUBTS_BOXES + 1.3 * BOXES * BOX
+                          : DOUBTS + 0.023;
 }

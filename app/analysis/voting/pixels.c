@@ -12,11 +12,11 @@
 #include "app/base/random.h"
 
 /* In quarters of the radius: the side of a tile, and what is computed around it. */
-enum { LEAST_SIDE = 8, MOST_SIDE = 20, MARGIN = 10, MOST_TILES = 8 };
+enum { LEAST_SIDE = 8, MOST_SIDE = 20, MARGIN = 10, MOST_TILES = 12 };
 /* Of the item so much is computed again, if the least tile is not more. */
-static const double SHARE = 0.015, MOST_SHARE = 0.5;
-/* So many of the points in the tiles are the same. Digits of a double aside, they are so near. */
-static const double SAME = 0.75, NEAR = 1e-6;
+static const double SHARE = 0.025, MOST_SHARE = 0.5;
+/* The same points, digits of a double aside, are so near. */
+static const double NEAR = 1e-6;
 
 /* --- tiles ----------------------------------------------------------------------------------- */
 
@@ -213,7 +213,8 @@ static void choose_place(const voting_scheme *s, const voting_peaks *points, boo
                        : smaller((uint32_t)(at[k] + 0.5), length[k] - 1);
 }
 
-/* At any place in turn with one around a point; one of these at least. */
+/* At any place, where points that are left out show, but the second, and more until there is a
+ * point in one, around a point. */
 static tc_status check_tiles(const an_work *work, const voting_scheme *s,
                              const voting_peaks *points, uint64_t *random, tc_err *err)
 {
@@ -228,15 +229,14 @@ static tc_status check_tiles(const an_work *work, const voting_scheme *s,
         uint32_t place[3];
         tile t;
 
-        choose_place(s, points, k % 2 == 0, random, place);
+        choose_place(s, points, k != 1 && k < tiles, random, place);
         t = tile_at(s, side, place);
         status = compute(work, s, &t, least, &found, err);
         if (status == TC_OK)
             compare(&t, points, &found, &e);
         free(found.list);
     }
-    if (status == TC_OK &&
-        (double)e.same < SAME * (double)(e.claimed > e.found ? e.claimed : e.found))
+    if (status == TC_OK && (e.same < e.claimed || e.claimed < e.found))
         return tc_fail(err, TC_NO_MATCH,
                        "point: of %zu points in some tiles %zu are found there, of %zu", e.claimed,
                        e.same, e.found);
