@@ -179,6 +179,13 @@ def seeds():
         yield tiff([np.dstack([p, p, p, p]) for p in five[:1]], t262=(3, [2]), t338=(3, [kind]))
     yield lsm([np.dstack([p, p, p, p]) for p in five[:2]], z=2, c=4, t262=(3, [2]))
     yield struct.pack("<i", 348) + bytes(344)
+    for photometric in (5, 8, 32803, 32844):
+        yield tiff(five[:1], t262=(3, [photometric]))
+    yield tiff([p.astype(np.uint16) for p in five[:1]], t262=(3, [0]))
+    yield tiff([np.dstack([p, p, p, p]).astype(np.float32) for p in five[:1]], t262=(3, [2]), t338=(3, [2]), t339=(3, [3, 3, 3, 3]))
+    away = '<TiffData IFD="0"><UUID FileName="%s">u</UUID></TiffData><TiffData IFD="0" FirstZ="1"/>'
+    for name in ("98", "97"):
+        yield tiff(flat(1, shape=(3, 4)), plain.replace("<TiffData/>", away % name).replace('SizeC="2"', 'SizeC="1"').replace('SizeZ="3"', 'SizeZ="2"'))
     front = struct.pack("<IIII", 65, 100, 13, 100) + struct.pack("<I", 2) + b"um\0\0"
     yield stk(front=front, t33628=(4, [4, 8, 5, 16, 6, 24, 0, 0]))
     yield stk(z=lambda i: 0)

@@ -19,6 +19,20 @@ const char *__asan_default_options(void)
     return "allocator_may_return_null=1:max_allocation_size_mb=256";
 }
 
+/* The next page; and as the PNG that it is, where it can stay one. */
+static tc_status read_page(wu_picture *picture, void *page, tc_err *err)
+{
+    const tc_status status = wu_picture_next(picture, page, err);
+    size_t n = 0;
+    if (status == TC_OK) {
+        unsigned char *const encoded = wu_picture_encoded(picture, &n);
+        if (encoded != NULL && n == 0)
+            abort();
+        free(encoded);
+    }
+    return status;
+}
+
 static void read_as(const char *path, const wu_picture_want *want)
 {
     wu_picture *picture = NULL;
@@ -29,7 +43,7 @@ static void read_as(const char *path, const wu_picture_want *want)
     void *const page = bytes > 0 && bytes <= LARGEST ? malloc(bytes) : NULL;
     for (uint32_t z = 0; page != NULL && status == TC_OK && z < info->nz && z * bytes <= LARGEST;
          z++)
-        status = wu_picture_next(picture, page, &err);
+        status = read_page(picture, page, &err);
     if (status == TC_BAD_INPUT && strncmp(err.message, path, strlen(path)) != 0)
         abort();
     if (status == TC_INTERNAL)
@@ -42,6 +56,9 @@ static void read_as(const char *path, const wu_picture_want *want)
     for (size_t i = picture == NULL ? 0 : wu_picture_others(picture, &others); i > 0; i--)
         if (others[i - 1][0] == '\0')
             abort();
+    if (picture != NULL &&
+        (wu_picture_get_about(picture)->orientation > 8 || wu_picture_format(picture)[0] == '\0'))
+        abort();
     free(page);
     wu_picture_close(&picture);
 }
@@ -50,6 +67,7 @@ static void read_input(const uint8_t *data, size_t size)
 {
     const wu_picture_want wanted[] = {
         { .kind = WU_KIND_IMAGE },
+        { .kind = WU_KIND_IMAGE, .alone = true, .as_it_is = true },
         { .kind = WU_KIND_MASK },
         { .kind = WU_KIND_LABELS },
         { .kind = WU_KIND_IMAGE,
