@@ -82,6 +82,19 @@ def tables():
         tap.ok(run.returncode == 0 and asked and int(asked.group(1)) > 500000, "the list of calls, " + name, run.stdout[-2000:] + run.stderr)
 
 
+def no_landlock(unit, result):
+    """A kernel that has none: programs say so, and do their work."""
+    program = path("no_landlock")
+    made = tap.run([os.environ.get("CC", "cc"), "-o", program, os.path.join(tap.SRC, "tests", "faults", "no_landlock.c")])
+    tap.ok(made.returncode == 0, "no_landlock.c compiles", made.stderr)
+    version = tap.run([program, tap.TEXCELL_VALIDATE, "--version"]).stdout
+    tap.ok("not confined when it reads files: no Landlock" in version, "no Landlock: --version says so", version)
+    for argv in ([tap.TEXCELL, "run", unit, "-o", path("no_landlock.npz"), "--device", "cpu", "--quiet"], [tap.TEXCELL_VALIDATE, "check", unit, result],
+                 [tap.TEXCELL_ASSIMILATE, "--db", path("no_landlock.sqlite"), unit, result], [tap.TEXCELL_WU, "show", result]):
+        run = tap.run([program, *argv])
+        tap.ok(run.returncode == 0, "no Landlock: %s" % " ".join(os.path.basename(a) for a in argv[:2]), run.stderr)
+
+
 def main():
     made = tap.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-O1", "-o", LIBRARY,
                     os.path.join(tap.SRC, "tests", "faults", "break_out.c"), "-ldl", "-pthread"])
@@ -94,6 +107,7 @@ def main():
         tap.done()
     landlock = int(re.search("Landlock ([0-9]+)", version).group(1))
     unit, up = files()
+    no_landlock(unit, up[0])
     victim, elsewhere, private = path("victim"), path("elsewhere"), path("private")
     run = broken([tap.TEXCELL, "run", unit, "-o", path("r.npz"), "--device", "cpu", "--quiet"], "drops_1.zip")
     tap.ok(len(run[1]) > 15, "somebody does harm in a program that is not confined", run[0].stderr)
