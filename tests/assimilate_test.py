@@ -638,12 +638,13 @@ def test_script_good(p, names):
 
 def test_log():
     """Each unit has a process of its own, and what these leave to each other does not grow."""
-    q, features, sizes = Project("p_log"), load("plain")["features"], []
-    n = 1000 // len(features) * len(features)
+    q, plain, sizes = Project("p_log"), load("plain"), []
+    times = 1000 // len(plain["features"])
+    n = times * len(plain["features"])
     for i in range(8):
         about = {"items": ["l%d_%d" % (i, k) for k in range(n)], "workunit": {"crc32": "%08x" % i, "size": 1000 + i, "sha256": "%064x" % i}}
-        rewrite("plain", "log.npz", {"features": np.tile(features, (n // len(features),) + (1,) * (features.ndim - 1)),
-                                     "item_names": np.array(about["items"]), "item_spacing": None}, about)
+        rows = {name: np.concatenate([plain[name]] * times) for name in ("features", "band_sums")}
+        rewrite("plain", "log.npz", {**rows, "item_names": np.array(about["items"]), "item_spacing": None}, about)
         r = q.call(i + 1, q.upload(path("log.npz"), "l%d_0_r1_0" % i))
         if r.returncode != 0 or "stored" not in r.stdout:
             ok(False, "script: unit %d of many" % i, r.stdout + r.stderr)
