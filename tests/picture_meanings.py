@@ -127,7 +127,7 @@ def test_ome():
     refuses("OME in UTF-16", tiff("x.ome.tif", SIX, text.replace("UTF-8", "UTF-16").encode("utf-16")), "is UTF-16")
     for name, changed in (("of an unknown unit", 'PhysicalSizeXUnit="furlong"'), ("with a comma", "")):
         takes("a size " + name, tiff("x.ome.tif", flat(7), ome('SizeZ="1" SizeC="1" SizeT="1" PhysicalSizeY="1" PhysicalSizeX="%s" %s' % ("1" if changed else "0,5", changed))), [7],
-              spacing=[], says="a size of pixels")
+              spacing=[], says="the size of a pixel")
     colours = [np.dstack(flat(i, i + 1, i + 2)) for i in (1, 11, 21)]
     takes("channels of colours", tiff("c.ome.tif", colours, ome('DimensionOrder="XYCZT" SizeZ="1" SizeC="9" SizeT="1"')), [11], "--channel", 2)
     latin = ome('DimensionOrder="XYZCT" SizeZ="1" SizeC="1" SizeT="1" PhysicalSizeX="0.5" PhysicalSizeXUnit="@m" PhysicalSizeY="0.5" PhysicalSizeYUnit="@m"')
@@ -406,7 +406,7 @@ def test_sizes():
     takes("a microscope's in inches", tiff("d.tif", flat(7), t282=(5, [(50800, 1)]), t283=(5, [(50800, 1)]), t296=(3, [2])), [7], spacing=[0.5, 0.5])
     takes("ImageJ's cm", tiff("d.tif", flat(7), imagej("unit=cm"), t282=(5, [(100, 1)]), t283=(5, [(100, 1)]), t296=(3, [1])), [7], spacing=[100, 100])
     takes("ImageJ's yunit", tiff("d.tif", flat(7), imagej("unit=micron", "yunit=nm"), t282=(5, [(2, 1)]), t283=(5, [(2, 1000)]), t296=(3, [1])), [7], spacing=[0.5, 0.5])
-    takes("ImageJ's unknown unit", tiff("d.tif", flat(7), imagej("unit=parsec"), t282=(5, [(2, 1)]), t283=(5, [(2, 1)]), t296=(3, [1])), [7], spacing=[], says="a size of pixels")
+    takes("ImageJ's unknown unit", tiff("d.tif", flat(7), imagej("unit=parsec"), t282=(5, [(2, 1)]), t283=(5, [(2, 1)]), t296=(3, [1])), [7], spacing=[], says="the size of a pixel")
     takes("ImageJ's pixels", tiff("d.tif", flat(7), imagej("unit=pixel"), t282=(5, [(2, 1)]), t283=(5, [(2, 1)]), t296=(3, [1])), [7], spacing=[])
     takes("MetaMorph's XML", tiff("d.tif", flat(7), '<MetaData><PlaneInfo><prop id="spatial-calibration-state" type="bool" value="on"/><prop id="spatial-calibration-x" value="0.65"/>'
                                   '<prop id="spatial-calibration-y" value="0.5"/><prop id="spatial-calibration-units" value="um"/></PlaneInfo></MetaData>'), [7], spacing=[0.5, 0.65])

@@ -105,15 +105,16 @@ static double size_in(const XML_Char **all, const char *size, const char *unit)
     return number == NULL ? 0 : strtod(number, NULL) * um;
 }
 
-/* Whether a size of pixels is said, whatever it is. */
+/* Whether the size of a pixel is said, and not in pixels. */
 static bool is_sized(const XML_Char **all)
 {
-    const char *const x = attribute(all, "PhysicalSizeXUnit"), *const y = attribute(
-                                                                   all, "PhysicalSizeYUnit");
-    return (attribute(all, "PhysicalSizeX") != NULL &&
-            (x == NULL || !wu_is_no_length(x, strlen(x)))) ||
-           (attribute(all, "PhysicalSizeY") != NULL &&
-            (y == NULL || !wu_is_no_length(y, strlen(y))));
+    static const char *const units[] = { "PhysicalSizeXUnit", "PhysicalSizeYUnit" };
+    for (size_t i = 0; i < 2; i++) {
+        const char *const unit = attribute(all, units[i]);
+        if (unit != NULL && wu_is_no_length(unit, strlen(unit)))
+            return false;
+    }
+    return attribute(all, "PhysicalSizeX") != NULL || attribute(all, "PhysicalSizeY") != NULL;
 }
 
 static void begin_pixels(ome_text *o, const XML_Char **all)

@@ -25,8 +25,7 @@ const char *const wu_remarks[WU_REMARKS] = {
     "is one of several files of one picture, it says; each is taken by itself, ordered by name",
     "its calibration is not a straight line; the samples are taken without it",
     "holds more pictures or pages than it describes, or than are taken",
-    "says a size of pixels in a unit or form that is not known, and which is not taken; --spacing "
-    "gives it",
+    "says the size of a pixel in a way that is not known, and not taken; --spacing gives it",
 };
 
 /* --- what is said and what is there ---------------------------------------------------------- */
