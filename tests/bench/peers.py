@@ -8,9 +8,11 @@ Seconds by the clock, the best of BENCH_ROUNDS (2), the programs on BENCH_PROCES
 peers with one thread. "run" compares texcell run with the peer's reading and computing. What is
 counted is counted by both; where it differs the row says so. Peers that Debian has no package of
 are installed from PyPI into the build folder; pictures are made here, the same in every run.
-Environment: TEXCELL_BUILD, BENCH_ROUNDS, BENCH_PROCESSORS."""
+Environment: TEXCELL_BUILD, BENCH_ROUNDS, BENCH_PROCESSORS; BENCH_CPU=1: processor seconds instead,
+which other programs on the machine change less."""
 import csv
 import os
+import resource
 import shutil
 import sys
 import time
@@ -23,6 +25,7 @@ import tap  # noqa: E402
 os.environ.pop("TEXCELL_ALL_THREADS", None)
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "2"))
 PROCESSORS = int(os.environ.get("BENCH_PROCESSORS", "1"))
+CPU = os.environ.get("BENCH_CPU", "") == "1"
 FOLDER = tap.scratch()
 PEERS = os.path.join(os.path.abspath(tap.BUILD), "bench_peers")
 PYPI = ["mahotas==1.4.13", "connected-components-3d==3.12.3", "SimpleITK==2.3.1"]
@@ -33,9 +36,9 @@ import csv, glob, os, sys, time
 import numpy as np
 files = sorted(glob.glob(sys.argv[1] + "/*"))
 table = csv.writer(open(sys.argv[2], "w"))
-begin = lambda: time.perf_counter()
+begin = time.process_time if os.environ.get("BENCH_CPU") == "1" else time.perf_counter
 def end(count, start):
-    print("RESULT", count, time.perf_counter() - start)
+    print("RESULT", count, begin() - start)
 """
 OPENCV = HEAD + """
 import cv2
@@ -304,12 +307,17 @@ ROWS = [
 
 # --- running -------------------------------------------------------------------------------------
 
+def seconds_now():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime if CPU else time.perf_counter()
+
+
 def timed(argv, env=None):
-    start = time.perf_counter()
+    start = seconds_now()
     r = tap.run(argv, env=env)
     if r.returncode != 0:
         sys.exit("%s\n%s%s" % (" ".join(argv), r.stdout, r.stderr))
-    return time.perf_counter() - start, r.stdout
+    return seconds_now() - start, r.stdout
 
 
 def of_texcell(row):
