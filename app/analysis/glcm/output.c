@@ -229,7 +229,7 @@ static wu_declared offset_features_of(const glcm_params *p)
                                     { .n = GLCM_MOMENTS, .words = moment_names } } };
 }
 
-#define EIGHT(i) i, i + 1, i + 2, i + 3, i + 4, i + 5, i + 6, i + 7
+#define EIGHT(i) (i), (i) + 1, (i) + 2, (i) + 3, (i) + 4, (i) + 5, (i) + 6, (i) + 7
 static const unsigned band_numbers[GLCM_BANDS] = { EIGHT(0),  EIGHT(8),  EIGHT(16), EIGHT(24),
                                                    EIGHT(32), EIGHT(40), EIGHT(48), EIGHT(56) };
 static const wu_declared band_sums = { "band_sums", WU_I64, WU_PROOF, .n_axes = 1,
