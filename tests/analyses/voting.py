@@ -27,6 +27,7 @@ def memory_jobs():
     return [
         ({"radius": 4, "sigma": 0, "threshold": 1}, noise(800, 1000)),
         ({"radius": 10}, noise(500, 600)),
+        ({"radius": 2.5, "sigma": 0.5, "floor": 0}, noise(2000, 2000)),
         ({"radius": 10}, noise(40, 65535)),
         ({"radius": 20}, noise(64, 8192)),
         ({"radius": 3, "sigma": 0, "threshold": 1}, noise(24, 128, 128)),

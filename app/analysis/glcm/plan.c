@@ -335,7 +335,7 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
                         out->state_bytes +
                         (g.chunks / g.nz < 4096 ? g.chunks / g.nz : 4096) * sizeof(glcm_bands) +
                         plane * (p->n_levels + 1) * (p->window == GLCM_WHOLE_ROI ? 1 : 2) +
-                        ((uint64_t)(p->window == GLCM_WHOLE_ROI ? 1 : 3) << 20);
+                        ((uint64_t)(p->window == GLCM_WHOLE_ROI ? 9 : 24) << 17);
     out->thread_bytes = thread_bytes(p, &g);
     out->load_flops = an_reading_flops(item) + 10 * (double)voxels;
     out->finish_flops = 0;

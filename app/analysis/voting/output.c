@@ -35,20 +35,30 @@ static bool is_peak(const voting_scheme *s, const uint32_t *votes, uint32_t z, u
     return true;
 }
 
-static tc_status add_peak(voting_peaks *p, const voting_peak *found, tc_err *err)
+/* There are many more peaks than points: few bytes of each. */
+typedef struct candidate {
+    uint32_t score, index;
+} candidate;
+
+typedef struct candidates {
+    size_t n, room;
+    candidate *list;
+} candidates;
+
+static tc_status add_candidate(candidates *c, candidate found, tc_err *err)
 {
-    voting_peak *const list = tc_array_grow(p->list, p->n, &p->room, sizeof *list);
+    candidate *const list = tc_array_grow(c->list, c->n, &c->room, sizeof *list);
 
     if (list == NULL)
         return tc_no_memory(err, "the peaks");
-    p->list = list;
-    p->list[p->n++] = *found;
+    c->list = list;
+    c->list[c->n++] = found;
     return TC_OK;
 }
 
 /* The peaks of some rows of a slice. */
 static tc_status find_in_rows(const voting_scheme *s, const uint32_t *votes, uint32_t z,
-                              uint32_t y0, uint32_t y1, voting_peaks *p, tc_err *err)
+                              uint32_t y0, uint32_t y1, candidates *c, tc_err *err)
 {
     size_t i = ((size_t)z * s->ny + y0) * s->nx;
     tc_status status = TC_OK;
@@ -62,7 +72,7 @@ static tc_status find_in_rows(const voting_scheme *s, const uint32_t *votes, uin
                 (y + 1 < s->ny && votes[i + s->nx] > votes[i]))
                 continue;
             if (is_peak(s, votes, z, y, x))
-                status = add_peak(p, &(voting_peak){ votes[i], z, y, x, { z, y, x } }, err);
+                status = add_candidate(c, (candidate){ votes[i], (uint32_t)i }, err);
         }
     return status;
 }
@@ -72,7 +82,7 @@ typedef struct search {
     const voting_scheme *s;
     const uint32_t *votes;
     struct found {
-        voting_peaks peaks;
+        candidates peaks;
         tc_status status;
         tc_err err;
     } *found; /* [threads] */
@@ -91,7 +101,7 @@ static void search_band(void *user, unsigned thread, size_t band)
 
 /* In no order. */
 static tc_status find_peaks(const an_work *work, const voting_scheme *s, const uint32_t *votes,
-                            an_pool *pool, voting_peaks *p, tc_err *err)
+                            an_pool *pool, candidates *c, tc_err *err)
 {
     const unsigned threads = work->threads;
     search all = { s, votes, calloc(threads, sizeof *all.found) };
@@ -105,7 +115,7 @@ static tc_status find_peaks(const an_work *work, const voting_scheme *s, const u
         if (status == TC_OK && f->status != TC_OK)
             status = tc_fail(err, f->status, "%s", f->err.message);
         for (size_t k = 0; status == TC_OK && k < f->peaks.n; k++) {
-            status = add_peak(p, &f->peaks.list[k], err);
+            status = add_candidate(c, f->peaks.list[k], err);
             if (status == TC_OK)
                 status = tc_ask(work->poll, err);
         }
@@ -113,6 +123,15 @@ static tc_status find_peaks(const an_work *work, const voting_scheme *s, const u
     }
     free(all.found);
     return status;
+}
+
+static int compare_candidates(const void *a_at, const void *b_at)
+{
+    const candidate *const a = a_at, *const b = b_at;
+
+    if (a->score != b->score)
+        return a->score > b->score ? -1 : 1;
+    return a->index < b->index ? -1 : a->index > b->index;
 }
 
 int voting_by_order(const void *a_at, const void *b_at)
@@ -157,6 +176,12 @@ static tc_status grid_init(const voting_scheme *s, size_t n_peaks, grid *g, tc_e
     return TC_OK;
 }
 
+static void free_grid(grid *g)
+{
+    free(g->head);
+    free(g->next);
+}
+
 static bool close_by(const voting_scheme *s, const voting_peak *a, const voting_peak *b)
 {
     const int64_t dz = ((int64_t)a->z - b->z) * s->scale[0],
@@ -180,31 +205,64 @@ static bool is_suppressed(const voting_scheme *s, const grid *g, const voting_pe
     return false;
 }
 
+static tc_status keep_if_apart(const voting_scheme *s, grid *g, const voting_peak *one,
+                               voting_peaks *kept, tc_err *err)
+{
+    const size_t box =
+        (one->z / g->box[0] * g->n[1] + one->y / g->box[1]) * g->n[2] + one->x / g->box[2];
+
+    if (is_suppressed(s, g, kept->list, one))
+        return TC_OK;
+    voting_peak *const list = tc_array_grow(kept->list, kept->n, &kept->room, sizeof *list);
+    if (list == NULL)
+        return tc_no_memory(err, "the peaks");
+    kept->list = list;
+    g->next[kept->n] = g->head[box];
+    g->head[box] = (int64_t)kept->n;
+    kept->list[kept->n++] = *one;
+    return TC_OK;
+}
+
 tc_status voting_suppress(const voting_scheme *s, voting_peaks *p, const tc_poll *poll, tc_err *err)
 {
+    const size_t n = p->n;
     grid g = { .head = NULL };
-    tc_status status;
-    size_t kept = 0;
+    tc_status status = tc_sort(p->list, n, sizeof *p->list, voting_by_order, poll, err);
 
-    if (p->n == 0)
-        return TC_OK;
-    status = tc_sort(p->list, p->n, sizeof *p->list, voting_by_order, poll, err);
     if (status == TC_OK)
-        status = grid_init(s, p->n, &g, err);
-    for (size_t i = 0; status == TC_OK && i < p->n; i++, status = tc_ask(poll, err)) {
+        status = grid_init(s, n, &g, err);
+    p->n = 0; /* those that are kept come to where they fit */
+    p->room = n;
+    for (size_t i = 0; status == TC_OK && i < n; i++) {
         const voting_peak one = p->list[i];
-        size_t box;
 
-        if (is_suppressed(s, &g, p->list, &one))
-            continue;
-        p->list[kept] = one;
-        box = (one.z / g.box[0] * g.n[1] + one.y / g.box[1]) * g.n[2] + one.x / g.box[2];
-        g.next[kept] = g.head[box];
-        g.head[box] = (int64_t)kept++;
+        status = keep_if_apart(s, &g, &one, p, err);
+        if (status == TC_OK)
+            status = tc_ask(poll, err);
     }
-    p->n = status == TC_OK ? kept : p->n;
-    free(g.head);
-    free(g.next);
+    free_grid(&g);
+    return status;
+}
+
+/* What voting_suppress makes of peaks that take fewer bytes. */
+static tc_status choose_candidates(const voting_scheme *s, candidates *c, voting_peaks *p,
+                                   const tc_poll *poll, tc_err *err)
+{
+    grid g = { .head = NULL };
+    tc_status status = tc_sort(c->list, c->n, sizeof *c->list, compare_candidates, poll, err);
+
+    if (status == TC_OK)
+        status = grid_init(s, c->n, &g, err);
+    for (size_t i = 0; status == TC_OK && i < c->n; i++) {
+        const uint32_t at = c->list[i].index, x = at % s->nx, y = at / s->nx % s->ny,
+                       z = at / s->nx / s->ny;
+
+        status =
+            keep_if_apart(s, &g, &(voting_peak){ c->list[i].score, z, y, x, { z, y, x } }, p, err);
+        if (status == TC_OK)
+            status = tc_ask(poll, err);
+    }
+    free_grid(&g);
     return status;
 }
 
@@ -291,13 +349,15 @@ tc_status voting_find_points(const an_work *work, const voting_scheme *s, const 
 {
     const voting_params *const p = work->params;
     const uint32_t *const votes = voting_votes_const(state);
+    candidates all = { 0, 0, NULL };
     an_pool *pool = NULL;
     tc_status status = an_pool_create(work->threads, &pool, err);
 
     if (status == TC_OK)
-        status = find_peaks(work, s, votes, pool, found, err);
+        status = find_peaks(work, s, votes, pool, &all, err);
     if (status == TC_OK)
-        status = voting_suppress(s, found, work->poll, err);
+        status = choose_candidates(s, &all, found, work->poll, err);
+    free(all.list);
     if (status == TC_OK)
         voting_apply_threshold(p, found);
     if (status == TC_OK && p->refine)

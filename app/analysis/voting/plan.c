@@ -422,9 +422,23 @@ static tc_status check_item(const void *params, const wu_item *item, const char 
     return voting_scheme_init(params, item, where, &s, err);
 }
 
-/* The most points that suppression leaves. A block of two pixels along each axis has one peak at
- * most; so has one in which no two pixels are a radius apart, as where each axis has no more than a
- * share of it. */
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* A block of two pixels along each axis has one peak at most. */
+static uint64_t most_peaks(const voting_scheme *s)
+{
+    uint64_t n = 1;
+
+    for (int a = 0; a < 3; a++)
+        n *= ((uint64_t)s->shape.n[a] + 1) / 2;
+    return n;
+}
+
+/* The most points that suppression leaves: of a block in which no two pixels are a radius apart,
+ * as where each axis has no more than a share of it, one. */
 static uint64_t most_points(const voting_params *p, const voting_scheme *s)
 {
     const uint64_t axes = s->nz > 1 ? 3 : 2;
@@ -432,15 +446,15 @@ static uint64_t most_points(const voting_params *p, const voting_scheme *s)
                           : s->radius64 / 4 > 64 ? s->radius64 / 4
                                                  : 64;
     const uint64_t share = tc_sqrt_floor(((uint64_t)(least * least) - 1) / axes);
-    uint64_t by_pairs = 1, by_radius = 1;
+    const uint64_t peaks = most_peaks(s);
+    uint64_t n = 1;
 
     for (int a = 0; a < 3; a++) {
-        const uint64_t n = (uint64_t)s->shape.n[a], block = share / (uint64_t)s->scale[a] + 1;
+        const uint64_t block = share / (uint64_t)s->scale[a] + 1;
 
-        by_pairs *= (n + 1) / 2;
-        by_radius *= (n + block - 1) / block;
+        n *= ((uint64_t)s->shape.n[a] + block - 1) / block;
     }
-    return by_pairs < by_radius ? by_pairs : by_radius;
+    return peaks < n ? peaks : n;
 }
 
 /* How many rows the cone of a round has, and pixels, on the average over all directions: of a
@@ -527,11 +541,15 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     out->chunks = s.chunks;
     out->most_rows = most_points(params, &s);
     out->state_bytes = sizeof(an_state_head) + 2 * s.n * sizeof(uint32_t);
-    /* Tables and bands of turned voters; or, when all is done, the points, twice. */
+    /* Tables and bands of turned voters; or, when all is done, the peaks, twice as they are sorted;
+     * or the points, and their rows. */
+    enum { PEAK_BYTES = 8, ROW_BYTES = 8 + 3 * 8 + 8 };
     const uint64_t working = voting_tables_bytes(&s) + voting_turned_bytes(&s),
-                   points = s.n / 16 * 2 * sizeof(voting_peak);
+                   peaks = PEAK_BYTES * most_peaks(&s),
+                   points = larger(peaks + out->most_rows * (sizeof(voting_peak) + sizeof(int64_t)),
+                                   out->most_rows * (sizeof(voting_peak) + ROW_BYTES));
     out->memory_bytes = PLAN_PROGRAM + (uint64_t)s.n * (item->bits / 8) + out->state_bytes +
-                        (working > points ? working : points);
+                        larger(working, larger(2 * peaks, points));
     out->thread_bytes = voting_thread_bytes(&s) + PLAN_THREAD;
     plan_flops(params, &s, item, out);
     return TC_OK;
