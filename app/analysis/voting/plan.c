@@ -12,6 +12,7 @@
 #include "app/analysis/common/phases.h"
 #include "app/analysis/selftest.h"
 #include "app/analysis/suggest.h"
+#include "app/base/numbers.h"
 
 enum {
     KERNEL_SUM = 4096,
@@ -422,11 +423,6 @@ static tc_status check_item(const void *params, const wu_item *item, const char 
     return voting_scheme_init(params, item, where, &s, err);
 }
 
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* A block of two pixels along each axis has one peak at most. */
 static uint64_t most_peaks(const voting_scheme *s)
 {
@@ -454,7 +450,7 @@ static uint64_t most_points(const voting_params *p, const voting_scheme *s)
 
         n *= ((uint64_t)s->shape.n[a] + block - 1) / block;
     }
-    return peaks < n ? peaks : n;
+    return tc_smaller(peaks, n);
 }
 
 /* How many rows the cone of a round has, and pixels, on the average over all directions: of a
@@ -546,10 +542,11 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     enum { PEAK_BYTES = 8, ROW_BYTES = 8 + 3 * 8 + 8 };
     const uint64_t working = voting_tables_bytes(&s) + voting_turned_bytes(&s),
                    peaks = PEAK_BYTES * most_peaks(&s),
-                   points = larger(peaks + out->most_rows * (sizeof(voting_peak) + sizeof(int64_t)),
-                                   out->most_rows * (sizeof(voting_peak) + ROW_BYTES));
+                   points =
+                       tc_larger(peaks + out->most_rows * (sizeof(voting_peak) + sizeof(int64_t)),
+                                 out->most_rows * (sizeof(voting_peak) + ROW_BYTES));
     out->memory_bytes = PLAN_PROGRAM + (uint64_t)s.n * (item->bits / 8) + out->state_bytes +
-                        larger(working, larger(2 * peaks, points));
+                        tc_larger(working, tc_larger(2 * peaks, points));
     out->thread_bytes = voting_thread_bytes(&s) + PLAN_THREAD;
     plan_flops(params, &s, item, out);
     return TC_OK;
