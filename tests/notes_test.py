@@ -248,7 +248,8 @@ def share_of_hull(region):
 
 
 def ragged():
-    """Marked where the median region fills less of its hull than a cell does; as many pictures say so in the terminal."""
+    """Marked where most regions fill less of their hulls than cells do; the terminal says how many
+    pictures."""
     rng = np.random.default_rng(47)
     y, x = np.mgrid[:160, :160]
     pictures = {"discs": ((y % 40 - 20) ** 2 + (x % 40 - 20) ** 2 < 150) * 200.}

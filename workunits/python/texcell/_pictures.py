@@ -1,4 +1,5 @@
-"""Arrays, and objects that hold them, as files for texcell-wu pack: NIfTI-2, which has every sample type as it is."""
+"""Arrays, and objects that hold them, as files for texcell-wu pack: NIfTI-2, which has every sample
+type as it is."""
 from __future__ import annotations
 
 import os
@@ -30,7 +31,8 @@ class Picture(NamedTuple):
 
 
 def plain_name(name: str, taken: set[str]) -> str:
-    """As texcell-wu pack would name a file's item; names that differ in case alone are one on some file systems."""
+    """As texcell-wu pack would name a file's item; names that differ in case alone are one on some
+    file systems."""
     plain = re.sub(r"[^A-Za-z0-9._-]", "_", name).lstrip(".")[:120] or "_"
     unique, number = plain, 1
     while unique.lower() in taken:
@@ -47,7 +49,7 @@ def in_um(unit: Any) -> Optional[float]:
 def spacing_of(image: Any, axes: Optional[str]) -> Optional[tuple[float, ...]]:
     """What the object says of the size of a voxel: bioio's, napari's or xarray's words."""
     sizes = getattr(image, "physical_pixel_sizes", None)
-    if sizes is not None and sizes.Y and sizes.X:            # bioio's 1 of a TIFF is not known either
+    if sizes is not None and sizes.Y and sizes.X:      # bioio's 1 of a TIFF is not known either
         return (float(sizes.Z or 1), float(sizes.Y), float(sizes.X)) if (sizes.Y, sizes.X) != (1, 1) else None
     found: dict[str, float] = {}
     if axes is not None and hasattr(image, "coords"):
@@ -70,7 +72,7 @@ def axes_of(image: Any) -> Optional[str]:
     dims = getattr(dims, "order", dims)
     if not dims or isinstance(image, np.ndarray):
         return None
-    if all(str(dim) == "dim_%d" % i for i, dim in enumerate(dims)):     # xarray's, where nobody named them
+    if all(str(dim) == "dim_%d" % i for i, dim in enumerate(dims)):     # xarray's own names
         return None
     letters = {"band": "c", "rgb": "s", "sample": "s", "row": "y", "col": "x", "column": "x"}
     return "".join(letters.get(str(dim).lower(), str(dim).lower()[:1]) for dim in dims)
@@ -152,7 +154,8 @@ def stem_of(path: str) -> str:
 
 
 def read_foreign(path: str, name: str) -> Iterator[tuple[str, Any]]:
-    """The pictures of a file in a format that only others read, with their names: one, or one a scene."""
+    """The pictures of a file in a format that only others read, with their names: one, or one a
+    scene."""
     try:
         from bioio import BioImage
     except ImportError:
@@ -183,7 +186,8 @@ def take(images: Any, names: Optional[list[str]] = None) -> list[Picture]:
             scenes = read_foreign(path, name)
         else:
             own = getattr(image, "name", None)
-            own = own if isinstance(own, str) and hasattr(image, "data") else ""      # not the key of a lazy array
+            # Not the key of a lazy array.
+            own = own if isinstance(own, str) and hasattr(image, "data") else ""
             name = names[i] if names is not None else own or default_name(i, len(images))
             scenes = iter([(name, image)])
         out += [take_array(image, plain_name(name, taken)) for name, image in scenes]
@@ -204,7 +208,8 @@ def are_alike(pictures: list[Picture]) -> bool:
 
 
 def place_of(pictures: list[Picture]) -> Optional[str]:
-    """Where files of little size are made in a fraction of the time: in memory, if there is room; None: as tempfile says."""
+    """Where files of little size are made in a fraction of the time: in memory, if there is room;
+    None: as tempfile says."""
     size = sum(p.array.nbytes for p in pictures if p.array is not None)
     memory = "/dev/shm"
     good = size <= 1 << 26 and "TMPDIR" not in os.environ and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 4 * size
@@ -212,7 +217,8 @@ def place_of(pictures: list[Picture]) -> Optional[str]:
 
 
 def write_all(pictures: list[Picture], folder: str) -> list[str]:
-    """The inputs of pack: paths as they were given, but for files with another name, and the files of arrays."""
+    """The inputs of pack: paths as they were given, but for files with another name, and the files
+    of arrays."""
     os.mkdir(folder)
     if are_alike(pictures):
         write_nifti(os.path.join(folder, "image.nii"), pictures)
