@@ -10,10 +10,14 @@ enum {
     MOST_PIXELS = 1 << 24 /* that are read: of a larger picture the first rows */
 };
 
+typedef struct point {
+    int64_t y, x;
+} point;
+
 /* A side of the convex hull of the middles of the pixels' sides, in half pixels. */
 typedef struct side {
     size_t n, room;
-    int64_t (*corner)[2]; /* y, x; owned */
+    point *corner; /* owned */
 } side;
 
 typedef struct region {
@@ -21,33 +25,31 @@ typedef struct region {
     side sides[2];           /* left, right */
 } region;
 
-static int64_t cross_product(const int64_t a[2], const int64_t b[2], const int64_t c[2])
+static int64_t cross_product(point a, point b, point c)
 {
-    return (b[1] - a[1]) * (c[0] - a[0]) - (b[0] - a[0]) * (c[1] - a[1]);
+    return (b.x - a.x) * (c.y - a.y) - (b.y - a.y) * (c.x - a.x);
 }
 
 /* By Andrew's monotone chain: p is not above the last one. sign: -1 of the left side, 1 of the
  * right one. */
-static bool add_corner(side *s, int64_t y, int64_t x, int sign)
+static bool add_corner(side *s, point p, int sign)
 {
-    const int64_t p[2] = { y, x };
     if (s->n == s->room) {
         const size_t room = s->room > 0 ? 2 * s->room : 8;
-        int64_t(*const bigger)[2] = realloc(s->corner, room * sizeof *bigger);
+        point *const bigger = realloc(s->corner, room * sizeof *bigger);
         if (bigger == NULL)
             return false;
         s->corner = bigger;
         s->room = room;
     }
-    if (s->n > 0 && s->corner[s->n - 1][0] == y) {
-        if (sign * (x - s->corner[s->n - 1][1]) <= 0)
+    if (s->n > 0 && s->corner[s->n - 1].y == p.y) {
+        if (sign * (p.x - s->corner[s->n - 1].x) <= 0)
             return true;
         s->n--;
     }
     while (s->n > 1 && sign * cross_product(s->corner[s->n - 2], s->corner[s->n - 1], p) <= 0)
         s->n--;
-    s->corner[s->n][0] = y;
-    s->corner[s->n++][1] = x;
+    s->corner[s->n++] = p;
     return true;
 }
 
@@ -55,8 +57,8 @@ static bool end_row(region *r)
 {
     bool good = true;
     for (int64_t dy = -1; dy <= 1 && good && r->area > 0; dy++)
-        good = add_corner(&r->sides[0], 2 * r->y + dy, 2 * r->x0 - (dy == 0), -1) &&
-               add_corner(&r->sides[1], 2 * r->y + dy, 2 * r->x1 + (dy == 0), 1);
+        good = add_corner(&r->sides[0], (point){ 2 * r->y + dy, 2 * r->x0 - (dy == 0) }, -1) &&
+               add_corner(&r->sides[1], (point){ 2 * r->y + dy, 2 * r->x1 + (dy == 0) }, 1);
     return good;
 }
 
@@ -88,8 +90,8 @@ static int64_t hull_area(const region *r)
     int64_t sum = 0;
     for (size_t k = 0; k < 2; k++)
         for (size_t i = 0; i + 1 < r->sides[k].n; i++) {
-            const int64_t *const p = r->sides[k].corner[i], *const q = r->sides[k].corner[i + 1];
-            sum += (k == 0 ? -1 : 1) * (p[1] + q[1]) * (q[0] - p[0]);
+            const point p = r->sides[k].corner[i], q = r->sides[k].corner[i + 1];
+            sum += (k == 0 ? -1 : 1) * (p.x + q.x) * (q.y - p.y);
         }
     return sum;
 }
@@ -129,7 +131,8 @@ tc_status wu_report_ragged(const wu_report *r, size_t item, size_t count, bool *
     if (labels == NULL || count < LEAST_REGIONS || item >= r->n_items)
         return TC_OK;
     tc_status status = wu_find_declared(file, labels, file->item_names[item], &index, err);
-    if (status != TC_OK || wu_npz_info(file->npz, index)->ndim != 2)
+    const wu_array_info *const info = status == TC_OK ? wu_npz_info(file->npz, index) : NULL;
+    if (status != TC_OK || info->ndim != 2 || info->shape[1] == 0 || info->shape[1] > MOST_PIXELS)
         return status;
     region *const regions = calloc(count, sizeof *regions);
     status = regions == NULL ? tc_no_memory(err, r->page->path)
