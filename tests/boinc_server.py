@@ -5,6 +5,7 @@ import atexit
 import contextlib
 import glob
 import hashlib
+import math
 import os
 import random
 import re
@@ -30,7 +31,7 @@ PROJECT = os.path.join(TMP, "projects", "cells")
 HOST = os.uname().nodename.split(".")[0]
 # BOINC's scripts call python, and mean the system's.
 ENV = dict(os.environ, MYSQL_UNIX_PORT=SOCKET, USER="root", HOME=TMP, PATH=TOOLS + ":" + os.environ["PATH"] + ":/usr/sbin")
-OVER, SUCCESS, VALID, INVALID, NO_CHECK = 5, 1, 1, 2, 3
+OVER, SUCCESS, VALID, INVALID, NO_CHECK, INCONCLUSIVE = 5, 1, 1, 2, 3, 4
 chance = random.Random(43)
 
 
@@ -42,7 +43,8 @@ def program(name):
 
 def start_database():
     os.makedirs(TOOLS)
-    os.symlink("/usr/bin/python3", os.path.join(TOOLS, "python"))
+    for name in ("python", "python3"):
+        os.symlink("/usr/bin/python3", os.path.join(TOOLS, name))
     with open(os.path.join(TOOLS, "php"), "w") as f:
         f.write('#!/bin/sh\nexec %s -d mysqli.default_socket=%s "$@"\n' % (shutil.which("php"), SOCKET))
     os.chmod(f.name, 0o755)
@@ -155,7 +157,7 @@ def make_users(n):
     columns = {t: [r[0] for r in sql("SHOW COLUMNS FROM " + t) if r[2] == "NO" and r[4] is None and "auto" not in r[5]] for t in ("user", "host")}
     for i in range(1, n + 1):
         for table, more in (("user", {"email_addr": "u%d" % i}), ("host", {"userid": i})):
-            row = dict({c: 0 for c in columns[table]}, id=i, **more)
+            row = dict({c: 0 for c in columns[table]}, id=i, expavg_time=time.time(), **more)
             sql("INSERT INTO %s(%s) VALUES(%s)" % (table, ",".join(row), ",".join(["%s"] * len(row))), *row.values())
 
 
@@ -253,7 +255,7 @@ class Troublemaker(threading.Thread):
             cursor = self.connection.cursor()
             try:
                 cursor.execute("UPDATE trouble SET n = n + 1")
-                cursor.execute("UPDATE user SET expavg_time = expavg_time + 1 WHERE id IN (1, 2)")
+                cursor.execute("UPDATE user SET seti_nresults = seti_nresults + 1 WHERE id IN (1, 2)")
                 time.sleep(0.005)
                 cursor.execute("UPDATE host SET rpc_time = rpc_time + 1 WHERE id IN (1, 2)")
                 cursor.execute("COMMIT")
@@ -273,7 +275,7 @@ def test_deadlocks():
     daemons, trouble = Daemons("transitioner", "texcell_validator", "script_assimilator"), Troublemaker()
     start = time.monotonic()
     while time.monotonic() < start + 600 and sql("SELECT count(*) FROM workunit WHERE canonical_resultid = 0 AND name LIKE 'many%%'")[0][0]:
-        time.sleep(chance.uniform(0.5, 1.5))
+        time.sleep(chance.uniform(0.1, 0.5))
         daemons.kill(chance.choice(["texcell_validator", "texcell_validator", "script_assimilator"]))
     trouble.live = False
     trouble.join()
@@ -288,6 +290,11 @@ def test_deadlocks():
     ok(valid == (2 * UNITS, UNITS) and not sql("SELECT id FROM workunit WHERE canonical_credit = 0"), "every result is valid and has credit", valid)
     ok(of_results == users == hosts and set(users) == {1, 2}, "credit of results, users and hosts is equal to the last digit",
        {k: [float(d.get(k, 0)) for d in (of_results, users, hosts)] for k in (1, 2)})
+    # All of it within minutes, so that next to nothing of it has decayed: ln 2 of the credit for each half-life of a week, by the day.
+    averages = {t: {i: a / (float(total) * math.log(2) / 7) for i, a, total in sql("SELECT id, expavg_credit, total_credit FROM " + t) if total}
+                for t in ("user", "host")}
+    ok(all(set(a) == {1, 2} and all(0.995 < share <= 1.000001 for share in a.values()) for a in averages.values()),
+       "recent average credit of users and hosts has all of it", averages)
     ok(len(set(stored("many"))) == UNITS == len(stored("many")), "each unit is in the data set once", len(stored("many")))
 
 
@@ -404,12 +411,13 @@ def test_gpu():
     r = tool("texcell-submit", "--name", "early", "--analysis", "cellcount", "--for", "gpu", pictures("early", 2))
     ok(r.returncode == 2 and "the project has no app texcell_gpu" in r.stderr, "--for gpu without its app says so", r.stdout + r.stderr)
     r = deploy("--app", "texcell_gpu", "--classes", "nvidia,amd")
-    ok(r.returncode == 0 and sql("SELECT user_friendly_name FROM app WHERE name = 'texcell_gpu'")[0][0].endswith("(GPU)"), "texcell_gpu has its own name",
+    ok(r.returncode == 0 and sql("SELECT user_friendly_name FROM app WHERE name = 'texcell_gpu'")[0][0] ==
+       "texcell_gpu: features of crystal and cell images (GPU)", "texcell_gpu has its own name",
        r.stdout[-500:] + r.stderr)
     submit("gpu", 3, "--for", "gpu")
     units = "SELECT w.error_mask FROM workunit w JOIN app a ON a.id = w.appid WHERE a.name = 'texcell_gpu'"
     before = sql(units)
-    status, r = tool("texcell-submit", "--status", "gpu"), tool("texcell-submit", "--cancel", "gpu")
+    status, r = tool("texcell-submit", "--status", "gpu"), tool("texcell-submit", "--cancel", "gpu", "--yes")
     ok(status.returncode == 0 and before and {m for m, in before} == {0}, "--status of work for GPUs", status.stdout + status.stderr)
     daemons = Daemons("transitioner")
     ok(r.returncode == 0 and until(30, lambda: {m for m, in sql(units)} == {16}), "--cancel of work for GPUs", r.stdout + r.stderr)
@@ -471,6 +479,33 @@ def test_restore():
     ok(all(credit <= now.get(user, 0) for user, credit in credits.items() for now in sums()), "no credit is lost", sums())
 
 
+def test_lost_by_script():
+    """BOINC's own script_validator after a restore: a result whose upload the old server had counts for nobody, too."""
+    submit("script", 2)
+    daemons = Daemons("transitioner")
+    of = "FROM result r JOIN workunit w ON w.id = r.workunitid WHERE w.name LIKE 'script%%'"
+    until(60, lambda: sql("SELECT count(*) " + of)[0][0] == 4)
+    compute([1, 2], deliver=False)
+    until(60, lambda: sql("SELECT count(*) FROM workunit WHERE need_validate = 1 AND name LIKE 'script%%'")[0][0] == 2)
+    daemons.stop()
+    ids = [r[0] for r in sql("SELECT r.id " + of)]
+    sql("UPDATE result SET server_state = 4 WHERE id IN (%s)" % ",".join(map(str, ids)))
+    with open(os.path.join(PROJECT, "texcell", "restored"), "w") as f:
+        f.write("%d\n" % (time.time() + 1))
+    first = tool("texcell-again", "--lost")
+    sql("UPDATE result SET server_state = 5 WHERE id IN (%s)" % ",".join(map(str, ids)))
+    r = run(["../bin/script_validator", "--app", "texcell", "--credit_from_wu", "--init_script", "texcell_check", "--compare_script", "texcell_compare",
+             "--one_pass"], env=ENV, cwd=os.path.join(PROJECT, "tmp_" + HOST))
+    states = set(sql("SELECT r.outcome, r.validate_state " + of))
+    ok(states == {(SUCCESS, INCONCLUSIVE)}, "script_validator blames nobody for what the server lost", [states, first, r.stdout[-1000:] + r.stderr[-1000:]])
+    again = tool("texcell-again", "--lost")
+    ok(again.stdout.startswith("4 results were reported whose uploads the server lost") and set(sql("SELECT r.outcome, r.validate_state " + of)) == {(7, NO_CHECK)},
+       "texcell-again --lost: they count for nobody", again.stdout + again.stderr)
+    daemons = Daemons("transitioner", "texcell_validator", "script_assimilator")
+    ok(until(60, lambda: compute([3, 4]) and False or len(stored("script")) == 2), "others compute them")
+    daemons.stop()
+
+
 def main():
     if not os.path.exists(os.path.join(BOINC, "sched", "validator.o")) or not program("mariadbd") or not program("mariadb-install-db") or not program("php"):
         skip("BOINC's server", "BOINC names no folder of its sources with the server built, or there is no MariaDB, or no PHP")
@@ -487,7 +522,7 @@ def main():
             r = deploy("--boinc", BOINC, "--validators", "3")
             if ok(r.returncode == 0, "texcell-deploy", r.stdout[-1000:] + r.stderr):
                 make_users(4)
-                for test in (test_stop_and_start, test_gpu, test_platforms, test_deadlocks, test_found_out, test_restore):
+                for test in (test_stop_and_start, test_gpu, test_platforms, test_deadlocks, test_found_out, test_restore, test_lost_by_script):
                     if not sys.argv[1:] or test.__name__ in sys.argv[1:]:
                         test()
     finally:

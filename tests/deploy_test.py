@@ -8,6 +8,7 @@ import hashlib
 import json
 import math
 import os
+import pty
 import pwd
 import re
 import shutil
@@ -109,7 +110,7 @@ CREATE TABLE workunit(id INTEGER PRIMARY KEY, name TEXT UNIQUE, canonical_result
     target_nresults INTEGER DEFAULT 2, min_quorum INTEGER DEFAULT 2, max_total_results INTEGER DEFAULT 14);
 CREATE TABLE result(id INTEGER PRIMARY KEY, workunitid INTEGER, server_state INTEGER, outcome INTEGER DEFAULT 0,
     validate_state INTEGER DEFAULT 0, hostid INTEGER DEFAULT 0, app_version_id INTEGER DEFAULT 0,
-    received_time INTEGER DEFAULT 0, userid INTEGER DEFAULT 0, granted_credit REAL DEFAULT 0);
+    received_time INTEGER DEFAULT 0, userid INTEGER DEFAULT 0, granted_credit REAL DEFAULT 0, name TEXT, xml_doc_in TEXT, sent_time INTEGER DEFAULT 0);
 CREATE TABLE user(id INTEGER PRIMARY KEY, name TEXT, teamid INTEGER DEFAULT 0, total_credit REAL);
 CREATE TABLE host(id INTEGER PRIMARY KEY, total_credit REAL, userid INTEGER DEFAULT 0, rpc_time INTEGER DEFAULT 0);
 CREATE TABLE platform(id INTEGER PRIMARY KEY, name TEXT);
@@ -254,6 +255,19 @@ write(os.path.join(TMP, "python", "MySQLdb.py"), MYSQLDB)
 ENV = dict(os.environ, PYTHONPATH=os.path.join(TMP, "python"))
 # As where Debian's python3-mysqldb is not installed, whatever is installed here.
 write(os.path.join(TMP, "absent", "MySQLdb.py"), "raise ImportError(\"No module named 'MySQLdb'\")\n")
+
+
+def at_terminal(argv, answer=""):
+    """Exit code and text of a program that somebody sits before."""
+    here, there = pty.openpty()
+    process = subprocess.Popen(argv, env=ENV, stdin=there, stdout=there, stderr=there)
+    os.close(there)
+    os.write(here, answer.encode())
+    said = b""
+    with contextlib.suppress(OSError), open(here, "rb", 0) as f:       # an error is how the end looks
+        while part := f.read(4096):
+            said += part
+    return process.wait(60), said.decode()
 
 
 def deploy(folder, *options, build=BUILD, version="1.00", **kw):
@@ -700,7 +714,7 @@ extern "C" { int mysql_query(MYSQL *, const char *); my_ulonglong mysql_affected
              const char *mysql_error(MYSQL *); }
 """,
     "error_numbers.h": "", "sched_config.h": "struct CONFIG { const char *download_dir; int uldl_dir_fanout; };\nextern CONFIG config;",
-    "sched_util.h": "#include <cstring>\ninline bool is_arg(const char *x, const char *y) { return strcmp(x + 2, y) == 0; }\n"
+    "sched_util.h": "#include <cstring>\n#define SECONDS_IN_DAY 86400\n#define CREDIT_HALF_LIFE (SECONDS_IN_DAY*7)\ninline bool is_arg(const char *x, const char *y) { return strcmp(x + 2, y) == 0; }\n"
                     "int dir_hier_path(const char *, const char *, int, char *);",
     "sched_msgs.h": "#include <cstdio>\nenum { MSG_CRITICAL, MSG_NORMAL };\nstruct { template <class... T> void printf(int, "
                     "const char *text, T... values) { fprintf(stderr, text, values...); } } static log_messages;",
@@ -744,6 +758,12 @@ int main(int argc, char **argv)
             mysql_query(NULL, "update host_app_version set consecutive_valid=12, n=3 where host_id=1 and app_version_id=1");
             mysql_query(NULL, "update app_version set n=1 where id=1");
             unit.target_nresults++;
+            set.update_workunit(unit);
+            continue;
+        }
+        if (line == "average") {
+            mysql_query(NULL, "update host set  avg_turnaround=2.5e+00, total_credit=total_credit+1.500000000000000e+00, "
+                              "expavg_credit=9.000000000000000e+00, expavg_time=1.000000000000000e+06 where id=3");
             set.update_workunit(unit);
             continue;
         }
@@ -811,6 +831,17 @@ def false_boinc(folder):
         subprocess.check_call(["c++", "-std=c++17", "-I.", "-c", name + ".cpp"], cwd=os.path.join(folder, "sched"))
 
 
+def average_of(statement, average, then):
+    """What the statement makes of a host's row."""
+    with contextlib.closing(sqlite3.connect(":memory:")) as db:
+        db.create_function("EXP", 1, math.exp)
+        db.create_function("GREATEST", 2, max)
+        db.execute("CREATE TABLE host(id, avg_turnaround, total_credit, expavg_credit, expavg_time)")
+        db.execute("INSERT INTO host VALUES(3, 0, 10, ?, ?)", (average, then))
+        db.execute(statement.replace("IF(", "iif("))
+        return db.execute("SELECT avg_turnaround, total_credit, expavg_credit, expavg_time FROM host").fetchone()
+
+
 def test_validator():
     """texcell_validator asks the scripts, which are started once, and starts one again that has ended."""
     folder, boinc = make_project("asks"), os.path.join(TMP, "boinc")
@@ -855,6 +886,14 @@ def test_validator():
     ok(good == [*first, "START TRANSACTION", *last], "texcell_validator: what is written of a unit is one transaction, its rows in order", good)
     ok(repeated == [*first, *fails, *fails, "START TRANSACTION", *last], "texcell_validator: written again whole after a deadlock", repeated)
     ok(lost == first + fails, "texcell_validator: nothing of a unit is written without a database", lost)
+    statement = next(text for text in written(one, "average") if text.startswith("update host "))
+    for average, then in ((0, 0), (5, 1e6 - 600), (5, 1e6 + 7), (5, 1e6), (5, 1), (0, 1e6 - 1e-3)):
+        days = max(1e6 - then, 0) / 86400
+        rate = 1.5 * math.log(2) / 7 if days == 0 else 1.5 * -math.expm1(-days * math.log(2) / 7) / days
+        wanted = (2.5, 11.5, 9 if then == 0 else average * 2 ** (-days / 7) + rate, max(then, 1e6))
+        got = average_of(statement, average, then)
+        ok(all(math.isclose(a, b, rel_tol=1e-6) for a, b in zip(got, wanted)), "texcell_validator: adds to the average of %g that is there" % average,
+           (statement, got, wanted))
     os.rename(other, other + "x")
     write(os.path.join(folder, "texcell", "restored"), "100\n")
     r = [written(one, other, "write"), written(one, "write"), validator(other).stdout]
@@ -1060,11 +1099,19 @@ def test_status(folder):
     s = status()
     ok(s["stored"] == "1" and s["failed"] == "1" and s["valid"] == "6" and int(s["left"]) > 0, "submit --status: and in the data set", s)
     other = sql(folder, "SELECT count(*) FROM workunit WHERE error_mask != 0")[0][0]
-    r = submit(folder, "--cancel", "many")
+    before = sql(folder, "SELECT count(*) FROM workunit WHERE error_mask != 0")
+    words = [os.path.join(folder, "bin", "texcell-submit"), "--cancel", "many"]
+    r, dry, no = run(words, env=ENV, stdin=subprocess.DEVNULL), submit(folder, "--cancel", "many", "--dry-run"), at_terminal(words, "\n")
+    ok(r.returncode == 1 and "give --yes" in r.stderr and dry.returncode == 0 and
+       "dry run: many: would cancel 293 work units, of which hosts compute 150 results now; 6 have a result or are over" in dry.stdout
+       and no[0] == 1 and "many: cancel 293 work units" in no[1] and "[y/N]" in no[1] and "nothing was cancelled" in no[1]
+       and sql(folder, "SELECT count(*) FROM workunit WHERE error_mask != 0") == before,
+       "submit --cancel: asks; without a terminal it refuses; --dry-run says what", "%s%s%s%s" % (r.stderr, dry.stdout, dry.stderr, no))
+    code, said = at_terminal(words, "y\n")
     mine, = sql(folder, "SELECT count(*) FROM workunit WHERE error_mask = 16 AND name LIKE 'many%'")[0]
     alien, = sql(folder, "SELECT count(*) FROM workunit WHERE error_mask != 0 AND name NOT LIKE 'many%'")[0]
-    ok(r.returncode == 0 and mine == 293 and alien == other == 0 and "293 work units cancelled" in r.stdout,
-       "submit --cancel: all that have no result, and no other", r.stdout + r.stderr)
+    ok(code == 0 and mine == 293 and alien == other == 0 and "293 work units cancelled" in said,
+       "submit --cancel: all that have no result, and no other", said)
     s = status()
     ok(s["cancelled"] == "293" and s["created"] == "300", "submit --status: what is cancelled", s)
     r = submit(folder, "--status", "nothing")
@@ -1076,7 +1123,7 @@ def test_status(folder):
     pictures = os.path.join(TMP, "many")
     submit(folder, "--analysis", "cellcount", "--split", "10", "--name", "ended", pictures)
     time.sleep(0.3)
-    r = submit(folder, "--cancel", "ended")
+    r = submit(folder, "--cancel", "ended", "--yes")
     again = submit(folder, "--analysis", "cellcount", "--split", "10", "--name", "ended", pictures)
     ok(r.returncode == 0 and "30 work units cancelled" in r.stdout and "0 work units created now" in again.stdout and "another --name" in again.stdout,
        "submit --cancel: what is cancelled is not created by the same command", r.stdout + again.stdout)
@@ -1239,6 +1286,9 @@ def test_watch():
     try:
         r = watch("--unsent", "0")
         ok(r.returncode == 0 and r.stdout == "", "watch: all is well", r.stdout + r.stderr)
+        code, said = at_terminal([os.path.join(folder, "bin", "texcell-watch"), "--free", "0", "--unsent", "0"])
+        ok(code == 0 and re.fullmatch(r"all well: 4 daemons run, 0 results wait for a host, 0 came in the last day, the disk has \d+% left\r\n", said),
+           "watch: says that all is well on a terminal", said)
         write(os.path.join(pids, "feeder.pid"), "%d\n" % os.getpid())
         r = watch("--unsent", "0")
         ok(r.returncode == 4 and r.stdout == "daemon down: feeder -d 3\n", "watch: another program has the number", r.stdout)
@@ -1249,9 +1299,11 @@ def test_watch():
             for i in range(number):
                 sql(folder, "INSERT INTO result(workunitid, server_state, outcome, validate_state, hostid, app_version_id, received_time) "
                     "VALUES(1, 5, ?, ?, ?, ?, ?)", 6 if i < bad else 1, 2 if i < bad else 1, host, 10 + host, time.time() - 3600)
+        sql(folder, "INSERT INTO platform VALUES(5, 'windows_x86_64')")
+        sql(folder, "INSERT INTO app_version VALUES(12, 1, 101, 5, 'texcell_mt_windows', 0)")
         r = watch("--unsent", "0")
         ok(r.returncode == 4 and r.stdout == "host 2: 4 of 30 results of the last day were not valid\n"
-           "app version 12: 4 of 30 results of the last day were not valid\n", "watch: results of a host that are not valid", r.stdout)
+           "app version 1.01 for windows_x86_64 (texcell_mt_windows; its id is 12): 4 of 30 results of the last day were not valid\n", "watch: results of a host that are not valid", r.stdout)
         sql(folder, "DELETE FROM result")
         for i in range(20):
             sql(folder, "INSERT INTO result(workunitid, server_state, outcome, validate_state, hostid, app_version_id, received_time) "
@@ -1367,6 +1419,27 @@ def test_backup(folder):
     r = submit(new, "--status", "many") if deploy(new).returncode == 0 else None
     ok(read(new, "bin", "texcell_check") == changed % os.fsencode(new), "restore: deploy keeps that script")
     ok(r is not None and "300 units" in r.stdout, "restore: deploy goes on, what was submitted is known", r and r.stdout + r.stderr)
+    # One that was out then is reported now; its upload went to the old server.
+    name = "lost_4_0_r5_0"
+    upload = os.path.join(new, "upload", "%x" % (int(hashlib.md5(name.encode()).hexdigest()[1:8], 16) % 1024), name)
+    words = [os.path.join(BUILD, "texcell-validate"), "script-init", "--wait", "60", "--workunits", os.path.join(new, "download"),
+             "--accepted", os.path.join(new, "texcell", "accepted"), upload]
+    blamed = run(words)
+    sql(new, "UPDATE workunit SET assimilate_state = 2")
+    sql(new, "UPDATE result SET name = 'other_' || id")
+    sql(new, "INSERT INTO result(id, workunitid, name, server_state, xml_doc_in) VALUES(9100, 4, 'lost_4_0', 4, '<file_name>%s</file_name>')" % name)
+    lost = [os.path.join(new, "bin", "texcell-again"), "--lost"]
+    said, later, start = [run(lost, env=ENV)], run(words), time.monotonic()
+    ok(blamed.returncode == 2 and later.returncode == 3 and "the server lost it: bin/texcell-again --lost" in later.stderr and time.monotonic() - start < 5,
+       "again --lost: a lost upload is not the host's fault to script_validator, either, and is not waited for", "%s %s %s" % (blamed, later, said))
+    sql(new, "UPDATE result SET server_state = 5, outcome = 1, validate_state = 4 WHERE id = 9100")
+    sql(new, "UPDATE workunit SET transition_time = 7 WHERE id = 4")
+    said += [run(lost, env=ENV), run(lost, env=ENV)]
+    ok(sql(new, "SELECT outcome, validate_state FROM result WHERE id = 9100") == [(7, 3)] and "1 results were reported" in said[1].stdout and
+       sql(new, "SELECT transition_time > 7 FROM workunit WHERE id = 4") == [(1,)] and "reported" not in said[2].stdout and said[2].returncode == 0,
+       "again --lost: it counts for nobody once it is reported", said)
+    write(upload, "there")
+    ok(run(words).returncode != 0 and "the server lost" not in run(words).stderr, "one that is there is looked at")
     r = run([os.path.join(new, "bin", "texcell-backup"), "--restore", saved], env=env)
     ok(r.returncode == 2 and "has a data set or submissions already" in r.stderr, "restore: never over a data set", r.stderr)
     write(os.path.join(tools, "mariadb-dump"), "#!/bin/sh\nexit 2\n", 0o755)

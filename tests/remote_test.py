@@ -204,7 +204,9 @@ def ended(folder):
         jobs = [j["name"] for j in SERVER.jobs if j["batch"] in batches]
         ok(r.returncode == 9 and again.returncode == 0 and len(batches) == 1 and jobs == ["e%d_%04d" % (i, k) for k in (1, 2, 3)],
            "ended " + end, "%s\n%s\n%s" % (again.stderr, batches, jobs))
-    r = submit("--cancel", "e0")
+    r = submit("--cancel", "e0", "--dry-run")
+    ok(r.returncode == 0 and "e0: would cancel 3 work units" in r.stdout and SERVER.batches[-6]["state"] != 3, "--cancel --dry-run", r.stdout + r.stderr)
+    r = submit("--cancel", "e0", "--yes")
     ok(r.returncode == 0 and SERVER.batches[-6]["state"] == 3, "--cancel", r.stderr)
     SERVER.errors.add("e1_0002")
     compute(["e1_0001", "e1_0003"])

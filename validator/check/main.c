@@ -253,6 +253,16 @@ static tc_status answer_script(command *c, int *code, tc_err *err)
         printf("%s\n", verbs[c->verb].yes);
         return TC_OK;
     }
+    if (c->verb == SCRIPT_INIT && val_server_lost(&c->places, c->files[0])) {
+        tc_err why = { "" };
+
+        *code =
+            tc_report(PROGRAM,
+                      tc_fail(&why, TC_TRY_LATER,
+                              "%.600s: the server lost it: bin/texcell-again --lost", c->files[0]),
+                      &why);
+        return TC_OK;
+    }
     status = val_private_folder(&c->private, err);
     c->places.private = c->private;
     if (status == TC_OK)

@@ -187,6 +187,27 @@ static bool is_alone(const char *folder, const char *result)
     return found;
 }
 
+bool val_server_lost(const val_places *places, const char *result)
+{
+    const char *const name = os_last_part(result);
+    char *const folder = places->accepted == NULL ? NULL : tc_folder_of(places->accepted);
+    size_t n = strlen(name);
+    char *copy = NULL, *path = NULL;
+    bool lost = false;
+
+    if (folder != NULL && drop_number(name, &n, "")) {
+        drop_number(name, &n, "r");
+        copy = tc_text_of(name, n);
+        path = copy == NULL ? NULL : wu_path_in(folder, "lost/", copy);
+        lost = path != NULL && os_kind_of(path) == OS_FILE &&
+               val_is_there(result, NULL) == TC_BAD_INPUT;
+    }
+    free(path);
+    free(copy);
+    free(folder);
+    return lost;
+}
+
 static tc_status check_upload(const val_places *places, const char *result,
                               const val_verification *verification, tc_err *err)
 {

@@ -64,6 +64,10 @@ typedef struct val_places {
 tc_status val_script_init(const val_places *places, const char *result,
                           const val_verification *verification, tc_err *err);
 tc_status val_script_compare(const val_places *places, const char *a, const char *b, tc_err *err);
+/* Whether the upload is not there and the folder `lost`, next to `accepted`, has a file with its
+ * result's name: texcell-again --lost puts one there for each result that is out when the server is
+ * restored, as the old server may have had its upload. */
+bool val_server_lost(const val_places *places, const char *result);
 /* Whether two uploads are what was accepted, and the same bytes: they match, and nothing else is to
  * be done. */
 bool val_same_uploads(const val_places *places, const char *a, const char *b);

@@ -53,6 +53,16 @@ def guarded(program, main):
         return report(program, Problem("interrupted; the same command continues", TRY_LATER))
 
 
+def agreed(question, yes):
+    """Whether who is at the terminal says so; a script says --yes."""
+    if not yes and not sys.stdin.isatty():
+        raise Problem("there is no terminal to ask at: give --yes, or --dry-run to see what would be done", USAGE)
+    try:
+        return yes or input(question + " [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
+
+
 def run(argv, folder=None, reads=subprocess.DEVNULL):
     """Runs a program with nothing to read, or an open file; text of both streams together."""
     try:
@@ -192,8 +202,12 @@ class Project:
         return int(fanout)
 
     def staged(self, name):
-        """Where an input file lies: in a folder by the MD5 of the name."""
-        folder, fanout = self.download_folder(), self.fanout()
+        """Where an input file lies."""
+        return self.spread(self.download_folder(), name)
+
+    def spread(self, folder, name):
+        """In a folder by the MD5 of the name."""
+        fanout = self.fanout()
         if fanout == 0:
             return os.path.join(folder, name)
         digest = hashlib.md5(name.encode()).hexdigest()

@@ -16,7 +16,7 @@ import urllib.request
 import xml.etree.ElementTree as ElementTree
 import zipfile
 
-from texcell_project import NAME, Problem, TRY_LATER, locked, read_file, write_file
+from texcell_project import NAME, Problem, TRY_LATER, agreed, locked, read_file, write_file
 from texcell_units import MORE_RESULTS, checked_numbers, digest_of, pack_all, unit_of
 
 HERE = os.path.dirname(os.path.realpath(__file__))
@@ -262,7 +262,7 @@ def show_status(server, name):
 
 def main(options):
     options.fewest, options.max_memory = math.inf, 0
-    if options.dry_run:
+    if options.dry_run and not options.cancel:
         with tempfile.TemporaryDirectory(prefix="texcell-submit-") as folder:
             checked_numbers(part_of_kit(TEMPLATES, "texcell_out.xml"), options, texcell_wu(),
                             pack_all(texcell_wu(), options, folder)[0])
@@ -273,7 +273,16 @@ def main(options):
         show_status(server, options.status)
         return 0
     if options.cancel:
-        server.ask("abort_batch", batch_named(server, options.cancel))
+        batch = batch_named(server, options.cancel)
+        jobs = listed(server.ask("query_batch", batch, False, True), "job")
+        what = "%d work units" % sum(job.get("status") not in ("done", "error") for job in jobs)
+        if options.dry_run:
+            print("dry run: %s: would cancel %s" % (options.cancel, what))
+            return 0
+        if not agreed("%s: cancel %s?" % (options.cancel, what), options.yes):
+            print("nothing was cancelled")
+            return 1
+        server.ask("abort_batch", batch)
         print("%s: cancelled" % options.cancel)
         return 0
     submission = Submission(options)

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <regex>
 #include <string>
 #include <vector>
 #include <fcntl.h>
@@ -153,6 +154,30 @@ void keep_distrust(std::string &sql)
                 "LEAST(consecutive_valid+1, " + sql.substr(start, end - start) + ")");
 }
 
+// BOINC's update_average() of the row as it is when it is written: another validator may have added
+// to it since this one read it. What stands for a row without an average yet is BOINC's own.
+void keep_average(std::string &sql)
+{
+    static const std::regex written("total(_credit|)=total\\1\\+([^,]*), expavg\\1=([^,]*), "
+                                    "expavg_time=([^, ]*)");
+    std::smatch m;
+    char decay[200];
+
+    if (!std::regex_search(sql, m, written))
+        return;
+    const std::string average = "expavg" + m.str(1), credit = m.str(2), now = m.str(4);
+    snprintf(decay, sizeof decay, "GREATEST(%s-expavg_time, 0)*%.15e", now.c_str(),
+             M_LN2 / CREDIT_HALF_LIFE);
+    const std::string x = decay;
+    // (1-exp(-x))/x, which is 1 in the limit of no time that has passed.
+    const std::string share = "IF(" + x + ">1e-6, (1-EXP(-(" + x + ")))/(" + x + "), 1)";
+    snprintf(decay, sizeof decay, "%.15e", M_LN2 / CREDIT_HALF_LIFE * SECONDS_IN_DAY);
+    sql = m.prefix().str() + "total" + m.str(1) + "=total" + m.str(1) + "+" + credit + ", " +
+          average + "=IF(expavg_time>0, " + average + "*EXP(-(" + x + "))+(" + credit + ")*" +
+          decay + "*" + share + ", " + m.str(3) + "), expavg_time=GREATEST(expavg_time, " + now +
+          ")" + m.suffix().str();
+}
+
 void begin()
 {
     if (unit_id == g_wup->id)
@@ -193,6 +218,7 @@ extern "C" int __wrap_mysql_query(MYSQL *mysql, const char *sql)
     connection = mysql;
     writes.push_back(text);
     keep_distrust(writes.back());
+    keep_average(writes.back());
     return 0;
 }
 
