@@ -135,7 +135,8 @@ static match find_match(const size_t *backs, size_t n_backs, const unsigned char
         match m = { at, 0, backs[i] };
         if (m.back > before + at || !is_same(data + at, m.back))
             continue;
-        while (m.at > from && m.at + before > m.back && data[m.at - 1] == data[m.at - 1 - m.back])
+        while (m.at > from && m.at + before > m.back &&
+               data[m.at - 1] == *(data + m.at - 1 - m.back))
             m.at--;
         m.length = at - m.at + count_same(data + at, m.back, n - at);
         best = m.length > best.length ? m : best;
