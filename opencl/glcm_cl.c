@@ -60,13 +60,11 @@ enum {
     MATRICES
 };
 
-enum { SLIDE, SLIDE_GLOBAL, STATISTICS, MAP, COUNT, MORE_STATISTICS, MORE_MAP, KERNELS };
+enum { SLIDE, SLIDE_GLOBAL, STATISTICS, COUNT, MORE_STATISTICS, KERNELS };
 enum { KERNELS_OF_13 = MORE_STATISTICS };
 static const char *const kernel_names[KERNELS] = { [SLIDE] = "glcm_slide",
                                                    [STATISTICS] = "glcm_statistics",
-                                                   [MAP] = "glcm_maps",
-                                                   [MORE_STATISTICS] = "glcm_more_statistics",
-                                                   [MORE_MAP] = "glcm_more_maps" };
+                                                   [MORE_STATISTICS] = "glcm_more_statistics" };
 /* Those of the program with histograms in global memory, and of the one for a whole ROI. */
 static const char *const global_names[KERNELS] = { [SLIDE_GLOBAL] = "glcm_slide" };
 static const char *const count_names[KERNELS] = { [COUNT] = "glcm_count" };
@@ -99,7 +97,7 @@ typedef struct cl_worker {
     bool apart;                            /* a chunk is more than a launch should be */
     size_t fit;                            /* chunks in a row that were not */
     ocl_pace slides[GLCM_MAX_LEVEL_COUNT]; /* of a chunk: groups of rows, times segments */
-    ocl_pace features, maps;               /* of a chunk: groups of GLCM_GROUP_WINDOWS, columns */
+    ocl_pace features;                     /* of a chunk: groups of GLCM_GROUP_WINDOWS */
     uint64_t most;                         /* chunks that the buffers have room for */
     glcm_work *host_work;                  /* [most] */
     uint32_t *host_chunks;                 /* [most] by level */
@@ -351,18 +349,14 @@ static tc_status make_kernels(cl_worker *w, tc_err *err)
                                  : "";
     const char *const maps =
         w->params->n_maps > 0 || (d->kernels & GLCM_KERNELS_MAPS) != 0 ? " -DGLCM_MAPS_TOO" : "";
-    const char *names[KERNELS];
     bool any_global = false;
     tc_status status;
 
     if (whole_roi(w))
         return ocl_build(&w->ocl, &ocl_source_glcm, false, count_names, KERNELS, err,
                          "-DGLCM_COUNT");
-    memcpy(names, kernel_names, sizeof names);
-    if (w->params->n_maps == 0)
-        names[MAP] = names[MORE_MAP] = NULL;
-    status = ocl_build(&w->ocl, &ocl_source_glcm, false, names, w->more ? KERNELS : KERNELS_OF_13,
-                       err, "%s%s%s", single, more, maps);
+    status = ocl_build(&w->ocl, &ocl_source_glcm, false, kernel_names,
+                       w->more ? KERNELS : KERNELS_OF_13, err, "%s%s%s", single, more, maps);
 
     for (size_t i = 0; i < w->params->n_levels; i++) {
         const size_t most = w->ocl.kernel[SLIDE].max_group;
@@ -632,6 +626,7 @@ static tc_status launch_slides(cl_worker *w, uint64_t n, tc_err *err)
 static tc_status launch_statistics(cl_worker *w, uint64_t n, size_t from, size_t groups,
                                    tc_err *err)
 {
+    const tc_i64 map_plane = (tc_i64)w->g.nx * w->g.ny;
     ocl_grid grid = ocl_grid_of(GLCM_GROUP, groups * GLCM_GROUP, (size_t)n, 1);
     tc_status status;
 
@@ -639,40 +634,14 @@ static tc_status launch_statistics(cl_worker *w, uint64_t n, size_t from, size_t
     status = OCL_QUEUE(w, STATISTICS, grid, err, OCL_HELD(w, WORK), OCL_HELD(w, WORDS),
                        OCL_HELD(w, DIVISORS), OCL_HELD(w, F), OCL_HELD(w, F60),
                        OCL_INT(w->tables.fbits), OCL_HELD(w, EXP_TABLE), OCL_HELD(w, PARTIALS),
-                       OCL_HELD(w, COUNTS), OCL_UINT(w->params->features), OCL_HELD(w, BANDS));
-    return status == TC_OK && w->more ? OCL_QUEUE(w, MORE_STATISTICS, grid, err, OCL_HELD(w, WORK),
-                                                  OCL_HELD(w, WORDS), OCL_HELD(w, MORE_PARTIALS),
-                                                  OCL_UINT(w->params->features), OCL_HELD(w, BANDS))
-                                      : status;
-}
-
-/* Whether a chunk has a map of some of the features. */
-static bool has_map(const glcm_work *work, int first, int end)
-{
-    for (int f = first; f < end; f++)
-        if (work->map[f] >= 0)
-            return true;
-    return false;
-}
-
-/* Some columns of the maps of a chunk of the batch, if it has any. */
-static tc_status launch_maps(cl_worker *w, uint32_t place, size_t from, size_t columns, tc_err *err)
-{
-    const glcm_work *const work = &w->host_work[place];
-    const ocl_grid grid = { .global = { (size_t)work->rows, columns, 1 }, .start = { 0, from } };
-    tc_status status = TC_OK;
-
-    if (has_map(work, 0, GLCM_FEATURES))
-        status =
-            OCL_QUEUE(w, MAP, grid, err, OCL_HELD(w, WORK), OCL_UINT(place), OCL_HELD(w, WORDS),
-                      OCL_HELD(w, DIVISORS), OCL_HELD(w, F), OCL_HELD(w, F60),
-                      OCL_INT(w->tables.fbits), OCL_HELD(w, EXP_TABLE), OCL_HELD(w, MAPS),
-                      OCL_LONG((tc_i64)w->g.nx * w->g.ny), OCL_INT(w->g.nx));
-    if (status == TC_OK && has_map(work, GLCM_FEATURES, GLCM_ALL))
-        status = OCL_QUEUE(w, MORE_MAP, grid, err, OCL_HELD(w, WORK), OCL_UINT(place),
-                           OCL_HELD(w, WORDS), OCL_HELD(w, MAPS),
-                           OCL_LONG((tc_i64)w->g.nx * w->g.ny), OCL_INT(w->g.nx));
-    return status;
+                       OCL_HELD(w, COUNTS), OCL_UINT(w->params->features), OCL_HELD(w, BANDS),
+                       OCL_HELD(w, MAPS), OCL_LONG(map_plane), OCL_INT(w->g.nx));
+    return status == TC_OK && w->more
+               ? OCL_QUEUE(w, MORE_STATISTICS, grid, err, OCL_HELD(w, WORK), OCL_HELD(w, WORDS),
+                           OCL_HELD(w, MORE_PARTIALS), OCL_UINT(w->params->features),
+                           OCL_HELD(w, BANDS), OCL_HELD(w, MAPS), OCL_LONG(map_plane),
+                           OCL_INT(w->g.nx))
+               : status;
 }
 
 static tc_status read_statistics(cl_worker *w, uint64_t n, tc_err *err)
@@ -759,17 +728,11 @@ static tc_status slide_parts(cl_worker *w, size_t level, double *took, tc_err *e
 
 static tc_status feature_parts(cl_worker *w, double *took, tc_err *err)
 {
-    const glcm_work *const work = &w->host_work[0];
-    const size_t columns = has_map(work, 0, GLCM_ALL) ? (size_t)work->columns : 0;
     tc_status status = TC_OK;
 
     for (size_t at = 0, some; status == TC_OK && at < w->groups_per_chunk; at += some) {
         some = (size_t)ocl_pace_next(&w->features, w->groups_per_chunk - at);
         status = end_part(w, launch_statistics(w, 1, at, some, err), &w->features, some, took, err);
-    }
-    for (size_t at = 0, some; status == TC_OK && at < columns; at += some) {
-        some = (size_t)ocl_pace_next(&w->maps, columns - at);
-        status = end_part(w, launch_maps(w, 0, at, some, err), &w->maps, some, took, err);
     }
     return status;
 }
@@ -806,8 +769,6 @@ static tc_status slide_whole(cl_worker *w, uint64_t n, tc_err *err)
 
     if (status == TC_OK)
         status = launch_statistics(w, n, 0, w->groups_per_chunk, err);
-    for (uint32_t i = 0; status == TC_OK && i < n; i++)
-        status = launch_maps(w, i, 0, (size_t)w->host_work[i].columns, err);
     status = ocl_end_launch(&w->ocl, status, &w->pace, n, err);
     if (status == TC_OK && n == 1 && w->ocl.took_ms > w->pace.target_ms)
         set_apart(w, true);
@@ -910,7 +871,6 @@ static void begin_paces(cl_worker *w)
     w->pace.bold = true;
     w->apart = few < 1 && (w->pace.grown == NULL || *w->pace.grown <= 0);
     ocl_pace_begin(&w->ocl, &w->features, units, w->groups_per_chunk);
-    ocl_pace_begin(&w->ocl, &w->maps, 1, w->chunk_columns);
     for (size_t i = 0; i < p->n_levels; i++) {
         const size_t groups = (w->chunk_rows + w->group[i] - 1) / w->group[i],
                      segment = segment_of(w, i, 1);

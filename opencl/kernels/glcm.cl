@@ -4,7 +4,7 @@
  *
  * glcm_slide: a work-item slides one window along a row, with histograms of its
  * own, and leaves the sums of every window. glcm_statistics: features from the
- * sums, and their statistics. glcm_count: the one matrix of a whole ROI.
+ * sums, their statistics and maps. glcm_count: the one matrix of a whole ROI.
  *
  * GLCM_COUNT: glcm_count alone. GLCM_GLOBAL_BINS: glcm_slide alone, with histograms in global
  * memory. GLCM_MORE_TOO: features that are not of the 13 as well. These are taken from a window's
@@ -428,11 +428,13 @@ __kernel void glcm_slide(__global const glcm_work *all, __global const uint *chu
 /* --- bands ----------------------------------------------------------------------------------- */
 
 /* Sums of 64 bits, the low half first: a carry is what an atomic addition of the low halves tells,
- * whatever the order. */
+ * whatever the order. Of / and %, clang makes an instruction that Oclgrind does not know. */
 #ifdef GLCM_SINGLE
 #define ROW(u, w) ((int)(w) / (u)->columns)
+#define COLUMN(u, w) ((int)(w) - ROW(u, w) * (u)->columns)
 #else
-#define ROW(u, w) ((int)(w) % (u)->rows)
+#define COLUMN(u, w) ((int)(w) / (u)->rows)
+#define ROW(u, w) ((int)(w) - COLUMN(u, w) * (u)->rows)
 #endif
 
 static inline void clear_bands(__local uint *bands)
@@ -463,6 +465,17 @@ static inline void give_bands(const __local uint *bands, volatile __global uint 
 
 /* --- statistics ------------------------------------------------------------------------------ */
 
+#ifdef GLCM_MAPS_TOO
+/* Where a plane of the maps has a window. */
+static inline long pixel_of(__global const glcm_work *u, long window, int map_width)
+{
+    const int x = COLUMN(u, window), y = ROW(u, window);
+
+    return (long)(u->map_y0 + (u->transposed ? x : y)) * map_width + u->map_x0 +
+           (u->transposed ? y : x);
+}
+#endif
+
 static inline void load_sums(__global const ulong *words, long windows, glcm_sums *s)
 {
     s->sum = words[0];
@@ -479,13 +492,14 @@ static inline void load_sums(__global const ulong *words, long windows, glcm_sum
  * windows into local memory; then each takes one feature of a part of the
  * block, whose statistics it keeps.
  * partials: [group][GLCM_FEATURES] of each chunk, and the windows counted. bands: [chunk], of the
- * features in `wanted`; zeroed.
+ * features in `wanted`; zeroed. maps: [planes][height][map_width], of map_plane pixels each.
  */
 __kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1))) void glcm_statistics(
     __global const glcm_work *all, __global const ulong *all_words,
     __global const glcm_divisors *divisors, __global const ulong *f, __global const ulong *f60,
     int fbits, __global const ulong *exp_table, __global glcm_moments *partials,
-    __global uint *counts, uint wanted, volatile __global uint *all_bands)
+    __global uint *counts, uint wanted, volatile __global uint *all_bands, __global float *maps,
+    long map_plane, int map_width)
 {
     enum { PARTS = GLCM_GROUP / GLCM_FEATURES };
     __local long block[GLCM_FEATURES * GLCM_GROUP];
@@ -527,6 +541,13 @@ __kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1))) void glcm_stati
                     sum += (wanted >> i & 1) != 0 ? (ulong)feature[i] : 0;
                 }
                 add_to_band(u, w, sum, bands);
+#ifdef GLCM_MAPS_TOO
+                const long pixel = pixel_of(u, w, map_width);
+
+                for (int i = 0; i < GLCM_FEATURES; i++)
+                    if (u->map[i] >= 0)
+                        maps[u->map[i] * map_plane + pixel] = glcm_as_float(feature[i]);
+#endif
             }
         }
         barrier(CLK_LOCAL_MEM_FENCE);
@@ -564,41 +585,13 @@ __kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1))) void glcm_stati
     }
 }
 
-#ifdef GLCM_MAPS_TOO
-/*
- * The maps of one chunk. Global size: x: rows of windows; y: columns. maps:
- * [planes][height][width]; window (0,0) is at pixel (x0, y0).
- */
-__kernel void glcm_maps(__global const glcm_work *all, uint chunk, __global const ulong *all_words,
-                        __global const glcm_divisors *divisors, __global const ulong *f,
-                        __global const ulong *f60, int fbits, __global const ulong *exp_table,
-                        __global float *maps, long map_plane, int map_width)
-{
-    __global const glcm_work *const u = all + chunk;
-    const long x = (long)get_global_id(1), y = (long)get_global_id(0);
-    const long px = u->map_x0 + (u->transposed ? y : x), py = u->map_y0 + (u->transposed ? x : y);
-    const long windows = (long)u->columns * u->rows;
-    __global const ulong *const words = all_words + u->words + PLACE(u, x, y);
-    const uint n = (uint)(words[2 * windows] >> GLCM_N_SHIFT);
-    tc_i64 feature[GLCM_FEATURES];
-    glcm_sums s;
-
-    if (n == 0)
-        return;
-    load_sums(words, windows, &s);
-    glcm_features(&s, n, divisors[n], f, f60, fbits, exp_table, feature);
-    for (int i = 0; i < GLCM_FEATURES; i++)
-        if (u->map[i] >= 0)
-            maps[u->map[i] * map_plane + py * map_width + px] = glcm_as_float(feature[i]);
-}
-#endif
-
 #ifdef GLCM_MORE_TOO
-/* The statistics of the features beyond the 13, as glcm_statistics, without what is known from
- * there. */
+/* The statistics and maps of the features beyond the 13, as glcm_statistics, without what is known
+ * from there. */
 __kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1))) void glcm_more_statistics(
     __global const glcm_work *all, __global const ulong *all_words, __global glcm_moments *partials,
-    uint wanted, volatile __global uint *all_bands)
+    uint wanted, volatile __global uint *all_bands, __global float *maps, long map_plane,
+    int map_width)
 {
     enum { PARTS = GLCM_GROUP / GLCM_MORE };
     __local glcm_moments part[PARTS * GLCM_MORE];
@@ -623,6 +616,11 @@ __kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1))) void glcm_more_
             glcm_moments_add(&mine, (tc_i64)feature);
             if (is_returned)
                 add_to_band(u, w, feature, bands);
+#ifdef GLCM_MAPS_TOO
+            if (u->map[GLCM_FEATURES + my_feature] >= 0)
+                maps[u->map[GLCM_FEATURES + my_feature] * map_plane + pixel_of(u, w, map_width)] =
+                    glcm_more_float((tc_i64)feature, GLCM_FEATURES + my_feature, u->levels);
+#endif
         }
     if (my_part < PARTS)
         part[me] = mine;
@@ -637,27 +635,6 @@ __kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1))) void glcm_more_
         partials[(u->partial + group) * GLCM_MORE + me] = mine;
     }
 }
-
-#ifdef GLCM_MAPS_TOO
-/* The maps of these, as glcm_maps. */
-__kernel void glcm_more_maps(__global const glcm_work *all, uint chunk,
-                             __global const ulong *all_words, __global float *maps, long map_plane,
-                             int map_width)
-{
-    __global const glcm_work *const u = all + chunk;
-    const long x = (long)get_global_id(1), y = (long)get_global_id(0);
-    const long px = u->map_x0 + (u->transposed ? y : x), py = u->map_y0 + (u->transposed ? x : y);
-    const long windows = (long)u->columns * u->rows;
-    __global const ulong *const words = all_words + u->words + PLACE(u, x, y);
-
-    if (words[2 * windows] >> GLCM_N_SHIFT == 0)
-        return;
-    for (uint i = 0; i < GLCM_MORE; i++)
-        if (u->map[GLCM_FEATURES + i] >= 0)
-            maps[u->map[GLCM_FEATURES + i] * map_plane + py * map_width + px] = glcm_more_float(
-                (tc_i64)words[(GLCM_WORDS + i) * windows], GLCM_FEATURES + i, u->levels);
-}
-#endif
 #endif /* GLCM_MORE_TOO */
 
 #endif /* GLCM_GLOBAL_BINS */
