@@ -295,7 +295,8 @@ static tc_status selftest_device(const an_analysis *a, const ocl_request *reques
     tc_status status = ocl_device_find(request, &device, err);
 
     if (status == TC_DEVICE && request->kind == OCL_REQUEST_AUTO) {
-        printf("%s: no device: %s\n", a->name, tc_plain(err->message));
+        printf("%s: no device: %s; --device P:D tests one that `devices` lists\n", a->name,
+               tc_plain(err->message));
         return TC_OK;
     }
     if (status == TC_OK)

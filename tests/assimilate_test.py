@@ -423,7 +423,7 @@ def test_forget(names):
     shutil.copy(path("cells.npz"), path("twin.npz"))
     add(db, "twin")
     r = assimilate("forget", "--db", path(db), "--why", "host 7", "twin", *names, "nobody")
-    ok(r.returncode == 0 and sorted(r.stdout.split()) == sorted(["twin", *names]) and "nobody: is not in the data set" in r.stderr
+    ok(r.returncode == 4 and sorted(r.stdout.split()) == sorted(["twin", *names]) and "nobody: is not in the data set" in r.stderr
        and "cells: is not in the data set" in r.stderr and query(db, "SELECT kind, reason, name FROM refused ORDER BY name") ==
        [("forgotten", "host 7", n) for n in sorted(["twin", *names])], "forget: each name is told and recorded", r.stdout + r.stderr)
     tables = [t for (t,) in query(db, "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE '%\\_groups' ESCAPE '\\' AND "
@@ -435,6 +435,13 @@ def test_forget(names):
     change(db, "DELETE FROM refused")
     ok(dump(db) == before and sorted(os.listdir(path(db + ".files"))) == files, "forget: they come again as they were")
     ok(assimilate("forget", "--db", path(db)).returncode == 1 and assimilate("forget", "x").returncode == 1, "forget: wants names and a data set")
+    for verb in (["forget", "cells"], ["export", "-o", path("none")], ["report", "-o", path("none.html")]):
+        r = assimilate(verb[0], "--db", path("nothing.sqlite"), *verb[1:])
+        ok(r.returncode == 2 and "nothing.sqlite: there is no such data set" in r.stderr and not os.path.exists(path("nothing.sqlite")),
+           verb[0] + ": of a data set that is not there", r.stderr)
+    r = assimilate("export", "--db", path(db), "-o", path("none"), "--only", "nonesuch")
+    ok(r.returncode == 1 and re.search("there is no table nonesuch; there are units, items, .*cellcount_regions", r.stderr),
+       "export: of a table that is not there", r.stderr)
 
 
 def test_memory():
@@ -971,7 +978,7 @@ def test_export(names):
     r = assimilate("export", "--db", path("a.sqlite"), "-o", path("one"), "--only", "items")
     ok(r.returncode == 0 and os.listdir(path("one")) == ["items.csv"], "export --only", r.stderr)
     for what, code, args in (("a table that is not there", 1, [path("a.sqlite"), "-o", path("one"), "--only", "x"]),
-                             ("no data set", 3, [path("none.sqlite"), "-o", path("one")]),
+                             ("no data set", 2, [path("none.sqlite"), "-o", path("one")]),
                              ("a file as folder", 3, [path("a.sqlite"), "-o", path("plain.zip")])):
         r = assimilate("export", "--db", *args)
         ok(r.returncode == code and r.stderr.count("\n") == 1, "export: " + what, "%d %s" % (r.returncode, r.stderr))

@@ -271,7 +271,8 @@ def at_terminal(argv, answer=""):
 
 
 def deploy(folder, *options, build=BUILD, version="1.00", **kw):
-    return run([sys.executable, DEPLOY, "--version", version, "--build", build, *options, folder], env=kw.get("env", ENV))
+    return run([sys.executable, DEPLOY, *(["--version", version] if version else []), "--build", build, *options, folder],
+               env=kw.get("env", ENV))
 
 
 def is_kept(old, new):
@@ -375,6 +376,9 @@ def test_new_versions(folder):
     r = deploy(folder, build=build, version="1.01")
     ok("note: hosts still get 1.00 for %s (old); with --deprecate no more\nnote: hosts still get 1.00 for other (old)\n" % platform in r.stdout,
        "what hosts would still get is told", r.stdout + r.stderr)
+    r = deploy(folder, "--deprecate", "--dry-run", build=build, version="1.01")
+    ok(r.returncode == 0 and "would deprecate 1.00 for %s (old)\nnote: hosts still get 1.00 for other (old)\n" % platform in r.stdout
+       and sql(folder, "SELECT sum(deprecated) FROM app_version") == [(0,)], "--deprecate --dry-run names what it would end", r.stdout + r.stderr)
     r = deploy(folder, "--deprecate", build=build, version="1.01")
     ok("database: 1.00 for %s (old) is deprecated\nnote: hosts still get 1.00 for other (old)\n" % platform in r.stdout
        and sql(folder, "SELECT deprecated FROM app_version ORDER BY id") == [(0,), (1,), (0,)], "--deprecate ends what is superseded", r.stdout + r.stderr)
@@ -485,6 +489,27 @@ def test_platforms():
             "--app-version", "auto=" + pe("p8.exe"), code=1, version="1.02")
 
 
+def test_settings():
+    """Others' programs make up the version: what changes a setting publishes no program of this machine's."""
+    folder = make_project("volunteers")
+    refused("no version at all", folder, "has no version of texcell: give --version", code=1, version=None)
+    program = elf("theirs", machine=62)
+    r = deploy(folder, "--app-version", "x86_64-pc-linux-gnu=" + program, "--app-version", "windows_x86_64=" + pe("theirs.exe"), version="1.01")
+    versions, apps = database(folder)["versions"], tree(os.path.join(folder, "apps"))
+    ok(r.returncode == 0 and versions, "a version of volunteers' programs", r.stderr)
+    refused("the same version without its programs", folder, "apps/texcell/1.01: has other programs, such as .*leave --version out", "--verify",
+            "0.1", version="1.01")
+    for option in (["--deprecate"], ["--classes", "cpu"], ["--app-version", "auto=" + program]):
+        refused("%s without a version" % option[0], folder, "need --version", *option, code=1, version=None)
+    classes = read(folder, "plan_class_spec.xml")
+    for again in range(2):
+        r = deploy(folder, "--verify", "0.1", version=None)
+        ok(r.returncode == 0 and "--fraction-alone 0.1 " in read(folder, "bin", "texcell_check").decode()
+           and database(folder)["versions"] == versions and tree(os.path.join(folder, "apps")) == apps
+           and read(folder, "plan_class_spec.xml") == classes and ("all files are as they should be" in r.stdout) == bool(again),
+           "a setting, %d: no program is touched" % again, r.stdout + r.stderr)
+
+
 def test_update_versions_refuses():
     folder = make_project("refusing")
     write(os.path.join(folder, "apps", "texcell", "0.99", PLATFORM, "other"), "new")
@@ -578,6 +603,16 @@ def test_refusals():
     refused("a name for a shell", folder, "is not a name", "--app", "a;b", code=1)
     refused("a share above 1", folder, "--verify", "--verify", "1.5", code=1)
     refused("no programs", folder, "has no program texcell", build=TMP)
+    sources = os.path.join(TMP, "sources")
+    shutil.copytree(KIT, os.path.join(sources, "validator", "deploy"))
+    write(os.path.join(sources, "configure.ac"), "")
+    r = run([sys.executable, os.path.join(sources, "validator", "deploy", "texcell-deploy"), "--version", "1.00", folder])
+    ok(r.returncode == 2 and r.stderr.startswith("texcell-deploy: error: %s/build: has no program texcell: build it first" % sources),
+       "refused: sources that are not built", r.stderr)
+    for program, *words in (("submit", "--status", "x"), ("again", "x"), ("watch",), ("backup", "x")):
+        r = run([os.path.join(sources, "validator", "deploy", "texcell-" + program), *words])
+        ok(r.returncode == 2 and "is not the folder of a BOINC project: it has no config.xml: give --project" in r.stderr,
+           "refused: texcell-%s in the sources without a project" % program, r.stderr)
     empty = os.path.join(TMP, "empty")
     os.mkdir(empty)
     refused("a folder that is no project", empty, "is not the folder of a BOINC project: it has no config.xml")
@@ -943,7 +978,8 @@ def test_submit(folder):
     request = ["--analysis", "cellcount", "--split", "2", "--param", "labels=true", "--name", "blood", pictures]
     before = tree(folder)
     r = submit(folder, *request, "--dry-run")
-    ok(r.returncode == 0 and r.stdout.count("rsc_fpops_est") == 3 and tree(folder) == before,
+    ok(r.returncode == 0 and r.stdout.count("rsc_fpops_est") == 3 and tree(folder) == before
+       and re.search(r"\ndry run: nothing was created: 3 work units, about \d+ s of a core\nnote: a unit takes 2 s: put more into each", r.stdout),
        "submit: a dry run shows the estimates and changes nothing", r.stdout + r.stderr)
     deep = os.path.join(TMP, "deep")
     for i in range(3):
@@ -1463,6 +1499,7 @@ def main():
     test_again()
     test_new_versions(folder)
     test_platforms()
+    test_settings()
     test_update_versions_refuses()
     test_what_is_there()
     test_refusals()

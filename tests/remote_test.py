@@ -206,6 +206,8 @@ def ended(folder):
            "ended " + end, "%s\n%s\n%s" % (again.stderr, batches, jobs))
     r = submit("--cancel", "e0", "--dry-run")
     ok(r.returncode == 0 and "e0: would cancel 3 work units" in r.stdout and SERVER.batches[-6]["state"] != 3, "--cancel --dry-run", r.stdout + r.stderr)
+    r = submit("--status", "e0", "--dry-run")
+    ok(r.returncode == 0 and "e0         3 units" in r.stdout, "--status --dry-run", r.stdout + r.stderr)
     r = submit("--cancel", "e0", "--yes")
     ok(r.returncode == 0 and SERVER.batches[-6]["state"] == 3, "--cancel", r.stderr)
     SERVER.errors.add("e1_0002")

@@ -12,13 +12,21 @@
 typedef struct exporting {
     const val_dataset *ds;
     const char *folder, *only;
+    char *others; /* MAX_OTHERS bytes: the tables that were not requested */
     size_t written;
 } exporting;
+
+enum { MAX_OTHERS = 600 };
 
 /* Whether a file is wanted. */
 static bool is_requested(const exporting *x, const char *file)
 {
-    return x->only == NULL || strcmp(x->only, file) == 0;
+    const bool requested = x->only == NULL || strcmp(x->only, file) == 0;
+    const size_t n = strlen(x->others);
+
+    if (!requested)
+        snprintf(x->others + n, MAX_OTHERS - n, "%s%s", n > 0 ? ", " : "", file);
+    return requested;
 }
 
 /* --- cells ----------------------------------------------------------------------------------- */
@@ -334,7 +342,8 @@ tc_status val_export(const val_dataset *ds, const char *folder, const char *only
         { "failed", "SELECT name, wu_id, batch, error_mask, reasons, stored FROM failed ORDER BY "
                     "name, wu_id" },
     };
-    exporting x = { .ds = ds, .folder = folder, .only = only };
+    char others[MAX_OTHERS] = "";
+    exporting x = { .ds = ds, .folder = folder, .only = only, .others = others };
     tc_status status = wu_make_folder(folder, err);
 
     if (status == TC_OK)
@@ -344,8 +353,8 @@ tc_status val_export(const val_dataset *ds, const char *folder, const char *only
     if (status == TC_OK)
         status = write_tables(&x, err);
     if (status == TC_OK && x.written == 0)
-        status = tc_fail(err, TC_USAGE,
-                         "export: there is no table %.64s; without --only, all are written", only);
+        status =
+            tc_fail(err, TC_USAGE, "export: there is no table %.64s; there are %s", only, others);
     *written = x.written;
     return val_end(ds, status, err);
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "app/base/command.h"
 #include "app/base/files.h"
@@ -63,7 +64,7 @@ static const char usage[] =
     "\n"
     "Exit codes: 0 done, 1 bad usage, 2 not a valid result (or work unit), 3 try\n"
     "again later (data set or disk), 4 the data set has another result of this\n"
-    "work unit.\n";
+    "work unit, or not each NAME.\n";
 
 typedef struct options {
     const char *db, *store;
@@ -426,6 +427,16 @@ static tc_status run_script(int argc, char **argv, tc_err *err)
     return script_error(&o, err);
 }
 
+/* Who names a data set that exists has misspelt one that does not. */
+static tc_status check_there(const char *db, tc_err *err)
+{
+    struct stat info;
+
+    if (stat(db, &info) != 0 && errno == ENOENT)
+        return tc_fail(err, TC_BAD_INPUT, "%.600s: there is no such data set", db);
+    return TC_OK;
+}
+
 /* --- what was wrong -------------------------------------------------------------------------- */
 
 static tc_status forget(int argc, char **argv, tc_err *err)
@@ -438,11 +449,14 @@ static tc_status forget(int argc, char **argv, tc_err *err)
     val_dataset ds = { .db = NULL };
     tc_status status = read_options(argc, argv, known, &o, err);
     char *store;
+    int absent = 0;
 
     if (status != TC_OK)
         return status;
     if (o.n == 0)
         return tc_fail(err, TC_USAGE, "forget: takes names of units");
+    if ((status = check_there(o.db, err)) != TC_OK)
+        return status;
     store = store_of(&o);
     status =
         store == NULL ? tc_no_memory(err, "names") : val_dataset_open(o.db, VAL_WRITE, &ds, err);
@@ -451,11 +465,16 @@ static tc_status forget(int argc, char **argv, tc_err *err)
 
         for (int found = 0; status == TC_OK && there; found++) {
             status = val_take_out(&ds, o.args[i], o.why, store, &there, err);
-            if (status == TC_OK && !there && found == 0)
+            if (status == TC_OK && !there && found == 0) {
                 fprintf(stderr, PROGRAM ": note: %s: is not in the data set\n",
                         tc_plain(o.args[i]));
+                absent++;
+            }
         }
     }
+    if (status == TC_OK && absent > 0)
+        status = tc_fail(err, TC_NO_MATCH, "forget: %d of %d names are not in the data set", absent,
+                         o.n);
     val_dataset_close(&ds);
     free(store);
     return status;
@@ -526,7 +545,10 @@ static int read_in_child(void *user)
 static tc_status read_dataset(reading *r, tc_err *err)
 {
     int code, ended_by;
-    tc_status status = val_private_folder(&r->private, err);
+    tc_status status = check_there(r->o->db, err);
+
+    if (status == TC_OK)
+        status = val_private_folder(&r->private, err);
 
     if (status == TC_OK)
         status = val_run_child(read_in_child, r, r->o->db, &code, &ended_by, err);

@@ -15,6 +15,7 @@ import xml.etree.ElementTree as ElementTree
 # shell's command line, so nothing that a shell or a path would take apart.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*\Z")
 
+HERE = os.path.dirname(os.path.realpath(__file__))
 USAGE, BAD_INPUT, TRY_LATER = 1, 2, 3   # exit codes, those of all of texcell
 ACL = "system.posix_acl_access"         # what setfacl gave to others
 
@@ -160,7 +161,8 @@ class Project:
             raise Problem("%s: no such folder" % folder)
         for name in ("config.xml", "bin", "apps", "templates"):
             if not os.path.exists(self.path(name)):
-                raise Problem("%s: is not the folder of a BOINC project: it has no %s" % (folder, name))
+                hint = ": give --project (or texcell-submit --url)" if os.path.realpath(folder) == os.path.dirname(HERE) else ""
+                raise Problem("%s: is not the folder of a BOINC project: it has no %s%s" % (folder, name, hint))
         try:
             root = ElementTree.parse(self.path("config.xml")).getroot()
         except ElementTree.ParseError as error:

@@ -5,7 +5,6 @@ import contextlib
 import http.client
 import io
 import json
-import math
 import os
 import shutil
 import sys
@@ -17,7 +16,7 @@ import xml.etree.ElementTree as ElementTree
 import zipfile
 
 from texcell_project import NAME, Problem, TRY_LATER, agreed, locked, read_file, write_file
-from texcell_units import MORE_RESULTS, checked_numbers, digest_of, pack_all, unit_of
+from texcell_units import MORE_RESULTS, checked_numbers, digest_of, pack_all, total_of, unit_of
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 # Of the kit's folder: the project's, the sources', and those of make install.
@@ -41,7 +40,7 @@ def part_of_kit(folders, name):
 def texcell_wu():
     path = part_of_kit(PROGRAMS, "texcell-wu") or shutil.which("texcell-wu")
     if path is None:
-        raise Problem("there is no program texcell-wu")
+        raise Problem("there is no program texcell-wu: build texcell on this computer, or install its Debian package")
     return path
 
 
@@ -261,12 +260,12 @@ def show_status(server, name):
 
 
 def main(options):
-    options.fewest, options.max_memory = math.inf, 0
-    if options.dry_run and not options.cancel:
+    options.max_memory = 0
+    if options.dry_run and not (options.cancel or options.status):
         with tempfile.TemporaryDirectory(prefix="texcell-submit-") as folder:
             checked_numbers(part_of_kit(TEMPLATES, "texcell_out.xml"), options, texcell_wu(),
                             pack_all(texcell_wu(), options, folder)[0])
-        print("dry run: nothing was created")
+        print(total_of(options))
         return 0
     server = Server(options)
     if options.status:

@@ -20,6 +20,7 @@ MOST_THREADS = 4
 # plan_classes.xml expects a hundredth of 20 TFLOPS.
 SIZES = {"cpu": 3600 * 5e9, "gpu": 1800 * 2e11}
 MOST_ITEMS = 100000     # of pack --split
+SHORT = 900             # seconds of a unit that a dry run warns of
 # BOINC's: 200 credits for a day of 1 GFLOPS.
 CREDIT = 200 / (DAY * 1e9)
 
@@ -110,7 +111,17 @@ def checked_numbers(template, options, texcell_wu, units):
             duration(float(numbers["rsc_fpops_est"]) / 5e9), ", ".join("%s %s" % pair for pair in numbers.items())))
         found.append(numbers)
         options.fewest = min(options.fewest, needs["items"])
+        options.seconds.append(float(numbers["rsc_fpops_est"]) / 5e9)
     return found
+
+
+def total_of(options):
+    """How a dry run ends: all of the work, and whether its units are too small for what each costs hosts and server."""
+    n, seconds = len(options.seconds), sum(options.seconds)
+    text = "dry run: nothing was created: %d work units, about %s of a core" % (n, duration(seconds))
+    if n > 1 and seconds / n < SHORT:
+        text += "\nnote: a unit takes %s: put more into each, so that it takes half an hour or longer (--for cpu, or a larger --split)" % duration(seconds / n)
+    return text
 
 
 # --- packing ------------------------------------------------------------------------------

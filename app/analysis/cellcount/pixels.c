@@ -812,7 +812,7 @@ tc_status cc_check_pixels(const an_work *of, const wu_output *out, uint64_t *ran
         return tc_fail(err, TC_BAD_INPUT, "threshold: is %lld, not %lu", (long long)claimed,
                        (unsigned long)threshold);
     if (cc_prepares(p) && share_of_tiles(p, work->item) > MOST_TILED)
-        return tc_fail(err, TC_NO_MATCH, "is hardly larger than what would be looked at");
+        return tc_fail(err, TC_NO_MATCH, "is too small for a look at a part of it");
     status = cc_prepares(p) ? check_tiles(work, &t, threshold, random, &of_regions, err)
                             : check_whole(work, &t, threshold, random, &of_regions, err);
     return status == TC_NO_MATCH && of_regions

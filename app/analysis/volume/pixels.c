@@ -257,7 +257,7 @@ static tc_status check_boxes(const an_work *work, uint32_t threshold, const wu_o
         return tc_fail(err, TC_NO_MATCH, "no cells");
     choose_sides(item, 2 * margin + LEAST_SIDE, side);
     if ((double)side[0] * side[1] * side[2] > MOST_BOX * item->nz * item->ny * item->nx)
-        return tc_fail(err, TC_NO_MATCH, "is hardly larger than what would be looked at");
+        return tc_fail(err, TC_NO_MATCH, "is too small for a look at a part of it");
     for (int k = 0; status == TC_OK && k < (known > 0 ? BOXES : MOST_BOXES); k++) {
         const part b = choose_part(item, side, margin, p->through, random);
         wu_output found = { .n = 0 };

@@ -308,7 +308,7 @@ tc_status voting_check_pixels(const an_work *work, const wu_output *out, uint64_
     if (status == TC_OK && points.n == 0 && !is_flat(work->pixels))
         status = tc_fail(err, TC_NO_MATCH, "no points, in a picture that is not flat");
     if (status == TC_OK && points.n > 0 && share_of_tile(&s, LEAST_SIDE) > MOST_SHARE)
-        status = tc_fail(err, TC_NO_MATCH, "is hardly larger than what would be looked at");
+        status = tc_fail(err, TC_NO_MATCH, "is too small for a look at a part of it");
     if (status == TC_OK && points.n > 0)
         status = check_tiles(work, &s, &points, random, err);
     free(points.list);
