@@ -111,6 +111,8 @@ def unknown():
 def selftest_and_devices():
     for option in ("--threads=2", "--quiet", "--gpu-slice-ms=3", "--checkpoint-every=2", "-o"):
         refused("texcell", ["selftest", option], 'unknown option "%s"' % option, "texcell selftest")
+    refused("texcell-wu", ["analyse", "--analysis", "cellcount", "-o", "x", "--device", "gpu", "nowhere.png"], "--device gpu: is none of auto",
+            "texcell-wu analyse")
     refused("texcell", ["selftest", UNIT], "takes only --device", "texcell selftest")
     refused("texcell", ["selftest", "--device", "nonsense"], "none of auto, cpu, opencl, P:D", "texcell selftest")
     refused("texcell", ["devices", "--all"], "unknown option", "texcell devices")

@@ -1,10 +1,12 @@
 """texcell-wu export --tiff and --geojson: every value as tifffile reads it, with axes and the size
 of a voxel; polygons whose insides, counted pixel by pixel, are the labels; points where the table
 has them."""
+import csv
 import json
 import os
 import shutil
 import signal
+import sys
 
 import numpy as np
 from scipy import ndimage
@@ -13,6 +15,9 @@ from skimage.measure import points_in_poly
 import forge
 import tap
 from oracle import workunit
+
+sys.path.insert(0, os.path.join(tap.SRC, "workunits", "python"))
+import texcell
 
 try:
     import tifffile
@@ -156,6 +161,32 @@ def killed(name, signals=(signal.SIGKILL, signal.SIGTERM)):
     tap.ok(ended > 20 and not bad, "%s: killed %d times at %d calls: no half file, and the same command makes them all" % (name, ended, calls), bad[:3])
 
 
+def rows_of(*parts):
+    with open(path(*parts), encoding="utf-8") as f:
+        return list(csv.DictReader(f))
+
+
+def sizes_of_voxels(analysis, table, stack):
+    """Where no stack says how large a voxel is, nothing is in micrometres; where one does, volumes of
+    the others are not known."""
+    labels = list(ndimage.label(stack == 20)[0].astype(np.uint16)) if analysis == "objects" else None
+    for name, known in (("unknown", []), ("mixed", ["a"])):
+        out = "%s_%s" % (analysis, name)
+        exported(out, analysis, {"membrane": 100} if labels is None else {},
+                 [workunit.item(n, list(stack), labels=labels, spacing=[2.0, 0.5, 0.25] if n in known else []) for n in "ab"])
+        units = {row["column"]: row["unit"] for row in rows_of(out, "columns.csv")}
+        title = "volume_um3" if known and labels else "volume"
+        rows = rows_of(out, table + ".csv")
+        wanted = [float(row["voxels"]) * (1 if not known else 0.25 if row["item"] in known else np.nan) for row in rows]
+        tap.ok({row["item"] for row in rows} == {"a", "b"} and np.array_equal([float(row[title]) for row in rows], wanted, equal_nan=True),
+               out + ": volumes", wanted)
+        um = [column for column, unit in units.items() if "um" in unit or "_um" in column]
+        tap.ok(bool(um) == bool(known) and units[title] == ("um^3" if known else "voxel") and ("voxel_volume" in units) == bool(known and not labels),
+               out + ": units", units)
+        columns = texcell.read(path(out + ".npz")).tables[table]
+        tap.ok(list(columns) == list(rows[0]) and np.array_equal(columns[title], wanted, equal_nan=True), out + ": the same in Python", list(columns))
+
+
 def far_away():
     """Points that no program of ours makes."""
     yy, xx = np.mgrid[:24, :48]
@@ -202,6 +233,8 @@ def main():
     r, out = exported("deep", "volume", {"membrane": 100, "labels": True}, [workunit.item("s", list(stack), spacing=[2.0, 0.5, 0.25])])
     same_regions("labels_s", out, r["labels_s"], "cells")
     same_tiff("labels_s", out, r["labels_s"], np.uint16, [2.0, 0.5, 0.25])
+    for analysis, table in (("volume", "cells"), ("objects", "objects")):
+        sizes_of_voxels(analysis, table, stack)
 
     r, out = exported("mask", "levelset", {"target": 200, "epsilon": 60, "iterations": 20,
                                            "init": {"type": "box", "x0": 8, "y0": 6, "x1": 30, "y1": 22}}, [workunit.item("m", [stack[4]])])

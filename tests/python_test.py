@@ -229,6 +229,9 @@ def exit_codes():
         tap.ok(False, "no programs")
     except FileNotFoundError as error:
         tap.ok("TEXCELL" in str(error), "no programs: the message says where they are looked for", error)
+    os.environ["TEXCELL"] = path("nowhere")
+    error = refusal(SPOTS)
+    tap.ok(str(error) == "TEXCELL=%s: no such folder or program" % path("nowhere"), "TEXCELL names nothing", error)
     os.environ.update(before, TEXCELL="", PATH=os.path.abspath(tap.BUILD) + ":" + before["PATH"])
     tap.ok(refusal(SPOTS, progress=False) is None, "PATH has the programs")
     os.environ.update(before, TEXCELL=tap.TEXCELL)

@@ -196,7 +196,7 @@ static tc_status run_verb(const tc_program *p, int argc, char **argv, tc_err *er
         fputs(p->help, stderr);
         status = tc_fail(err, TC_USAGE, "nothing to do");
     }
-    if (status == TC_USAGE) {
+    if (status == TC_USAGE && err->message[0] != '\0') {
         const size_t n = strlen(err->message);
 
         snprintf(err->message + n, sizeof err->message - n, "; see %s%s%s --help", p->name,

@@ -38,7 +38,7 @@ def label_png(labels, largest):
 
 def item(name, slices, masks=None, stack=None, spacing=None, source=None, labels=None):
     """An item from a list of pictures; a stack when there are several (or
-    stack=True)."""
+    stack=True), whose voxels are cubes of 1 unless spacing says another size, or [] none."""
     return {"name": name, "slices": slices, "masks": masks, "labels": labels,
             "stack": len(slices) > 1 if stack is None else stack, "spacing": spacing, "source": source}
 
@@ -61,7 +61,7 @@ def write(path, analysis, parameters, items, strips=None):
         entry = {"name": it["name"]}
         entry["stack" if it["stack"] else "image"] = add("images", it, it["slices"], png, rows[0])
         if it["stack"]:
-            entry["spacing"] = it["spacing"] or [1.0, 1.0, 1.0]
+            entry.update({} if it["spacing"] == [] else {"spacing": it["spacing"] or [1.0, 1.0, 1.0]})
         elif it["spacing"]:
             entry["spacing"] = it["spacing"]
         if it.get("source"):

@@ -297,6 +297,37 @@ static int power_of(const wu_table *table, const wu_column *c)
     return power;
 }
 
+/* Of a size that the size of a voxel scales, to micrometres, the power: 1 to 3; 0: it is none. */
+static int scaled_power(const wu_declared *d)
+{
+    static const char *const units[] = { "um", "um^2", "um^3" };
+    if (d->unit == NULL)
+        return d->title != NULL && strcmp(d->title, "measure") == 0 ? 3 : 0;
+    for (int power = 1; power <= 3; power++)
+        if (strcmp(d->unit, units[power - 1]) == 0)
+            return power;
+    return 0;
+}
+
+static bool is_scaled(const wu_result_file *file, size_t item)
+{
+    return file->item_spacing != NULL && file->item_spacing[3 * item] > 0;
+}
+
+static bool is_any_scaled(const wu_result_file *file)
+{
+    size_t i = 0;
+    while (i < file->n_items && !is_scaled(file, i))
+        i++;
+    return i < file->n_items;
+}
+
+/* The size of a voxel, where none is known. */
+static bool says_nothing(const wu_table *table, const wu_declared *d)
+{
+    return table->in_voxels && d->title != NULL && strcmp(d->title, "voxel_volume") == 0;
+}
+
 /* Those of an array are adjacent: as they are, then in micrometres. */
 static tc_status number_columns(const wu_result_file *file, wu_table *table, tc_err *err)
 {
@@ -311,7 +342,8 @@ static tc_status number_columns(const wu_result_file *file, wu_table *table, tc_
                  table->n_columns < most && k < wu_declared_elements(table->arrays[i].declared);
                  k++) {
                 const wu_column column = { i, k, in_um };
-                if (!in_um || power_of(table, &column) > 0)
+                if (in_um ? power_of(table, &column) > 0
+                          : !says_nothing(table, table->arrays[i].declared))
                     table->columns[table->n_columns++] = column;
             }
     return TC_OK;
@@ -325,6 +357,7 @@ static tc_status make_table(const wu_result_file *file, wu_tables *out, size_t f
     tc_status status = TC_OK;
     *table =
         (wu_table){ .name = file->declared[first].table,
+                    .in_voxels = !is_any_scaled(file),
                     .arrays = before != NULL ? before->arrays + before->n_arrays : out->arrays };
     for (size_t i = first; i < file->n_declared && status == TC_OK; i++) {
         wu_table_array array = { .declared = &file->declared[i] };
@@ -397,6 +430,14 @@ void wu_column_title(const wu_table *table, size_t column, char out[WU_TITLE_MAX
     const size_t n = strlen(out);
     if (c->in_um)
         snprintf(out + n, WU_TITLE_MAX - n, "%s", power_of(table, c) == 2 ? "_um2" : "_um");
+    else if (wu_column_in_voxels(table, column) && n > 4 && strcmp(out + n - 4, "_um3") == 0)
+        out[n - 4] = '\0';
+}
+
+bool wu_column_in_voxels(const wu_table *table, size_t column)
+{
+    const wu_column *const c = &table->columns[column];
+    return table->in_voxels && !c->in_um && scaled_power(table->arrays[c->array].declared) > 0;
 }
 
 /* Results name no unit of greys. */
@@ -424,6 +465,10 @@ const char *wu_column_unit(const wu_table *table, size_t column)
     const wu_declared *const d = table->arrays[c->array].declared;
     if (c->in_um)
         return power_of(table, c) == 2 ? "um^2" : "um";
+    if (scaled_power(d) == 2 && table->in_voxels)
+        return "voxel^2";
+    if (scaled_power(d) > 0)
+        return table->in_voxels ? "voxel" : d->unit != NULL ? d->unit : "um^3";
     return d->unit == NULL && is_grey(d) ? "grey values" : d->unit;
 }
 
@@ -523,12 +568,16 @@ double wu_value_number(const wu_array_info *info, const void *data)
 const void *wu_cursor_value(wu_cursor *cursor, size_t column, const wu_array_info **info)
 {
     static const wu_array_info f64 = { .dtype = WU_F64 };
+    static const double unknown = NAN;
     const wu_column *const c = &cursor->table->columns[column];
     const wu_table_array *const array = &cursor->table->arrays[c->array];
     const void *const data = cursor->arrays[c->array].data +
                              c->element * wu_dtype_size(array->info->dtype, array->info->width);
     int power;
     *info = array->info;
+    if (!c->in_um && !cursor->table->in_voxels && array->info->dtype == WU_F64 &&
+        scaled_power(array->declared) > 0 && !is_scaled(cursor->file, cursor->item))
+        return &unknown;
     if (!c->in_um)
         return data;
     *info = &f64;

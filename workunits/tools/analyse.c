@@ -22,7 +22,7 @@ const char wu_analyse_help[] =
     "\n"
     "INPUT and options are those of pack (texcell-wu pack --help), and\n"
     "\n"
-    "  --device D           cpu, opencl, or P:D as texcell devices numbers them\n"
+    "  --device D           auto, cpu, opencl, or P:D as texcell devices numbers them\n"
     "                       (default: the fastest)\n"
     "  --threads N          threads on the CPU (default: all)\n"
     "  --sweep KEY=A,B,...  try each value of a parameter, each in a folder within\n"
@@ -44,6 +44,21 @@ const char wu_analyse_help[] =
 typedef struct run_words {
     const char *device, *threads;
 } run_words;
+
+/* Refuses before pictures are read what texcell run would refuse behind them. */
+static tc_status take_device(void *to, const char *text, tc_err *err)
+{
+    static const char digits[] = "0123456789";
+    const size_t n = strspn(text, digits), m = text[n] == ':' ? strspn(text + n + 1, digits) : 0;
+    if (strcmp(text, "auto") != 0 && strcmp(text, "cpu") != 0 && strcmp(text, "opencl") != 0 &&
+        (n == 0 || m == 0 || text[n + 1 + m] != '\0'))
+        return tc_fail(err, TC_USAGE,
+                       "analyse: --device %s: is none of auto, cpu, opencl, and P:D as texcell "
+                       "devices numbers them",
+                       text);
+    *(const char **)to = text;
+    return TC_OK;
+}
 
 /* Whether the result of this very work unit is there. */
 static bool is_done(const char *unit, const char *result)
@@ -104,14 +119,11 @@ static tc_status run(const run_words *o, const char *unit, const char *result, t
     if (signal != 0)
         return tc_fail(err, TC_TRY_LATER, "texcell run: ended by %s; the same command goes on",
                        os_signal_name(signal));
-    if (code != 0)
-        return tc_fail(err,
-                       code == 1   ? TC_USAGE
-                       : code == 2 ? TC_BAD_INPUT
-                       : code == 3 ? TC_TRY_LATER
-                                   : TC_INTERNAL,
-                       "texcell run: ended with exit code %d", code);
-    return TC_OK;
+    if (code == 1 || code == 2) /* it has said why */
+        return code == 1 ? TC_USAGE : TC_BAD_INPUT;
+    return code == 0 ? TC_OK
+                     : tc_fail(err, code == 3 ? TC_TRY_LATER : TC_INTERNAL,
+                               "texcell run: ended with exit code %d", code);
 }
 
 /* From pictures to a result, in into's place. *result: free. */
@@ -340,7 +352,7 @@ tc_status wu_analyse(int argc, char **argv, tc_err *err)
 {
     analyse_options o = { .also = { .shown = true } };
     const char *swept;
-    tc_option options[] = { { "device", 0, TC_TEXT, .to = &o.run.device },
+    tc_option options[] = { { "device", 0, TC_TAKE, .to = &o.run.device, .take = take_device },
                             { "threads", 0, TC_TEXT, .to = &o.run.threads },
                             { "sweep", 0, TC_TAKE, .to = &o, .take = take_sweep },
                             { "defaults", 0, TC_FLAG, .to = &o.defaults },

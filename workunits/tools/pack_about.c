@@ -98,7 +98,7 @@ static void tell_remarks(const wu_sources *sources)
 
 tc_status wu_use_about(wu_sources *sources, const double given[3], tc_err *err)
 {
-    enum { TIMES, TURNED, OTHER_SIZE, NO_Z, OWN_SIZE, KINDS };
+    enum { TIMES, TURNED, OTHER_SIZE, NO_Z, OWN_SIZE, FLAT, KINDS };
     tally notes[KINDS] = { { NULL, 0 } };
     tc_status status = TC_OK;
     for (size_t i = 0; i < sources->n && status == TC_OK; i++) {
@@ -111,6 +111,8 @@ tc_status wu_use_about(wu_sources *sources, const double given[3], tc_err *err)
             count(&notes[TIMES], item);
         if (about->orientation != 1)
             count(&notes[TURNED], item);
+        if (given[0] > 0 && !item->is_stack)
+            count(&notes[FLAT], item);
         if (given[2] > 0 && is_different(about->um, item->um))
             count(&notes[OTHER_SIZE], item);
         else if (given[2] == 0 && item->is_stack && about->um[2] > 0)
@@ -135,9 +137,8 @@ tc_status wu_use_about(wu_sources *sources, const double given[3], tc_err *err)
     print_note(&notes[OTHER_SIZE], text);
     if (notes[NO_Z].n > 0)
         snprintf(text, sizeof text,
-                 "says that a pixel is %s, but not how far slices are apart: voxels count as cubes "
-                 "of 1; "
-                 "give --spacing Z,Y,X",
+                 "says that a pixel is %s, but not how far slices are apart: sizes are in "
+                 "voxels; give --spacing Z,Y,X",
                  say_size(notes[NO_Z].first->pages.about.um).text);
     print_note(&notes[NO_Z], text);
     if (notes[OWN_SIZE].n > 0)
@@ -145,6 +146,8 @@ tc_status wu_use_about(wu_sources *sources, const double given[3], tc_err *err)
                  "a voxel is %s, as the file says; --spacing Z,Y,X would say otherwise",
                  say_size(notes[OWN_SIZE].first->um).text);
     print_note(&notes[OWN_SIZE], text);
+    print_note(&notes[FLAT], "is a picture, no stack: the first number of --spacing Z,Y,X counts "
+                             "for nothing");
     tell_remarks(sources);
     return TC_OK;
 }

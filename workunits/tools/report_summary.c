@@ -73,8 +73,6 @@ const char *wu_report_unit(const wu_report *r, const wu_table *table, size_t col
     wu_title(d, c->element, 0, title);
     if (unit != NULL && strcmp(unit, "voxel") == 0 && !wu_report_has_stacks(r))
         unit = "pixel";
-    if (unit == NULL && strcmp(title, "measure") == 0)
-        unit = wu_report_has_stacks(r) ? "um^3" : "pixel";
     /* Its first word alone does not say of what. */
     if (unit != NULL && strcmp(unit, "grey values") == 0 &&
         strncmp(title, grey, strlen(title)) == 0 && strcspn(grey, " ") == strlen(title)) {
@@ -84,6 +82,10 @@ const char *wu_report_unit(const wu_report *r, const wu_table *table, size_t col
     /* "voxels" says it itself. */
     if (unit != NULL && strcmp(title, "voxels") == 0)
         return NULL;
+    /* "volume_um3", too. */
+    const size_t whole = strlen(title);
+    if (unit != NULL && whole > 4 && strcmp(title + whole - 4, "_um3") == 0)
+        title[whole - 4] = '\0';
     /* "inside_voxels" with the unit behind it would say it twice. */
     const size_t n = strlen(title), end = strlen("_voxels");
     if (unit != NULL && n > end && strcmp(title + n - end, "_voxels") == 0)

@@ -52,6 +52,8 @@ def folder() -> str:
     or PATH's."""
     named = os.environ.get("TEXCELL")
     if named:
+        if not os.path.exists(named):
+            raise FileNotFoundError("TEXCELL=%s: no such folder or program" % named)
         return named if os.path.isdir(named) else os.path.dirname(os.path.abspath(named))
     own = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin")
     found = own if os.path.exists(os.path.join(own, "texcell" + SUFFIX)) else shutil.which("texcell")

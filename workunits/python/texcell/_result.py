@@ -65,6 +65,15 @@ def um_column(array: dict[str, Any], title: str, values: Array, spacing: Array) 
     return None
 
 
+def in_voxels(array: dict[str, Any], columns: list[tuple[str, Array]], known: Optional[Array]) -> list[tuple[str, Array]]:
+    """Sizes in micrometres, of the rows whose voxels have a known size; in voxels where none have (None)."""
+    if not (array.get("unit", "") in ("um", "um^2", "um^3") or array.get("title") == "measure"):
+        return columns
+    if known is not None:
+        return [(title, np.where(known, values, np.nan)) for title, values in columns]
+    return [(re.sub("_um3$", "", title), values) for title, values in columns if title != "voxel_volume"]
+
+
 class Result(Mapping[str, Array]):
     """What texcell run has computed: a mapping of arrays by their names, as numpy.load gives them.
 
@@ -162,12 +171,13 @@ class Result(Mapping[str, Array]):
         items = next((self[d["array"]] for d in arrays if d["role"] == "item"), np.arange(len(self.names)))
         columns = self._of_items(items)
         spacing = self["item_spacing"][items] if "item_spacing" in self else None
+        known = None if spacing is None or not (self["item_spacing"][:, 0] > 0).any() else spacing[:, 0] > 0
         for d in arrays:
             if d["role"] == "item":
                 continue
             values = self[d["array"]]
             found = list(zip(titles_of(d), values.reshape(len(items), math.prod(values.shape[1:])).T))
-            columns.update(found)
+            columns.update(in_voxels(d, found, known))
             if spacing is not None:
                 columns.update(filter(None, (um_column(d, title, column, spacing) for title, column in found)))
         return columns
