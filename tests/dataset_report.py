@@ -41,7 +41,7 @@ def fill():
     stack[2:4, 8:20, 8:30] = 20
     for name, analysis, parameters, items in (
             ("cells", "cellcount", {"labels": True, "threshold": 128, "polarity": "bright"}, [workunit.item("a", [report_test.spots((90, 120), 14)])]),
-            ("walls", "volume", {"membrane": 100, "labels": True}, [workunit.item("s", list(stack))]),
+            ("walls", "volume", {"membrane": 100, "labels": True}, [workunit.item("s", list(stack), spacing=[])]),
             ("texture", "glcm", {"levels": [16], "distances": [1, 2], "window": {"radius": 3}}, [workunit.item("g%d" % i, [report_test.spots((40, 50), 3)]) for i in range(9)])):
         _, result = report_test.made(analysis, parameters, items, os.path.join(FOLDER, name))
         unit = result[:-4] + ".zip"
@@ -53,6 +53,8 @@ def fill():
                ("/home/boinc/projects/x/upload/3f/u_1_r42_0: result.json: " + EVIL,))
     db.execute("UPDATE items SET name = ? WHERE name = 'g0'", (EVIL,))
     db.commit()
+    columns = {row[1] for row in db.execute("PRAGMA table_info(volume_cells)")}
+    tap.ok("volume_voxels" in columns and "volume" not in columns, "volumes without a spacing are not next to those in micrometres", columns)
     db.close()
 
 
