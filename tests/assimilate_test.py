@@ -327,7 +327,7 @@ def test_unknown_analysis():
         (column("otsu_threshold", "items", "otsu_threshold"), np.array([7, 9])),
         ({"array": "object_item", "role": "item", "table": "objects"}, owner),
         ({"array": "object_label", "role": "key", "table": "objects", "title": "label"}, np.array([1, 2, 1, 2, 3])),
-        (column("object_area", "objects", "area", unit="um^2"), np.arange(5.0)),
+        (column("object_area", "objects", "area", unit="pixel^2"), np.arange(5.0)),
         (column("object_glcm", "objects", "glcm", axes=texture), glcm),
         (wide([1, 3], list(range(1, 22)), features), profiles[0])])
     two = write_declared("two.npz", ["c"], [(wide([3], [2, 40], ["f_000", "new"]), profiles[1])])
