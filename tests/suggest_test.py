@@ -124,6 +124,7 @@ def cellcount():
                "who gives a local threshold gets its window and offset", "%s %s" % (z["count"], r.stderr))
     nuclei_in_cytoplasm()
     dishes()
+    filters()
     copied()
 
 
@@ -268,6 +269,33 @@ def nuclei_in_cytoplasm():
     with open(os.path.join(path("frame"), "report.html")) as f:
         page = f.read()
     tap.ok(r.returncode == 0 and "covers most of the picture" in page, "a frame that is filled is said", r.stderr)
+
+
+FILTERS = ("exclude_border=true", "max_area=3000", "min_area=200", "min_fill=0.6", "max_aspect=2", 'min_contrast={"full_area":100,"percent":30}')
+
+
+def looked(picture, *given):
+    """The options that a look suggests for parameters that are not given."""
+    words = [word for param in given for word in ("--param", param)]
+    r = tap.run([tap.TEXCELL_WU, "pack", "--analysis", "cellcount", "--suggest", "-o", path("looked.zip"), *words, picture])
+    if r.returncode != 0:
+        return {"failed": r.stderr}
+    return dict(shlex.split(s)[1].split("=", 1) for s in r.stderr.splitlines() if s.startswith("    --param "))
+
+
+def filters():
+    """What only leaves regions out leaves the suggestions as they are: the background, which such a
+    filter removes, is not what is between the cells."""
+    real = ("count/chula_1.jpg", "count/coins.png", "voting/stardist_img2d.tif", "nuclei/he256/79fe419488.png")
+    pictures = [save("dark.png", voting_score.balls((300, 300), 11, 40, 8, 4, dark=True)[0]), save("bright.png", voting_score.balls((300, 300), 11, 45, 8, 4)[0])]
+    for picture in pictures + [tap.data(name) for name in real if tap.data(name) is not None]:
+        alone = looked(picture)
+        others = {f: looked(picture, f) for f in FILTERS}
+        others["all"] = looked(picture, *FILTERS)
+        wrong = {f: got for f, got in others.items() if got != {k: v for k, v in alone.items() if k != f.split("=")[0] and (f != "all" or k not in ("min_area", "min_contrast"))}}
+        tap.ok(alone.get("polarity") in ("dark", "bright") and not wrong, "%s: no filter changes a suggestion" % os.path.basename(picture), "%s, not %s" % (wrong, alone))
+    tiny = looked(pictures[0], "max_area=3")
+    tap.ok("failed" not in tiny, "max_area below any cell is no contradiction", tiny)
 
 
 def copied():

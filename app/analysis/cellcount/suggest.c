@@ -309,12 +309,15 @@ static tc_status choose_threshold(an_suggestion *out, const an_pictures *picture
 
 /* --- areas ----------------------------------------------------------------------------------- */
 
+static int64_t least_area(trial *t, bool bright)
+{
+    return round_off(cc_least_area(t->typical, cc_area_quantile(t->area, t->n, 1, 10), bright));
+}
+
 static tc_status add_area(an_suggestion *out, const json_t *given, trial *t, bool dark, bool differ,
                           const char *why, tc_err *err)
 {
-    const int64_t tenth = cc_area_quantile(t->area, t->n, 1, 10),
-                  least = round_off(cc_least_area(t->typical, tenth, !dark)),
-                  full = round_off(cc_full_area(t->typical));
+    const int64_t least = least_area(t, !dark), full = round_off(cc_full_area(t->typical));
     an_curve *const curve = an_add_curve(out, "area, pixels", "regions", BINS);
     if (curve == NULL)
         return tc_no_memory(err, "a suggestion");
@@ -417,13 +420,18 @@ static int64_t find_contrast(const an_pictures *pictures)
     return most;
 }
 
+static int64_t dish_least(int64_t typical)
+{
+    return round_off(typical / 4 + 1);
+}
+
 /* Colonies are round and stand out far more than what else there is: a rim, print, reflections.
  * Where they touch they stand out less. */
 static tc_status suggest_dish(an_suggestion *out, const an_pictures *pictures, const json_t *given,
                               int64_t typical, tc_err *err)
 {
     const double d = cc_diameter(typical), smooth = floor(0.2 * d + 0.5) / 2;
-    const int64_t window = 2 * (int64_t)(1.8 * d) + 1, least = round_off(typical / 4 + 1);
+    const int64_t window = 2 * (int64_t)(1.8 * d) + 1, least = dish_least(typical);
     snprintf(
         out->why, sizeof out->why,
         "Colonies on a dish: a colony has about %lld pixels here; what is no compact spot that "
@@ -459,12 +467,26 @@ static tc_status suggest_dish(an_suggestion *out, const an_pictures *pictures, c
     return status;
 }
 
-/* What suits nearly all pictures, and the start of what trials take. local: whether the threshold
- * is a local one already. *parameters: the caller's. */
+/* Where min_area would be more than max_area, the regions that this leaves in are to say it. */
+static void keep_to_max_area(trial *t, int64_t least, const json_t *given)
+{
+    const json_t *const most = json_object_get(given, "max_area");
+    if (!json_is_integer(most) || least <= json_integer_value(most))
+        return;
+    while (t->n > 0 && t->area[t->n - 1] > json_integer_value(most))
+        t->n--;
+    t->typical = cc_area_quantile(t->area, t->n, 1, 2);
+}
+
+/* What suits nearly all pictures, and the start of what trials take: without what only leaves
+ * regions out, as the background would be left out, and what is between cells taken for cells.
+ * local: whether the threshold is a local one already. *parameters: the caller's. */
 static tc_status begin(const json_t *given, an_suggestion *out, bool *local, json_t **parameters,
                        tc_err *err)
 {
     static const char *const keys[] = { "window", "offset", "offset_percent", NULL };
+    static const char *const filters[] = { "min_area", "max_area",   "exclude_border",
+                                           "min_fill", "max_aspect", "min_contrast" };
     *local = is_local(given) || (is_given(given, keys) && !json_object_get(given, "threshold"));
     tc_status status = an_suggest(out, given, "smooth", json_integer(1), err);
     if (status == TC_OK)
@@ -476,6 +498,8 @@ static tc_status begin(const json_t *given, an_suggestion *out, bool *local, jso
         (*parameters == NULL || json_object_update_missing(*parameters, out->parameters) != 0 ||
          json_object_set_new(*parameters, "labels", json_false()) != 0))
         status = tc_no_memory(err, "a suggestion");
+    for (size_t k = 0; status == TC_OK && k < sizeof filters / sizeof *filters; k++)
+        json_object_del(*parameters, filters[k]);
     /* What is dark or bright Otsu's threshold says. */
     if (status == TC_OK && *local) {
         json_object_del(*parameters, "threshold");
@@ -519,7 +543,10 @@ tc_status cc_suggest(const an_pictures *pictures, const json_t *given, an_sugges
         json_object_del(out->parameters, local_keys[k]);
     if (status == TC_OK && last.n > 0)
         status = find_dishes(pictures, last.typical, &dishes, err);
-    if (status == TC_OK && dishes)
+    if (status == TC_OK && last.n > 0)
+        keep_to_max_area(
+            &last, dishes ? dish_least(last.typical) : least_area(&last, best != CC_DARK), given);
+    if (status == TC_OK && dishes && last.n > 0)
         status = suggest_dish(out, pictures, given, last.typical, err);
     else if (status == TC_OK && last.n > 0) {
         const bool differ = report_differences(out, pictures, &last) ||
