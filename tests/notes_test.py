@@ -80,7 +80,7 @@ def cells():
     silent("by Otsu's threshold", "cellcount", {}, SPOTS)
     told("no cells", ["no cells", "polarity"], "cellcount", count, FLAT)
     told("none that are large enough", ["no cells", "min_area"], "cellcount", dict(count, min_area=500), SPOTS)
-    told("everything is a cell", ["whole picture", "parameters.threshold"], "cellcount", {"threshold": 220}, SPOTS)
+    told("everything is a cell", ["whole picture", "polarity=bright"], "cellcount", {"threshold": 220}, SPOTS)
     told("everything is a cell, with labels", ["whole picture"], "cellcount", {"threshold": 220, "labels": True}, SPOTS)
     specks = FLAT.copy()
     specks[2:30:4, 2:40:4] = 40                       # seventy of a pixel
@@ -96,7 +96,7 @@ def cells():
     for x in range(0, 40, 4):                         # as many of nine and more, between them a line
         specks[0:3, x:x + 3] = specks[4:7, x:x + 3] = specks[8:11, x:x + 3] = specks[12:15, x:x + 3] = 40
     silent("fewer specks than cells", "cellcount", count, specks)
-    told("a picture but for a pixel", ["one region covers most of the picture", "parameters.polarity"], "cellcount",
+    told("a picture but for a pixel", ["one region covers most of the picture", "polarity=bright"], "cellcount",
          {"threshold": 220, "labels": True}, np.where(np.arange(1200).reshape(30, 40) == 7, 255, FLAT).astype(np.uint8))
 
 
@@ -177,7 +177,7 @@ def packed(name, analysis, parameters, image, words, mask=None, bad=False, *opti
 
 def pixels():
     """What can be known when the pixels are read to be packed."""
-    sliver = ["greys are 0 to 235 of 16 bits", "1 of 64 levels", "parameters.range"]
+    sliver = ["greys are 0 to 235 of 16 bits", "1 of 64 levels", "--param range=image", "range=[lo,hi]"]
     packed("packing a sliver of 16 bits", "glcm", GLCM, SLIVER, sliver)
     packed("the same with a range", "glcm", dict(GLCM, range=[0, 235]), SLIVER, [])
     packed("the same with the picture's range", "glcm", dict(GLCM, range="image"), SLIVER, [])
@@ -241,6 +241,20 @@ def few_greys():
                "and its mark", page[-2000:])
 
 
+def few_levels():
+    """What pack says of textures with few levels is on the page, too."""
+    greys = (np.arange(1200).reshape(30, 40) * 7 % 200).astype(np.uint8)
+    names = [os.path.join(FOLDER, "texture%d.tif" % i) for i in range(2)]
+    for name, picture in zip(names, (greys, greys // 20)):
+        tifffile.imwrite(name, picture)
+    r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "glcm", "-o", os.path.join(FOLDER, "levels"), *names])
+    with open(os.path.join(FOLDER, "levels", "report.html"), encoding="utf-8") as f:
+        page = f.read()
+    said = "its greys are 0 to 9 of 8 bits"
+    tap.ok(r.returncode == 0 and said in r.stderr and page.count("<strong class=look>look</strong> <small>" + said) == page.count("class=look>") == 1,
+           "few levels: said, and marked", r.stderr)
+
+
 def share_of_hull(region):
     """Of the hull of the middles of its pixels' sides, by Qhull."""
     sides = np.array([(.5, 0), (-.5, 0), (0, .5), (0, -.5)])
@@ -280,6 +294,7 @@ def ragged():
 def main():
     files()
     few_greys()
+    few_levels()
     ragged()
     cells()
     pixels()

@@ -413,8 +413,10 @@ def sweep():
         with np.load(os.path.join(out, v, "result.npz")) as z:
             counts += z["count"].tolist()
     text = text_of(os.path.join(out, "report.html"))
-    rows = [re.findall(r"<td[^>]*>(?:<a[^>]*>)?([^<]*)", row) for row in re.findall(r"<tr data-i=.*?</tr>", text)]
-    tap.ok([(row[0], int(row[2])) for row in rows] == [("threshold=%d, min_area=%d" % (t, a), n) for (t, a), n in
+    rows = [re.findall(r"<td[^>]*>(?:<a[^>]*>|<strong[^>]*>)?([^<]*)", row) for row in re.findall(r"<tr data-i=.*?</tr>", text)]
+    tap.ok([row[2] for row in rows] == ["ok" if n > 0 else "wrong?" for n in counts], "marks what each found", rows)
+    tap.ok(all({"items.csv", "regions.csv"} <= set(os.listdir(os.path.join(out, v))) for v in variants), "each variant has its tables")
+    tap.ok([(row[0], int(row[3])) for row in rows] == [("threshold=%d, min_area=%d" % (t, a), n) for (t, a), n in
                                                       zip(((100, 1), (220, 1), (100, 1000), (220, 1000)), counts)]
            and counts[0] > counts[2] and counts[1] == 0, "the page has what each found", (rows, counts))
     tap.ok(text.count("<h4>") == 4 and text.count("<svg viewBox") == 4, "each picture is there once for each variant")

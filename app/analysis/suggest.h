@@ -36,7 +36,7 @@ typedef struct an_curve {
 
 typedef struct an_suggestion {
     json_t *parameters; /* that were not given; owned */
-    char why[400];      /* for people */
+    char why[800];      /* for people */
     char doubt[300];    /* for people: why it may not suit all pictures; "": no doubt */
     size_t n_curves;
     an_curve curves[AN_MAX_CURVES];

@@ -19,8 +19,18 @@ char *wu_path_in(const char *folder, const char *name, const char *end)
 
 tc_status wu_make_folder(const char *folder, tc_err *err)
 {
-    if (!os_make_folder(folder) && errno != EEXIST)
-        return tc_fail(err, TC_IO, "%s: cannot be made: %s", folder, strerror(errno));
+    const bool made = os_make_folder(folder);
+    const int reason = errno;
+    size_t above = strlen(folder);
+    while (above > 0 && folder[above - 1] == '/')
+        above--;
+    while (above > 0 && folder[above - 1] != '/')
+        above--;
+    if (!made && reason == ENOENT && above > 1)
+        return tc_fail(err, TC_IO, "%s: cannot be made: the folder %.*s does not exist", folder,
+                       (int)above - 1, folder);
+    if (!made && reason != EEXIST)
+        return tc_fail(err, TC_IO, "%s: cannot be made: %s", folder, strerror(reason));
     if (os_kind_of(folder) != OS_FOLDER)
         return tc_fail(err, TC_IO, "%s: is there and is not a folder", folder);
     return TC_OK;

@@ -186,7 +186,8 @@ if (plots && columns.length && (images.length > 1 || columns.some(column => colu
     paint();
   };
   // Columns whose spread people look at; of a few rows none says anything.
-  const first = columns.map((column, i) => i).filter(i => columns[i].rank === 0 && columns[i].values.length >= 8);
+  const spread = rank => columns.map((column, i) => i).filter(i => columns[i].rank === rank && columns[i].values.length >= 8);
+  const first = spread(0).length ? spread(0) : spread(1);
   // Groups are compared first: by what was measured, and by how much was found in an image. Of
   // images by themselves it is what has several values in each.
   const compared = by ? [...new Set([first[0] ?? 0, columns.findIndex(one => one.table.name === "images" && one.rank === 0)])] : images.length > 1 && columns[first[0]]?.table.name !== "images" ? [first[0] ?? 0] : [];
@@ -199,5 +200,5 @@ if (plots && columns.length && (images.length > 1 || columns.some(column => colu
   if (images.length > 1 && first.length) plots.append(made("p", {className: "pick"}, "Histograms of ", choose(["all images", ...images.map(one => one.name)], 0, at => { image = at - 1; redraw.forEach(paint => paint()); }),
     ...(by ? [" boxes by ", choose(["folder", "image"], 0, at => { by = at === 0; redraw.forEach(paint => paint()); })] : [])));
   plots.append(all);
-  plots.hidden = false;
+  plots.hidden = !all.hasChildNodes();
 }

@@ -288,6 +288,9 @@ static tc_status compute_variant(const analyse_options *o, const tc_option *opti
         printf("%s\n", v->name);
         fflush(stdout);
         status = compute(&o->run, n + argc - 1, words, &into, &v->result, err);
+        if (status == TC_OK)
+            status = wu_export_write(v->result, o->also.pictures || o->also.tiff ? into.unit : NULL,
+                                     into.place, o->also, err);
         v->unit = into.unit;
         into.unit = NULL;
         if (status == TC_OK && *folder == NULL)

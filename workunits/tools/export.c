@@ -282,8 +282,11 @@ tc_status wu_export_write(const char *result, const char *unit, const char *fold
         status = wu_export_geojson(&file, &tables, folder, &n_pictures, err);
     if (status == TC_OK) {
         note_unused(&file, also, tables.used);
-        printf("%s: %zu %s, %zu %s\n", folder, n_tables, n_tables == 1 ? "table" : "tables",
-               n_pictures, n_pictures == 1 ? "picture" : "pictures");
+        printf("%s: %zu %s", folder, n_tables, n_tables == 1 ? "table" : "tables");
+        if (n_pictures > 0 || also.pictures)
+            printf(", %zu %s\n", n_pictures, n_pictures == 1 ? "picture" : "pictures");
+        else
+            printf(" (--pictures adds PNG)\n");
     }
     wu_tables_free(&tables);
     wu_job_destroy(&images);

@@ -756,12 +756,13 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
     if (status == TC_OK)
         status = use_colour(&sources, &colour, err);
     if (status == TC_OK && suggested)
-        status = wu_suggest(analysis, &sources, into != NULL ? " (--defaults: not to look)" : "",
-                            o.parameters, suggestion, err);
+        status = wu_suggest(analysis, &sources, o.parameters, suggestion, err);
     if (status == TC_OK && (measured || suggested))
         status = read_parameters(analysis, &o, &params, err);
     if (status == TC_OK)
         status = check_items(analysis, params, &sources, err);
+    if (status == TC_OK && suggested && count_bad(&sources) < sources.n)
+        status = wu_suggest_tell(suggestion, into != NULL ? " (--defaults: not to look)" : "", err);
     check = (pixel_check){ .analysis = analysis, .params = params };
     if (status == TC_OK && (o.skip_bad || count_bad(&sources) > 0))
         status = wu_sources_decode(&sources, check_of(&check), &check, err);

@@ -168,10 +168,8 @@ static tc_status refuse_range(const wu_picture *picture, const void *raw, tc_err
     double lo = DBL_MAX, hi = -DBL_MAX;
     widen_range(picture, raw, &lo, &hi);
     return tc_fail(err, TC_BAD_INPUT,
-                   "%s: has values from %g to %g%s, and a work unit none below 0 or above 65535; "
-                   "--scale LO,HI "
-                   "says which values "
-                   "become black and white",
+                   "%s: has values from %g to %g%s, and texcell takes 0 to 65535; --scale LO,HI "
+                   "says which values become black and white",
                    picture->path, lo, hi, picture->info.nz > 1 ? " in a slice" : "");
 }
 

@@ -78,16 +78,22 @@ static void put_switches(wu_page *page)
 /* What lies over the pictures. */
 static void put_legend(const wu_report *r)
 {
-    bool over = false;
-    for (size_t i = 0; i < r->file->n_declared; i++)
-        over = over || r->file->declared[i].role == WU_LABELS ||
-               r->file->declared[i].role == WU_MASK || r->file->declared[i].role == WU_PLACE;
-    if (over)
-        wu_page_put(r->page, "<p class=note>Over each picture lies what was found: outlines, whose "
-                             "colours only tell neighbours apart, or "
-                             "circles of the radius that was looked for. Numbers are those of the "
-                             "tables. A click on an outline or "
-                             "circle shows its row, and the reverse.</p>\n");
+    bool labels = false, mask = false, points = false;
+    for (size_t i = 0; i < r->file->n_declared; i++) {
+        labels = labels || r->file->declared[i].role == WU_LABELS;
+        mask = mask || r->file->declared[i].role == WU_MASK;
+        points = points || r->file->declared[i].role == WU_PLACE;
+    }
+    points = points && !labels && !mask; /* else they are not drawn */
+    if (!labels && !mask && !points)
+        return;
+    wu_page_put(r->page, "<p class=note>Over each picture lies what was found: %s.%s%s</p>\n",
+                points ? "circles of the radius that was looked for"
+                       : "outlines, whose colours only tell neighbours apart",
+                labels ? " Numbers are those of the tables." : "",
+                labels   ? " A click on an outline shows its row, and the reverse."
+                : points ? " A click on a circle shows its row, and the reverse."
+                         : "");
 }
 
 static void put_note(const wu_report *r, size_t item)
@@ -254,7 +260,9 @@ static tc_status put_page(wu_report *r, tc_err *err)
     wu_page_put(page, "</header>\n<main>\n");
     enum { FEW = 4 }; /* images, which are looked at before how their values are spread */
     const char *const plots = "<section id=plots hidden></section>\n";
-    status = wu_report_summary(r, err);
+    status = wu_report_find_marks(r, err);
+    if (status == TC_OK)
+        status = wu_report_summary(r, err);
     wu_page_put(page, "%s", r->file->n_items > FEW ? plots : "");
     if (status == TC_OK)
         status = put_items(r, err);
@@ -319,6 +327,7 @@ static void close_report(wu_report *r)
     if (r->tables != NULL)
         wu_tables_free(r->tables);
     free(r->tables);
+    free(r->marks);
     if (r->file != NULL)
         wu_notes_free(r->notes, r->file->n_items);
     wu_job_destroy(&r->images);
@@ -357,6 +366,8 @@ static tc_status put_sweep(const wu_variant *variants, wu_report *reports, size_
         "</h1>\n<p>%zu variants of its parameters, on the same pictures</p></header>\n<main>\n", n);
     const wu_tables *const tables = reports[0].tables;
     tc_status status = TC_OK;
+    for (size_t k = 0; status == TC_OK && k < n; k++)
+        status = wu_report_find_marks(&reports[k], err);
     for (size_t t = 0; status == TC_OK && t < tables->n; t++)
         if (!tables->tables[t].has_item)
             status = wu_report_variants(reports, variants, n, t, err);

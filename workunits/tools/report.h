@@ -15,6 +15,12 @@ enum {
     WU_REPORT_BYTES = 12 << 20 /* that their pictures take before they are compressed, about; */
 }; /*   their outlines half as much */
 
+/* Whether the answer of an image can be believed. */
+typedef struct wu_mark {
+    int level;            /* 0: ok, 1: look, 2: wrong? */
+    char why[TC_ERR_MAX]; /* "": ok */
+} wu_mark;
+
 /* What a page is made from. */
 typedef struct wu_report {
     wu_page *page;
@@ -26,6 +32,7 @@ typedef struct wu_report {
     wu_points *points;               /* [tables->n] */
     double *radii;                   /* [file->n_items] of points, where each item has its own */
     char **notes;                    /* of each item, as wu_notes_read has them */
+    wu_mark *marks;                  /* of each item, once wu_report_find_marks was called */
     const an_suggestion *suggestion; /* that the parameters came from, or NULL; not owned */
 } wu_report;
 
@@ -42,6 +49,9 @@ tc_status wu_report_write(const char *result, const char *images, const char *ou
 tc_status wu_report_ragged(const wu_report *r, size_t item, size_t count, bool *ragged,
                            tc_err *err);
 
+/* The mark of each image, which the summary and the tables of variants show. */
+tc_status wu_report_find_marks(wu_report *r, tc_err *err);
+void wu_report_mark(wu_page *page, const wu_mark *mark); /* a cell */
 /* How many were found, and a row for each image: counts, sizes, and whether to believe them. */
 tc_status wu_report_summary(wu_report *r, tc_err *err);
 

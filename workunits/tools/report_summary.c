@@ -398,18 +398,27 @@ static tc_status open_summary(wu_report *r, summary *s, tc_err *err)
     return status == TC_OK ? find_usual(s, err) : status;
 }
 
+static void close_summary(summary *s)
+{
+    free(s->groups);
+    free(s->of_groups);
+    free(s->in);
+    free(s->of);
+}
+
 /* --- marks ----------------------------------------------------------------------------------- */
 
-/* What pack notes of an image's greys, or "". As many rows are looked at as can be of few. */
+/* What pack notes of an image's greys, or "". As many rows are looked at as can be of few: more
+ * of them give no fewer greys. */
 static tc_status read_greys(const wu_report *r, size_t index, char *text, size_t size, tc_err *err)
 {
     const char *const name =
         json_string_value(json_object_get(wu_npz_json(r->file->npz), "analysis"));
     const an_analysis *const analysis = name != NULL ? an_find(name) : NULL;
     an_survey survey = { .lo = UINT32_MAX };
+    void *params = NULL;
     text[0] = '\0';
-    if (r->images == NULL || index >= r->n_items || analysis == NULL ||
-        analysis->note_survey != NULL)
+    if (r->images == NULL || index >= r->n_items || analysis == NULL)
         return TC_OK;
     const wu_item *const item = &r->images->items[index];
     const wu_picture_info row = {
@@ -417,57 +426,70 @@ static tc_status read_greys(const wu_report *r, size_t index, char *text, size_t
     };
     const size_t bytes = (size_t)item->nx * item->channels * (item->bits / 8);
     uint8_t *const slice = malloc(item->ny * bytes);
-    tc_status status = slice == NULL ? tc_no_memory(err, r->page->path) : TC_OK;
-    bool few = true;
+    tc_status status =
+        slice == NULL ? tc_no_memory(err, r->page->path)
+        : analysis->note_survey != NULL
+            ? an_parse(analysis, json_object_get(wu_npz_json(r->file->npz), "parameters"),
+                       "parameters", &params, err)
+            : TC_OK;
+    bool few = status == TC_OK;
     for (uint32_t z = 0; z < item->nz && few && status == TC_OK; z++) {
         status = wu_item_image(r->images, index, z, slice, err);
         for (uint32_t y = 0; y < item->ny && few && status == TC_OK; y++) {
             wu_survey_greys(slice + y * bytes, &row, &survey);
-            few = survey.lo >= survey.hi || wu_few_greys(&survey, text, size);
+            few = survey.lo >= survey.hi ||
+                  (params != NULL ? analysis->note_survey(params, item, &survey, text, size)
+                                  : wu_few_greys(&survey, text, size));
         }
     }
     if (!few)
         text[0] = '\0';
     free(slice);
-    return status;
+    an_params_free(analysis, &params);
+    return status == TC_BAD_INPUT ? TC_OK : status;
+}
+
+void wu_report_mark(wu_page *page, const wu_mark *mark)
+{
+    static const char *const words[] = { "ok", "look", "wrong" };
+    wu_page_put(page, "<td class=why data-v=%d><strong class=%s>%s%s</strong>", mark->level,
+                words[mark->level], words[mark->level], mark->level == 2 ? "?" : "");
+    if (mark->why[0] != '\0') {
+        wu_page_put(page, " <small>");
+        wu_page_text(page, mark->why);
+        wu_page_put(page, "</small>");
+    }
+    wu_page_put(page, "</td>");
 }
 
 /* Whether the answer of an image can be believed. Its notes say what is most likely wrong; what
  * only differs from the others is to be looked at. */
-static void put_mark(const summary *s, size_t item, bool stopped, const char *doubt)
+static void find_mark(const summary *s, size_t item, bool stopped, const char *doubt, wu_mark *mark)
 {
-    wu_page *const page = s->r->page;
+    char *const why = mark->why;
+    const size_t size = sizeof mark->why;
     const found *const f = &s->of[item];
     const group *const others = &s->groups[s->in[item]];
     const char *const which = s->n_groups > 1 ? "its group" : "all images";
-    char why[200] = "";
-    if (s->r->notes[item] != NULL) {
-        wu_page_put(page, "<td class=why data-v=2><strong class=wrong>wrong?</strong> <small>");
-        wu_page_text(page, s->r->notes[item]);
-        wu_page_put(page, "</small></td>");
-        return;
-    }
-    if (stopped)
-        snprintf(why, sizeof why,
-                 "had not settled when parameters.iterations ended it: raise them");
+    why[0] = '\0';
+    if (s->r->notes[item] != NULL)
+        snprintf(why, size, "%s", s->r->notes[item]);
+    else if (stopped)
+        snprintf(why, size, "had not settled when parameters.iterations ended it: raise them");
     else if (doubt[0] != '\0')
-        snprintf(why, sizeof why, "%s", doubt);
+        snprintf(why, size, "%s", doubt);
     else if (f->rows >= 8 && f->at_border * 2 > f->rows)
-        snprintf(why, sizeof why, "more than half of the %s are cut by the border",
+        snprintf(why, size,
+                 "more than half of the %s are cut by the border: --param exclude_border=true",
                  wu_report_word(s->table));
     else if (f->count > 3 * others->usual_count || f->count < others->usual_count / 3)
-        snprintf(why, sizeof why, "%.0f, where the median of %s is %.0f", f->count, which,
+        snprintf(why, size, "%.0f, where the median of %s is %.0f", f->count, which,
                  round(others->usual_count));
     else if (f->measured > 0 && (f->quartile[1] > 2.5 * others->usual_size ||
                                  f->quartile[1] < others->usual_size / 2.5))
-        snprintf(why, sizeof why, "sizes unlike those of the other images%s",
+        snprintf(why, size, "sizes unlike those of the other images%s",
                  s->n_groups > 1 ? " of its group" : "");
-    wu_page_put(
-        page,
-        why[0] != '\0'
-            ? "<td class=why data-v=1><strong class=look>look</strong> <small>%s</small></td>"
-            : "<td class=why data-v=0><strong class=ok>ok</strong>%s</td>",
-        why);
+    mark->level = s->r->notes[item] != NULL ? 2 : why[0] != '\0';
 }
 
 /* --- the page -------------------------------------------------------------------------------- */
@@ -600,10 +622,9 @@ static void put_found(const summary *s, const found *f)
 
 /* cursor: at the image's row of its own table, or NULL. */
 static void put_row(const summary *s, size_t item, wu_cursor *cursor, const size_t *columns,
-                    size_t n, const char *doubt)
+                    size_t n)
 {
     wu_page *const page = s->r->page;
-    const long converged = column_named(s->own, "converged");
     char folder[256];
     group_of(s, item, folder, sizeof folder);
     wu_page_put(page, "<tr data-image=%zu data-group=\"", item);
@@ -618,9 +639,7 @@ static void put_row(const summary *s, size_t item, wu_cursor *cursor, const size
     }
     if (s->table != NULL)
         wu_page_put(page, "<td class=n>%.0f</td>", s->of[item].count);
-    put_mark(s, item,
-             cursor != NULL && converged >= 0 && wu_cursor_number(cursor, (size_t)converged) == 0,
-             doubt);
+    wu_report_mark(page, &s->r->marks[item]);
     if (s->table != NULL)
         put_found(s, &s->of[item]);
     for (size_t i = 0; i < n; i++) {
@@ -645,11 +664,11 @@ static tc_status find_doubt(const summary *s, size_t item, size_t *n_ragged, cha
     return status;
 }
 
-static tc_status put_rows(const summary *s, const size_t *columns, size_t n, tc_err *err)
+static tc_status find_marks(const summary *s, wu_mark *marks, size_t *n_ragged, tc_err *err)
 {
+    const long converged = column_named(s->own, "converged");
     wu_cursor cursor;
-    char doubt[200];
-    size_t n_ragged = 0;
+    char doubt[sizeof marks->why];
     bool more = true;
     tc_status status = TC_OK;
     if (s->own != NULL)
@@ -659,16 +678,50 @@ static tc_status put_rows(const summary *s, const size_t *columns, size_t n, tc_
             status = wu_cursor_next(&cursor, &more, err);
         if (status != TC_OK || !more)
             break;
-        status = find_doubt(s, i, &n_ragged, doubt, sizeof doubt, err);
+        status = find_doubt(s, i, n_ragged, doubt, sizeof doubt, err);
         if (status == TC_OK)
-            put_row(s, i, s->own != NULL ? &cursor : NULL, columns, n, doubt);
+            find_mark(s, i, converged >= 0 && wu_cursor_number(&cursor, (size_t)converged) == 0,
+                      doubt, &marks[i]);
     }
     if (s->own != NULL)
         wu_cursor_close(&cursor);
-    if (status == TC_OK && n_ragged > 0)
+    return status;
+}
+
+tc_status wu_report_find_marks(wu_report *r, tc_err *err)
+{
+    summary s;
+    size_t n_ragged = 0;
+    tc_status status = open_summary(r, &s, err);
+    if (status == TC_OK) {
+        r->marks = calloc(r->file->n_items + 1, sizeof *r->marks);
+        status = r->marks == NULL ? tc_no_memory(err, "marks")
+                                  : find_marks(&s, r->marks, &n_ragged, err);
+    }
+    close_summary(&s);
+    if (status == TC_OK && n_ragged > 0 && r->n_variants == 1)
         wu_note("%zu of %zu images: most outlines are ragged, so that parts of cells, or several, "
                 "may be counted; look at them on the page",
-                n_ragged, s->r->file->n_items);
+                n_ragged, r->file->n_items);
+    return status;
+}
+
+static tc_status put_rows(const summary *s, const size_t *columns, size_t n, tc_err *err)
+{
+    wu_cursor cursor;
+    bool more = true;
+    tc_status status = TC_OK;
+    if (s->own != NULL)
+        status = wu_cursor_open(s->r->file, s->own, &cursor, err);
+    for (size_t i = 0; status == TC_OK && i < s->r->file->n_items; i++) {
+        if (s->own != NULL)
+            status = wu_cursor_next(&cursor, &more, err);
+        if (status != TC_OK || !more)
+            break;
+        put_row(s, i, s->own != NULL ? &cursor : NULL, columns, n);
+    }
+    if (s->own != NULL)
+        wu_cursor_close(&cursor);
     return status;
 }
 
@@ -736,9 +789,6 @@ tc_status wu_report_summary(wu_report *r, tc_err *err)
         wu_page_put(r->page, "</tbody></table></div>\n");
         put_groups(&s);
     }
-    free(s.groups);
-    free(s.of_groups);
-    free(s.in);
-    free(s.of);
+    close_summary(&s);
     return status;
 }

@@ -60,6 +60,13 @@ static tc_status look_through(const wu_report *r, const wu_table *table, wu_spre
     return status;
 }
 
+static bool is_local(const wu_report *r)
+{
+    const char *const threshold = json_string_value(
+        json_object_get(json_object_get(wu_npz_json(r->file->npz), "parameters"), "threshold"));
+    return threshold != NULL && strcmp(threshold, "local") == 0;
+}
+
 /* Nothing, or the same in all of several rows, or no number anywhere; or a second time what another
  * says. */
 static bool says_nothing(const wu_report *r, const wu_table *table, size_t column,
@@ -74,6 +81,9 @@ static bool says_nothing(const wu_report *r, const wu_table *table, size_t colum
         return true;
     /* Where walls belong to the cells at their sides none is told by a threshold. */
     if (title != NULL && strcmp(title, "threshold") == 0 && wu_report_fills(r))
+        return true;
+    /* Of a local one it is the middle of all greys, less or plus the offset. */
+    if (title != NULL && strcmp(title, "threshold") == 0 && is_local(r))
         return true;
     return s->n == 0 || (s->n == table->rows && s->least == s->most &&
                          (table->rows >= LEAST_ROWS ||
@@ -245,7 +255,7 @@ static bool has_sources(const wu_report *r)
 static void put_head(wu_report *r, const wu_table *table, bool variants, const size_t *columns,
                      size_t n)
 {
-    wu_page_put(r->page, variants ? "<thead><tr><th>variant</th><th>image</th>"
+    wu_page_put(r->page, variants ? "<thead><tr><th>variant</th><th>image</th><th>mark</th>"
                                   : "<thead><tr><th>image</th>");
     if (has_sources(r))
         wu_page_put(r->page, "<th>source</th>");
@@ -308,6 +318,8 @@ static void put_row(wu_report *r, wu_cursor *cursor, const char *variant, const 
     wu_page_put(r->page, pictured ? "<td><a href=\"#i%zu\">" : "<td>", cursor->item);
     wu_page_text(r->page, r->file->item_names[cursor->item]);
     wu_page_put(r->page, pictured ? "</a></td>" : "</td>");
+    if (variant != NULL)
+        wu_report_mark(r->page, &r->marks[cursor->item]);
     if (has_sources(r)) {
         wu_page_put(r->page, "<td>");
         wu_page_text(r->page, r->file->item_sources[cursor->item]);

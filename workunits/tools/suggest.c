@@ -159,8 +159,7 @@ char *wu_param_text(const char *key, const json_t *value)
     return text;
 }
 
-/* A line for each, such that it can be copied. */
-static tc_status print_suggestion(const an_suggestion *s, const char *otherwise, tc_err *err)
+tc_status wu_suggest_tell(const an_suggestion *s, const char *otherwise, tc_err *err)
 {
     const char *key;
     json_t *value;
@@ -173,13 +172,15 @@ static tc_status print_suggestion(const an_suggestion *s, const char *otherwise,
         fprintf(stderr, "    %s\n", text);
         free(text);
     }
+    if (s->doubt[0] != '\0')
+        wu_note("%s", s->doubt);
     return TC_OK;
 }
 
-tc_status wu_suggest(const an_analysis *analysis, wu_sources *sources, const char *otherwise,
-                     json_t *parameters, an_suggestion *out, tc_err *err)
+tc_status wu_suggest(const an_analysis *analysis, wu_sources *sources, json_t *parameters,
+                     an_suggestion *out, tc_err *err)
 {
-    assert(json_is_object(parameters) && otherwise != NULL);
+    assert(json_is_object(parameters));
     an_pictures pictures = { .n = 0 }, whole = { .n = 0 };
     *out = (an_suggestion){ .parameters = json_object() };
     if (out->parameters == NULL)
@@ -189,10 +190,6 @@ tc_status wu_suggest(const an_analysis *analysis, wu_sources *sources, const cha
         status = analysis->suggest(&pictures, parameters, out, err);
     if (status == TC_OK && json_object_update(parameters, out->parameters) != 0)
         status = tc_no_memory(err, "parameters");
-    if (status == TC_OK)
-        status = print_suggestion(out, otherwise, err);
-    if (status == TC_OK && out->doubt[0] != '\0')
-        wu_note("%s", out->doubt);
     for (size_t i = 0; i < pictures.n; i++) {
         wu_pixels_free(&pictures.pixels[i]);
         wu_pixels_free(&whole.pixels[i]);

@@ -8,11 +8,13 @@
 #include "workunits/format/page.h"
 #include "workunits/tools/sources.h"
 
-/* Looks at up to AN_MAX_PICTURES of the items, evenly chosen, adds what they suggest to the
- * parameters, and tells so. otherwise: how to do without, told after it, or "". *out:
- * an_suggestion_free, also after a failure. */
-tc_status wu_suggest(const an_analysis *analysis, wu_sources *sources, const char *otherwise,
-                     json_t *parameters, an_suggestion *out, tc_err *err);
+/* Looks at up to AN_MAX_PICTURES of the items, evenly chosen, and adds what they suggest to the
+ * parameters. *out: an_suggestion_free, also after a failure. */
+tc_status wu_suggest(const an_analysis *analysis, wu_sources *sources, json_t *parameters,
+                     an_suggestion *out, tc_err *err);
+/* Tells so, a line for each, such that it can be copied. otherwise: how to do without, told after
+ * it, or "". */
+tc_status wu_suggest_tell(const an_suggestion *s, const char *otherwise, tc_err *err);
 
 /* "--param radius=15", as a shell takes it, quoted where necessary. free(). NULL: no memory. */
 char *wu_param_text(const char *key, const json_t *value);

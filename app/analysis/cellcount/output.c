@@ -227,6 +227,9 @@ bool cc_note_result(const void *params, const wu_item *item, const wu_output *ou
     const uint64_t n = wu_output_find(out, "region_area")->info.shape[0];
     const int64_t least =
         p->min_area_auto ? *(const int64_t *)wu_output_data(out, "min_area") : p->min_area;
+    const char *const other = p->polarity == CC_AUTO     ? "dark or bright"
+                              : p->polarity == CC_BRIGHT ? "dark"
+                                                         : "bright";
 
     /* Untrusted numbers: their products may be no int64. */
     if (n == 0)
@@ -239,13 +242,17 @@ bool cc_note_result(const void *params, const wu_item *item, const wu_output *ou
                                            (double)area[0] == (double)bbox[2] * (double)bbox[3]))
         snprintf(
             text, size,
-            "one region is the whole picture: parameters.threshold or polarity takes background "
-            "for cells");
+            "one region is the whole picture, so the background was taken for cells: try --param "
+            "polarity=%s, or another threshold",
+            other);
     else if (covers_most(item, out, n))
         snprintf(text, size,
-                 "one region covers most of the picture: background is taken for cells "
-                 "(parameters.polarity, threshold), or fill_holes fills what a frame or a ring "
-                 "of cells encloses");
+                 "one region covers most of the picture: the background was taken for cells (try "
+                 "--param polarity=%s, or another threshold)%s",
+                 other,
+                 p->fill_holes ? ", or what a frame or a ring of cells encloses was filled (try "
+                                 "--param fill_holes=false)"
+                               : "");
     else if (an_mostly_below(out, "region_area", SPECK))
         snprintf(text, size,
                  "most of the %llu regions have fewer than %d pixels, as noise has: raise "

@@ -180,6 +180,27 @@ static tc_status choose_polarity(const an_pictures *pictures, json_t *parameters
                : tc_no_memory(err, "a suggestion");
 }
 
+/* Why it was taken, for people. */
+static void explain_polarity(const trial trials[3], size_t best, char *why, size_t size)
+{
+    static const char *const words[] = { "dark", "bright" };
+    const size_t other = best == CC_DARK ? CC_BRIGHT : CC_DARK;
+    if (best == CC_AUTO)
+        snprintf(why, size, "polarity auto: some pictures have dark cells, some bright ones. ");
+    else if (trials[best].typical > trials[other].typical)
+        snprintf(why, size, "polarity %s: in each picture fewer pixels are %s. ", words[best],
+                 words[best]);
+    else if (trials[other].typical == INT64_MAX)
+        snprintf(why, size, "polarity %s: there are no %s regions. ", words[best], words[other]);
+    else
+        snprintf(
+            why, size,
+            "polarity %s: regions of about %lld pixels are %s, of %lld %s, and cells are apart "
+            "while what is between them is connected. ",
+            words[best], (long long)trials[best].typical, words[best],
+            (long long)trials[other].typical, words[other]);
+}
+
 /* --- threshold ------------------------------------------------------------------------------- */
 
 /* How sharp an outline is: the mean difference of neighbours on both sides of a threshold. */
@@ -317,7 +338,12 @@ static int64_t least_area(trial *t, bool bright)
 static tc_status add_area(an_suggestion *out, const json_t *given, trial *t, bool dark, bool differ,
                           const char *why, tc_err *err)
 {
-    const int64_t least = least_area(t, !dark), full = round_off(cc_full_area(t->typical));
+    const json_t *const min_area = json_object_get(given, "min_area");
+    const bool own = json_is_integer(min_area),
+               contrast = json_object_get(given, "min_contrast") == NULL;
+    const int64_t least = own ? json_integer_value(min_area) : least_area(t, !dark),
+                  full = round_off(cc_full_area(t->typical));
+    char below[60] = "";
     an_curve *const curve = an_add_curve(out, "area, pixels", "regions", BINS);
     if (curve == NULL)
         return tc_no_memory(err, "a suggestion");
@@ -329,18 +355,21 @@ static tc_status add_area(an_suggestion *out, const json_t *given, trial *t, boo
     curve->bars = true;
     curve->mark = (double)least;
     snprintf(curve->title, sizeof curve->title,
-             "Areas of all regions (the last bar: and larger), and min_area %lld",
-             (long long)least);
+             "Areas of all regions (the last bar: and larger), and min_area %lld%s",
+             (long long)least, own ? ", as given" : "");
+    if (contrast)
+        snprintf(below, sizeof below, ", min_contrast below %lld", (long long)full);
     if (differ)
         snprintf(out->why, sizeof out->why,
                  "%sPictures differ, so each picture's own cells say its window, min_area and "
-                 "full_area; of all together a cell has about %lld pixels.",
+                 "full_area. Typical cell of all together: %lld pixels.",
                  why, (long long)t->typical);
     else
-        snprintf(out->why, sizeof out->why,
-                 "%smin_area %lld, min_contrast below %lld: a cell has about %lld pixels here "
-                 "(half of the area of all cells is in larger ones).",
-                 why, (long long)least, (long long)full, (long long)t->typical);
+        snprintf(
+            out->why, sizeof out->why,
+            "%sTypical cell: %lld pixels (half of all cell area lies in larger ones). min_area "
+            "%lld%s%s.",
+            why, (long long)t->typical, (long long)least, own ? ", as given" : "", below);
     tc_status status = TC_OK;
     if (differ && json_object_get(out->parameters, "window") != NULL)
         status = an_suggest(out, given, "window", json_string("auto"), err);
@@ -517,13 +546,16 @@ tc_status cc_suggest(const an_pictures *pictures, const json_t *given, an_sugges
     json_t *parameters = NULL;
     size_t best = CC_DARK;
     bool local = false, dishes = false;
-    char why[200] = "";
+    char why[400] = "";
     tc_status status = begin(given, out, &local, &parameters, err);
     if (status == TC_OK)
         status = choose_polarity(pictures, parameters, trials, &best, err);
     if (status == TC_OK)
         status = an_suggest(out, given, "polarity",
                             json_incref(json_object_get(parameters, "polarity")), err);
+    if (status == TC_OK && json_object_get(given, "polarity") == NULL)
+        explain_polarity(trials, best, why, sizeof why);
+    const size_t n_why = strlen(why);
     for (size_t i = 0; status == TC_OK && i < pictures->n; i++)
         status = add_greys(out, pictures, i, trials[best].threshold[i], err);
     for (size_t k = 0; status == TC_OK && k < 4; k++) {
@@ -532,8 +564,8 @@ tc_status cc_suggest(const an_pictures *pictures, const json_t *given, an_sugges
             status = tc_no_memory(err, "a suggestion");
     }
     if (status == TC_OK)
-        status = choose_threshold(out, pictures, given, parameters, best, local, &trials[best], why,
-                                  sizeof why, err);
+        status = choose_threshold(out, pictures, given, parameters, best, local, &trials[best],
+                                  why + n_why, sizeof why - n_why, err);
     if (status == TC_OK && json_object_update(parameters, out->parameters) != 0)
         status = tc_no_memory(err, "a suggestion");
     if (status == TC_OK)

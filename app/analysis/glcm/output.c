@@ -319,9 +319,10 @@ bool glcm_note_survey(const void *params, const wu_item *item, const an_survey *
     if (used * 4 > most)
         return false;
     snprintf(text, size,
-             "its greys are %u to %u of %u bits, and give %u of %u levels: give parameters.range "
-             "the greys that the pictures have, [lo,hi] or \"image\"",
-             survey->lo, survey->hi, item->bits, used, most);
+             "its greys are %u to %u of %u bits, and give %u of %u levels, which show little of a "
+             "texture: --param range=image takes each picture's own greys%s",
+             survey->lo, survey->hi, item->bits, used, most,
+             fixed ? "" : ", range=[lo,hi] the same ones for all");
     return true;
 }
 

@@ -43,6 +43,18 @@ static tc_status add_greys(an_suggestion *out, const uint64_t *histogram, uint32
     return TC_OK;
 }
 
+/* A range that was given: levels are of its greys. */
+static void take_range(const json_t *given, uint32_t *lo, uint32_t *hi, const char **own)
+{
+    const json_t *const from = json_array_get(given, 0), *const to = json_array_get(given, 1);
+    if (!json_is_integer(from) || !json_is_integer(to) || json_integer_value(from) < 0 ||
+        json_integer_value(to) < json_integer_value(from) || json_integer_value(to) >= GREYS)
+        return;
+    *lo = (uint32_t)json_integer_value(from);
+    *hi = (uint32_t)json_integer_value(to);
+    *own = "as given";
+}
+
 static tc_status suggest_range(const an_pictures *pictures, const json_t *given, an_suggestion *out,
                                tc_err *err)
 {
@@ -55,8 +67,10 @@ static tc_status suggest_range(const an_pictures *pictures, const json_t *given,
             histogram[wu_grey(&pictures->pixels[i], k)]++;
         pixels += n;
     }
-    const uint32_t lo = grey_after(histogram, pixels / CUT_OFF),
-                   hi = grey_after(histogram, pixels - 1 - pixels / CUT_OFF);
+    uint32_t lo = grey_after(histogram, pixels / CUT_OFF),
+             hi = grey_after(histogram, pixels - 1 - pixels / CUT_OFF);
+    const char *own = "";
+    take_range(json_object_get(given, "range"), &lo, &hi, &own);
     tc_status status = add_greys(out, histogram, lo, hi, err);
     free(histogram);
     if (status == TC_OK)
@@ -69,10 +83,12 @@ static tc_status suggest_range(const an_pictures *pictures, const json_t *given,
                             err);
     if (status == TC_OK)
         snprintf(out->why, sizeof out->why,
-                 "range [%u,%u]: the greys of all but a thousandth of the pixels at either end. "
-                 "One matrix for each distance and direction over the whole picture takes seconds; "
+                 "range [%u,%u]: %s. One matrix for each distance and direction over the whole "
+                 "picture takes seconds; "
                  "a window that slides, and preset hcc, take hundreds of times as long.",
-                 lo, hi);
+                 lo, hi,
+                 own[0] != '\0' ? own
+                                : "the greys of all but a thousandth of the pixels at either end");
     return status;
 }
 

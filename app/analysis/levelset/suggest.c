@@ -22,6 +22,7 @@ static tc_status count_bright(const wu_pixels *p, int *bright, tc_err *err)
 tc_status ls_suggest(const an_pictures *pictures, const json_t *given, an_suggestion *out,
                      tc_err *err)
 {
+    const char *const polarity = json_string_value(json_object_get(given, "polarity"));
     int bright = 0;
     tc_status status = TC_OK;
     /* A target of one's own has a start of one's own. */
@@ -47,8 +48,11 @@ tc_status ls_suggest(const an_pictures *pictures, const json_t *given, an_sugges
     if (status == TC_OK)
         snprintf(
             out->why, sizeof out->why,
-            "It starts at Otsu's threshold of each picture and seeks what is %s than that, the "
-            "smaller part: smaller alpha makes outlines smoother, larger ones keep details.",
-            bright >= 0 ? "brighter" : "darker");
+            "It starts at Otsu's threshold of each picture and seeks what is %s than that, %s: "
+            "smaller alpha makes outlines smoother, larger ones keep details.",
+            polarity != NULL ? polarity[0] == 'b' ? "brighter" : "darker"
+            : bright >= 0    ? "brighter"
+                             : "darker",
+            polarity != NULL ? "as given" : "the smaller part");
     return status;
 }

@@ -367,8 +367,8 @@ bool vol_note_result(const void *params, const wu_item *item, const wu_output *o
     (void)item;
     if (cells == 1 && p->watershed && !others)
         snprintf(text, size,
-                 "one cell is all there is: lower parameters.h (%g) or smooth (%g); cells that are "
-                 "bright and have no walls are for voting",
+                 "one cell is all there is: bright cells without walls are for voting; for others "
+                 "try a lower --param h (now %g) or smooth (now %g)",
                  p->h, p->smooth);
     else if (cells > 0 && !an_mostly_below(out, "cell_voxels", SPECK))
         return false;

@@ -93,8 +93,10 @@ tc_status vol_suggest(const an_pictures *pictures, const json_t *given, an_sugge
         snprintf(
             out->why, sizeof out->why,
             "A watershed, since real walls are dim and have gaps. Walls are brighter than cells by "
-            "about %.3g grey values here; h %g is a tenth of that. smooth %g voxels: the noise is "
-            "%.2g grey values, %s compared with the walls.",
-            contrast, h, smooth, noise, smooth > smooth_quiet ? "much" : "little");
+            "about %.3g grey values here%s. The noise is %.2g grey values, %s compared with the "
+            "walls%s.",
+            contrast, json_object_get(given, "h") == NULL ? "; h is a tenth of that" : "", noise,
+            smooth > smooth_quiet ? "much" : "little",
+            json_object_get(given, "smooth") == NULL ? ", which smooth is chosen by" : "");
     return status;
 }

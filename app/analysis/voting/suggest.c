@@ -43,16 +43,16 @@ static tc_status add_radius(an_suggestion *out, const an_pictures *pictures, con
             "give --param radius=R");
     qsort(areas, with_cells, sizeof *areas, an_compare_areas);
     const int64_t area = areas[(3 * (with_cells - 1) + 2) / 4], most = areas[with_cells - 1];
-    const bool differ = !pictures->of_stacks && json_object_get(given, "own_radius") == NULL &&
-                        (double)most > 1.3 * (double)areas[0];
+    const json_t *const own = json_object_get(given, "own_radius");
+    const bool differ = !pictures->of_stacks &&
+                        (own != NULL ? json_is_true(own) : (double)most > 1.3 * (double)areas[0]);
     const double radius = differ ? radius_of(pictures, most, 1.25) : radius_of(pictures, area, 1);
     if (differ)
-        snprintf(
-            out->why, sizeof out->why,
-            "own_radius: each picture's own radius, up to %g pixels, since cells have %lld "
-            "pixels in one and %lld in another: a quarter more than that of a disc as large as "
-            "the median of the regions that cellcount finds in it (%zu in all).",
-            radius, (long long)areas[0], (long long)most, regions);
+        snprintf(out->why, sizeof out->why,
+                 "own_radius: each picture's own radius, up to %g pixels; cells have %lld to %lld "
+                 "pixels. It is a quarter more than that of a disc as large as the median of the "
+                 "regions that cellcount finds in it (%zu in all).",
+                 radius, (long long)areas[0], (long long)most, regions);
     else
         snprintf(out->why, sizeof out->why,
                  "radius %g pixels: a quarter more than that of a disc of %lld pixels, the median "

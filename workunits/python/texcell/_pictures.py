@@ -247,7 +247,8 @@ def write_matching(pictures: list[Picture], given: Any, folder: str) -> str:
     elif not isinstance(given, (list, tuple)):
         given = [given]
     if len(given) != len(pictures):
-        raise InputError("%d masks or label pictures of %d images" % (len(given), len(pictures)))
+        raise InputError("%d image%s need%s as many masks or label pictures, %d given" % (
+            len(pictures), "s"[:len(pictures) != 1], "s"[:len(pictures) == 1], len(given)))
     os.mkdir(folder)
     for p, one in zip(pictures, given):
         array = np.asarray(one if isinstance(one, np.ndarray) else getattr(one, "data", one))
