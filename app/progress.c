@@ -145,9 +145,10 @@ void progress_note_item(progress *p, const char *name, const char *text)
         progress_note(p, "%s: note: %s", name, text);
 }
 
-static void tell_more(void *user, size_t more, const char *text)
+static void tell_more(void *user, size_t more, bool differ, const char *text)
 {
-    progress_note(user, "note of %zu more item%s: %s", more, more == 1 ? "" : "s", text);
+    progress_note(user, "note of %zu more item%s%s: %s", more, more == 1 ? "" : "s",
+                  differ ? ", with other numbers" : "", text);
 }
 
 void progress_end_notes(progress *p)

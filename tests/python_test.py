@@ -196,7 +196,7 @@ def refusals():
         tap.ok(isinstance(error, texcell.InputError) and words in str(error), "refused: " + words, error)
     for given, kind, words in (({"analysis": "nothing"}, texcell.UsageError, "no analysis"), ({"min_area": 0}, texcell.InputError, "min_area"),
                                ({"names": ["a", "b"]}, texcell.InputError, "2 names of 1"), ({"device": "9:9"}, texcell.Error, ""),
-                               ({"analysis": "objects", "labels": [SPOTS, SPOTS]}, texcell.InputError, "2 masks"),
+                               ({"analysis": "objects", "labels": [SPOTS, SPOTS]}, texcell.InputError, "1 image needs as many masks or label pictures, 2 given"),
                                ({"analysis": "voting"}, texcell.InputError, "radius")):
         error = refusal(SPOTS, **given)
         tap.ok(isinstance(error, kind) and words in str(error) and "/tmp" not in str(error), "refused: %s" % sorted(given), error)

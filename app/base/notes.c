@@ -34,17 +34,17 @@ bool tc_notes_tells(tc_notes *notes, const char *text)
     if (i == notes->n) {
         strncat(k->text, text, sizeof k->text - 1);
         notes->n++;
-    } else if (strcmp(k->text, text) != 0) {
-        memcpy(k->text, kind, sizeof k->text);
     }
+    k->differ = k->differ || strcmp(k->text, text) != 0;
     return k->n++ < TC_NOTES_TOLD;
 }
 
-void tc_notes_end(tc_notes *notes, void (*tell)(void *user, size_t more, const char *text),
-                  void *user)
+void tc_notes_end(tc_notes *notes,
+                  void (*tell)(void *user, size_t more, bool differ, const char *text), void *user)
 {
     for (size_t i = 0; i < notes->n; i++)
         if (notes->kinds[i].n > TC_NOTES_TOLD)
-            tell(user, notes->kinds[i].n - TC_NOTES_TOLD, notes->kinds[i].text);
+            tell(user, notes->kinds[i].n - TC_NOTES_TOLD, notes->kinds[i].differ,
+                 notes->kinds[i].text);
     memset(notes, 0, sizeof *notes);
 }

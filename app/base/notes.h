@@ -12,7 +12,8 @@
 enum { TC_NOTE_KINDS = 24, TC_NOTES_TOLD = 2 };
 
 typedef struct tc_note_kind {
-    char text[TC_ERR_MAX]; /* of the first; once others differ in numbers, "N" for each */
+    char text[TC_ERR_MAX]; /* of the first */
+    bool differ;           /* others have other numbers */
     size_t n;
 } tc_note_kind;
 
@@ -26,8 +27,9 @@ typedef struct tc_notes {
  * of one kind. */
 bool tc_notes_tells(tc_notes *notes, const char *text);
 
-/* Tells of each kind how many were not: "TEXT (and N more)" without the first, and forgets all. */
-void tc_notes_end(tc_notes *notes, void (*tell)(void *user, size_t more, const char *text),
-                  void *user);
+/* Tells of each kind how many were not, with the first one's text and whether the numbers differ,
+ * and forgets all. */
+void tc_notes_end(tc_notes *notes,
+                  void (*tell)(void *user, size_t more, bool differ, const char *text), void *user);
 
 #endif

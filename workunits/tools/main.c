@@ -80,11 +80,12 @@ void wu_note_of(const char *path, const char *format, ...)
     pthread_mutex_unlock(&lock);
 }
 
-static void tell_more(void *user, size_t more, const char *text)
+static void tell_more(void *user, size_t more, bool differ, const char *text)
 {
     char whole[2 * TC_ERR_MAX];
     (void)user;
-    snprintf(whole, sizeof whole, "of %zu more file%s: %s", more, more == 1 ? "" : "s", text);
+    snprintf(whole, sizeof whole, "the same of %zu more file%s%s: %s", more, more == 1 ? "" : "s",
+             differ ? ", with other numbers" : "", text);
     print_note(whole);
 }
 
