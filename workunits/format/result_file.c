@@ -354,10 +354,12 @@ static tc_status make_table(const wu_result_file *file, wu_tables *out, size_t f
 {
     wu_table *const table = &out->tables[out->n];
     const wu_table *const before = out->n > 0 ? table - 1 : NULL;
+    const wu_array_info *const first_picture = file->n_items > 0 ? wu_first_picture(file, 0) : NULL;
     tc_status status = TC_OK;
     *table =
         (wu_table){ .name = file->declared[first].table,
                     .in_voxels = !is_any_scaled(file),
+                    .flat = first_picture != NULL && first_picture->ndim == 2,
                     .arrays = before != NULL ? before->arrays + before->n_arrays : out->arrays };
     for (size_t i = first; i < file->n_declared && status == TC_OK; i++) {
         wu_table_array array = { .declared = &file->declared[i] };
@@ -437,7 +439,9 @@ void wu_column_title(const wu_table *table, size_t column, char out[WU_TITLE_MAX
 bool wu_column_in_voxels(const wu_table *table, size_t column)
 {
     const wu_column *const c = &table->columns[column];
-    return table->in_voxels && !c->in_um && scaled_power(table->arrays[c->array].declared) > 0;
+    const wu_declared *const d = table->arrays[c->array].declared;
+    return table->in_voxels && !c->in_um && scaled_power(d) > 0 &&
+           !(d->unit == NULL && table->flat);
 }
 
 /* Results name no unit of greys. */
@@ -465,10 +469,10 @@ const char *wu_column_unit(const wu_table *table, size_t column)
     const wu_declared *const d = table->arrays[c->array].declared;
     if (c->in_um)
         return power_of(table, c) == 2 ? "um^2" : "um";
-    if (scaled_power(d) == 2 && table->in_voxels)
-        return "voxel^2";
-    if (scaled_power(d) > 0)
-        return table->in_voxels ? "voxel" : d->unit != NULL ? d->unit : "um^3";
+    if (wu_column_in_voxels(table, column))
+        return scaled_power(d) == 2 ? "voxel^2" : "voxel";
+    if (d->unit == NULL && scaled_power(d) > 0)
+        return table->in_voxels ? "pixel^2" : "um^3";
     return d->unit == NULL && is_grey(d) ? "grey values" : d->unit;
 }
 

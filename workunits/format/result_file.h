@@ -58,6 +58,7 @@ typedef struct wu_table {
     wu_table_array *arrays; /* within those of all tables */
     bool has_item;          /* arrays[0] tells each row's item; else row i is of item i */
     bool in_voxels;         /* no item says how large a voxel is: sizes are not in micrometres */
+    bool flat;              /* of pictures, not stacks, where a picture of the result tells */
     size_t n_columns;       /* of the other arrays */
     wu_column *columns;
 } wu_table;
@@ -78,7 +79,7 @@ wu_dtype wu_column_dtype(const wu_table *table, size_t column);
 void wu_column_title(const wu_table *table, size_t column, char out[WU_TITLE_MAX]);
 /* "pixel^2", or NULL. */
 const char *wu_column_unit(const wu_table *table, size_t column);
-/* Whether its values would be in micrometres if an item said how large a voxel is. */
+/* Whether its values would be in micrometres if a stack said how large a voxel is. */
 bool wu_column_in_voxels(const wu_table *table, size_t column);
 
 /* Reads a table row by row with the memory of one row. */
