@@ -155,6 +155,7 @@ def left_to_the_picture():
             {"threshold": "local", "window": 21, "offset_percent": 20, "polarity": "auto", "smooth": 1},
             {"threshold": "local", "window": 21, "offset": 20, "polarity": "auto"},
             {"threshold": "local", "window": 41, "offset_percent": 250, "polarity": "bright", "background": {"radius": 9}},
+            {"threshold": "local", "window": "auto", "offset_percent": 20, "polarity": "auto", "exclude_border": True, "min_fill": 0.6},
             {"min_fill": 0.6, "max_aspect": 1.7, "polarity": "auto"}, {"min_fill": 0.5, "polarity": "bright", "split": "distance"},
             {"min_contrast": {"full_area": 40, "percent": 50}, "polarity": "bright"},
             {"min_contrast": {"full_area": 30}, "split": "distance", "fill_holes": True, "smooth": 0.8, "connectivity": 4},

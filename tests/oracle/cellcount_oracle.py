@@ -249,7 +249,7 @@ def own_window(image, p):
     finds, until these are as large."""
     y, x = ((n - min(n, 512)) // 2 for n in image.shape)
     middle = image[y:y + 512, x:x + 512]
-    alone = dict(p, min_area=1, max_area=None, min_contrast=None, threshold="otsu", window=3, classes=2, scale="linear")
+    alone = dict(p, min_area=1, max_area=None, exclude_border=False, min_fill=0, max_aspect=None, min_contrast=None, threshold="otsu", window=3, classes=2, scale="linear")
     area = typical_area(analyse(middle, alone).area)
     r = min(int(diameter(area) + 0.5) if area else 4, min(middle.shape) // 4)
     for _ in range(6):

@@ -151,7 +151,10 @@ tc_status cc_find_radius(const cc_params *p, const wu_pixels *px, unsigned threa
     own.classes = 2;
     own.scale = AN_OTSU_LINEAR;
     own.window_auto = own.min_area_auto = 0;
-    own.min_contrast = own.labels = false;
+    own.labels = false;
+    /* What only leaves regions out does not change how large cells are. */
+    own.min_contrast = own.exclude_border = false;
+    own.min_fill = own.max_aspect = 0;
     own.min_area = 1;
     own.max_area = INT64_MAX;
     tc_status status = find_typical_area(&work, &area, err);
