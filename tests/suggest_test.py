@@ -23,8 +23,8 @@ import voting_score
 FOLDER = tap.scratch()
 
 
-def path(name):
-    return os.path.join(FOLDER, name)
+def path(*names):
+    return os.path.join(FOLDER, *names)
 
 
 def analyse(analysis, out, *args):
@@ -274,10 +274,10 @@ def nuclei_in_cytoplasm():
 FILTERS = ("exclude_border=true", "max_area=3000", "min_area=200", "min_fill=0.6", "max_aspect=2", 'min_contrast={"full_area":100,"percent":30}')
 
 
-def looked(picture, *given):
+def looked(picture, *given, analysis="cellcount"):
     """The options that a look suggests for parameters that are not given."""
     words = [word for param in given for word in ("--param", param)]
-    r = tap.run([tap.TEXCELL_WU, "pack", "--analysis", "cellcount", "--suggest", "-o", path("looked.zip"), *words, picture])
+    r = tap.run([tap.TEXCELL_WU, "pack", "--analysis", analysis, "--suggest", "-o", path("looked.zip"), *words, picture])
     if r.returncode != 0:
         return {"failed": r.stderr}
     return dict(shlex.split(s)[1].split("=", 1) for s in r.stderr.splitlines() if s.startswith("    --param "))
@@ -294,6 +294,17 @@ def filters():
         others["all"] = looked(picture, *FILTERS)
         wrong = {f: got for f, got in others.items() if got != {k: v for k, v in alone.items() if k != f.split("=")[0] and (f != "all" or k not in ("min_area", "min_contrast"))}}
         tap.ok(alone.get("polarity") in ("dark", "bright") and not wrong, "%s: no filter changes a suggestion" % os.path.basename(picture), "%s, not %s" % (wrong, alone))
+    os.makedirs(path("two"), exist_ok=True)
+    Image.fromarray(voting_score.balls((300, 300), 5, 60, 8, 4)[0]).save(path("two", "small.png"))
+    Image.fromarray(voting_score.balls((300, 300), 15, 20, 8, 4)[0]).save(path("two", "large.png"))
+    tifffile.imwrite(path("walls.tif"), foam((20, 50, 50), 12, 150, 6, np.random.default_rng(2))[0])
+    for analysis, picture, given in (("voting", path("two"), "own_radius=true"), ("voting", path("two"), "threshold=0.4"), ("voting", pictures[0], "floor=0"),
+                                     ("volume", path("walls.tif"), "exclude_border=true"), ("volume", path("walls.tif"), "min_voxels=300"),
+                                     ("levelset", pictures[1], "iterations=9"), ("glcm", pictures[1], "distances=[3]")):
+        key = given.split("=")[0]
+        alone, got = looked(picture, analysis=analysis), looked(picture, given, analysis=analysis)
+        tap.ok(alone.keys() - {"failed", key} and got == {k: v for k, v in alone.items() if k != key}, "%s: %s changes no other suggestion" % (analysis, given), (alone, got))
+    tap.ok(looked(pictures[1], "range=[40,49]", analysis="glcm").get("levels") == "[10]", "levels are of the range that is given")
     tiny = looked(pictures[0], "max_area=3")
     tap.ok("failed" not in tiny, "max_area below any cell is no contradiction", tiny)
 

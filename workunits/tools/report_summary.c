@@ -475,7 +475,7 @@ static void find_mark(const summary *s, size_t item, bool stopped, const char *d
     if (s->r->notes[item] != NULL)
         snprintf(why, size, "%s", s->r->notes[item]);
     else if (stopped)
-        snprintf(why, size, "had not settled when parameters.iterations ended it: raise them");
+        snprintf(why, size, "had not settled when parameters.iterations ended it: try more");
     else if (doubt[0] != '\0')
         snprintf(why, size, "%s", doubt);
     else if (f->rows >= 8 && f->at_border * 2 > f->rows)
@@ -671,20 +671,17 @@ static tc_status find_marks(const summary *s, wu_mark *marks, size_t *n_ragged, 
     char doubt[sizeof marks->why];
     bool more = true;
     tc_status status = TC_OK;
-    if (s->own != NULL)
+    if (converged >= 0) {
         status = wu_cursor_open(s->r->file, s->own, &cursor, err);
+        while (status == TC_OK && (status = wu_cursor_next(&cursor, &more, err)) == TC_OK && more)
+            marks[cursor.item].level = wu_cursor_number(&cursor, (size_t)converged) == 0;
+        wu_cursor_close(&cursor);
+    }
     for (size_t i = 0; status == TC_OK && i < s->r->file->n_items; i++) {
-        if (s->own != NULL)
-            status = wu_cursor_next(&cursor, &more, err);
-        if (status != TC_OK || !more)
-            break;
         status = find_doubt(s, i, n_ragged, doubt, sizeof doubt, err);
         if (status == TC_OK)
-            find_mark(s, i, converged >= 0 && wu_cursor_number(&cursor, (size_t)converged) == 0,
-                      doubt, &marks[i]);
+            find_mark(s, i, marks[i].level == 1, doubt, &marks[i]);
     }
-    if (s->own != NULL)
-        wu_cursor_close(&cursor);
     return status;
 }
 
