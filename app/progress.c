@@ -147,8 +147,11 @@ void progress_note_item(progress *p, const char *name, const char *text)
 
 static void tell_more(void *user, size_t more, bool differ, const char *text)
 {
-    progress_note(user, "note of %zu more item%s%s: %s", more, more == 1 ? "" : "s",
-                  differ ? ", with other numbers" : "", text);
+    const char *const plural = more == 1 ? "" : "s";
+    if (differ)
+        progress_note(user, "note of %zu more item%s, with other numbers: %s", more, plural, text);
+    else
+        progress_note(user, "note of %zu more item%s: %s", more, plural, text);
 }
 
 void progress_end_notes(progress *p)
