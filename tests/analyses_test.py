@@ -74,9 +74,9 @@ def own(path, name):
 
 
 def names_it(path, name):
-    """Whether a file names an analysis: in C as a string, an identifier or a path, for names
-    are words of the language as well; elsewhere in any way."""
-    word = r'"%s["/]|\b(an|ocl)_%s\b|/%s[/_.]' if path.endswith((".c", ".h", ".cl")) else r"\b%s\b"
+    """Whether a file names an analysis: in C and in the page's script as a string, an identifier or
+    a path, for names are words of the language as well; elsewhere in any way."""
+    word = r'"%s["/]|\b(an|ocl)_%s\b|/%s[/_.]' if path.endswith((".c", ".h", ".cl", ".js")) else r"\b%s\b"
     return re.search(word.replace("%s", name), read(path)) is not None
 
 

@@ -227,13 +227,16 @@ def check_rows(db, name, table):
 
 
 def check_values(db, name):
-    """Arrays with one number an item."""
+    """Arrays with one number or a vector an item."""
     arrays, ids, analysis = load(name), item_ids(db, name), UNITS[name][0]
-    keys = list(declared(name, "items"))
+    columns = {}
+    for key, d in declared(name, "items").items():
+        for i, parts in enumerate(itertools.product(*map(words_of, d.get("axes", [])))):
+            columns["_".join((key, *parts))] = arrays[key][:, i] if parts else arrays[key]
     got = query(db, "SELECT item%s FROM %s_items WHERE item BETWEEN ? AND ? ORDER BY item" %
-                ("".join(', "%s"' % k for k in keys), analysis), ids[0], ids[-1])
-    wrong = [k for i, k in enumerate(keys) if not same([r[1 + i] for r in got], arrays[k])]
-    ok(keys and [r[0] for r in got] == ids and not wrong, name + ": values of the items", wrong)
+                ("".join(', "%s"' % c for c in columns), analysis), ids[0], ids[-1])
+    wrong = [c for i, c in enumerate(columns) if not same([r[1 + i] for r in got], columns[c])]
+    ok(columns and [r[0] for r in got] == ids and not wrong, name + ": values of the items", wrong)
 
 
 def test_micrometres():

@@ -82,7 +82,7 @@ const char *wu_report_unit(const wu_report *r, const wu_table *table, size_t col
     /* "voxels" says it itself. */
     if (unit != NULL && strcmp(title, "voxels") == 0)
         return NULL;
-    /* "volume_um3", too. */
+    /* A volume in micrometres, too. */
     const size_t whole = strlen(title);
     if (unit != NULL && whole > 4 && strcmp(title + whole - 4, "_um3") == 0)
         title[whole - 4] = '\0';
