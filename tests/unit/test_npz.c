@@ -229,6 +229,25 @@ static void writes_and_reads(void **state)
     assert_null(r);
 }
 
+/* Rows of no bytes are no rows to deflate. */
+static void writes_no_columns(void **state)
+{
+    const fixture *f = *state;
+    wu_npz_writer *w = NULL;
+    wu_npz_reader *r = NULL;
+    json_t *json = json_object();
+    int ok;
+    assert_int_equal(wu_npz_create(f->path, &w, &err), TC_OK);
+    assert_int_equal(wu_npz_add_json(w, "result.json", json, &err), TC_OK);
+    add(w, "none", WU_I32, 0, 2, 3, 0, "");
+    assert_int_equal(wu_npz_close(&w, &err), TC_OK);
+    json_decref(json);
+    assert_int_equal(wu_npz_open(f->path, NULL, &r, &err), TC_OK);
+    assert_int_equal(wu_array_bytes(wu_npz_info(r, 0), &ok), 0);
+    assert_int_equal(wu_npz_info(r, 0)->shape[0], 3);
+    wu_npz_reader_close(&r);
+}
+
 static void streams(void **state)
 {
     const fixture *f = *state;
@@ -927,6 +946,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(converts_text),
         cmocka_unit_test(refuses_bad_text),
         IN_FOLDER(writes_and_reads),
+        IN_FOLDER(writes_no_columns),
         IN_FOLDER(streams),
         IN_FOLDER(writes_the_same_bytes),
         IN_FOLDER(writes_numpy_headers),

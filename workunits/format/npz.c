@@ -280,7 +280,7 @@ static tc_status make_head(const char *shown, const wu_array_info *info, npy_hea
     head->n = build_header(info, head->bytes);
     head->deflated = info->dtype != WU_F32 && info->dtype != WU_F64;
     head->rows = (wu_row_layout){ .word = 0 };
-    if (head->deflated && info->ndim > 1) {
+    if (head->deflated && info->ndim > 1 && head->data_bytes > 0) {
         head->rows.word = wu_dtype_size(info->dtype, info->width);
         head->rows.row = head->rows.word * (size_t)info->shape[info->ndim - 1];
     }
