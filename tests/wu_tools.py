@@ -731,7 +731,7 @@ def test_sizes():
     ok("not how far slices are apart" in r.stderr and "0.25, 0.2 micrometres (y, x)" in r.stderr, "a stack that does not say z", r.stderr)
     picture, deep = imagej("s.tif", GREY, "YX", (5, 4), unit="micron"), imagej("d.tif", stack, "ZYX", (5, 4), unit="micron", spacing=1.5)
     for given, f, expected, says in (
-            ("0.25,0.2", picture, [0.25, 0.2], None), ("0.2", picture, [0.2, 0.2], "but --spacing says 0.2, 0.2"), ("9,0.25,0.2", picture, [0.25, 0.2], None),
+            ("0.25,0.2", picture, [0.25, 0.2], None), ("0.2", picture, [0.2, 0.2], "but --spacing says 0.2, 0.2"), ("9,0.25,0.2", picture, [0.25, 0.2], "is a picture, no stack"),
             ("0.5,0.2", picture, [0.5, 0.2], "says that a pixel is 0.25, 0.2 micrometres (y, x), but --spacing says 0.5, 0.2"),
             ("0.2505,0.2", picture, [0.2505, 0.2], None), ("1.5,0.25,0.2", deep, [1.5, 0.25, 0.2], None),
             ("2,0.25,0.2", deep, [2.0, 0.25, 0.2], "a voxel is 1.5, 0.25, 0.2 micrometres (z, y, x), but --spacing says 2, 0.25, 0.2"),
