@@ -55,7 +55,7 @@ def blocks():
 
 def make_root():
     if not os.path.exists(ARCHIVE):
-        r = run(["mmdebstrap", "--variant=important", "--mode=root", "bookworm", ARCHIVE + ".new"], timeout=1800)
+        r = run(["mmdebstrap", "--format=tar", "--variant=important", "--mode=root", "bookworm", ARCHIVE + ".new"], timeout=1800)
         if r.returncode != 0:
             skip("the page", "no root can be made: " + r.stderr.strip()[-200:])
             done()
