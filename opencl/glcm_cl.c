@@ -65,8 +65,12 @@ enum { KERNELS_OF_13 = MORE_STATISTICS };
 static const char *const kernel_names[KERNELS] = { [SLIDE] = "glcm_slide",
                                                    [STATISTICS] = "glcm_statistics",
                                                    [MORE_STATISTICS] = "glcm_more_statistics" };
-/* Those of the program with histograms in global memory, and of the one for a whole ROI. */
-static const char *const global_names[KERNELS] = { [SLIDE_GLOBAL] = "glcm_slide" };
+/* Those of the program with histograms in global memory: alone, where another has the rest. */
+static const char *const global_names[KERNELS] = { [SLIDE_GLOBAL] = "glcm_slide",
+                                                   [STATISTICS] = "glcm_statistics",
+                                                   [MORE_STATISTICS] = "glcm_more_statistics" };
+static const char *const alone_names[KERNELS] = { [SLIDE_GLOBAL] = "glcm_slide" };
+/* Of the one for a whole ROI. */
 static const char *const count_names[KERNELS] = { [COUNT] = "glcm_count" };
 
 /* A crop of the slice in one orientation: see glcm_layout.h. */
@@ -87,6 +91,7 @@ typedef struct cl_worker {
     int64_t *first_move;                    /* [n_offsets + 1] */
     size_t group[GLCM_MAX_LEVEL_COUNT];     /* work-items of a sliding group, by level */
     bool global_bins[GLCM_MAX_LEVEL_COUNT]; /* histograms in global memory */
+    bool any_global, all_global;            /* of these */
     bool narrow;                            /* cells have 8 bits */
     bool more;                              /* features beyond the 13 are computed there */
     size_t words;                           /* of a window */
@@ -311,8 +316,9 @@ static size_t bins_of(const cl_worker *w, size_t level)
     return 4 * levels + (w->narrow ? (cells + 1) / 2 : cells);
 }
 
-/* How many work-items a sliding group has: as many histograms as fit in local
- * memory, or a small group with histograms in global memory. */
+/* How many work-items a sliding group has: as many histograms as fit in local memory, or a small
+ * group with histograms in global memory. All levels have these where the job takes no others
+ * (GLCM_KERNELS_LOCAL). */
 static void choose_groups(cl_worker *w)
 {
     const bool cpu = runs_in_turn(w->ocl.device);
@@ -322,12 +328,15 @@ static void choose_groups(cl_worker *w)
                                                               : 48 << 10) -
         2 * sizeof(cl_int) * GLCM_ROWS - 256;
 
+    w->all_global = (w->ocl.device->kernels & GLCM_KERNELS_LOCAL) == 0;
     for (size_t i = 0; i < w->params->n_levels; i++) {
         size_t items = local / (bins_of(w, i) * sizeof(uint16_t));
 
-        w->global_bins[i] = items < (cpu ? 1 : 2);
-        if (w->global_bins[i])
+        w->global_bins[i] = w->all_global || items < (cpu ? 1 : 2);
+        if (w->global_bins[i]) {
             items = 32;
+            w->any_global = true;
+        }
         /* A power of two: what is left of the local memory serves other groups. */
         while ((items & (items - 1)) != 0)
             items &= items - 1;
@@ -349,26 +358,28 @@ static tc_status make_kernels(cl_worker *w, tc_err *err)
                                  : "";
     const char *const maps =
         w->params->n_maps > 0 || (d->kernels & GLCM_KERNELS_MAPS) != 0 ? " -DGLCM_MAPS_TOO" : "";
-    bool any_global = false;
+    const size_t n = w->more ? KERNELS : KERNELS_OF_13;
     tc_status status;
 
     if (whole_roi(w))
         return ocl_build(&w->ocl, &ocl_source_glcm, false, count_names, KERNELS, err,
                          "-DGLCM_COUNT");
-    status = ocl_build(&w->ocl, &ocl_source_glcm, false, kernel_names,
-                       w->more ? KERNELS : KERNELS_OF_13, err, "%s%s%s", single, more, maps);
+    if (w->all_global)
+        status = ocl_build(&w->ocl, &ocl_source_glcm, false, global_names, n, err,
+                           "-DGLCM_GLOBAL_BINS %s%s%s", single, more, maps);
+    else
+        status = ocl_build(&w->ocl, &ocl_source_glcm, false, kernel_names, n, err, "%s%s%s", single,
+                           more, maps);
+    if (status == TC_OK && w->any_global && !w->all_global)
+        status = ocl_build(&w->ocl, &ocl_source_glcm, false, alone_names, KERNELS, err,
+                           "-DGLCM_GLOBAL_BINS -DGLCM_SLIDE_ALONE %s%s", single, more);
+    for (size_t i = 0; status == TC_OK && i < w->params->n_levels; i++) {
+        const size_t most = w->ocl.kernel[w->global_bins[i] ? SLIDE_GLOBAL : SLIDE].max_group;
 
-    for (size_t i = 0; i < w->params->n_levels; i++) {
-        const size_t most = w->ocl.kernel[SLIDE].max_group;
-
-        any_global = any_global || w->global_bins[i];
-        if (w->group[i] > most && most > 0)
+        if (w->group[i] > most)
             w->group[i] = most;
     }
-    if (status != TC_OK || !any_global)
-        return status;
-    return ocl_build(&w->ocl, &ocl_source_glcm, false, global_names, KERNELS, err,
-                     "-DGLCM_GLOBAL_BINS %s%s", single, more);
+    return status;
 }
 
 /* Windows that a work-item slides over before it starts anew. Where there are less than some groups

@@ -6,17 +6,18 @@
  * own, and leaves the sums of every window. glcm_statistics: features from the
  * sums, their statistics and maps. glcm_count: the one matrix of a whole ROI.
  *
- * GLCM_COUNT: glcm_count alone. GLCM_GLOBAL_BINS: glcm_slide alone, with histograms in global
- * memory. GLCM_MORE_TOO: features that are not of the 13 as well. These are taken from a window's
- * histograms where it stands, in double precision, and kept behind its sums. GLCM_MAPS_TOO: maps of
- * features.
+ * GLCM_COUNT: glcm_count alone. GLCM_GLOBAL_BINS: histograms in global memory. GLCM_SLIDE_ALONE:
+ * glcm_slide alone. GLCM_MORE_TOO: features that are not of the 13 as well. These are taken from a
+ * window's histograms where it stands, in double precision, and kept behind its sums.
+ * GLCM_MAPS_TOO: maps of features.
  */
 //! check: -DGLCM_COUNT
-//! check: -DGLCM_GLOBAL_BINS
+//! check: -DGLCM_GLOBAL_BINS -DGLCM_SLIDE_ALONE
 //! check: -DGLCM_SINGLE
 //! check: -DGLCM_NARROW
 //! check: -DGLCM_MORE_TOO -DGLCM_MAPS_TOO
 //! check: -DGLCM_MORE_TOO -DGLCM_GLOBAL_BINS -DGLCM_SINGLE
+//! check: -DGLCM_MORE_TOO -DGLCM_GLOBAL_BINS -DGLCM_NARROW -DGLCM_MAPS_TOO
 
 /* Histograms in local memory where they fit, else in global memory. Bin i of
  * work-item k of a group is at i * items + k: neighbours use different banks.
@@ -39,10 +40,13 @@
 #ifdef GLCM_SINGLE
 #define APART(items) 1
 #define PLACE(u, x, y) ((long)(y) * (u)->columns + (x))
-#define AHEAD 1
 #else
 #define APART(items) (items)
 #define PLACE(u, x, y) ((long)(x) * (u)->rows + (y))
+#endif
+#if defined(GLCM_SINGLE) || defined(GLCM_GLOBAL_BINS)
+#define AHEAD 1
+#else
 #define AHEAD 4
 #endif
 
@@ -424,7 +428,7 @@ __kernel void glcm_slide(__global const glcm_work *all, __global const uint *chu
     }
 }
 
-#ifndef GLCM_GLOBAL_BINS
+#ifndef GLCM_SLIDE_ALONE
 /* --- bands ----------------------------------------------------------------------------------- */
 
 /* Sums of 64 bits, the low half first: a carry is what an atomic addition of the low halves tells,
@@ -637,7 +641,7 @@ __kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1))) void glcm_more_
 }
 #endif /* GLCM_MORE_TOO */
 
-#endif /* GLCM_GLOBAL_BINS */
+#endif /* GLCM_SLIDE_ALONE */
 #endif /* GLCM_COUNT */
 
 #ifdef GLCM_COUNT

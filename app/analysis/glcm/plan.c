@@ -386,13 +386,18 @@ static tc_status init(const an_work *work, void *state, tc_err *err)
     return status;
 }
 
+/* Windows of all levels and offsets that are not worth a second program: compiling one takes longer
+ * than these do with histograms in global memory. */
+enum { FEW_WINDOWS = 1 << 20 };
+
 static uint32_t kernels_of(const void *params, const wu_item *item)
 {
     const glcm_params *const p = params;
     const int side = 2 * p->radius + 1;
+    const double windows =
+        (double)item->nx * item->ny * item->nz * (double)p->n_levels * (double)p->n_offsets;
     uint32_t groups = (p->more ? GLCM_KERNELS_MORE : 0) | (p->n_maps > 0 ? GLCM_KERNELS_MAPS : 0);
 
-    (void)item;
     if (p->window == GLCM_WHOLE_ROI)
         return GLCM_KERNELS_WHOLE;
     /* A window is narrow if it has fewer than 1024 pairs. How many a disc has, or a distance
@@ -401,9 +406,11 @@ static uint32_t kernels_of(const void *params, const wu_item *item)
         groups |= GLCM_KERNELS_NARROW;
     if (side * side >= 1024)
         groups |= GLCM_KERNELS_WIDE;
-    /* Histograms of many levels do not fit local memory. */
+    /* Histograms of many levels may not fit local memory. */
     for (size_t i = 0; i < p->n_levels; i++)
-        groups |= GLCM_KERNELS_LOCAL | (p->levels[i] <= 64 ? 0 : GLCM_KERNELS_GLOBAL);
+        groups |= p->levels[i] <= 64 ? 0 : GLCM_KERNELS_GLOBAL;
+    if ((groups & GLCM_KERNELS_GLOBAL) == 0 || windows > FEW_WINDOWS)
+        groups |= GLCM_KERNELS_LOCAL;
     return groups;
 }
 
