@@ -25,27 +25,47 @@ typedef struct base64 {
     size_t n;
 } base64;
 
-static void put_four(base64 *b)
+/* Three bytes as four digits. */
+static void spell_three(const unsigned char three[3], char four[4])
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const uint32_t bits =
-        (uint32_t)b->waiting[0] << 16 | (uint32_t)b->waiting[1] << 8 | b->waiting[2];
-    char four[4];
-    for (size_t i = 0; i < sizeof four; i++)
-        four[i] = (char)(i <= b->n ? digits[bits >> (18 - 6 * i) & 63] : '=');
-    (void)fwrite(four, 1, sizeof four, b->file);
-    *b = (base64){ .file = b->file };
+    const uint32_t bits = (uint32_t)three[0] << 16 | (uint32_t)three[1] << 8 | three[2];
+    for (size_t i = 0; i < 4; i++)
+        four[i] = digits[bits >> (18 - 6 * i) & 63];
 }
 
 static int write_base64(void *user, const void *bytes, size_t n)
 {
+    enum { AT_ONCE = 1024 };
     base64 *const b = user;
-    for (size_t i = 0; i < n; i++) {
-        b->waiting[b->n++] = ((const unsigned char *)bytes)[i];
-        if (b->n == 3)
-            put_four(b);
+    const unsigned char *at = bytes;
+    char text[4 * AT_ONCE];
+    size_t spelled = 0;
+    for (; n > 0; spelled = 0) {
+        for (; n > 0 && b->n < 3 && (b->n > 0 || n < 3); n--)
+            b->waiting[b->n++] = *at++;
+        if (b->n == 3) {
+            spell_three(b->waiting, text);
+            spelled = 1;
+            b->n = 0;
+        }
+        for (; b->n == 0 && n >= 3 && spelled < AT_ONCE; n -= 3, at += 3)
+            spell_three(at, text + 4 * spelled++);
+        (void)fwrite(text, 4, spelled, b->file);
     }
     return ferror(b->file);
+}
+
+/* The one or two that wait. */
+static void end_base64(base64 *b)
+{
+    char four[4];
+    if (b->n == 0)
+        return;
+    memset(b->waiting + b->n, 0, 3 - b->n);
+    spell_three(b->waiting, four);
+    memset(four + b->n + 1, '=', 3 - b->n);
+    (void)fwrite(four, 1, sizeof four, b->file);
 }
 
 /* The digest by which the page's policy knows its script, that of all between the tags. */
@@ -66,8 +86,7 @@ static void put_script_digest(FILE *to)
         const unsigned char byte = (unsigned char)strtoul(digits, NULL, 16);
         (void)write_base64(&b, &byte, 1);
     }
-    if (b.n > 0)
-        put_four(&b);
+    end_base64(&b);
 }
 
 tc_status wu_page_open(const char *path, const char *title, wu_page *out, tc_err *err)
@@ -151,8 +170,7 @@ tc_status wu_page_picture(wu_page *page, const char *what, uint32_t nx, uint32_t
     base64 b = { .file = page->file };
     fputs("data:image/png;base64,", page->file);
     const tc_status status = wu_png_write(write_base64, &b, what, &info, pixels, err);
-    if (b.n > 0)
-        put_four(&b);
+    end_base64(&b);
     return status;
 }
 

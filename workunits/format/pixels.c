@@ -7,6 +7,7 @@
 #include "app/base/array.h"
 #include "app/base/os.h"
 #include "app/base/pool.h"
+#include "workunits/format/grey.h"
 #include "workunits/format/job.h"
 #include "workunits/format/member_png.h"
 
@@ -74,8 +75,8 @@ static tc_status rgb_to_grey(uint8_t *p, size_t n, const tc_poll *poll, tc_err *
     tc_status status = TC_OK;
     for (size_t i = 0; status == TC_OK && i < n;) {
         const size_t end = tc_block_end(i, n);
-        for (; i < end; i++)
-            p[i] = (uint8_t)(((unsigned)p[3 * i] + p[3 * i + 1] + p[3 * i + 2]) / 3);
+        wu_make_grey(p + 3 * i, end - i, p + i);
+        i = end;
         status = tc_ask(poll, err);
     }
     return status;

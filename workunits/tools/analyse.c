@@ -67,7 +67,7 @@ static bool is_done(const char *unit, const char *result)
     wu_job *job = NULL;
     const bool done = os_kind_of(result) == OS_FILE &&
                       wu_result_file_open(result, NULL, &file, NULL) == TC_OK &&
-                      wu_open_images(&file, unit, &job, NULL) == TC_OK;
+                      wu_open_images(&file, unit, false, &job, NULL) == TC_OK;
     wu_job_destroy(&job);
     wu_result_file_close(&file);
     return done;
@@ -144,11 +144,13 @@ static void free_into(wu_pack_into *into)
 {
     free(into->place);
     free(into->unit);
+    wu_seen_free(into->seen, into->n_seen);
 }
 
-/* suggestion: NULL: there is none. */
+/* seen, suggestion: NULL: there is none. */
 static tc_status write_page(const char *folder, const wu_variant *variants, size_t n,
-                            wu_export_also also, const an_suggestion *suggestion, tc_err *err)
+                            wu_export_also also, wu_seen *seen, const an_suggestion *suggestion,
+                            tc_err *err)
 {
     char *const page = wu_path_in(folder, "report", ".html");
     tc_status status = TC_OK;
@@ -159,8 +161,8 @@ static tc_status write_page(const char *folder, const wu_variant *variants, size
             wu_export_write(variants->result, also.pictures || also.tiff ? variants->unit : NULL,
                             folder, also, err);
     if (status == TC_OK)
-        status = n == 1 ? wu_report_write(variants->result, variants->unit, page, WU_REPORT_ITEMS,
-                                          suggestion, err)
+        status = n == 1 ? wu_report_write(variants->result, variants->unit, seen, page,
+                                          WU_REPORT_ITEMS, suggestion, err)
                         : wu_report_sweep(variants, n, page, err);
     if (status == TC_OK)
         printf("%s\n", page);
@@ -320,7 +322,7 @@ static tc_status analyse_variants(const analyse_options *o, const tc_option *opt
         status = compute_variant(o, options, argc, argv, k, &folder, &variants[k], err);
     if (status == TC_OK)
         status = folder == NULL ? tc_no_memory(err, "a sweep")
-                                : write_page(folder, variants, n, o->also, NULL, err);
+                                : write_page(folder, variants, n, o->also, NULL, NULL, err);
     for (size_t k = 0; k < n; k++) {
         free(variants[k].name);
         free(variants[k].unit);
@@ -339,12 +341,15 @@ static tc_status analyse_once(const analyse_options *o, const tc_option *options
     an_suggestion suggestion = { .parameters = NULL };
     wu_pack_into into = { .options = options,
                           .keep_unit = o->keep_unit,
+                          .grey = !o->also.pictures,
+                          .for_page = true,
                           .suggestion = o->defaults ? NULL : &suggestion };
     char *result = NULL;
     tc_status status = compute(&o->run, argc, argv, &into, &result, err);
     if (status == TC_OK)
-        status = write_page(into.folder, &(wu_variant){ .unit = into.unit, .result = result }, 1,
-                            o->also, suggestion.parameters != NULL ? &suggestion : NULL, err);
+        status =
+            write_page(into.folder, &(wu_variant){ .unit = into.unit, .result = result }, 1,
+                       o->also, into.seen, suggestion.parameters != NULL ? &suggestion : NULL, err);
     an_suggestion_free(&suggestion);
     free(result);
     free_into(&into);

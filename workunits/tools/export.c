@@ -211,17 +211,30 @@ static tc_status clear_folder(const char *folder, tc_err *err)
     return status == TC_OK ? write_list(folder, "wb", list_title, "", err) : status;
 }
 
-tc_status wu_open_images(const wu_result_file *file, const char *path, wu_job **job, tc_err *err)
+/* Whether the identity that a result has is the job's, as far as that is known. */
+static bool is_of(const json_t *identity, const wu_job *job)
+{
+    json_t *const own = wu_job_identity(job);
+    const char *key;
+    json_t *value;
+    bool same = own != NULL && json_is_object(identity);
+    json_object_foreach(own, key, value)
+        same = same && ((strcmp(key, "sha256") == 0 && job->file_sha256[0] == '\0') ||
+                        json_equal(value, json_object_get(identity, key)));
+    json_decref(own);
+    return same;
+}
+
+tc_status wu_open_images(const wu_result_file *file, const char *path, bool by_crc, wu_job **job,
+                         tc_err *err)
 {
     tc_status status = wu_job_read(path, job, err);
     if (status != TC_OK)
         return status;
-    status = wu_job_identify(*job, err);
+    status = by_crc ? TC_OK : wu_job_identify(*job, err);
     if (status != TC_OK)
         return status;
-    const char *const of = json_string_value(
-        json_object_get(json_object_get(wu_npz_json(file->npz), "workunit"), "sha256"));
-    if (of == NULL || strcmp(of, (*job)->file_sha256) != 0)
+    if (!is_of(json_object_get(wu_npz_json(file->npz), "workunit"), *job))
         return tc_fail(err, TC_BAD_INPUT, "%s: is not the work unit that %s is a result of", path,
                        file->path);
     for (size_t i = 0; i < file->n_items; i++)
@@ -263,7 +276,7 @@ tc_status wu_export_write(const char *result, const char *unit, const char *fold
     size_t n_tables = 0, n_pictures = 0;
     tc_status status = wu_result_file_open(result, NULL, &file, err);
     if (status == TC_OK && unit != NULL)
-        status = wu_open_images(&file, unit, &images, err);
+        status = wu_open_images(&file, unit, false, &images, err);
     if (status == TC_OK)
         status = wu_tables_find(&file, &tables, err);
     if (status == TC_OK)

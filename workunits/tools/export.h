@@ -23,8 +23,10 @@ typedef struct wu_export_also {
 tc_status wu_export_write(const char *result, const char *unit, const char *folder,
                           wu_export_also also, tc_err *err);
 
-/* Opens the work unit that a result is of, by SHA-256. TC_BAD_INPUT: it is of another. */
-tc_status wu_open_images(const wu_result_file *file, const char *path, wu_job **job, tc_err *err);
+/* Opens the work unit that a result is of, by SHA-256, or by size and CRC-32 alone, which are
+ * enough where both were written just now. TC_BAD_INPUT: it is of another. */
+tc_status wu_open_images(const wu_result_file *file, const char *path, bool by_crc, wu_job **job,
+                         tc_err *err);
 
 wu_item_title wu_result_item_title(const wu_result_file *file, size_t item);
 

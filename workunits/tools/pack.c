@@ -20,6 +20,7 @@
 #include "workunits/tools/micrometres.h"
 #include "workunits/tools/pack_about.h"
 #include "workunits/tools/pages.h"
+#include "workunits/tools/report.h"
 #include "workunits/tools/suggest.h"
 #include "workunits/tools/tools.h"
 #include "workunits/tools/unit.h"
@@ -606,12 +607,19 @@ static uint64_t count_bytes(const wu_sources *sources)
     return bytes;
 }
 
-/* stored: a work unit that stays here need not be small. */
-static tc_status write_all(const pack_options *o, const wu_sources *sources, bool stored,
+/* into: a work unit that stays here need not be small, unless it is to be kept. */
+static tc_status write_all(const pack_options *o, const wu_sources *sources, wu_pack_into *into,
                            pixel_check *check, tc_err *err)
 {
     outputs out = { 0 };
+    const bool stored = into != NULL && !into->keep_unit && count_bytes(sources) <= MOST_STORED;
     tc_status status = name_outputs(o, sources->n, &out, err);
+    if (status == TC_OK && into != NULL && into->for_page) {
+        into->n_seen = sources->n < WU_REPORT_ITEMS ? sources->n : WU_REPORT_ITEMS;
+        into->seen = calloc(into->n_seen, sizeof *into->seen);
+        if (into->seen == NULL)
+            status = tc_no_memory(err, "a page");
+    }
     if (status == TC_OK)
         status = check_outputs(&out, o, sources, err);
     for (size_t i = 0; i < out.n && status == TC_OK; i++) {
@@ -624,7 +632,10 @@ static tc_status write_all(const pack_options *o, const wu_sources *sources, boo
             .parameters = o->parameters,
             .items = sources->items + first,
             .n = left < out.per_unit ? left : out.per_unit,
-            .stored = stored && count_bytes(sources) <= MOST_STORED,
+            .stored = stored,
+            .grey = stored && into->grey,
+            .seen = into != NULL ? into->seen : NULL,
+            .n_seen = into != NULL ? into->n_seen : 0,
             .check = check_of(check),
             .user = check,
         };
@@ -773,7 +784,7 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
     if (status == TC_OK && into != NULL)
         status = wu_make_folder(into->place, err);
     if (status == TC_OK)
-        status = write_all(&o, &sources, into != NULL && !into->keep_unit, &check, err);
+        status = write_all(&o, &sources, into, &check, err);
     /* One file is damaged: which others are? */
     if (status == TC_BAD_INPUT && params != NULL && !o.skip_bad && count_bad(&sources) == 0 &&
         wu_sources_decode(&sources, check_of(&check), &check, &other) == TC_OK &&

@@ -4,22 +4,16 @@
 #include <assert.h>
 #include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "workunits/format/grey.h"
 #include "workunits/tools/tools.h"
 
 /* --- what a work unit holds ------------------------------------------------------------------ */
 
-/* Grey as the analyses see it: (R+G+B)/3. */
-static unsigned grey_of(const uint8_t *pixel)
-{
-    return (unsigned)(pixel[0] + pixel[1] + pixel[2]) / 3;
-}
-
 static void make_grey(uint8_t *data, wu_picture_info *info)
 {
-    const size_t n = (size_t)info->nx * info->ny;
-    for (size_t i = 0; i < n; i++)
-        data[i] = (uint8_t)grey_of(data + 3 * i);
+    wu_make_grey(data, (size_t)info->nx * info->ny, data);
     info->channels = 1;
 }
 
@@ -51,20 +45,22 @@ void wu_survey_greys(const void *data, const wu_picture_info *info, an_survey *o
     const uint8_t *const bytes = data;
     const uint16_t *const deep = data;
     unsigned lo = UINT_MAX, hi = 0;
-    if (info->channels == 3) { /* of sums: a grey grows with them */
+    if (info->bits == 16) {
         for (size_t i = 0; i < n; i++) {
-            const unsigned sum = (unsigned)(bytes[3 * i] + bytes[3 * i + 1] + bytes[3 * i + 2]);
-            lo = sum < lo ? sum : lo;
-            hi = sum > hi ? sum : hi;
+            lo = deep[i] < lo ? deep[i] : lo;
+            hi = deep[i] > hi ? deep[i] : hi;
         }
-        lo /= 3;
-        hi /= 3;
     } else {
-        for (size_t i = 0; i < n; i++) {
-            const unsigned v = info->bits == 16 ? deep[i] : bytes[i];
-            lo = v < lo ? v : lo;
-            hi = v > hi ? v : hi;
+        enum { SOME = 4096 };
+        uint8_t greys[SOME], least = UINT8_MAX, most = 0;
+        for (size_t i = 0, some; i < n; i += some) {
+            some = n - i < SOME ? n - i : SOME;
+            if (info->channels == 3)
+                wu_make_grey(bytes + 3 * i, some, greys);
+            wu_widen_range(info->channels == 3 ? greys : bytes + i, some, &least, &most);
         }
+        lo = least;
+        hi = most;
     }
     out->lo = lo < out->lo ? lo : out->lo;
     out->hi = hi > out->hi ? hi : out->hi;
@@ -146,7 +142,9 @@ static tc_status decode(wu_page_reader *reader, wu_page_buffer *buffer, wu_pictu
     if (status != TC_OK || --reader->left > 0)
         return status;
     const char *note = wu_picture_note(reader->picture);
-    if (note != NULL && !reader->quiet)
+    if (note != NULL && reader->aside)
+        reader->note = strdup(note);
+    else if (note != NULL && !reader->quiet)
         wu_note_of(path, "%s", note);
     wu_picture_close(&reader->picture);
     return TC_OK;
@@ -181,6 +179,10 @@ void wu_page_reader_close(wu_page_reader *reader)
     wu_picture_close(&reader->picture);
     free(reader->encoded);
     reader->encoded = NULL;
+    if (reader->note != NULL)
+        wu_note_of(pages_of(reader)->files[0], "%s", reader->note);
+    free(reader->note);
+    reader->note = NULL;
     if (reader->became_grey && !reader->quiet)
         wu_note_of(pages_of(reader)->files[0], "colour slices became grey, (R+G+B)/3");
 }

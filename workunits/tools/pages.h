@@ -11,6 +11,8 @@ typedef struct wu_page_reader {
     wu_source *item;
     wu_kind kind;
     bool quiet;             /* no notes */
+    bool aside;             /* on a thread of its own: a note waits until it is closed */
+    char *note;             /* that waits; owned */
     bool surveyed;          /* the item's survey is asked for */
     bool as_it_is;          /* pages of which `encoded` is of use */
     unsigned char *encoded; /* the page as a PNG of a work unit, if it is that and want.as_it_is;

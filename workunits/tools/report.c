@@ -111,6 +111,7 @@ static void put_item_head(wu_report *r, size_t item)
     enum { SMALL = 544, LEAST_TILE = 240 }; /* pixels of the screen */
     wu_page *const page = r->page;
     const wu_item *const head = r->images != NULL ? &r->images->items[item] : NULL;
+    const wu_seen *const seen = wu_seen_by(r, item);
     wu_page_put(page, "<section class=item id=i%zu", item);
     if (r->n_variants == 1 && head != NULL && 4 * head->nx <= SMALL)
         wu_page_put(page, " style=\"width:min(100%%,%upx)\"",
@@ -127,7 +128,8 @@ static void put_item_head(wu_report *r, size_t item)
     else if (head != NULL)
         wu_page_put(page, "%u &#215; %u pixels", head->nx, head->ny);
     if (head != NULL)
-        wu_page_put(page, " of %u bits%s", head->bits, head->channels == 3 ? ", colour" : "");
+        wu_page_put(page, " of %u bits%s", head->bits,
+                    (seen != NULL ? seen->channels : head->channels) == 3 ? ", colour" : "");
     if (head != NULL && head->has_spacing)
         wu_page_put(page, ", %.6g &#215; %.6g &#215; %.6g &#181;m (z, y, x)", head->spacing[0],
                     head->spacing[1], head->spacing[2]);
@@ -299,17 +301,17 @@ static tc_status load_points(wu_report *r, tc_err *err)
 }
 
 /* Opens a result, and its work unit unless that is NULL. close_report also after a failure. */
-static tc_status open_report(wu_report *r, const char *result, const char *images, uint64_t items,
-                             tc_err *err)
+static tc_status open_report(wu_report *r, const char *result, const char *images, wu_seen *seen,
+                             uint64_t items, tc_err *err)
 {
     wu_result_file *const file = calloc(1, sizeof *file);
     wu_tables *const tables = calloc(1, sizeof *tables);
-    *r = (wu_report){ .file = file, .tables = tables, .n_variants = 1 };
+    *r = (wu_report){ .file = file, .tables = tables, .seen = seen, .n_variants = 1 };
     if (file == NULL || tables == NULL)
         return tc_no_memory(err, result);
     tc_status status = wu_result_file_open(result, NULL, file, err);
     if (status == TC_OK && images != NULL)
-        status = wu_open_images(file, images, &r->images, err);
+        status = wu_open_images(file, images, seen != NULL, &r->images, err);
     if (status == TC_OK)
         status = wu_tables_find(file, tables, err);
     if (status == TC_OK)
@@ -336,12 +338,19 @@ static void close_report(wu_report *r)
     free(r->file);
 }
 
-tc_status wu_report_write(const char *result, const char *images, const char *output,
+wu_seen *wu_seen_by(const wu_report *r, size_t item)
+{
+    return r->seen != NULL && r->images != NULL && item < r->n_items && r->seen[item].channels > 0
+               ? &r->seen[item]
+               : NULL;
+}
+
+tc_status wu_report_write(const char *result, const char *images, wu_seen *seen, const char *output,
                           uint64_t items, const an_suggestion *suggestion, tc_err *err)
 {
     wu_report r;
     wu_page page;
-    tc_status status = open_report(&r, result, images, items, err);
+    tc_status status = open_report(&r, result, images, seen, items, err);
     if (status == TC_OK) {
         r.page = &page;
         r.suggestion = suggestion;
@@ -404,8 +413,8 @@ tc_status wu_report_sweep(const wu_variant *variants, size_t n, const char *outp
     wu_page page = { .file = NULL };
     tc_status status = reports == NULL ? tc_no_memory(err, output) : TC_OK;
     for (size_t k = 0; status == TC_OK && k < n; k++) {
-        status =
-            open_report(&reports[k], variants[k].result, variants[k].unit, WU_REPORT_ITEMS, err);
+        status = open_report(&reports[k], variants[k].result, variants[k].unit, NULL,
+                             WU_REPORT_ITEMS, err);
         reports[k].page = &page;
         reports[k].n_variants = n;
     }
@@ -428,7 +437,7 @@ tc_status wu_report_verb(int argc, char **argv, tc_err *err)
         status = wu_confine((char *[]){ (char *)(uintptr_t)o.result, (char *)(uintptr_t)o.images },
                             2, o.output, err);
     if (status == TC_OK)
-        status = wu_report_write(o.result, o.images, o.output, o.items, NULL, err);
+        status = wu_report_write(o.result, o.images, NULL, o.output, o.items, NULL, err);
     if (status == TC_OK)
         printf("%s\n", o.output);
     return status;

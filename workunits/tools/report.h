@@ -8,6 +8,7 @@
 #include "workunits/format/result_file.h"
 #include "workunits/tools/export.h"
 #include "workunits/format/page.h"
+#include "workunits/tools/shrink.h"
 #include "workunits/tools/suggest.h"
 
 enum {
@@ -27,6 +28,7 @@ typedef struct wu_report {
     wu_result_file *file;
     wu_tables *tables;
     wu_job *images;                  /* the work unit, or NULL */
+    wu_seen *seen;                   /* [n_items] what packing kept of it, or NULL; not owned */
     size_t n_items;                  /* that are shown */
     size_t n_variants;               /* reports on the page, whose pictures share the room */
     wu_points *points;               /* [tables->n] */
@@ -41,9 +43,12 @@ typedef struct wu_report {
  * Nothing where nothing is known of its looks. */
 tc_status wu_report_figures(wu_report *r, size_t item, tc_err *err);
 
-/* Writes the page; images and suggestion may be NULL; pictures of up to `items` items. */
-tc_status wu_report_write(const char *result, const char *images, const char *output,
+/* Writes the page; images, seen and suggestion may be NULL; pictures of up to `items` items. seen:
+ * of the work unit that was run just now, whose items' pictures it gives up. */
+tc_status wu_report_write(const char *result, const char *images, wu_seen *seen, const char *output,
                           uint64_t items, const an_suggestion *suggestion, tc_err *err);
+/* What was kept of an item's picture; NULL: nothing. */
+wu_seen *wu_seen_by(const wu_report *r, size_t item);
 
 /* Whether most of an image's `count` regions have ragged outlines. */
 tc_status wu_report_ragged(const wu_report *r, size_t item, size_t count, bool *ragged,

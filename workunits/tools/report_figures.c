@@ -13,11 +13,9 @@
 #include "workunits/tools/report.h"
 
 enum {
-    MAX_PANELS = 32, /* slices of a stack, */
-    SOME_PANELS = 9, /* where there are many stacks, */
-    ALL_PANELS = 64, /* and of all of them together, about */
-    LEAST_SIDE = 160,
-    MOST_SIDE = 1200,  /* pixels of a picture on the page */
+    MAX_PANELS = 32,   /* slices of a stack, */
+    SOME_PANELS = 9,   /* where there are many stacks, */
+    ALL_PANELS = 64,   /* and of all of them together, about */
     MAX_NUMBERS = 400, /* of regions in a figure; where there are more nobody reads them */
     COLOURS = 6,       /* of outlines: classes of page.css */
     COLOUR_STOPS = 9   /* of a colour bar */
@@ -34,7 +32,8 @@ typedef struct panel {
 typedef struct shown {
     wu_report *r;
     size_t item;
-    const wu_item *head; /* in the work unit, or NULL */
+    const wu_item *head;  /* in the work unit, or NULL */
+    wu_picture_info info; /* a slice as it is shown */
     uint32_t nx, ny, nz, step, sx, sy;
     unsigned channels;
     unsigned lo, hi; /* what becomes black and white */
@@ -68,14 +67,9 @@ static void choose_panels(shown *s)
             n == s->nz ? i : (uint32_t)((2 * (uint64_t)i + 1) * s->nz / (2 * (uint64_t)n));
 }
 
-/* As large as all pictures together leave room for. */
 static void choose_step(shown *s)
 {
-    const double room = (double)WU_REPORT_BYTES /
-                        (double)(s->r->n_items * s->r->n_variants * s->n_panels * s->channels);
-    const double side = fmin(fmax(sqrt(room), LEAST_SIDE), MOST_SIDE);
-    const uint32_t longer = s->nx > s->ny ? s->nx : s->ny;
-    s->step = (uint32_t)ceil(longer / side);
+    s->step = wu_shrink_step(&s->info, s->r->n_items * s->r->n_variants * s->n_panels);
     s->sx = (s->nx + s->step - 1) / s->step;
     s->sy = (s->ny + s->step - 1) / s->step;
 }
@@ -101,6 +95,12 @@ static tc_status load_item(wu_report *r, size_t item, shown *s, tc_err *err)
     } else {
         return TC_OK;
     }
+    if (wu_seen_by(r, item) != NULL)
+        s->channels = wu_seen_by(r, item)->channels;
+    s->info = (wu_picture_info){ .nx = s->nx,
+                                 .ny = s->ny,
+                                 .bits = s->head != NULL ? s->head->bits : 8,
+                                 .channels = s->channels };
     choose_panels(s);
     choose_step(s);
     s->bytes = malloc((size_t)s->sx * s->sy * 3);
@@ -144,49 +144,9 @@ static unsigned sample_at(const shown *s, const void *samples, size_t at)
     return s->head->bits == 16 ? ((const uint16_t *)samples)[at] : ((const uint8_t *)samples)[at];
 }
 
-/* So many at once. */
-enum { COLUMNS = 16 };
-typedef uint8_t column_bytes __attribute__((vector_size(COLUMNS), aligned(1)));
-typedef uint32_t column_sums __attribute__((vector_size(4 * COLUMNS), aligned(4), may_alias));
-
-/* Adds a row of the picture to sums, one for each of its samples; deep: 16 bits. */
-static void add_row(const void *row, size_t n, bool deep, uint32_t *sums)
-{
-    const uint8_t *const bytes = row;
-    const uint16_t *const words = row;
-    size_t i = 0;
-    for (; !deep && n - i >= COLUMNS; i += COLUMNS) {
-        const column_bytes *const from = (const void *)(bytes + i);
-        column_sums *const to = (void *)(sums + i);
-        *to += __builtin_convertvector(*from, column_sums);
-    }
-    for (; i < n; i++)
-        sums[i] += deep ? words[i] : bytes[i];
-}
-
-/* The mean of each step x step pixels. */
 static tc_status shrink_picture(const shown *s, const void *samples, panel *p, tc_err *err)
 {
-    const size_t c = s->channels, n = s->sx * c, wide = s->nx * c, size = s->head->bits / 8;
-    uint32_t *const sums = malloc(wide * sizeof *sums); /* of at most 65,535 rows */
-    p->samples = malloc(n * s->sy * sizeof *p->samples);
-    for (uint32_t y = 0; sums != NULL && p->samples != NULL && y < s->sy; y++) {
-        const uint32_t from = y * s->step, left = s->ny - from,
-                       rows = left < s->step ? left : s->step;
-        memset(sums, 0, wide * sizeof *sums);
-        for (uint32_t k = 0; k < rows; k++)
-            add_row((const uint8_t *)samples + (from + k) * wide * size, wide, size == 2, sums);
-        for (size_t i = 0; i < n; i++) {
-            const uint32_t x = (uint32_t)(i / c) * s->step,
-                           columns = s->nx - x < s->step ? s->nx - x : s->step;
-            uint64_t sum = 0;
-            for (uint32_t k = 0; k < columns; k++)
-                sum += sums[(x + k) * c + i % c];
-            p->samples[y * n + i] = (uint16_t)(sum / ((uint64_t)columns * rows));
-        }
-    }
-    free(sums);
-    return sums != NULL && p->samples != NULL ? TC_OK : tc_no_memory(err, s->r->page->path);
+    return wu_shrink(&s->info, s->step, samples, s->r->page->path, &p->samples, err);
 }
 
 /* Reads the slices that are wanted, one at a time. */
@@ -194,6 +154,12 @@ static tc_status load_panels(shown *s, tc_err *err)
 {
     const size_t n = (size_t)s->nx * s->ny, bytes = n * s->channels * (s->head->bits / 8);
     panel *const projected = s->panels[0].projected ? &s->panels[0] : NULL;
+    wu_seen *const seen = wu_seen_by(s->r, s->item);
+    if (seen != NULL) {
+        s->panels[0].samples = seen->small;
+        seen->small = NULL;
+        return TC_OK;
+    }
     uint8_t *const slice = malloc(bytes), *const most = calloc(1, projected != NULL ? bytes : 1);
     tc_status status = slice == NULL || most == NULL ? tc_no_memory(err, s->r->page->path) : TC_OK;
     for (uint32_t z = 0, next = projected != NULL; status == TC_OK && z < s->nz; z++) {

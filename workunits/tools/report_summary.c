@@ -408,6 +408,14 @@ static void close_summary(summary *s)
 
 /* --- marks ----------------------------------------------------------------------------------- */
 
+/* Whether something is to be said of an item's greys; params NULL: its analysis has no rule. */
+static bool are_few(const an_analysis *analysis, const void *params, const wu_item *item,
+                    const an_survey *survey, char *text, size_t size)
+{
+    return params != NULL ? analysis->note_survey(params, item, survey, text, size)
+                          : wu_few_greys(survey, text, size);
+}
+
 /* What pack notes of an image's greys, or "". As many rows are looked at as can be of few: more
  * of them give no fewer greys. */
 static tc_status read_greys(const wu_report *r, size_t index, char *text, size_t size, tc_err *err)
@@ -424,8 +432,9 @@ static tc_status read_greys(const wu_report *r, size_t index, char *text, size_t
     const wu_picture_info row = {
         .nx = item->nx, .ny = 1, .bits = item->bits, .channels = item->channels
     };
+    const wu_seen *const seen = wu_seen_by(r, index);
     const size_t bytes = (size_t)item->nx * item->channels * (item->bits / 8);
-    uint8_t *const slice = malloc(item->ny * bytes);
+    uint8_t *const slice = malloc(seen != NULL ? 1 : item->ny * bytes);
     tc_status status =
         slice == NULL ? tc_no_memory(err, r->page->path)
         : analysis->note_survey != NULL
@@ -433,13 +442,15 @@ static tc_status read_greys(const wu_report *r, size_t index, char *text, size_t
                        "parameters", &params, err)
             : TC_OK;
     bool few = status == TC_OK;
-    for (uint32_t z = 0; z < item->nz && few && status == TC_OK; z++) {
+    if (seen != NULL && few) {
+        survey = seen->survey;
+        few = survey.lo < survey.hi && are_few(analysis, params, item, &survey, text, size);
+    }
+    for (uint32_t z = 0; seen == NULL && z < item->nz && few && status == TC_OK; z++) {
         status = wu_item_image(r->images, index, z, slice, err);
         for (uint32_t y = 0; y < item->ny && few && status == TC_OK; y++) {
             wu_survey_greys(slice + y * bytes, &row, &survey);
-            few = survey.lo >= survey.hi ||
-                  (params != NULL ? analysis->note_survey(params, item, &survey, text, size)
-                                  : wu_few_greys(&survey, text, size));
+            few = survey.lo >= survey.hi || are_few(analysis, params, item, &survey, text, size);
         }
     }
     if (!few)

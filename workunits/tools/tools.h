@@ -40,10 +40,14 @@ typedef struct wu_pack_into {
     const tc_option *options; /* besides pack's own */
     bool only_read;           /* the command line, and nothing is done */
     bool keep_unit;           /* it is compressed, as one that goes elsewhere */
-    const char *within;       /* a folder in what -o names; NULL: that itself */
-    const char *folder;       /* set: what -o named, which is there now */
-    char *place;              /* set: where the work unit is: folder, or the one within; free */
-    char *unit;               /* set: the work unit, such that its result can be looked at; free */
+    bool grey;                /* else nobody will look at its colours, and it may do without */
+    bool for_page;            /* what a page shows of the pictures is kept: */
+    struct wu_seen *seen;     /* set: [n_seen], or NULL; wu_seen_free */
+    size_t n_seen;
+    const char *within; /* a folder in what -o names; NULL: that itself */
+    const char *folder; /* set: what -o named, which is there now */
+    char *place;        /* set: where the work unit is: folder, or the one within; free */
+    char *unit;         /* set: the work unit, such that its result can be looked at; free */
     struct an_suggestion
         *suggestion; /* NULL: none is wanted. Set: an_suggestion_free, also after a failure */
 } wu_pack_into;

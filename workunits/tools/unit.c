@@ -11,6 +11,7 @@
 #include "app/base/os.h"
 #include "app/base/pool.h"
 #include "workunits/format/archive.h"
+#include "workunits/format/grey.h"
 #include "workunits/format/job.h"
 #include "workunits/format/json_text.h"
 #include "workunits/format/member_png.h"
@@ -22,7 +23,8 @@
 enum {
     MAX_MEMBER = 256,  /* bytes of a member's name; an item's has up to 128 */
     DEFLATE_LEVEL = 9, /* of job.json */
-    MAX_THREADS = 16
+    MAX_THREADS = 16,
+    PAGES_A_THREAD = 4 /* and strips, that wait */
 };
 
 /* --- members --------------------------------------------------------------------------------- */
@@ -162,10 +164,21 @@ typedef struct encoded {
     tc_err err;
 } encoded;
 
+/* A picture that a thread has read. */
+typedef struct ahead {
+    wu_page_reader reader;
+    wu_picture_info info;
+    tc_status status;
+    tc_err err;
+} ahead;
+
 typedef struct unit_writer {
     const wu_unit *unit;
     wu_zip_writer *zip;
     an_pool *pool;
+    unsigned threads;
+    ahead ahead[PAGES_A_THREAD * MAX_THREADS]; /* items from first_ahead on */
+    size_t first_ahead;
     wu_page_buffer *pages; /* [most_pages], of which n_pages wait, with so many bytes */
     size_t most_pages, n_pages, bytes;
     strip *strips; /* of these pages, in the order in which they are written */
@@ -274,8 +287,9 @@ static tc_status write_batch(unit_writer *w)
 /* Takes the page that was read into pages[n_pages]: page z, with these samples. reader: has it as
  * a PNG, or NULL. */
 static tc_status add_page(unit_writer *w, const wu_source *item, wu_kind kind, uint32_t z,
-                          const wu_png_info *page, wu_page_reader *reader)
+                          const wu_picture_info *info, wu_page_reader *reader)
 {
+    const wu_png_info all = { info->nx, info->ny, info->bits, info->channels }, *const page = &all;
     const uint32_t rows = rows_of_member(item), strips = (page->height + rows - 1) / rows;
     const size_t row = (size_t)page->width * page->channels * (page->bits / 8);
     const wu_page_buffer *const buffer = &w->pages[w->n_pages++];
@@ -301,28 +315,114 @@ static tc_status add_page(unit_writer *w, const wu_source *item, wu_kind kind, u
     return w->n_pages == w->most_pages || w->bytes >= WU_BATCH_BYTES ? write_batch(w) : TC_OK;
 }
 
+/* Keeps of an image's page what its page of the report takes. */
+static tc_status keep_seen(const unit_writer *w, const wu_source *item, const wu_picture_info *info,
+                           const void *page, tc_err *err)
+{
+    const size_t i = (size_t)(item - w->unit->items);
+    if (item->is_stack || i >= w->unit->n_seen)
+        return TC_OK;
+    wu_seen *const seen = &w->unit->seen[i];
+    seen->channels = info->channels;
+    return wu_shrink(info, wu_shrink_step(info, w->unit->n_seen), page, w->unit->shown,
+                     &seen->small, err);
+}
+
+/* Reads the next page as the work unit gets it. */
+static tc_status read_page(const unit_writer *w, wu_page_reader *reader, wu_page_buffer *buffer,
+                           wu_picture_info *info, tc_err *err)
+{
+    tc_status status = wu_page_next(reader, buffer, info, err);
+    if (status == TC_OK && reader->kind == WU_KIND_IMAGE)
+        status = keep_seen(w, reader->item, info, buffer->data, err);
+    if (status == TC_OK && w->unit->grey && info->channels == 3) {
+        wu_make_grey(buffer->data, (size_t)info->nx * info->ny, buffer->data);
+        info->channels = 1;
+    }
+    return status;
+}
+
+static wu_page_reader reader_of(const unit_writer *w, wu_source *item, wu_kind kind)
+{
+    return (wu_page_reader){ .item = item,
+                             .kind = kind,
+                             .surveyed = w->unit->check != NULL,
+                             .as_it_is =
+                                 !w->unit->stored && rows_of_member(item) == item->pages.info.ny };
+}
+
 static tc_status write_pages(unit_writer *w, wu_source *item, wu_kind kind)
 {
-    wu_page_reader reader = { .item = item,
-                              .kind = kind,
-                              .surveyed = w->unit->check != NULL,
-                              .as_it_is =
-                                  !w->unit->stored && rows_of_member(item) == item->pages.info.ny };
+    wu_page_reader reader = reader_of(w, item, kind);
     tc_status status = TC_OK;
     for (uint32_t z = 0; z < item->pages.info.nz && status == TC_OK; z++) {
         wu_picture_info info;
-        status = wu_page_next(&reader, &w->pages[w->n_pages], &info, w->err);
-        if (status != TC_OK)
-            break;
-        const wu_png_info png = { info.nx, info.ny, info.bits, info.channels };
-        status = add_page(w, item, kind, z, &png, &reader);
+        status = read_page(w, &reader, &w->pages[w->n_pages], &info, w->err);
+        if (status == TC_OK)
+            status = add_page(w, item, kind, z, &info, &reader);
     }
     wu_page_reader_close(&reader);
     return status;
 }
 
+/* What can be said of an item whose pixels were read. */
+static tc_status end_item(const unit_writer *w, size_t i)
+{
+    wu_source *const item = &w->unit->items[i];
+    if (i < w->unit->n_seen)
+        w->unit->seen[i].survey = item->survey;
+    return w->unit->check != NULL ? w->unit->check(w->unit->user, item, w->err) : TC_OK;
+}
+
+/* --- several pictures at a time -------------------------------------------------------------- */
+
+/* A part of the pool's: a picture into its place among the pages that wait. */
+static void read_ahead(void *user, unsigned thread, size_t part)
+{
+    unit_writer *const w = user;
+    ahead *const a = &w->ahead[part];
+    (void)thread;
+    a->reader = reader_of(w, &w->unit->items[w->first_ahead + part], WU_KIND_IMAGE);
+    a->reader.aside = true;
+    a->status = read_page(w, &a->reader, &w->pages[w->n_pages + part], &a->info, &a->err);
+}
+
+/* How many items from the i-th on are pictures of one page, without mask and labels, for which there
+ * is room. Small ones are not worth a thread. */
+static size_t count_ahead(const unit_writer *w, size_t i)
+{
+    const size_t worth_a_thread = 1 << 20;
+    size_t n = 0, bytes = w->bytes;
+    for (; w->n_pages + n < w->most_pages && i + n < w->unit->n && bytes < WU_BATCH_BYTES; n++) {
+        const wu_source *const item = &w->unit->items[i + n];
+        if (item->is_stack || item->mask.n_files > 0 || item->labels.n_files > 0)
+            break;
+        bytes += wu_picture_page_bytes(&item->pages.info);
+    }
+    return w->threads > 1 && bytes - w->bytes > worth_a_thread ? n : 1;
+}
+
+/* Writes n items from the i-th on, of which count_ahead spoke. */
+static tc_status write_ahead(unit_writer *w, size_t i, size_t n)
+{
+    tc_status status = TC_OK;
+    w->first_ahead = i;
+    an_pool_run(w->pool, read_ahead, w, n);
+    for (size_t k = 0; k < n; k++) {
+        ahead *const a = &w->ahead[k];
+        if (status == TC_OK && a->status != TC_OK)
+            status = tc_fail(w->err, a->status, "%s", a->err.message);
+        if (status == TC_OK)
+            status = add_page(w, a->reader.item, WU_KIND_IMAGE, 0, &a->info, &a->reader);
+        wu_page_reader_close(&a->reader);
+        if (status == TC_OK)
+            status = end_item(w, i + k);
+    }
+    return status;
+}
+
 /* n labels of as few bytes as the item's largest wants, in place: 1, 2 or (RGB) 3. */
-static wu_png_info narrow_labels(const wu_source *item, uint32_t *labels, size_t n)
+static wu_picture_info narrow_labels(const wu_source *item, uint32_t *labels, size_t n)
 {
     const unsigned size = item->largest_label > 65535 ? 3 : item->largest_label > 255 ? 2 : 1;
     uint8_t *const bytes = (uint8_t *)labels;
@@ -334,8 +434,10 @@ static wu_png_info narrow_labels(const wu_source *item, uint32_t *labels, size_t
         for (unsigned k = 0; k < size && size != 2; k++)
             bytes[size * i + k] = (uint8_t)(label >> 8 * k);
     }
-    return (wu_png_info){ item->pages.info.nx, item->pages.info.ny, size == 2 ? 16 : 8,
-                          size == 3 ? 3 : 1 };
+    return (wu_picture_info){ .nx = item->pages.info.nx,
+                              .ny = item->pages.info.ny,
+                              .bits = size == 2 ? 16 : 8,
+                              .channels = size == 3 ? 3 : 1 };
 }
 
 static tc_status write_labels(unit_writer *w, wu_source *item)
@@ -356,8 +458,8 @@ static tc_status write_labels(unit_writer *w, wu_source *item)
         }
         if (status != TC_OK)
             break;
-        const wu_png_info png = narrow_labels(item, buffer->data, n);
-        status = add_page(w, item, WU_KIND_LABELS, z, &png, NULL);
+        const wu_picture_info info = narrow_labels(item, buffer->data, n);
+        status = add_page(w, item, WU_KIND_LABELS, z, &info, NULL);
     }
     wu_labels_close(&reader);
     return status;
@@ -392,19 +494,24 @@ static tc_status write_job(unit_writer *w)
     return status == TC_OK ? wu_zip_end(w->zip, w->err) : status;
 }
 
+static tc_status write_item(unit_writer *w, size_t i)
+{
+    wu_source *const item = &w->unit->items[i];
+    tc_status status = write_pages(w, item, WU_KIND_IMAGE);
+    if (status == TC_OK && item->mask.n_files > 0)
+        status = write_pages(w, item, WU_KIND_MASK);
+    if (status == TC_OK && item->labels.n_files > 0)
+        status = write_labels(w, item);
+    return status == TC_OK ? end_item(w, i) : status;
+}
+
 static tc_status write_members(unit_writer *w)
 {
     tc_status status = write_job(w);
-    for (size_t i = 0; i < w->unit->n && status == TC_OK; i++) {
-        wu_source *const item = &w->unit->items[i];
+    for (size_t i = 0, n; i < w->unit->n && status == TC_OK; i += n) {
         wu_progress("files compressed", i, w->unit->n);
-        status = write_pages(w, item, WU_KIND_IMAGE);
-        if (status == TC_OK && item->mask.n_files > 0)
-            status = write_pages(w, item, WU_KIND_MASK);
-        if (status == TC_OK && item->labels.n_files > 0)
-            status = write_labels(w, item);
-        if (status == TC_OK && w->unit->check != NULL)
-            status = w->unit->check(w->unit->user, item, w->err);
+        n = count_ahead(w, i);
+        status = n > 1 ? write_ahead(w, i, n) : write_item(w, i);
     }
     wu_progress("files compressed", 1, 1);
     return status == TC_OK ? write_batch(w) : status;
@@ -414,8 +521,9 @@ static tc_status make_threads(unit_writer *w)
 {
     const unsigned processors = os_processors(),
                    threads = processors < MAX_THREADS ? processors : MAX_THREADS;
-    w->most_encoded = (size_t)4 * threads;
-    w->most_pages = w->unit->stored ? 1 : w->most_encoded; /* its room is used again */
+    w->most_encoded = (size_t)PAGES_A_THREAD * threads;
+    w->threads = threads;
+    w->most_pages = w->unit->stored ? threads : w->most_encoded; /* its room is used again */
     w->pages = calloc(w->most_pages, sizeof *w->pages);
     w->encoded = calloc(w->most_encoded, sizeof *w->encoded);
     return w->pages == NULL || w->encoded == NULL ? tc_no_memory(w->err, w->unit->shown)

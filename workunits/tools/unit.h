@@ -7,6 +7,7 @@
 #include <jansson.h>
 
 #include "workunits/tools/pages.h"
+#include "workunits/tools/shrink.h"
 
 typedef struct wu_unit {
     const char *shown; /* the path in messages */
@@ -15,7 +16,10 @@ typedef struct wu_unit {
     json_t *parameters; /* an object, as given (not owned) */
     wu_source *items;   /* n of them (not owned) */
     size_t n;
-    bool stored;          /* pictures are samples as they are, and nothing waits for the disk */
+    bool stored;   /* pictures are samples as they are, and nothing waits for the disk */
+    bool grey;     /* colours become what analyses see of them */
+    wu_seen *seen; /* [n_seen] set, of images among the first items, or NULL (not owned) */
+    size_t n_seen;
     wu_item_check *check; /* called with `user` when an item was written, or NULL */
     void *user;
 } wu_unit;
