@@ -21,6 +21,8 @@ typedef struct cpu_worker {
     uint32_t
         *turned; /* [bands of the step][band_rows][nx]: a band is turned as a whole or not at all */
     size_t turned_size;
+    struct turn_reads *reads; /* [n_dirs][2 reach_y + 1] of an image, of the spans of reads_round */
+    int reads_round, levels;
 } cpu_worker;
 
 /* --- voters ---------------------------------------------------------------------------------- */
@@ -127,7 +129,7 @@ static void do_vote(const cpu_worker *w, uint32_t *scratch, uint32_t z, uint32_t
 
 /* --- turn ------------------------------------------------------------------------------------ */
 
-/* Columns [x0, x1) of a band, into a band of its own. */
+/* Columns [x0, x1) of a band of a stack, into a band of its own. */
 static void do_turn(const cpu_worker *w, uint32_t *turned, uint32_t z, uint32_t y0, uint32_t y1,
                     uint32_t x0, uint32_t x1)
 {
@@ -143,6 +145,150 @@ static void do_turn(const cpu_worker *w, uint32_t *turned, uint32_t z, uint32_t 
                             ? voter
                             : voting_turned(&w->s.shape, voter, (tc_i32)z, (tc_i32)y, (tc_i32)x,
                                             w->votes + at + x, t->spans, t->rows, t->dir_of_offset);
+        }
+    }
+}
+
+/* Of an image some columns are turned at a time. Level k of a table has the largest of 2^k sums
+ * from each pixel on, so that the largest of any span is that of two entries, which may overlap.
+ * Around the picture are zeros, which are never the largest. */
+enum { TURN_COLUMNS = 256, TURN_LEVELS = 8 }; /* a span has 2 * VOTING_MAX_RADIUS_2D + 1 pixels */
+
+static size_t turn_stride(const voting_scheme *s)
+{
+    return TURN_COLUMNS + 2 * (size_t)s->shape.reach[2];
+}
+
+static size_t turn_level(const voting_scheme *s)
+{
+    return turn_stride(s) * (s->band_rows + 2 * (size_t)s->shape.reach[1]);
+}
+
+/* The level of a span of n pixels. */
+static int level_of(int n)
+{
+    return 31 - __builtin_clz((unsigned)n);
+}
+
+/* Which two entries have a row's largest sum, from the voter's own in level 0. */
+typedef struct turn_reads {
+    int32_t first, last;
+} turn_reads;
+
+/* Rows of all directions as their spans are. A row without a span within a cone reads as the one
+ * before does, which changes nothing. */
+static void make_reads(cpu_worker *w)
+{
+    const voting_scheme *const s = &w->s;
+    const int ry = s->shape.reach[1], rows = 2 * ry + 1;
+    const int32_t stride = (int32_t)turn_stride(s), level = (int32_t)turn_level(s);
+
+    w->levels = 1;
+    for (size_t dir = 0; dir < s->n_dirs; dir++) {
+        turn_reads *const reads = w->reads + dir * (size_t)rows, before = { 0, 0 };
+        const voting_span *const spans =
+            w->tables.spans + voting_spans_at(&s->shape, (uint32_t)dir, 0);
+
+        for (int y = 0; y < rows; y++) {
+            const int n = spans[y].hi - spans[y].lo + 1, k = n > 0 ? level_of(n) : 0;
+
+            if (n > 0)
+                before = (turn_reads){ k * level + (y - ry) * stride + spans[y].lo,
+                                       k * level + (y - ry) * stride + spans[y].hi + 1 - (1 << k) };
+            reads[y] = before;
+            w->levels = k + 1 > w->levels ? k + 1 : w->levels;
+        }
+    }
+    w->reads_round = w->tables.round;
+}
+
+/* Sums of an image are below 2^31: VOTING_WEIGHT_LIMIT. */
+typedef int32_t sums4 __attribute__((vector_size(16), aligned(4), may_alias));
+
+static void take_larger(const uint32_t *a, const uint32_t *b, size_t n, uint32_t *out)
+{
+    size_t i = 0;
+
+    for (; i + 4 <= n; i += 4) {
+        const sums4 va = *(const sums4 *)(const void *)(a + i),
+                    vb = *(const sums4 *)(const void *)(b + i), larger = va > vb;
+
+        *(sums4 *)(void *)(out + i) = (va & larger) | (vb & ~larger);
+    }
+    for (; i < n; i++)
+        out[i] = a[i] > b[i] ? a[i] : b[i];
+}
+
+/* The table for columns [x0, x1) of rows [y0, y1). */
+static void make_levels(const cpu_worker *w, uint32_t *table, uint32_t y0, uint32_t y1, uint32_t x0,
+                        uint32_t x1)
+{
+    const voting_scheme *const s = &w->s;
+    const int64_t rx = s->shape.reach[2], ry = s->shape.reach[1];
+    const int64_t left = (int64_t)x0 - rx, right = (int64_t)x1 + rx;
+    const int64_t from = left < 0 ? 0 : left, to = right < s->nx ? right : s->nx;
+    const size_t stride = turn_stride(s), level = turn_level(s);
+
+    for (int64_t y = (int64_t)y0 - ry; y < (int64_t)y1 + ry; y++, table += stride) {
+        memset(table, 0, stride * sizeof *table);
+        if (y >= 0 && y < s->ny)
+            memcpy(table + (from - left), w->votes + (size_t)y * s->nx + from,
+                   (size_t)(to - from) * sizeof *table);
+        for (int k = 1; k < w->levels; k++) {
+            uint32_t *const out = table + (size_t)k * level;
+            const size_t half = (size_t)1 << (k - 1);
+
+            take_larger(out - level, out - level + half, stride - half, out);
+        }
+    }
+}
+
+/* `at`: the voter's own entry in level 0. */
+static uint32_t turn_voter(const cpu_worker *w, uint32_t voter, const uint32_t *at)
+{
+    const voting_shape *const s = &w->s.shape;
+    const int ry = s->reach[1], rx = s->reach[2];
+    const voting_span rows = w->tables.rows[VOTING_DIR(voter)];
+    const turn_reads *const reads = w->reads + VOTING_DIR(voter) * (size_t)(2 * ry + 1) + ry;
+    uint32_t best = 0;
+    int best_y = 0, dx;
+
+    for (int dy = rows.lo; dy <= rows.hi; dy++) {
+        const uint32_t first = at[reads[dy].first], last = at[reads[dy].last],
+                       most = first > last ? first : last;
+
+        best_y = most > best ? dy : best_y;
+        best = most > best ? most : best;
+    }
+    if (best == 0)
+        return voter;
+    dx = w->tables.spans[voting_spans_at(s, VOTING_DIR(voter), 0) + (size_t)(best_y + ry)].lo;
+    at += best_y * (int64_t)turn_stride(&w->s);
+    while (at[dx] != best)
+        dx++;
+    return VOTING_VOTER(VOTING_WEIGHT(voter),
+                        w->tables.dir_of_offset[(best_y + ry) * (2 * rx + 1) + dx + rx]);
+}
+
+/* Columns [x0, x1) of a band of an image, into a band of its own. */
+static void do_turn_image(const cpu_worker *w, uint32_t *table, uint32_t *turned, uint32_t y0,
+                          uint32_t y1, uint32_t x0, uint32_t x1)
+{
+    const voting_scheme *const s = &w->s;
+    const size_t stride = turn_stride(s);
+
+    for (uint32_t end; x0 < x1; x0 = end) {
+        end = x1 - x0 < TURN_COLUMNS ? x1 : x0 + TURN_COLUMNS;
+        make_levels(w, table, y0, y1, x0, end);
+        for (uint32_t y = y0; y < y1; y++) {
+            const uint32_t *const voters = w->voters + (size_t)y * s->nx;
+            const uint32_t *const own =
+                table + (y - y0 + (size_t)s->shape.reach[1]) * stride + (size_t)s->shape.reach[2];
+
+            for (uint32_t x = x0; x < end; x++)
+                turned[(size_t)(y - y0) * s->nx + x] =
+                    VOTING_WEIGHT(voters[x]) == 0 ? voters[x]
+                                                  : turn_voter(w, voters[x], own + (x - x0));
         }
     }
 }
@@ -182,7 +328,13 @@ static void run_band(void *user, unsigned thread, size_t part)
         break;
     case VOTING_VOTERS: do_voters(w, z, y0, y1); break;
     case VOTING_VOTE: do_vote(w, w->scratch[thread], z, y0, y1, x0, x1); break;
-    case VOTING_TURN: do_turn(w, w->turned + at * s->band_rows * s->nx, z, y0, y1, x0, x1); break;
+    case VOTING_TURN:
+        if (w->reads != NULL)
+            do_turn_image(w, w->scratch[thread], w->turned + at * s->band_rows * s->nx, y0, y1, x0,
+                          x1);
+        else
+            do_turn(w, w->turned + at * s->band_rows * s->nx, z, y0, y1, x0, x1);
+        break;
     }
 }
 
@@ -199,6 +351,7 @@ static void cpu_close(void **worker)
     free(w->scratch);
     voting_tables_free(&w->tables);
     free(w->turned);
+    free(w->reads);
     free(w);
 }
 
@@ -217,9 +370,11 @@ uint64_t voting_turned_bytes(const voting_scheme *s)
 
 uint64_t voting_thread_bytes(const voting_scheme *s)
 {
-    const size_t blur = voting_blur_scratch(s, s->band_rows), vote = s->band_rows * band_stride(s);
+    const size_t blur = voting_blur_scratch(s, s->band_rows), vote = s->band_rows * band_stride(s),
+                 turn = s->nz > 1 ? 0 : TURN_LEVELS * turn_level(s),
+                 most = blur > vote ? blur : vote;
 
-    return (blur > vote ? blur : vote) * sizeof(uint32_t);
+    return (most > turn ? most : turn) * sizeof(uint32_t);
 }
 
 static tc_status make_scratch(cpu_worker *w, tc_err *err)
@@ -247,6 +402,12 @@ static tc_status make_worker(const an_work *work, const voting_scheme *s, void *
     w->params = work->params;
     w->s = *s;
     status = voting_tables_init(&w->s, &w->tables, err);
+    w->reads_round = -1;
+    if (status == TC_OK && s->nz == 1) {
+        w->reads = malloc(s->n_dirs * (2 * (size_t)s->shape.reach[1] + 1) * sizeof *w->reads);
+        if (w->reads == NULL)
+            status = tc_no_memory(err, "voting");
+    }
     if (status == TC_OK)
         status = make_scratch(w, err);
     if (status == TC_OK)
@@ -289,6 +450,8 @@ static tc_status do_round(cpu_worker *w, int round, uint64_t *n, tc_err *err)
     const size_t size = w->phase == VOTING_TURN ? (size_t)*n * w->s.band_rows * w->s.nx : 0;
     tc_status status = voting_tables_round(w->work, &w->s, &w->tables, round, w->pool, err);
 
+    if (status == TC_OK && w->reads != NULL && w->reads_round != round)
+        make_reads(w);
     if (size > w->turned_size) {
         free(w->turned);
         w->turned = malloc(size * sizeof *w->turned);
