@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -433,7 +434,7 @@ typedef struct npz_array {
 
 struct wu_npz_reader {
     wu_archive *archive;
-    wu_unzip *idle; /* for the next stream; NULL: it opens the file again */
+    wu_unzip *_Atomic idle; /* for the next stream; NULL: it opens the file again */
     wu_npz_limits limits;
     json_t *json;
     size_t n;
@@ -543,7 +544,9 @@ static tc_status read_members(wu_npz_reader *r, tc_err *err)
     r->array_of_member = calloc(a->n, sizeof *r->array_of_member);
     if (r->arrays == NULL || r->array_of_member == NULL)
         return tc_no_memory(err, "a result");
-    tc_status status = wu_unzip_open(a, a->poll, &r->idle, err);
+    wu_unzip *zip = NULL;
+    tc_status status = wu_unzip_open(a, a->poll, &zip, err);
+    r->idle = zip;
     if (status == TC_OK)
         status = wu_unzip_json(r->idle, (size_t)json, r->limits.json_bytes, MAX_RESULT_VALUES,
                                &r->json, err);
@@ -594,7 +597,8 @@ void wu_npz_reader_close(wu_npz_reader **reader)
     free(r->arrays);
     free(r->array_of_member);
     json_decref(r->json);
-    wu_unzip_close(&r->idle);
+    wu_unzip *zip = r->idle;
+    wu_unzip_close(&zip);
     wu_archive_destroy(&r->archive);
     free(r);
     *reader = NULL;
@@ -647,8 +651,8 @@ tc_status wu_npz_stream_open(wu_npz_reader *r, size_t index, wu_npz_stream **out
     wu_npz_stream *s = calloc(1, sizeof *s);
     if (s == NULL)
         return tc_no_memory(err, array->info.name);
-    *s = (wu_npz_stream){ .r = r, .zip = r->idle, .member = array->member, .left = array->bytes };
-    r->idle = NULL;
+    *s = (wu_npz_stream){ .r = r, .member = array->member, .left = array->bytes };
+    s->zip = atomic_exchange(&r->idle, NULL);
     if (s->zip == NULL)
         status = wu_unzip_open(r->archive, r->archive->poll, &s->zip, err);
     if (status == TC_OK) {
@@ -702,9 +706,8 @@ void wu_npz_stream_close(wu_npz_stream **stream)
     wu_npz_stream *s = *stream;
     if (s == NULL)
         return;
-    if (s->r->idle == NULL)
-        s->r->idle = s->zip;
-    else
+    wu_unzip *none = NULL;
+    if (!atomic_compare_exchange_strong(&s->r->idle, &none, s->zip))
         wu_unzip_close(&s->zip);
     free(s);
     *stream = NULL;

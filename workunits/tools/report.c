@@ -330,6 +330,9 @@ static void close_report(wu_report *r)
         wu_tables_free(r->tables);
     free(r->tables);
     free(r->marks);
+    for (size_t i = 0; r->outlined != NULL && i < r->n_items; i++)
+        free(r->outlined[i].labels.grid);
+    free(r->outlined);
     if (r->file != NULL)
         wu_notes_free(r->notes, r->file->n_items);
     wu_job_destroy(&r->images);

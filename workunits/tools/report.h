@@ -22,6 +22,18 @@ typedef struct wu_mark {
     char why[TC_ERR_MAX]; /* "": ok */
 } wu_mark;
 
+/* A picture of labels or of a mask, of step x step pixels the one in the middle. */
+typedef struct wu_sampled {
+    uint32_t nx, ny, step, sx, sy;
+    uint32_t *grid; /* [sy][sx] */
+} wu_sampled;
+
+/* What is found in the labels of an image that is shown. */
+typedef struct wu_outlined {
+    bool ragged;       /* most outlines are */
+    wu_sampled labels; /* its figure takes the grid, which is owned; NULL: it is not kept */
+} wu_outlined;
+
 /* What a page is made from. */
 typedef struct wu_report {
     wu_page *page;
@@ -34,6 +46,7 @@ typedef struct wu_report {
     wu_points *points;               /* [tables->n] */
     double *radii;                   /* [file->n_items] of points, where each item has its own */
     char **notes;                    /* of each item, as wu_notes_read has them */
+    wu_outlined *outlined;           /* [n_items], once wu_report_find_marks was called */
     wu_mark *marks;                  /* of each item, once wu_report_find_marks was called */
     const an_suggestion *suggestion; /* that the parameters came from, or NULL; not owned */
 } wu_report;
@@ -50,9 +63,12 @@ tc_status wu_report_write(const char *result, const char *images, wu_seen *seen,
 /* What was kept of an item's picture; NULL: nothing. */
 wu_seen *wu_seen_by(const wu_report *r, size_t item);
 
-/* Whether most of an image's `count` regions have ragged outlines. */
-tc_status wu_report_ragged(const wu_report *r, size_t item, size_t count, bool *ragged,
-                           tc_err *err);
+/* Sets r->outlined, of images that have so many regions each. */
+tc_status wu_report_find_ragged(wu_report *r, const size_t *counts, tc_err *err);
+/* How an image's figure takes a picture of the result, the grid aside; sx 0: there is none. */
+wu_sampled wu_report_sampling(const wu_report *r, size_t item);
+/* Takes what there is of row y: labels, or a mask. */
+void wu_sample_row(const wu_sampled *to, uint32_t y, const void *row, bool labels);
 
 /* The mark of each image, which the summary and the tables of variants show. */
 tc_status wu_report_find_marks(wu_report *r, tc_err *err);

@@ -30,7 +30,7 @@ typedef struct panel {
 
 /* An item, shrunken: pixel (x, y) of the page is `step` x `step` of its own. */
 typedef struct shown {
-    wu_report *r;
+    const wu_report *r;
     size_t item;
     const wu_item *head;  /* in the work unit, or NULL */
     wu_picture_info info; /* a slice as it is shown */
@@ -74,33 +74,37 @@ static void choose_step(shown *s)
     s->sy = (s->ny + s->step - 1) / s->step;
 }
 
-/* n_panels 0: nothing is known of the item's looks. */
-static tc_status load_item(wu_report *r, size_t item, shown *s, tc_err *err)
+/* nz 0: nothing is known of the item's looks. */
+static shown shown_of(const wu_report *r, size_t item)
 {
     const wu_array_info *const info = wu_first_picture(r->file, item);
-    *s = (shown){ .r = r,
-                  .item = item,
-                  .head = r->images != NULL ? &r->images->items[item] : NULL,
-                  .channels = 1,
-                  .hi = 255 };
-    if (s->head != NULL) {
-        s->nx = s->head->nx;
-        s->ny = s->head->ny;
-        s->nz = s->head->nz;
-        s->channels = s->head->channels;
+    const wu_seen *const seen = wu_seen_by(r, item);
+    shown s = { .r = r,
+                .item = item,
+                .head = r->images != NULL ? &r->images->items[item] : NULL,
+                .channels = 1,
+                .hi = 255 };
+    if (s.head != NULL) {
+        s.nx = s.head->nx;
+        s.ny = s.head->ny;
+        s.nz = s.head->nz;
+        s.channels = seen != NULL ? seen->channels : s.head->channels;
     } else if (info != NULL) {
-        s->nx = (uint32_t)info->shape[info->ndim - 1];
-        s->ny = (uint32_t)info->shape[info->ndim - 2];
-        s->nz = info->ndim == 3 ? (uint32_t)info->shape[0] : 1;
-    } else {
-        return TC_OK;
+        s.nx = (uint32_t)info->shape[info->ndim - 1];
+        s.ny = (uint32_t)info->shape[info->ndim - 2];
+        s.nz = info->ndim == 3 ? (uint32_t)info->shape[0] : 1;
     }
-    if (wu_seen_by(r, item) != NULL)
-        s->channels = wu_seen_by(r, item)->channels;
-    s->info = (wu_picture_info){ .nx = s->nx,
-                                 .ny = s->ny,
-                                 .bits = s->head != NULL ? s->head->bits : 8,
-                                 .channels = s->channels };
+    s.info = (wu_picture_info){
+        .nx = s.nx, .ny = s.ny, .bits = s.head != NULL ? s.head->bits : 8, .channels = s.channels
+    };
+    return s;
+}
+
+static tc_status load_item(wu_report *r, size_t item, shown *s, tc_err *err)
+{
+    *s = shown_of(r, item);
+    if (s->nz == 0)
+        return TC_OK;
     choose_panels(s);
     choose_step(s);
     s->bytes = malloc((size_t)s->sx * s->sy * 3);
@@ -511,17 +515,32 @@ static tc_status load_own_labels(const shown *s, layers *l, tc_err *err)
     return TC_OK;
 }
 
-/* Row y of a panel's slice, where it is one that is shown. */
-static void take_row(const shown *s, const layer *l, size_t k, uint32_t y, const void *row)
+void wu_sample_row(const wu_sampled *to, uint32_t y, const void *row, bool labels)
 {
-    const size_t at = (size_t)(y / s->step) * s->sx;
-    if (voxel_of(s, at, 0) / s->nx != y)
+    const uint32_t at = y / to->step, middle = at * to->step + to->step / 2;
+    if (y != (middle < to->ny ? middle : to->ny - 1))
         return;
-    for (uint32_t i = 0; i < s->sx; i++) {
-        const size_t x = voxel_of(s, i, 0) % s->nx;
-        l->grid[k * s->sx * s->sy + at + i] =
-            l->labels ? ((const uint32_t *)row)[x] : ((const uint8_t *)row)[x] != 0;
+    for (uint32_t i = 0; i < to->sx; i++) {
+        const uint32_t wanted = i * to->step + to->step / 2,
+                       x = wanted < to->nx ? wanted : to->nx - 1;
+        to->grid[(size_t)at * to->sx + i] =
+            labels ? ((const uint32_t *)row)[x] : ((const uint8_t *)row)[x] != 0;
     }
+}
+
+static wu_sampled sampling_of(const shown *s, uint32_t *grid)
+{
+    return (wu_sampled){ s->nx, s->ny, s->step, s->sx, s->sy, grid };
+}
+
+wu_sampled wu_report_sampling(const wu_report *r, size_t item)
+{
+    shown s = shown_of(r, item);
+    if (s.nz != 1)
+        return (wu_sampled){ .sx = 0 };
+    choose_panels(&s);
+    choose_step(&s);
+    return sampling_of(&s, NULL);
 }
 
 /* Reads a picture of the result, some rows at a time. */
@@ -536,11 +555,12 @@ static tc_status load_rows(const shown *s, const layer *l, size_t index, tc_err 
                                     : wu_npz_stream_open(s->r->file->npz, index, &stream, err);
     for (uint32_t z = 0; z < s->nz; z++) {
         const bool wanted = k < s->n_panels && s->panels[k].z == z;
+        const wu_sampled to = sampling_of(s, l->grid + (wanted ? k : 0) * s->sx * s->sy);
         for (uint32_t y = 0, n; status == TC_OK && y < s->ny; y += n) {
             n = s->ny - y < most ? s->ny - y : most;
             status = wu_npz_stream_read(stream, rows, n * bytes, err);
             for (uint32_t i = 0; status == TC_OK && wanted && i < n; i++)
-                take_row(s, l, k, y + i, rows + i * bytes);
+                wu_sample_row(&to, y + i, rows + i * bytes, l->labels);
         }
         k += wanted;
     }
@@ -566,8 +586,14 @@ static tc_status load_layers(const shown *s, layers *l, tc_err *err)
         status = find_picture(s, d, &index, err);
         if (status == TC_OK)
             status = add_layer(s, l, d->role == WU_LABELS, table_named(s->r, d->table), err);
-        if (status == TC_OK)
+        wu_sampled *const kept = &s->r->outlined[s->item].labels;
+        if (status == TC_OK && d->role == WU_LABELS && kept->grid != NULL) {
+            free(l->all[l->n - 1].grid);
+            l->all[l->n - 1].grid = kept->grid;
+            kept->grid = NULL;
+        } else if (status == TC_OK) {
             status = load_rows(s, &l->all[l->n - 1], index, err);
+        }
     }
     return status == TC_OK ? load_own_labels(s, l, err) : status;
 }

@@ -2,6 +2,8 @@
  * at a wrong place has: half of them fill less of their convex hulls than cells do. */
 #include <stdlib.h>
 
+#include "app/base/os.h"
+#include "app/base/pool.h"
 #include "workunits/tools/report.h"
 
 enum {
@@ -96,8 +98,9 @@ static int64_t hull_area(const region *r)
     return sum;
 }
 
+/* *out: takes its rows, if all are read. */
 static tc_status read_labels(const wu_report *r, size_t index, region *regions, size_t n,
-                             tc_err *err)
+                             const wu_sampled *out, tc_err *err)
 {
     const wu_array_info *const info = wu_npz_info(r->file->npz, index);
     const uint64_t ny = info->shape[0];
@@ -110,7 +113,11 @@ static tc_status read_labels(const wu_report *r, size_t index, region *regions, 
     for (uint32_t y = 0; status == TC_OK && y < ny && (uint64_t)y * nx < MOST_PIXELS; y++) {
         status = wu_npz_stream_read(stream, row, (size_t)nx * sizeof *row, err);
         good = good && status == TC_OK && add_row(regions, n, row, nx, y);
+        if (status == TC_OK && out->grid != NULL)
+            wu_sample_row(out, y, row, true);
     }
+    if (status == TC_OK && out->grid != NULL)
+        status = wu_npz_stream_end(stream, err);
     for (size_t i = 0; i < n; i++)
         good = good && end_row(&regions[i]);
     if (status == TC_OK && !good)
@@ -120,23 +127,28 @@ static tc_status read_labels(const wu_report *r, size_t index, region *regions, 
     return status;
 }
 
-tc_status wu_report_ragged(const wu_report *r, size_t item, size_t count, bool *ragged, tc_err *err)
+/* Of an image with `count` regions. */
+static tc_status find_ragged(const wu_report *r, const wu_declared *labels, size_t item,
+                             size_t count, wu_outlined *out, tc_err *err)
 {
+    enum { MOST_KEPT = 1 << 22 }; /* pixels of the page, of all images */
     const wu_result_file *const file = r->file;
-    const wu_declared *labels = NULL;
     size_t index, n = 0, few = 0;
-    *ragged = false;
-    for (size_t i = 0; i < file->n_declared; i++)
-        labels = file->declared[i].role == WU_LABELS ? &file->declared[i] : labels;
-    if (labels == NULL || count < LEAST_REGIONS || item >= r->n_items)
+    if (count < LEAST_REGIONS)
         return TC_OK;
     tc_status status = wu_find_declared(file, labels, file->item_names[item], &index, err);
     const wu_array_info *const info = status == TC_OK ? wu_npz_info(file->npz, index) : NULL;
     if (status != TC_OK || info->ndim != 2 || info->shape[1] == 0 || info->shape[1] > MOST_PIXELS)
         return status;
+    wu_sampled *const kept = &out->labels;
     region *const regions = calloc(count, sizeof *regions);
+    *kept = wu_report_sampling(r, item);
+    if (kept->nx == info->shape[1] && kept->ny == info->shape[0] &&
+        (uint64_t)kept->nx * kept->ny <= MOST_PIXELS &&
+        (uint64_t)kept->sx * kept->sy * r->n_items <= MOST_KEPT)
+        kept->grid = calloc((size_t)kept->sx * kept->sy, sizeof *kept->grid);
     status = regions == NULL ? tc_no_memory(err, r->page->path)
-                             : read_labels(r, index, regions, count, err);
+                             : read_labels(r, index, regions, count, kept, err);
     for (size_t i = 0; status == TC_OK && i < count; i++) {
         n += regions[i].area > 0;
         few +=
@@ -147,6 +159,63 @@ tc_status wu_report_ragged(const wu_report *r, size_t item, size_t count, bool *
         free(regions[i].sides[1].corner);
     }
     free(regions);
-    *ragged = n >= LEAST_REGIONS && 2 * few > n;
+    out->ragged = n >= LEAST_REGIONS && 2 * few > n;
     return status;
+}
+
+/* --- all images ------------------------------------------------------------------------------ */
+
+enum { MAX_THREADS = 8 };
+
+typedef struct finder {
+    wu_report *r;
+    const wu_declared *labels;
+    const size_t *counts;
+    struct fault {
+        size_t item; /* the first of a thread's that failed */
+        tc_status status;
+        tc_err err;
+    } faults[MAX_THREADS];
+} finder;
+
+/* A part of the pool's. */
+static void find_in_image(void *user, unsigned thread, size_t item)
+{
+    finder *const f = user;
+    struct fault *const fault = &f->faults[thread];
+    if (fault->status != TC_OK)
+        return;
+    fault->item = item;
+    fault->status =
+        find_ragged(f->r, f->labels, item, f->counts[item], &f->r->outlined[item], &fault->err);
+}
+
+tc_status wu_report_find_ragged(wu_report *r, const size_t *counts, tc_err *err)
+{
+    const wu_result_file *const file = r->file;
+    finder f = { .r = r, .counts = counts };
+    const unsigned processors = os_processors();
+    an_pool *pool = NULL;
+    r->outlined = calloc(r->n_items + 1, sizeof *r->outlined);
+    if (r->outlined == NULL)
+        return tc_no_memory(err, "outlines");
+    for (size_t i = 0; i < file->n_declared; i++)
+        f.labels = file->declared[i].role == WU_LABELS ? &file->declared[i] : f.labels;
+    if (f.labels == NULL)
+        return TC_OK;
+    const unsigned most = r->n_items < MAX_THREADS ? (unsigned)r->n_items : MAX_THREADS;
+    const tc_status status = an_pool_create(processors < most ? processors
+                                            : most > 0        ? most
+                                                              : 1,
+                                            &pool, err);
+    if (status != TC_OK)
+        return status;
+    an_pool_run(pool, find_in_image, &f, r->n_items);
+    an_pool_destroy(&pool);
+    const struct fault *first = &f.faults[0];
+    for (size_t i = 1; i < MAX_THREADS; i++)
+        if (f.faults[i].status != TC_OK &&
+            (first->status == TC_OK || f.faults[i].item < first->item))
+            first = &f.faults[i];
+    return first->status == TC_OK ? TC_OK : tc_fail(err, first->status, "%s", first->err.message);
 }

@@ -665,10 +665,8 @@ static void put_row(const summary *s, size_t item, wu_cursor *cursor, const size
 static tc_status find_doubt(const summary *s, size_t item, size_t *n_ragged, char *text,
                             size_t size, tc_err *err)
 {
-    bool ragged = false;
-    tc_status status = read_greys(s->r, item, text, size, err);
-    if (status == TC_OK && s->table != NULL)
-        status = wu_report_ragged(s->r, item, (size_t)s->of[item].rows, &ragged, err);
+    const bool ragged = item < s->r->n_items && s->r->outlined[item].ragged;
+    const tc_status status = read_greys(s->r, item, text, size, err);
     *n_ragged += ragged;
     if (status == TC_OK && ragged && text[0] == '\0')
         snprintf(text, size, "most outlines are ragged: these may be parts of cells, or several");
@@ -701,6 +699,13 @@ tc_status wu_report_find_marks(wu_report *r, tc_err *err)
     summary s;
     size_t n_ragged = 0;
     tc_status status = open_summary(r, &s, err);
+    size_t *const counts = calloc(r->file->n_items + 1, sizeof *counts);
+    for (size_t i = 0; status == TC_OK && counts != NULL && i < r->n_items; i++)
+        counts[i] = s.table != NULL ? (size_t)s.of[i].rows : 0;
+    if (status == TC_OK)
+        status =
+            counts == NULL ? tc_no_memory(err, "marks") : wu_report_find_ragged(r, counts, err);
+    free(counts);
     if (status == TC_OK) {
         r->marks = calloc(r->file->n_items + 1, sizeof *r->marks);
         status = r->marks == NULL ? tc_no_memory(err, "marks")
