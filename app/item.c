@@ -318,11 +318,11 @@ static tc_status begin_item(const item_work *w, item_run *it, tc_err *err)
     if (status == TC_OK)
         status = take_state(w, it, err);
     it->opened = seconds_worked();
-    if (status == TC_OK)
-        status = open_backend(w, it, err);
-    if (status == TC_OK && (it->work.device != NULL || decodes_ahead(w, it)))
+    return_if_error(status);
+    return_if_error(open_backend(w, it, err));
+    if (it->work.device != NULL || decodes_ahead(w, it))
         prefetch_begin(w->prefetch, w->index + 1);
-    return status;
+    return TC_OK;
 }
 
 /* Where finishing takes as long as a checkpoint's interval, the final state is saved. */

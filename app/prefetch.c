@@ -70,13 +70,10 @@ static tc_status wait(prefetch *a, const tc_poll *poll, tc_err *err)
 tc_status prefetch_take(prefetch *a, size_t item, const tc_poll *poll, wu_pixels *out, tc_err *err)
 {
     assert(item < a->job->n_items);
-    tc_status status = TC_OK;
 
     if (!a->is_under_way || a->item != item)
         return wu_item_load(a->job, item, out, err);
-    status = wait(a, poll, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(wait(a, poll, err));
     join_thread(a);
     *out = a->pixels;
     a->pixels = (wu_pixels){ .nx = 0 };

@@ -265,26 +265,21 @@ static tc_status end_measure(cc_cl_worker *w, cc_state *state, tc_err *err)
 static tc_status end_count(cc_cl_worker *w, cc_state *state, tc_err *err)
 {
     const size_t n = stage_work(w, COUNT);
-    uint32_t *const counts = malloc(n * sizeof *counts);
+    TC_AUTOFREE uint32_t *const counts = malloc(n * sizeof *counts);
     uint32_t before = 0;
-    tc_status status = counts == NULL
-                           ? tc_no_memory(err, "the cells")
-                           : ocl_get(&w->ocl, B_COUNTS, 0, counts, n * sizeof *counts, err);
+    return_if_error(counts == NULL
+                        ? tc_no_memory(err, "the cells")
+                        : ocl_get(&w->ocl, B_COUNTS, 0, counts, n * sizeof *counts, err));
 
-    if (status == TC_OK) {
-        for (size_t i = 0; i < n; i++) {
-            const uint32_t here = counts[i];
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t here = counts[i];
 
-            counts[i] = before;
-            before += here;
-        }
-        state->regions = before;
-        status = ocl_put(&w->ocl, B_COUNTS, 0, counts, n * sizeof *counts, err);
+        counts[i] = before;
+        before += here;
     }
-    if (status == TC_OK)
-        status = make_table(w, before, err);
-    free(counts);
-    return status;
+    state->regions = before;
+    return_if_error(ocl_put(&w->ocl, B_COUNTS, 0, counts, n * sizeof *counts, err));
+    return make_table(w, before, err);
 }
 
 /* The roots of a strip are counted from its first pixel. */
@@ -294,13 +289,14 @@ static tc_status end_roots(cc_cl_worker *w, tc_err *err)
     const int32_t base = (int32_t)((size_t)w->y0 * w->nx);
 
     const size_t n = base > 0 ? strip_pixels(w) : 0;
-    tc_status status = TC_OK;
 
-    for (size_t i = 0, end; status == TC_OK && i < n; status = tc_ask(w->ocl.work->poll, err))
+    for (size_t i = 0, end; i < n;) {
         for (end = tc_block_end(i, n); i < end; i++)
             if (roots[i] >= 0)
                 roots[i] += base;
-    return status;
+        return_if_error(tc_ask(w->ocl.work->poll, err));
+    }
+    return TC_OK;
 }
 
 static tc_status put_pixels(cc_cl_worker *w, tc_err *err)
@@ -330,8 +326,6 @@ static tc_status begin_strip(cc_cl_worker *w, uint32_t y0, tc_err *err)
 /* The device has nothing more to do. */
 static tc_status finish_device(cc_cl_worker *w, cc_state *state, tc_err *err)
 {
-    tc_status status;
-
     if (!goes_on(w)) {
         w->host_only = true;
         return TC_OK;
@@ -341,13 +335,13 @@ static tc_status finish_device(cc_cl_worker *w, cc_state *state, tc_err *err)
         return TC_OK;
     }
     w->host_only = true;
-    status = cc_host_resume(w->host, w->params->split ? CC_SADDLES : CC_PARTS,
-                            cc_finds_threshold(w->params) ? state->threshold : w->threshold,
-                            in_strips(w) ? w->strip_rows : 0, err);
+    return_if_error(cc_host_resume(w->host, w->params->split ? CC_SADDLES : CC_PARTS,
+                                   cc_finds_threshold(w->params) ? state->threshold : w->threshold,
+                                   in_strips(w) ? w->strip_rows : 0, err));
     /* The plane holds the distances. */
-    if (status == TC_OK && w->params->split && !w->params->min_contrast)
+    if (w->params->split && !w->params->min_contrast)
         state->head.chunks_done = (uint64_t)CC_KEPT * cc_bands(w->nx, w->ny);
-    return status;
+    return TC_OK;
 }
 
 static tc_status end_stage(cc_cl_worker *w, cc_state *state, tc_err *err)
@@ -408,9 +402,7 @@ static tc_status cl_step(void *worker, void *state_at, uint64_t *chunks_done, tc
     if (w->host_only)
         return cc_host_step(w->host, state, CC_PHASES, chunks_done, err);
     if (in_strips(w) && cc_host_phase(w->host) < CC_BANDS) {
-        status = cc_host_step(w->host, state, CC_BANDS, chunks_done, err);
-        if (status != TC_OK)
-            return status;
+        return_if_error(cc_host_step(w->host, state, CC_BANDS, chunks_done, err));
         status = begin_strip(w, 0, err);
         return status == TC_OK ? TC_MORE : status;
     }
@@ -548,11 +540,10 @@ static tc_status make_buffers(cc_cl_worker *w, tc_err *err)
         { B_BORDER, has_stage(w, FILL) ? 2 * ((uint64_t)w->nx + w->ny) * word : 0, "cellcount",
           NULL }
     };
-    tc_status status = ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err);
+    return_if_error(ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err));
 
-    if (status == TC_OK && has_stage(w, HISTOGRAM))
-        status = ocl_zero(w->ocl.device, &w->ocl.buffer[B_HISTOGRAM], err);
-    return status;
+    return has_stage(w, HISTOGRAM) ? ocl_zero(w->ocl.device, &w->ocl.buffer[B_HISTOGRAM], err)
+                                   : TC_OK;
 }
 
 /* The first launch of a stage takes some thousands of pixels; what is read has no pace that
@@ -588,15 +579,12 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
 {
     cc_cl_worker *const w = worker;
     const an_work *const work = w->ocl.work;
-    tc_status status;
 
     w->nx = work->item->nx;
     w->ny = work->item->ny;
     w->stride = (uint32_t)lab_stride(w->nx) * 2;
     w->values = B_PIXELS;
-    status = cc_cpu.open(work, state, &w->host, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(cc_cpu.open(work, state, &w->host, err));
     w->params = cc_host_params(w->host);
     w->threshold = cc_threshold(w->params, work->pixels->bits);
     if (cc_has_step(w->params, CC_SMOOTH))
@@ -607,13 +595,11 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
                    better_on_host(w);
     if (w->host_only)
         return TC_OK;
-    status = make_kernels(w, err);
-    if (status == TC_OK)
-        status = make_buffers(w, err);
+    return_if_error(make_kernels(w, err));
+    return_if_error(make_buffers(w, err));
     /* Without kernels there is no size of a group to count work in. */
-    if (status == TC_OK)
-        set_paces(w);
-    return status;
+    set_paces(w);
+    return TC_OK;
 }
 
 static const ocl_launcher launcher = { "cellcount", sizeof(cc_cl_worker), open_parts, free_parts };

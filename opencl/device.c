@@ -491,10 +491,8 @@ tc_status ocl_device_find(const ocl_request *request, ocl_device **device, tc_er
         return TC_OK;
     if (request->kind == OCL_REQUEST_AUTO && ocl_has_no_gpu())
         return tc_fail(err, TC_DEVICE, "no usable OpenCL GPU (there is no device for one)");
-    tc_status status = ocl_load(&api, err);
-    if (status != TC_OK)
-        return status;
-    status = ocl_enumerate(&api, &list, &count, err);
+    return_if_error(ocl_load(&api, err));
+    tc_status status = ocl_enumerate(&api, &list, &count, err);
     if (status == TC_OK)
         status = ocl_choose(list, count, request, &chosen, err);
     if (status == TC_OK)

@@ -609,7 +609,6 @@ static tc_status launch_slides(cl_worker *w, uint64_t n, tc_err *err)
 {
     size_t rows = 0;
     uint32_t listed = 0, first[GLCM_MAX_LEVEL_COUNT + 1] = { 0 };
-    tc_status status;
 
     /* The chunks of each level, one level after another. */
     for (size_t level = 0; level < w->params->n_levels; level++) {
@@ -621,16 +620,17 @@ static tc_status launch_slides(cl_worker *w, uint64_t n, tc_err *err)
     first[w->params->n_levels] = listed;
     for (uint64_t i = 0; i < n; i++)
         rows = (size_t)w->host_work[i].rows > rows ? (size_t)w->host_work[i].rows : rows;
-    status = ocl_put(&w->ocl, CHUNKS, 0, w->host_chunks, listed * sizeof *w->host_chunks, err);
-    for (size_t level = 0; status == TC_OK && level < w->params->n_levels; level++) {
+    return_if_error(
+        ocl_put(&w->ocl, CHUNKS, 0, w->host_chunks, listed * sizeof *w->host_chunks, err));
+    for (size_t level = 0; level < w->params->n_levels; level++) {
         const size_t chunks = first[level + 1] - first[level],
                      segment = segment_of(w, level, chunks);
 
-        status =
+        return_if_error(
             queue_slides(w, level, first[level], segment,
-                         ocl_grid_of(w->group[level], rows, segments_of(w, segment), chunks), err);
+                         ocl_grid_of(w->group[level], rows, segments_of(w, segment), chunks), err));
     }
-    return status;
+    return TC_OK;
 }
 
 /* Of n chunks, `groups` of GLCM_GROUP_WINDOWS from one on. */
@@ -658,17 +658,15 @@ static tc_status launch_statistics(cl_worker *w, uint64_t n, size_t from, size_t
 static tc_status read_statistics(cl_worker *w, uint64_t n, tc_err *err)
 {
     const size_t groups = (size_t)(n * w->groups_per_chunk);
-    tc_status status = ocl_get(&w->ocl, PARTIALS, 0, w->host_partials,
-                               groups * GLCM_FEATURES * sizeof *w->host_partials, err);
+    return_if_error(ocl_get(&w->ocl, PARTIALS, 0, w->host_partials,
+                            groups * GLCM_FEATURES * sizeof *w->host_partials, err));
 
-    if (status == TC_OK && w->more)
-        status = ocl_get(&w->ocl, MORE_PARTIALS, 0, w->host_more,
-                         groups * GLCM_MORE * sizeof *w->host_more, err);
-    if (status == TC_OK)
-        status = ocl_get(&w->ocl, COUNTS, 0, w->host_counts, groups * sizeof *w->host_counts, err);
-    return status == TC_OK
-               ? ocl_get(&w->ocl, BANDS, 0, w->host_bands, (size_t)n * sizeof *w->host_bands, err)
-               : status;
+    if (w->more)
+        return_if_error(ocl_get(&w->ocl, MORE_PARTIALS, 0, w->host_more,
+                                groups * GLCM_MORE * sizeof *w->host_more, err));
+    return_if_error(
+        ocl_get(&w->ocl, COUNTS, 0, w->host_counts, groups * sizeof *w->host_counts, err));
+    return ocl_get(&w->ocl, BANDS, 0, w->host_bands, (size_t)n * sizeof *w->host_bands, err);
 }
 
 /* Adds what came back to the state. */
@@ -739,13 +737,12 @@ static tc_status slide_parts(cl_worker *w, size_t level, double *took, tc_err *e
 
 static tc_status feature_parts(cl_worker *w, double *took, tc_err *err)
 {
-    tc_status status = TC_OK;
-
-    for (size_t at = 0, some; status == TC_OK && at < w->groups_per_chunk; at += some) {
+    for (size_t at = 0, some; at < w->groups_per_chunk; at += some) {
         some = (size_t)ocl_pace_next(&w->features, w->groups_per_chunk - at);
-        status = end_part(w, launch_statistics(w, 1, at, some, err), &w->features, some, took, err);
+        return_if_error(
+            end_part(w, launch_statistics(w, 1, at, some, err), &w->features, some, took, err));
     }
-    return status;
+    return TC_OK;
 }
 
 /* The next item begins as this one goes on. */
@@ -761,17 +758,15 @@ static tc_status slide_apart(cl_worker *w, uint64_t first, tc_err *err)
 {
     double took = 0;
     glcm_chunk chunk;
-    tc_status status;
 
     glcm_chunk_at(&w->g, first, &chunk);
-    status = slide_parts(w, chunk.level, &took, err);
-    if (status == TC_OK)
-        status = feature_parts(w, &took, err);
+    return_if_error(slide_parts(w, chunk.level, &took, err));
+    return_if_error(feature_parts(w, &took, err));
     /* Once one of each level would fit into a launch they are taken whole. */
     w->fit = took <= w->pace.target_ms ? w->fit + 1 : 0;
-    if (status == TC_OK && w->fit == w->params->n_levels)
+    if (w->fit == w->params->n_levels)
         set_apart(w, false);
-    return status;
+    return TC_OK;
 }
 
 static tc_status slide_whole(cl_worker *w, uint64_t n, tc_err *err)
@@ -789,16 +784,13 @@ static tc_status slide_whole(cl_worker *w, uint64_t n, tc_err *err)
 static tc_status slide_batch(cl_worker *w, uint64_t first, uint64_t n, tc_err *err)
 {
     memset(w->host_bands, 0, (size_t)n * sizeof *w->host_bands);
-    tc_status status =
-        ocl_put(&w->ocl, BANDS, 0, w->host_bands, (size_t)n * sizeof *w->host_bands, err);
+    return_if_error(
+        ocl_put(&w->ocl, BANDS, 0, w->host_bands, (size_t)n * sizeof *w->host_bands, err));
 
-    if (status == TC_OK)
-        status = w->apart ? slide_apart(w, first, err) : slide_whole(w, n, err);
-    if (status == TC_OK)
-        status = read_statistics(w, n, err);
-    if (status == TC_OK)
-        add_statistics(w, first, n);
-    return status;
+    return_if_error(w->apart ? slide_apart(w, first, err) : slide_whole(w, n, err));
+    return_if_error(read_statistics(w, n, err));
+    add_statistics(w, first, n);
+    return TC_OK;
 }
 
 /* --- a batch of whole-ROI matrices ----------------------------------------------------------- */
@@ -827,16 +819,14 @@ static tc_status count_rows(cl_worker *w, uint64_t n, tc_err *err)
 
 static tc_status count_batch(cl_worker *w, uint64_t first, uint64_t n, tc_err *err)
 {
-    tc_log2s *logs = tc_log2s_create();
-    tc_status status = logs == NULL ? tc_no_memory(err, "glcm")
-                                    : ocl_zero(w->ocl.device, &w->ocl.buffer[MATRICES], err);
+    TC_AUTO(tc_log2s_destroy) tc_log2s *logs = tc_log2s_create();
+    return_if_error(logs == NULL ? tc_no_memory(err, "glcm")
+                                 : ocl_zero(w->ocl.device, &w->ocl.buffer[MATRICES], err));
 
-    if (status == TC_OK)
-        status = count_rows(w, n, err);
-    if (status == TC_OK)
-        status = ocl_get(&w->ocl, MATRICES, 0, w->host_counts,
-                         (size_t)n * MATRIX * sizeof *w->host_counts, err);
-    for (uint64_t i = 0; status == TC_OK && i < n; i++) {
+    return_if_error(count_rows(w, n, err));
+    return_if_error(ocl_get(&w->ocl, MATRICES, 0, w->host_counts,
+                            (size_t)n * MATRIX * sizeof *w->host_counts, err));
+    for (uint64_t i = 0; i < n; i++) {
         glcm_chunk chunk;
 
         glcm_chunk_at(&w->g, first + i, &chunk);
@@ -846,8 +836,7 @@ static tc_status count_batch(cl_worker *w, uint64_t first, uint64_t n, tc_err *e
                          logs, &glcm_state_stats(w->state)[entry],
                          w->params->more ? &glcm_state_more(w->params, w->state)[entry] : NULL);
     }
-    tc_log2s_destroy(&logs);
-    return status;
+    return TC_OK;
 }
 
 /* --- the backend
@@ -911,28 +900,23 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     if (w->state == NULL)
         return tc_no_memory(err, "glcm");
     memcpy(w->state, state, maps_at);
-    if (status == TC_OK)
-        status = glcm_tables_init(w->g.fbits, w->g.max_pairs, &w->tables, err);
-    if (status == TC_OK)
-        status = make_lenses(w, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(status);
+    return_if_error(glcm_tables_init(w->g.fbits, w->g.max_pairs, &w->tables, err));
+    return_if_error(make_lenses(w, err));
     make_crops(w);
     w->narrow = are_narrow(w);
     choose_groups(w);
     measure_chunks(w);
-    status = make_kernels(w, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(make_kernels(w, err));
     w->most = choose_most(w);
     if (whole_roi(w))
         ocl_pace_begin(&w->ocl, &w->pace, (double)FIRST_PIXELS / (double)w->chunk_columns,
                        w->most * w->chunk_rows);
     else
         begin_paces(w);
-    status = make_buffers(w, (const unsigned char *)state + maps_at,
-                          work->plan.state_bytes - maps_at, err);
-    return status == TC_OK ? make_host_memory(w, err) : status;
+    return_if_error(make_buffers(w, (const unsigned char *)state + maps_at,
+                                 work->plan.state_bytes - maps_at, err));
+    return make_host_memory(w, err);
 }
 
 static const ocl_launcher launcher = { "glcm", sizeof(cl_worker), open_parts, free_parts };
@@ -948,7 +932,6 @@ static tc_status cl_step(void *worker, void *state, uint64_t *chunks_done, tc_er
     an_state_head *const head = (an_state_head *)(void *)w->state;
     const uint64_t done = head->chunks_done, per_slice = w->g.chunks / w->g.nz;
     glcm_chunk chunk;
-    tc_status status = TC_OK;
     uint64_t n;
 
     (void)state;
@@ -964,13 +947,9 @@ static tc_status cl_step(void *worker, void *state, uint64_t *chunks_done, tc_er
     for (uint64_t i = 0; i < n; i++)
         describe_chunk(w, done + i, i, &chunk);
     if (chunk.slice != w->slice)
-        status = load_slice(w, chunk.slice, err);
-    if (status == TC_OK)
-        status = ocl_put(&w->ocl, WORK, 0, w->host_work, (size_t)n * sizeof *w->host_work, err);
-    if (status == TC_OK)
-        status = whole_roi(w) ? count_batch(w, done, n, err) : slide_batch(w, done, n, err);
-    if (status != TC_OK)
-        return status;
+        return_if_error(load_slice(w, chunk.slice, err));
+    return_if_error(ocl_put(&w->ocl, WORK, 0, w->host_work, (size_t)n * sizeof *w->host_work, err));
+    return_if_error(whole_roi(w) ? count_batch(w, done, n, err) : slide_batch(w, done, n, err));
     head->chunks_done = done + n;
     *chunks_done = head->chunks_done;
     return head->chunks_done == w->g.chunks ? TC_OK : TC_MORE;

@@ -161,25 +161,21 @@ static tc_status queue_distance(cl_worker *w, const obj_item *o, uint64_t first,
     const obj_params *const p = w->params;
     const size_t matrices = n * w->matrices, averages = n * p->n_features;
     const ocl_arg counts = OCL_LOCAL(obj_count_bytes(p));
-    tc_status status;
 
-    status = OCL_QUEUE(
+    return_if_error(OCL_QUEUE(
         w, K_MATRICES, ocl_grid_of(w->group, matrices * w->group, 1, 1), err, OCL_HELD(w, LABELS),
         OCL_HELD(w, LEVEL), OCL_HELD(w, RUNS), OCL_HELD(w, START), OCL_HELD(w, LOGS),
         OCL_UINT(o->logs.n), w->global_counts ? (ocl_arg)OCL_HELD(w, COUNTS) : counts,
         OCL_LOCAL(histogram_bytes(w)), OCL_HELD(w, SUMS), OCL_INT(item->nx), OCL_INT(item->ny),
         OCL_INT(item->nz), OCL_UINT(first), OCL_INT(p->distances[distance]),
-        OCL_UINT(w->directions), OCL_UINT(p->merge), OCL_UINT(p->levels), OCL_INT(obj_bits(p)));
-    if (status == TC_OK)
-        status =
-            OCL_QUEUE(w, K_FEATURES, ocl_grid_of(w->group, matrices, 1, 1), err, OCL_HELD(w, SUMS),
-                      OCL_HELD(w, LOGS), OCL_UINT(o->logs.n), OCL_UINT(matrices),
-                      OCL_UINT(p->levels), OCL_UINT(p->features), OCL_HELD(w, FEATURES));
-    if (status == TC_OK)
-        status = OCL_QUEUE(w, K_AVERAGE, ocl_grid_of(w->group, averages, 1, 1), err,
-                           OCL_HELD(w, FEATURES), OCL_UINT(w->matrices), OCL_UINT(averages),
-                           OCL_UINT(p->n_features), OCL_HELD(w, AVERAGES));
-    return status;
+        OCL_UINT(w->directions), OCL_UINT(p->merge), OCL_UINT(p->levels), OCL_INT(obj_bits(p))));
+    return_if_error(OCL_QUEUE(w, K_FEATURES, ocl_grid_of(w->group, matrices, 1, 1), err,
+                              OCL_HELD(w, SUMS), OCL_HELD(w, LOGS), OCL_UINT(o->logs.n),
+                              OCL_UINT(matrices), OCL_UINT(p->levels), OCL_UINT(p->features),
+                              OCL_HELD(w, FEATURES)));
+    return OCL_QUEUE(w, K_AVERAGE, ocl_grid_of(w->group, averages, 1, 1), err,
+                     OCL_HELD(w, FEATURES), OCL_UINT(w->matrices), OCL_UINT(averages),
+                     OCL_UINT(p->n_features), OCL_HELD(w, AVERAGES));
 }
 
 static tc_status measure_textures(cl_worker *w, const obj_item *o, void *state, uint64_t first,
@@ -211,16 +207,13 @@ static tc_status cl_step(void *worker, void *state, uint64_t *chunks_done, tc_er
     const uint64_t budget = ocl_pace_next(&w->pace, (uint64_t)1 << 34);
     uint64_t n = 0, first, pixels = 0;
     const obj_index *const index = obj_host_index(w->host, &first);
-    tc_status status = TC_OK;
 
     if (index != NULL && w->most > 0)
         n = obj_host_small(w->host, LARGE, w->most, budget / w->directions);
     if (n == 0)
         return obj_cpu.step(w->host, state, chunks_done, err);
     if (!w->indexed)
-        status = put_index(w, index, err);
-    if (status != TC_OK)
-        return status;
+        return_if_error(put_index(w, index, err));
     for (uint64_t i = 0; i < n; i++)
         pixels += index->area[first + i];
     obj_host_measure(w->host, state, n);
@@ -228,7 +221,7 @@ static tc_status cl_step(void *worker, void *state, uint64_t *chunks_done, tc_er
     /* Whole objects are as many as the pace allows: it may grow. */
     if (pixels < budget && n < w->most && first + n < index->n)
         pixels = budget;
-    status = measure_textures(w, index->o, state, first, n, pixels, err);
+    tc_status status = measure_textures(w, index->o, state, first, n, pixels, err);
     if (status == TC_OK)
         return obj_host_done(w->host, n, chunks_done);
     /* The state is as it was before the step. */

@@ -99,11 +99,9 @@ static tc_status run_kernel(ocl_device *device, cl_program program, const test *
     ocl_batch batch = { 0 };
     double ms;
 
-    tc_status status = ocl_kernel_new(device, program, t->kernel, &kernel, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(ocl_kernel_new(device, program, t->kernel, &kernel, err));
     const ocl_arg args[] = { OCL_BUFFER(*buffer), OCL_LOCAL(t->local_bytes) };
-    status = ocl_set_args(device, &kernel, args, t->local_bytes > 0 ? 2 : 1, err);
+    tc_status status = ocl_set_args(device, &kernel, args, t->local_bytes > 0 ? 2 : 1, err);
     if (status == TC_OK)
         status = ocl_write(device, buffer, 0, got, buffer->bytes, err);
     if (status == TC_OK)
@@ -154,13 +152,12 @@ static tc_status run_test(ocl_device *device, cl_program program, const test *t,
 tc_status ocl_selftest(ocl_device *device, bool floats, const tc_poll *poll, tc_err *err)
 {
     cl_program program = NULL;
-    tc_status status = ocl_program_build(device, &ocl_source_selftest, floats ? "-DFLOATS" : NULL,
-                                         floats, &program, err);
-    for (size_t i = 0; status == TC_OK && i < sizeof tests / sizeof tests[0]; i++) {
+    return_if_error(ocl_program_build(device, &ocl_source_selftest, floats ? "-DFLOATS" : NULL,
+                                      floats, &program, err));
+    for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++) {
         if (floats || !tests[i].floats)
-            status = run_test(device, program, &tests[i], err);
-        if (status == TC_OK)
-            status = tc_ask(poll, err);
+            return_if_error(run_test(device, program, &tests[i], err));
+        return_if_error(tc_ask(poll, err));
     }
-    return status;
+    return TC_OK;
 }

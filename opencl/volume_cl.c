@@ -239,14 +239,14 @@ static tc_status read_rows(cl_worker *w, vol_state *state, uint64_t first, uint6
 static tc_status read_used(cl_worker *w, vol_state *state, tc_err *err)
 {
     cl_int used = 0;
-    tc_status status = ocl_get(&w->ocl, B_USED, 0, &used, sizeof used, err);
+    return_if_error(ocl_get(&w->ocl, B_USED, 0, &used, sizeof used, err));
 
     w->parts = (uint32_t)used;
-    if (status == TC_OK && w->parts > w->room) {
+    if (w->parts > w->room) {
         w->host_only = true;
-        status = vol_host_resume(w->host, state, VOL_BANDS, 0, err);
+        return_if_error(vol_host_resume(w->host, state, VOL_BANDS, 0, err));
     }
-    return status;
+    return TC_OK;
 }
 
 /* How much of a stage comes next. */
@@ -274,31 +274,27 @@ static tc_status do_part(cl_worker *w, vol_state *state, uint64_t count, tc_err 
 static tc_status begin_slab(cl_worker *w, uint32_t z0, tc_err *err)
 {
     const cl_int one = 1, none[2] = { 0, 0 };
-    tc_status status;
 
     w->z0 = z0;
     w->slices = w->nz - z0 < w->slab_slices ? w->nz - z0 : w->slab_slices;
     w->stage = MASK;
     w->done = 0;
-    status = ocl_put(&w->ocl, B_USED, 0, &one, sizeof one, err);
-    if (status == TC_OK)
-        status = ocl_put(&w->ocl, B_TOTALS, 0, none, sizeof none, err);
-    return status;
+    return_if_error(ocl_put(&w->ocl, B_USED, 0, &one, sizeof one, err));
+    return ocl_put(&w->ocl, B_TOTALS, 0, none, sizeof none, err);
 }
 
 /* What the whole stack has of which kind; then room for the table. */
 static tc_status end_paint(cl_worker *w, tc_err *err)
 {
     cl_uint totals[2] = { 0, 0 }, cells = 0;
-    tc_status status = ocl_get(&w->ocl, B_TOTALS, 0, totals, sizeof totals, err);
+    return_if_error(ocl_get(&w->ocl, B_TOTALS, 0, totals, sizeof totals, err));
 
-    if (status == TC_OK)
-        status = ocl_get(&w->ocl, B_COUNTS, ocl_units(words_of(w), VOL_CHUNK) * sizeof cells,
-                         &cells, sizeof cells, err);
+    return_if_error(ocl_get(&w->ocl, B_COUNTS, ocl_units(words_of(w), VOL_CHUNK) * sizeof cells,
+                            &cells, sizeof cells, err));
     w->membrane = totals[0];
     w->outside = totals[1];
     w->cells = cells;
-    return status == TC_OK ? vol_table_begin(&w->ocl, B_TABLE, cells, &w->has_table, err) : status;
+    return vol_table_begin(&w->ocl, B_TABLE, cells, &w->has_table, err);
 }
 
 static void put_totals(const cl_worker *w, vol_state *head)
@@ -508,7 +504,6 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
 {
     cl_worker *const w = worker;
     const an_work *const work = w->ocl.work;
-    tc_status status;
 
     w->params = work->params;
     w->nx = work->item->nx;
@@ -519,19 +514,15 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     w->piece = ocl_units((uint64_t)w->ny * w->nz, work->pixels->bits);
     if (w->piece > ((uint32_t)1 << 24) / w->nx + 1)
         w->piece = ((uint32_t)1 << 24) / w->nx + 1;
-    status = vol_cpu.open(work, state, &w->host, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(vol_cpu.open(work, state, &w->host, err));
     choose_slabs(w);
     w->host_only = w->slab_slices == 0;
     if (w->host_only)
         return TC_OK;
-    status = make_kernels(w, err);
-    if (status == TC_OK)
-        status = make_buffers(w, err);
-    if (status == TC_OK)
-        set_paces(w);
-    return status;
+    return_if_error(make_kernels(w, err));
+    return_if_error(make_buffers(w, err));
+    set_paces(w);
+    return TC_OK;
 }
 
 static const ocl_launcher launcher = { "volume", sizeof(cl_worker), open_parts, free_parts };

@@ -441,27 +441,22 @@ static int by_value(const void *va, const void *vb)
 static tc_status end_firsts(ws_worker *w, tc_err *err)
 {
     uint32_t count[2] = { 0, 0 };
-    int32_t *list = NULL;
+    TC_AUTOFREE int32_t *list = NULL;
     tc_status status = read_count(w, B_FOUND, count, err);
 
     w->cells = count[0];
-    if (status == TC_OK && (list = malloc((w->cells + (size_t)1) * sizeof *list)) == NULL)
-        status = tc_no_memory(err, "the cells");
-    if (status == TC_OK)
-        status = ocl_get(&w->ocl, B_CELLS, 0, list, w->cells * sizeof *list, err);
-    if (status == TC_OK)
-        status = tc_sort(list, w->cells, sizeof *list, by_value, w->ocl.work->poll, err);
-    if (status == TC_OK)
-        status = ocl_put(&w->ocl, B_CELLS, 0, list, w->cells * sizeof *list, err);
-    free(list);
-    return status;
+    return_if_error(status);
+    if ((list = malloc((w->cells + (size_t)1) * sizeof *list)) == NULL)
+        return tc_no_memory(err, "the cells");
+    return_if_error(ocl_get(&w->ocl, B_CELLS, 0, list, w->cells * sizeof *list, err));
+    return_if_error(tc_sort(list, w->cells, sizeof *list, by_value, w->ocl.work->poll, err));
+    return ocl_put(&w->ocl, B_CELLS, 0, list, w->cells * sizeof *list, err);
 }
 
 static tc_status begin_slab(ws_worker *w, uint32_t z0, tc_err *err)
 {
     static const uint32_t none[2] = { 0, 0 };
     const uint32_t margin = w->params->through ? margin_of(w) + 1 : 0;
-    tc_status status = TC_OK;
 
     w->z0 = z0;
     w->slices = w->nz - z0 < w->slab_slices ? w->nz - z0 : w->slab_slices;
@@ -469,9 +464,9 @@ static tc_status begin_slab(ws_worker *w, uint32_t z0, tc_err *err)
     w->to = w->nz - z0 - w->slices > margin ? z0 + w->slices + margin : w->nz;
     w->stage = PUT;
     w->done = 0;
-    for (int b = B_LISTED; status == TC_OK && b < BUFFERS; b++)
-        status = ocl_put(&w->ocl, b, 0, none, sizeof none, err);
-    return status;
+    for (int b = B_LISTED; b < BUFFERS; b++)
+        return_if_error(ocl_put(&w->ocl, b, 0, none, sizeof none, err));
+    return TC_OK;
 }
 
 /* What the stack has of which kind; then room for the table. */
@@ -703,10 +698,7 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     ws_worker *const w = worker;
     const an_work *const work = w->ocl.work;
     const bool deep = work->pixels->bits == 16;
-    tc_status status = vol_cpu.open(work, state, &w->host, err);
-
-    if (status != TC_OK)
-        return status;
+    return_if_error(vol_cpu.open(work, state, &w->host, err));
     w->params = work->params;
     w->nx = work->item->nx;
     w->ny = work->item->ny;
@@ -717,14 +709,12 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     if (w->host_only)
         return TC_OK;
     w->group = ocl_group_size(w->ocl.device, MAX_GROUP);
-    status = ocl_build(&w->ocl, &ocl_source_watershed, false, kernel_names, STAGES, err,
-                       "-DGROUP=%zu -DPIXEL=%s -DSUM=%s", w->group, deep ? "ushort" : "uchar",
-                       deep ? "ulong" : "uint");
-    if (status == TC_OK)
-        status = make_buffers(w, err);
-    if (status == TC_OK)
-        set_paces(w);
-    return status;
+    return_if_error(ocl_build(&w->ocl, &ocl_source_watershed, false, kernel_names, STAGES, err,
+                              "-DGROUP=%zu -DPIXEL=%s -DSUM=%s", w->group,
+                              deep ? "ushort" : "uchar", deep ? "ulong" : "uint"));
+    return_if_error(make_buffers(w, err));
+    set_paces(w);
+    return TC_OK;
 }
 
 const ocl_launcher vol_watershed_launcher = { "volume", sizeof(ws_worker), open_parts, free_parts };

@@ -249,27 +249,19 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
 {
     cl_worker *const w = worker;
     const an_work *const work = w->ocl.work;
-    tc_status status = voting_scheme_init(work->params, work->item, work->item->name, &w->s, err);
+    return_if_error(voting_scheme_init(work->params, work->item, work->item->name, &w->s, err));
 
     w->round = -1;
     w->done = ((const an_state_head *)state)->chunks_done;
     w->group = ocl_group_size(w->ocl.device, 512);
     w->tile_rows = w->ocl.device->info.local_bytes < (24 << 10) ? 8 : 16;
-    if (status == TC_OK)
-        status = voting_levels_init(work, &w->s, err);
-    if (status == TC_OK)
-        status = voting_tables_init(&w->s, &w->tables, err);
-    if (status == TC_OK)
-        status = an_pool_create(work->threads, &w->pool, err);
-    if (status == TC_OK)
-        status = ocl_build(&w->ocl, &ocl_source_voting, false, kernel_names, KERNELS, err,
-                           "-DGROUP=%zu -DTILE_ROWS=%zu -DPIXEL=%s", w->group, w->tile_rows,
-                           work->pixels->bits == 16 ? "ushort" : "uchar");
-    if (status != TC_OK)
-        return status;
-    status = make_tables(w, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(voting_levels_init(work, &w->s, err));
+    return_if_error(voting_tables_init(&w->s, &w->tables, err));
+    return_if_error(an_pool_create(work->threads, &w->pool, err));
+    return_if_error(ocl_build(&w->ocl, &ocl_source_voting, false, kernel_names, KERNELS, err,
+                              "-DGROUP=%zu -DTILE_ROWS=%zu -DPIXEL=%s", w->group, w->tile_rows,
+                              work->pixels->bits == 16 ? "ushort" : "uchar"));
+    return_if_error(make_tables(w, err));
     choose_slabs(w);
     set_paces(w);
     return make_planes(w, state, err);
@@ -331,19 +323,15 @@ static tc_status blur_box(cl_worker *w, voting_phase phase, box b, tc_err *err)
     const int in = plane_in(w, phase), out = plane_out(w, phase);
     const ocl_grid grid = ocl_grid_of(OCL_GROUP_FLOOR, w->s.nx, (size_t)n, (size_t)(b.z1 - b.z0));
     ocl_grid wider = grid;
-    tc_status status;
 
     wider.global[1] += (size_t)(2 * half);
-    status = OCL_QUEUE(w, BLUR_Z, wider, err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, in),
-                       OCL_HELD(w, B_COLUMNS), OCL_INT(b.z0),
-                       OCL_INT((int64_t)b.y0 - w->s.shape.taps[1]), OCL_UINT(w->in_rows.first));
-    if (status == TC_OK)
-        status = OCL_QUEUE(w, BLUR_Y, grid, err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, B_COLUMNS),
-                           OCL_HELD(w, B_LINES), OCL_INT(b.y0));
-    if (status == TC_OK)
-        status = OCL_QUEUE(w, BLUR_X, grid, err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, B_LINES),
-                           OCL_HELD(w, out), OCL_UINT(row));
-    return status;
+    return_if_error(OCL_QUEUE(
+        w, BLUR_Z, wider, err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, in), OCL_HELD(w, B_COLUMNS),
+        OCL_INT(b.z0), OCL_INT((int64_t)b.y0 - w->s.shape.taps[1]), OCL_UINT(w->in_rows.first)));
+    return_if_error(OCL_QUEUE(w, BLUR_Y, grid, err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, B_COLUMNS),
+                              OCL_HELD(w, B_LINES), OCL_INT(b.y0)));
+    return OCL_QUEUE(w, BLUR_X, grid, err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, B_LINES),
+                     OCL_HELD(w, out), OCL_UINT(row));
 }
 
 static tc_status vote_box(cl_worker *w, box b, tc_err *err)
@@ -366,18 +354,17 @@ static tc_status queue_boxes(cl_worker *w, voting_phase phase, uint64_t row, uin
 {
     const uint64_t ny = w->s.ny,
                    most = phase == VOTING_VOTE ? w->s.nz : blur_depth(&w->s, w->slab_bands > 0);
-    tc_status status = TC_OK;
 
-    while (status == TC_OK && row < end) {
+    while (row < end) {
         const uint64_t z = row / ny, y = row % ny, full = y == 0 ? (end - row) / ny : 0,
                        whole = full < most ? full : most;
         const uint64_t rest = end - row < ny - y ? end - row : ny - y;
         const box b = whole > 0 ? (box){ z, z + whole, 0, ny } : (box){ z, z + 1, y, y + rest };
 
-        status = phase == VOTING_VOTE ? vote_box(w, b, err) : blur_box(w, phase, b, err);
+        return_if_error(phase == VOTING_VOTE ? vote_box(w, b, err) : blur_box(w, phase, b, err));
         row += (b.z1 - b.z0) * (b.y1 - b.y0);
     }
-    return status;
+    return TC_OK;
 }
 
 /* A work-item for each pixel, groups of some rows: neighbours look at the same votes. */
@@ -425,23 +412,21 @@ static tc_status load_slab(cl_worker *w, voting_phase phase, uint64_t band, void
     const wu_pixels *const px = w->ocl.work->pixels;
     const uint32_t *const votes = voting_votes(state), *const voters = votes + s->n;
     const size_t word = sizeof *votes;
-    tc_status status;
 
     w->out_rows = (rows){ first, last - first };
     w->in_rows = rows_with_halo(s, first, last, halo_of(s, phase));
     if (reads_pixels(phase))
-        status = ocl_put(&w->ocl, B_IN, 0, ocl_pixels_from(px, w->in_rows.first * s->nx),
-                         w->in_rows.n * s->nx * (px->bits / 8), err);
+        return_if_error(ocl_put(&w->ocl, B_IN, 0, ocl_pixels_from(px, w->in_rows.first * s->nx),
+                                w->in_rows.n * s->nx * (px->bits / 8), err));
     else
-        status = ocl_put(&w->ocl, B_IN, 0,
-                         (phase == VOTING_VOTE ? voters : votes) + w->in_rows.first * s->nx,
-                         w->in_rows.n * s->nx * word, err);
-    if (status == TC_OK && phase == VOTING_TURN)
-        status = ocl_put(&w->ocl, B_OUT, 0, voters + w->out_rows.first * s->nx,
-                         w->out_rows.n * s->nx * word, err);
-    if (status == TC_OK)
-        w->slab_end = w->done + (end - band);
-    return status;
+        return_if_error(ocl_put(&w->ocl, B_IN, 0,
+                                (phase == VOTING_VOTE ? voters : votes) + w->in_rows.first * s->nx,
+                                w->in_rows.n * s->nx * word, err));
+    if (phase == VOTING_TURN)
+        return_if_error(ocl_put(&w->ocl, B_OUT, 0, voters + w->out_rows.first * s->nx,
+                                w->out_rows.n * s->nx * word, err));
+    w->slab_end = w->done + (end - band);
+    return TC_OK;
 }
 
 /* Rows [row, end) from the slab into the state, all or none of them. */
@@ -498,7 +483,6 @@ static tc_status cl_step(void *worker, void *state, uint64_t *chunks_done, tc_er
     const voting_scheme *const s = &w->s;
     voting_phase phase;
     uint64_t band, first, row;
-    tc_status status = TC_OK;
     int round;
 
     *chunks_done = w->done;
@@ -507,15 +491,12 @@ static tc_status cl_step(void *worker, void *state, uint64_t *chunks_done, tc_er
     voting_chunk_at(s, w->done, &phase, &round, &band);
     first = row = rows_before(s, band);
     if (phase == VOTING_VOTE || phase == VOTING_TURN)
-        status = load_round(w, round, err);
-    if (status == TC_OK && w->slab_bands > 0 && w->slab_end <= w->done)
-        status = load_slab(w, phase, band, state, err);
-    if (status == TC_OK)
-        status = launch_phase(w, phase, &row, w->out_rows.first + w->out_rows.n, err);
-    if (status == TC_OK && w->slab_bands > 0)
-        status = store_rows(w, phase, first, row, state, err);
-    if (status != TC_OK)
-        return status;
+        return_if_error(load_round(w, round, err));
+    if (w->slab_bands > 0 && w->slab_end <= w->done)
+        return_if_error(load_slab(w, phase, band, state, err));
+    return_if_error(launch_phase(w, phase, &row, w->out_rows.first + w->out_rows.n, err));
+    if (w->slab_bands > 0)
+        return_if_error(store_rows(w, phase, first, row, state, err));
     while (band < s->bands && rows_before(s, band) < row) {
         band++;
         w->done++;
@@ -540,14 +521,12 @@ static tc_status cl_sync(void *worker, void *state, tc_err *err)
     const ocl_part parts[] = { { B_VOTES, votes * sizeof(uint32_t), voting_votes(state) },
                                { B_VOTERS, voters * sizeof(uint32_t),
                                  voting_votes(state) + w->s.n } };
-    tc_status status;
 
     if (w->slab_bands > 0) /* the state is never behind */
         return TC_OK;
-    status = ocl_fetch(&w->ocl, parts, 2, head->chunks_done == 0, err);
-    if (status == TC_OK)
-        head->chunks_done = w->done;
-    return status;
+    return_if_error(ocl_fetch(&w->ocl, parts, 2, head->chunks_done == 0, err));
+    head->chunks_done = w->done;
+    return TC_OK;
 }
 
 /* --- points ---------------------------------------------------------------------------------- */
@@ -587,18 +566,17 @@ static tc_status find_peaks(cl_worker *w, voting_peaks *found, uint64_t *n, tc_e
     *n = count;
     if (status != TC_OK || count > room)
         return status;
-    listed *const list = malloc((count + (size_t)1) * sizeof *list);
+    TC_AUTOFREE listed *const list = malloc((count + (size_t)1) * sizeof *list);
     found->list = calloc(count + (size_t)1, sizeof *found->list);
-    status = list == NULL || found->list == NULL
-                 ? tc_no_memory(err, "the peaks")
-                 : ocl_get(&w->ocl, B_COLUMNS, 0, list, count * sizeof *list, err);
-    for (; status == TC_OK && found->n < count; found->n++) {
+    return_if_error(list == NULL || found->list == NULL
+                        ? tc_no_memory(err, "the peaks")
+                        : ocl_get(&w->ocl, B_COLUMNS, 0, list, count * sizeof *list, err));
+    for (; found->n < count; found->n++) {
         const listed *const l = &list[found->n];
 
         found->list[found->n] = (voting_peak){ l->score, l->z, l->y, l->x, { l->z, l->y, l->x } };
     }
-    free(list);
-    return status;
+    return TC_OK;
 }
 
 /* The lines around some peaks: as many as the buffers hold. */
@@ -629,14 +607,15 @@ static tc_status some_lines(cl_worker *w, const voting_peak *peaks, uint64_t n, 
 static tc_status lines_around(cl_worker *w, const voting_peaks *p, voting_lines *lines, tc_err *err)
 {
     const uint64_t most = w->ocl.buffer[B_LINES].bytes / (VOTING_LINE_SUMS * sizeof(cl_long));
-    listed *const list = malloc((size_t)most * sizeof *list);
-    cl_long *const sums = malloc((size_t)most * VOTING_LINE_SUMS * sizeof *sums);
-    tc_status status = list == NULL || sums == NULL ? tc_no_memory(err, "the peaks") : TC_OK;
+    TC_AUTOFREE listed *const list = malloc((size_t)most * sizeof *list);
+    TC_AUTOFREE cl_long *const sums = malloc((size_t)most * VOTING_LINE_SUMS * sizeof *sums);
+    if (list == NULL || sums == NULL)
+        return tc_no_memory(err, "the peaks");
 
-    for (uint64_t at = 0, n; status == TC_OK && at < p->n; at += n) {
+    for (uint64_t at = 0, n; at < p->n; at += n) {
         n = p->n - at < most ? p->n - at : most;
-        status = some_lines(w, p->list + at, n, list, sums, err);
-        for (uint64_t i = 0; status == TC_OK && i < n; i++) {
+        return_if_error(some_lines(w, p->list + at, n, list, sums, err));
+        for (uint64_t i = 0; i < n; i++) {
             const cl_long *const from = sums + i * VOTING_LINE_SUMS;
 
             lines[at + i] = (voting_lines){
@@ -645,9 +624,7 @@ static tc_status lines_around(cl_worker *w, const voting_peaks *p, voting_lines 
             };
         }
     }
-    free(list);
-    free(sums);
-    return status;
+    return TC_OK;
 }
 
 /* As voting_finish, from the planes on the device. */

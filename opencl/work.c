@@ -129,10 +129,9 @@ tc_status ocl_set_arg(ocl_device *device, const ocl_kernel *kernel, size_t index
 tc_status ocl_set_args(ocl_device *device, const ocl_kernel *kernel, const ocl_arg *args,
                        size_t count, tc_err *err)
 {
-    tc_status status = TC_OK;
-    for (size_t i = 0; status == TC_OK && i < count; i++)
-        status = ocl_set_arg(device, kernel, i, &args[i], err);
-    return status;
+    for (size_t i = 0; i < count; i++)
+        return_if_error(ocl_set_arg(device, kernel, i, &args[i], err));
+    return TC_OK;
 }
 
 tc_status ocl_launch(ocl_device *device, const ocl_kernel *kernel, cl_uint dimensions,

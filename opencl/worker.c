@@ -69,35 +69,32 @@ tc_status ocl_build(ocl_worker *w, const ocl_source *source, bool floats, const 
     va_end(args);
     if (length < 0 || (size_t)length >= sizeof defines)
         return tc_fail(err, TC_INTERNAL, "%s: the defines are too long", source->name);
-    tc_status status = ocl_program_build(w->device, source, defines, floats, &program, err);
-    for (size_t i = 0; status == TC_OK && i < n; i++) {
+    return_if_error(ocl_program_build(w->device, source, defines, floats, &program, err));
+    for (size_t i = 0; i < n; i++) {
         if (names[i] != NULL)
-            status = ocl_kernel_new(w->device, program, names[i], &w->kernel[i], err);
-        if (status == TC_OK)
-            status = tc_ask(w->work->poll, err);
+            return_if_error(ocl_kernel_new(w->device, program, names[i], &w->kernel[i], err));
+        return_if_error(tc_ask(w->work->poll, err));
     }
-    return status;
+    return TC_OK;
 }
 
 /* --- buffers --------------------------------------------------------------------------------- */
 
 tc_status ocl_make_buffers(ocl_worker *w, const ocl_need *needs, size_t n, tc_err *err)
 {
-    tc_status status = TC_OK;
-
-    for (size_t i = 0; status == TC_OK && i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         const ocl_need *const need = &needs[i];
 
         assert(need->buffer >= 0 && need->buffer < OCL_MOST_BUFFERS);
         assert(w->buffer[need->buffer].memory == NULL);
         if (need->bytes == 0)
             continue;
-        status = ocl_buffer_new(w->device, need->bytes, CL_MEM_READ_WRITE, need->what,
-                                &w->buffer[need->buffer], err);
-        if (status == TC_OK && need->from != NULL)
-            status = ocl_put(w, need->buffer, 0, need->from, need->bytes, err);
+        return_if_error(ocl_buffer_new(w->device, need->bytes, CL_MEM_READ_WRITE, need->what,
+                                       &w->buffer[need->buffer], err));
+        if (need->from != NULL)
+            return_if_error(ocl_put(w, need->buffer, 0, need->from, need->bytes, err));
     }
-    return status;
+    return TC_OK;
 }
 
 const void *ocl_pixels_from(const wu_pixels *px, size_t first)
@@ -113,17 +110,16 @@ static tc_status transfer_bytes(ocl_worker *w, int buffer, size_t offset, const 
                                 unsigned char *to, size_t bytes, tc_err *err)
 {
     assert(buffer >= 0 && buffer < OCL_MOST_BUFFERS);
-    tc_status status = TC_OK;
 
-    for (size_t at = 0, n; status == TC_OK && at < bytes; at += n) {
+    for (size_t at = 0, n; at < bytes; at += n) {
         n = bytes - at < TRANSFER ? bytes - at : TRANSFER;
-        status = from != NULL
-                     ? ocl_write(w->device, &w->buffer[buffer], offset + at, from + at, n, err)
-                     : ocl_read(w->device, &w->buffer[buffer], offset + at, to + at, n, err);
-        if (status == TC_OK && at + n < bytes)
-            status = tc_ask(w->work->poll, err);
+        return_if_error(
+            from != NULL ? ocl_write(w->device, &w->buffer[buffer], offset + at, from + at, n, err)
+                         : ocl_read(w->device, &w->buffer[buffer], offset + at, to + at, n, err));
+        if (at + n < bytes)
+            return_if_error(tc_ask(w->work->poll, err));
     }
-    return status;
+    return TC_OK;
 }
 
 tc_status ocl_put(ocl_worker *w, int buffer, size_t offset, const void *from, size_t bytes,
@@ -150,27 +146,24 @@ static size_t bytes_of(const ocl_part *parts, size_t n)
 static tc_status read_parts(ocl_worker *w, const ocl_part *parts, size_t n, unsigned char *copy,
                             tc_err *err)
 {
-    tc_status status = TC_OK;
-
-    for (size_t i = 0, at = 0; status == TC_OK && i < n; at += parts[i++].bytes)
-        status = ocl_get(w, parts[i].buffer, 0, copy != NULL ? copy + at : parts[i].to,
-                         parts[i].bytes, err);
-    return status;
+    for (size_t i = 0, at = 0; i < n; at += parts[i++].bytes)
+        return_if_error(ocl_get(w, parts[i].buffer, 0, copy != NULL ? copy + at : parts[i].to,
+                                parts[i].bytes, err));
+    return TC_OK;
 }
 
 static tc_status copy_part(const ocl_worker *w, const ocl_part *part, const unsigned char *from,
                            tc_err *err)
 {
     unsigned char *const to = part->to;
-    tc_status status = TC_OK;
 
-    for (size_t at = 0, n; status == TC_OK && at < part->bytes; at += n) {
+    for (size_t at = 0, n; at < part->bytes; at += n) {
         n = part->bytes - at < TRANSFER ? part->bytes - at : TRANSFER;
         memcpy(to + at, from + at, n);
         if (at + n < part->bytes)
-            status = tc_ask(w->work->poll, err);
+            return_if_error(tc_ask(w->work->poll, err));
     }
-    return status;
+    return TC_OK;
 }
 
 tc_status ocl_fetch(ocl_worker *w, const ocl_part *parts, size_t n, bool zero, tc_err *err)
@@ -227,12 +220,9 @@ tc_status ocl_queue(ocl_worker *w, int kernel, ocl_grid grid, const ocl_arg *arg
                     tc_err *err)
 {
     assert(kernel >= 0 && kernel < OCL_MOST_KERNELS);
-    tc_status status = TC_OK;
 
-    for (size_t i = 0; status == TC_OK && i < n; i++)
-        status = set_arg(w, kernel, i, &args[i], err);
-    if (status != TC_OK)
-        return status;
+    for (size_t i = 0; i < n; i++)
+        return_if_error(set_arg(w, kernel, i, &args[i], err));
     return ocl_launch(w->device, &w->kernel[kernel], 3, grid.start, grid.global,
                       grid.local[0] > 0 ? grid.local : NULL, &w->batch, err);
 }

@@ -405,7 +405,6 @@ static tc_status read_object(const an_param *keys, const json_t *object, void *b
     json_t *const all = (json_t *)(uintptr_t)object;
     const char *key;
     json_t *value;
-    tc_status status = TC_OK;
 
     if (!json_is_object(object))
         return tc_fail(err, TC_BAD_INPUT, "%s: must be an object, not %s", where,
@@ -418,17 +417,17 @@ static tc_status read_object(const an_param *keys, const json_t *object, void *b
         if (p->key == NULL)
             return unknown_key(keys, key, where, err);
     }
-    for (const an_param *p = keys; status == TC_OK && p->key != NULL; p++) {
+    for (const an_param *p = keys; p->key != NULL; p++) {
         char at[TC_ERR_MAX];
 
         snprintf(at, sizeof at, "%.900s.%.31s", where, p->key);
         if (p->when == 0 || (p->when >> choice_of(keys, json_object_get(out, keys->key)) & 1) != 0)
-            status = read_key(p, object, base, out, at, err);
+            return_if_error(read_key(p, object, base, out, at, err));
         else if (json_object_get(object, p->key) != NULL)
-            status = tc_fail(err, TC_BAD_INPUT, "%s: goes only with %s %s", at, keys->key,
-                             an_condition_in_words(p, keys).text);
+            return tc_fail(err, TC_BAD_INPUT, "%s: goes only with %s %s", at, keys->key,
+                           an_condition_in_words(p, keys).text);
     }
-    return status;
+    return TC_OK;
 }
 
 tc_status an_params_read(const an_param *keys, const json_t *json, an_params_head *params,
@@ -437,16 +436,14 @@ tc_status an_params_read(const an_param *keys, const json_t *json, an_params_hea
     const int preset =
         keys->type == AN_PRESET ? choice_of(keys, json_object_get(json, keys->key)) : -1;
     json_t *const given = (json_t *)(uintptr_t)json;
-    json_t *const all = preset < 0 ? json_incref(given) : an_json_of(keys->presets[preset]);
-    tc_status status;
+    json_auto_t *all = preset < 0 ? json_incref(given) : an_json_of(keys->presets[preset]);
 
     params->as_run = json_object();
     if (params->as_run == NULL || (preset >= 0 && json_object_update(all, given) != 0))
-        status = tc_no_memory(err, "the parameters");
+        return tc_no_memory(err, "the parameters");
     else
-        status = read_object(keys, all, params, params->as_run, where, err);
-    if (status == TC_OK && preset >= 0)
+        return_if_error(read_object(keys, all, params, params->as_run, where, err));
+    if (preset >= 0)
         json_object_del(params->as_run, keys->key);
-    json_decref(all);
-    return status;
+    return TC_OK;
 }

@@ -275,10 +275,7 @@ tc_status an_selftest_one(const an_analysis *a, size_t which, const an_backend *
 {
     const an_selftest *const t = &a->selftests[which];
     uint32_t crc = 0;
-    tc_status status = an_selftest_crc(a, t, backend, device, threads, poll, &crc, err);
-
-    if (status != TC_OK)
-        return status;
+    return_if_error(an_selftest_crc(a, t, backend, device, threads, poll, &crc, err));
     if (crc != t->state_crc)
         return tc_fail(err, device != NULL ? TC_DEVICE : TC_INTERNAL,
                        "%s: self-test %zu gives %08x, not %08x: this %s computes wrongly", a->name,
@@ -290,9 +287,7 @@ tc_status an_selftest_one(const an_analysis *a, size_t which, const an_backend *
 
 tc_status an_selftest_cpu(const an_analysis *a, unsigned threads, tc_err *err)
 {
-    tc_status status = TC_OK;
-
-    for (size_t i = 0; status == TC_OK && a->selftests[i].parameters != NULL; i++)
-        status = an_selftest_one(a, i, a->cpu, NULL, threads, NULL, err);
-    return status;
+    for (size_t i = 0; a->selftests[i].parameters != NULL; i++)
+        return_if_error(an_selftest_one(a, i, a->cpu, NULL, threads, NULL, err));
+    return TC_OK;
 }

@@ -25,20 +25,17 @@ tc_status an_check_item(const an_analysis *analysis, const void *params, const w
 static tc_status check_items(const an_unit *u, tc_err *err)
 {
     const wu_job *const job = u->job;
-    tc_status status = TC_OK;
 
-    for (size_t i = 0; status == TC_OK && i < job->n_items; i++) {
+    for (size_t i = 0; i < job->n_items; i++) {
         char where[TC_ERR_MAX];
 
         snprintf(where, sizeof where, "%.600s: item \"%s\"", job->path, job->items[i].name);
-        status = an_check_item(u->analysis, u->params, &job->items[i], where, err);
-        if (status == TC_OK && u->analysis->one_kind &&
-            job->items[i].is_stack != job->items[0].is_stack)
-            status =
-                tc_fail(err, TC_BAD_INPUT, "%s: %s takes images or stacks, not both in one job",
-                        where, u->analysis->name);
+        return_if_error(an_check_item(u->analysis, u->params, &job->items[i], where, err));
+        if (u->analysis->one_kind && job->items[i].is_stack != job->items[0].is_stack)
+            return tc_fail(err, TC_BAD_INPUT, "%s: %s takes images or stacks, not both in one job",
+                           where, u->analysis->name);
     }
-    return status;
+    return TC_OK;
 }
 
 /* --- names of arrays ------------------------------------------------------------------------- */
@@ -275,17 +272,13 @@ tc_status an_work_run(const an_analysis *analysis, const an_backend *backend, co
 tc_status an_compute(const an_analysis *analysis, const an_work *work, size_t index,
                      double deadline, wu_output *out, tc_err *err)
 {
-    void *const state = calloc(1, work->plan.state_bytes);
-    tc_status status = state == NULL
-                           ? tc_no_memory(err, "the state of an item")
-                           : an_work_run(analysis, analysis->cpu, work, state, deadline, err);
+    TC_AUTOFREE void *const state = calloc(1, work->plan.state_bytes);
+    return_if_error(state == NULL
+                        ? tc_no_memory(err, "the state of an item")
+                        : an_work_run(analysis, analysis->cpu, work, state, deadline, err));
 
-    if (status == TC_OK)
-        status = analysis->finish(work, index, state, out, err);
-    if (status == TC_OK)
-        status = wu_output_keep(out, err);
-    free(state);
-    return status;
+    return_if_error(analysis->finish(work, index, state, out, err));
+    return wu_output_keep(out, err);
 }
 
 tc_status an_look(const an_backend *backend, const an_work *work,

@@ -39,13 +39,11 @@ static inline size_t tc_block_end(size_t i, size_t n)
 /* Zeros, and room for each page of them: for what is then written here and there. */
 static inline tc_status tc_clear(void *memory, size_t n, const tc_poll *poll, tc_err *err)
 {
-    tc_status status = TC_OK;
-
-    for (size_t at = 0; status == TC_OK && at < n; at = tc_block_end(at, n)) {
+    for (size_t at = 0; at < n; at = tc_block_end(at, n)) {
         memset((unsigned char *)memory + at, 0, tc_block_end(at, n) - at);
-        status = tc_ask(poll, err);
+        return_if_error(tc_ask(poll, err));
     }
-    return status;
+    return TC_OK;
 }
 
 #endif

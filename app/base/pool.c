@@ -143,14 +143,13 @@ tc_status an_pool_run_polled(an_pool *pool, an_pool_fn fn, void *user, size_t n_
                              const tc_poll *poll, tc_err *err)
 {
     later_parts l = { fn, user, 0 };
-    tc_status status = TC_OK;
 
-    while (status == TC_OK && l.first < n_parts) {
+    while (l.first < n_parts) {
         l.first += an_pool_run_until(pool, run_later, &l, n_parts - l.first,
                                      tc_seconds() + AN_STEP_SECONDS);
-        status = tc_ask(poll, err);
+        return_if_error(tc_ask(poll, err));
     }
-    return status;
+    return TC_OK;
 }
 
 void an_pool_destroy(an_pool **pool_at)

@@ -46,13 +46,11 @@ static tc_status merge_runs(const sorter *s, const unsigned char *from, unsigned
 static tc_status take_back(unsigned char *to, const unsigned char *from, size_t bytes,
                            const tc_poll *poll, tc_err *err)
 {
-    tc_status status = TC_OK;
-
-    for (size_t i = 0; status == TC_OK && i < bytes; i = tc_block_end(i, bytes)) {
+    for (size_t i = 0; i < bytes; i = tc_block_end(i, bytes)) {
         memcpy(to + i, from + i, tc_block_end(i, bytes) - i);
-        status = tc_ask(poll, err);
+        return_if_error(tc_ask(poll, err));
     }
-    return status;
+    return TC_OK;
 }
 
 tc_status tc_sort(void *list, size_t n, size_t size, int (*compare)(const void *a, const void *b),

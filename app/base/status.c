@@ -43,6 +43,11 @@ tc_status tc_no_memory(tc_err *err, const char *what)
     return tc_fail(err, TC_NO_MEMORY, "out of memory for %s", what);
 }
 
+void tc_free_variable(const void *pointer)
+{
+    free(*(void *const *)pointer);
+}
+
 int tc_mul_size(size_t a, size_t b, size_t *out)
 {
     if (b != 0 && a > SIZE_MAX / b)

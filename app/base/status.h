@@ -49,6 +49,22 @@ int tc_exit_code(tc_status status);
 TC_FORMAT(3, 4)
 tc_status tc_fail(tc_err *err, tc_status status, const char *format, ...);
 
+/* Ends the function with the status of a step, unless that is TC_OK. For functions that have
+ * nothing to release then, or whose variables release themselves. */
+#define return_if_error(...)                            \
+    do {                                                \
+        const tc_status status_of_step = (__VA_ARGS__); \
+        if (status_of_step != TC_OK)                    \
+            return status_of_step;                      \
+    } while (0)
+
+/* Before the declaration of a local variable: release(&variable) is called where its block ends,
+ * whichever way. From its declaration on it holds what release takes. */
+#define TC_AUTO(release) __attribute__((cleanup(release)))
+/* The same with free, for a pointer. */
+#define TC_AUTOFREE TC_AUTO(tc_free_variable)
+void tc_free_variable(const void *pointer);
+
 /* tc_fail for an allocation of "what" that failed. */
 tc_status tc_no_memory(tc_err *err, const char *what);
 

@@ -252,14 +252,10 @@ static tc_status check_tables(const val_dataset *ds, tc_err *err)
 static tc_status read_format(const val_dataset *ds, bool *empty, tc_err *err)
 {
     int64_t application, version, objects;
-    tc_status status = read_pragma(ds, "application_id", &application, err);
+    return_if_error(read_pragma(ds, "application_id", &application, err));
 
-    if (status == TC_OK)
-        status = read_pragma(ds, "user_version", &version, err);
-    if (status == TC_OK)
-        status = read_pragma(ds, "schema_version", &objects, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(read_pragma(ds, "user_version", &version, err));
+    return_if_error(read_pragma(ds, "schema_version", &objects, err));
     *empty = application == 0 && version == 0 && objects == 0;
     if (!*empty && application != APPLICATION_ID)
         return tc_fail(err, TC_IO, "%.600s: is a database, but not a data set of texcell",
@@ -306,16 +302,12 @@ static tc_status use_log(const val_dataset *ds, tc_err *err)
 static tc_status create(const val_dataset *ds, tc_err *err)
 {
     bool empty;
-    tc_status status = val_sql(ds, err, "PRAGMA page_size=8192");
+    return_if_error(val_sql(ds, err, "PRAGMA page_size=8192"));
 
-    if (status == TC_OK)
-        status = use_log(ds, err);
-    if (status == TC_OK)
-        status = val_begin(ds, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(use_log(ds, err));
+    return_if_error(val_begin(ds, err));
     /* Another assimilator may have been faster. */
-    status = read_format(ds, &empty, err);
+    tc_status status = read_format(ds, &empty, err);
     if (status == TC_OK && empty)
         status = val_sql(ds, err, "PRAGMA application_id=%d; PRAGMA user_version=%d; %s",
                          APPLICATION_ID, SCHEMA_VERSION, schema);
@@ -378,25 +370,23 @@ tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc
     }
     sqlite3_busy_timeout(out->db, VAL_WAIT_MS);
     /* FULL: when a script has said yes, BOINC deletes the files. */
-    status = val_sql(out, err,
-                     "PRAGMA synchronous=FULL; PRAGMA cache_size=-%d; PRAGMA journal_size_limit=%d",
-                     CACHE_KIB, LOG_BYTES);
-    if (status == TC_OK && mode != VAL_READ) /* it may not make files when it is confined */
-        status = val_sql(out, err, "PRAGMA temp_store=MEMORY");
-    if (status == TC_OK)
-        status = val_sql(out, err, "BEGIN");
-    if (status == TC_OK)
-        status = val_end(out, read_format(out, &empty, err), err);
+    return_if_error(val_sql(
+        out, err, "PRAGMA synchronous=FULL; PRAGMA cache_size=-%d; PRAGMA journal_size_limit=%d",
+        CACHE_KIB, LOG_BYTES));
+    if (mode != VAL_READ) /* it may not make files when it is confined */
+        return_if_error(val_sql(out, err, "PRAGMA temp_store=MEMORY"));
+    return_if_error(val_sql(out, err, "BEGIN"));
+    return_if_error(val_end(out, read_format(out, &empty, err), err));
     /* One that was not made to its end, or that somebody has switched, has none. It is opened by
      * what is read. */
-    if (status == TC_OK && !empty && mode != VAL_READ)
-        status = use_log(out, err);
-    if (status == TC_OK && !empty && mode != VAL_READ)
-        status = val_sql(out, err, "SELECT count(*) FROM sqlite_schema");
-    if (status == TC_OK && empty)
-        status =
-            mode != VAL_READ ? create(out, err) : tc_fail(err, TC_IO, "%.600s: is empty", path);
-    return status;
+    if (!empty && mode != VAL_READ)
+        return_if_error(use_log(out, err));
+    if (!empty && mode != VAL_READ)
+        return_if_error(val_sql(out, err, "SELECT count(*) FROM sqlite_schema"));
+    if (empty)
+        return_if_error(mode != VAL_READ ? create(out, err)
+                                         : tc_fail(err, TC_IO, "%.600s: is empty", path));
+    return TC_OK;
 }
 
 void val_dataset_close(val_dataset *ds)

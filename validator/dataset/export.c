@@ -133,9 +133,7 @@ static tc_status put_cells(const analysis_table *t, sqlite3_stmt *item, sqlite3_
 static tc_status put_lines(const analysis_table *t, sqlite3_stmt *item, sqlite3_stmt *row,
                            wu_csv *csv, tc_err *err)
 {
-    tc_status status = TC_OK;
-
-    for (int i = t->n_keys + 1; status == TC_OK && i < sqlite3_column_count(row); i++) {
+    for (int i = t->n_keys + 1; i < sqlite3_column_count(row); i++) {
         const char *part[WU_MAX_AXES];
         char name[WU_TITLE_MAX];
 
@@ -147,9 +145,9 @@ static tc_status put_lines(const analysis_table *t, sqlite3_stmt *item, sqlite3_
         for (int k = 0; k < t->n_words; k++)
             wu_csv_put(csv, part[k]);
         put_column(csv, row, i, "nan");
-        status = wu_csv_end_line(csv, err);
+        return_if_error(wu_csv_end_line(csv, err));
     }
-    return status;
+    return TC_OK;
 }
 
 /* All rows (?1: the item's id) of all items; with one_line all of an item's in one. */
@@ -238,7 +236,6 @@ static tc_status write_table(exporting *x, const analysis_table *t, tc_err *err)
 {
     static const char order[] = "1,2,3,4,5,6";
     const int n = 2 * t->n_keys - 1;
-    tc_status status;
 
     if (t->n_keys == 0)
         return write_rows(
@@ -246,7 +243,7 @@ static tc_status write_table(exporting *x, const analysis_table *t, tc_err *err)
             sqlite3_mprintf("SELECT name FROM pragma_table_info(%Q) WHERE cid > 0 ORDER BY cid",
                             t->name),
             sqlite3_mprintf("SELECT * FROM \"%w\" WHERE item = ?1", t->name), put_row, false, err);
-    status = write_rows(
+    return_if_error(write_rows(
         x, t, sqlite3_mprintf("%s_wide", t->base),
         sqlite3_mprintf("SELECT i.name FROM sqlite_schema AS s, pragma_table_info(s.name) AS i "
                         "WHERE s.type = 'view' "
@@ -256,17 +253,13 @@ static tc_status write_table(exporting *x, const analysis_table *t, tc_err *err)
             "SELECT * FROM \"%w_groups\" NATURAL LEFT JOIN (SELECT * FROM \"%w\" WHERE item = ?1) "
             "ORDER BY %.*s",
             t->name, t->name, n, order),
-        put_cells, true, err);
-    if (status == TC_OK)
-        status = write_rows(
-            x, t, sqlite3_mprintf("%s_long", t->base),
-            sqlite3_mprintf(
-                "SELECT name FROM pragma_table_info('%q_long') WHERE cid > 0 ORDER BY cid",
-                t->base),
-            sqlite3_mprintf("SELECT * FROM \"%w\" WHERE item = ?1 ORDER BY %.*s", t->name, n,
-                            order),
-            put_lines, false, err);
-    return status;
+        put_cells, true, err));
+    return write_rows(
+        x, t, sqlite3_mprintf("%s_long", t->base),
+        sqlite3_mprintf("SELECT name FROM pragma_table_info('%q_long') WHERE cid > 0 ORDER BY cid",
+                        t->base),
+        sqlite3_mprintf("SELECT * FROM \"%w\" WHERE item = ?1 ORDER BY %.*s", t->name, n, order),
+        put_lines, false, err);
 }
 
 /* name: ANALYSIS_TABLE. */

@@ -194,10 +194,7 @@ static tc_status add(int argc, char **argv, tc_err *err)
     session s = { .d = { .workunit = NULL } };
     const char *name, *dot;
     val_stored stored;
-    tc_status status = read_options(argc, argv, known, &o, err);
-
-    if (status != TC_OK)
-        return status;
+    return_if_error(read_options(argc, argv, known, &o, err));
     if (o.n != 1 && o.n != 2)
         return tc_fail(err, TC_USAGE, "takes a result, or a work unit and a result, %d files given",
                        o.n);
@@ -205,8 +202,8 @@ static tc_status add(int argc, char **argv, tc_err *err)
     s.d.result = o.args[o.n - 1];
     name = os_last_part(o.args[0]);
     dot = strrchr(name, '.');
-    status = open_session(&s, &o, name,
-                          dot == NULL || dot == name ? strlen(name) : (size_t)(dot - name), err);
+    tc_status status = open_session(
+        &s, &o, name, dot == NULL || dot == name ? strlen(name) : (size_t)(dot - name), err);
     if (status == TC_OK)
         status = confine(&s, &o, err);
     if (status == TC_OK)
@@ -363,9 +360,7 @@ static tc_status script_result(const options *o, tc_err *err)
     if (o->n != 2 || !parse_number(o->args[0], &s.d.wu_id) || s.d.wu_id == 0)
         return tc_fail(err, TC_USAGE,
                        "script: takes WU_ID and one file, or --error; %d arguments given", o->n);
-    status = val_private_folder(&w.private, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(val_private_folder(&w.private, err));
     status = val_run_child(store_upload, &w, o->args[1], &code, &sig, err);
     val_private_remove(&w.private);
     if (status == TC_OK)
@@ -383,20 +378,16 @@ static tc_status script_result(const options *o, tc_err *err)
 static tc_status script_error(const options *o, tc_err *err)
 {
     val_failure f = { .error_mask = 0 };
-    val_dataset ds = { .db = NULL };
-    tc_status status;
+    TC_AUTO(val_dataset_close) val_dataset ds = { .db = NULL };
 
     if (o->n != 4 || !parse_number(o->args[0], &f.error_mask) || o->args[1][0] == '\0' ||
         !parse_number(o->args[2], &f.wu_id) || !parse_number(o->args[3], &f.batch))
         return tc_fail(err, TC_USAGE, "script: --error takes MASK NAME WU_ID BATCH");
     f.name = o->args[1];
-    status = val_dataset_open(o->db, VAL_WRITE, &ds, err);
-    if (status == TC_OK)
-        status = val_record_failure(&ds, &f, err);
-    if (status == TC_OK)
-        printf("%s: recorded as failed\n", f.name);
-    val_dataset_close(&ds);
-    return status;
+    return_if_error(val_dataset_open(o->db, VAL_WRITE, &ds, err));
+    return_if_error(val_record_failure(&ds, &f, err));
+    printf("%s: recorded as failed\n", f.name);
+    return TC_OK;
 }
 
 /* One of the two that script_assimilator may ask for. */
@@ -411,13 +402,10 @@ static tc_status run_script(int argc, char **argv, tc_err *err)
                                   .most = VAL_MAX_MIB },
                                 { .name = NULL } };
     int ours = 1; /* what follows is BOINC's, and names there may look like options */
-    tc_status status;
 
     while (ours < argc && strcmp(argv[ours], "--error") != 0)
         ours++;
-    status = read_options(ours, argv, known, &o, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(read_options(ours, argv, known, &o, err));
     if (ours == argc)
         return script_result(&o, err);
     if (o.n > 0)
@@ -446,9 +434,9 @@ static tc_status forget(int argc, char **argv, tc_err *err)
                                 { "store", 0, TC_TEXT, .to = &o.store },
                                 { "why", 0, TC_TEXT, .to = &o.why },
                                 { .name = NULL } };
-    val_dataset ds = { .db = NULL };
+    TC_AUTO(val_dataset_close) val_dataset ds = { .db = NULL };
     tc_status status = read_options(argc, argv, known, &o, err);
-    char *store;
+    TC_AUTOFREE char *store = NULL;
     int absent = 0;
 
     if (status != TC_OK)
@@ -458,26 +446,24 @@ static tc_status forget(int argc, char **argv, tc_err *err)
     if ((status = check_there(o.db, err)) != TC_OK)
         return status;
     store = store_of(&o);
-    status =
-        store == NULL ? tc_no_memory(err, "names") : val_dataset_open(o.db, VAL_WRITE, &ds, err);
-    for (int i = 0; status == TC_OK && i < o.n; i++) {
+    return_if_error(store == NULL ? tc_no_memory(err, "names")
+                                  : val_dataset_open(o.db, VAL_WRITE, &ds, err));
+    for (int i = 0; i < o.n; i++) {
         bool there = true;
 
-        for (int found = 0; status == TC_OK && there; found++) {
-            status = val_take_out(&ds, o.args[i], o.why, store, &there, err);
-            if (status == TC_OK && !there && found == 0) {
+        for (int found = 0; there; found++) {
+            return_if_error(val_take_out(&ds, o.args[i], o.why, store, &there, err));
+            if (!there && found == 0) {
                 fprintf(stderr, PROGRAM ": note: %s: is not in the data set\n",
                         tc_plain(o.args[i]));
                 absent++;
             }
         }
     }
-    if (status == TC_OK && absent > 0)
-        status = tc_fail(err, TC_NO_MATCH, "forget: %d of %d names are not in the data set", absent,
-                         o.n);
-    val_dataset_close(&ds);
-    free(store);
-    return status;
+    if (absent > 0)
+        return tc_fail(err, TC_NO_MATCH, "forget: %d of %d names are not in the data set", absent,
+                       o.n);
+    return TC_OK;
 }
 
 /* --- export ---------------------------------------------------------------------------------- */
@@ -565,25 +551,19 @@ static tc_status write_report(int argc, char **argv, tc_err *err)
                                 { "output", 'o', TC_TEXT, .to = &o.folder },
                                 { "store", 0, TC_TEXT, .to = &o.store },
                                 { .name = NULL } };
-    char *folder, *store;
-    tc_status status = read_options(argc, argv, known, &o, err);
-
-    if (status != TC_OK)
-        return status;
+    TC_AUTOFREE char *folder = NULL, *store = NULL;
+    return_if_error(read_options(argc, argv, known, &o, err));
     if (o.folder == NULL || o.n != 0)
         return tc_fail(err, TC_USAGE, "report: takes --db FILE -o PAGE.html");
     o.store = store = store_of(&o);
     folder = tc_folder_of(o.folder);
-    status = store == NULL || folder == NULL
-                 ? tc_no_memory(err, "names")
-                 : read_dataset(
-                       &(reading){ &o, put_report,
-                                   (os_place[]){ { store, OS_MAY_READ }, { folder, OS_MAY_WRITE } },
-                                   NULL },
-                       err);
-    free(folder);
-    free(store);
-    return status;
+    return store == NULL || folder == NULL
+               ? tc_no_memory(err, "names")
+               : read_dataset(
+                     &(reading){ &o, put_report,
+                                 (os_place[]){ { store, OS_MAY_READ }, { folder, OS_MAY_WRITE } },
+                                 NULL },
+                     err);
 }
 
 static tc_status export(int argc, char **argv, tc_err *err)

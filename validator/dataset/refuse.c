@@ -75,9 +75,7 @@ static tc_status keep_refused(const val_delivery *d, char **kept, tc_err *err)
                    : tc_fail(err, TC_TRY_LATER, "%s: cannot read: %s", d->result, strerror(errno));
     if (!S_ISREG(info.st_mode))
         return TC_OK;
-    status = name_of_copy(d, name, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(name_of_copy(d, name, err));
     folder = wu_path_in(d->folder, REFUSED, "");
     *kept = wu_path_in(REFUSED, name, "");
     status =
@@ -92,13 +90,9 @@ tc_status val_refuse(const val_dataset *ds, const val_delivery *d, const char *k
                      const char *reason, char **kept, tc_err *err)
 {
     /* Before the data set is locked: a copy without a row harms nobody, and is made once. */
-    tc_status status = keep_refused(d, kept, err);
-
-    if (status == TC_OK)
-        status = val_begin(ds, err);
-    if (status != TC_OK)
-        return status;
-    status =
+    return_if_error(keep_refused(d, kept, err));
+    return_if_error(val_begin(ds, err));
+    const tc_status status =
         val_sql(ds, err,
                 "INSERT OR IGNORE INTO refused(kind, reason, name, wu_id, result, kept, stored) "
                 "VALUES(%Q, %Q, %Q, %lld, %Q, %Q, %Q)",
@@ -128,20 +122,17 @@ static tc_status delete_unit(const val_dataset *ds, int64_t unit, const char *wh
     static const char names[] =
         "SELECT name, wu_id, result, id AS unit, 0 AS of_it FROM units UNION "
         "ALL SELECT name, wu_id, result, unit, 1 FROM aliases";
-    tc_status status =
+    return_if_error(
         val_sql(ds, err,
                 "INSERT OR IGNORE INTO refused(kind, reason, name, wu_id, result, stored) SELECT "
                 "'forgotten', %Q, name, ifnull(wu_id, 0), result, %Q FROM (%s) WHERE unit = %lld",
-                why, val_now().text, names, (long long)unit);
+                why, val_now().text, names, (long long)unit));
 
-    if (status == TC_OK)
-        status = delete_rows(ds, unit, err);
-    if (status == TC_OK)
-        status = val_sql(ds, err,
-                         "DELETE FROM aliases WHERE unit = %lld; DELETE FROM items WHERE unit = "
-                         "%lld; DELETE FROM units WHERE id = %lld",
-                         (long long)unit, (long long)unit, (long long)unit);
-    return status;
+    return_if_error(delete_rows(ds, unit, err));
+    return val_sql(ds, err,
+                   "DELETE FROM aliases WHERE unit = %lld; DELETE FROM items WHERE unit = "
+                   "%lld; DELETE FROM units WHERE id = %lld",
+                   (long long)unit, (long long)unit, (long long)unit);
 }
 
 /* All names that the unit has, a line each; *kept: its file's, sqlite3_free. */
@@ -196,11 +187,8 @@ tc_status val_take_out(const val_dataset *ds, const char *name, const char *why,
 {
     char *kept = NULL;
     int64_t unit = 0;
-    tc_status status = val_begin(ds, err);
-
-    if (status != TC_OK)
-        return status;
-    status = find_unit(ds, name, &unit, err);
+    return_if_error(val_begin(ds, err));
+    tc_status status = find_unit(ds, name, &unit, err);
     if (status == TC_OK && unit != 0)
         status = show_names(ds, unit, &kept, err);
     if (status == TC_OK && unit != 0)
@@ -225,16 +213,13 @@ tc_status val_record_failure(const val_dataset *ds, const val_failure *f, tc_err
     };
     enum { N = sizeof reasons / sizeof reasons[0] };
     char text[256] = "";
-    tc_status status = val_begin(ds, err);
-
-    if (status != TC_OK)
-        return status;
+    return_if_error(val_begin(ds, err));
     for (size_t i = 0; i < N; i++)
         if (f->error_mask >> i & 1)
             snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s",
                      text[0] == '\0' ? "" : ", ", reasons[i]);
     /* Said again with another mask, the last counts; the time stays the first. */
-    status = val_sql(
+    tc_status status = val_sql(
         ds, err,
         "INSERT INTO failed(wu_id, name, batch, error_mask, reasons, stored) "
         "VALUES(%lld, %Q, %lld, %lld, %Q, %Q) ON CONFLICT DO UPDATE SET batch = excluded.batch, "

@@ -113,15 +113,14 @@ static tc_status put_head(reporting *r, tc_err *err)
         { "refused", "SELECT count(*) FROM refused" },
         { "given up", "SELECT count(*) FROM failed" },
     };
-    tc_status status = TC_OK;
     wu_page_put(&r->page, "<header><h1>Data set</h1>\n<p class=headline>");
-    for (size_t i = 0; status == TC_OK && i < sizeof counted / sizeof *counted; i++) {
+    for (size_t i = 0; i < sizeof counted / sizeof *counted; i++) {
         int64_t n = 0;
-        status = get_number(r, counted[i][1], &n, err);
+        return_if_error(get_number(r, counted[i][1], &n, err));
         wu_page_put(&r->page, "<span><strong>%" PRId64 "</strong> %s</span>", n, counted[i][0]);
     }
     wu_page_put(&r->page, "</p>\n<p class=note>As of %s</p></header>\n<main>\n", val_now().text);
-    return status;
+    return TC_OK;
 }
 
 /* A bar for each day with units, the last ones. */
@@ -166,26 +165,24 @@ static tc_status put_days(reporting *r, tc_err *err)
 static tc_status put_progress(reporting *r, tc_err *err)
 {
     wu_page_put(&r->page, "<section>\n<h2>Progress</h2>\n");
-    tc_status status = put_query(r, 0,
-                                 "SELECT analysis, count(*) AS units, sum(n_items) AS items, "
-                                 "min(stored) AS first, max(stored) AS last "
-                                 "FROM units GROUP BY analysis ORDER BY analysis",
-                                 err);
-    if (status == TC_OK)
-        status = put_days(r, err);
+    return_if_error(put_query(r, 0,
+                              "SELECT analysis, count(*) AS units, sum(n_items) AS items, "
+                              "min(stored) AS first, max(stored) AS last "
+                              "FROM units GROUP BY analysis ORDER BY analysis",
+                              err));
+    return_if_error(put_days(r, err));
     wu_page_put(&r->page,
                 "</section>\n<section>\n<h2>Refused and given up</h2>\n<p class=note>The last %d. "
                 "Of those refused the file is kept.</p>\n",
                 MOST_REFUSED);
-    if (status == TC_OK)
-        status =
-            put_query(r, 4,
-                      "SELECT kind, name AS unit, reason, stored FROM refused UNION ALL SELECT "
-                      "'given up', name, reasons, stored FROM failed "
-                      "ORDER BY stored DESC LIMIT 100",
-                      err);
+    return_if_error(
+        put_query(r, 4,
+                  "SELECT kind, name AS unit, reason, stored FROM refused UNION ALL SELECT "
+                  "'given up', name, reasons, stored FROM failed "
+                  "ORDER BY stored DESC LIMIT 100",
+                  err));
     wu_page_put(&r->page, "</section>\n");
-    return status;
+    return TC_OK;
 }
 
 /* --- how numbers are spread
@@ -213,17 +210,15 @@ static tc_status look_through(const reporting *r, sqlite3_stmt *rows, wu_spread 
                               bool binned, tc_err *err)
 {
     bool row = true;
-    tc_status status = TC_OK;
     sqlite3_reset(rows);
-    while (status == TC_OK && row) {
-        status = val_sql_step(r->ds, rows, &row, err);
-        for (int i = 0;
-             status == TC_OK && row && i < sqlite3_column_count(rows) && i < MOST_COLUMNS * 4; i++)
+    while (row) {
+        return_if_error(val_sql_step(r->ds, rows, &row, err));
+        for (int i = 0; row && i < sqlite3_column_count(rows) && i < MOST_COLUMNS * 4; i++)
             if (sqlite3_column_type(rows, i) == SQLITE_INTEGER ||
                 sqlite3_column_type(rows, i) == SQLITE_FLOAT)
                 wu_spread_look(&spreads[i], sqlite3_column_double(rows, i), binned);
     }
-    return status;
+    return TC_OK;
 }
 
 static tc_status put_spreads(reporting *r, const char *table, sqlite3_stmt *rows, const char *of,
@@ -363,31 +358,27 @@ static tc_status put_picture(reporting *r, const wu_result_file *file, const wu_
     const uint32_t step = 1 + (nx > ny ? nx : ny) / MOST_SIDE, sx = (nx + step - 1) / step,
                    sy = (ny + step - 1) / step;
     const size_t row_bytes = (size_t)nx * wu_dtype_size(info->dtype, info->width);
-    uint8_t *const out = malloc((size_t)sx * sy * 3);
-    char *data = NULL;
+    TC_AUTOFREE uint8_t *const out = malloc((size_t)sx * sy * 3);
+    TC_AUTOFREE char *data = NULL;
     double lo = INFINITY, hi = -INFINITY;
-    tc_status status = out == NULL ? tc_no_memory(err, file->path)
-                                   : wu_npz_load(file->npz, index, (void **)&data, err);
+    return_if_error(out == NULL ? tc_no_memory(err, file->path)
+                                : wu_npz_load(file->npz, index, (void **)&data, err));
     const char *const first = data == NULL ? NULL : data + slice * ny * row_bytes;
-    for (size_t i = 0; status == TC_OK && d->role == WU_MAP && i < (size_t)nx * ny; i++) {
+    for (size_t i = 0; d->role == WU_MAP && i < (size_t)nx * ny; i++) {
         const double value = (double)((const float *)(const void *)first)[i];
         lo = isfinite(value) ? fmin(lo, value) : lo;
         hi = isfinite(value) ? fmax(hi, value) : hi;
     }
-    for (uint32_t y = 0; status == TC_OK && y < sy; y++)
+    for (uint32_t y = 0; y < sy; y++)
         draw_row(d, first + (size_t)y * step * row_bytes, sx, step, lo, hi,
                  out + (size_t)y * sx * 3);
-    if (status == TC_OK) {
-        wu_page_put(&r->page,
-                    "<figure class=thumb><svg viewBox=\"0 0 %u %u\"><image width=\"%u\" "
-                    "height=\"%u\" href=\"",
-                    sx, sy, sx, sy);
-        status = wu_page_picture(&r->page, file->path, sx, sy, 3, out, err);
-        wu_page_put(&r->page, "\"/></svg></figure>");
-    }
-    free(data);
-    free(out);
-    return status;
+    wu_page_put(&r->page,
+                "<figure class=thumb><svg viewBox=\"0 0 %u %u\"><image width=\"%u\" "
+                "height=\"%u\" href=\"",
+                sx, sy, sx, sy);
+    return_if_error(wu_page_picture(&r->page, file->path, sx, sy, 3, out, err));
+    wu_page_put(&r->page, "\"/></svg></figure>");
+    return TC_OK;
 }
 
 /* The first picture that a kept result has of an item. One that cannot be read is left out: files
@@ -455,15 +446,12 @@ static tc_status put_newest(reporting *r, tc_err *err)
 
 static tc_status put_page(reporting *r, tc_err *err)
 {
-    tc_status status = put_head(r, err);
-    if (status == TC_OK)
-        status = put_progress(r, err);
-    if (status == TC_OK)
-        status = put_newest(r, err);
-    if (status == TC_OK)
-        status = put_tables(r, err);
+    return_if_error(put_head(r, err));
+    return_if_error(put_progress(r, err));
+    return_if_error(put_newest(r, err));
+    return_if_error(put_tables(r, err));
     wu_page_put(&r->page, "</main>\n");
-    return status;
+    return TC_OK;
 }
 
 tc_status val_report(const val_dataset *ds, const char *store, const char *output, tc_err *err)

@@ -79,35 +79,29 @@ static json_t *describe_array(const wu_array_info *info, const digest *d)
 
 static tc_status describe_arrays(unit *u, tc_err *err)
 {
-    unsigned char *const block = malloc(BLOCK);
-    tc_status status = TC_OK;
+    TC_AUTOFREE unsigned char *const block = malloc(BLOCK);
 
     u->arrays = json_object();
     if (block == NULL || u->arrays == NULL)
-        status = tc_no_memory(err, u->d->result);
-    for (size_t i = 0; status == TC_OK && i < wu_npz_count(u->file.npz); i++) {
+        return tc_no_memory(err, u->d->result);
+    for (size_t i = 0; i < wu_npz_count(u->file.npz); i++) {
         const wu_array_info *const info = wu_npz_info(u->file.npz, i);
         digest d;
 
-        status = digest_of_array(u, i, block, &d, err);
-        if (status == TC_OK &&
-            json_object_set_new(u->arrays, info->name, describe_array(info, &d)) != 0)
-            status = tc_no_memory(err, u->d->result);
+        return_if_error(digest_of_array(u, i, block, &d, err));
+        if (json_object_set_new(u->arrays, info->name, describe_array(info, &d)) != 0)
+            return tc_no_memory(err, u->d->result);
     }
-    free(block);
-    return status;
+    return TC_OK;
 }
 
 /* After a check: everything is there and of its type. */
 static tc_status read_unit(unit *u, tc_err *err)
 {
     const json_t *json, *of;
-    tc_status status = wu_result_file_open(u->d->result, NULL, &u->file, err);
+    return_if_error(wu_result_file_open(u->d->result, NULL, &u->file, err));
 
-    if (status == TC_OK)
-        status = wu_tables_find(&u->file, &u->tables, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(wu_tables_find(&u->file, &u->tables, err));
     json = wu_npz_json(u->file.npz);
     of = json_object_get(json, "workunit");
     snprintf(u->workunit, sizeof u->workunit, "%.8s-%" JSON_INTEGER_FORMAT,
@@ -185,27 +179,25 @@ static tc_status compare(const val_dataset *ds, const unit *u, sqlite3_stmt *row
     const char *const text[] = { (const char *)sqlite3_column_text(row, 1),
                                  (const char *)sqlite3_column_text(row, 2),
                                  (const char *)sqlite3_column_text(row, 3) };
-    json_t *const arrays = text[2] == NULL ? NULL : wu_json_load(text[2], strlen(text[2]), 0, NULL);
+    json_auto_t *arrays = text[2] == NULL ? NULL : wu_json_load(text[2], strlen(text[2]), 0, NULL);
     const char *const name = first_difference(arrays, u->arrays);
-    tc_status status = TC_OK;
 
     if (text[0] == NULL || text[1] == NULL || arrays == NULL)
-        status = tc_fail(err, TC_TRY_LATER, "%.500s: unit %lld cannot be read", ds->path,
-                         (long long)sqlite3_column_int64(row, 0));
+        return tc_fail(err, TC_TRY_LATER, "%.500s: unit %lld cannot be read", ds->path,
+                       (long long)sqlite3_column_int64(row, 0));
     else if (strcmp(text[0], u->analysis) != 0 || strcmp(text[1], u->parameters) != 0)
-        status = tc_fail(
+        return tc_fail(
             err, TC_NO_MATCH,
             "%.500s: conflict: %s has work unit %s already, as unit %lld with another analysis "
             "or other parameters",
             u->d->result, ds->path, u->workunit, (long long)sqlite3_column_int64(row, 0));
     else if (name != NULL)
-        status = tc_fail(
+        return tc_fail(
             err, TC_NO_MATCH,
             "%.400s: conflict: %.200s has work unit %s already, as unit %lld, and its array "
             "%.100s differs; nothing was changed",
             u->d->result, ds->path, u->workunit, (long long)sqlite3_column_int64(row, 0), name);
-    json_decref(arrays);
-    return status;
+    return TC_OK;
 }
 
 /* *id: the unit's that is there, or 0. */
@@ -337,15 +329,11 @@ static tc_status insert_items(const val_dataset *ds, const unit *u, int64_t id, 
 static tc_status insert_new(const val_dataset *ds, unit *u, tc_err *err)
 {
     int64_t id = 0, first_item = 0;
-    tc_status status = u->copy == NULL ? TC_OK : wu_npz_close(&u->copy, err);
+    return_if_error(u->copy == NULL ? TC_OK : wu_npz_close(&u->copy, err));
 
-    if (status == TC_OK)
-        status = insert_unit(ds, u, &id, err);
-    if (status == TC_OK)
-        status = insert_items(ds, u, id, &first_item, err);
-    if (status == TC_OK)
-        status = val_store_tables(ds, &u->file, &u->tables, u->analysis, first_item, err);
-    return status;
+    return_if_error(insert_unit(ds, u, &id, err));
+    return_if_error(insert_items(ds, u, id, &first_item, err));
+    return val_store_tables(ds, &u->file, &u->tables, u->analysis, first_item, err);
 }
 
 tc_status val_store(const val_dataset *ds, const val_delivery *d, val_stored *stored, tc_err *err)

@@ -228,25 +228,22 @@ static void bind_numbers(const target *t, sqlite3_stmt *stmt, size_t part)
 static tc_status insert_row(const target *t, wu_cursor *cursor, int64_t item, int64_t n,
                             tc_err *err)
 {
-    tc_status status = TC_OK;
-
-    for (size_t first = 0; status == TC_OK && first < t->table->n_columns; first += t->n_columns) {
+    for (size_t first = 0; first < t->table->n_columns; first += t->n_columns) {
         int at = (int)t->n_numbers + 1;
 
         bind_numbers(t, t->insert, first / t->n_columns);
         sqlite3_bind_int64(t->insert, at++, item);
         if (t->table->has_item)
             sqlite3_bind_int64(t->insert, at++, n);
-        for (size_t i = first; status == TC_OK && i < first + t->n_columns; i++) {
+        for (size_t i = first; i < first + t->n_columns; i++) {
             const wu_array_info *info;
             const void *const value = wu_cursor_value(cursor, i, &info);
 
-            status = bind_value(t, at++, info, value, err);
+            return_if_error(bind_value(t, at++, info, value, err));
         }
-        if (status == TC_OK)
-            status = val_sql_run(t->ds, t->insert, err);
+        return_if_error(val_sql_run(t->ds, t->insert, err));
     }
-    return status;
+    return TC_OK;
 }
 
 static tc_status insert_rows(const target *t, const wu_result_file *file, int64_t first_item,
@@ -304,22 +301,17 @@ static tc_status store_table(const val_dataset *ds, const wu_result_file *file,
                              const wu_table *table, const char *analysis, int64_t first_item,
                              tc_err *err)
 {
-    target t;
+    TC_AUTO(close_target) target t;
     bool changed = false;
-    tc_status status = open_target(ds, analysis, table, &t, err);
+    return_if_error(open_target(ds, analysis, table, &t, err));
 
-    if (status == TC_OK)
-        status = make_ready(&t, &changed, err);
-    if (status == TC_OK && t.cut != NULL)
-        status = record_numbers(&t, &changed, err);
-    if (status == TC_OK && t.cut != NULL && changed)
-        status = val_make_views(ds, analysis, table, err);
-    if (status == TC_OK)
-        status = prepare_insert(&t, err);
-    if (status == TC_OK)
-        status = insert_rows(&t, file, first_item, err);
-    close_target(&t);
-    return status;
+    return_if_error(make_ready(&t, &changed, err));
+    if (t.cut != NULL)
+        return_if_error(record_numbers(&t, &changed, err));
+    if (t.cut != NULL && changed)
+        return_if_error(val_make_views(ds, analysis, table, err));
+    return_if_error(prepare_insert(&t, err));
+    return insert_rows(&t, file, first_item, err);
 }
 
 tc_status val_store_tables(const val_dataset *ds, const wu_result_file *file,
@@ -327,9 +319,8 @@ tc_status val_store_tables(const val_dataset *ds, const wu_result_file *file,
                            tc_err *err)
 {
     assert(first_item > 0);
-    tc_status status = TC_OK;
 
-    for (size_t i = 0; status == TC_OK && i < tables->n; i++)
-        status = store_table(ds, file, &tables->tables[i], analysis, first_item, err);
-    return status;
+    for (size_t i = 0; i < tables->n; i++)
+        return_if_error(store_table(ds, file, &tables->tables[i], analysis, first_item, err));
+    return TC_OK;
 }

@@ -137,10 +137,7 @@ static tc_status read_all(const reading *in, an_unit *out, tc_err *err)
     const char *const analysis = json_string_value(json_object_get(in->json, "analysis"));
     const json_t *const parameters = json_object_get(in->json, "parameters");
     char where[TC_ERR_MAX];
-    tc_status status = read_identity(in, out->job, err);
-
-    if (status != TC_OK)
-        return status;
+    return_if_error(read_identity(in, out->job, err));
     out->analysis = analysis == NULL ? NULL : an_find(analysis);
     if (out->analysis == NULL)
         return tc_fail(err, TC_BAD_INPUT,
@@ -152,8 +149,8 @@ static tc_status read_all(const reading *in, an_unit *out, tc_err *err)
     if (out->job->analysis == NULL)
         return tc_no_memory(err, in->path);
     snprintf(where, sizeof where, "%.600s: " WU_RESULT_JSON ": parameters", in->path);
-    status = an_parse(out->analysis, parameters, where, &out->params, err);
-    return status == TC_OK ? read_items(in, out->job, err) : status;
+    return_if_error(an_parse(out->analysis, parameters, where, &out->params, err));
+    return read_items(in, out->job, err);
 }
 
 tc_status val_unit_of_result(const char *result, an_unit *out, tc_err *err)

@@ -395,9 +395,7 @@ static tc_status add_member(listing *l, tc_err *err)
     entry e;
     uint64_t data = 0;
     bool is_plain = false;
-    tc_status status = next_entry(l, &e, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(next_entry(l, &e, err));
     const char *const name = (const char *)e.bytes + ENTRY;
     const char *fault = name_fault(name, e.name);
     if (fault == NULL)
@@ -407,11 +405,8 @@ static tc_status add_member(listing *l, tc_err *err)
     if (fault != NULL)
         return tc_fail(err, TC_BAD_INPUT, "%s: member \"%s\" is refused: %s", a->path,
                        wu_quote(name).text, fault);
-    status = read_local(l, &e, &data, &is_plain, err);
-    if (status == TC_OK)
-        status = reserve_member(l, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(read_local(l, &e, &data, &is_plain, err));
+    return_if_error(reserve_member(l, err));
     wu_member *const m = &a->members[a->n];
     *m = (wu_member){ .name = strdup(name),
                       .is_folder = name[e.name - 1] == '/',
@@ -662,20 +657,18 @@ static tc_status end_member(wu_unzip *z, const wu_member *m, tc_err *err)
 {
     unsigned char more;
     size_t got = 0;
-    tc_status status = TC_OK;
     z->in_member = false;
     if (z->done != m->size)
         return corrupt(z, err, "its data end after %llu of %llu bytes", (unsigned long long)z->done,
                        (unsigned long long)m->size);
     if (m->is_deflated)
-        status = inflate_some(z, m, &more, 1, &got, err);
-    if (status == TC_OK &&
-        (got > 0 || (m->is_deflated && (z->taken != m->compressed || z->z.avail_in > 0))))
-        status =
-            corrupt(z, err, "its data do not end after %llu bytes", (unsigned long long)m->size);
-    if (status == TC_OK && z->crc != m->crc)
-        status = corrupt(z, err, "its CRC is wrong");
-    return status;
+        return_if_error(inflate_some(z, m, &more, 1, &got, err));
+    if (got > 0 || (m->is_deflated && (z->taken != m->compressed || z->z.avail_in > 0)))
+        return_if_error(
+            corrupt(z, err, "its data do not end after %llu bytes", (unsigned long long)m->size));
+    if (z->crc != m->crc)
+        return corrupt(z, err, "its CRC is wrong");
+    return TC_OK;
 }
 
 tc_status wu_unzip_read(wu_unzip *z, void *buf, size_t n, size_t *n_read, tc_err *err)

@@ -257,9 +257,7 @@ static tc_status read_pictures(job_reader *r, wu_item *item, const json_t *value
     for (size_t i = 0; i < n; i++) {
         const job_place one = place_of_member(index, key, value, i);
         wu_png_info head;
-        status = find_picture(r, member_of(value, i), one.text, &item->images[i], &head);
-        if (status != TC_OK)
-            return status;
+        return_if_error(find_picture(r, member_of(value, i), one.text, &item->images[i], &head));
         item->n_images++;
         if (i == 0) {
             item->nx = head.width;
@@ -411,36 +409,29 @@ static tc_status read_item(job_reader *r, wu_item *item, json_t *json, size_t in
     r->compressed = 0;
     if (!json_is_object(json))
         return job_fail(r, place.text, "must be an object, not %s", type_name(json));
-    tc_status status = check_keys(r, json, place.text, keys);
-    if (status == TC_OK)
-        status = get_string(r, json, "name", name_place.text, true, &name);
-    if (status != TC_OK)
-        return status;
+    return_if_error(check_keys(r, json, place.text, keys));
+    return_if_error(get_string(r, json, "name", name_place.text, true, &name));
     if (!wu_name_ok(name))
         return job_fail(
             r, name_place.text,
             "\"%s\" is not a name: 1 to %u letters, digits, '.', '_', '-', not beginning with '.'",
             wu_quote(name).text, WU_MAX_NAME);
-    status = copy_string(r, name, &item->name);
-    if (status == TC_OK)
-        status = read_source(r, item, json, index);
-    if (status != TC_OK)
-        return status;
+    return_if_error(copy_string(r, name, &item->name));
+    return_if_error(read_source(r, item, json, index));
     const json_t *image = json_object_get(json, "image"), *stack = json_object_get(json, "stack");
     const json_t *mask = json_object_get(json, "mask");
     if ((image == NULL) == (stack == NULL))
         return job_fail(r, place.text, "must have either \"image\" or \"stack\", not %s",
                         image == NULL ? "neither" : "both");
     item->is_stack = stack != NULL;
-    status = read_pictures(r, item, item->is_stack ? stack : image, index);
-    if (status == TC_OK)
-        status = read_spacing(r, item, json_object_get(json, "spacing"), index);
-    if (status == TC_OK && mask != NULL)
-        status = read_aligned(r, item, &mask_pictures, mask, index, &item->masks, &item->n_masks);
-    if (status == TC_OK)
-        status = read_labels(r, item, json, index);
+    return_if_error(read_pictures(r, item, item->is_stack ? stack : image, index));
+    return_if_error(read_spacing(r, item, json_object_get(json, "spacing"), index));
+    if (mask != NULL)
+        return_if_error(
+            read_aligned(r, item, &mask_pictures, mask, index, &item->masks, &item->n_masks));
+    return_if_error(read_labels(r, item, json, index));
     item->compressed_bytes = r->compressed;
-    return status;
+    return TC_OK;
 }
 
 static int compare_strings(const void *a, const void *b)
@@ -453,19 +444,17 @@ static int compare_strings(const void *a, const void *b)
 static tc_status check_item_names(const job_reader *r)
 {
     const wu_job *job = r->job;
-    tc_status status = TC_OK;
-    const char **sorted = malloc((job->n_items + 1) * sizeof *sorted);
+    TC_AUTOFREE const char **sorted = malloc((job->n_items + 1) * sizeof *sorted);
     if (sorted == NULL)
         return tc_no_memory(r->err, "a work unit");
     for (size_t i = 0; i < job->n_items; i++)
         sorted[i] = job->items[i].name;
     qsort(sorted, job->n_items, sizeof *sorted, compare_strings);
-    for (size_t i = 1; i < job->n_items && status == TC_OK; i++) {
+    for (size_t i = 1; i < job->n_items; i++) {
         if (strcmp(sorted[i - 1], sorted[i]) == 0)
-            status = job_fail(r, "items", "two items are named \"%s\"", sorted[i]);
+            return job_fail(r, "items", "two items are named \"%s\"", sorted[i]);
     }
-    free(sorted);
-    return status;
+    return TC_OK;
 }
 
 static tc_status read_items(job_reader *r, const json_t *items)
@@ -520,22 +509,16 @@ static tc_status read_job_json(job_reader *r, json_t *json)
     wu_job *job = r->job;
     const char *analysis = NULL, *about = NULL;
     json_t *parameters = json_object_get(json, "parameters");
-    tc_status status = check_format(r, json);
-    if (status == TC_OK)
-        status = check_keys(r, json, "", keys);
-    if (status == TC_OK)
-        status = get_string(r, json, "analysis", "analysis", true, &analysis);
-    if (status == TC_OK)
-        status = copy_string(r, analysis, &job->analysis);
-    if (status == TC_OK)
-        status = get_string(r, json, "about", "about", false, &about);
-    if (status == TC_OK && about != NULL && !wu_line_ok(about, WU_MAX_ABOUT))
-        status = job_fail(r, "about", "must have 1 to %u bytes, none of them a control character",
-                          WU_MAX_ABOUT);
-    if (status == TC_OK && about != NULL)
-        status = copy_string(r, about, &job->about);
-    if (status != TC_OK)
-        return status;
+    return_if_error(check_format(r, json));
+    return_if_error(check_keys(r, json, "", keys));
+    return_if_error(get_string(r, json, "analysis", "analysis", true, &analysis));
+    return_if_error(copy_string(r, analysis, &job->analysis));
+    return_if_error(get_string(r, json, "about", "about", false, &about));
+    if (about != NULL && !wu_line_ok(about, WU_MAX_ABOUT))
+        return job_fail(r, "about", "must have 1 to %u bytes, none of them a control character",
+                        WU_MAX_ABOUT);
+    if (about != NULL)
+        return_if_error(copy_string(r, about, &job->about));
     if (parameters != NULL && !json_is_object(parameters))
         return job_fail(r, "parameters", "must be an object, not %s", type_name(parameters));
     job->parameters = parameters != NULL ? json_incref(parameters) : json_object();
@@ -558,7 +541,7 @@ static tc_status check_all_used(const job_reader *r)
 static tc_status read_members(job_reader *r)
 {
     const wu_archive *a = r->job->archive;
-    json_t *json = NULL;
+    json_auto_t *json = NULL;
     const long member = wu_archive_find(a, JOB_JSON);
     if (member < 0 && wu_archive_find(a, "result.json") >= 0)
         return tc_fail(r->err, TC_BAD_INPUT, "%s: is a result, not a work unit", a->path);
@@ -570,16 +553,11 @@ static tc_status read_members(job_reader *r)
     if (r->job->heads == NULL || r->used == NULL)
         return tc_no_memory(r->err, "a work unit");
     r->used[member] = true;
-    tc_status status = wu_unzip_open(a, a->poll, &r->zip, r->err);
-    if (status == TC_OK)
-        status =
-            wu_unzip_json(r->zip, (size_t)member, WU_MAX_JSON, WU_MAX_JSON_VALUES, &json, r->err);
-    if (status == TC_OK)
-        status = read_job_json(r, json);
-    if (status == TC_OK)
-        status = check_all_used(r);
-    json_decref(json);
-    return status;
+    return_if_error(wu_unzip_open(a, a->poll, &r->zip, r->err));
+    return_if_error(
+        wu_unzip_json(r->zip, (size_t)member, WU_MAX_JSON, WU_MAX_JSON_VALUES, &json, r->err));
+    return_if_error(read_job_json(r, json));
+    return check_all_used(r);
 }
 
 tc_status wu_job_read(const char *path, wu_job **out, tc_err *err)

@@ -291,43 +291,36 @@ static tc_status make_head(const char *shown, const wu_array_info *info, npy_hea
 tc_status wu_npz_begin(wu_npz_writer *w, const wu_array_info *info, tc_err *err)
 {
     npy_head head;
-    tc_status status = make_head(w->out.path, info, &head, err);
-    if (status == TC_OK)
-        status = begin_entry(w, head.member, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(make_head(w->out.path, info, &head, err));
+    return_if_error(begin_entry(w, head.member, err));
     w->left = head.data_bytes;
-    status = wu_zip_begin(w->zip, head.member, head.deflated, head.data_bytes + head.n, err);
-    if (status == TC_OK && head.rows.word > 0)
-        status = wu_zip_expect_rows(w->zip, head.rows, err);
-    return status == TC_OK ? wu_zip_write(w->zip, head.bytes, head.n, err) : status;
+    return_if_error(
+        wu_zip_begin(w->zip, head.member, head.deflated, head.data_bytes + head.n, err));
+    if (head.rows.word > 0)
+        return_if_error(wu_zip_expect_rows(w->zip, head.rows, err));
+    return wu_zip_write(w->zip, head.bytes, head.n, err);
 }
 
 tc_status wu_npz_compress(wu_compressor *packer, const char *shown, const wu_array_info *info,
                           tc_err *err)
 {
     npy_head head;
-    tc_status status = make_head(shown, info, &head, err);
-    if (status == TC_OK)
-        status = wu_compressor_begin(packer, head.deflated, head.data_bytes + head.n, err);
-    if (status == TC_OK && head.rows.word > 0)
-        status = wu_compressor_expect_rows(packer, head.rows, err);
-    return status == TC_OK ? wu_compressor_write(packer, head.bytes, head.n, err) : status;
+    return_if_error(make_head(shown, info, &head, err));
+    return_if_error(wu_compressor_begin(packer, head.deflated, head.data_bytes + head.n, err));
+    if (head.rows.word > 0)
+        return_if_error(wu_compressor_expect_rows(packer, head.rows, err));
+    return wu_compressor_write(packer, head.bytes, head.n, err);
 }
 
 tc_status wu_npz_begin_compressed(wu_npz_writer *w, const wu_array_info *info,
                                   const wu_compressed *compressed, tc_err *err)
 {
     npy_head head;
-    tc_status status = make_head(w->out.path, info, &head, err);
-    if (status == TC_OK &&
-        (compressed->deflated != head.deflated || compressed->size != head.data_bytes + head.n))
-        status = tc_fail(err, TC_INTERNAL, "%s: array %s is not what was compressed", w->out.path,
-                         info->name);
-    if (status == TC_OK)
-        status = begin_entry(w, head.member, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(make_head(w->out.path, info, &head, err));
+    if (compressed->deflated != head.deflated || compressed->size != head.data_bytes + head.n)
+        return tc_fail(err, TC_INTERNAL, "%s: array %s is not what was compressed", w->out.path,
+                       info->name);
+    return_if_error(begin_entry(w, head.member, err));
     w->left = compressed->compressed;
     return wu_zip_begin_compressed(w->zip, head.member, compressed, err);
 }
@@ -349,21 +342,15 @@ tc_status wu_npz_end(wu_npz_writer *w, tc_err *err)
 
 tc_status wu_npz_add_json(wu_npz_writer *w, const char *name, const json_t *json, tc_err *err)
 {
-    char *text = wu_json_text(json, WU_JSON_LAYOUT);
+    TC_AUTOFREE char *text = wu_json_text(json, WU_JSON_LAYOUT);
     if (text == NULL)
         return tc_no_memory(err, name);
     const size_t n = strlen(text);
-    tc_status status = begin_entry(w, name, err);
-    if (status == TC_OK)
-        status = wu_zip_begin(w->zip, name, true, n + 1, err);
-    if (status == TC_OK)
-        status = wu_zip_write(w->zip, text, n, err);
-    if (status == TC_OK)
-        status = wu_zip_write(w->zip, "\n", 1, err);
-    if (status == TC_OK)
-        status = end_entry(w, err);
-    free(text);
-    return status;
+    return_if_error(begin_entry(w, name, err));
+    return_if_error(wu_zip_begin(w->zip, name, true, n + 1, err));
+    return_if_error(wu_zip_write(w->zip, text, n, err));
+    return_if_error(wu_zip_write(w->zip, "\n", 1, err));
+    return end_entry(w, err);
 }
 
 tc_status wu_npz_copy(wu_npz_writer *w, wu_npz_reader *r, tc_err *err)
@@ -471,17 +458,13 @@ static tc_status read_array_header(wu_npz_reader *r, size_t member, npz_array *a
     unsigned char prefix[NPY_PREFIX];
     char text[NPY_TEXT_MAX + 1];
     wu_unzip_begin(r->idle, member);
-    tc_status status = read_exactly(r, r->idle, member, prefix, sizeof prefix, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(read_exactly(r, r->idle, member, prefix, sizeof prefix, err));
     if (memcmp(prefix, npy_magic, 8) != 0)
         return array_fault(r, member, err, "not a NumPy array of format 1.0");
     const size_t n = prefix[8] | (size_t)prefix[9] << 8;
     if (n > NPY_TEXT_MAX)
         return array_fault(r, member, err, "its header is too long");
-    status = read_exactly(r, r->idle, member, text, n, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(read_exactly(r, r->idle, member, text, n, err));
     text[n] = '\0';
     if (!parse_header(text, &array->info))
         return array_fault(r, member, err,

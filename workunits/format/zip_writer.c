@@ -257,11 +257,8 @@ tc_status wu_zip_end(wu_zip_writer *w, tc_err *err)
     assert(w->name != NULL);
     unsigned char numbers[12], large[16];
     const wu_compressed *const m = &w->member;
-    tc_status status = w->compressed ? TC_OK : wu_compressor_end(w->packer, &w->member, err);
-    if (status == TC_OK)
-        status = flush_buffer(w, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(w->compressed ? TC_OK : wu_compressor_end(w->packer, &w->member, err));
+    return_if_error(flush_buffer(w, err));
     if (w->at - w->data != m->compressed)
         return tc_fail(err, TC_INTERNAL, "%s: member %s is not of the length that was said",
                        w->shown, w->name);
@@ -274,7 +271,7 @@ tc_status wu_zip_end(wu_zip_writer *w, tc_err *err)
                      w->zip64 ? LOCAL_SIZES - LOCAL_CRC : sizeof numbers) ||
         (w->zip64 && !tc_write_at(w->fd, w->data - sizeof large, large, sizeof large)))
         return cannot_write(w, err);
-    status = add_entry(w, err);
+    tc_status status = add_entry(w, err);
     free(w->name);
     w->name = NULL;
     return status;

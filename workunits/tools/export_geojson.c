@@ -236,16 +236,13 @@ static void put_regions(geojson *g, const rings *r, const char *title, int64_t z
 
 static tc_status begin_file(geojson *g, const char *folder, const char *name, tc_err *err)
 {
-    char *const path = wu_path_in(folder, name, ".geojson");
+    TC_AUTOFREE char *const path = wu_path_in(folder, name, ".geojson");
     *g = (geojson){ .features = 0 };
-    tc_status status =
-        path == NULL ? tc_no_memory(err, name) : wu_export_begin(folder, name, ".geojson", err);
-    if (status == TC_OK)
-        status = wu_new_file_open(path, &g->out, err);
-    if (status == TC_OK)
-        fputs("{\"type\":\"FeatureCollection\",\"features\":[", g->out.file);
-    free(path);
-    return status;
+    return_if_error(path == NULL ? tc_no_memory(err, name)
+                                 : wu_export_begin(folder, name, ".geojson", err));
+    return_if_error(wu_new_file_open(path, &g->out, err));
+    fputs("{\"type\":\"FeatureCollection\",\"features\":[", g->out.file);
+    return TC_OK;
 }
 
 static tc_status end_file(geojson *g, tc_status status, size_t *written, tc_err *err)

@@ -299,27 +299,22 @@ static tc_status draw_map(drawing *d, const char *folder, tc_err *err)
     if (numbers.n == 0)
         wu_note("%s: %s: has no value anywhere", d->file->path, d->info->name);
 
-    wu_canvas canvas;
-    tc_status status =
-        wu_canvas_init(&canvas, width, top + height + pad, white, d->info->name, err);
-    if (status == TC_OK) {
-        draw_line(&canvas, pad, pad, scale, d->declared->title != NULL ? d->declared->title : "",
-                  width - 2 * pad);
-        draw_line(&canvas, pad, pad + line, scale, d->file->item_names[d->item], width - 2 * pad);
-        uint64_t left = pad;
-        if (panels > 1) {
-            draw_montage(&canvas, left, top, d, &m, ground_colour, NULL);
-            left += m.width + pad;
-            draw_montage(&canvas, left, top, d, &m, overlay_colour, &v);
-            left += m.width + pad;
-        }
-        draw_montage(&canvas, left, top, d, &m, map_colour, &v);
-        if (numbers.n > 0)
-            draw_bar(&canvas, left + m.width + pad, top, height, scale, &numbers);
-        status = write_canvas(&canvas, d, folder, ".png", err);
+    TC_AUTO(wu_canvas_free) wu_canvas canvas;
+    return_if_error(wu_canvas_init(&canvas, width, top + height + pad, white, d->info->name, err));
+    draw_line(&canvas, pad, pad, scale, d->declared->title != NULL ? d->declared->title : "",
+              width - 2 * pad);
+    draw_line(&canvas, pad, pad + line, scale, d->file->item_names[d->item], width - 2 * pad);
+    uint64_t left = pad;
+    if (panels > 1) {
+        draw_montage(&canvas, left, top, d, &m, ground_colour, NULL);
+        left += m.width + pad;
+        draw_montage(&canvas, left, top, d, &m, overlay_colour, &v);
+        left += m.width + pad;
     }
-    wu_canvas_free(&canvas);
-    return status;
+    draw_montage(&canvas, left, top, d, &m, map_colour, &v);
+    if (numbers.n > 0)
+        draw_bar(&canvas, left + m.width + pad, top, height, scale, &numbers);
+    return write_canvas(&canvas, d, folder, ".png", err);
 }
 
 /* --- labels and masks
@@ -427,17 +422,12 @@ static tc_status draw_slices(drawing *d, const char *folder, colour_fn colour, u
                              const char *end, tc_err *err)
 {
     const montage m = lay_out(d, 0, 0, d->nx, d->ny, least);
-    wu_canvas canvas;
-    tc_status status = wu_canvas_init(&canvas, m.width, m.height, nothing, d->info->name, err);
-    if (status == TC_OK) {
-        draw_montage(&canvas, 0, 0, d, &m, colour, NULL);
-        if (d->info->dtype == WU_I32 && d->nz == 1)
-            status = draw_numbers(&canvas, d, m.scale, err);
-        if (status == TC_OK)
-            status = write_canvas(&canvas, d, folder, end, err);
-    }
-    wu_canvas_free(&canvas);
-    return status;
+    TC_AUTO(wu_canvas_free) wu_canvas canvas;
+    return_if_error(wu_canvas_init(&canvas, m.width, m.height, nothing, d->info->name, err));
+    draw_montage(&canvas, 0, 0, d, &m, colour, NULL);
+    if (d->info->dtype == WU_I32 && d->nz == 1)
+        return_if_error(draw_numbers(&canvas, d, m.scale, err));
+    return write_canvas(&canvas, d, folder, end, err);
 }
 
 static tc_status draw_labels(drawing *d, const char *folder, tc_err *err)
@@ -479,30 +469,24 @@ static tc_status draw_planes(drawing *d, const char *folder, tc_err *err)
                                             : (double)wu_enlarged((uint64_t)side, WU_SMALL_SIDE);
     const uint64_t gap = 4, wx = (uint64_t)ceil(x * scale), wy = (uint64_t)ceil(y * scale),
                    wz = (uint64_t)ceil(z * scale);
-    wu_canvas canvas;
-    tc_status status = wu_canvas_init(&canvas, 2 * (wx + gap) + wy, wy > wz ? wy : wz, nothing,
-                                      d->info->name, err);
-    if (status == TC_OK) {
-        draw_plane(&canvas, d, 2, 0, wx, wy);
-        draw_plane(&canvas, d, 1, wx + gap, wx, wz);
-        draw_plane(&canvas, d, 0, 2 * (wx + gap), wy, wz);
-        status = write_canvas(&canvas, d, folder, "+planes.png", err);
-    }
-    wu_canvas_free(&canvas);
-    return status;
+    TC_AUTO(wu_canvas_free) wu_canvas canvas;
+    return_if_error(wu_canvas_init(&canvas, 2 * (wx + gap) + wy, wy > wz ? wy : wz, nothing,
+                                   d->info->name, err));
+    draw_plane(&canvas, d, 2, 0, wx, wy);
+    draw_plane(&canvas, d, 1, wx + gap, wx, wz);
+    draw_plane(&canvas, d, 0, 2 * (wx + gap), wy, wz);
+    return write_canvas(&canvas, d, folder, "+planes.png", err);
 }
 
 /* The mask over the picture; by itself, pixel by pixel; and a stack's middle planes. No item's
  * name has a plus sign. */
 static tc_status draw_mask(drawing *d, const char *folder, tc_err *err)
 {
-    tc_status status = d->pixels.nx > 0 ? draw_labels(d, folder, err)
-                                        : draw_slices(d, folder, plain_colour, 0, ".png", err);
-    if (status == TC_OK && d->pixels.nx > 0)
-        status = draw_slices(d, folder, plain_colour, 0, "+plain.png", err);
-    if (status == TC_OK && d->nz > 1)
-        status = draw_planes(d, folder, err);
-    return status;
+    return_if_error(d->pixels.nx > 0 ? draw_labels(d, folder, err)
+                                     : draw_slices(d, folder, plain_colour, 0, ".png", err));
+    if (d->pixels.nx > 0)
+        return_if_error(draw_slices(d, folder, plain_colour, 0, "+plain.png", err));
+    return d->nz > 1 ? draw_planes(d, folder, err) : TC_OK;
 }
 
 /* --- all of them

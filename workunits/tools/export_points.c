@@ -157,13 +157,11 @@ static tc_status draw_item(const wu_job *images, const char *table, const wu_poi
     char name[2 * WU_MAX_NAME];
     wu_pixels px;
     view all = { .first = -1e9, .last = 1e9 }, views[MAX_SLICES];
-    tc_status status = wu_item_load(images, item, &px, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(wu_item_load(images, item, &px, err));
     grey_range(&px, &all.lo, &all.hi);
     all.z1 = px.nz;
     snprintf(name, sizeof name, "%s_%s", table, title.text);
-    status = write_views(&all, 1, 1, &px, p, item, folder, name, err);
+    tc_status status = write_views(&all, 1, 1, &px, p, item, folder, name, err);
     *written += status == TC_OK;
     if (status == TC_OK && px.nz > 1) {
         const uint32_t n = px.nz < MAX_SLICES ? px.nz : MAX_SLICES;
@@ -187,10 +185,9 @@ static tc_status draw_item(const wu_job *images, const char *table, const wu_poi
 tc_status wu_export_points(const wu_result_file *file, const wu_table *table, const wu_job *images,
                            const char *folder, size_t *written, tc_err *err)
 {
-    wu_points p;
-    tc_status status = wu_points_load(file, table, &p, err);
-    for (size_t i = 0; status == TC_OK && p.dims > 0 && i < file->n_items; i++)
-        status = draw_item(images, table->name, &p, i, folder, written, err);
-    wu_points_free(&p);
-    return status;
+    TC_AUTO(wu_points_free) wu_points p;
+    return_if_error(wu_points_load(file, table, &p, err));
+    for (size_t i = 0; p.dims > 0 && i < file->n_items; i++)
+        return_if_error(draw_item(images, table->name, &p, i, folder, written, err));
+    return TC_OK;
 }

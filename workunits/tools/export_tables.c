@@ -47,16 +47,15 @@ static tc_status write_rows(const wu_result_file *file, const wu_table *table, w
 static tc_status write_units(const wu_table *table, wu_csv *units, tc_err *err)
 {
     char text[WU_TITLE_MAX];
-    tc_status status = TC_OK;
-    for (size_t c = 0; c < table->n_columns && status == TC_OK; c++) {
+    for (size_t c = 0; c < table->n_columns; c++) {
         snprintf(text, sizeof text, "%s.csv", table->name);
         wu_csv_put(units, text);
         wu_column_title(table, c, text);
         wu_csv_put(units, text);
         wu_csv_put(units, wu_column_unit(table, c) != NULL ? wu_column_unit(table, c) : "");
-        status = wu_csv_end_line(units, err);
+        return_if_error(wu_csv_end_line(units, err));
     }
-    return status;
+    return TC_OK;
 }
 
 /* columns.csv, next to the tables that it is about. */
@@ -138,7 +137,6 @@ static tc_status load_keys(long_table *t, unsigned axis, tc_err *err)
 static tc_status open_long(const wu_result_file *file, const wu_declared *d, size_t index,
                            long_table *out, tc_err *err)
 {
-    tc_status status = TC_OK;
     *out = (long_table){
         .file = file, .declared = d, .info = wu_npz_info(file->npz, index), .index = index
     };
@@ -147,9 +145,9 @@ static tc_status open_long(const wu_result_file *file, const wu_declared *d, siz
         return tc_fail(err, TC_BAD_INPUT,
                        "%s: %s: does not fit the items, or its columns have no names", file->path,
                        out->info->name);
-    for (unsigned i = 0; i < d->n_axes && status == TC_OK; i++)
-        status = load_keys(out, i, err);
-    return status;
+    for (unsigned i = 0; i < d->n_axes; i++)
+        return_if_error(load_keys(out, i, err));
+    return TC_OK;
 }
 
 static void close_long(long_table *t)

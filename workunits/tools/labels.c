@@ -28,9 +28,7 @@ static tc_status take_from_result(const wu_result_file *file, wu_source *item, t
 {
     const wu_picture_info *const size = &item->pages.info;
     size_t index = 0;
-    tc_status status = find_in_result(file, item->name, &index, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(find_in_result(file, item->name, &index, err));
     const wu_array_info *const info = wu_npz_info(file->npz, index);
     const uint64_t *const shape = info->shape + info->ndim - 2;
     const uint64_t nz = info->ndim == 3 ? info->shape[0] : 1;
@@ -47,14 +45,13 @@ static tc_status take_from_result(const wu_result_file *file, wu_source *item, t
 
 static tc_status add_from_result(wu_sources *sources, const char *path, tc_err *err)
 {
-    wu_result_file file;
-    tc_status status = wu_result_file_open(path, NULL, &file, err);
-    for (size_t i = 0; status == TC_OK && i < sources->n; i++)
+    TC_AUTO(wu_result_file_close) wu_result_file file;
+    return_if_error(wu_result_file_open(path, NULL, &file, err));
+    for (size_t i = 0; i < sources->n; i++)
         if (sources->items[i].fault == NULL)
-            status = wu_source_keep_fault(&sources->items[i],
-                                          take_from_result(&file, &sources->items[i], err), err);
-    wu_result_file_close(&file);
-    return status;
+            return_if_error(wu_source_keep_fault(
+                &sources->items[i], take_from_result(&file, &sources->items[i], err), err));
+    return TC_OK;
 }
 
 /* A result is a ZIP, and no picture is. */
@@ -181,15 +178,15 @@ static tc_status count_labels(wu_source *item, bool kept, tc_err *err)
 
 tc_status wu_labels_add(wu_sources *sources, const char *path, bool recursive, tc_err *err)
 {
-    tc_status status = is_result(path)
-                           ? add_from_result(sources, path, err)
-                           : wu_sources_add_matching(sources, path, WU_KIND_LABELS, recursive, err);
-    for (size_t i = 0; i < sources->n && status == TC_OK; i++)
+    return_if_error(is_result(path)
+                        ? add_from_result(sources, path, err)
+                        : wu_sources_add_matching(sources, path, WU_KIND_LABELS, recursive, err));
+    for (size_t i = 0; i < sources->n; i++)
         if (sources->items[i].fault == NULL)
-            status = wu_source_keep_fault(
+            return_if_error(wu_source_keep_fault(
                 &sources->items[i],
                 count_labels(&sources->items[i],
                              sources->n == 1 && sources->items[i].pages.info.nz == 1, err),
-                err);
-    return status;
+                err));
+    return TC_OK;
 }

@@ -141,11 +141,8 @@ static tc_status replace_one(const an_param *p, json_t *parameters, const measur
     if (m->power != power)
         return tc_fail(err, TC_BAD_INPUT, "pack: parameters: %s: it is %s", given,
                        forms[power - 1]);
-    tc_status status = find_size(sources, given, &item, err);
-    if (status == TC_OK)
-        status = pixel_of(p, item, &pixel, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(find_size(sources, given, &item, err));
+    return_if_error(pixel_of(p, item, &pixel, err));
     const double value = round_to_digits(m->um / pixel);
     const bool whole = p->type == AN_INT && fabs(value) < 1e15;
     wu_note("%s: %g %s", given, whole ? floor(value + 0.5) : value,
@@ -162,13 +159,12 @@ tc_status wu_um_replace(const an_param *table, json_t *parameters, const wu_sour
 {
     assert(json_is_object(parameters));
     measured m;
-    tc_status status = TC_OK;
-    for (const an_param *p = table; p->key != NULL && status == TC_OK; p++) {
+    for (const an_param *p = table; p->key != NULL; p++) {
         json_t *const value = json_object_get(parameters, p->key);
         if (is_measured(p, value, &m))
-            status = replace_one(p, parameters, &m, sources, err);
+            return_if_error(replace_one(p, parameters, &m, sources, err));
         else if (p->type == AN_OBJECT && json_is_object(value))
-            status = wu_um_replace(p->keys, value, sources, err);
+            return_if_error(wu_um_replace(p->keys, value, sources, err));
     }
-    return status;
+    return TC_OK;
 }

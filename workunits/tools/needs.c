@@ -55,7 +55,7 @@ static uint64_t pixel_bytes(const wu_item *item)
 static tc_status look_at_pixels(const wu_job *job, size_t index, const an_analysis *analysis,
                                 const void *params, an_plan *plan, tc_err *err)
 {
-    wu_pixels pixels = { .nx = 0 };
+    TC_AUTO(wu_pixels_free) wu_pixels pixels = { .nx = 0 };
     const an_work work = { .params = params,
                            .item = &job->items[index],
                            .pixels = &pixels,
@@ -65,11 +65,8 @@ static tc_status look_at_pixels(const wu_job *job, size_t index, const an_analys
     tc_status status = TC_OK;
     if (analysis->memory == NULL)
         return status;
-    status = wu_item_load(job, index, &pixels, err);
-    if (status == TC_OK)
-        status = analysis->memory(&work, plan, err);
-    wu_pixels_free(&pixels);
-    return status;
+    return_if_error(wu_item_load(job, index, &pixels, err));
+    return analysis->memory(&work, plan, err);
 }
 
 static tc_status add_item(const wu_job *job, size_t index, const an_analysis *analysis,
@@ -77,17 +74,12 @@ static tc_status add_item(const wu_job *job, size_t index, const an_analysis *an
 {
     const wu_item *const item = &job->items[index];
     an_plan plan = { 0 };
-    tc_status status = an_check_item(analysis, params, item, item->name, err);
-    if (status == TC_OK)
-        status = analysis->plan(params, item, &plan, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(an_check_item(analysis, params, item, item->name, err));
+    return_if_error(analysis->plan(params, item, &plan, err));
     out->operations += plan.flops;
     out->reading += plan.load_flops;
     out->most_memory_bytes = tc_larger(out->most_memory_bytes, plan.memory_bytes);
-    status = look_at_pixels(job, index, analysis, params, &plan, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(look_at_pixels(job, index, analysis, params, &plan, err));
     out->memory_bytes = tc_larger(out->memory_bytes, plan.memory_bytes);
     out->thread_bytes = tc_larger(out->thread_bytes, plan.thread_bytes);
     out->device_bytes = tc_larger(out->device_bytes, plan.state_bytes + plan.device_bytes);
@@ -155,22 +147,17 @@ static tc_status begin_item(const wu_job *job, size_t index, const an_analysis *
                             const void *params, sample *out, tc_err *err)
 {
     const double began = tc_seconds();
-    wu_pixels pixels = { .nx = 0 };
+    TC_AUTO(wu_pixels_free) wu_pixels pixels = { .nx = 0 };
     an_work work = {
         .params = params, .item = &job->items[index], .pixels = &pixels, .threads = 1
     };
-    tc_status status = wu_item_load(job, index, &pixels, err);
-    if (status != TC_OK)
-        return status;
-    status = analysis->plan(params, work.item, &work.plan, err);
-    void *const state = status == TC_OK ? calloc(1, work.plan.state_bytes) : NULL;
-    if (status == TC_OK && state == NULL)
-        status = tc_no_memory(err, "the state of an item");
-    if (status == TC_OK)
-        status = work_on(analysis, &work, state, began, out, err);
-    free(state);
-    wu_pixels_free(&pixels);
-    return status;
+    return_if_error(wu_item_load(job, index, &pixels, err));
+    tc_status status = analysis->plan(params, work.item, &work.plan, err);
+    TC_AUTOFREE void *const state = status == TC_OK ? calloc(1, work.plan.state_bytes) : NULL;
+    return_if_error(status);
+    if (state == NULL)
+        return tc_no_memory(err, "the state of an item");
+    return work_on(analysis, &work, state, began, out, err);
 }
 
 tc_status wu_needs_time(const wu_job *job, const wu_needs *needs, double *seconds, tc_err *err)
@@ -188,10 +175,10 @@ tc_status wu_needs_time(const wu_job *job, const wu_needs *needs, double *second
     if (status == TC_OK)
         status = begin_item(job, least, analysis, params, &s, err);
     an_params_free(analysis, &params);
-    if (status == TC_OK && s.operations <= 0)
-        status = tc_fail(err, TC_TRY_LATER, "no chunk of an item was done in %.2g s", try_seconds);
-    if (status == TC_OK)
-        *seconds = s.before * ((double)needs->pixels / (double)voxels_of(&job->items[least])) +
-                   s.worked * ((needs->operations - needs->reading) / s.operations);
-    return status;
+    return_if_error(status);
+    if (s.operations <= 0)
+        return tc_fail(err, TC_TRY_LATER, "no chunk of an item was done in %.2g s", try_seconds);
+    *seconds = s.before * ((double)needs->pixels / (double)voxels_of(&job->items[least])) +
+               s.worked * ((needs->operations - needs->reading) / s.operations);
+    return TC_OK;
 }

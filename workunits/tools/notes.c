@@ -51,13 +51,12 @@ static tc_status count_rows(reading *r, size_t index, tc_err *err)
  * others. */
 static tc_status open_streams(reading *r, const wu_output *arrays, tc_err *err)
 {
-    tc_status status = TC_OK;
     r->streams = calloc(arrays->n + 1, sizeof(wu_npz_stream *));
     r->rows = calloc(r->file->n_items + 1, sizeof *r->rows);
     if (r->streams == NULL || r->rows == NULL)
         return tc_no_memory(err, "notes");
     r->n = arrays->n;
-    for (size_t i = 0; i < r->n && status == TC_OK; i++) {
+    for (size_t i = 0; i < r->n; i++) {
         const wu_out_array *const want = &arrays->arrays[i];
         const long at = wu_npz_find(r->file->npz, want->info.name);
         const wu_array_info *const info = at < 0 ? NULL : wu_npz_info(r->file->npz, (size_t)at);
@@ -68,19 +67,18 @@ static tc_status open_streams(reading *r, const wu_output *arrays, tc_err *err)
                 0)
             return tc_fail(err, TC_BAD_INPUT, "%s: another array", want->info.name);
         if (want->declared.role == WU_ITEM)
-            status = count_rows(r, (size_t)at, err);
-        if (status == TC_OK)
-            status = wu_npz_stream_open(r->file->npz, (size_t)at, &r->streams[i], err);
+            return_if_error(count_rows(r, (size_t)at, err));
+        return_if_error(wu_npz_stream_open(r->file->npz, (size_t)at, &r->streams[i], err));
     }
-    return status;
+    return TC_OK;
 }
 
 /* The item's rows of every array; out: wu_output_free. */
 static tc_status read_item(const reading *r, size_t index, const wu_item *item, wu_output *out,
                            tc_err *err)
 {
-    tc_status status = r->analysis->expect(r->params, item, out, err);
-    for (size_t i = 0; i < r->n && i < out->n && status == TC_OK; i++) {
+    return_if_error(r->analysis->expect(r->params, item, out, err));
+    for (size_t i = 0; i < r->n && i < out->n; i++) {
         wu_out_array *const array = &out->arrays[i];
         int ok = 0;
         if (r->streams[i] == NULL)
@@ -91,18 +89,18 @@ static tc_status read_item(const reading *r, size_t index, const wu_item *item, 
         if (!ok || bytes > wu_npz_stream_left(r->streams[i]))
             return tc_fail(err, TC_BAD_INPUT, "%s: has too few rows", array->info.name);
         array->data = malloc((size_t)bytes + 1);
-        status = array->data == NULL
-                     ? tc_no_memory(err, array->info.name)
-                     : wu_npz_stream_read(r->streams[i], array->data, (size_t)bytes, err);
+        return_if_error(array->data == NULL
+                            ? tc_no_memory(err, array->info.name)
+                            : wu_npz_stream_read(r->streams[i], array->data, (size_t)bytes, err));
     }
-    return status;
+    return TC_OK;
 }
 
 static tc_status open_reading(reading *r, tc_err *err)
 {
     const json_t *const json = wu_npz_json(r->file->npz);
     const char *const name = json_string_value(json_object_get(json, "analysis"));
-    wu_output arrays = { .n = 0 };
+    TC_AUTO(wu_output_free) wu_output arrays = { .n = 0 };
     r->analysis = name == NULL ? NULL : an_find(name);
     if (r->analysis == NULL || r->analysis->note_result == NULL || r->file->n_items == 0)
         return tc_fail(err, TC_BAD_INPUT, "no analysis that has notes");
@@ -112,12 +110,9 @@ static tc_status open_reading(reading *r, tc_err *err)
     tc_status status =
         an_parse(r->analysis, json_object_get(json, "parameters"), "parameters", &r->params, err);
     const wu_item first = item_of(r, 0);
-    if (status == TC_OK)
-        status = r->analysis->expect(r->params, &first, &arrays, err);
-    if (status == TC_OK)
-        status = open_streams(r, &arrays, err);
-    wu_output_free(&arrays);
-    return status;
+    return_if_error(status);
+    return_if_error(r->analysis->expect(r->params, &first, &arrays, err));
+    return open_streams(r, &arrays, err);
 }
 
 static void close_reading(reading *r)

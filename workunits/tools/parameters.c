@@ -164,14 +164,12 @@ tc_status wu_parameters(int argc, char **argv, tc_err *err)
     const tc_option options[] = { { "json", 0, TC_FLAG, .to = &json }, { .name = NULL } };
     const an_analysis *analysis = NULL;
     int n_names;
-    tc_status status = tc_read_options(argc, argv, options, &n_names, err);
+    return_if_error(tc_read_options(argc, argv, options, &n_names, err));
 
-    if (status == TC_OK && n_names > 1)
-        status = tc_fail(err, TC_USAGE, "parameters: takes one NAME, %d given", n_names);
-    if (status == TC_OK && n_names == 1)
-        status = wu_find_analysis(argv[1], &analysis, err);
-    if (status != TC_OK)
-        return status;
+    if (n_names > 1)
+        return tc_fail(err, TC_USAGE, "parameters: takes one NAME, %d given", n_names);
+    if (n_names == 1)
+        return_if_error(wu_find_analysis(argv[1], &analysis, err));
     if (json)
         return print_json(analysis, err);
     if (analysis == NULL) {

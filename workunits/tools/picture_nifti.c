@@ -89,15 +89,15 @@ static tc_status go_to(wu_picture *picture, uint64_t place, tc_err *err)
 {
     nifti_state *const s = picture->state;
     uint8_t skipped[16384];
-    tc_status status = TC_OK;
     if (s->stream == NULL)
         return fseeko(picture->file, (off_t)place, SEEK_SET) == 0
                    ? TC_OK
                    : refuse_damaged(picture, "ends too early", err);
-    while (status == TC_OK && s->at < place)
-        status = read_bytes(picture, skipped,
-                            place - s->at < sizeof skipped ? place - s->at : sizeof skipped, err);
-    return status;
+    while (s->at < place)
+        return_if_error(read_bytes(picture, skipped,
+                                   place - s->at < sizeof skipped ? place - s->at : sizeof skipped,
+                                   err));
+    return TC_OK;
 }
 
 /* At least this many bytes must be there, or may be compressed in what is there. */
@@ -177,9 +177,7 @@ static double real_at(const nifti_state *s, size_t at, size_t n)
 static tc_status read_head(wu_picture *picture, tc_err *err)
 {
     nifti_state *const s = picture->state;
-    tc_status status = read_bytes(picture, s->header, 4, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(read_bytes(picture, s->header, 4, err));
     for (int swapped = 0; swapped < 2 && s->of == NULL; swapped++) {
         s->swapped = swapped != 0;
         for (size_t i = 0; i < sizeof versions / sizeof versions[0]; i++)
@@ -189,9 +187,7 @@ static tc_status read_head(wu_picture *picture, tc_err *err)
     if (s->of == NULL)
         return tc_fail(err, TC_BAD_INPUT, "%s: is compressed by gzip, but holds no NIfTI picture",
                        picture->path);
-    status = read_bytes(picture, s->header + 4, s->of->size - 4, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(read_bytes(picture, s->header + 4, s->of->size - 4, err));
     const uint8_t *const magic = s->header + s->of->magic;
     if (magic[0] == 'n' && magic[1] == 'i' && magic[2] == s->of->name)
         return tc_fail(err, TC_BAD_INPUT,
@@ -300,15 +296,10 @@ static tc_status open_nifti(wu_picture *picture, tc_err *err)
     picture->state = s;
     if (s == NULL)
         return tc_no_memory(err, picture->path);
-    tc_status status = open_stream(picture, err);
-    if (status == TC_OK)
-        status = read_head(picture, err);
-    if (status == TC_OK)
-        status = read_axes(picture, err);
-    if (status == TC_OK)
-        status = read_type(picture, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(open_stream(picture, err));
+    return_if_error(read_head(picture, err));
+    return_if_error(read_axes(picture, err));
+    return_if_error(read_type(picture, err));
     read_size(picture);
     const double place =
         s->of->whole == 8 ? (double)number_at(s, s->of->place, 8) : real_at(s, s->of->place, 4);

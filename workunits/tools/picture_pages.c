@@ -307,9 +307,7 @@ static tc_status open_other(wu_picture *picture, uint32_t file, tc_err *err)
     if (picture->other != NULL && picture->other_file == file)
         return TC_OK;
     wu_picture_close(&picture->other);
-    tc_status status = wu_picture_open_bare(path, &picture->want, &picture->other, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(wu_picture_open_bare(path, &picture->want, &picture->other, err));
     const wu_samples *const a = &picture->samples, *const b = &picture->other->samples;
     picture->other_file = file;
     if (picture->decoder == picture->other->decoder &&

@@ -57,9 +57,7 @@ tc_status wu_picture_settle(wu_picture *picture, tc_err *err)
 {
     const wu_samples *const s = &picture->samples;
     const unsigned channel = picture->want.channel;
-    tc_status status = wu_picture_choose_pages(picture, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(wu_picture_choose_pages(picture, err));
     picture->info.channels = s->channels;
     if (channel > 0 && s->channels > 1 && !picture->info.chosen) {
         if (channel > s->channels)

@@ -65,7 +65,7 @@ static tc_status compute(const an_work *work, uint32_t threshold, const tile *t,
 {
     cc_params params = *(const cc_params *)work->params;
     wu_item item = *work->item;
-    wu_pixels pixels = { .nx = 0 };
+    TC_AUTO(wu_pixels_free) wu_pixels pixels = { .nx = 0 };
     an_work part = {
         .params = &params, .item = &item, .pixels = &pixels, .threads = work->threads
     };
@@ -79,12 +79,9 @@ static tc_status compute(const an_work *work, uint32_t threshold, const tile *t,
         params.threshold_word = 0;
         params.threshold = (int32_t)threshold;
     }
-    if (status == TC_OK)
-        status = an_cellcount.plan(&params, &item, &part.plan, err);
-    if (status == TC_OK)
-        status = an_compute(&an_cellcount, &part, 0, 0, out, err);
-    wu_pixels_free(&pixels);
-    return status;
+    return_if_error(status);
+    return_if_error(an_cellcount.plan(&params, &item, &part.plan, err));
+    return an_compute(&an_cellcount, &part, 0, 0, out, err);
 }
 
 /* A row of the table, as it lies in the picture. */

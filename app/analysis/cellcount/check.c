@@ -223,26 +223,23 @@ static tc_status check_labels(const cc_params *p, const wu_item *item, const wu_
     const wu_out_array *const labels = &out->arrays[out->n - 1];
     const int32_t *const plane = labels->data;
     const size_t n = (size_t)wu_output_find(out, "region_item")->info.shape[0];
-    extent *const extents = calloc(n + 1, sizeof *extents);
-    tc_status status = extents == NULL ? tc_no_memory(err, "the regions") : TC_OK;
+    TC_AUTOFREE extent *const extents = calloc(n + 1, sizeof *extents);
+    if (extents == NULL)
+        return tc_no_memory(err, "the regions");
 
-    if (status == TC_OK)
-        status = check_label_order(plane, (size_t)item->nx * item->ny, (int32_t)n,
-                                   labels->info.name, err);
-    if (status == TC_OK && !p->split)
-        status = check_apart(p, plane, item->nx, item->ny, labels->info.name, err);
-    if (status == TC_OK)
-        measure(plane, item->nx, item->ny, extents);
-    for (size_t i = 0; status == TC_OK && i < n; i++) {
+    return_if_error(
+        check_label_order(plane, (size_t)item->nx * item->ny, (int32_t)n, labels->info.name, err));
+    if (!p->split)
+        return_if_error(check_apart(p, plane, item->nx, item->ny, labels->info.name, err));
+    measure(plane, item->nx, item->ny, extents);
+    for (size_t i = 0; i < n; i++) {
         const row r = row_of(out, i);
 
         if (!same_region(&extents[i + 1], &r))
-            status =
-                tc_fail(err, TC_BAD_INPUT, "region %zu: area, box or centroid is not that of %s",
-                        i + 1, labels->info.name);
+            return tc_fail(err, TC_BAD_INPUT, "region %zu: area, box or centroid is not that of %s",
+                           i + 1, labels->info.name);
     }
-    free(extents);
-    return status;
+    return TC_OK;
 }
 
 tc_status cc_check_result(const void *params, const wu_item *item, const wu_output *out,
@@ -252,9 +249,7 @@ tc_status cc_check_result(const void *params, const wu_item *item, const wu_outp
 
     if (p->polarity == CC_AUTO)
         own.bright = *(const uint8_t *)wu_output_data(out, "bright") != 0;
-    tc_status status = check_table(p, item, out, err);
+    return_if_error(check_table(p, item, out, err));
 
-    if (status == TC_OK && p->labels)
-        status = check_labels(p, item, out, err);
-    return status;
+    return p->labels ? check_labels(p, item, out, err) : TC_OK;
 }

@@ -244,16 +244,17 @@ static tc_status drop_faint(cc_worker *w, tc_err *err)
     const int64_t full = w->params->full_area;
     __int128 contrast = 0;
     uint64_t pixels = 0;
-    tc_status status = TC_OK;
 
-    for (size_t i = 0, end; status == TC_OK && i < n; status = tc_ask(w->work->poll, err))
+    for (size_t i = 0, end; i < n;) {
         for (end = tc_block_end(i, n); i < end; i++)
             if ((w->areas[i] & ~BORDER) >= full) {
                 contrast += contrast_of(w, i);
                 pixels += w->areas[i] & ~BORDER;
             }
+        return_if_error(tc_ask(w->work->poll, err));
+    }
     /* Below 2^31 pixels, 2^47 of contrast, 1000 percent: products below 2^89. */
-    for (size_t i = 0, end; status == TC_OK && i < n; status = tc_ask(w->work->poll, err))
+    for (size_t i = 0, end; i < n;) {
         for (end = tc_block_end(i, n); i < end; i++) {
             const uint32_t area = w->areas[i] & ~BORDER;
 
@@ -261,7 +262,9 @@ static tc_status drop_faint(cc_worker *w, tc_err *err)
                                    w->params->percent * contrast * (__int128)area)
                 w->areas[i] = 0;
         }
-    return status;
+        return_if_error(tc_ask(w->work->poll, err));
+    }
+    return TC_OK;
 }
 
 /* Whether a region is left in, as far as its contrast does not matter. */

@@ -107,12 +107,12 @@ static void merge_regions(cc_region *r, const cc_region *o)
 
 static tc_status clear_table(const cc_measure *m, cc_region *table, size_t rows, tc_err *err)
 {
-    tc_status status = TC_OK;
-
-    for (size_t i = 0, end; status == TC_OK && i < rows; status = tc_ask(m->poll, err))
+    for (size_t i = 0, end; i < rows;) {
         for (end = tc_block_end(i, rows); i < end; i++)
             table[i] = (cc_region){ .y0 = UINT16_MAX, .x0 = UINT16_MAX };
-    return status;
+        return_if_error(tc_ask(m->poll, err));
+    }
+    return TC_OK;
 }
 
 tc_status cc_measure_begin(cc_measure *m, unsigned threads, tc_err *err)

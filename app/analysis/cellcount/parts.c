@@ -34,7 +34,6 @@ static tc_status run_watershed(patch *a, const cc_params *p, const tc_poll *poll
                          .up = a->up,
                          .apart = cc_apart_by_intensity,
                          .rule = p };
-    tc_status status = TC_OK;
 
     for (size_t k = 0; k < a->c->pixels; k++) {
         const uint32_t v = wu_grey(a->f->px, a->f->queue[k]);
@@ -43,14 +42,13 @@ static tc_status run_watershed(patch *a, const cc_params *p, const tc_poll *poll
     }
     for (size_t i = 0; i < (size_t)a->nx * a->ny; i++)
         a->first[i] = INT32_MAX;
-    for (int part = WS_ASCEND; status == TC_OK && part <= WS_SADDLES; part++) {
+    for (int part = WS_ASCEND; part <= WS_SADDLES; part++) {
         ws_rows(&map, (ws_part)part, 0, a->ny, &a->found);
-        status = a->found.no_memory ? tc_no_memory(err, "a region")
-                                    : ws_end(&map, (ws_part)part, &a->found, 1, poll, err);
+        return_if_error(a->found.no_memory ? tc_no_memory(err, "a region")
+                                           : ws_end(&map, (ws_part)part, &a->found, 1, poll, err));
     }
-    if (status == TC_OK)
-        ws_first(&map, 0, a->ny, a->first, NULL, NULL);
-    return status;
+    ws_first(&map, 0, a->ny, a->first, NULL, NULL);
+    return TC_OK;
 }
 
 static void extend_region(cc_region *r, uint16_t y, uint16_t x, uint32_t grey)
@@ -176,6 +174,7 @@ static tc_status analyse_alone(const cc_params *p, const an_follow *f, const an_
                                const tc_poll *poll, cc_region **parts, size_t *n, tc_err *err)
 {
     cc_params alone = *p;
+    TC_AUTO(wu_pixels_free)
     wu_pixels px = {
         .nx = c->hi[2] - c->lo[2] + 2, .ny = c->hi[1] - c->lo[1] + 2, .nz = 1, .bits = 16
     };
@@ -184,7 +183,7 @@ static tc_status analyse_alone(const cc_params *p, const an_follow *f, const an_
     };
     an_work work = { .params = &alone, .item = &item, .pixels = &px, .threads = 1, .poll = poll };
     bool others = false;
-    void *state = NULL;
+    TC_AUTOFREE void *state = NULL;
     tc_status status = cut_out(f, c, &px, &others, err);
 
     alone.threshold = (int32_t)f->threshold;
@@ -195,20 +194,18 @@ static tc_status analyse_alone(const cc_params *p, const an_follow *f, const an_
     alone.window_auto = alone.min_area_auto = 0;
     alone.min_area = 1;
     alone.max_area = INT64_MAX;
-    if (status == TC_OK && p->split == CC_INTENSITY) /* heights are of the whole picture's depth */
+    return_if_error(status);
+    if (p->split == CC_INTENSITY) /* heights are of the whole picture's depth */
         others = true;
-    if (status == TC_OK && !(others && p->fill_holes))
-        status = an_cellcount.plan(&alone, &item, &work.plan, err);
-    if (status == TC_OK && work.plan.state_bytes > 0) {
+    if (!(others && p->fill_holes))
+        return_if_error(an_cellcount.plan(&alone, &item, &work.plan, err));
+    if (work.plan.state_bytes > 0) {
         state = calloc(1, work.plan.state_bytes);
-        status = state == NULL ? tc_no_memory(err, "a region")
-                               : an_work_run(&an_cellcount, an_cellcount.cpu, &work, state, 0, err);
+        return_if_error(state == NULL
+                            ? tc_no_memory(err, "a region")
+                            : an_work_run(&an_cellcount, an_cellcount.cpu, &work, state, 0, err));
     }
-    if (status == TC_OK && state != NULL)
-        status = take_regions(&work, state, c, parts, n, err);
-    free(state);
-    wu_pixels_free(&px);
-    return status;
+    return state != NULL ? take_regions(&work, state, c, parts, n, err) : TC_OK;
 }
 
 tc_status cc_parts_of(const cc_params *p, const an_follow *f, const an_component *c,

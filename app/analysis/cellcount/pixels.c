@@ -292,9 +292,8 @@ static tc_status check_component(const an_work *work, part *q, const table *t, s
 {
     const cc_params *const p = work->params;
     an_component c;
-    cc_region *parts = NULL;
+    TC_AUTOFREE cc_region *parts = NULL;
     size_t n = 0;
-    tc_status status = TC_OK;
 
     an_follow_component(&q->f, i, &c);
     s->unknown = !c.whole || c.pixels > s->left || c.lo[1] < q->y0 || c.lo[2] < q->x0 ||
@@ -302,9 +301,9 @@ static tc_status check_component(const an_work *work, part *q, const table *t, s
                  (uint64_t)(c.hi[1] - c.lo[1]) * (c.hi[2] - c.lo[2]) > 16 * c.pixels + 256;
     s->left -= c.pixels < s->left ? (size_t)c.pixels : s->left;
     if (!s->unknown)
-        status = cc_parts_of(p, &q->f, &c, work->poll, &parts, &n, err);
+        return_if_error(cc_parts_of(p, &q->f, &c, work->poll, &parts, &n, err));
     s->unknown = s->unknown || n == 0;
-    for (size_t k = 0; status == TC_OK && k < n; k++) {
+    for (size_t k = 0; k < n; k++) {
         const cc_region *const r = &parts[k];
         const bool border = cc_at_border(q->x + r->x0, q->y + r->y0, q->x + r->x1, q->y + r->y1,
                                          work->item->nx, work->item->ny);
@@ -314,15 +313,14 @@ static tc_status check_component(const an_work *work, part *q, const table *t, s
         s->found = s->found || (found < q->n_rows && found == s->row);
         /* What is filled may be within what is filled. */
         if (found == q->n_rows && cc_kept_anyway(p, r->area, border, r->y1 - r->y0, r->x1 - r->x0))
-            status = tc_fail(err, p->fill_holes ? TC_NO_MATCH : TC_BAD_INPUT,
-                             "regions: one of those around pixel %zu is missing", in_picture(q, i));
+            return tc_fail(err, p->fill_holes ? TC_NO_MATCH : TC_BAD_INPUT,
+                           "regions: one of those around pixel %zu is missing", in_picture(q, i));
         else if (found < q->n_rows && !p->split && t->labels != NULL &&
                  t->labels[in_picture(q, i)] != (int64_t)region_of(q, t, found).row + 1)
-            status = tc_fail(err, TC_BAD_INPUT, "labels: pixel %zu is of region %zu",
-                             in_picture(q, i), region_of(q, t, found).row + 1);
+            return tc_fail(err, TC_BAD_INPUT, "labels: pixel %zu is of region %zu",
+                           in_picture(q, i), region_of(q, t, found).row + 1);
     }
-    free(parts);
-    return status;
+    return TC_OK;
 }
 
 /* A row of the table is of a component that has a pixel in the first row of its box. */
@@ -332,15 +330,14 @@ static tc_status check_row(const an_work *work, part *q, const table *t, sought 
     const size_t at = (size_t)r.y0 * q->f.px->nx;
     /* What a split makes of what was filled may have no pixel of a cell there. */
     const bool fills = ((const cc_params *)work->params)->fill_holes;
-    tc_status status = TC_OK;
 
-    for (uint32_t x = r.x0; status == TC_OK && !s->unknown && !s->found && x < r.x1; x++)
+    for (uint32_t x = r.x0; !s->unknown && !s->found && x < r.x1; x++)
         if (an_follow_takes(&q->f, at + x) && (x == r.x0 || !an_follow_takes(&q->f, at + x - 1)))
-            status = check_component(work, q, t, at + x, s, err);
-    if (status == TC_OK && !s->unknown && !s->found)
-        status = tc_fail(err, fills ? TC_NO_MATCH : TC_BAD_INPUT,
-                         "region %zu: the picture has no such region", r.row + 1);
-    return status;
+            return_if_error(check_component(work, q, t, at + x, s, err));
+    if (!s->unknown && !s->found)
+        return tc_fail(err, fills ? TC_NO_MATCH : TC_BAD_INPUT,
+                       "region %zu: the picture has no such region", r.row + 1);
+    return TC_OK;
 }
 
 /* A pixel of the core on the cells' side: one chosen at random, or the next one, if that is not
@@ -425,15 +422,14 @@ static tc_status check_part(const an_work *work, part *q, const table *t, uint64
 {
     const cc_params *const p = work->params;
     const size_t n = (size_t)q->f.px->nx * q->f.px->ny;
-    tc_status status = an_follow_begin(&q->f, n / ROOM_SHARE + LEAST_ROOM, err);
+    return_if_error(an_follow_begin(&q->f, n / ROOM_SHARE + LEAST_ROOM, err));
 
-    if (status == TC_OK && t->labels != NULL)
-        status = check_labels(p, q, t, random, err);
-    if (status == TC_OK && t->labels != NULL && p->split == CC_INTENSITY)
-        status = check_ways(q, t, random, err);
-    if (status == TC_OK)
-        status = check_parts(work, q, t, random, err);
-    return status == TC_OK ? check_regions(p, q, t, random, err) : status;
+    if (t->labels != NULL)
+        return_if_error(check_labels(p, q, t, random, err));
+    if (t->labels != NULL && p->split == CC_INTENSITY)
+        return_if_error(check_ways(q, t, random, err));
+    return_if_error(check_parts(work, q, t, random, err));
+    return check_regions(p, q, t, random, err);
 }
 
 /* --- Otsu ------------------------------------------------------------------------------------ */
@@ -504,8 +500,7 @@ static tc_status check_threshold(const cc_params *p, const wu_pixels *px, uint32
 {
     const uint32_t size = (uint32_t)1 << px->bits;
     const size_t rows = (px->ny + ROW_SHARE - 1) / ROW_SHARE + LEAST_PIXELS / px->nx;
-    uint64_t *const histogram = calloc(size, sizeof *histogram);
-    tc_status status;
+    TC_AUTOFREE uint64_t *const histogram = calloc(size, sizeof *histogram);
 
     if (histogram == NULL)
         return tc_no_memory(err, "the grey values");
@@ -514,9 +509,7 @@ static tc_status check_threshold(const cc_params *p, const wu_pixels *px, uint32
 
         an_histogram(px, y * px->nx, (y + 1) * px->nx, histogram);
     }
-    status = judge_found(p, histogram, px->bits, claimed, err);
-    free(histogram);
-    return status;
+    return judge_found(p, histogram, px->bits, claimed, err);
 }
 
 /* --- the whole picture ----------------------------------------------------------------------- */
@@ -787,10 +780,7 @@ tc_status cc_check_pixels(const an_work *of, const wu_output *out, uint64_t *ran
 
     if (of->item->n_masks > 0)
         return tc_fail(err, TC_NO_MATCH, "the item has a mask");
-    tc_status status = cc_resolve(of, &own, err);
-
-    if (status != TC_OK)
-        return status;
+    return_if_error(cc_resolve(of, &own, err));
     resolved.params = p;
     if (p->polarity == CC_AUTO &&
         (*(const uint8_t *)wu_output_data(out, "bright") != 0) != p->bright)
@@ -813,8 +803,8 @@ tc_status cc_check_pixels(const an_work *of, const wu_output *out, uint64_t *ran
                        (unsigned long)threshold);
     if (cc_prepares(p) && share_of_tiles(p, work->item) > MOST_TILED)
         return tc_fail(err, TC_NO_MATCH, "is too small for a look at a part of it");
-    status = cc_prepares(p) ? check_tiles(work, &t, threshold, random, &of_regions, err)
-                            : check_whole(work, &t, threshold, random, &of_regions, err);
+    tc_status status = cc_prepares(p) ? check_tiles(work, &t, threshold, random, &of_regions, err)
+                                      : check_whole(work, &t, threshold, random, &of_regions, err);
     return status == TC_NO_MATCH && of_regions
                ? cc_check_again(work, out, threshold, margin_of(p), random, err)
                : status;

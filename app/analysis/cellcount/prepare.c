@@ -471,19 +471,18 @@ tc_status cc_prepare_begin(cc_prepare *p, const cc_params *params, const wu_pixe
 tc_status cc_prepare_all(cc_prepare *p, const cc_params *params, const wu_pixels *pixels,
                          tc_err *err)
 {
-    void *const scratch = malloc(cc_prepare_scratch(params, pixels->nx));
-    tc_status status = cc_prepare_begin(p, params, pixels, err);
+    TC_AUTOFREE void *const scratch = malloc(cc_prepare_scratch(params, pixels->nx));
+    return_if_error(cc_prepare_begin(p, params, pixels, err));
 
-    if (status == TC_OK && scratch == NULL)
-        status = tc_no_memory(err, "the grey values");
-    for (cc_phase step = CC_SMOOTH; status == TC_OK && step < CC_HISTOGRAM; step++)
+    if (scratch == NULL)
+        return tc_no_memory(err, "the grey values");
+    for (cc_phase step = CC_SMOOTH; step < CC_HISTOGRAM; step++)
         if (cc_has_step(params, step)) {
             cc_prepare_step(p, step);
             for (size_t i = 0; i < cc_prepare_pieces(params, step, pixels->nx, pixels->ny); i++)
                 prepare_piece(p, 0, pixels->ny, i, scratch);
         }
-    free(scratch);
-    return status;
+    return TC_OK;
 }
 
 void cc_prepare_end(cc_prepare *p)

@@ -186,18 +186,16 @@ int32_t cc_window_of(int64_t radius)
 
 tc_status cc_resolve(const an_work *work, cc_params *out, tc_err *err)
 {
-    wu_pixels middle = { .nz = 1 };
+    TC_AUTO(wu_pixels_free) wu_pixels middle = { .nz = 1 };
     int64_t radius;
     bool smaller;
     tc_status status = cc_resolve_polarity(work, out, err);
 
     if (status != TC_OK || !out->window_auto)
         return status;
-    status = an_copy_middle(work->pixels, &middle, err);
-    if (status == TC_OK)
-        status = cc_find_radius(out, &middle, work->threads, work->poll, &radius, &smaller, err);
-    if (status == TC_OK)
-        out->window = cc_window_of(radius);
-    wu_pixels_free(&middle);
-    return status;
+    return_if_error(an_copy_middle(work->pixels, &middle, err));
+    return_if_error(
+        cc_find_radius(out, &middle, work->threads, work->poll, &radius, &smaller, err));
+    out->window = cc_window_of(radius);
+    return TC_OK;
 }

@@ -168,9 +168,8 @@ static tc_status step_in(const ws_map *m, const steps *w, const ws_list *from, w
                          const tc_poll *poll, tc_err *err)
 {
     enum { BLOCK = 1 << 16 };
-    tc_status status = TC_OK;
 
-    for (size_t n = 0; status == TC_OK && n < from->n_pixels; n++) {
+    for (size_t n = 0; n < from->n_pixels; n++) {
         const int32_t i = from->pixels[n];
         const place at = place_of(&m->shape, (size_t)i);
 
@@ -185,21 +184,24 @@ static tc_status step_in(const ws_map *m, const steps *w, const ws_list *from, w
             m->up[there] = WS_PENDING(i);
         }
         if (n % BLOCK == 0)
-            status = tc_ask(poll, err);
+            return_if_error(tc_ask(poll, err));
     }
-    return status;
+    return TC_OK;
 }
 
 /* What was pending is known now: makes it final. */
 static tc_status settle_pixels(const ws_map *m, const ws_list *list, const tc_poll *poll,
                                tc_err *err)
 {
-    tc_status status = list->no_memory ? tc_no_memory(err, "the plateaus") : TC_OK;
+    if (list->no_memory)
+        return tc_no_memory(err, "the plateaus");
 
-    for (size_t i = 0, end; status == TC_OK && i < list->n_pixels; status = tc_ask(poll, err))
+    for (size_t i = 0, end; i < list->n_pixels;) {
         for (end = tc_block_end(i, list->n_pixels); i < end; i++)
             m->up[list->pixels[i]] = WS_PENDING(m->up[list->pixels[i]]);
-    return status;
+        return_if_error(tc_ask(poll, err));
+    }
+    return TC_OK;
 }
 
 static tc_status walk_plateaus(const ws_map *m, ws_list *lists, size_t n_lists, const tc_poll *poll,
@@ -449,9 +451,8 @@ static int32_t maximum_of(int32_t *up, int32_t i)
 static tc_status join_maxima(const ws_map *m, const ws_list *all, const tc_poll *poll, tc_err *err)
 {
     const uint32_t *const height = m->height;
-    tc_status status = TC_OK;
 
-    for (size_t i = 0; status == TC_OK && i < all->n; i++) {
+    for (size_t i = 0; i < all->n; i++) {
         const ws_saddle *const s = &all->saddles[i];
         const int32_t a = maximum_of(m->up, s->a), b = maximum_of(m->up, s->b);
         const bool a_higher = height[a] > height[b] || (height[a] == height[b] && a < b);
@@ -459,25 +460,21 @@ static tc_status join_maxima(const ws_map *m, const ws_list *all, const tc_poll 
 
         if (a != b && !m->apart(m->rule, height[low], s->height))
             m->up[low] = high;
-        status = tc_ask(poll, err);
+        return_if_error(tc_ask(poll, err));
     }
-    return status;
+    return TC_OK;
 }
 
 static tc_status join_hills(const ws_map *m, ws_list *lists, size_t n_lists, const tc_poll *poll,
                             tc_err *err)
 {
-    ws_list all = { .n = 0 };
-    tc_status status = gather_saddles(lists, n_lists, &all, poll, err);
+    TC_AUTO(ws_list_drop) ws_list all = { .n = 0 };
+    return_if_error(gather_saddles(lists, n_lists, &all, poll, err));
 
     /* Lower saddles of a pair that is there more than once do nothing: what was apart stays so. */
-    if (status == TC_OK)
-        status =
-            tc_sort_by_key(all.saddles, all.n, sizeof *all.saddles, depth_of, by_pair, poll, err);
-    if (status == TC_OK)
-        status = join_maxima(m, &all, poll, err);
-    ws_list_drop(&all);
-    return status;
+    return_if_error(
+        tc_sort_by_key(all.saddles, all.n, sizeof *all.saddles, depth_of, by_pair, poll, err));
+    return join_maxima(m, &all, poll, err);
 }
 
 /* --- hills ----------------------------------------------------------------------------------- */

@@ -542,20 +542,19 @@ tc_status glcm_check_result(const void *params, const wu_item *item, const wu_ou
     const glcm_params *const p = params;
     const double *const features = wu_output_data(out, "features");
     place g;
-    tc_status status;
 
     place_init(&g, p, item);
-    status = check_features(&g, features, err);
-    if (status == TC_OK && p->window != GLCM_WHOLE_ROI)
-        status = check_bands(&g, wu_output_data(out, "band_sums"), err);
-    if (status == TC_OK && p->per_offset) {
+    return_if_error(check_features(&g, features, err));
+    if (p->window != GLCM_WHOLE_ROI)
+        return_if_error(check_bands(&g, wu_output_data(out, "band_sums"), err));
+    if (p->per_offset) {
         const double *const offsets = wu_output_data(out, "offset_features");
 
-        status = check_offsets(&g, offsets, err);
-        if (status == TC_OK)
-            status = check_summaries(p, features, offsets, err);
+        return_if_error(check_offsets(&g, offsets, err));
+        return_if_error(check_summaries(p, features, offsets, err));
     }
-    for (size_t i = 0; status == TC_OK && i < p->n_maps; i++)
-        status = check_map(&g, item, &p->maps[i], &out->arrays[out->n - p->n_maps + i], out, err);
-    return status;
+    for (size_t i = 0; i < p->n_maps; i++)
+        return_if_error(
+            check_map(&g, item, &p->maps[i], &out->arrays[out->n - p->n_maps + i], out, err));
+    return TC_OK;
 }

@@ -920,17 +920,14 @@ static void load_rows(void *user, unsigned thread, size_t part)
 
 static tc_status load_slice(cpu_worker *w, uint32_t slice, tc_err *err)
 {
-    tc_status status;
-
     if (w->slice == slice)
         return TC_OK;
     w->loading = slice;
     w->slice = UINT32_MAX;
-    status =
-        an_pool_run_polled(w->pool, load_rows, w, (w->g.ny + TILE - 1) / TILE, w->work->poll, err);
-    if (status == TC_OK)
-        w->slice = slice;
-    return status;
+    return_if_error(
+        an_pool_run_polled(w->pool, load_rows, w, (w->g.ny + TILE - 1) / TILE, w->work->poll, err));
+    w->slice = slice;
+    return TC_OK;
 }
 
 /* --- the backend ----------------------------------------------------------------------------- */
@@ -969,7 +966,6 @@ static tc_status make_planes(cpu_worker *w, tc_err *err)
 {
     const size_t plane = (size_t)w->g.nx * w->g.ny;
     const int turns = w->params->window == GLCM_WHOLE_ROI ? 1 : 2;
-    tc_status status;
 
     w->quantiser = glcm_quantiser(&w->g, w->work->pixels->bits);
     if (w->quantiser == NULL)
@@ -983,8 +979,8 @@ static tc_status make_planes(cpu_worker *w, tc_err *err)
     if (turns == 1)
         return TC_OK;
     /* A few rows of a picture go all over the transposed ones. */
-    status = tc_clear(w->grey[1], plane * w->params->n_levels, w->work->poll, err);
-    return status == TC_OK ? tc_clear(w->roi[1], plane, w->work->poll, err) : status;
+    return_if_error(tc_clear(w->grey[1], plane * w->params->n_levels, w->work->poll, err));
+    return tc_clear(w->roi[1], plane, w->work->poll, err);
 }
 
 static bool make_scratch(cpu_worker *w, unsigned threads)

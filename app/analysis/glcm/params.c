@@ -170,7 +170,6 @@ tc_status glcm_derive_params(void *params, const char *where, tc_err *err)
     glcm_params *const p = params;
     const json_t *const roi = json_object_get(p->head.as_run, "roi");
     const bool centred = json_object_get(roi, "cx") == NULL;
-    tc_status status;
 
     if (p->range == GLCM_RANGE_FIXED && p->range_ends[0] > p->range_ends[1])
         return tc_fail(err, TC_BAD_INPUT, "%s.range: [lo,hi] must have lo <= hi, not [%u,%u]",
@@ -193,10 +192,10 @@ tc_status glcm_derive_params(void *params, const char *where, tc_err *err)
             p->feature[p->n_features++] = f;
         }
     p->more = p->features >> GLCM_FEATURES != 0;
-    status = make_offsets(p, where, err);
-    for (size_t i = 0; status == TC_OK && i < p->n_maps; i++)
-        status = find_map(p, i, where, err);
-    return status;
+    return_if_error(make_offsets(p, where, err));
+    for (size_t i = 0; i < p->n_maps; i++)
+        return_if_error(find_map(p, i, where, err));
+    return TC_OK;
 }
 
 void glcm_clear_params(void *params)

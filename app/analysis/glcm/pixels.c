@@ -188,11 +188,8 @@ static tc_status check_band(const an_work *work, const wu_output *out, uint64_t 
     glcm_params params = *(const glcm_params *)work->params;
     an_work part = *work;
     glcm_geometry g;
-    void *state = NULL;
-    tc_status status = glcm_geometry_init(work, &g, err);
-
-    if (status != TC_OK)
-        return status;
+    TC_AUTOFREE void *state = NULL;
+    return_if_error(glcm_geometry_init(work, &g, err));
     const glcm_view *const v = &g.view[g.view[1].y1 - g.view[1].y0 > g.view[0].y1 - g.view[0].y0];
 
     params.band =
@@ -200,20 +197,16 @@ static tc_status check_band(const an_work *work, const wu_output *out, uint64_t 
     params.one_band = true;
     params.n_maps = 0;
     part.params = &params;
-    status = an_glcm.plan(&params, work->item, &part.plan, err);
-    if (status == TC_OK) {
-        state = calloc(1, part.plan.state_bytes);
-        status = state == NULL ? tc_no_memory(err, "a band")
-                               : an_work_run(&an_glcm, &glcm_cpu, &part, state, 0, err);
-    }
-    if (status == TC_OK &&
-        glcm_state_bands(&params, state)->sum[params.band] != (uint64_t)claimed[params.band])
-        status = tc_fail(err, TC_BAD_INPUT,
-                         "band_sums: band %u: its windows give another sum when they are computed "
-                         "again",
-                         params.band);
-    free(state);
-    return status;
+    return_if_error(an_glcm.plan(&params, work->item, &part.plan, err));
+    state = calloc(1, part.plan.state_bytes);
+    return_if_error(state == NULL ? tc_no_memory(err, "a band")
+                                  : an_work_run(&an_glcm, &glcm_cpu, &part, state, 0, err));
+    if (glcm_state_bands(&params, state)->sum[params.band] != (uint64_t)claimed[params.band])
+        return tc_fail(err, TC_BAD_INPUT,
+                       "band_sums: band %u: its windows give another sum when they are computed "
+                       "again",
+                       params.band);
+    return TC_OK;
 }
 
 tc_status glcm_check_pixels(const an_work *work, const wu_output *out, uint64_t *random,
@@ -223,15 +216,15 @@ tc_status glcm_check_pixels(const an_work *work, const wu_output *out, uint64_t 
     const bool one = p->window == GLCM_WHOLE_ROI;
     const size_t pairs = p->n_levels * p->n_distances,
                  chosen = (size_t)tc_random_below(pairs, random);
-    tc_status status = one ? TC_OK : check_band(work, out, random, err);
+    return_if_error(one ? TC_OK : check_band(work, out, random, err));
 
-    for (size_t k = 0; status == TC_OK && k < pairs; k++) {
+    for (size_t k = 0; k < pairs; k++) {
         sample s = { .level = k / p->n_distances, .distance = k % p->n_distances };
 
         if (!one || k == chosen)
-            status = check_sample(work, out, random, &s, err);
+            return_if_error(check_sample(work, out, random, &s, err));
     }
-    return status;
+    return TC_OK;
 }
 
 double glcm_pixels_share(const an_work *work)

@@ -150,18 +150,19 @@ static tc_status value_range(const an_work *work, unsigned *lo, unsigned *hi, tc
 {
     const wu_pixels *const px = work->pixels;
     const size_t n = (size_t)px->nx * px->ny * px->nz;
-    tc_status status = TC_OK;
 
     *lo = UINT32_MAX;
     *hi = 0;
-    for (size_t i = 0, end; status == TC_OK && i < n; status = tc_ask(work->poll, err))
+    for (size_t i = 0, end; i < n;) {
         for (end = tc_block_end(i, n); i < end; i++) {
             const unsigned v = wu_grey(px, i);
 
             *lo = v < *lo ? v : *lo;
             *hi = v > *hi ? v : *hi;
         }
-    return status;
+        return_if_error(tc_ask(work->poll, err));
+    }
+    return TC_OK;
 }
 
 tc_status glcm_geometry_init(const an_work *work, glcm_geometry *g, tc_err *err)
@@ -374,16 +375,17 @@ static tc_status init(const an_work *work, void *state, tc_err *err)
     glcm_stat *const stats = glcm_state_stats(state);
     float *const maps = (float *)(void *)((unsigned char *)state + glcm_state_maps_at(p));
     const size_t n = (work->plan.state_bytes - glcm_state_maps_at(p)) / sizeof(float);
-    tc_status status = TC_OK;
 
     for (size_t i = 0; i < p->n_levels * p->n_offsets; i++)
         glcm_stat_clear(&stats[i]);
     for (size_t i = 0; p->more && i < p->n_levels * p->n_offsets; i++)
         glcm_more_clear(&glcm_state_more(p, state)[i]);
-    for (size_t i = 0, end; status == TC_OK && i < n; status = tc_ask(work->poll, err))
+    for (size_t i = 0, end; i < n;) {
         for (end = tc_block_end(i, n); i < end; i++)
             maps[i] = __builtin_nanf("");
-    return status;
+        return_if_error(tc_ask(work->poll, err));
+    }
+    return TC_OK;
 }
 
 /* Windows of all levels and offsets that are not worth a second program: compiling one takes longer

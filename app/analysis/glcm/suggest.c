@@ -73,23 +73,22 @@ static tc_status suggest_range(const an_pictures *pictures, const json_t *given,
     take_range(json_object_get(given, "range"), &lo, &hi, &own);
     tc_status status = add_greys(out, histogram, lo, hi, err);
     free(histogram);
-    if (status == TC_OK)
-        status = an_suggest(out, given, "range", json_pack("[i,i]", (int)lo, (int)hi), err);
-    if (status == TC_OK && json_object_get(given, "maps") == NULL)
-        status = an_suggest(out, given, "levels",
-                            json_pack("[i]", hi - lo + 1 >= LEVELS ? LEVELS
-                                             : hi > lo             ? (int)(hi - lo + 1)
-                                                                   : 2),
-                            err);
-    if (status == TC_OK)
-        snprintf(out->why, sizeof out->why,
-                 "range [%u,%u]: %s. One matrix for each distance and direction over the whole "
-                 "picture takes seconds; "
-                 "a window that slides, and preset hcc, take hundreds of times as long.",
-                 lo, hi,
-                 own[0] != '\0' ? own
-                                : "the greys of all but a thousandth of the pixels at either end");
-    return status;
+    return_if_error(status);
+    return_if_error(an_suggest(out, given, "range", json_pack("[i,i]", (int)lo, (int)hi), err));
+    if (json_object_get(given, "maps") == NULL)
+        return_if_error(an_suggest(out, given, "levels",
+                                   json_pack("[i]", hi - lo + 1 >= LEVELS ? LEVELS
+                                                    : hi > lo             ? (int)(hi - lo + 1)
+                                                                          : 2),
+                                   err));
+    snprintf(out->why, sizeof out->why,
+             "range [%u,%u]: %s. One matrix for each distance and direction over the whole "
+             "picture takes seconds; "
+             "a window that slides, and preset hcc, take hundreds of times as long.",
+             lo, hi,
+             own[0] != '\0' ? own
+                            : "the greys of all but a thousandth of the pixels at either end");
+    return TC_OK;
 }
 
 tc_status glcm_suggest(const an_pictures *pictures, const json_t *given, an_suggestion *out,
@@ -101,9 +100,7 @@ tc_status glcm_suggest(const an_pictures *pictures, const json_t *given, an_sugg
     tc_status status = suggest_range(pictures, given, out, err);
     if (status != TC_OK || json_object_get(given, "maps") != NULL)
         return status;
-    status = an_suggest(out, given, "window", json_pack("{s:s}", "shape", "roi"), err);
-    if (status == TC_OK)
-        status = an_suggest(out, given, "distances", json_pack("[i,i,i]", 1, 2, 4), err);
-    return status == TC_OK ? an_suggest(out, given, "directions", json_string("four"), err)
-                           : status;
+    return_if_error(an_suggest(out, given, "window", json_pack("{s:s}", "shape", "roi"), err));
+    return_if_error(an_suggest(out, given, "distances", json_pack("[i,i,i]", 1, 2, 4), err));
+    return an_suggest(out, given, "directions", json_string("four"), err);
 }

@@ -295,7 +295,6 @@ static tc_status open_scratch(cpu_worker *w, tc_err *err)
     const wu_item *const item = w->work->item;
     const bool texture = (w->params->families & OBJ_TEXTURE) != 0;
     const bool outline = (w->params->families & OBJ_SHAPE) != 0 && w->o.dims == 2;
-    tc_status status = TC_OK;
 
     w->scratch = calloc(w->work->threads, sizeof *w->scratch);
     w->outlines = outline ? calloc(w->work->threads, sizeof *w->outlines) : NULL;
@@ -303,18 +302,19 @@ static tc_status open_scratch(cpu_worker *w, tc_err *err)
     if (w->scratch == NULL || (outline && w->outlines == NULL) ||
         (texture && w->o.quantised == NULL))
         return tc_no_memory(err, "objects");
-    for (unsigned t = 0; status == TC_OK && t < w->work->threads; t++) {
+    for (unsigned t = 0; t < w->work->threads; t++) {
         scratch *const s = &w->scratch[t];
 
         obj_sums_clear(&s->sums);
         s->rows = malloc(obj_rows_bytes(item));
-        status = s->rows == NULL ? tc_no_memory(err, "objects") : obj_grey_init(&s->grey, err);
-        if (status == TC_OK && texture)
-            status = obj_pairs_init(w->params, &s->pairs, err);
-        if (status == TC_OK && outline)
-            status = obj_outline_init(item, &w->outlines[t], err);
+        return_if_error(s->rows == NULL ? tc_no_memory(err, "objects")
+                                        : obj_grey_init(&s->grey, err));
+        if (texture)
+            return_if_error(obj_pairs_init(w->params, &s->pairs, err));
+        if (outline)
+            return_if_error(obj_outline_init(item, &w->outlines[t], err));
     }
-    return status;
+    return TC_OK;
 }
 
 static tc_status cpu_open(const an_work *work, const void *state, void **worker, tc_err *err)

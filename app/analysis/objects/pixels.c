@@ -138,7 +138,6 @@ static tc_status choose(const an_work *work, const wu_output *out, uint64_t *ran
     const int64_t *const label = wu_output_data(out, "object_label");
     uint64_t left = pixels / SHARE + LEAST_PIXELS;
     size_t rows[CANDIDATES] = { 0 }, taken = 0;
-    tc_status status = TC_OK;
 
     for (size_t k = 0; k < tries; k++) {
         bool again = false;
@@ -159,12 +158,12 @@ static tc_status choose(const an_work *work, const wu_output *out, uint64_t *ran
         taken++;
     }
     qsort(rows, taken, sizeof *rows, by_row);
-    for (size_t k = 0; status == TC_OK && k < taken; k++) {
+    for (size_t k = 0; k < taken; k++) {
         const box b = box_of(work, out, rows[k]);
 
-        status = add_object(work, &b, rows[k], (uint32_t)label[rows[k]], s, err);
+        return_if_error(add_object(work, &b, rows[k], (uint32_t)label[rows[k]], s, err));
     }
-    return status;
+    return TC_OK;
 }
 
 /* Row `row` of the claimed table and row k of the other have the same bits. */
@@ -281,10 +280,9 @@ static tc_status check_greys(const an_work *work, const wu_output *out, uint64_t
 tc_status obj_check_pixels(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err)
 {
     const obj_params *const p = work->params;
-    tc_status status =
-        (p->families & OBJ_INTENSITY) != 0 ? check_greys(work, out, random, err) : TC_OK;
-
-    return status == TC_OK ? check_objects(work, out, random, err) : status;
+    return_if_error((p->families & OBJ_INTENSITY) != 0 ? check_greys(work, out, random, err)
+                                                       : TC_OK);
+    return check_objects(work, out, random, err);
 }
 
 double obj_pixels_share(const an_work *work)

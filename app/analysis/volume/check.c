@@ -237,20 +237,19 @@ static tc_status check_labels(const vol_params *p, const wu_item *item, const wu
 {
     const wu_out_array *const labels = &out->arrays[out->n - 1];
     const size_t n = (size_t)wu_output_find(out, "cell_item")->info.shape[0];
-    extent *const extents = calloc(n + 1, sizeof *extents);
-    tc_status status = extents == NULL ? tc_no_memory(err, "the cells")
-                                       : read_labels(p, item, labels, (int32_t)n, extents, err);
+    TC_AUTOFREE extent *const extents = calloc(n + 1, sizeof *extents);
+    return_if_error(extents == NULL ? tc_no_memory(err, "the cells")
+                                    : read_labels(p, item, labels, (int32_t)n, extents, err));
 
-    for (size_t i = 0; status == TC_OK && i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         const row r = row_of(out, i);
 
         if (!same_cell(&extents[i + 1], &r))
-            status =
-                tc_fail(err, TC_BAD_INPUT, "cell %zu: voxels, box or centroid are not those of %s",
-                        i + 1, labels->info.name);
+            return tc_fail(err, TC_BAD_INPUT,
+                           "cell %zu: voxels, box or centroid are not those of %s", i + 1,
+                           labels->info.name);
     }
-    free(extents);
-    return status;
+    return TC_OK;
 }
 
 tc_status vol_check_result(const void *params, const wu_item *item, const wu_output *out,
@@ -258,11 +257,8 @@ tc_status vol_check_result(const void *params, const wu_item *item, const wu_out
 {
     const vol_params *const p = params;
     int64_t voxels = 0;
-    tc_status status = check_table(p, item, out, &voxels, err);
+    return_if_error(check_table(p, item, out, &voxels, err));
 
-    if (status == TC_OK)
-        status = check_totals(p, item, out, voxels, err);
-    if (status == TC_OK && p->labels)
-        status = check_labels(p, item, out, err);
-    return status;
+    return_if_error(check_totals(p, item, out, voxels, err));
+    return p->labels ? check_labels(p, item, out, err) : TC_OK;
 }

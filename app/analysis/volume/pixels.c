@@ -32,15 +32,14 @@ static tc_status find_threshold(const an_work *work, const wu_output *out, uint3
                                 tc_err *err)
 {
     const vol_params *const p = work->params;
-    tc_status status = TC_OK;
 
     *threshold = (uint32_t)p->membrane;
     if (p->otsu)
-        status = an_otsu_of(work->pixels, threshold, err);
-    if (status == TC_OK && p->otsu && vol_read_integer(out, "threshold") != *threshold)
-        status = tc_fail(err, TC_BAD_INPUT, "threshold: is %lld, but Otsu's is %lu",
-                         (long long)vol_read_integer(out, "threshold"), (unsigned long)*threshold);
-    return status;
+        return_if_error(an_otsu_of(work->pixels, threshold, err));
+    if (p->otsu && vol_read_integer(out, "threshold") != *threshold)
+        return tc_fail(err, TC_BAD_INPUT, "threshold: is %lld, but Otsu's is %lu",
+                       (long long)vol_read_integer(out, "threshold"), (unsigned long)*threshold);
+    return TC_OK;
 }
 
 /* What was membrane before the repair. */
@@ -180,7 +179,7 @@ static tc_status compute_part(const an_work *work, uint32_t threshold, const par
 {
     vol_params params = *(const vol_params *)work->params;
     wu_item item = *work->item;
-    wu_pixels pixels;
+    TC_AUTO(wu_pixels_free) wu_pixels pixels;
     an_work own = { .params = &params, .item = &item, .pixels = &pixels, .threads = work->threads };
     tc_status status = an_copy_box(work->pixels, b->from, b->size, &pixels, err);
 
@@ -189,12 +188,9 @@ static tc_status compute_part(const an_work *work, uint32_t threshold, const par
     params.min_voxels = 1;
     params.max_voxels = INT64_MAX;
     item.nz = b->size[0], item.ny = b->size[1], item.nx = b->size[2];
-    if (status == TC_OK)
-        status = an_volume.plan(&params, &item, &own.plan, err);
-    if (status == TC_OK)
-        status = an_compute(&an_volume, &own, 0, 0, found, err);
-    wu_pixels_free(&pixels);
-    return status;
+    return_if_error(status);
+    return_if_error(an_volume.plan(&params, &item, &own.plan, err));
+    return an_compute(&an_volume, &own, 0, 0, found, err);
 }
 
 /* Row i of a table of cells, which begins at `from`; whole: it is within the part. */
@@ -386,12 +382,12 @@ static tc_status check_watershed(const an_work *work, uint32_t threshold, const 
     const vol_blur blur = vol_blur_of(p, px);
     const wu_out_array *const labels = &out->arrays[out->n - 1];
     const heights h = { p, px, labels->data, threshold, blur.gauss };
-    tc_status status;
 
-    status = check_ways(&h, (size_t)px->nx * px->ny * px->nz, labels->info.name, random, err);
-    if (status == TC_OK && vol_read_integer(out, "cells") < 2)
-        status = tc_fail(err, TC_NO_MATCH, "no two cells");
-    return status;
+    return_if_error(
+        check_ways(&h, (size_t)px->nx * px->ny * px->nz, labels->info.name, random, err));
+    if (vol_read_integer(out, "cells") < 2)
+        return tc_fail(err, TC_NO_MATCH, "no two cells");
+    return TC_OK;
 }
 
 /* Whether only computing it again can tell. */

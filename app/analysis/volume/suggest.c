@@ -81,22 +81,18 @@ tc_status vol_suggest(const an_pictures *pictures, const json_t *given, an_sugge
     contrast /= (double)pictures->n;
     const double h = contrast > 1 ? round_off(h_share * contrast) : 1,
                  smooth = noise < noisy * contrast ? smooth_quiet : smooth_noisy;
-    if (status == TC_OK)
-        status = an_suggest(out, given, "method", json_string("watershed"), err);
-    if (status == TC_OK)
-        status = an_suggest(out, given, "smooth", json_real(smooth), err);
-    if (status == TC_OK)
-        status = an_suggest(out, given, "h", json_real(h), err);
-    if (status == TC_OK)
-        status = an_suggest(out, given, "fill", json_true(), err);
-    if (status == TC_OK)
-        snprintf(
-            out->why, sizeof out->why,
-            "A watershed, since real walls are dim and have gaps. Walls are brighter than cells by "
-            "about %.3g grey values here%s. The noise is %.2g grey values, %s compared with the "
-            "walls%s.",
-            contrast, json_object_get(given, "h") == NULL ? "; h is a tenth of that" : "", noise,
-            smooth > smooth_quiet ? "much" : "little",
-            json_object_get(given, "smooth") == NULL ? ", which smooth is chosen by" : "");
-    return status;
+    return_if_error(status);
+    return_if_error(an_suggest(out, given, "method", json_string("watershed"), err));
+    return_if_error(an_suggest(out, given, "smooth", json_real(smooth), err));
+    return_if_error(an_suggest(out, given, "h", json_real(h), err));
+    return_if_error(an_suggest(out, given, "fill", json_true(), err));
+    snprintf(
+        out->why, sizeof out->why,
+        "A watershed, since real walls are dim and have gaps. Walls are brighter than cells by "
+        "about %.3g grey values here%s. The noise is %.2g grey values, %s compared with the "
+        "walls%s.",
+        contrast, json_object_get(given, "h") == NULL ? "; h is a tenth of that" : "", noise,
+        smooth > smooth_quiet ? "much" : "little",
+        json_object_get(given, "smooth") == NULL ? ", which smooth is chosen by" : "");
+    return TC_OK;
 }

@@ -15,14 +15,11 @@ static tc_status find_threshold(const an_work *work, bool dark, uint32_t *thresh
 {
     const wu_pixels *const px = work->pixels;
     const voting_params *const p = work->params;
-    uint64_t *histogram;
-    tc_status status = an_histogram_of(px, work->poll, &histogram, err);
+    TC_AUTOFREE uint64_t *histogram = NULL;
+    return_if_error(an_histogram_of(px, work->poll, &histogram, err));
 
-    if (status == TC_OK)
-        status = an_otsu_classes(histogram, (uint32_t)1 << px->bits, AN_OTSU_LINEAR,
-                                 (unsigned)p->classes, !dark, threshold, err);
-    free(histogram);
-    return status;
+    return an_otsu_classes(histogram, (uint32_t)1 << px->bits, AN_OTSU_LINEAR, (unsigned)p->classes,
+                           !dark, threshold, err);
 }
 
 tc_status voting_find_dark(const an_work *work, bool *dark, tc_err *err)

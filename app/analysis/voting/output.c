@@ -248,22 +248,19 @@ tc_status voting_suppress(const voting_scheme *s, voting_peaks *p, const tc_poll
 static tc_status choose_candidates(const voting_scheme *s, candidates *c, voting_peaks *p,
                                    const tc_poll *poll, tc_err *err)
 {
-    grid g = { .head = NULL };
-    tc_status status = tc_sort(c->list, c->n, sizeof *c->list, compare_candidates, poll, err);
+    TC_AUTO(free_grid) grid g = { .head = NULL };
+    return_if_error(tc_sort(c->list, c->n, sizeof *c->list, compare_candidates, poll, err));
 
-    if (status == TC_OK)
-        status = grid_init(s, c->n, &g, err);
-    for (size_t i = 0; status == TC_OK && i < c->n; i++) {
+    return_if_error(grid_init(s, c->n, &g, err));
+    for (size_t i = 0; i < c->n; i++) {
         const uint32_t at = c->list[i].index, x = at % s->nx, y = at / s->nx % s->ny,
                        z = at / s->nx / s->ny;
 
-        status =
-            keep_if_apart(s, &g, &(voting_peak){ c->list[i].score, z, y, x, { z, y, x } }, p, err);
-        if (status == TC_OK)
-            status = tc_ask(poll, err);
+        return_if_error(
+            keep_if_apart(s, &g, &(voting_peak){ c->list[i].score, z, y, x, { z, y, x } }, p, err));
+        return_if_error(tc_ask(poll, err));
     }
-    free_grid(&g);
-    return status;
+    return TC_OK;
 }
 
 /* --- threshold ------------------------------------------------------------------------------- */
@@ -350,7 +347,7 @@ tc_status voting_find_points(const an_work *work, const voting_scheme *s, const 
     const voting_params *const p = work->params;
     const uint32_t *const votes = voting_votes_const(state);
     candidates all = { 0, 0, NULL };
-    an_pool *pool = NULL;
+    TC_AUTO(an_pool_destroy) an_pool *pool = NULL;
     tc_status status = an_pool_create(work->threads, &pool, err);
 
     if (status == TC_OK)
@@ -358,12 +355,9 @@ tc_status voting_find_points(const an_work *work, const voting_scheme *s, const 
     if (status == TC_OK)
         status = choose_candidates(s, &all, found, work->poll, err);
     free(all.list);
-    if (status == TC_OK)
-        voting_apply_threshold(p, found);
-    if (status == TC_OK && p->refine)
-        status = voting_refine(s, votes + s->n, NULL, pool, found, work->poll, err);
-    an_pool_destroy(&pool);
-    return status;
+    return_if_error(status);
+    voting_apply_threshold(p, found);
+    return p->refine ? voting_refine(s, votes + s->n, NULL, pool, found, work->poll, err) : TC_OK;
 }
 
 tc_status voting_finish(const an_work *work, size_t item_index, const void *state, wu_output *out,

@@ -100,41 +100,33 @@ static tc_status compute(const an_work *work, const voting_scheme *s, const tile
 {
     voting_params params = *(const voting_params *)work->params;
     wu_item item = *work->item;
-    wu_pixels pixels = { .nx = 0 };
+    TC_AUTO(wu_pixels_free) wu_pixels pixels = { .nx = 0 };
     an_work part = {
         .params = &params, .item = &item, .pixels = &pixels, .threads = work->threads
     };
     voting_scheme own;
-    void *state = NULL;
-    tc_status status = an_copy_box(work->pixels, t->from, t->size, &pixels, err);
+    TC_AUTOFREE void *state = NULL;
+    return_if_error(an_copy_box(work->pixels, t->from, t->size, &pixels, err));
 
     item.nz = t->size[0], item.ny = t->size[1], item.nx = t->size[2];
     params.automatic = false;
     params.threshold = least;
-    if (status == TC_OK)
-        status = voting_scheme_init(&params, &item, item.name, &own, err);
-    if (status == TC_OK && params.own_radius)
-        status = voting_take_radius(&params, &item, s->radius, &own, err);
-    if (status == TC_OK) {
-        own.shape.floor = s->shape.floor;
-        own.shape.shift = s->shape.shift;
-        memcpy(own.shape.inverse, s->shape.inverse, sizeof own.shape.inverse);
-        status = an_voting.plan(&params, &item, &part.plan, err);
-    }
-    if (status == TC_OK) {
-        state = calloc(1, part.plan.state_bytes);
-        status = state == NULL ? tc_no_memory(err, "a tile") : TC_OK;
-    }
-    if (status == TC_OK)
-        status = voting_cpu_run(&part, &own, state, err);
-    if (status == TC_OK)
-        status = voting_find_points(&part, &own, state, found, err);
-    for (size_t i = 0; status == TC_OK && i < found->n; i++)
+    return_if_error(voting_scheme_init(&params, &item, item.name, &own, err));
+    if (params.own_radius)
+        return_if_error(voting_take_radius(&params, &item, s->radius, &own, err));
+    own.shape.floor = s->shape.floor;
+    own.shape.shift = s->shape.shift;
+    memcpy(own.shape.inverse, s->shape.inverse, sizeof own.shape.inverse);
+    return_if_error(an_voting.plan(&params, &item, &part.plan, err));
+    state = calloc(1, part.plan.state_bytes);
+    if (state == NULL)
+        return tc_no_memory(err, "a tile");
+    return_if_error(voting_cpu_run(&part, &own, state, err));
+    return_if_error(voting_find_points(&part, &own, state, found, err));
+    for (size_t i = 0; i < found->n; i++)
         for (int k = 0; k < 3; k++)
             found->list[i].at[k] += t->from[k];
-    free(state);
-    wu_pixels_free(&pixels);
-    return status == TC_OK ? voting_keep_foreground(work, found, err) : status;
+    return voting_keep_foreground(work, found, err);
 }
 
 /* --- points ---------------------------------------------------------------------------------- */
@@ -279,19 +271,17 @@ static tc_status check_scheme(const an_work *work, const wu_output *out, voting_
 {
     const voting_params *const p = work->params;
     bool dark = false;
-    tc_status status = voting_scheme_init(p, work->item, work->item->name, s, err);
+    return_if_error(voting_scheme_init(p, work->item, work->item->name, s, err));
 
-    if (status == TC_OK)
-        status = voting_levels_init(work, s, err);
-    if (status == TC_OK && p->polarity == VOTING_AUTO) {
-        status = voting_find_dark(work, &dark, err);
-        if (status == TC_OK && (*(const uint8_t *)wu_output_data(out, "bright") != 0) == dark)
+    return_if_error(voting_levels_init(work, s, err));
+    if (p->polarity == VOTING_AUTO) {
+        return_if_error(voting_find_dark(work, &dark, err));
+        if ((*(const uint8_t *)wu_output_data(out, "bright") != 0) == dark)
             return tc_fail(err, TC_BAD_INPUT, "bright: is not as the picture has it");
     }
-    if (status == TC_OK && p->own_radius &&
-        *(const double *)wu_output_data(out, "radius") != s->radius)
+    if (p->own_radius && *(const double *)wu_output_data(out, "radius") != s->radius)
         return tc_fail(err, TC_BAD_INPUT, "radius: is not as the picture has it");
-    return status;
+    return TC_OK;
 }
 
 tc_status voting_check_pixels(const an_work *work, const wu_output *out, uint64_t *random,

@@ -45,7 +45,6 @@ tc_status voting_check_state(const an_work *work, const void *state, tc_err *err
     const uint64_t done = ((const an_state_head *)state)->chunks_done;
     const uint32_t *const votes = voting_votes_const(state);
     voting_scheme s;
-    tc_status status = voting_scheme_init(work->params, work->item, work->item->name, &s, err);
-
-    return status == TC_OK ? check_planes(work, &s, done, votes, votes + s.n, err) : status;
+    return_if_error(voting_scheme_init(work->params, work->item, work->item->name, &s, err));
+    return check_planes(work, &s, done, votes, votes + s.n, err);
 }
