@@ -88,16 +88,22 @@ def same_bytes():
         found = texcell.analyse(arrays[0], analysis, **QUIET, **given)
         tap.ok(read(found.path) == expected and read(found.unit) == read(path(name + ".zip")), title + ": the same bytes as of nibabel's file")
     names = ["b", "a", "c.1"]
+    images = {n: SPOTS if n == "a" else SPOTS[::-1] for n in names}
+    nifti(path("many", "images", "image.nii"), np.stack(list(images.values()))[:, None])
+    with open(path("names.txt"), "w") as f:
+        f.write("\n".join(names))
     for name in names:
-        nifti(path("many", "images", name + ".nii"), SPOTS if name == "a" else SPOTS[::-1])
+        nifti(path("apart", "images", name + ".nii"), images[name])
         nifti(path("many", "labels", name + ".nii"), labels if name == "a" else labels // 2)
         nifti(path("many", "mask", name + ".nii"), (X > 30).astype(np.uint8))
-    inputs = [path("many", "images", n + ".nii") for n in names]
-    expected = programs(path("many.zip"), inputs, "--analysis", "objects", "--labels", path("many", "labels"))
-    images = {n: SPOTS if n == "a" else SPOTS[::-1] for n in names}
+    inputs, named = [path("many", "images", "image.nii")], ["--names", path("names.txt")]
+    expected = programs(path("many.zip"), inputs, *named, "--analysis", "objects", "--labels", path("many", "labels"))
     found = texcell.analyse(images, "objects", labels={n: labels if n == "a" else labels // 2 for n in "a b c.1".split()}, **QUIET)
     tap.ok(read(found.path) == expected and found.names == names, "names and label pictures of 24 bits", found.names)
-    expected = programs(path("masked.zip"), inputs, "--analysis", "glcm", "--mask", path("many", "mask"), "--param", 'roi={"type":"mask"}',
+    programs(path("apart.zip"), [path("apart", "images", n + ".nii") for n in names], "--analysis", "objects", "--labels", path("many", "labels"))
+    apart = texcell.read(path("apart.zip.npz"))
+    tap.ok(all(np.array_equal(apart[a], found[a]) for a in found if a != "item_sources"), "the numbers of files of these names")
+    expected = programs(path("masked.zip"), inputs, *named, "--analysis", "glcm", "--mask", path("many", "mask"), "--param", 'roi={"type":"mask"}',
                         "--param", "levels=[8]", "--param", "distances=[1]", "--param", 'window={"shape":"roi"}')
     found = texcell.analyse(list(images.values()), "glcm", names=names, masks=[X > 30] * 3, roi={"type": "mask"}, levels=np.array([8]),
                             distances=(1,), window={"shape": "roi"}, **QUIET)
@@ -327,7 +333,7 @@ def told():
         tap.ok(found.parameters["min_area"] == 36 and [w.category for w in caught] == [texcell.Note] and "36 pixels" in str(caught[0].message),
                "lengths in micrometres; the program's note is a warning", [str(w.message) for w in caught])
     suggested = texcell.suggest([SPOTS, SPOTS.T], "cellcount", scale="linear")
-    r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "cellcount", "--param", "scale=linear", "-o", path("looked"), path("many", "images", "a.nii")])
+    r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "cellcount", "--param", "scale=linear", "-o", path("looked"), path("apart", "images", "a.nii")])
     with zipfile.ZipFile(path("looked", "workunit.zip")) as z:
         unit = json.loads(z.read("job.json"))["parameters"]
     alone = texcell.suggest({"a": SPOTS}, "cellcount", scale="linear")
@@ -355,7 +361,7 @@ def looked():
     walls = np.full((9, 40, 40), 200, np.uint8)
     walls[2:7, 3:18, 3:37] = walls[2:7, 22:37, 3:37] = 30
     smear = tap.data("count/chula_1.jpg")
-    file = path("many", "images", "b.nii")
+    file = path("apart", "images", "b.nii")
     nifti(path("walls.nii"), walls)
     for title, analysis, images, inputs, given in (
             [("a smear", "cellcount", smear, smear, {})] * (smear is not None) +

@@ -539,6 +539,17 @@ def test_channels():
     save_all("film_masks", {"film.ome_t%02d.png" % (i + 1): (times[i] > 9 * i).astype(np.uint8) for i in range(12)})
     r = pack(out, *ROI, "--mask", path("film_masks"), path("film.ome.tif"))
     ok(r.returncode == 0 and all(np.array_equal(item_samples(out, t, "mask") > 0, times[t] > 9 * t) for t in range(12)), "with a mask each", r.stderr)
+    called = ["day %d" % i for i in range(12)]
+    save_all("film_called", {c + ".png": (times[i] > 9 * i).astype(np.uint8) for i, c in enumerate(called)})
+    for names in (called, called[1:], called + ["x"]):
+        with open(path("called.txt"), "w") as f:
+            f.write("\n".join(names) + "\n")
+        r = pack(out, *ROI, path("film.ome.tif"), "--names", f.name, "--mask", path("film_called"))
+        ok(r.returncode == 0 and [i["name"] for i in job_of(out)["items"]] == [c.replace(" ", "_") for c in called]
+           and all(np.array_equal(item_samples(out, t, "mask") > 0, times[t] > 9 * t) for t in range(12)) if names == called else
+           r.returncode == 2 and "has %d lines, but there are 12 items" % len(names) in r.stderr, "%d names of 12 times" % len(names), r.stderr)
+    r = pack(out, path("film.ome.tif"), "--names", path("nowhere.txt"))
+    ok(r.returncode == 2 and "nowhere.txt: cannot be opened" in r.stderr, "names that are not there", r.stderr)
     r = pack(out, "--channel", 2, tiff("rgb.ome.tif", np.stack([COLOUR, COLOUR[::-1]]), photometric="rgb", metadata={"axes": "ZYXS"}))
     ok(r.returncode == 0 and np.array_equal(item_samples(out), np.stack([COLOUR, COLOUR[::-1]])[..., 1]), "OME that counts colours as channels", r.stderr)
     with tifffile.TiffWriter(path("two.ome.tif"), ome=True) as w:

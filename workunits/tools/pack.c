@@ -71,6 +71,9 @@ const char wu_pack_help[] =
     "  --labels FILE|FOLDER which object each pixel belongs to, 0: none. Pictures as\n"
     "                       for --mask (TIFF of 32 bits too), or a RESULT.npz with\n"
     "                       labels_<item>\n"
+    "  --names FILE         names of the items, one a line, in the order of the inputs\n"
+    "                       and of the times in each; masks and labels are found by\n"
+    "                       them\n"
     "  --stack              a folder is a stack of slices\n"
     "  --recursive          also the folders within a folder (with --stack one stack\n"
     "                       each); masks are looked for in folders of the same names\n"
@@ -110,7 +113,7 @@ typedef struct pack_options {
     double spacing[3]; /* z, y, x; x 0: not given, z 0: not of z, -1: one number */
     double scale[2];   /* what becomes black and white; equal: not given */
     const char *channel, *stain, *stains;
-    const char *mask, *labels;
+    const char *mask, *labels, *names;
     bool stacks, recursive, skip_bad, suggest;
     uint64_t split;      /* 0: one work unit */
     uint64_t max_pixels; /* of an item; 0: as many as a work unit takes */
@@ -268,6 +271,7 @@ static tc_status parse_options(int argc, char **argv, const wu_pack_into *into, 
         { "stains", 0, TC_TEXT, .to = &o->stains },
         { "mask", 0, TC_TEXT, .to = &o->mask },
         { "labels", 0, TC_TEXT, .to = &o->labels },
+        { "names", 0, TC_TEXT, .to = &o->names },
         { "stack", 0, TC_FLAG, .to = &o->stacks },
         { "recursive", 0, TC_FLAG, .to = &o->recursive },
         { "skip-bad", 0, TC_FLAG, .to = &o->skip_bad },
@@ -508,7 +512,8 @@ static bool is_one_of(const char *file, const wu_pages *pages)
 
 static bool is_input(const char *file, const pack_options *o, const wu_sources *sources)
 {
-    bool is = o->params_file != NULL && os_same_file(file, o->params_file);
+    bool is = (o->params_file != NULL && os_same_file(file, o->params_file)) ||
+              (o->names != NULL && os_same_file(file, o->names));
     for (size_t i = 0; !is && i < sources->n + sources->n_left_out; i++)
         is = is_one_of(file, &sources->items[i].pages) ||
              is_one_of(file, &sources->items[i].mask) || is_one_of(file, &sources->items[i].labels);
@@ -703,13 +708,14 @@ static tc_status read_parameters(const an_analysis *analysis, const pack_options
 /* analyse starts texcell, and gives up nothing. */
 static tc_status confine(const pack_options *o, tc_err *err)
 {
-    const size_t n = o->n_inputs + 2;
+    const size_t n = o->n_inputs + 3;
     char **const inputs = calloc(n, sizeof *inputs);
     if (inputs == NULL)
         return tc_no_memory(err, "the names of inputs");
     memcpy(inputs, o->inputs, o->n_inputs * sizeof *inputs);
     inputs[n - 1] = (char *)(uintptr_t)o->mask;
     inputs[n - 2] = (char *)(uintptr_t)o->labels;
+    inputs[n - 3] = (char *)(uintptr_t)o->names;
     const tc_status status = wu_confine(inputs, n, o->output, err);
     free(inputs);
     return status;
@@ -747,6 +753,7 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
     if (status == TC_OK && !measured && !suggested)
         status = read_parameters(analysis, &o, &params, err);
     sources.max_pixels = o.max_pixels;
+    sources.names = o.names;
     sources.want = (wu_picture_want){ .channel = colour.channel,
                                       .scaled = o.scale[1] > o.scale[0],
                                       .lo = o.scale[0],

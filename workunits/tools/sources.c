@@ -191,6 +191,35 @@ static tc_status name_items(wu_sources *all, tc_err *err)
     return status;
 }
 
+/* The items are called as the lines of the file say, in their order. */
+static tc_status use_names(wu_sources *all, tc_err *err)
+{
+    char line[1024];
+    size_t n = 0;
+    FILE *const file = fopen(all->names, "rb");
+    if (file == NULL)
+        return tc_fail(err, tc_open_fault(errno), "%s: cannot be opened: %s", all->names,
+                       strerror(errno));
+    tc_status status = TC_OK;
+    for (; status == TC_OK && fgets(line, sizeof line, file) != NULL; n++) {
+        line[strcspn(line, "\r\n")] = '\0';
+        if (n >= all->n)
+            continue;
+        wu_source *const item = &all->items[n];
+        free(item->called);
+        free(item->base);
+        item->called = strdup(line);
+        item->base = strdup(line);
+        if (item->called == NULL || item->base == NULL)
+            status = tc_no_memory(err, "an item's name");
+    }
+    fclose(file);
+    return status != TC_OK || n == all->n
+               ? status
+               : tc_fail(err, TC_BAD_INPUT, "%s: has %zu lines, but there are %zu items to name",
+                         all->names, n, all->n);
+}
+
 /* The path without empty parts, "." and "..", and fit to be read; the caller's. */
 static char *plain_path(const char *path)
 {
@@ -1023,7 +1052,7 @@ tc_status wu_sources_find(char **inputs, size_t n_inputs, bool stacks, bool recu
                           const char *mask, wu_sources *out, tc_err *err)
 {
     assert(n_inputs > 0);
-    *out = (wu_sources){ .max_pixels = out->max_pixels, .want = out->want };
+    *out = (wu_sources){ .max_pixels = out->max_pixels, .want = out->want, .names = out->names };
     finder f = { .out = out, .stacks = stacks, .recursive = recursive, .parts = json_object() };
     tc_status status = f.parts == NULL ? tc_no_memory(err, "a list of files") : TC_OK;
     for (size_t i = 0; i < n_inputs && status == TC_OK; i++)
@@ -1032,6 +1061,8 @@ tc_status wu_sources_find(char **inputs, size_t n_inputs, bool stacks, bool recu
         wu_note("%zu files are parts of other files' pictures, and so no pictures of their own",
                 f.n_parts);
     json_decref(f.parts);
+    if (status == TC_OK && out->names != NULL)
+        status = use_names(out, err);
     if (status == TC_OK)
         status = name_items(out, err);
     if (status == TC_OK)

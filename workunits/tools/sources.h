@@ -48,17 +48,18 @@ typedef struct wu_sources {
     uint64_t max_pixels;  /* of an item, from its header; what has more has a fault. 0: any that a
                              work unit takes */
     wu_picture_want want; /* how pictures are read */
+    const char *names;    /* a file of their names; NULL: they are called as their files are */
 } wu_sources;
 
-/* Finds the items; out->max_pixels and out->want are said before. A folder gives an item for each
- * picture in it, or with `stacks` one item whose slices are the pictures in it in natural order
- * (slice2 before slice10), or where they are of several series (a_1, a_2, b_1, b_2) one for each;
- * with `recursive` so do the folders in it. A file of several pages is a stack; of several times it
- * gives an item for each, unless `stacks` says that each has one page and all are slices. `mask` is
- * NULL, a picture (for one input) or a folder with a picture, or a folder of slices, of the same
- * name for each item. The header of every file has been read and checked afterwards; what is wrong
- * with an item's own files is its fault, so that all are found. Call wu_sources_free on success and
- * failure. */
+/* Finds the items; out->max_pixels, out->want and out->names are said before. A folder gives an
+ * item for each picture in it, or with `stacks` one item whose slices are the pictures in it in
+ * natural order (slice2 before slice10), or where they are of several series (a_1, a_2, b_1, b_2)
+ * one for each; with `recursive` so do the folders in it. A file of several pages is a stack; of
+ * several times it gives an item for each, unless `stacks` says that each has one page and all are
+ * slices. `mask` is NULL, a picture (for one input) or a folder with a picture, or a folder of
+ * slices, of the same name for each item. The header of every file has been read and checked
+ * afterwards; what is wrong with an item's own files is its fault, so that all are found. Call
+ * wu_sources_free on success and failure. */
 tc_status wu_sources_find(char **inputs, size_t n_inputs, bool stacks, bool recursive,
                           const char *mask, wu_sources *out, tc_err *err);
 void wu_sources_free(wu_sources *sources);

@@ -50,7 +50,7 @@ def _packed(images: Any, analysis: str, *, spacing: Any = None, labels: Any = No
         for option, given in (("mask", masks), ("labels", labels)):
             if given is not None:
                 words += ["--" + option, _pictures.write_matching(pictures, given, os.path.join(private, option))]
-        yield words + ["--"] + inputs, private, pictures
+        yield words + inputs, private, pictures
 
 
 def analyse(images: Any, analysis: str = "cellcount", *, spacing: Any = None, labels: Any = None, masks: Any = None,

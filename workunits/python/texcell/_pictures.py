@@ -200,11 +200,10 @@ def default_name(i: int, n: int) -> str:
 
 
 def are_alike(pictures: list[Picture]) -> bool:
-    """Whether they can be one file, which takes less time to write than many."""
-    kinds = {(p.name == default_name(i, len(pictures)), p.array is not None and (p.array.shape, p.array.dtype.str), p.colour, p.spacing)
-             for i, p in enumerate(pictures)}
-    named, kind, *_ = kinds.pop()
-    return not kinds and named and kind and kind[0][:2] == (1, 1)
+    """Whether they can be one file, which takes less time to write and to read than many."""
+    kinds = {(p.array is not None and (p.array.shape, p.array.dtype.str), p.colour, p.spacing) for p in pictures}
+    kind = kinds.pop()[0]
+    return len(pictures) > 1 and not kinds and kind and kind[0][:2] == (1, 1)
 
 
 def place_of(pictures: list[Picture]) -> Optional[str]:
@@ -217,13 +216,15 @@ def place_of(pictures: list[Picture]) -> Optional[str]:
 
 
 def write_all(pictures: list[Picture], folder: str) -> list[str]:
-    """The inputs of pack: paths as they were given, but for files with another name, and the files
-    of arrays."""
+    """The inputs of pack, and their names if they are in one file: paths as they were given, but
+    for files with another name, and the files of arrays."""
     os.mkdir(folder)
     if are_alike(pictures):
         write_nifti(os.path.join(folder, "image.nii"), pictures)
-        return [os.path.join(folder, "image.nii")]
-    inputs = []
+        with open(os.path.join(folder, "names.txt"), "w", encoding="ascii") as f:
+            f.writelines(p.name + "\n" for p in pictures)
+        return ["--names", f.name, "--", os.path.join(folder, "image.nii")]
+    inputs = ["--"]
     for p in pictures:
         if p.path is not None and p.name == stem_of(p.path):
             inputs.append(p.path)
