@@ -1036,6 +1036,11 @@ def test_sources():
     ok("healthy/p 2.png: as an item it is called p_2_2\n" in r.stderr and "sick/p_2.png: as an item it is called p_2_3\n" in r.stderr
        and "healthy/p_2.png" not in r.stderr and "sick/: left out: deep/, notes.txt (--recursive takes" in r.stderr
        and r.stderr.count("\n") == 3, "names that had to change, and what is left out, are told", r.stderr)
+    save_all("labelled", {n + ".png": GREY for n in ("a", "a_truth", "b_mask", "c", "c_cp_masks")})
+    r, items = packed(path("labelled"))
+    ok([n for n, _ in items] == ["a", "b_mask", "c"] and "labelled: left out: 2 files that are called as masks or label pictures of "
+       "others, such as a_truth.png;" in r.stderr, "masks and labels next to their pictures are no pictures", r.stderr)
+    ok([n for n, _ in packed(path("labelled/a.png"), path("labelled/a_truth.png"))[1]] == ["a", "a_truth"], "named by themselves they are")
     r = run([TEXCELL_WU, "pack", "--analysis", "glcm", "-o", out, "./healthy//p_2.png", "../study/healthy/p 2.png"], cwd=study)
     ok([i["source"] for i in job_of(out)["items"]] == ["healthy/p_2.png", "study/healthy/p 2.png"], "relative paths", r.stderr)
     r = run([TEXCELL_WU, "pack", "--analysis", "glcm", "-o", out, "p_2.png"], cwd=os.path.join(study, "healthy"))

@@ -413,6 +413,57 @@ static tc_status leave_out_exported(const char *folder, bool named, listing *in,
     return status;
 }
 
+/* How much of a base name is its picture's if it is that of a mask or label picture, or 0. */
+static size_t masked_part(const char *base)
+{
+    static const char *const ends[] = { "_cp_masks", "_masks", "_mask", "_labels",
+                                        "_label",    "_truth", "_seg" };
+    const size_t n = strlen(base);
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        const size_t m = strlen(ends[i]);
+        if (n > m && strcasecmp(base + n - m, ends[i]) == 0)
+            return n - m;
+    }
+    return 0;
+}
+
+/* X_mask.png next to X.png is no picture of its own: counted as well, it would double what was
+ * found. */
+static tc_status leave_out_masks(const char *folder, listing *in, tc_err *err)
+{
+    wu_pages *const all = &in->pictures;
+    wu_pages kept = { 0 }, masks = { 0 };
+    json_t *const bases = json_object(); /* names of files need not be UTF-8 */
+    tc_status status = bases == NULL ? tc_no_memory(err, "a list of files") : TC_OK;
+    for (size_t i = 0; i < 2 * all->n_files && status == TC_OK; i++) {
+        const char *const path = all->files[i % all->n_files];
+        char *const base = base_name(path, false);
+        if (base == NULL) {
+            status = tc_no_memory(err, "a list of files");
+        } else if (i < all->n_files) {
+            if (json_object_set_new_nocheck(bases, base, json_true()) != 0)
+                status = tc_no_memory(err, "a list of files");
+        } else {
+            base[masked_part(base)] = '\0';
+            status =
+                add_file(json_object_get(bases, base) != NULL ? &masks : &kept, strdup(path), err);
+        }
+        free(base);
+    }
+    if (status == TC_OK && masks.n_files > 0) {
+        const wu_pages before = *all;
+        wu_note("%s: left out: %zu files that are called as masks or label pictures of others, "
+                "such as %s; named by themselves, they are taken",
+                folder, masks.n_files, os_last_part(masks.files[0]));
+        *all = kept;
+        kept = before;
+    }
+    json_decref(bases);
+    free_pages(&kept);
+    free_pages(&masks);
+    return status;
+}
+
 /* *out: free_listing, also after a failure. */
 static tc_status list_entries(const char *folder, listing *out, tc_err *err)
 {
@@ -869,6 +920,8 @@ static tc_status add_folder(finder *f, const char *input, const char *folder, tc
     tc_status status = list_entries(folder, &in, err);
     if (status == TC_OK)
         status = leave_out_exported(folder, strcmp(folder, input) == 0, &in, err);
+    if (status == TC_OK)
+        status = leave_out_masks(folder, &in, err);
     if (status == TC_OK)
         note_left_out(folder, &in, f->recursive);
     if (status == TC_OK && f->stacks && in.pictures.n_files > 0)
