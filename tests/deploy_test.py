@@ -3,6 +3,7 @@
 does, whose bin/ holds small stand-ins: they keep a "database" in a file, print
 what the real ones print, and exit with 0 where the real ones do."""
 import contextlib
+import fcntl
 import glob
 import hashlib
 import json
@@ -224,6 +225,7 @@ def make_project(name):
     write(os.path.join(folder, "project.xml"), PROJECT_XML)
     for tool, text in STUBS.items():
         write(os.path.join(folder, "bin", tool), STUB + text, 0o755)
+    write(os.path.join(folder, "bin", "sign_executable"), "#!/bin/sh\ngrep -q secret \"$2\" && echo 0a1b && exit\necho \"add: can't read key\"; exit 1\n", 0o755)
     with contextlib.closing(sqlite3.connect(os.path.join(folder, "db.sqlite"))) as db:
         db.executescript(SCHEMA)
     return folder
@@ -240,7 +242,7 @@ def tree(folder):
     for base, _folders, files in os.walk(folder):
         for name in files:
             path = os.path.join(base, name)
-            if name.startswith(("db.sqlite", "submissions.sqlite-")):        # SQLite counts what changes nothing, too
+            if name.startswith(("db.sqlite", "submissions.sqlite-")) or path.endswith("/texcell/lock"):      # SQLite counts what changes nothing, too
                 continue
             found[os.path.relpath(path, folder)] = (hashlib.sha256(read(path)).hexdigest(), os.stat(path).st_mode)
     return found
@@ -637,9 +639,19 @@ def test_refusals():
             write(os.path.join(folder, name), old)
     write(os.path.join(folder, "apps", "other", "2.0", PLATFORM + "__mt", "other"), "x", 0o755)
     refused("a new plan_class_spec.xml would hide another app's class", folder, "other/2.0/.*__mt: its plan class")
+    write(os.path.join(folder, "keys", "code_sign_private"), "")
+    refused("a key that signs nothing", folder, "code_sign_private: signs nothing .add: can't read key.: it is damaged or encrypted")
+    write(os.path.join(folder, "texcell", "lock"), "")
+    with open(os.path.join(folder, "texcell", "lock")) as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        refused("two at once", folder, "another texcell-deploy is at work on it: try again", code=3)
     if os.geteuid() == 0:
         os.chown(folder, 65534, -1)
-        refused("another user's project", folder, "belongs to user 65534")
+        refused("another user's project", folder, "belongs to user nobody: run this as that user")
+        for program, *words in (("submit", "--name", "x", "--analysis", "cellcount", folder), ("submit", "--cancel", "x"), ("again", "x"),
+                                ("backup", "--restore", TMP)):
+            r = run([os.path.join(KIT, "texcell-" + program), "--project", folder, *words], env=ENV)
+            ok(r.returncode == 2 and "belongs to user nobody" in r.stderr, "refused: another user's project, texcell-%s %s" % (program, words[0]), r.stderr)
     else:
         skip("refused: another user's project", "needs root")
 
@@ -1043,6 +1055,15 @@ def test_submit(folder):
     ok(r.returncode == 2 and "more than <max_nbytes>" in r.stderr,
        "submit: a result that could not be uploaded", r.stderr)
     write(out, read(out).replace(b"1000", b"268435456"))
+    for name, old, new, words in (("texcell_in.xml", b">workunit<", b">work<", "open_name> within <workunit> must be workunit, or every task fails"),
+                                  ("texcell_out.xml", b">result<", b">out<", "open_name> within <result> must be result"),
+                                  ("texcell_in.xml", b"</file_ref>", b"", "texcell_in.xml: is not well-formed XML: mismatched tag")):
+        path = os.path.join(folder, "templates", name)
+        right = read(path)
+        write(path, right.replace(old, new))
+        r = submit(folder, "--analysis", "cellcount", "--name", "edited", one, "--dry-run")
+        ok(r.returncode == 2 and words in r.stderr and r.stderr.count("\n") == 1, "submit: a template that was changed: " + words, r.stderr)
+        write(path, right)
     for arguments, words in ((["--name", "a/b"], "--name a/b"), (["--name", "ok", "--for", "cpu", "--split", "1"], "exclude"), (["--name", "-x"], "expected one argument"),
                              (["--name", "ok", "--quorum", "0"], "quorum"),
                              (["--name", "ok", "--quorum", "3", "--targets", "2"], "--targets")):
@@ -1086,6 +1107,33 @@ def test_alone(folder):
     ok("are the same as others" not in r.stdout, "submit: other units of the same pictures are no twins", r.stdout)
     r = submit(folder, "--analysis", "cellcount", "--name", "twin", "--split", "150", os.path.join(TMP, "many"))
     ok(r.returncode == 0 and "note: 2 of the units are the same as others, such as again_0001" in r.stdout, "submit: twins are told", r.stdout)
+
+
+FULL = """mount -t tmpfs -o size=48k tmpfs "$1/texcell" && mount -t tmpfs -o size=48k tmpfs "$1/download" || exit 99
+for size in 64k 200k 400k 50m; do
+    "$1/bin/texcell-submit" --name full --analysis cellcount --split 1 "$2"; echo "= $?"
+    mount -o remount,size=$size "$1/texcell"; mount -o remount,size=$size "$1/download"
+done
+"$1/bin/texcell-submit" --name full --analysis cellcount --split 1 "$2"; echo "= $?"; exec ls "$1"/download/*/
+"""
+
+
+def test_full_disk():
+    """Room comes back by and by: the same command says what lacks, and in the end has created each unit once."""
+    folder, pictures = make_project("full"), os.path.join(TMP, "of noise")
+    deploy(folder, "--classes", "cpu")
+    for i in range(20):
+        picture(os.path.join(pictures, "p%02d.png" % i), i, (100, 100))
+    r = run(["unshare", "-rm", "sh", "-c", FULL, "sh", folder, pictures], env=ENV)
+    if r.returncode == 99 or "unshare" in r.stderr:
+        skip("submit: a full disk", "no name space with a file system of its own here")
+        return
+    said, codes = r.stderr.splitlines(), re.findall(r"(?m)^= (\d+)$", r.stdout)
+    ok(codes[0] != "0" and codes[-1] == "0" and len(said) == len([c for c in codes if c != "0"]) and
+       all(re.match(r"texcell-submit: error: .*(No space left on device|is full)", line) for line in said), "submit: a full disk is told in a line", said + codes)
+    names = ["full_%04d" % (i + 1) for i in range(20)]
+    ok([row[0] for row in sql(folder, "SELECT name FROM workunit ORDER BY name")] == names and all(n + ".zip\n" in r.stdout for n in names),
+       "submit: with room again the same command creates each unit once", r.stdout)
 
 
 def test_sizes(folder):
@@ -1360,6 +1408,10 @@ def test_watch():
            and watch("--unsent", "0", "--wait", "48").stdout == "", "watch: results that wait long", r.stdout + r.stderr)
         stamp = [time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(time.time() - s)) for s in (100000, 100)]
         write(os.path.join(folder, "log_host", "validator.log"), "".join("%s.1 [CRITICAL] x\nDatabase error: Deadlock found when trying\n" % s for s in stamp))
+        sql(folder, "UPDATE result SET sent_time = ? WHERE workunitid = 104", time.time() + 7200)
+        r = watch("--unsent", "0", "--wait", "48")
+        ok("\nclock: 1 results were sent or came later than it is now" in r.stdout, "watch: a clock that was wrong", r.stdout + r.stderr)
+        sql(folder, "UPDATE result SET sent_time = 0")
         r = watch("--unsent", "0", "--wait", "48")
         ok(r.stdout.startswith("deadlocks: log_host/validator.log has 1 of the last day;"), "watch: deadlocks in logs", r.stdout + r.stderr)
         os.unlink(os.path.join(folder, "log_host", "validator.log"))
@@ -1424,10 +1476,25 @@ def test_backup(folder):
     ok(r.returncode == 0 and os.stat(saved).st_mode & 0o777 == 0o700, "backup: made, for its owner alone", r.stderr)
     again = run([os.path.join(folder, "bin", "texcell-backup"), saved], env=env)
     ok(again.returncode == 1 and "is there already" in again.stderr, "backup: each into a new folder", again.stderr)
+    os.mkdir(saved + "3.part")
+    with open(os.path.join(saved + "3.part", "lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        r = run([os.path.join(folder, "bin", "texcell-backup"), saved + "3"], env=env)
+    ok(r.returncode == 3 and "another texcell-backup is at work on it" in r.stderr, "backup: two at once", r.stderr)
+    r = run([os.path.join(folder, "bin", "texcell-backup"), saved + "3"], env=env)
+    ok(r.returncode == 0 and tree(saved + "3").keys() == tree(saved).keys(), "backup: after one that was ended", r.stderr)
     make_project("restored")
     os.unlink(os.path.join(new, "db.sqlite"))
     for name in ("texcell-backup", "texcell_project.py", "xml_insert.py"):
         shutil.copy(os.path.join(folder, "bin", name), os.path.join(new, "bin"))
+    submissions = read(saved, "texcell", "submissions.sqlite")
+    write(os.path.join(saved, "texcell", "submissions.sqlite"), b"damaged" * 1000)
+    r = run([os.path.join(new, "bin", "texcell-backup"), "--restore", saved], env=env)
+    ok(r.returncode == 3 and "SQLite's files in texcell/: file is not a database" in r.stderr and not glob.glob(os.path.join(new, "texcell", "*.sqlite")),
+       "restore: stops at a file that is damaged", r.stderr)
+    write(os.path.join(saved, "texcell", "submissions.sqlite"), submissions)
+    for name in glob.glob(os.path.join(new, "*.sqlite")):
+        os.unlink(name)             # the stand-in for mariadb drops no tables
     r = run([os.path.join(new, "bin", "texcell-backup"), "--restore", saved], env=env)
     ok(r.returncode == 0 and sql(new, "SELECT id, name FROM workunit") == sql(folder, "SELECT id, name FROM workunit")
        and read(new, "keys", "code_sign_private") == b"secret" and str(os.path.join(new, "db.sqlite")) in read(new, "config.xml").decode(),
@@ -1491,6 +1558,7 @@ def main():
     test_submit(folder)
     test_many(folder)
     test_alone(folder)
+    test_full_disk()
     test_sizes(folder)
     test_status(folder)
     test_backup(folder)

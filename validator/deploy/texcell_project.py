@@ -5,7 +5,10 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import pwd
 import re
+import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -48,8 +51,12 @@ def guarded(program, main):
         return main()
     except Problem as problem:
         return report(program, problem)
+    except shutil.Error as error:       # of many files: the first will do
+        return report(program, Problem(error.args[0][0][2], TRY_LATER))
     except OSError as error:
-        return report(program, Problem("%s: %s" % (error.filename, error.strerror), TRY_LATER))
+        return report(program, Problem(": ".join(str(part) for part in (error.filename, error.strerror or error) if part), TRY_LATER))
+    except sqlite3.Error as error:
+        return report(program, Problem("SQLite's files in texcell/: %s" % error, TRY_LATER))
     except KeyboardInterrupt:
         return report(program, Problem("interrupted; the same command continues", TRY_LATER))
 
@@ -89,8 +96,10 @@ def write_file(path, data, mode=0o644, sync=True):
                 os.setxattr(temporary, ACL, os.getxattr(path, ACL))
         os.chmod(temporary, mode)
         os.rename(temporary, path)
-    except BaseException:
+    except BaseException as error:
         os.unlink(temporary)
+        if isinstance(error, OSError):
+            error.filename = path       # a full disk has no name
         raise
 
 
@@ -99,13 +108,13 @@ def read_file(path):
         return f.read()
 
 
-def locked(folder):
+def locked(folder, program="texcell-submit"):
     """One at a time. The file holds the lock as long as it is open."""
     file = open(os.path.join(folder, "lock"), "w")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        raise Problem("%s: another texcell-submit is at work on it" % folder, TRY_LATER)
+        raise Problem("%s: another %s is at work on it: try again when that has ended" % (folder, program), TRY_LATER)
     return file
 
 
@@ -178,6 +187,13 @@ class Project:
         """[(command, its pid file or "")] of those that are to run."""
         return [(c, (e.findtext("pid_file") or "").strip()) for c, e in zip(self.daemons, self._daemons)
                 if c and (e.findtext("disabled") or "0").strip() == "0"]
+
+    def check_owner(self):
+        owner = os.stat(self.folder).st_uid
+        if owner != os.geteuid():
+            with contextlib.suppress(KeyError):
+                owner = pwd.getpwuid(owner).pw_name
+            raise Problem("%s: belongs to user %s: run this as that user, or the daemons cannot use what it makes" % (self.folder, owner))
 
     def path(self, *parts):
         return os.path.join(self.folder, *parts)

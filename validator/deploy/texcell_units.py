@@ -74,12 +74,24 @@ def needs_of(texcell_wu, units):
     return [json.loads(line) for line in text.splitlines()]
 
 
-def largest_upload(path):
-    """<max_nbytes> of the result template: the client refuses to upload more."""
+def read_template(path, element, name):
+    """An admin may have changed it; where it does not name what the program opens, every task fails."""
     try:
-        text = ElementTree.parse(path).getroot().findtext("file_info/max_nbytes")
-        return float(text)
-    except (ElementTree.ParseError, TypeError, ValueError):
+        root = ElementTree.parse(path).getroot()
+    except ElementTree.ParseError as error:
+        raise Problem("%s: is not well-formed XML: %s" % (path, error))
+    if (root.findtext(element + "/file_ref/open_name") or "").strip() != name:
+        raise Problem("%s: <open_name> within <%s> must be %s, or every task fails; where the file is removed, texcell-deploy makes it anew"
+                      % (path, element, name))
+    return root
+
+
+def largest_upload(path):
+    """<max_nbytes> of the result template: the client refuses to upload more. The input template is next to it."""
+    read_template(os.path.join(os.path.dirname(path), "texcell_in.xml"), "workunit", "workunit")
+    try:
+        return float(read_template(path, "result", "result").findtext("file_info/max_nbytes"))
+    except (TypeError, ValueError):
         raise Problem("%s: has no <file_info>/<max_nbytes> that is a number" % path)
 
 
