@@ -71,7 +71,7 @@ const char wu_pack_help[] =
     "  --labels FILE|FOLDER which object each pixel belongs to, 0: none. Pictures as\n"
     "                       for --mask (TIFF of 32 bits too), or a RESULT.npz with\n"
     "                       labels_<item>\n"
-    "  --names FILE         names of the items, one a line, in the order of the inputs\n"
+    "  --names FILE         the names of the items, one a line\n"
     "                       and of the times in each; masks and labels are found by\n"
     "                       them\n"
     "  --stack              a folder is a stack of slices\n"
