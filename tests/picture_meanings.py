@@ -255,6 +255,14 @@ def test_texts():
     takes("ScanImage's only channel", tiff("x.tif", SIX[:2], "SI.VERSION_MAJOR = 5\nSI.hChannels.channelSave = 1\n"), [10, 200])
 
 
+def test_slices_as_colours():
+    """As tifffile kept stacks of three slices before it asked for a photometric."""
+    import tifffile
+    for axes, why in (("ZYX", "an axis Z"), ("TYX", "an axis T"), ("CYX", None), ("SYX", None)):
+        tifffile.imwrite(path("p.tif"), np.stack(flat(3, 5, 7)), photometric="rgb", planarconfig="separate", metadata={"axes": axes})
+        refuses("colours that are " + why, path("p.tif"), why) if why else takes("colours, " + axes, path("p.tif"), [5], "--channel", 2)
+
+
 def test_behind():
     """Planes without a directory."""
     five = flat(1, 2, 3, 4, 5)
@@ -450,8 +458,11 @@ def test_odd():
     with open(f, "wb") as o:
         o.write(bytes(data) + lzw)
     takes("LZW of the first form", f, [65])
-    for tag in (34022, 305, 270, 282, 296, 338, 50000):
-        takes("tag %d of count 0" % tag, tiff("tag.tif", flat(65, shape=(1, 1)), **{"t%d" % tag: ({305: 2, 270: 2, 282: 5}.get(tag, 3), b"")}), [65])
+    for order in "<>":
+        for tag in (34022, 305, 270, 280, 281, 282, 284, 296, 338, 339, 340, 341, 50000):
+            kind = {305: 2, 270: 2, 282: 5}.get(tag, 3)
+            takes("tag %d of count 0 %s" % (tag, order), tiff("tag.tif", flat(65, shape=(1, 1)), order=order, **{"t%d" % tag: (kind, b"")}), [65])
+    takes("the first tag of count 0", tiff("tag.tif", flat(65, 66, shape=(1, 1)), t254=(4, b""), t281=(3, b"")), [65, 66])
     Image.fromarray(flat(77)[0]).save(path("j.jpg"))
     data = open(path("j.jpg"), "rb").read()
     cut = data.index(b"\xff\xdb")
@@ -513,6 +524,6 @@ def test_shared():
     tap.ok(r.returncode == 0 and all(v > 0 for v in list(read(path("n.zip")))[0][1]), "neg_pixdim.nii", r.stderr)
 
 
-for test in (test_ome, test_several_files, test_texts, test_behind, test_tags, test_copies, test_palettes, test_calibration, test_sizes, test_nifti, test_odd, test_shared):
+for test in (test_ome, test_several_files, test_texts, test_slices_as_colours, test_behind, test_tags, test_copies, test_palettes, test_calibration, test_sizes, test_nifti, test_odd, test_shared):
     test()
 tap.done()

@@ -69,15 +69,18 @@ def by_tifffile(path):
 
 def by_pillow(path):
     with Image.open(path) as im:
-        if im.mode in ("P", "PA"):
-            im = im.convert("RGBA" if "transparency" in im.info or im.mode == "PA" else "RGB")
-        a = np.asarray(im)
-        kind = im.mode
+        frames = []
+        for i in range(im.n_frames if im.format == "TIFF" else 1):
+            im.seek(i)
+            frame = im.convert("RGBA" if "transparency" in im.info or im.mode == "PA" else "RGB") if im.mode in ("P", "PA") else im
+            frames.append(np.asarray(frame))
+        a = np.stack(frames)
+        kind = frame.mode
     if kind in ("CMYK", "LAB", "HSV"):
         raise ValueError("mode " + kind)
     a = a.astype(np.uint8) * 255 if a.dtype == bool else a
-    a = a[..., None] if a.ndim == 2 else a
-    return np.moveaxis(a, 2, 0)[None, :, None], a.shape[2] > 1
+    a = a[..., None] if a.ndim == 3 else a
+    return np.moveaxis(a, 3, 0)[None], a.shape[3] > 1
 
 
 def by_nibabel(path):
@@ -171,6 +174,8 @@ def same(ours, theirs, colours, scale):
             theirs = np.floor(np.clip(np.nan_to_num((theirs.astype(float) - lo) / (hi - lo) * most, nan=0, posinf=most, neginf=0), 0, most) + 0.5)
     if theirs.shape[1] in (2, 4) and ours.shape[1] == theirs.shape[1] - 1:
         theirs = theirs[:, :-1]                           # alpha
+    if theirs.shape[1] == 4 and ours.shape[1] == 1:
+        theirs = theirs[:, :1]                            # grey with alpha, of 16 bits, as Pillow has it
     if colours and theirs.shape[1] == 3 and ours.shape[1] == 1:
         theirs = theirs.astype(np.int64).sum(1, keepdims=True) // 3
     theirs = theirs[:, :8]
@@ -232,7 +237,7 @@ def main():
         return
     Image.MAX_IMAGE_PIXELS = None
     found = collections.defaultdict(list)
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+    with concurrent.futures.ProcessPoolExecutor(2) as pool:
         for path, kind, detail, read in pool.map(compare, enumerate(files_of(FOLDER))):
             found[kind].append((os.path.relpath(path, FOLDER), detail, read))
     for kind in sorted(found, key=lambda k: -len(found[k])):

@@ -902,6 +902,10 @@ def test_orientation():
     exif[0x0112] = 6
     block = exif.tobytes()
     block = block[6:] if block[:4] == b"Exif" else block
+    with open(write_png("behind.png", SMOOTH, 8, 0), "r+b") as f:
+        f.seek(-12, os.SEEK_END)
+        f.write(png_chunk(b"eXIf", block) + png_chunk(b"IEND", b""))
+    packs_as("a PNG that says so behind its samples", path("behind.png"), SMOOTH, "to be shown turned or mirrored")
     # Whatever is wrong with such a block, it is no reason to refuse the picture.
     for i, bad in enumerate([b"", b"II", b"II*\0\xff\xff\xff\xff", b"MM\0*\0\0\0\x08\xff\xff", block[:13], b"II*\0\xfe\xff\xff\xff" + block,
                              block.replace(b"\6\0", b"\xff\xff"), b"\0" * 4000, RNG.integers(0, 256, 5000, dtype=np.uint8).tobytes()]):

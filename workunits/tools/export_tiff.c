@@ -170,8 +170,8 @@ static tc_status make_room(tiff_file *f, tc_err *err)
 static tc_status write_tiff(tiff_file *f, const char *path, const char *temporary, tc_err *err)
 {
     wu_tiff_listener listener = { .error = keep_message, .user = f };
-    f->tiff = wu_tiff_open(&listener, temporary,
-                           (uint64_t)f->nx * f->ny * f->nz * (f->bits / 8) > BIG ? "w8" : "w", 0);
+    f->tiff = wu_tiff_create(&listener, temporary,
+                             (uint64_t)f->nx * f->ny * f->nz * (f->bits / 8) > BIG ? "w8" : "w");
     tc_status status = f->tiff == NULL ? fail_writing(f, path, err) : write_pages(f, path, err);
     if (status == TC_OK && TIFFFlush(f->tiff) != 1)
         status = fail_writing(f, path, err);

@@ -35,29 +35,33 @@ static void read_palette(wu_picture *picture, const uint8_t *body, size_t n)
                                      : WU_PALETTE;
 }
 
-/* The chunks in front of the picture's data, as far as the file goes: damage is found later. */
+/* The chunks in front of the picture's data, and Exif data behind it, as far as the file goes:
+ * damage is found later. */
 static void read_about(wu_picture *picture)
 {
     enum { SIGNATURE = 8, HEAD = 8, CRC = 4, PHYS = 9, KIND = 9, PALETTE = 3, MOST = 4096 };
     uint8_t head[HEAD], body[MOST] = { 0 };
     unsigned kind = 0;
-    bool good = fseek(picture->file, SIGNATURE, SEEK_SET) == 0;
-    while (good && fread(head, 1, HEAD, picture->file) == HEAD &&
-           memcmp(head + 4, "IDAT", 4) != 0) {
+    bool good = fseek(picture->file, SIGNATURE, SEEK_SET) == 0, behind = false;
+    while (good && fread(head, 1, HEAD, picture->file) == HEAD) {
         const uint32_t length = number_at(head);
-        const size_t n = length < MOST ? length : MOST;
+        const bool exif = memcmp(head + 4, "eXIf", 4) == 0;
+        behind = behind || memcmp(head + 4, "IDAT", 4) == 0;
+        const size_t n = behind && !exif ? 0 : length < MOST ? length : MOST;
         good = length <= INT32_MAX && fread(body, 1, n, picture->file) == n &&
                fseek(picture->file, (long)(length - n) + CRC, SEEK_CUR) == 0;
-        if (good && memcmp(head + 4, "pHYs", 4) == 0 && n == PHYS && body[8] == 1) /* per metre */
-            wu_about_resolution(picture, number_at(body), number_at(body + 4), 1e6);
-        if (good && memcmp(head + 4, "IHDR", 4) == 0 && n > KIND)
-            kind = body[KIND];
-        if (good && memcmp(head + 4, "PLTE", 4) == 0 && n >= 3 && kind == PALETTE)
-            read_palette(picture, body, n);
-        if (good && (memcmp(head + 4, "iCCP", 4) == 0 || memcmp(head + 4, "acTL", 4) == 0))
-            picture->about.remarks |= head[4] == 'i' ? WU_PROFILE : WU_ONE_OF_MORE;
-        if (good && memcmp(head + 4, "eXIf", 4) == 0)
+        if (good && exif)
             wu_about_exif(body, n, &picture->about);
+        if (!good || behind)
+            continue;
+        if (memcmp(head + 4, "pHYs", 4) == 0 && n == PHYS && body[8] == 1) /* per metre */
+            wu_about_resolution(picture, number_at(body), number_at(body + 4), 1e6);
+        if (memcmp(head + 4, "IHDR", 4) == 0 && n > KIND)
+            kind = body[KIND];
+        if (memcmp(head + 4, "PLTE", 4) == 0 && n >= 3 && kind == PALETTE)
+            read_palette(picture, body, n);
+        if (memcmp(head + 4, "iCCP", 4) == 0 || memcmp(head + 4, "acTL", 4) == 0)
+            picture->about.remarks |= head[4] == 'i' ? WU_PROFILE : WU_ONE_OF_MORE;
     }
     clearerr(picture->file);
 }

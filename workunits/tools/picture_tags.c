@@ -114,7 +114,7 @@ static bool find_any(const wu_tags *tags, const unsigned *wanted, size_t n_wante
         if (!read_entry(tags, at, &number, out, &bytes))
             return false;
         for (size_t i = 0; i < n_wanted; i++)
-            if (number == wanted[i])
+            if (number == wanted[i] && out->count > 0)
                 return true;
     }
     return false;

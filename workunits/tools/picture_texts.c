@@ -234,9 +234,14 @@ static void read_shape(wu_said *said, const uint64_t *shape, size_t n, const cha
     const uint64_t nx = picture->info.nx, ny = picture->info.ny;
     const uint64_t last = shape[n - 1], second = n >= 2 ? shape[n - 2] : 1,
                    third = n >= 3 ? shape[n - 3] : 1;
+    const bool planar = n >= 3 && s > 1 && third == s && last == nx && second == ny;
     size_t front = n;
-    if (n >= 3 && ((s > 1 && third == s && last == nx && second == ny) ||
-                   ((last == s || last == 1) && second == nx && third == ny)))
+    if (planar && known && strchr("CS", axes[n - 3]) == NULL)
+        wu_say_refusal(said,
+                       "has colours of %llu samples that %s says are an axis %c; save it again, "
+                       "with tifffile's photometric=\"minisblack\"",
+                       (unsigned long long)s, said->by, axes[n - 3]);
+    if (n >= 3 && (planar || ((last == s || last == 1) && second == nx && third == ny)))
         front = n - 3;
     else if (last == nx && second == ny)
         front = n >= 2 ? n - 2 : 0;

@@ -43,7 +43,6 @@ typedef struct tiff_state {
     size_t n_pages, offsets_room, numbers_room;
     char *text;  /* the description, libtiff's until it goes on */
     bool paints; /* palettes colour, and samples are data */
-    bool big;    /* BigTIFF */
     bool behind; /* all planes but the first have no directory: they follow its samples */
     uint64_t samples_at, plane_bytes;
     bool decoding; /* warnings are damage from here on */
@@ -117,7 +116,7 @@ static tc_status refuse_tiff(const wu_picture *picture, const char *what, tc_err
 static wu_tags tags_of(const wu_picture *picture)
 {
     const tiff_state *state = picture->state;
-    return (wu_tags){ picture->file, TIFFIsBigEndian(state->tiff) != 0, state->big,
+    return (wu_tags){ picture->file, TIFFIsBigEndian(state->tiff) != 0, state->listener.big,
                       TIFFCurrentDirOffset(state->tiff) };
 }
 
@@ -621,17 +620,11 @@ static tc_status open_tiff(wu_picture *picture, tc_err *err)
         return tc_no_memory(err, picture->path);
     state->listener = (wu_tiff_listener){ .error = on_error, .warning = on_warning, .user = state };
     errno = 0;
-    /* "m": not mapped, so that a file cut short meanwhile is an error and not a signal. "h": its
-     * header alone. */
-    state->tiff = wu_tiff_open(&state->listener, picture->path, "rmh", MAX_BLOCK);
+    state->tiff = wu_tiff_read(&state->listener, picture->path, picture->file, MAX_BLOCK);
     state->no_memory =
         state->no_memory || (state->tiff == NULL && !state->damaged && errno == ENOMEM);
     if (state->tiff == NULL || state->damaged)
         return fail_tiff(picture, err);
-    /* What libtiff 4.3 has TIFFIsBigTIFF for. */
-    const wu_tags head = tags_of(picture);
-    uint64_t version;
-    state->big = wu_tags_number(&head, 2, 2, &version) && version == 43;
     return open_pages(picture, err);
 }
 

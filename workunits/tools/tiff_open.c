@@ -4,6 +4,71 @@
 
 #include <assert.h>
 #include <stddef.h>
+#include <string.h>
+
+/* --- a file that is read --------------------------------------------------------------------- */
+
+/* libtiff calls a file damaged where some tags have no values. Such an entry becomes a repetition
+ * of one that has values, which libtiff passes over. */
+static void hide_empty_entries(uint8_t *entries, size_t n, size_t size)
+{
+    static const uint8_t none[8];
+    const size_t count_at = 4, count_bytes = size == 20 ? 8 : 4;
+    const uint8_t *filled = entries, *const end = entries + n * size;
+    while (filled < end && memcmp(filled + count_at, none, count_bytes) == 0)
+        filled += size;
+    for (uint8_t *entry = entries; filled < end && entry < end; entry += size)
+        if (memcmp(entry + count_at, none, count_bytes) == 0)
+            memcpy(entry, filled, size);
+}
+
+static tmsize_t read_file(thandle_t handle, void *data, tmsize_t n)
+{
+    wu_tiff_listener *const l = handle;
+    if (l->at > INT64_MAX ||
+        (ftello(l->file) != (off_t)l->at && fseeko(l->file, (off_t)l->at, SEEK_SET) != 0))
+        return -1;
+    const size_t got = fread(data, 1, (size_t)n, l->file), size = l->big ? 20 : 12;
+    clearerr(l->file);
+    if (l->at == 0 && got >= 4)
+        l->big = ((uint8_t *)data)[2] == 43 || ((uint8_t *)data)[3] == 43;
+    else if (l->tiff != NULL && l->at == TIFFCurrentDirOffset(l->tiff) + (l->big ? 8 : 2))
+        hide_empty_entries(data, got / size, size);
+    l->at += got;
+    return (tmsize_t)got;
+}
+
+static tmsize_t write_nothing(thandle_t handle, void *data, tmsize_t n)
+{
+    (void)handle;
+    (void)data;
+    (void)n;
+    return -1;
+}
+
+static toff_t size_of_file(thandle_t handle)
+{
+    const wu_tiff_listener *const l = handle;
+    return fseeko(l->file, 0, SEEK_END) == 0 ? (toff_t)ftello(l->file) : 0;
+}
+
+static toff_t seek_file(thandle_t handle, toff_t offset, int whence)
+{
+    wu_tiff_listener *const l = handle;
+    const uint64_t from = whence == SEEK_SET   ? 0
+                          : whence == SEEK_CUR ? l->at
+                                               : size_of_file(handle);
+    l->at = from + offset;
+    return l->at;
+}
+
+static int close_nothing(thandle_t handle)
+{
+    (void)handle;
+    return 0;
+}
+
+/* --- opening --------------------------------------------------------------------------------- */
 
 #ifdef HAVE_TIFFOPENEXT
 
@@ -26,7 +91,8 @@ static int on_warning(TIFF *tiff, void *user, const char *module, const char *fo
     return 1;
 }
 
-TIFF *wu_tiff_open(wu_tiff_listener *listener, const char *path, const char *mode, tmsize_t most)
+static TIFF *open_tiff(wu_tiff_listener *listener, const char *path, const char *mode,
+                       tmsize_t most)
 {
     TIFFOpenOptions *const options = TIFFOpenOptionsAlloc();
     assert(listener->tiff == NULL);
@@ -36,7 +102,11 @@ TIFF *wu_tiff_open(wu_tiff_listener *listener, const char *path, const char *mod
     TIFFOpenOptionsSetWarningHandlerExtR(options, on_warning, listener);
     if (most > 0)
         TIFFOpenOptionsSetMaxSingleMemAlloc(options, most);
-    listener->tiff = TIFFOpenExt(path, mode, options);
+    listener->tiff =
+        listener->file == NULL
+            ? TIFFOpenExt(path, mode, options)
+            : TIFFClientOpenExt(path, mode, listener, read_file, write_nothing, seek_file,
+                                close_nothing, size_of_file, NULL, NULL, options);
     TIFFOpenOptionsFree(options);
     return listener->tiff;
 }
@@ -53,7 +123,7 @@ void wu_tiff_close(wu_tiff_listener *listener)
 /* Of this thread's open files; one that is being opened stands first and has no TIFF yet. */
 static _Thread_local wu_tiff_listener *listeners;
 
-/* The handlers are given what the file's own functions are: with TIFFOpen, its descriptor. */
+/* The handlers are given what the file's own functions are: its descriptor, or the listener. */
 static const wu_tiff_listener *find_listener(thandle_t file)
 {
     const wu_tiff_listener *l = listeners;
@@ -87,7 +157,8 @@ static void remove_listener(const wu_tiff_listener *listener)
         *at = listener->next;
 }
 
-TIFF *wu_tiff_open(wu_tiff_listener *listener, const char *path, const char *mode, tmsize_t most)
+static TIFF *open_tiff(wu_tiff_listener *listener, const char *path, const char *mode,
+                       tmsize_t most)
 {
     (void)most;
     assert(listener->tiff == NULL);
@@ -97,7 +168,10 @@ TIFF *wu_tiff_open(wu_tiff_listener *listener, const char *path, const char *mod
     TIFFSetWarningHandlerExt(on_warning);
     listener->next = listeners;
     listeners = listener;
-    listener->tiff = TIFFOpen(path, mode);
+    listener->tiff = listener->file == NULL
+                         ? TIFFOpen(path, mode)
+                         : TIFFClientOpen(path, mode, listener, read_file, write_nothing, seek_file,
+                                          close_nothing, size_of_file, NULL, NULL);
     if (listener->tiff == NULL)
         remove_listener(listener);
     return listener->tiff;
@@ -112,3 +186,16 @@ void wu_tiff_close(wu_tiff_listener *listener)
 }
 
 #endif
+
+TIFF *wu_tiff_create(wu_tiff_listener *listener, const char *path, const char *mode)
+{
+    listener->file = NULL;
+    return open_tiff(listener, path, mode, 0);
+}
+
+TIFF *wu_tiff_read(wu_tiff_listener *listener, const char *path, FILE *file, tmsize_t most)
+{
+    listener->file = file;
+    listener->at = 0;
+    return open_tiff(listener, path, "rh", most);
+}

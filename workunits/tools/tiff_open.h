@@ -3,6 +3,9 @@
 #define TEXCELL_WORKUNITS_TOOLS_TIFF_OPEN_H
 
 #include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
 
 #include <tiffio.h>
 
@@ -12,12 +15,17 @@ typedef struct wu_tiff_listener {
     void (*warning)(void *user, const char *format, va_list args);
     void *user;
     TIFF *tiff;
+    FILE *file;  /* that is read */
+    uint64_t at; /* where in it libtiff is */
+    bool big;    /* it is a BigTIFF */
     struct wu_tiff_listener *next;
 } wu_tiff_listener;
 
-/* most: bytes that libtiff may allocate at once, which libtiff before 4.5 has no bound for; 0: any
- * number. NULL: it said why, or has no memory. Else wu_tiff_close, in the same thread. */
-TIFF *wu_tiff_open(wu_tiff_listener *listener, const char *path, const char *mode, tmsize_t most);
+/* Both: NULL: it said why, or has no memory. Else wu_tiff_close, in the same thread. */
+TIFF *wu_tiff_create(wu_tiff_listener *listener, const char *path, const char *mode);
+/* Reads the header of `file`, which stays the caller's. Tags without values are not there. most:
+ * bytes that libtiff may allocate at once, which libtiff before 4.5 has no bound for. */
+TIFF *wu_tiff_read(wu_tiff_listener *listener, const char *path, FILE *file, tmsize_t most);
 void wu_tiff_close(wu_tiff_listener *listener);
 
 #endif
