@@ -28,7 +28,7 @@ static const char *const kernel_names[KERNELS] = { "levelset_step",       "level
                                                    "levelset_edt_lines" };
 
 /* phi and two fields to work in, which change places. */
-enum { B_PHI, B_OTHER, B_KEPT, B_DATA, B_STOP, B_SIDES, B_CTL, B_NEAR, B_LIST };
+enum { B_PHI, B_OTHER, B_KEPT, B_DATA, B_STOP, B_SIDES, B_CTL, B_NEAR, B_LIST, B_HISTORY };
 
 typedef struct cl_worker {
     ocl_worker ocl;
@@ -37,6 +37,7 @@ typedef struct cl_worker {
     ls_head head;
     size_t tile[3];        /* voxels that a group of a step does at once; it has [0] * [1] items */
     cl_uint listed, other; /* words of ctl: blocks in the list, in the next one */
+    cl_uint bit;           /* of the sides that this chunk keeps; LS_KEPT: none */
     size_t band_groups;    /* that share the list of blocks */
     size_t n_listed;       /* blocks in the list, when it was looked at last */
     ocl_pace pace;         /* chunks of a small picture */
@@ -183,12 +184,12 @@ static tc_status band_apply(cl_worker *w, cl_uint all, cl_uint renew, cl_uint do
 
     for (size_t at = 0, end = 0; status == TC_OK && end < w->size.blocks; at = end) {
         end = launch_end(w, K_BAND_APPLY, at, n);
-        status =
-            OCL_QUEUE(w, K_BAND_APPLY, grid, err, OCL_HELD(w, B_PHI), OCL_HELD(w, B_OTHER),
-                      OCL_HELD(w, B_CTL), OCL_HELD(w, B_LIST), OCL_HELD(w, B_NEAR), SIZES(w),
-                      BLOCKS(w), OCL_UINT(at), OCL_UINT(end), OCL_UINT(w->listed),
-                      OCL_UINT(w->other), OCL_UINT(all), OCL_UINT(w->cfl), OCL_FLOAT(w->dt),
-                      OCL_FLOAT(w->band), OCL_UINT(renew), OCL_UINT(done), OCL_UINT(w->stop_after));
+        status = OCL_QUEUE(w, K_BAND_APPLY, grid, err, OCL_HELD(w, B_PHI), OCL_HELD(w, B_OTHER),
+                           OCL_HELD(w, B_CTL), OCL_HELD(w, B_LIST), OCL_HELD(w, B_NEAR),
+                           OCL_HELD(w, B_HISTORY), OCL_UINT(w->bit), SIZES(w), BLOCKS(w),
+                           OCL_UINT(at), OCL_UINT(end), OCL_UINT(w->listed), OCL_UINT(w->other),
+                           OCL_UINT(all), OCL_UINT(w->cfl), OCL_FLOAT(w->dt), OCL_FLOAT(w->band),
+                           OCL_UINT(renew), OCL_UINT(done), OCL_UINT(w->stop_after));
         if (status == TC_OK)
             status = end_blocks(w, K_BAND_APPLY, at, end, n, err);
     }
@@ -282,6 +283,7 @@ static tc_status queue_chunk(cl_worker *w, uint64_t chunk, tc_err *err)
     const cl_uint done = (cl_uint)ls_iterations_at(w->p, chunk);
     tc_status status;
 
+    w->bit = ls_is_reinit(w->p, chunk) ? ls_kept_bit(w->p, chunk) : LS_KEPT;
     if (ls_is_reinit(w->p, chunk))
         return reinit_phi(w, done, err);
     if (w->p->band > 0)
@@ -309,7 +311,8 @@ static void choose_tile(cl_worker *w)
 static tc_status make_buffers(cl_worker *w, const void *state, const ls_force *force, tc_err *err)
 {
     const size_t field = w->size.voxels * sizeof(float),
-                 blocks = w->p->band > 0 ? w->size.blocks : 0;
+                 blocks = w->p->band > 0 ? w->size.blocks : 0,
+                 history = ls_kept_every(w->p) > 0 ? w->size.voxels * sizeof(cl_uint) : 0;
     const cl_uint ctl[LS_CTL_WORDS] = {
         [LS_CTL_CHANGE] = (cl_uint)w->head.last_change, [LS_CTL_BAD] = LS_NEVER
     };
@@ -323,7 +326,9 @@ static tc_status make_buffers(cl_worker *w, const void *state, const ls_force *f
         { B_CTL, sizeof ctl, "control", ctl },
         { B_NEAR, blocks > 0 ? blocks : 1, "the blocks",
           blocks > 0 ? ls_near_const(state, &w->size) : NULL },
-        { B_LIST, (blocks > 0 ? blocks : 1) * sizeof(cl_uint), "the list of blocks", NULL }
+        { B_LIST, (blocks > 0 ? blocks : 1) * sizeof(cl_uint), "the list of blocks", NULL },
+        { B_HISTORY, history > 0 ? history : sizeof(cl_uint), "the sides that are kept",
+          history > 0 ? (const unsigned char *)state + ls_history_at(&w->size) : NULL }
     };
 
     return ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err);
@@ -423,10 +428,13 @@ static tc_status cl_step(void *worker, void *state, uint64_t *chunks_done, tc_er
 static tc_status cl_sync(void *worker, void *state, tc_err *err)
 {
     cl_worker *const w = worker;
-    const ocl_part parts[] = { { B_PHI, w->size.voxels * sizeof(float), ls_phi(state) },
-                               { B_NEAR, w->p->band > 0 ? w->size.blocks : 0,
-                                 ls_near(state, &w->size) } };
-    const tc_status status = ocl_fetch(&w->ocl, parts, 2, false, err);
+    const ocl_part parts[] = {
+        { B_PHI, w->size.voxels * sizeof(float), ls_phi(state) },
+        { B_NEAR, w->p->band > 0 ? w->size.blocks : 0, ls_near(state, &w->size) },
+        { B_HISTORY, ls_kept_every(w->p) > 0 ? w->size.voxels * sizeof(cl_uint) : 0,
+          (unsigned char *)state + ls_history_at(&w->size) }
+    };
+    const tc_status status = ocl_fetch(&w->ocl, parts, 3, false, err);
 
     if (status == TC_OK)
         memcpy(state, &w->head, sizeof w->head);

@@ -107,11 +107,34 @@ def results(folder):
            r["measure"].tolist() == [float((phi < 0).sum())], "inside_voxels, measure")
 
 
+def history(folder, shape, start, given):
+    """The masks on the way that a band keeps."""
+    image = ls.balls(shape, 3)
+    p = dict({"target": 180, "epsilon": 60, "init": start, "alpha": 0.02, "dt": 0.05, "band": 4}, **given)
+    unit, out = ls.write(os.path.join(folder, "u.zip"), image, p), os.path.join(folder, "h.npz")
+    run = tap.run([tap.TEXCELL, "run", unit, "-o", out, "--device", "cpu", "--quiet"])
+    inside = oracle.start(shape, start) & np.ones(shape, bool)
+    every, sides = p["reinit_every"] * (p["iterations"] // p["reinit_every"] // 32 + 1), [inside]
+    _phi, n, converged = oracle.evolve(image, inside, p, lambda i, phi: sides.append(phi < 0) if i % every == 0 else None)
+    if converged and n % every == 0:
+        sides.pop()
+    want = sum(s.astype(np.int64) << k for k, s in enumerate(sides)).astype(np.int32)
+    found = np.load(out)["history_it"] if run.returncode == 0 else np.zeros(0)
+    tap.ok(np.array_equal(found, want[0] if shape[0] == 1 else want), "the history of %d masks, %d iterations" % (len(sides), n),
+           (run.stderr, (found != want).sum() if found.shape == want.shape else found.shape))
+    os.path.exists(out) and os.remove(out)
+
+
 def main():
     folder = tap.scratch()
     for name, (shape, bits, given) in CASES.items():
         compare(folder, name, shape, bits, given)
     results(folder)
+    history(folder, FLAT, BALL2, {"reinit_every": 4, "iterations": 75})
+    history(folder, FLAT, BALL2, {"reinit_every": 2, "iterations": 140})
+    history(folder, FLAT, BALL2, {"reinit_every": 1, "iterations": 31})
+    history(folder, FLAT, BALL2, {"reinit_every": 5, "iterations": 600, "stop_after": 20})
+    history(folder, DEEP, BALL3, {"reinit_every": 7, "iterations": 30})
     tap.done()
 
 

@@ -80,7 +80,7 @@ SMALL = {
     "3D": ((5, 9, 12), {"init": {"type": "ball", "cx": 5, "cy": 4, "cz": 2, "r": 3}, "dt": 0.2,
                         "reinit_every": 2, "iterations": 4, "stop_after": 2, "edge_stop": 0.001}),
     "3D band": ((6, 12, 20), {"init": {"type": "ball", "cx": 9, "cy": 6, "cz": 3, "r": 4}, "band": 3,
-                              "reinit_every": 3, "iterations": 5, "stop_after": 4}),
+                              "reinit_every": 1, "iterations": 5, "stop_after": 4}),
 }
 
 

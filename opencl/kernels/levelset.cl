@@ -314,14 +314,14 @@ __kernel __attribute__((reqd_work_group_size(LS_GROUP, 1, 1))) void levelset_app
  * the blocks of the list: `listed` is the one in use, `other` the next. */
 
 /* phi += dt U in the listed blocks, or with `all` nothing but a look at every
- * block, of which [first, end) are done; with `renew` also the blocks' bits. Groups share the
- * blocks. */
+ * block, of which [first, end) are done; with `renew` also the blocks' bits. With a bit below 32
+ * the voxels' words get which are inside. Groups share the blocks. */
 __kernel __attribute__((reqd_work_group_size(TILE_X, TILE_Y, 1))) void levelset_band_apply(
     __global float *phi, __global const float *u, volatile __global tc_u32 *ctl,
-    __global const tc_u32 *list, __global tc_u8 *near, SIZES, BLOCKS, const tc_u32 first,
-    const tc_u32 end, const tc_u32 listed, const tc_u32 other, const tc_u32 all, const tc_u32 cfl,
-    const float dt, const float band, const tc_u32 renew, const tc_u32 done,
-    const tc_u32 stop_after)
+    __global const tc_u32 *list, __global tc_u8 *near, __global tc_u32 *history, const tc_u32 bit,
+    SIZES, BLOCKS, const tc_u32 first, const tc_u32 end, const tc_u32 listed, const tc_u32 other,
+    const tc_u32 all, const tc_u32 cfl, const float dt, const float band, const tc_u32 renew,
+    const tc_u32 done, const tc_u32 stop_after)
 {
     __local tc_u32 word, flags, bits;
     const tc_u32 lx = (tc_u32)get_local_id(0), ly = (tc_u32)get_local_id(1), me = ly * TILE_X + lx;
@@ -358,6 +358,8 @@ __kernel __attribute__((reqd_work_group_size(TILE_X, TILE_Y, 1))) void levelset_
             for (tc_u32 z = 0; z < TILE_Z; z++) {
                 if (z < depth && !all)
                     phi[at + z * ((tc_u64)nx * ny)] = now[z];
+                if (z < depth && bit < 32 && now[z] < 0.0f)
+                    history[at + z * ((tc_u64)nx * ny)] |= 1u << bit;
                 if (z < depth && renew && fabs(now[z]) < band)
                     found |= ls_near_bits(lx, ly, z, TC_MIN((tc_u32)TILE_X, nx - (tc_u32)c.x) - 1,
                                           TC_MIN((tc_u32)TILE_Y, ny - (tc_u32)c.y) - 1, depth - 1);

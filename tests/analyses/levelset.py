@@ -37,7 +37,7 @@ def memory_jobs():
         ({"target": 128, "epsilon": 60, "iterations": 3, "init": {"type": "box", "x0": 10, "x1": 65000, "y0": 5, "y1": 35}},
          noise(40, 65535)),
         ({"target": 128, "epsilon": 60, "iterations": 3, "smooth": 2, "init": BOX}, noise(700, 8192)),
-        ({"target": 128, "epsilon": 60, "iterations": 5, "init": BOX, "band": 4, "smooth": 2, "edge_stop": 0.5},
+        ({"target": 128, "epsilon": 60, "iterations": 5, "init": BOX, "band": 4, "reinit_every": 1, "smooth": 2, "edge_stop": 0.5},
          noise(1000, 1200)),
         ({"target": 128, "epsilon": 60, "iterations": 3, "init": CUBE}, noise(32, 200, 200)),
     ]

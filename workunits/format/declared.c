@@ -48,10 +48,15 @@ bool wu_is_picture(wu_role role)
     return role == WU_LABELS || role == WU_MASK || role == WU_MAP;
 }
 
+bool wu_is_own(const wu_declared *d)
+{
+    return wu_is_picture(d->role) || (d->role == WU_PROOF && strstr(d->name, mark) != NULL);
+}
+
 void wu_declared_name(const wu_declared *d, const char *item, char *out, size_t size)
 {
     assert(size > 0);
-    const char *const at = wu_is_picture(d->role) ? strstr(d->name, mark) : NULL;
+    const char *const at = wu_is_own(d) ? strstr(d->name, mark) : NULL;
     if (at == NULL)
         snprintf(out, size, "%s", d->name);
     else
@@ -227,7 +232,7 @@ static const char *read_axes(const json_t *list, wu_declared *out)
 
 /* As "labels" and "_{item}", or with "_L64_-1_2" behind it: a word, the mark, and what any array's
  * name may have. */
-static bool picture_name_fits(const char *name)
+static bool own_name_fits(const char *name)
 {
     static const char any[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
     const char *const at = strstr(name, mark);
@@ -239,9 +244,9 @@ static bool picture_name_fits(const char *name)
 /* What goes with a role. */
 static const char *check_role(const wu_declared *d)
 {
-    const bool picture = wu_is_picture(d->role),
+    const bool own = wu_is_own(d), picture = wu_is_picture(d->role),
                columns = d->n_axes == 1 && d->axes[0].words != NULL;
-    if (picture ? !picture_name_fits(d->name) : !is_made_of(d->name, word, MAX_WORD))
+    if (own ? !own_name_fits(d->name) : !is_made_of(d->name, word, MAX_WORD))
         return "array";
     if (!is_made_of(d->title, picture ? NULL : word, picture ? MAX_LINE : MAX_WORD))
         return "title";
@@ -250,7 +255,7 @@ static const char *check_role(const wu_declared *d)
         return "table";
     if (d->role == WU_PLACE || d->role == WU_KEYS
             ? !columns
-            : d->role != WU_VALUE && d->role != WU_PROOF && d->n_axes > 0)
+            : (own || (d->role != WU_VALUE && d->role != WU_PROOF)) && d->n_axes > 0)
         return "axes";
     if (d->role == WU_PLACE && d->axes[0].n != 2 && d->axes[0].n != 3)
         return "axes";

@@ -26,7 +26,8 @@ typedef enum wu_role {
     WU_MAP,    /* a picture (float32) of a value, NaN where there is none */
     WU_TITLES, /* of the whole result: the titles of the table's columns */
     WU_KEYS,   /* of the whole result: what the entries along an axis are, a row each */
-    WU_PROOF   /* of each item: numbers for a validator alone, in no table */
+    WU_PROOF   /* for a validator alone, in no table: of each item numbers, or with {item} in its
+                * name an int32 for each of its pixels */
 } wu_role;
 
 /* What the entries of an array along an axis behind the first are: words, numbers
@@ -42,7 +43,7 @@ typedef struct wu_axis {
 } wu_axis;
 
 typedef struct wu_declared {
-    const char *name; /* of the array; a picture's has {item} where the item's stands */
+    const char *name; /* of the array; {item} stands for the item's name: a picture's has it */
     wu_dtype dtype;
     wu_role role;
     const char *table; /* "regions"; of labels: whose rows they number; NULL: none */
@@ -63,7 +64,9 @@ typedef struct wu_declared {
 const char *wu_declared_fault(const wu_declared *d, char *text, size_t size);
 
 bool wu_is_picture(wu_role role);
-/* The name of the array: a picture's with the item's in it. Cut at size. */
+/* Whether each item has its own array, an element a pixel: a picture, or a proof. */
+bool wu_is_own(const wu_declared *d);
+/* The name of the array, with the item's in it if it is the item's own. Cut at size. */
 void wu_declared_name(const wu_declared *d, const char *item, char *out, size_t size);
 /* Entries of a row: columns that the array gives. */
 uint64_t wu_declared_elements(const wu_declared *d);

@@ -75,7 +75,7 @@ static tc_status declare_array(wu_output *out, const wu_declared *declared, cons
     const char *const fault = wu_declared_fault(declared, text, sizeof text);
     if (fault != NULL)
         return tc_fail(err, TC_INTERNAL, "%s", fault);
-    if (wu_is_picture(declared->role)) {
+    if (wu_is_own(declared)) {
         const uint64_t shape[3] = { item->nz, item->ny, item->nx };
         array.kind = WU_OWN;
         info->ndim = item->is_stack ? 3 : 2;

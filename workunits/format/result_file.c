@@ -150,7 +150,7 @@ void wu_result_file_close(wu_result_file *file)
 
 static bool is_picture_of(const wu_array_info *info, wu_role role)
 {
-    const wu_dtype dtype = role == WU_MAP ? WU_F32 : role == WU_LABELS ? WU_I32 : WU_U8;
+    const wu_dtype dtype = role == WU_MAP ? WU_F32 : role == WU_MASK ? WU_U8 : WU_I32;
     const unsigned n = info->ndim;
     uint64_t voxels = 1;
     if (info->dtype != dtype || (n != 2 && n != 3))
@@ -183,7 +183,7 @@ static bool axes_fit(const wu_array_info *info, const wu_declared *d)
 
 static bool matches_declaration(const wu_array_info *info, const wu_declared *d)
 {
-    if (wu_is_picture(d->role))
+    if (wu_is_own(d))
         return is_picture_of(info, d->role);
     if (d->role == WU_ITEM && info->dtype != WU_I64)
         return false;

@@ -63,10 +63,25 @@ uint64_t ls_chunks_after(const ls_params *p, uint64_t iteration);
 /* Whether a chunk is a re-initialisation. */
 bool ls_is_reinit(const ls_params *p, uint64_t chunk);
 
+/* --- stretches ------------------------------------------------------------------
+ *
+ * Right after a re-initialisation phi follows from the sides alone. So with a band, and at least
+ * LS_LEAST_STRETCHES of them, the result keeps the sides of all voxels at up to LS_KEPT
+ * re-initialisations, a bit of a word each, and a validator can repeat the stretch from one of them
+ * to the next. */
+enum { LS_KEPT = 32, LS_LEAST_STRETCHES = 4 };
+/* Re-initialisations from one that is kept to the next; 0: none is. */
+uint64_t ls_kept_every(const ls_params *p);
+/* The bit of a chunk; LS_KEPT: it is not kept. */
+uint32_t ls_kept_bit(const ls_params *p, uint64_t chunk);
+/* How many are kept after so many iterations. */
+uint32_t ls_kept_count(const ls_params *p, int64_t iterations, bool converged);
+
 /* --- state ---------------------------------------------------------------------
  *
  * ls_head; phi [nz][ny][nx] from LS_PHI_AT on; LS_PAD_BYTES zeros (which may be
- * read together with phi); with a band the bits of all blocks. */
+ * read together with phi); with a band the bits of all blocks, and if sides are kept, from the next
+ * multiple of four bytes on, a word of them for each voxel. */
 typedef struct ls_head {
     an_state_head head;
     uint64_t last_change; /* last iteration in which a voxel changed sides */
@@ -98,6 +113,12 @@ static inline const uint8_t *ls_near_const(const void *state, const ls_size *siz
     return (const uint8_t *)state + LS_PHI_AT + size->voxels * sizeof(float) + LS_PAD_BYTES;
 }
 
+static inline size_t ls_history_at(const ls_size *size)
+{
+    return LS_PHI_AT + size->voxels * sizeof(float) + LS_PAD_BYTES + (size->blocks + 3) / 4 * 4;
+}
+size_t ls_state_bytes(const ls_params *p, const ls_size *size);
+
 /* Whether the evolution has ended: all iterations, or stop_after of them
  * without a change. */
 bool ls_has_ended(const ls_params *p, const ls_head *head);
@@ -126,6 +147,9 @@ typedef struct ls_force {
 /* From the pixels. *force: ls_force_free. */
 tc_status ls_force_make(const an_work *work, ls_force *force, tc_err *err);
 void ls_force_free(ls_force *force);
+
+/* output.c: where the mask and, if sides are kept, their words are among an item's arrays. */
+enum { LS_OUT_MASK = 4, LS_OUT_HISTORY };
 
 /* params.c */
 extern const an_param ls_parameters[];

@@ -17,11 +17,11 @@ tc_status ls_expect(const void *params, const wu_item *item, wu_output *out, tc_
           .title = "measure" }, /* voxels, or um^3 of a stack */
         { "iterations_run", WU_I64, WU_VALUE, "items", .title = "iterations_run" },
         { "converged", WU_BOOL, WU_VALUE, "items", .title = "converged" },
-        { "mask_{item}", WU_U8, WU_MASK, .title = "inside" },
+        [LS_OUT_MASK] = { "mask_{item}", WU_U8, WU_MASK, .title = "inside" },
+        [LS_OUT_HISTORY] = { "history_{item}", WU_I32, WU_PROOF }, /* if sides are kept */
     };
 
-    (void)params;
-    return wu_output_declare(out, arrays, sizeof arrays / sizeof arrays[0], item, err);
+    return wu_output_declare(out, arrays, LS_OUT_HISTORY + (ls_kept_every(params) > 0), item, err);
 }
 
 tc_status ls_check_state(const an_work *work, const void *state, tc_err *err)
@@ -54,11 +54,17 @@ tc_status ls_finish(const an_work *work, size_t item_index, const void *state, w
     tc_status status = ls_expect(p, item, out, err);
 
     (void)item_index;
+    if (status == TC_OK && ls_kept_every(p) > 0) {
+        const ls_size size = ls_size_of(item);
+
+        wu_output_lend(&out->arrays[LS_OUT_HISTORY],
+                       (const unsigned char *)state + ls_history_at(&size));
+    }
     if (status == TC_OK)
         status = wu_output_allocate(out, 0, err);
     if (status != TC_OK)
         return status;
-    mask = out->arrays[out->n - 1].data;
+    mask = out->arrays[LS_OUT_MASK].data;
     for (size_t i = 0, end; status == TC_OK && i < voxels; status = tc_ask(work->poll, err))
         for (end = tc_block_end(i, voxels); i < end; i++) {
             mask[i] = phi[i] < 0;

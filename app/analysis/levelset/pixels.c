@@ -1,6 +1,7 @@
 /*
  * levelset: whether an item's pixels can have given these arrays. Where an interface went can
- * only be found by letting it run again: here on pixels f times as wide, of which there are f^2 or
+ * only be found by letting it run again. In a band a result keeps sides on the way, and from some
+ * of these it runs to the next. Else it runs on pixels f times as wide, of which there are f^2 or
  * f^3 times fewer, and with fewer steps.
  *
  * Such a pixel divides phi by f and leaves its gradient; curvature is multiplied by f. So in the
@@ -15,32 +16,30 @@
 #include "app/analysis/levelset/levelset.h"
 #include "app/analysis/levelset/rows.h"
 #include "app/base/os.h"
+#include "app/base/random.h"
 
 /* f of pictures and of stacks. Where these are too coarse to tell, pictures are looked at with that
  * of stacks, and stacks with FINER. */
 enum { PICTURE = 5, STACK = 3, FINER = 2, LEAST_INSIDE = 24, LEAST_SIDE = 12 };
-/* Of a band: its boxes, in coarse pixels, and how much farther its blocks reach, in fine ones. */
-enum { BOX_X = 8, BOX_Y = 4, BOX_Z = 2, BEYOND = 4 };
+/* So many stretches of a band run again, of those that nothing makes suspicious. */
+enum { STRETCHES = 4 };
 /* The last time is after so much of the iterations, as many as there are at least by the coarse
  * picture's fastest pixel: of honest results from two thirds on, of those with half of the
- * iterations to 0.55. In a band phi gets steep at the rim, which makes steps shorter by up to five
- * times. */
-static const double FROM = 0.6, FROM_BAND = 0.2;
+ * iterations to 0.55. */
+static const double FROM = 0.6;
 /* The masks are compared so often. */
 enum { TIMES = 30 };
 /* Twice the pixels that both masks have, divided by those of each: interfaces that followed the
  * same pixels are hardly ever below it; and so much more than a blank picture's. Or, as a blank
  * part of a picture moves an interface as a blank picture does, they are so few pixels apart, and
- * the start is farther away; not in a band, where a start that has grown would be at its place at
- * one of the times. */
+ * the start is farther away. */
 static const double ALIKE = 0.85, MORE_ALIKE = 0.01, CLOSE = 1.8, MOVED = 5;
-/* Who stops sooner has a mask that is so much more like an earlier one than the last ones. In a
- * band, where times are known to a factor of five, this finds less. */
+/* Who stops sooner has a mask that is so much more like an earlier one than the last ones. */
 static const double SOONER = 0.005;
 /* So few operations are done again at once: some hundredths of a second. */
 static const double FEW = 6e7;
 /* So many of honest results are in doubt and computed again, or looked at twice for so much. */
-static const double DOUBTS = 0.08, DOUBTS_BAND = 0.3;
+static const double DOUBTS = 0.08;
 /* Classes of distances from the start, and their width. */
 enum { CLASSES = 4096, MIDDLE = CLASSES / 2, PER_PIXEL = 8 };
 
@@ -61,8 +60,6 @@ typedef struct coarse {
     float *phi, *motion, *scratch;
     uint8_t *sides;
     an_pool *pool;
-    ls_box *boxes; /* what moves */
-    size_t n_boxes;
 } coarse;
 
 static uint32_t smaller(uint32_t a, uint32_t b)
@@ -128,7 +125,6 @@ static void free_coarse(coarse *c)
     free(c->motion);
     os_aligned_free(c->scratch);
     free(c->sides);
-    free(c->boxes);
 }
 
 /* alpha -D / f and the factor at edges. */
@@ -168,11 +164,9 @@ static tc_status make_coarse(const an_work *work, const uint8_t *mask, uint32_t 
     c->sides = malloc(c->size.voxels);
     c->phi = os_zeroed(c->size.voxels * sizeof *c->phi + LS_PAD_BYTES);
     c->motion = os_zeroed(c->size.voxels * sizeof *c->motion + LS_PAD_BYTES);
-    c->boxes = malloc(((size_t)c->size.nx / BOX_X + 1) * (c->size.ny / BOX_Y + 1) *
-                      (c->size.nz / BOX_Z + 1) * sizeof *c->boxes);
     c->scratch = os_aligned(ls_scratch_floats(c->size.nx, c->size.ny) * sizeof *c->scratch);
     if (c->pixels.u16 == NULL || c->claimed == NULL || c->sides == NULL || c->phi == NULL ||
-        c->motion == NULL || c->scratch == NULL || c->boxes == NULL)
+        c->motion == NULL || c->scratch == NULL)
         return tc_no_memory(err, "levelset");
     status = an_pool_create(1, &c->pool, err);
     if (status == TC_OK)
@@ -204,49 +198,9 @@ static tc_status make_distance(coarse *c, tc_err *err)
     return status;
 }
 
-static bool is_near(const coarse *c, const ls_box *b)
-{
-    const float reach = (float)(c->p->band + BEYOND) / (float)c->f;
-
-    for (uint32_t z = b->z0; z < b->z1; z++)
-        for (uint32_t y = b->y0; y < b->y1; y++) {
-            const float *const row = c->phi + ((size_t)z * c->size.ny + y) * c->size.nx;
-
-            for (uint32_t x = b->x0; x < b->x1; x++)
-                if (__builtin_fabsf(row[x]) < reach)
-                    return true;
-        }
-    return false;
-}
-
-/* What moves: everything, or in a band runs of small boxes. */
-static void list_boxes(coarse *c)
-{
-    const ls_size *const s = &c->size;
-
-    c->n_boxes = 0;
-    if (c->p->band == 0)
-        c->boxes[c->n_boxes++] = (ls_box){ 0, s->nx, 0, s->ny, 0, s->nz };
-    for (uint32_t z = 0; c->p->band > 0 && z < s->nz; z += BOX_Z)
-        for (uint32_t y = 0; y < s->ny; y += BOX_Y)
-            for (uint32_t x = 0; x < s->nx; x += BOX_X) {
-                const ls_box b = { x, smaller(x + BOX_X, s->nx), y, smaller(y + BOX_Y, s->ny),
-                                   z, smaller(z + BOX_Z, s->nz) };
-                ls_box *const last = c->n_boxes > 0 ? &c->boxes[c->n_boxes - 1] : NULL;
-
-                if (!is_near(c, &b))
-                    continue;
-                if (last != NULL && last->x1 == x && last->y0 == y && last->z0 == z)
-                    last->x1 = b.x1;
-                else
-                    c->boxes[c->n_boxes++] = b;
-            }
-}
-
 /* How fast phi moves, and the most. */
 static float find_motion(coarse *c)
 {
-    const ls_simd *const simd = ls_simd_best();
     const ls_fields f = { .nx = c->size.nx,
                           .ny = c->size.ny,
                           .nz = c->size.nz,
@@ -257,33 +211,20 @@ static float find_motion(coarse *c)
                           .out = c->motion };
     ls_found found = { 0 };
 
-    list_boxes(c);
-    for (size_t i = 0; i < c->n_boxes; i++)
-        ls_simd_fit(simd, c->boxes[i].x1 - c->boxes[i].x0)
-            ->step(&f, &c->boxes[i], c->scratch, &found);
+    const ls_box all = { 0, f.nx, 0, f.ny, 0, f.nz };
+
+    ls_simd_fit(ls_simd_best(), f.nx)->step(&f, &all, c->scratch, &found);
     return found.most;
 }
 
 static void move_surface(coarse *c, float dt)
 {
-    const ls_simd *const simd = ls_simd_best();
     ls_found found = { 0 };
 
-    for (size_t i = 0; i < c->n_boxes; i++) {
-        const ls_box *const b = &c->boxes[i];
-
-        for (uint32_t z = b->z0; z < b->z1; z++)
-            for (uint32_t y = b->y0; y < b->y1; y++) {
-                const size_t at = ((size_t)z * c->size.ny + y) * c->size.nx + b->x0;
-
-                ls_simd_fit(simd, b->x1 - b->x0)
-                    ->apply(c->phi + at, c->motion + at, b->x1 - b->x0, dt, &found);
-            }
-    }
+    ls_simd_fit(ls_simd_best(), c->size.nx)->apply(c->phi, c->motion, c->size.voxels, dt, &found);
 }
 
-/* --- masks
- * ---------------------------------------------------------------------------------------- */
+/* --- masks ----------------------------------------------------------------------------------- */
 
 static double dice_coefficient(uint64_t both, uint64_t a, uint64_t b)
 {
@@ -357,8 +298,7 @@ static tc_status likeness_when_blank(const coarse *c, double *alike, tc_err *err
     return TC_OK;
 }
 
-/* --- all of it
- * -------------------------------------------------------------------------------------- */
+/* --- all of it ------------------------------------------------------------------------------- */
 
 static void keep_better(match now, match *best)
 {
@@ -369,7 +309,7 @@ static void keep_better(match now, match *best)
 /* How the masks match at best at a time that may be the last one, and at those before. */
 static tc_status evolve(coarse *c, int64_t iterations, match *early, match *best, tc_err *err)
 {
-    const double all = (double)iterations, from = all * (c->p->band > 0 ? FROM_BAND : FROM);
+    const double all = (double)iterations, from = all * FROM;
     const double every = (double)c->p->reinit_every;
     double done = 0, next_look = 0, next_distance = every;
     tc_status status = TC_OK;
@@ -418,9 +358,9 @@ static tc_status look_at_surface(coarse *c, int64_t iterations, tc_err *err)
     /* Curvature alone treats all pictures as blank. */
     if (c->p->alpha == 0 && c->p->edge_stop == 0)
         blank = 0;
-    return status != TC_OK || (best.alike >= ALIKE &&
-                               (best.alike >= fmin(blank + MORE_ALIKE, 1) ||
-                                (c->p->band == 0 && best.apart <= CLOSE && start.apart >= MOVED)))
+    return status != TC_OK ||
+                   (best.alike >= ALIKE && (best.alike >= fmin(blank + MORE_ALIKE, 1) ||
+                                            (best.apart <= CLOSE && start.apart >= MOVED)))
                ? status
                : tc_fail(err, TC_NO_MATCH,
                          "the mask is not where the interface goes (likeness %.2f, to a blank "
@@ -431,7 +371,7 @@ static tc_status look_at_surface(coarse *c, int64_t iterations, tc_err *err)
 static tc_status look_at(const an_work *work, const wu_output *out, uint32_t f, tc_err *err)
 {
     coarse c;
-    tc_status status = make_coarse(work, out->arrays[out->n - 1].data, f, &c, err);
+    tc_status status = make_coarse(work, out->arrays[LS_OUT_MASK].data, f, &c, err);
 
     if (status == TC_OK)
         c.rim = count_rim(&c) + 1;
@@ -443,6 +383,172 @@ static tc_status look_at(const an_work *work, const wu_output *out, uint32_t f, 
     return status;
 }
 
+/* --- a band: stretches ----------------------------------------------------------------------- */
+
+/* A result's way from the start to its mask. Stretch i goes from the sides that are kept as i to
+ * the next, or the last of them to the mask. */
+typedef struct way {
+    const an_work *work;
+    const ls_params *p; /* of the item */
+    const uint32_t *history;
+    const uint8_t *mask;
+    int64_t every, run; /* iterations of a stretch, and all */
+    bool converged;
+    uint32_t kept;
+    uint32_t moves, inside, outside; /* bits: sides that differ from the next ones; that a voxel is
+                                        on */
+} way;
+
+static bool is_inside(const way *w, uint32_t kept, size_t voxel)
+{
+    return kept < w->kept ? w->history[voxel] >> kept & 1 : w->mask[voxel];
+}
+
+/* Bits of all the sides, and whether the first are the start's. */
+static tc_status gather_sides(way *w, tc_err *err)
+{
+    const wu_pixels *const px = w->work->pixels;
+    const uint32_t last = w->kept - 1;
+    size_t i = 0;
+
+    for (uint32_t z = 0; z < px->nz; z++)
+        for (uint32_t y = 0; y < px->ny; y++)
+            for (uint32_t x = 0; x < px->nx; x++, i++) {
+                const uint32_t sides = w->history[i];
+                const uint32_t next = sides >> 1 | (uint32_t)w->mask[i] << last;
+
+                w->moves |= sides ^ next;
+                w->inside |= sides;
+                w->outside |= ~sides;
+                if ((sides & 1) != ls_starts_inside(w->p, px, x, y, z))
+                    return tc_fail(err, TC_BAD_INPUT, "the history begins elsewhere than at init");
+            }
+    return TC_OK;
+}
+
+/* The state at the beginning of stretch `from`. */
+static void begin_stretch(const way *w, uint32_t from, void *state)
+{
+    ls_head *const head = state;
+    const size_t voxels = ls_size_of(w->work->item).voxels;
+
+    head->head.chunks_done =
+        (uint64_t)from * ls_kept_every(w->p) * ((uint64_t)w->p->reinit_every + 1);
+    head->last_change = (uint64_t)from * (uint64_t)w->every;
+    for (size_t i = 0; i < voxels; i++)
+        ls_phi(state)[i] = is_inside(w, from, i) ? -1.0f : 1.0f;
+}
+
+/* Whether what goes on from the sides that are kept as `from` is at those kept as `to` then. */
+static tc_status repeat_stretch(const way *w, uint32_t from, uint32_t to, tc_err *err)
+{
+    const bool to_end = to == w->kept;
+    const ls_size size = ls_size_of(w->work->item);
+    ls_params p = *w->p;
+    an_work work = *w->work;
+    void *worker = NULL, *state;
+    uint64_t chunks = 0;
+    bool same = true;
+    tc_status status;
+
+    work.params = &p;
+    if (!to_end) {
+        p.iterations = to * w->every;
+        p.stop_after = 0;
+    }
+    state = calloc(1, ls_state_bytes(&p, &size));
+    if (state == NULL)
+        return tc_no_memory(err, "levelset");
+    begin_stretch(w, from, state);
+    status = ls_cpu.open(&work, state, &worker, err);
+    if (status == TC_OK)
+        status = TC_MORE;
+    while (status == TC_MORE)
+        status = ls_cpu.step(worker, state, &chunks, err);
+    if (status == TC_OK)
+        status = ls_cpu.sync(worker, state, err);
+    if (worker != NULL)
+        ls_cpu.close(&worker);
+    for (size_t i = 0; status == TC_OK && same && i < size.voxels; i++)
+        same = (ls_phi(state)[i] < 0) == is_inside(w, to, i);
+    if (status == TC_OK && to_end) {
+        const ls_head *const head = state;
+
+        same = same && (int64_t)ls_iterations_at(&p, head->head.chunks_done) == w->run &&
+               ls_has_converged(&p, head) == w->converged;
+    }
+    free(state);
+    return status == TC_OK && !same
+               ? tc_fail(err, TC_BAD_INPUT,
+                         "what its history has after %lld iterations does not lead to what it has "
+                         "later",
+                         (long long)(from * w->every))
+               : status;
+}
+
+/* The last stretch, to the end. What has converged has not moved for stop_after iterations, and is
+ * followed from before these. */
+static uint32_t find_tail(const way *w, uint32_t moving)
+{
+    const int64_t moved = w->run - w->p->stop_after;
+    uint32_t from = w->kept - 1;
+
+    while (w->converged && from > 0 && (from * w->every >= moved || from > moving))
+        from--;
+    return from;
+}
+
+/* From when on the sides stay as they are, for the same sides go the same way, or are all the same
+ * one, phi is not followed: the stretch that says so is repeated, and those before it by `random`.
+ */
+static tc_status check_way(way *w, uint64_t *random, tc_err *err)
+{
+    const uint32_t full = w->kept - 1, both = w->inside & w->outside;
+    const bool tail = full * w->every < w->run;
+    uint32_t n = 0, wanted, left;
+    tc_status status = TC_OK;
+
+    while (n < full && (w->moves & both) >> n & 1)
+        n++;
+    const bool rests = both >> n & 1; /* else it has vanished, or fills everything */
+    const bool later = full > n && (w->moves & ~(UINT32_MAX << full)) >> n != 0;
+
+    if (later || (!rests && tail && w->moves >> full & 1))
+        return tc_fail(err, TC_NO_MATCH, "it moves after it stood still");
+    left = n;
+    wanted = left < STRETCHES ? left : STRETCHES;
+    if (rests && n < full)
+        status = repeat_stretch(w, n, n + 1, err);
+    if (status == TC_OK && tail && (rests || w->converged))
+        status = repeat_stretch(w, find_tail(w, rests ? full : n - 1), w->kept, err);
+    for (uint32_t i = 0; status == TC_OK && i < n; i++, left--)
+        if (tc_random_below(left, random) < wanted) {
+            wanted--;
+            status = repeat_stretch(w, i, i + 1, err);
+        }
+    return status;
+}
+
+static tc_status look_at_band(const an_work *work, const wu_output *out, uint64_t *random,
+                              tc_err *err)
+{
+    ls_params p;
+    way w = { .work = work, .p = &p, .mask = out->arrays[LS_OUT_MASK].data };
+    tc_status status = ls_resolve(work, &p, err);
+
+    if (status != TC_OK)
+        return status;
+    if (ls_kept_every(&p) == 0)
+        return tc_fail(err, TC_NO_MATCH, "keeps nothing to go on from");
+    w.history = out->arrays[LS_OUT_HISTORY].data;
+    w.every = (int64_t)ls_kept_every(&p) * p.reinit_every;
+    w.run = *(const int64_t *)wu_output_data(out, "iterations_run");
+    w.converged = *(const uint8_t *)wu_output_data(out, "converged") != 0;
+    w.kept = ls_kept_count(&p, w.run, w.converged);
+    status = gather_sides(&w, err);
+    return status == TC_OK ? check_way(&w, random, err) : status;
+}
+
 tc_status ls_check_pixels(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err)
 {
     const wu_item *const item = work->item;
@@ -450,9 +556,10 @@ tc_status ls_check_pixels(const an_work *work, const wu_output *out, uint64_t *r
     const uint32_t f[2] = { large ? PICTURE : STACK, large ? STACK : FINER };
     tc_status status = TC_NO_MATCH;
 
-    (void)random;
     if (work->plan.flops < FEW)
         return tc_fail(err, TC_NO_MATCH, "takes hardly any time");
+    if (((const ls_params *)work->params)->band > 0)
+        return look_at_band(work, out, random, err);
     if (item->nx < LEAST_SIDE || item->ny < LEAST_SIDE || (item->nz > 1 && item->nz < LEAST_SIDE))
         return tc_fail(err, TC_NO_MATCH, "is too narrow for a coarser one");
     for (int k = 0; k < 2 && status == TC_NO_MATCH; k++)
@@ -464,7 +571,8 @@ double ls_pixels_share(const an_work *work)
 {
     const ls_params *const p = work->params;
 
-    if (work->plan.flops < FEW)
+    if (work->plan.flops < FEW || (p->band > 0 && ls_kept_every(p) == 0))
         return 1;
-    return p->band > 0 ? DOUBTS_BAND + 0.046 : DOUBTS + (work->item->nz > 1 ? 0.024 : 0.02);
+    return p->band > 0 ? (STRETCHES + 1.0) / (ls_kept_count(p, p->iterations, false) - 1)
+                       : DOUBTS + (work->item->nz > 1 ? 0.024 : 0.02);
 }
