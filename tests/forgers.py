@@ -192,6 +192,185 @@ def levelset():
     yield "a narrow one", LEVEL | {"init": {"type": "ball", "cx": 66, "cy": 5, "r": 4}}, [coins()[40:52, :160]], None, {}
 
 
+# --- of every analysis: a step left out, a coarser picture, another one ---------------------------
+
+def instead(parameters, slices, labels=None):
+    """All arrays as they are with these parameters or pictures, in place of the right ones."""
+    def change(a, analysis):
+        part = computed(analysis, parameters, slices, labels=labels)
+        for name in a:
+            if name in part and part[name].ndim == a[name].ndim and part[name].dtype == a[name].dtype:
+                a[name] = part[name]
+    return change
+
+
+def coarse(parameters, slices, by=2):
+    """As of every second pixel, lengths and areas times that."""
+    def change(a, analysis):
+        deep = len(slices) > 1
+        part = computed(analysis, parameters, [s[::by, ::by] for s in slices[::by if deep else 1]])
+        times = {"area": by ** 2, "voxels": by ** 3, "volume": by ** 3, "bbox": by, "centroid": by, "point": by}
+        for name in a:
+            if a[name].dtype.kind != "U":
+                a[name] = (part[name] * times.get(name.split("_")[-1], 1)).astype(a[name].dtype)
+    return change
+
+
+def alike(table, columns):
+    """Rows that all have the first one's values."""
+    def change(a, _analysis):
+        for column in columns:
+            a[table + "_" + column][:] = a[table + "_" + column][0]
+    return change
+
+
+def rolled(names):
+    """Of each object what its neighbour has in these columns."""
+    return lambda a, _analysis: a.update({name: np.roll(a[name], 1, 0) for name in a if re.match(names, name)})
+
+
+def every_second(a, _analysis):
+    relabel(a, np.arange(len(a["region_item"])) % 2 == 0)
+
+
+def left_half(a, _analysis):
+    """The left half's regions, and those again as its mirror image."""
+    half = np.flatnonzero(a["region_bbox"][:, 3] <= 800)
+    both = {name: np.concatenate([a[name][half], a[name][half]]) for name in a if name.startswith("region_")}
+    box, n = both["region_bbox"], len(half)
+    box[n:, [1, 3]] = 1600 - box[n:, [3, 1]]
+    both["region_centroid"][n:, 1] = 1599 - both["region_centroid"][n:, 1]
+    order = np.lexsort((box[:, 1], box[:, 0]))
+    a.update({name: column[order] for name, column in both.items()})
+    a["region_label"], a["count"][0] = np.arange(1, 2 * n + 1), 2 * n
+
+
+def every_second_cell(a, _analysis):
+    keep = np.arange(len(a["cell_item"])) % 2 == 0
+    gone = int(a["cell_voxels"][~keep].sum())
+    rows_where(a, "cell", keep)
+    a["cell_label"], a["cells"][0] = np.arange(1, keep.sum() + 1), keep.sum()
+    for name, sign in (("inside_voxels", -1), ("volume", -1), ("external_voxels", 1)):
+        a[name][0] += sign * gone
+
+
+def one_cell_of_all(a, _analysis):
+    rows_where(a, "cell", np.arange(len(a["cell_item"])) == 0)
+    a["cell_label"][:], a["cells"][0], a["cell_voxels"][0], a["cell_volume"][0] = 1, 1, a["inside_voxels"][0], a["volume"][0]
+    a["cell_bbox"][0] = [1, 1, 1, 23, 269, 269]
+    a["cell_centroid"][0] = 12
+
+
+def maxima(radius, picture):
+    """Where the smoothed picture has a maximum, in place of the points: with their scores."""
+    def change(a, _analysis):
+        smooth = scipy.ndimage.gaussian_filter(picture.astype(float), 3)
+        at = np.argwhere((smooth == scipy.ndimage.maximum_filter(smooth, 2 * radius + 1)) & (smooth > smooth.mean()))
+        n = min(len(at), len(a["score"]))
+        for name in ("point_item", "score"):
+            a[name] = a[name][:n]
+        a["point"], a["count"][0] = at[:n].astype(a["point"].dtype), n
+    return change
+
+
+def upper_half(a, _analysis):
+    keep = a["point"][:, -2] < 200
+    for name in ("point_item", "point", "score"):
+        a[name] = a[name][keep]
+    a["count"][0] = keep.sum()
+
+
+def mask_becomes(mask):
+    def change(a, _analysis):
+        a["mask_one"] = mask(a["mask_one"]).astype(np.uint8)
+        a["inside_voxels"][0] = a["measure"][0] = a["mask_one"].sum()
+    return change
+
+
+def left_out():
+    """Analysis, what, parameters, slices, labels, change."""
+    cells_, other = different_cells(), np.rot90(different_cells()).copy()
+    labels, others = ([scipy.ndimage.label(p > 110)[0]] for p in (cells_, other))
+    step = dict(BRIGHT, min_area=20, threshold=110)
+    rings = np.where(scipy.ndimage.distance_transform_edt(cells_ > 110) > 4, 60, cells_).astype(np.uint8)
+    for key, value in (("split", "distance"), ("smooth", 2), ("fill_holes", True), ("background", {"method": "opening", "radius": 20})):
+        whole = dict(step, threshold=40 if key == "background" else 110, **{key: value})
+        picture = rings if key == "fill_holes" else cells_
+        yield "cellcount", "without " + key, whole, [picture], None, instead(dict(whole, **{key: None}), [picture])
+    yield "cellcount", "another picture's", step, [cells_], None, instead(step, [other])
+    yield "cellcount", "of every second pixel", step, [cells_], None, coarse(dict(step, min_area=5), [cells_])
+    yield "cellcount", "every second region", step, [cells_], None, every_second
+    yield "cellcount", "the left half, twice", step, [cells_], None, left_half
+    yield "cellcount", "all regions with one mean", step, [cells_], None, alike("region", ["area", "mean"])
+    stack = shells()
+    turned = [np.rot90(s).copy() for s in stack]
+    edge = {"membrane": 110}
+    yield "volume", "another stack's", edge, stack, None, instead(edge, turned)
+    yield "volume", "of every second voxel", edge, stack, None, coarse(edge, stack)
+    yield "volume", "without repair", dict(edge, repair={"sigma": 1}), stack, None, instead(edge, stack)
+    yield "volume", "every second cell", edge, stack, None, every_second_cell
+    yield "volume", "one cell of all", edge, stack, None, one_cell_of_all
+    yield "volume", "without smooth", dict(edge, smooth=2), stack, None, instead(edge, stack)
+    yield "objects", "another picture's", {}, [cells_], labels, instead({}, [other], labels)
+    yield "objects", "of a smoothed picture", {}, [cells_], labels, instead({}, [scipy.ndimage.uniform_filter(cells_, 3)], labels)
+    yield "objects", "another's intensities", {}, [cells_], labels, rolled("object_intensity")
+    yield "objects", "another's shape", {}, [cells_], labels, rolled("object_area|object_bbox|object_centroid$")
+    yield "objects", "other labels", {}, [cells_], labels, instead({}, [cells_], others)
+    vote = {"radius": 7, "polarity": "bright"}
+    yield "voting", "another picture's", vote, [cells()], None, instead(vote, [cells(seed=2)])
+    yield "voting", "maxima of the smoothed picture", vote, [cells()], None, maxima(7, cells())
+    yield "voting", "the upper half alone", vote, [cells()], None, upper_half
+    yield "voting", "another radius", vote, [cells()], None, instead(dict(vote, radius=5), [cells()])
+    yield "voting", "of every second pixel", vote, [cells()], None, coarse(dict(vote, radius=3.5), [cells()])
+    stone = gravel()
+    yield "glcm", "another picture's", WINDOWS, [stone], None, instead(WINDOWS, [np.rot90(stone).copy()])
+    yield "glcm", "of every second pixel", WINDOWS, [stone], None, coarse(WINDOWS, [stone])
+    yield "glcm", "the upper half alone", WINDOWS, [stone], None, instead(WINDOWS, [stone[:256]])
+    yield "glcm", "a smaller window", WINDOWS, [stone], None, instead(dict(WINDOWS, window={"shape": "disc", "radius": 3}), [stone])
+    yield "glcm", "another distance", WINDOWS, [stone], None, instead(dict(WINDOWS, distances=[1, 2]), [stone])
+    coin = coins()[:160, :160]
+    yield "levelset", "another picture's", LEVEL, [coin], None, instead(LEVEL, [coins()[100:260, 100:260]])
+    yield "levelset", "everything", LEVEL, [coin], None, mask_becomes(np.ones_like)
+    yield "levelset", "mirrored", LEVEL, [coin], None, mask_becomes(np.fliplr)
+    yield "levelset", "Otsu's side", LEVEL, [coin], None, mask_becomes(lambda _m: coin > 107)
+    yield "levelset", "of another target", LEVEL, [coin], None, instead(dict(LEVEL, target=90), [coin])
+    narrow = dict(LEVEL, band=6, iterations=1600)
+
+    def stood_still(a, analysis):
+        early = computed(analysis, dict(narrow, iterations=200), [coin])["history_one"]
+        sides = [early >> k & 1 for k in (0, 2, 4)]      # of every 50 iterations; the other's are of every 100
+        a["history_one"] = sum(sides[min(k, 2)] << k for k in range(17)).astype(np.int32)
+        mask_becomes(lambda _m: sides[2])(a, analysis)
+
+    def half_as_long(a, analysis):
+        instead(dict(narrow, iterations=800, reinit_every=25), [coin])(a, analysis)
+        a["iterations_run"][0] = 1600
+
+    yield "levelset", "an eighth of the iterations in a band, then it stands still", narrow, [coin], None, stood_still
+    yield "levelset", "iterations half as many in each stretch of a band", narrow, [coin], None, half_as_long
+    yield "levelset", "another picture's, in a band", narrow, [coin], None, instead(narrow, [coins()[100:260, 100:260]])
+    yield "levelset", "of another target, in a band", narrow, [coin], None, instead(dict(narrow, target=90), [coin])
+    yield "levelset", "a box in a band, from the start on", narrow, [coin], None, lambda a, _analysis: a.update(
+        history_one=(a["history_one"] & 1) * -2 + (a["history_one"] & 1))
+
+
+def try_left_out():
+    for analysis, what, parameters, slices, labels, change in left_out():
+        name = "%s, left out: %s" % (analysis, what)
+        if not ONLY.search(name):
+            continue
+        unit, result = make(analysis, parameters, slices, labels)
+        lie = forge.Result(result)
+        right = lie.bytes()
+        change(lie.arrays, analysis)
+        with open(path("forged.npz"), "wb") as f:
+            f.write(lie.bytes())
+        codes, said = codes_of(unit, path("forged.npz"))
+        assert lie.bytes() != right, "it is no forgery"
+        tap.ok(set(codes) <= {2, 4}, "%s: refused with each of %d seeds" % (name, len(codes)),
+               "%d of %d accepted\n%s" % (codes.count(0), len(codes), said))
+
+
 # --- with care -------------------------------------------------------------------------------------
 
 def one_mean(a):
@@ -224,9 +403,21 @@ def mask_moved(a):
     a["mask_one"] = np.roll(a["mask_one"], 1, 1)
 
 
-def mask_of_part(a, part, more):
+def mask_of_part(a, part):
     """Of a part of the iterations."""
-    a["mask_one"] = computed("levelset", dict(LEVEL, iterations=LEVEL["iterations"] // part, **more), [coins()[:160, :160]])["mask_one"]
+    a["mask_one"] = computed("levelset", dict(LEVEL, iterations=LEVEL["iterations"] // part), [coins()[:160, :160]])["mask_one"]
+    a["inside_voxels"][0] = a["measure"][0] = a["mask_one"].sum()
+
+
+def made_up(a, stretches):
+    """So many stretches are right; then pixels at the rim change sides by random."""
+    chance = np.random.default_rng(1)
+    sides = [a["history_one"] >> k & 1 for k in range(stretches + 1)]
+    while len(sides) < 17:
+        rim = scipy.ndimage.grey_dilation(sides[-1], 3) != sides[-1]
+        sides.append(sides[-1] | (rim & (chance.random(rim.shape) < 0.3)))
+    a["history_one"] = sum(s.astype(np.int32) << k for k, s in enumerate(sides)).astype(np.int32)
+    a["mask_one"] = sides[-1].astype(np.uint8)
     a["inside_voxels"][0] = a["measure"][0] = a["mask_one"].sum()
 
 
@@ -247,10 +438,15 @@ def sampled(a):
     a["features"][:, span] = a["features"][:, hi] - a["features"][:, lo]
 
 
-def computed(analysis, parameters, slices, masks=None):
+def computed(analysis, parameters, slices, masks=None, labels=None):
     unit, result = path("part.zip"), path("part.npz")
-    workunit.write(unit, analysis, parameters, [workunit.item("one", slices, masks)])
-    tap.run([tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--quiet"])
+    given = {key: value for key, value in parameters.items() if value is not None}
+    workunit.write(unit, analysis, given, [workunit.item("one", slices, masks, labels=labels)])
+    if os.path.exists(result):
+        os.remove(result)
+    run = tap.run([tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--quiet"])
+    if run.returncode != 0:
+        tap.bail(run.stderr)
     return forge.Result(result).arrays
 
 
@@ -264,10 +460,11 @@ def careful():
         lambda a: a["features"].__setitem__((0, slice(65, None)), a["features"][0, :65])
     yield "glcm", "statistics of one window in 49", WINDOWS, [gravel()], None, sampled
     yield "voting", "every second point left out", {"radius": 7, "polarity": "bright"}, [different_cells()], None, half_of_points
-    for title, more in (("", {}), (", in a band", {"band": 6})):
-        for part, word in (2, "half"), (4, "a quarter"), (10, "a tenth"):
-            yield "levelset", word + " of the iterations" + title, LEVEL | more, [coins()[:160, :160]], None, \
-                lambda a, part=part, more=more: mask_of_part(a, part, more)
+    for part, word in (2, "half"), (4, "a quarter"), (10, "a tenth"):
+        yield "levelset", word + " of the iterations", LEVEL, [coins()[:160, :160]], None, lambda a, part=part: mask_of_part(a, part)
+    for part, word in (2, "half"), (4, "three quarters"), (8, "seven eighths"):
+        yield "levelset", "%s of the stretches of a band made up" % word, LEVEL | {"band": 6, "iterations": 1600}, \
+            [coins()[:160, :160]], None, lambda a, part=part: made_up(a, 16 // part)
     yield "volume", "one of 289 cells left out", {"membrane": 110}, shells(), None, one_cell
     yield "levelset", "a mask moved by a pixel", LEVEL, [coins()[:160, :160]], None, mask_moved
 
@@ -325,6 +522,7 @@ def main():
                 tap.ok(blind.returncode == 0, "%s, %s: nothing is wrong with it by itself" % (name, what), blind.stderr)
                 tap.ok(set(codes) <= {2, 4}, "%s, %s: refused with each of %d seeds" % (name, what, len(codes)),
                        "%d of %d accepted\n%s" % (codes.count(0), len(codes), said))
+    try_left_out()
     odds()
     tap.done()
 

@@ -13,6 +13,10 @@
 
 /* In quarters of the radius: the side of a tile, and what is computed around it. */
 enum { LEAST_SIDE = 8, MOST_SIDE = 20, MARGIN = 10, MOST_TILES = 12 };
+/* Of the first tile, which has the point of an edge that it is around; random places for it; and
+ * how far they are from points, in radii. */
+enum { EDGE_SIDE = 14, EDGES = 256 };
+static const double AWAY = 1.5;
 /* Of the item so much is computed again, if the least tile is not more. */
 static const double SHARE = 0.025, MOST_SHARE = 0.5;
 /* The same points, digits of a double aside, are so near. */
@@ -193,6 +197,46 @@ static void compare(const tile *t, const voting_peaks *claimed, const voting_pea
         e->found += is_in(t, found->list[k].at);
 }
 
+/* Whether a place is farther than AWAY from all points. */
+static bool is_away(const voting_scheme *s, const voting_peaks *points, const uint32_t place[3])
+{
+    for (size_t i = 0; i < points->n; i++) {
+        double sum = 0;
+
+        for (int k = 0; k < 3; k++) {
+            const double d = (points->list[i].at[k] - place[k]) / (s->shape.reach[k] + 1.0);
+
+            sum += d * d;
+        }
+        if (sum < AWAY * AWAY)
+            return false;
+    }
+    return true;
+}
+
+/* How far grey values reach within a quarter of the radius. */
+static uint32_t contrast_at(const wu_pixels *px, const voting_scheme *s, const uint32_t place[3])
+{
+    const uint32_t length[3] = { px->nz, px->ny, px->nx };
+    uint32_t lo[3], hi[3], least = UINT32_MAX, most = 0;
+
+    for (int k = 0; k < 3; k++) {
+        const uint32_t half = length_of(s, k, 1);
+
+        lo[k] = place[k] > half ? place[k] - half : 0;
+        hi[k] = smaller(place[k] + half + 1, length[k]);
+    }
+    for (uint32_t z = lo[0]; z < hi[0]; z++)
+        for (uint32_t y = lo[1]; y < hi[1]; y++)
+            for (uint32_t x = lo[2]; x < hi[2]; x++) {
+                const uint32_t v = wu_grey(px, ((size_t)z * px->ny + y) * px->nx + x);
+
+                least = smaller(least, v);
+                most = v > most ? v : most;
+            }
+    return most - least;
+}
+
 /* Any place, or that of a point. */
 static void choose_place(const voting_scheme *s, const voting_peaks *points, bool any,
                          uint64_t *random, uint32_t place[3])
@@ -205,8 +249,28 @@ static void choose_place(const voting_scheme *s, const voting_peaks *points, boo
                        : smaller((uint32_t)(at[k] + 0.5), length[k] - 1);
 }
 
-/* At any place, where points that are left out show, but the second, and more until there is a
- * point in one, around a point. */
+/* Of some places away from all points that of the greatest contrast: whoever has not looked there
+ * has no point for its edge. */
+static void choose_edge(const an_work *work, const voting_scheme *s, const voting_peaks *points,
+                        uint64_t *random, uint32_t place[3])
+{
+    uint32_t most = 0;
+
+    choose_place(s, points, true, random, place);
+    for (int i = 0; i < EDGES; i++) {
+        uint32_t at[3], contrast;
+
+        choose_place(s, points, true, random, at);
+        contrast = is_away(s, points, at) ? contrast_at(work->pixels, s, at) : 0;
+        if (contrast > most) {
+            most = contrast;
+            memcpy(place, at, sizeof at);
+        }
+    }
+}
+
+/* The first at an edge without a point, the second, and more until there is a point in one, around
+ * a point, the others at any place, where points that are left out show. */
 static tc_status check_tiles(const an_work *work, const voting_scheme *s,
                              const voting_peaks *points, uint64_t *random, tc_err *err)
 {
@@ -221,8 +285,11 @@ static tc_status check_tiles(const an_work *work, const voting_scheme *s,
         uint32_t place[3];
         tile t;
 
-        choose_place(s, points, k != 1 && k < tiles, random, place);
-        t = tile_at(s, side, place);
+        if (k == 0)
+            choose_edge(work, s, points, random, place);
+        else
+            choose_place(s, points, k > 1 && k < tiles, random, place);
+        t = tile_at(s, k == 0 && side < EDGE_SIDE ? EDGE_SIDE : side, place);
         status = compute(work, s, &t, least, &found, err);
         if (status == TC_OK)
             compare(&t, points, &found, &e);
@@ -314,5 +381,5 @@ double voting_pixels_share(const an_work *work)
     if (voting_scheme_init(work->params, work->item, work->item->name, &s, &err) != TC_OK)
         return 1;
     share = share_of_tile(&s, choose_side(&s));
-    return share > MOST_SHARE ? 1 : share * (double)count_tiles(&s);
+    return share > MOST_SHARE ? 1 : share * (double)(count_tiles(&s) + 1);
 }
