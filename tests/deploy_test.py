@@ -1112,7 +1112,7 @@ def test_alone(folder):
 FULL = """mount -t tmpfs -o size=48k tmpfs "$1/texcell" && mount -t tmpfs -o size=48k tmpfs "$1/download" || exit 99
 for size in 64k 200k 400k 50m; do
     "$1/bin/texcell-submit" --name full --analysis cellcount --split 1 "$2"; echo "= $?"
-    mount -o remount,size=$size "$1/texcell"; mount -o remount,size=$size "$1/download"
+    for name in texcell download; do mount -o remount,size=$size tmpfs "$1/$name"; done
 done
 "$1/bin/texcell-submit" --name full --analysis cellcount --split 1 "$2"; echo "= $?"; exec ls "$1"/download/*/
 """

@@ -221,7 +221,7 @@ def at_every_operation(p):
 def full(p):
     """A file system of one page, in a name space of its own, in which wine starts anew."""
     script = """mount -t tmpfs -o size=4k tmpfs "$1" && cd "$1" || exit 99
-        shift; "$@"; echo $?; ls; mount -o remount,size=1m . ; "$@"; echo $?; ls; cat out.npz > ../full.npz; "$0" -k"""
+        shift; "$@"; echo $?; ls; mount -o remount,size=1m tmpfs . ; "$@"; echo $?; ls; cat out.npz > ../full.npz; "$0" -k"""
     os.mkdir(path("disk"))
     subprocess.run([SERVER, "-k"], env=p.env)
     workunit.write(path("full.zip"), "cellcount", {"threshold": 100}, [item("p%d" % i, [blobs(200, 240, i)]) for i in range(9)])
