@@ -204,7 +204,8 @@ class Project:
             path = self.path("bin", name)
             if os.access(path, os.X_OK):
                 return path
-        raise Problem("%s: has no program %s" % (self.path("bin"), " or ".join(names)))
+        hint = "texcell-deploy puts it there" if names[0].startswith("texcell") else "build all of BOINC's server, then give its tools/upgrade"
+        raise Problem("%s: has no program %s: %s" % (self.path("bin"), " or ".join(names), hint))
 
     def download_folder(self):
         return os.path.abspath(self.path(self.config.get("download_dir") or "download"))
