@@ -1211,6 +1211,12 @@ def test_status(folder):
     again = submit(folder, "--analysis", "cellcount", "--split", "10", "--name", "ended", pictures)
     ok(r.returncode == 0 and "30 work units cancelled" in r.stdout and "0 work units created now" in again.stdout and "another --name" in again.stdout,
        "submit --cancel: what is cancelled is not created by the same command", r.stdout + again.stdout)
+    write(os.path.join(folder, "no_work"), "")
+    submit(folder, "--analysis", "cellcount", "--split", "10", "--name", "waits", pictures)
+    os.unlink(os.path.join(folder, "no_work"))
+    r, cancelled = submit(folder, "--status", "waits"), submit(folder, "--cancel", "waits", "--yes")
+    ok("packed     30  are not created yet: give the command that submits them again" in r.stdout and "waits: 30 work units cancelled" in cancelled.stdout,
+       "submit --status, --cancel: units that were not created", r.stdout + cancelled.stdout)
 
 
 def test_server_settings():
@@ -1332,6 +1338,8 @@ def test_again():
     sql(folder, "DELETE FROM workunit WHERE id = 2")
     r = again("wrong_0002")
     ok(r.returncode == 0 and "1 are no longer in BOINC's database" in r.stdout and kept() == [], "again: a unit that was purged", r.stdout + r.stderr)
+    r = again("nonesuch")
+    ok(r.returncode == 2 and "nonesuch: neither BOINC's database nor the data set has a unit of this name" in r.stderr, "again: a name that nothing has", r.stdout + r.stderr)
     page = os.path.join(folder, "page.html")
 
     def watch():

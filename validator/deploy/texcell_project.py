@@ -54,7 +54,7 @@ def guarded(program, main):
     except shutil.Error as error:       # of many files: the first will do
         return report(program, Problem(error.args[0][0][2], TRY_LATER))
     except OSError as error:
-        return report(program, Problem(": ".join(str(part) for part in (error.filename, error.strerror or error) if part), TRY_LATER))
+        return report(program, Problem(": ".join(str(part) for part in (error.filename2 or error.filename, error.strerror or error) if part), TRY_LATER))
     except sqlite3.Error as error:
         return report(program, Problem("SQLite's files in texcell/: %s" % error, TRY_LATER))
     except KeyboardInterrupt:
