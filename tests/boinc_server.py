@@ -371,17 +371,19 @@ REQUEST = """<scheduler_request>
 </scheduler_request>
 """
 PLATFORMS = [("windows_x86_64", "build/windows/volunteers/texcell.exe", "Microsoft Windows 11", "Core x64 Edition, (10.00.22631.00)"),
-             ("x86_64-pc-linux-gnu", "build/release/volunteers/texcell", "Linux CentOS", "CentOS Linux 7 (Core) [3.10.0|libc 2.17 (GNU libc)]")]
+             ("x86_64-pc-linux-gnu", "build/release/volunteers/texcell", "Linux CentOS", "CentOS Linux 7 (Core) [3.10.0|libc 2.17 (GNU libc)]"),
+             ("aarch64-unknown-linux-gnu", "build/arm64/volunteers/texcell", "Linux Debian", "Debian GNU/Linux 12 (bookworm) [6.1.0|libc 2.36 (GNU libc)]")]
 
 
 def test_platforms():
-    """A Windows host and one of an old Linux ask the scheduler for work: each gets its program, as ./bootstrap windows and release make it."""
+    """A Windows host, one of an old Linux and one on ARM ask the scheduler for work: each gets its program, as ./bootstrap windows,
+    release and arm64 make it."""
     programs = {platform: os.path.join(os.path.abspath(SRC), path) for platform, path, _os, _version in PLATFORMS}
     if not all(map(os.path.exists, programs.values())):
-        skip("each platform its version", "BOINC=DIR ./bootstrap windows and release make the programs")
+        skip("each platform its version", "BOINC=DIR ./bootstrap windows, release and arm64 make the programs")
         return
     r = deploy(*["--app-version=%s=%s" % pair for pair in programs.items()], version="1.01")
-    ok(r.returncode == 0, "texcell-deploy takes both", r.stdout[-500:] + r.stderr)
+    ok(r.returncode == 0, "texcell-deploy takes all", r.stdout[-500:] + r.stderr)
     note("\n".join(line for line in r.stdout.splitlines() if "hosts still get" in line))
     submit("ask", 10)
     sql("UPDATE user SET authenticator = concat('key', id)")
