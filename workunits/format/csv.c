@@ -75,8 +75,12 @@ static bool begins_formula(const char *text)
  * space become '?'. */
 static void put_text(FILE *out, const char *text)
 {
-    static const char separators[] = ",;|\t\r\n";
-    bool begins = true;
+    static const char separators[] = ",;|\t\r\n",
+                      plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./";
+    const size_t n_plain = strspn(text, plain);
+    bool begins = n_plain == 0;
+    (void)fwrite(text, 1, n_plain, out);
+    text += n_plain;
     while (*text != '\0') {
         uint32_t c = 0;
         const size_t n = tc_decode_utf8(text, &c);

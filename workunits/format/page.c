@@ -169,7 +169,7 @@ tc_status wu_page_picture(wu_page *page, const char *what, uint32_t nx, uint32_t
     const wu_png_info info = { nx, ny, 8, channels };
     base64 b = { .file = page->file };
     fputs("data:image/png;base64,", page->file);
-    const tc_status status = wu_png_write(write_base64, &b, what, &info, pixels, err);
+    const tc_status status = wu_png_write_for_page(write_base64, &b, what, &info, pixels, err);
     end_base64(&b);
     return status;
 }

@@ -327,7 +327,8 @@ enum {
     LANES = 16,         /* bytes at once */
     FILTERED = 1 << 17, /* bytes that are deflated at once */
     PLACES = 4,         /* of a part that is tried */
-    MARGIN = 50,        /* such a share more bytes are taken for less time */
+    MARGIN = 50,        /* such a share more bytes are taken for less time, */
+    PAGE_MARGIN = 7,    /*   on a page, which nobody sends */
     LITTLE = 8,         /* what becomes no more than this share of its bytes */
 };
 
@@ -580,7 +581,7 @@ static unsigned char *copy_part(const wu_png_info *info, const unsigned char *pi
 /* The fastest effort that makes a part nearly as small as the best one does: it depends on the
  * samples alone. Small pictures are not worth it. */
 static tc_status choose_effort(const char *what, const wu_png_info *info, const void *pixels,
-                               png_effort *effort, tc_err *err)
+                               unsigned margin, png_effort *effort, tc_err *err)
 {
     enum { ROWS = 16, LEAST = 128, SHARE = 64, N = sizeof efforts / sizeof *efforts };
     const uint64_t n = (uint64_t)info->width * info->height;
@@ -604,7 +605,7 @@ static tc_status choose_effort(const char *what, const wu_png_info *info, const 
     }
     /* What becomes little anyway takes little time, and has more repeats than a part shows. */
     const bool little = least <= bytes_of_row(&part) * part.height / LITTLE;
-    const uint64_t most = little ? bytes[0] / 5 * 4 : least + least / MARGIN;
+    const uint64_t most = little ? bytes[0] / 5 * 4 : least + least / margin;
     for (size_t i = 0; status == TC_OK && i < N; i++)
         if (bytes[i] <= most)
             *effort = efforts[i];
@@ -616,7 +617,15 @@ tc_status wu_png_write(wu_write_fn write, void *user, const char *what, const wu
                        const void *pixels, tc_err *err)
 {
     png_effort effort;
-    const tc_status status = choose_effort(what, info, pixels, &effort, err);
+    const tc_status status = choose_effort(what, info, pixels, MARGIN, &effort, err);
+    return status == TC_OK ? write_with(effort, write, user, what, info, pixels, err) : status;
+}
+
+tc_status wu_png_write_for_page(wu_write_fn write, void *user, const char *what,
+                                const wu_png_info *info, const void *pixels, tc_err *err)
+{
+    png_effort effort;
+    const tc_status status = choose_effort(what, info, pixels, PAGE_MARGIN, &effort, err);
     return status == TC_OK ? write_with(effort, write, user, what, info, pixels, err) : status;
 }
 

@@ -51,6 +51,9 @@ typedef int (*wu_write_fn)(void *user, const void *buf, size_t n);
 /* Writes a PNG (deterministic bytes: no time stamp). pixels as above. */
 tc_status wu_png_write(wu_write_fn write, void *user, const char *what, const wu_png_info *info,
                        const void *pixels, tc_err *err);
+/* The same in less time, a seventh larger at most. */
+tc_status wu_png_write_for_page(wu_write_fn write, void *user, const char *what,
+                                const wu_png_info *info, const void *pixels, tc_err *err);
 
 /* The same into a file (created or truncated). */
 tc_status wu_png_write_file(const char *path, const wu_png_info *info, const void *pixels,
