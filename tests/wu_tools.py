@@ -1247,10 +1247,17 @@ def test_compression():
         wu("analyse", "--analysis", "cellcount", "--defaults", "--device", "cpu", "-o", path(out), *["--keep-unit"] * (out == "small"), folder)
     units = [path(out + "/workunit.zip") for out in ("plain", "small")]
     names = [i["image"] for i in job_of(units[1])["items"]]
+    plain, kept = members(units[0], [n.replace(".png", ".pnm") for n in names]), members(units[1], names)
+    kept = [m.astype(int).sum(2) // 3 if m.ndim == 3 else m for m in kept]
+    pages = [open(path(out + "/report.html"), encoding="utf-8").read() for out in ("plain", "small")]
     with np.load(path("plain/result.npz")) as a, np.load(path("small/result.npz")) as b:
-        ok(all(np.array_equal(x, y) for x, y in zip(members(units[0], [n.replace(".png", ".pnm") for n in names]), members(units[1], names)))
-           and len(a.files) > 9 and all(np.array_equal(a[k], b[k]) for k in a.files if k != "result.json"),
-           "samples of 8 and 16 bits and colours, as they are and compressed, are the same", names)
+        ok(all(np.array_equal(x, y) for x, y in zip(plain, kept)) and len(a.files) > 9
+           and all(np.array_equal(a[k], b[k]) for k in a.files if k != "result.json"),
+           "samples of 8 and 16 bits, as they are and compressed, are the same, and colours are grey", names)
+    ok(pages[0].replace(path("plain"), path("small")) == pages[1] and "of 8 bits, colour" in pages[1], "but not on the page")
+    with_pictures = path("drawn/workunit.zip")
+    wu("analyse", "--analysis", "cellcount", "--defaults", "--device", "cpu", "--pictures", "-o", path("drawn"), folder)
+    ok(members(with_pictures, ["images/colour.pnm"])[0].ndim == 3, "nor where pictures are drawn")
 
 
 def test_stacks():

@@ -16,7 +16,7 @@ typedef struct point {
     int64_t y, x;
 } point;
 
-/* A side of the convex hull of the middles of the pixels' sides, in half pixels. */
+/* A side of a convex hull. */
 typedef struct side {
     size_t n, room;
     point *corner; /* owned */
@@ -24,7 +24,7 @@ typedef struct side {
 
 typedef struct region {
     int64_t area, y, x0, x1; /* y, x0, x1: the last row of it, which is in no side yet */
-    side sides[2];           /* left, right */
+    side sides[2];           /* left, right, of its pixels' middles */
 } region;
 
 static int64_t cross_product(point a, point b, point c)
@@ -57,11 +57,8 @@ static bool add_corner(side *s, point p, int sign)
 
 static bool end_row(region *r)
 {
-    bool good = true;
-    for (int64_t dy = -1; dy <= 1 && good && r->area > 0; dy++)
-        good = add_corner(&r->sides[0], (point){ 2 * r->y + dy, 2 * r->x0 - (dy == 0) }, -1) &&
-               add_corner(&r->sides[1], (point){ 2 * r->y + dy, 2 * r->x1 + (dy == 0) }, 1);
-    return good;
+    return r->area == 0 || (add_corner(&r->sides[0], (point){ r->y, r->x0 }, -1) &&
+                            add_corner(&r->sides[1], (point){ r->y, r->x1 }, 1));
 }
 
 /* The runs of a row of labels. */
@@ -86,16 +83,29 @@ static bool add_row(region *regions, size_t n, const uint32_t *row, uint32_t nx,
     return true;
 }
 
-/* Eight times the hull's area in pixels. */
-static int64_t hull_area(const region *r)
+/* Eight times the area in pixels of the hull of the middles of the pixels' sides: of corners of the
+ * hull of their middles, a half pixel away. False: no memory. */
+static bool hull_area(const region *r, int64_t *area)
 {
-    int64_t sum = 0;
-    for (size_t k = 0; k < 2; k++)
-        for (size_t i = 0; i + 1 < r->sides[k].n; i++) {
-            const point p = r->sides[k].corner[i], q = r->sides[k].corner[i + 1];
-            sum += (k == 0 ? -1 : 1) * (p.x + q.x) * (q.y - p.y);
+    side s = { .n = 0 };
+    bool good = true;
+    *area = 0;
+    for (int k = 0; k < 2 && good; k++) {
+        const int sign = k == 0 ? -1 : 1;
+        s.n = 0;
+        for (size_t i = 0; i < 3 * r->sides[k].n && good; i++) {
+            const point middle = r->sides[k].corner[i / 3];
+            const int64_t dy = (int64_t)(i % 3) - 1;
+            good = add_corner(&s, (point){ 2 * middle.y + dy, 2 * middle.x + (dy == 0 ? sign : 0) },
+                              sign);
         }
-    return sum;
+        for (size_t i = 0; i + 1 < s.n; i++) {
+            const point p = s.corner[i], q = s.corner[i + 1];
+            *area += sign * (p.x + q.x) * (q.y - p.y);
+        }
+    }
+    free(s.corner);
+    return good;
 }
 
 /* *out: takes its rows, if all are read. */
@@ -150,9 +160,11 @@ static tc_status find_ragged(const wu_report *r, const wu_declared *labels, size
     status = regions == NULL ? tc_no_memory(err, r->page->path)
                              : read_labels(r, index, regions, count, kept, err);
     for (size_t i = 0; status == TC_OK && i < count; i++) {
+        int64_t hull;
+        if (!hull_area(&regions[i], &hull))
+            status = tc_no_memory(err, r->page->path);
         n += regions[i].area > 0;
-        few +=
-            regions[i].area > 0 && 800 * regions[i].area < LEAST_PERCENT * hull_area(&regions[i]);
+        few += regions[i].area > 0 && 800 * regions[i].area < LEAST_PERCENT * hull;
     }
     for (size_t i = 0; regions != NULL && i < count; i++) {
         free(regions[i].sides[0].corner);
