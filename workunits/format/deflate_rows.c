@@ -5,6 +5,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 /* The alphabets of RFC 1951. */
 enum {
@@ -73,11 +76,28 @@ static symbol length_symbol(size_t length)
     return s;
 }
 
+#ifdef __SSE2__
+static inline __m128i compare16(const unsigned char *a, const unsigned char *b)
+{
+    return _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)(const void *)a),
+                          _mm_loadu_si128((const __m128i *)(const void *)b));
+}
+
+static inline bool is_same32(const unsigned char *a, const unsigned char *b)
+{
+    return _mm_movemask_epi8(_mm_and_si128(compare16(a, b), compare16(a + 16, b + 16))) == 0xffff;
+}
+#endif
+
 /* How many bytes are those that stand `back` before them, `most` at most. */
 static size_t count_same(const unsigned char *data, size_t back, size_t most)
 {
     const unsigned char *const from = data - back;
     size_t n = 0;
+#ifdef __SSE2__
+    while (n + 32 <= most && is_same32(data + n, from + n))
+        n += 32;
+#endif
     while (n + 8 <= most && memcmp(data + n, from + n, 8) == 0)
         n += 8;
     while (n < most && data[n] == from[n])

@@ -14,10 +14,18 @@
  * over the whole picture; real ones have about ten. */
 enum { MAX_SCANS = 200, EXIF_HEAD = 6, NAME = 12 };
 
+/* Bytes of the file that are read at once: libjpeg decodes fast what it has whole, and its own
+ * source has little more than it wants for that. */
+enum { SOURCE = 1 << 16 };
+
 typedef struct jpeg_state {
     struct jpeg_decompress_struct jpeg;
     struct jpeg_error_mgr errors;
     struct jpeg_progress_mgr progress;
+    struct jpeg_source_mgr source;
+    FILE *file;
+    bool begun; /* bytes of the file have come */
+    JOCTET bytes[SOURCE];
     jmp_buf jump;
     bool no_memory; /* is why */
     bool decoding, several_scans;
@@ -68,6 +76,55 @@ static void on_progress(j_common_ptr common)
     }
 }
 
+/* --- the file -------------------------------------------------------------------------------- */
+
+static void begin_source(j_decompress_ptr jpeg)
+{
+    (void)jpeg;
+}
+
+/* A file that ends too early gets the marker of its end, and a warning. */
+static boolean fill_source(j_decompress_ptr jpeg)
+{
+    jpeg_state *const state = jpeg->client_data;
+    size_t n = fread(state->bytes, 1, SOURCE, state->file);
+    if (n == 0 && !state->begun)
+        ERREXIT(jpeg, JERR_INPUT_EMPTY);
+    if (n == 0) {
+        WARNMS(jpeg, JWRN_JPEG_EOF);
+        state->bytes[n++] = 0xff;
+        state->bytes[n++] = JPEG_EOI;
+    }
+    state->begun = true;
+    state->source.next_input_byte = state->bytes;
+    state->source.bytes_in_buffer = n;
+    return TRUE;
+}
+
+static void skip_source(j_decompress_ptr jpeg, long n)
+{
+    struct jpeg_source_mgr *const source = jpeg->src;
+    for (; n > 0 && (size_t)n > source->bytes_in_buffer; fill_source(jpeg))
+        n -= (long)source->bytes_in_buffer;
+    if (n > 0) {
+        source->next_input_byte += n;
+        source->bytes_in_buffer -= (size_t)n;
+    }
+}
+
+static void open_source(jpeg_state *state, FILE *file)
+{
+    state->file = file;
+    state->source = (struct jpeg_source_mgr){ .init_source = begin_source,
+                                              .fill_input_buffer = fill_source,
+                                              .skip_input_data = skip_source,
+                                              .resync_to_restart = jpeg_resync_to_restart,
+                                              .term_source = begin_source };
+    state->jpeg.src = &state->source;
+}
+
+/* --- the picture ----------------------------------------------------------------------------- */
+
 static tc_status fail_jpeg(const wu_picture *picture, tc_err *err)
 {
     const jpeg_state *state = picture->state;
@@ -117,7 +174,7 @@ static tc_status open_jpeg(wu_picture *picture, tc_err *err)
     state->jpeg.progress = &state->progress;
     jpeg_save_markers(&state->jpeg, JPEG_APP0 + 1, 0xffff);
     jpeg_save_markers(&state->jpeg, JPEG_APP0 + 2, NAME);
-    jpeg_stdio_src(&state->jpeg, picture->file);
+    open_source(state, picture->file);
     jpeg_read_header(&state->jpeg, TRUE);
     const tc_status status =
         wu_picture_set_size(picture, state->jpeg.image_width, state->jpeg.image_height, err);
