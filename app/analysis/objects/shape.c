@@ -152,8 +152,16 @@ static void add_outline(const obj_item *o, uint32_t z, uint32_t y, uint32_t x0, 
 {
     const uint32_t n = x1 - x0 + 3, label = obj_labels(o->pixels, z, y)[x0];
     const int slices = o->dims == 3 ? 3 : 1;
+    enum { AHEAD = 6 }; /* rows */
     const uint8_t *rows[9];
 
+    /* Objects are taken one by one, down many rows, which caches do not foresee. */
+    if ((uint64_t)y + AHEAD < o->pixels->ny) {
+        const uint32_t *const ahead = obj_labels(o->pixels, z, y + AHEAD);
+
+        __builtin_prefetch(ahead + x0);
+        __builtin_prefetch(ahead + x1);
+    }
     /* Of the slice before, this one and the next: the rows above, here and below. */
     for (int k = 0; k < 3 * slices; k++) {
         uint8_t *const flags = scratch + k * ((size_t)o->pixels->nx + 2);
