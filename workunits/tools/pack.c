@@ -20,7 +20,7 @@
 #include "workunits/tools/micrometres.h"
 #include "workunits/tools/pack_about.h"
 #include "workunits/tools/pages.h"
-#include "workunits/tools/report.h"
+#include "workunits/tools/shrink.h"
 #include "workunits/tools/suggest.h"
 #include "workunits/tools/tools.h"
 #include "workunits/tools/unit.h"

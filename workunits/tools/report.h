@@ -11,11 +11,6 @@
 #include "workunits/tools/shrink.h"
 #include "workunits/tools/suggest.h"
 
-enum {
-    WU_REPORT_ITEMS = 200,     /* that are shown, unless it is set */
-    WU_REPORT_BYTES = 12 << 20 /* that their pictures take before they are compressed, about; */
-}; /*   their outlines half as much */
-
 /* Whether the answer of an image can be believed. */
 typedef struct wu_mark {
     int level;            /* 0: ok, 1: look, 2: wrong? */

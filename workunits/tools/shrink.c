@@ -4,8 +4,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "workunits/tools/report.h"
-
 enum {
     LEAST_SIDE = 160,
     MOST_SIDE = 1200, /* pixels of a picture on the page */

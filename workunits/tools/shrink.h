@@ -7,6 +7,11 @@
 #include "app/analysis/analysis.h"
 #include "workunits/tools/picture.h"
 
+enum {
+    WU_REPORT_ITEMS = 200,     /* that are shown, unless it is set */
+    WU_REPORT_BYTES = 12 << 20 /* that their pictures take before they are compressed, about; */
+}; /*   their outlines half as much */
+
 /* How many pixels of a picture, along x and y, become one of a page with `n` such pictures. */
 uint32_t wu_shrink_step(const wu_picture_info *info, size_t n);
 

@@ -387,8 +387,8 @@ static void read_ahead(void *user, unsigned thread, size_t part)
     a->status = read_page(w, &a->reader, &w->pages[w->n_pages + part], &a->info, &a->err);
 }
 
-/* How many items from the i-th on are pictures of one page, without mask and labels, for which there
- * is room. Small ones are not worth a thread. */
+/* How many items from the i-th on are pictures of one page, without mask and labels, for which
+ * there is room. Small ones are not worth a thread. */
 static size_t count_ahead(const unit_writer *w, size_t i)
 {
     const size_t worth_a_thread = 1 << 20;
