@@ -115,19 +115,27 @@ tc_status val_sql_item_tables(const val_dataset *ds, sqlite3_stmt **out, tc_err 
         "EXISTS (SELECT 1 FROM pragma_table_info(s.name) WHERE name = 'item') ORDER BY name");
 }
 
-tc_status val_sql_step(const val_dataset *ds, sqlite3_stmt *stmt, bool *row, tc_err *err)
+bool val_sql_next(const val_dataset *ds, sqlite3_stmt *stmt, tc_status *status, tc_err *err)
 {
-    const int code = sqlite3_step(stmt);
+    assert(stmt != NULL || *status != TC_OK);
+    const int code = *status == TC_OK ? sqlite3_step(stmt) : SQLITE_DONE;
 
-    *row = code == SQLITE_ROW;
-    return code == SQLITE_ROW || code == SQLITE_DONE ? TC_OK : val_sql_fault(ds, err);
+    if (code != SQLITE_ROW && code != SQLITE_DONE)
+        *status = val_sql_fault(ds, err);
+    return code == SQLITE_ROW;
+}
+
+void val_sql_close(sqlite3_stmt **stmt)
+{
+    sqlite3_finalize(*stmt);
+    *stmt = NULL;
 }
 
 tc_status val_sql_run(const val_dataset *ds, sqlite3_stmt *stmt, tc_err *err)
 {
-    bool row;
-    const tc_status status = val_sql_step(ds, stmt, &row, err);
+    tc_status status = TC_OK;
 
+    (void)val_sql_next(ds, stmt, &status, err);
     sqlite3_reset(stmt);
     return status;
 }
@@ -215,35 +223,25 @@ static const char schema[] = "CREATE TABLE units("
 
 static tc_status read_pragma(const val_dataset *ds, const char *name, int64_t *value, tc_err *err)
 {
-    sqlite3_stmt *stmt;
-    bool row = false;
+    TC_AUTO(val_sql_close) sqlite3_stmt *stmt = NULL;
     tc_status status = val_sql_prepare(ds, &stmt, err, "PRAGMA %s", name);
 
-    *value = 0;
-    if (status == TC_OK)
-        status = val_sql_step(ds, stmt, &row, err);
-    if (status == TC_OK && row)
-        *value = sqlite3_column_int64(stmt, 0);
-    sqlite3_finalize(stmt);
+    *value = val_sql_next(ds, stmt, &status, err) ? sqlite3_column_int64(stmt, 0) : 0;
     return status;
 }
 
 /* A view under a table's name could have rows without end. */
 static tc_status check_tables(const val_dataset *ds, tc_err *err)
 {
-    sqlite3_stmt *stmt = NULL;
-    bool row = false;
+    TC_AUTO(val_sql_close) sqlite3_stmt *stmt = NULL;
     tc_status status = val_sql_prepare(
         ds, &stmt, err,
         "SELECT name FROM sqlite_schema WHERE (type <> 'table' OR rootpage = 0) AND "
         "name COLLATE NOCASE IN ('units', 'items', 'aliases', 'refused', 'failed')");
 
-    if (status == TC_OK)
-        status = val_sql_step(ds, stmt, &row, err);
-    if (status == TC_OK && row)
-        status = tc_fail(err, TC_IO, "%.600s: %s is no table, as in a data set of texcell",
-                         ds->path, (const char *)sqlite3_column_text(stmt, 0));
-    sqlite3_finalize(stmt);
+    if (val_sql_next(ds, stmt, &status, err))
+        return tc_fail(err, TC_IO, "%.600s: %s is no table, as in a data set of texcell", ds->path,
+                       (const char *)sqlite3_column_text(stmt, 0));
     return status;
 }
 
@@ -271,18 +269,15 @@ static tc_status read_format(const val_dataset *ds, bool *empty, tc_err *err)
 /* Asks for a write-ahead log. SQLite answers with the kind of log that there is. */
 static tc_status ask_for_log(const val_dataset *ds, tc_err *err)
 {
-    sqlite3_stmt *stmt = NULL;
-    bool row = false;
+    TC_AUTO(val_sql_close) sqlite3_stmt *stmt = NULL;
     tc_status status = val_sql_prepare(ds, &stmt, err, "PRAGMA journal_mode=WAL");
+    const bool row = val_sql_next(ds, stmt, &status, err);
 
-    if (status == TC_OK)
-        status = val_sql_step(ds, stmt, &row, err);
     if (status == TC_OK &&
         (!row || sqlite3_stricmp((const char *)sqlite3_column_text(stmt, 0), "wal") != 0))
-        status = tc_fail(
-            err, TC_IO, "%.600s: its file system has no shared memory for SQLite's write-ahead log",
-            ds->path);
-    sqlite3_finalize(stmt);
+        return tc_fail(err, TC_IO,
+                       "%.600s: its file system has no shared memory for SQLite's write-ahead log",
+                       ds->path);
     return status;
 }
 

@@ -43,14 +43,16 @@ void val_dataset_close(val_dataset *ds);
 tc_status val_sql_fault(const val_dataset *ds, tc_err *err);
 /* Statements without parameters; the format is sqlite3_mprintf's (%Q, %w). */
 tc_status val_sql(const val_dataset *ds, tc_err *err, const char *format, ...);
-/* One statement; *out is the caller's (sqlite3_finalize). */
+/* One statement; *out is the caller's (val_sql_close). */
 tc_status val_sql_prepare(const val_dataset *ds, sqlite3_stmt **out, tc_err *err,
                           const char *format, ...);
 /* The names of the tables whose rows are of items, in order; only such as may be those of files and
  * of SQL, as all that texcell makes. *out as there. */
 tc_status val_sql_item_tables(const val_dataset *ds, sqlite3_stmt **out, tc_err *err);
-/* To the next row; *row is false behind the last. */
-tc_status val_sql_step(const val_dataset *ds, sqlite3_stmt *stmt, bool *row, tc_err *err);
+/* To the next row. False behind the last, and where *status is a failure, of this call or before.
+ */
+bool val_sql_next(const val_dataset *ds, sqlite3_stmt *stmt, tc_status *status, tc_err *err);
+void val_sql_close(sqlite3_stmt **stmt); /* NULL inside: does nothing */
 /* Runs a statement that gives no rows, and makes it ready to be bound again. */
 tc_status val_sql_run(const val_dataset *ds, sqlite3_stmt *stmt, tc_err *err);
 /* As val_sql_prepare, of the text that was built; frees it. */

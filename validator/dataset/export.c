@@ -51,22 +51,17 @@ static void put_column(wu_csv *csv, sqlite3_stmt *row, int column, const char *n
 /* All rows of a query, with titles. */
 static tc_status put_query(const exporting *x, const char *query, wu_csv *csv, tc_err *err)
 {
-    sqlite3_stmt *stmt;
-    bool row = true;
-    tc_status status = val_sql_prepare(x->ds, &stmt, err, "%s", query);
+    TC_AUTO(val_sql_close) sqlite3_stmt *stmt = NULL;
+    return_if_error(val_sql_prepare(x->ds, &stmt, err, "%s", query));
 
-    for (int i = 0; status == TC_OK && i < sqlite3_column_count(stmt); i++)
+    for (int i = 0; i < sqlite3_column_count(stmt); i++)
         wu_csv_put(csv, sqlite3_column_name(stmt, i));
-    if (status == TC_OK)
-        status = wu_csv_end_line(csv, err);
-    while (status == TC_OK && row) {
-        status = val_sql_step(x->ds, stmt, &row, err);
-        for (int i = 0; status == TC_OK && row && i < sqlite3_column_count(stmt); i++)
+    tc_status status = wu_csv_end_line(csv, err);
+    while (val_sql_next(x->ds, stmt, &status, err)) {
+        for (int i = 0; i < sqlite3_column_count(stmt); i++)
             put_column(csv, stmt, i, "");
-        if (status == TC_OK && row)
-            status = wu_csv_end_line(csv, err);
+        status = wu_csv_end_line(csv, err);
     }
-    sqlite3_finalize(stmt);
     return status;
 }
 
@@ -154,8 +149,7 @@ static tc_status put_lines(const analysis_table *t, sqlite3_stmt *item, sqlite3_
 static tc_status put_items(const exporting *x, const analysis_table *t, sqlite3_stmt *rows,
                            row_putter put, bool one_line, wu_csv *csv, tc_err *err)
 {
-    sqlite3_stmt *items;
-    bool item = true;
+    TC_AUTO(val_sql_close) sqlite3_stmt *items = NULL;
     tc_status status = val_sql_prepare(
         x->ds, &items, err,
         "SELECT items.id, units.workunit, items.name, items.source FROM units JOIN items "
@@ -163,45 +157,32 @@ static tc_status put_items(const exporting *x, const analysis_table *t, sqlite3_
         "ORDER BY units.name, units.workunit, items.number",
         t->analysis);
 
-    while (status == TC_OK && item) {
-        bool row = true;
-
-        status = val_sql_step(x->ds, items, &item, err);
-        if (status != TC_OK || !item)
-            break;
+    while (val_sql_next(x->ds, items, &status, err)) {
         if (one_line)
             put_item(csv, items);
         sqlite3_bind_int64(rows, 1, sqlite3_column_int64(items, 0));
-        while (status == TC_OK && row) {
-            status = val_sql_step(x->ds, rows, &row, err);
-            if (status == TC_OK && row)
-                status = put(t, items, rows, csv, err);
-        }
+        while (val_sql_next(x->ds, rows, &status, err))
+            status = put(t, items, rows, csv, err);
         sqlite3_reset(rows);
         if (status == TC_OK && one_line)
             status = wu_csv_end_line(csv, err);
     }
-    sqlite3_finalize(items);
     return status;
 }
 
 /* Titles are what a query gives, behind those of the item. */
 static tc_status put_titles(const exporting *x, const char *query, wu_csv *csv, tc_err *err)
 {
-    sqlite3_stmt *titles;
-    bool row = true;
+    TC_AUTO(val_sql_close) sqlite3_stmt *titles = NULL;
     tc_status status = val_sql_prepare(x->ds, &titles, err, "%s", query);
 
     wu_csv_put(csv, "workunit");
     wu_csv_put(csv, "item");
     wu_csv_put(csv, "source");
-    while (status == TC_OK && row) {
-        status = val_sql_step(x->ds, titles, &row, err);
-        if (status == TC_OK && row)
-            wu_csv_put(csv, (const char *)sqlite3_column_text(titles, 0));
-    }
-    sqlite3_finalize(titles);
-    return status == TC_OK ? wu_csv_end_line(csv, err) : status;
+    while (val_sql_next(x->ds, titles, &status, err))
+        wu_csv_put(csv, (const char *)sqlite3_column_text(titles, 0));
+    return_if_error(status);
+    return wu_csv_end_line(csv, err);
 }
 
 /* One of the files of a table. The queries are sqlite3_mprintf's, and freed. */
@@ -266,51 +247,42 @@ static tc_status write_table(exporting *x, const analysis_table *t, tc_err *err)
 static tc_status find_table(const exporting *x, const char *name, analysis_table *t, tc_err *err)
 {
     const size_t n = strcspn(name, "_");
-    sqlite3_stmt *keys = NULL;
-    bool row;
-    tc_status status = TC_OK;
+    TC_AUTO(val_sql_close) sqlite3_stmt *keys = NULL;
 
     *t = (analysis_table){ .name = name, .analysis = sqlite3_mprintf("%.*s", (int)n, name) };
     t->base = t->analysis == NULL ? NULL : val_view_base(t->analysis, name + n + (name[n] == '_'));
     if (t->base == NULL)
         return tc_no_memory(err, name);
     /* The long view has item, keys, words and value. */
-    status = val_sql_prepare(x->ds, &keys, err,
-                             "SELECT (SELECT count(*) FROM pragma_table_info('%q_groups')), "
-                             "(SELECT count(*) FROM pragma_table_info('%q_long'))",
-                             name, t->base);
-    if (status == TC_OK)
-        status = val_sql_step(x->ds, keys, &row, err);
-    if (status == TC_OK) {
-        t->n_keys = sqlite3_column_int(keys, 0);
-        t->n_words = sqlite3_column_int(keys, 1) - t->n_keys - 2;
-        if (t->n_keys > 0 &&
-            (t->n_keys > WU_MAX_AXES || t->n_words < 0 || t->n_words > WU_MAX_AXES))
-            status = tc_fail(err, TC_IO, "%.600s: the views of %.64s are none of texcell's",
-                             x->ds->path, name);
-    }
-    sqlite3_finalize(keys);
-    return status;
+    tc_status status =
+        val_sql_prepare(x->ds, &keys, err,
+                        "SELECT (SELECT count(*) FROM pragma_table_info('%q_groups')), "
+                        "(SELECT count(*) FROM pragma_table_info('%q_long'))",
+                        name, t->base);
+    (void)val_sql_next(x->ds, keys, &status, err);
+    return_if_error(status);
+    t->n_keys = sqlite3_column_int(keys, 0);
+    t->n_words = sqlite3_column_int(keys, 1) - t->n_keys - 2;
+    if (t->n_keys > 0 && (t->n_keys > WU_MAX_AXES || t->n_words < 0 || t->n_words > WU_MAX_AXES))
+        return tc_fail(err, TC_IO, "%.600s: the views of %.64s are none of texcell's", x->ds->path,
+                       name);
+    return TC_OK;
 }
 
 static tc_status write_tables(exporting *x, tc_err *err)
 {
-    sqlite3_stmt *tables;
-    bool row = true;
+    TC_AUTO(val_sql_close) sqlite3_stmt *tables = NULL;
     tc_status status = val_sql_item_tables(x->ds, &tables, err);
 
-    while (status == TC_OK && row) {
+    while (val_sql_next(x->ds, tables, &status, err)) {
         analysis_table t = { .name = NULL };
 
-        status = val_sql_step(x->ds, tables, &row, err);
-        if (status == TC_OK && row)
-            status = find_table(x, (const char *)sqlite3_column_text(tables, 0), &t, err);
-        if (status == TC_OK && row)
+        status = find_table(x, (const char *)sqlite3_column_text(tables, 0), &t, err);
+        if (status == TC_OK)
             status = write_table(x, &t, err);
         sqlite3_free(t.analysis);
         sqlite3_free(t.base);
     }
-    sqlite3_finalize(tables);
     return status;
 }
 

@@ -105,15 +105,13 @@ tc_status val_refuse(const val_dataset *ds, const val_delivery *d, const char *k
 /* Of each table whose rows are of items. */
 static tc_status delete_rows(const val_dataset *ds, int64_t unit, tc_err *err)
 {
-    sqlite3_stmt *tables;
-    bool row = false;
+    TC_AUTO(val_sql_close) sqlite3_stmt *tables = NULL;
     tc_status status = val_sql_item_tables(ds, &tables, err);
 
-    while (status == TC_OK && (status = val_sql_step(ds, tables, &row, err)) == TC_OK && row)
+    while (val_sql_next(ds, tables, &status, err))
         status = val_sql(
             ds, err, "DELETE FROM \"%w\" WHERE item IN (SELECT id FROM items WHERE unit = %lld)",
             (const char *)sqlite3_column_text(tables, 0), (long long)unit);
-    sqlite3_finalize(tables);
     return status;
 }
 
@@ -138,37 +136,31 @@ static tc_status delete_unit(const val_dataset *ds, int64_t unit, const char *wh
 /* All names that the unit has, a line each; *kept: its file's, sqlite3_free. */
 static tc_status show_names(const val_dataset *ds, int64_t unit, char **kept, tc_err *err)
 {
-    sqlite3_stmt *find;
-    bool row = false;
+    TC_AUTO(val_sql_close) sqlite3_stmt *find = NULL;
     tc_status status = val_sql_prepare(ds, &find, err,
                                        "SELECT name, kept FROM units WHERE id = %lld UNION ALL "
                                        "SELECT name, NULL FROM aliases WHERE unit = %lld",
                                        (long long)unit, (long long)unit);
 
     *kept = NULL;
-    while (status == TC_OK && (status = val_sql_step(ds, find, &row, err)) == TC_OK && row) {
+    while (val_sql_next(ds, find, &status, err)) {
         printf("%s\n", (const char *)sqlite3_column_text(find, 0));
         if (sqlite3_column_text(find, 1) != NULL)
             *kept = sqlite3_mprintf("%s", sqlite3_column_text(find, 1));
     }
-    sqlite3_finalize(find);
     return status;
 }
 
 /* *unit: the first of this name or other name; 0: none. */
 static tc_status find_unit(const val_dataset *ds, const char *name, int64_t *unit, tc_err *err)
 {
-    sqlite3_stmt *find;
-    bool row = false;
+    TC_AUTO(val_sql_close) sqlite3_stmt *find = NULL;
     tc_status status = val_sql_prepare(
         ds, &find, err,
         "SELECT id FROM units WHERE name = %Q UNION SELECT unit FROM aliases WHERE name = %Q", name,
         name);
 
-    if (status == TC_OK)
-        status = val_sql_step(ds, find, &row, err);
-    *unit = row ? sqlite3_column_int64(find, 0) : 0;
-    sqlite3_finalize(find);
+    *unit = val_sql_next(ds, find, &status, err) ? sqlite3_column_int64(find, 0) : 0;
     return status;
 }
 

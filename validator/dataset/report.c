@@ -62,17 +62,14 @@ static const char *text_of(sqlite3_stmt *row, int column)
 static tc_status put_query(reporting *r, unsigned plain, const char *query, tc_err *err)
 {
     wu_page *const page = &r->page;
-    sqlite3_stmt *stmt;
-    bool row = true;
+    TC_AUTO(val_sql_close) sqlite3_stmt *stmt = NULL;
     tc_status status = val_sql_prepare(r->ds, &stmt, err, "%s", query);
+    return_if_error(status);
     wu_page_put(page, "<div class=scroll><table><thead><tr>");
-    for (int i = 0; status == TC_OK && i < sqlite3_column_count(stmt); i++)
+    for (int i = 0; i < sqlite3_column_count(stmt); i++)
         wu_page_put(page, "<th>%s</th>", sqlite3_column_name(stmt, i));
     wu_page_put(page, "</tr></thead><tbody>\n");
-    while (status == TC_OK && row) {
-        status = val_sql_step(r->ds, stmt, &row, err);
-        if (status != TC_OK || !row)
-            break;
+    while (val_sql_next(r->ds, stmt, &status, err)) {
         wu_page_put(page, "<tr>");
         for (int i = 0; i < sqlite3_column_count(stmt); i++) {
             wu_page_put(page,
@@ -86,20 +83,16 @@ static tc_status put_query(reporting *r, unsigned plain, const char *query, tc_e
         wu_page_put(page, "</tr>\n");
     }
     wu_page_put(page, "</tbody></table></div>\n");
-    sqlite3_finalize(stmt);
     return status;
 }
 
 static tc_status get_number(const reporting *r, const char *query, int64_t *out, tc_err *err)
 {
-    sqlite3_stmt *stmt;
-    bool row;
+    TC_AUTO(val_sql_close) sqlite3_stmt *stmt = NULL;
     tc_status status = val_sql_prepare(r->ds, &stmt, err, "%s", query);
-    if (status == TC_OK)
-        status = val_sql_step(r->ds, stmt, &row, err);
+    (void)val_sql_next(r->ds, stmt, &status, err);
     if (status == TC_OK)
         *out = sqlite3_column_int64(stmt, 0);
-    sqlite3_finalize(stmt);
     return status;
 }
 
@@ -126,30 +119,23 @@ static tc_status put_head(reporting *r, tc_err *err)
 /* A bar for each day with units, the last ones. */
 static tc_status put_days(reporting *r, tc_err *err)
 {
-    sqlite3_stmt *stmt;
-    bool row = true;
+    TC_AUTO(val_sql_close) sqlite3_stmt *stmt = NULL;
     int64_t most = 1;
-    tc_status status =
-        get_number(r,
-                   "SELECT coalesce(max(n), 1) FROM (SELECT count(*) AS n FROM units "
-                   "GROUP BY substr(stored, 1, 10))",
-                   &most, err);
-    if (status == TC_OK)
-        status = val_sql_prepare(
-            r->ds, &stmt, err,
-            "SELECT * FROM (SELECT substr(stored, 1, 10) AS day, count(*) FROM units GROUP BY day "
-            "ORDER BY day DESC LIMIT %d) ORDER BY day",
-            MOST_DAYS);
-    if (status != TC_OK)
-        return status;
+    return_if_error(get_number(r,
+                               "SELECT coalesce(max(n), 1) FROM (SELECT count(*) AS n FROM units "
+                               "GROUP BY substr(stored, 1, 10))",
+                               &most, err));
+    tc_status status = val_sql_prepare(
+        r->ds, &stmt, err,
+        "SELECT * FROM (SELECT substr(stored, 1, 10) AS day, count(*) FROM units GROUP BY day "
+        "ORDER BY day DESC LIMIT %d) ORDER BY day",
+        MOST_DAYS);
+    return_if_error(status);
     wu_page_put(&r->page,
                 "<p class=note>Units a day, the last %d days that had any</p>\n<figure class=curve>"
                 "<svg viewBox=\"0 0 %d 100\" preserveAspectRatio=none role=img aria-label=days>",
                 MOST_DAYS, MOST_DAYS * 10);
-    for (int x = 0; status == TC_OK && row; x += 10) {
-        status = val_sql_step(r->ds, stmt, &row, err);
-        if (status != TC_OK || !row)
-            break;
+    for (int x = 0; val_sql_next(r->ds, stmt, &status, err); x += 10) {
         const double height = 98.0 * (double)sqlite3_column_int64(stmt, 1) / (double)most;
         wu_page_put(&r->page, "<rect x=\"%d\" y=\"%.1f\" width=\"9\" height=\"%.1f\"><title>", x,
                     100 - height, height);
@@ -158,7 +144,6 @@ static tc_status put_days(reporting *r, tc_err *err)
                     (int64_t)sqlite3_column_int64(stmt, 1));
     }
     wu_page_put(&r->page, "</svg></figure>\n");
-    sqlite3_finalize(stmt);
     return status;
 }
 
@@ -209,40 +194,35 @@ static bool is_shown(const char *column)
 static tc_status look_through(const reporting *r, sqlite3_stmt *rows, wu_spread *spreads,
                               bool binned, tc_err *err)
 {
-    bool row = true;
+    tc_status status = TC_OK;
     sqlite3_reset(rows);
-    while (row) {
-        return_if_error(val_sql_step(r->ds, rows, &row, err));
-        for (int i = 0; row && i < sqlite3_column_count(rows) && i < MOST_COLUMNS * 4; i++)
+    while (val_sql_next(r->ds, rows, &status, err))
+        for (int i = 0; i < sqlite3_column_count(rows) && i < MOST_COLUMNS * 4; i++)
             if (sqlite3_column_type(rows, i) == SQLITE_INTEGER ||
                 sqlite3_column_type(rows, i) == SQLITE_FLOAT)
                 wu_spread_look(&spreads[i], sqlite3_column_double(rows, i), binned);
-    }
-    return TC_OK;
+    return status;
 }
 
 static tc_status put_spreads(reporting *r, const char *table, sqlite3_stmt *rows, const char *of,
                              tc_err *err)
 {
-    wu_spread *const spreads = calloc((size_t)MOST_COLUMNS * 4, sizeof *spreads);
-    tc_status status =
-        spreads == NULL ? tc_no_memory(err, table) : look_through(r, rows, spreads, false, err);
+    TC_AUTOFREE wu_spread *const spreads = calloc((size_t)MOST_COLUMNS * 4, sizeof *spreads);
     int shown = 0;
     uint64_t n = 0;
-    for (int i = 0; status == TC_OK && i < MOST_COLUMNS * 4; i++)
+    if (spreads == NULL)
+        return tc_no_memory(err, table);
+    return_if_error(look_through(r, rows, spreads, false, err));
+    for (int i = 0; i < MOST_COLUMNS * 4; i++)
         n = spreads[i].n > n ? spreads[i].n : n;
-    if (status == TC_OK && n < LEAST_ROWS) {
-        free(spreads);
+    if (n < LEAST_ROWS)
         return TC_OK;
-    }
-    if (status == TC_OK)
-        status = look_through(r, rows, spreads, true, err);
+    return_if_error(look_through(r, rows, spreads, true, err));
     wu_page_put(&r->page, "<h3>");
     wu_page_text(&r->page, table);
     wu_page_put(&r->page, "</h3>\n<p class=note>Of %" PRIu64 " rows%s</p>\n<div class=hists>\n", n,
                 of);
-    for (int i = 0; status == TC_OK && i < sqlite3_column_count(rows) && i < MOST_COLUMNS * 4 &&
-                    shown < MOST_COLUMNS;
+    for (int i = 0; i < sqlite3_column_count(rows) && i < MOST_COLUMNS * 4 && shown < MOST_COLUMNS;
          i++) {
         if (spreads[i].n < 2 || spreads[i].most <= spreads[i].least ||
             !is_shown(sqlite3_column_name(rows, i)))
@@ -255,29 +235,25 @@ static tc_status put_spreads(reporting *r, const char *table, sqlite3_stmt *rows
         wu_page_put(&r->page, "</figure>\n");
     }
     wu_page_put(&r->page, "</div>\n");
-    free(spreads);
-    return status;
+    return TC_OK;
 }
 
 /* A condition that takes of a cut table the rows of its first group, and says so; else nothing. */
 static tc_status first_group(const reporting *r, const char *table, char *where, char *said,
                              size_t size, tc_err *err)
 {
-    sqlite3_stmt *stmt = NULL;
-    bool row = false;
+    TC_AUTO(val_sql_close) sqlite3_stmt *stmt = NULL;
     where[0] = said[0] = '\0';
     tc_status status = val_sql_prepare(
         r->ds, &stmt, err,
         "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = %Q || '_groups'", table);
-    if (status == TC_OK)
-        status = val_sql_step(r->ds, stmt, &row, err);
-    sqlite3_finalize(stmt);
-    if (status != TC_OK || !row)
+    if (!val_sql_next(r->ds, stmt, &status, err))
         return status;
+    val_sql_close(&stmt);
     status = val_sql_prepare(r->ds, &stmt, err, "SELECT * FROM \"%w_groups\" LIMIT 1", table);
-    if (status == TC_OK)
-        status = val_sql_step(r->ds, stmt, &row, err);
-    for (int i = 0; status == TC_OK && row && i < sqlite3_column_count(stmt); i++) {
+    if (!val_sql_next(r->ds, stmt, &status, err))
+        return status;
+    for (int i = 0; i < sqlite3_column_count(stmt); i++) {
         const char *const name = sqlite3_column_name(stmt, i);
         if (name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_")] != '\0')
             continue;
@@ -287,33 +263,24 @@ static tc_status first_group(const reporting *r, const char *table, char *where,
         snprintf(said + strlen(said), size - strlen(said), ", %s %lld", name,
                  (long long)sqlite3_column_int64(stmt, i));
     }
-    sqlite3_finalize(stmt);
-    return status;
+    return TC_OK;
 }
 
 /* Each table whose rows are of items. */
 static tc_status put_tables(reporting *r, tc_err *err)
 {
-    sqlite3_stmt *names;
-    bool row = true;
+    TC_AUTO(val_sql_close) sqlite3_stmt *names = NULL;
     tc_status status = val_sql_item_tables(r->ds, &names, err);
     wu_page_put(&r->page, "<section>\n<h2>How numbers are spread</h2>\n");
-    while (status == TC_OK && row) {
+    while (val_sql_next(r->ds, names, &status, err)) {
         char where[300], said[300];
-        sqlite3_stmt *rows = NULL;
-        status = val_sql_step(r->ds, names, &row, err);
-        if (status != TC_OK || !row)
-            break;
+        TC_AUTO(val_sql_close) sqlite3_stmt *rows = NULL;
         const char *const name = text_of(names, 0);
-        status = first_group(r, name, where, said, sizeof where, err);
-        if (status == TC_OK)
-            status = val_sql_prepare(r->ds, &rows, err, "SELECT * FROM \"%w\"%s LIMIT %d", name,
-                                     where, MOST_ROWS);
-        if (status == TC_OK)
-            status = put_spreads(r, name, rows, said, err);
-        sqlite3_finalize(rows);
+        return_if_error(first_group(r, name, where, said, sizeof where, err));
+        return_if_error(val_sql_prepare(r->ds, &rows, err, "SELECT * FROM \"%w\"%s LIMIT %d", name,
+                                        where, MOST_ROWS));
+        return_if_error(put_spreads(r, name, rows, said, err));
     }
-    sqlite3_finalize(names);
     wu_page_put(&r->page, "</section>\n");
     return status;
 }
@@ -411,18 +378,14 @@ static tc_status put_kept(reporting *r, const char *kept, const char *item, tc_e
 static tc_status put_newest(reporting *r, tc_err *err)
 {
     wu_page *const page = &r->page;
-    sqlite3_stmt *stmt;
-    bool row = true;
+    TC_AUTO(val_sql_close) sqlite3_stmt *stmt = NULL;
     tc_status status = val_sql_prepare(r->ds, &stmt, err,
                                        "SELECT items.name, units.name, analysis, stored, kept FROM "
                                        "items JOIN units ON units.id = items.unit "
                                        "ORDER BY items.id DESC LIMIT %d",
                                        MOST_ITEMS);
     wu_page_put(page, "<section>\n<h2>Newest items</h2>\n<div class=thumbs>\n");
-    while (status == TC_OK && row) {
-        status = val_sql_step(r->ds, stmt, &row, err);
-        if (status != TC_OK || !row)
-            break;
+    while (val_sql_next(r->ds, stmt, &status, err)) {
         wu_page_put(page, "<div>");
         if (sqlite3_column_type(stmt, 4) == SQLITE_TEXT)
             status = put_kept(r, text_of(stmt, 4), text_of(stmt, 0), err);
@@ -436,7 +399,6 @@ static tc_status put_newest(reporting *r, tc_err *err)
         wu_page_text(page, text_of(stmt, 3));
         wu_page_put(page, "</p></div>\n");
     }
-    sqlite3_finalize(stmt);
     wu_page_put(page, "</div>\n</section>\n");
     return status;
 }

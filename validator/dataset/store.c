@@ -203,21 +203,16 @@ static tc_status compare(const val_dataset *ds, const unit *u, sqlite3_stmt *row
 /* *id: the unit's that is there, or 0. */
 static tc_status look_up(const val_dataset *ds, const unit *u, int64_t *id, tc_err *err)
 {
-    sqlite3_stmt *find;
-    bool row = false;
+    TC_AUTO(val_sql_close) sqlite3_stmt *find = NULL;
     tc_status status = val_sql_prepare(
         ds, &find, err, "SELECT id, analysis, parameters, arrays FROM units WHERE sha256 = %Q",
         u->sha256);
 
     *id = 0;
-    if (status == TC_OK)
-        status = val_sql_step(ds, find, &row, err);
-    if (status == TC_OK && row) {
-        *id = sqlite3_column_int64(find, 0);
-        status = compare(ds, u, find, err);
-    }
-    sqlite3_finalize(find);
-    return status;
+    if (!val_sql_next(ds, find, &status, err))
+        return status;
+    *id = sqlite3_column_int64(find, 0);
+    return compare(ds, u, find, err);
 }
 
 /* The unit that is there has been delivered under another name, too. */
@@ -253,77 +248,66 @@ static tc_status create_copy(const char *path, wu_npz_writer **copy, tc_err *err
  * texcell writes them. It has its name when the unit is stored. */
 static tc_status copy_pictures(unit *u, tc_err *err)
 {
-    char *path;
     bool kept = false;
-    tc_status status;
 
     for (size_t i = 0; i < wu_npz_count(u->file.npz); i++)
         kept = kept || !u->tables.used[i];
     if (!kept)
         return TC_OK;
     snprintf(u->kept, sizeof u->kept, "%s-%.16s.npz", u->workunit, u->sha256);
-    path = wu_path_in(u->d->folder, u->kept, "");
-    status = path == NULL ? tc_no_memory(err, u->kept) : wu_make_folder(u->d->folder, err);
-    if (status == TC_OK)
-        status = create_copy(path, &u->copy, err);
-    if (status == TC_OK)
-        status = wu_npz_copy(u->copy, u->file.npz, err);
-    if (status == TC_OK)
-        status = wu_npz_complete(u->copy, err);
-    free(path);
-    return status;
+    TC_AUTOFREE char *const path = wu_path_in(u->d->folder, u->kept, "");
+    if (path == NULL)
+        return tc_no_memory(err, u->kept);
+    return_if_error(wu_make_folder(u->d->folder, err));
+    return_if_error(create_copy(path, &u->copy, err));
+    return_if_error(wu_npz_copy(u->copy, u->file.npz, err));
+    return wu_npz_complete(u->copy, err);
 }
 
 /* Another unit having the same CRC-32 and size, this one's SHA-256 is put behind them. */
 static tc_status insert_unit(const val_dataset *ds, const unit *u, int64_t *id, tc_err *err)
 {
-    char *const arrays = wu_json_text(u->arrays, JSON_SORT_KEYS | JSON_COMPACT);
-    sqlite3_stmt *insert = NULL;
-    tc_status status =
-        arrays == NULL
-            ? tc_no_memory(err, u->d->result)
-            : val_sql_prepare(
-                  ds, &insert, err,
-                  "INSERT INTO units(workunit, name, wu_id, result, analysis, parameters, n_items, "
-                  "arrays, checked, kept, program, stored, sha256) VALUES(%Q || "
-                  "(SELECT iif(count(*) = 0, '', '-%q') FROM units WHERE workunit = %Q), %Q, "
-                  "nullif(%lld, 0), %Q, %Q, ?1, %lld, ?2, %Q, nullif(%Q, ''), %Q, %Q, %Q)",
-                  u->workunit, u->sha256, u->workunit, u->d->name, (long long)u->d->wu_id,
-                  u->d->result_name, u->analysis, (long long)u->file.n_items, u->checked, u->kept,
-                  "texcell-assimilate " VERSION, val_now().text, u->sha256);
+    TC_AUTOFREE char *const arrays = wu_json_text(u->arrays, JSON_SORT_KEYS | JSON_COMPACT);
+    TC_AUTO(val_sql_close) sqlite3_stmt *insert = NULL;
 
-    if (status == TC_OK) {
-        sqlite3_bind_text(insert, 1, u->parameters, -1, SQLITE_STATIC);
-        sqlite3_bind_text(insert, 2, arrays, -1, SQLITE_STATIC);
-        status = val_sql_run(ds, insert, err);
-        *id = sqlite3_last_insert_rowid(ds->db);
-    }
-    sqlite3_finalize(insert);
-    free(arrays);
-    return status;
+    if (arrays == NULL)
+        return tc_no_memory(err, u->d->result);
+    return_if_error(val_sql_prepare(
+        ds, &insert, err,
+        "INSERT INTO units(workunit, name, wu_id, result, analysis, parameters, n_items, "
+        "arrays, checked, kept, program, stored, sha256) VALUES(%Q || "
+        "(SELECT iif(count(*) = 0, '', '-%q') FROM units WHERE workunit = %Q), %Q, "
+        "nullif(%lld, 0), %Q, %Q, ?1, %lld, ?2, %Q, nullif(%Q, ''), %Q, %Q, %Q)",
+        u->workunit, u->sha256, u->workunit, u->d->name, (long long)u->d->wu_id, u->d->result_name,
+        u->analysis, (long long)u->file.n_items, u->checked, u->kept, "texcell-assimilate " VERSION,
+        val_now().text, u->sha256));
+    sqlite3_bind_text(insert, 1, u->parameters, -1, SQLITE_STATIC);
+    sqlite3_bind_text(insert, 2, arrays, -1, SQLITE_STATIC);
+    return_if_error(val_sql_run(ds, insert, err));
+    *id = sqlite3_last_insert_rowid(ds->db);
+    return TC_OK;
 }
 
 static tc_status insert_items(const val_dataset *ds, const unit *u, int64_t id, int64_t *first_item,
                               tc_err *err)
 {
-    sqlite3_stmt *insert = NULL;
-    tc_status status = val_sql_prepare(
+    TC_AUTO(val_sql_close) sqlite3_stmt *insert = NULL;
+    return_if_error(val_sql_prepare(
         ds, &insert, err,
-        "INSERT INTO items(unit, number, name, source) VALUES(?1, ?2, ?3, nullif(?4, ''))");
+        "INSERT INTO items(unit, number, name, source) VALUES(?1, ?2, ?3, nullif(?4, ''))"));
 
-    for (size_t i = 0; status == TC_OK && i < u->file.n_items; i++) {
+    for (size_t i = 0; i < u->file.n_items; i++) {
         sqlite3_bind_int64(insert, 1, id);
         sqlite3_bind_int64(insert, 2, (int64_t)i);
         sqlite3_bind_text(insert, 3, u->file.item_names[i], -1, SQLITE_STATIC);
         sqlite3_bind_text(insert, 4, u->file.item_sources != NULL ? u->file.item_sources[i] : "",
                           -1, SQLITE_STATIC);
-        status = val_sql_run(ds, insert, err);
+        return_if_error(val_sql_run(ds, insert, err));
         /* Ids grow by one: SQLite gives the largest plus one, and no one else writes now. */
         if (i == 0)
             *first_item = sqlite3_last_insert_rowid(ds->db);
     }
-    sqlite3_finalize(insert);
-    return status;
+    return TC_OK;
 }
 
 static tc_status insert_new(const val_dataset *ds, unit *u, tc_err *err)

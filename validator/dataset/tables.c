@@ -125,35 +125,31 @@ static tc_status create_table(const target *t, tc_err *err)
  * more than a picture's). *changed: there was something to do. */
 static tc_status make_ready(const target *t, bool *changed, tc_err *err)
 {
-    sqlite3_stmt *has = NULL;
+    TC_AUTO(val_sql_close) sqlite3_stmt *has = NULL;
     char title[WU_TITLE_MAX];
-    bool row = false;
     tc_status status = val_sql_prepare(t->ds, &has, err,
                                        "SELECT 1 FROM pragma_table_info(%Q) WHERE ?1 IS NULL OR "
                                        "name = ?1 COLLATE NOCASE",
                                        t->name);
 
-    if (status == TC_OK)
-        status = val_sql_step(t->ds, has, &row, err);
-    *changed = !row;
-    if (status == TC_OK && !row) {
-        sqlite3_finalize(has);
+    *changed = !val_sql_next(t->ds, has, &status, err);
+    return_if_error(status);
+    if (*changed)
         return create_table(t, err);
-    }
-    for (size_t i = 0; status == TC_OK && i < t->n_columns; i++) {
+    for (size_t i = 0; i < t->n_columns; i++) {
         column_title(t, i, title);
         sqlite3_reset(has);
         sqlite3_bind_text(has, 1, title, -1, SQLITE_TRANSIENT);
-        status = val_sql_step(t->ds, has, &row, err);
+        const bool there = val_sql_next(t->ds, has, &status, err);
+        return_if_error(status);
         sqlite3_reset(has);
-        if (status == TC_OK && !row) {
-            *changed = true;
-            status = val_sql(t->ds, err, "ALTER TABLE \"%w\" ADD COLUMN \"%w\" %s", t->name, title,
-                             column_type(t, i));
-        }
+        if (there)
+            continue;
+        *changed = true;
+        return_if_error(val_sql(t->ds, err, "ALTER TABLE \"%w\" ADD COLUMN \"%w\" %s", t->name,
+                                title, column_type(t, i)));
     }
-    sqlite3_finalize(has);
-    return status;
+    return TC_OK;
 }
 
 static tc_status prepare_insert(target *t, tc_err *err)
@@ -275,26 +271,24 @@ static tc_status insert_rows(const target *t, const wu_result_file *file, int64_
 /* Which numbers there are; *changed: some are new. */
 static tc_status record_numbers(const target *t, bool *changed, tc_err *err)
 {
-    sqlite3_stmt *insert = NULL;
+    TC_AUTO(val_sql_close) sqlite3_stmt *insert = NULL;
     /* The keys without the item. */
     const int length = (int)(strlen(t->keys) - strlen(", item")),
               typed = (int)(strlen(t->key_types) - strlen(", item INTEGER NOT NULL"));
-    tc_status status =
+
+    return_if_error(
         val_sql(t->ds, err,
                 "CREATE TABLE IF NOT EXISTS \"%w_groups\"(%.*s, PRIMARY KEY(%.*s)) WITHOUT ROWID",
-                t->name, typed, t->key_types, length, t->keys);
-
-    if (status == TC_OK)
-        status = val_sql_prepare(t->ds, &insert, err,
-                                 "INSERT OR IGNORE INTO \"%w_groups\" VALUES(?%.*s)", t->name,
-                                 2 * (int)(t->n_numbers - 1), ",?,?,?,?,?");
-    for (size_t part = 0; status == TC_OK && part < t->table->n_columns / t->n_columns; part++) {
+                t->name, typed, t->key_types, length, t->keys));
+    return_if_error(val_sql_prepare(t->ds, &insert, err,
+                                    "INSERT OR IGNORE INTO \"%w_groups\" VALUES(?%.*s)", t->name,
+                                    2 * (int)(t->n_numbers - 1), ",?,?,?,?,?"));
+    for (size_t part = 0; part < t->table->n_columns / t->n_columns; part++) {
         bind_numbers(t, insert, part);
-        status = val_sql_run(t->ds, insert, err);
+        return_if_error(val_sql_run(t->ds, insert, err));
         *changed = *changed || sqlite3_changes(t->ds->db) > 0;
     }
-    sqlite3_finalize(insert);
-    return status;
+    return TC_OK;
 }
 
 static tc_status store_table(const val_dataset *ds, const wu_result_file *file,

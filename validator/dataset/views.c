@@ -30,20 +30,15 @@ char *val_view_base(const char *analysis, const char *table)
 
 static tc_status drop_views(const cut_table *t, tc_err *err)
 {
-    sqlite3_stmt *names;
+    TC_AUTO(val_sql_close) sqlite3_stmt *names = NULL;
     sqlite3_str *const sql = sqlite3_str_new(t->ds->db);
-    bool row = true;
     tc_status status = val_sql_prepare(t->ds, &names, err,
                                        "SELECT name FROM sqlite_schema WHERE type = 'view' AND "
                                        "(name = '%q_long' OR name GLOB '%q_wide*')",
                                        t->base, t->base);
 
-    while (status == TC_OK && row) {
-        status = val_sql_step(t->ds, names, &row, err);
-        if (status == TC_OK && row)
-            sqlite3_str_appendf(sql, "DROP VIEW \"%w\";", sqlite3_column_text(names, 0));
-    }
-    sqlite3_finalize(names);
+    while (val_sql_next(t->ds, names, &status, err))
+        sqlite3_str_appendf(sql, "DROP VIEW \"%w\";", sqlite3_column_text(names, 0));
     if (status == TC_OK && sqlite3_str_length(sql) > 0)
         return val_sql_built(t->ds, sql, err);
     sqlite3_free(sqlite3_str_finish(sql));
@@ -92,22 +87,17 @@ static void add_select(const cut_table *t, const char *column, sqlite3_str *sql)
 static tc_status make_long(const cut_table *t, tc_err *err)
 {
     sqlite3_str *const sql = sqlite3_str_new(t->ds->db);
-    sqlite3_stmt *columns;
-    bool row = true;
+    TC_AUTO(val_sql_close) sqlite3_stmt *columns = NULL;
     const char *before = ", value) AS ";
     tc_status status = columns_of(t, &columns, err);
 
     sqlite3_str_appendf(sql, "CREATE VIEW \"%w_long\"(item", t->base);
     for (unsigned i = 0; i < t->declared->n_axes; i++)
         sqlite3_str_appendf(sql, ", \"%w\"", t->declared->axes[i].name);
-    for (; status == TC_OK && row; before = " UNION ALL ") {
-        status = val_sql_step(t->ds, columns, &row, err);
-        if (status != TC_OK || !row)
-            break;
+    for (; val_sql_next(t->ds, columns, &status, err); before = " UNION ALL ") {
         sqlite3_str_appendall(sql, before);
         add_select(t, (const char *)sqlite3_column_text(columns, 0), sql);
     }
-    sqlite3_finalize(columns);
     if (status == TC_OK)
         return val_sql_built(t->ds, sql, err);
     sqlite3_free(sqlite3_str_finish(sql));
@@ -134,7 +124,6 @@ static tc_status add_group(const cut_table *t, sqlite3_stmt *group, sqlite3_stmt
                            sqlite3_str *columns, sqlite3_str *joins, tc_err *err)
 {
     const int64_t last = sqlite3_column_int64(group, (int)t->n_keys - 1);
-    bool row = true;
     tc_status status = TC_OK;
 
     sqlite3_str_appendf(joins, " LEFT JOIN \"%w\" k%lld ON k%lld.item = items.id", t->name, last,
@@ -142,13 +131,9 @@ static tc_status add_group(const cut_table *t, sqlite3_stmt *group, sqlite3_stmt
     for (unsigned i = 0; i < t->n_keys; i++)
         sqlite3_str_appendf(joins, " AND k%lld.\"%w\" = %lld", last, key_name(t, i),
                             sqlite3_column_int64(group, (int)i));
-    while (status == TC_OK && row) {
-        const char *name;
+    while (val_sql_next(t->ds, names, &status, err)) {
+        const char *const name = (const char *)sqlite3_column_text(names, 0);
 
-        status = val_sql_step(t->ds, names, &row, err);
-        if (status != TC_OK || !row)
-            break;
-        name = (const char *)sqlite3_column_text(names, 0);
         sqlite3_str_appendf(columns, ", k%lld.\"%w\" AS \"%w", last, name,
                             t->declared->title != NULL ? t->declared->title : "");
         for (unsigned i = 0; i < t->n_keys; i++)
@@ -182,10 +167,8 @@ static tc_status make_wide(const cut_table *t, sqlite3_stmt *group, sqlite3_stmt
     sqlite3_str_appendall(sql, "\" AS SELECT items.id AS item, items.name AS name");
     for (bool same = true; status == TC_OK && same;) {
         status = add_group(t, group, names, sql, joins, err);
-        if (status == TC_OK)
-            status = val_sql_step(t->ds, group, more, err);
-        same = status == TC_OK && *more &&
-               (sqlite3_column_int64(group, last) - 1) / t->joined == block;
+        *more = val_sql_next(t->ds, group, &status, err);
+        same = *more && (sqlite3_column_int64(group, last) - 1) / t->joined == block;
         for (int i = 0; same && i < last; i++)
             same = sqlite3_column_int64(group, i) == key[i];
     }
@@ -204,24 +187,19 @@ static tc_status make_wide(const cut_table *t, sqlite3_stmt *group, sqlite3_stmt
 
 static tc_status make_all_wide(cut_table *t, tc_err *err)
 {
-    sqlite3_stmt *groups = NULL, *names = NULL;
-    bool more = true;
+    TC_AUTO(val_sql_close) sqlite3_stmt *groups = NULL, *names = NULL;
     tc_status status = columns_of(t, &names, err);
 
-    for (t->joined = 0; status == TC_OK && more; t->joined += more) /* counts the columns first */
-        status = val_sql_step(t->ds, names, &more, err);
+    for (t->joined = 0; val_sql_next(t->ds, names, &status, err);) /* counts the columns first */
+        t->joined++;
+    return_if_error(status);
     t->joined = t->joined > WIDE_COLUMNS ? 1 : WIDE_COLUMNS / (t->joined > 0 ? t->joined : 1);
     t->joined = t->joined < WIDE_JOINS ? t->joined : WIDE_JOINS;
-    if (status == TC_OK)
-        status = val_sql_prepare(t->ds, &groups, err, "SELECT * FROM \"%w_groups\" ORDER BY %.*s",
-                                 t->name, (int)(2 * t->n_keys - 1), "1,2,3,4,5,6");
+    status = val_sql_prepare(t->ds, &groups, err, "SELECT * FROM \"%w_groups\" ORDER BY %.*s",
+                             t->name, (int)(2 * t->n_keys - 1), "1,2,3,4,5,6");
     sqlite3_reset(names);
-    if (status == TC_OK)
-        status = val_sql_step(t->ds, groups, &more, err);
-    while (status == TC_OK && more)
+    for (bool more = val_sql_next(t->ds, groups, &status, err); status == TC_OK && more;)
         status = make_wide(t, groups, names, &more, err);
-    sqlite3_finalize(groups);
-    sqlite3_finalize(names);
     return status;
 }
 
