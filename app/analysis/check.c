@@ -7,6 +7,7 @@
 tc_status an_check_range(const wu_output *out, const char *name, int64_t lo, int64_t hi,
                          tc_err *err)
 {
+    assert(wu_output_find(out, name)->info.dtype == WU_I64);
     assert(lo <= hi);
     const wu_out_array *const array = wu_output_find(out, name);
     const int64_t *const v = array->data;
@@ -34,6 +35,7 @@ bool an_is_quotient(double value, int64_t den, int64_t *sum)
 
 bool an_mostly_below(const wu_output *out, const char *name, int64_t bound)
 {
+    assert(wu_output_find(out, name)->info.dtype == WU_I64);
     enum { FEW = 20 };
     const int64_t *const v = wu_output_data(out, name);
     const uint64_t n = wu_output_find(out, name)->info.shape[0];

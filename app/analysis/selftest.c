@@ -1,6 +1,7 @@
 /* Known-answer tests: computes the built-in items and compares the CRC of their states. */
 #include "app/analysis/selftest.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,6 +59,7 @@ static uint32_t count_labels(const uint32_t *labels, size_t n)
 
 tc_status an_selftest_pixels(const an_selftest *t, bool labels, wu_pixels *out, tc_err *err)
 {
+    assert(t->bits == 8 || t->bits == 16);
     const size_t n = (size_t)t->nx * t->ny * t->nz;
     uint32_t random = 12345;
     size_t i = 0;

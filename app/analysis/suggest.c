@@ -28,6 +28,7 @@ tc_status an_suggest(an_suggestion *s, const json_t *given, const char *key, jso
 
 an_curve *an_add_curve(an_suggestion *s, const char *x_name, const char *y_name, size_t n)
 {
+    assert(x_name != NULL && y_name != NULL && n > 0);
     if (s->n_curves == AN_MAX_CURVES)
         return NULL;
     an_curve *const c = &s->curves[s->n_curves++];

@@ -185,6 +185,7 @@ void tc_sha256_add(tc_sha256 *s, const void *data, size_t n)
 /* A one, zeros, and the number of bits in the last 8 bytes of a block. */
 void tc_sha256_end(tc_sha256 *s, char text[TC_SHA256_TEXT])
 {
+    assert(s->add != NULL);
     static const unsigned char one = 0x80, zero = 0;
     const uint64_t bits = s->bytes * 8;
     unsigned char length[8];

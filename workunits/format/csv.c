@@ -1,6 +1,7 @@
 /* Writes CSV. */
 #include "workunits/format/csv.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,6 +100,7 @@ static void put_text(FILE *out, const char *text)
 
 void wu_csv_put(wu_csv *csv, const char *text)
 {
+    assert(csv->out.file != NULL);
     const bool quoted = text[strcspn(text, ",;|\t\"\r\n")] != '\0';
     begin_cell(csv);
     if (quoted)

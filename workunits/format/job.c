@@ -1,6 +1,7 @@
 /* Reads and checks a work unit. */
 #include "workunits/format/job.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -609,6 +610,7 @@ tc_status wu_job_identify(wu_job *job, tc_err *err)
 
 json_t *wu_job_identity(const wu_job *job)
 {
+    assert(job->file_sha256[0] != '\0');
     char crc[9];
     snprintf(crc, sizeof crc, "%08" PRIx32, job->file_crc);
     return json_pack("{s:s, s:I, s:s}", "crc32", crc, "size", (json_int_t)job->file_size, "sha256",

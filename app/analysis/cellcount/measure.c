@@ -1,4 +1,5 @@
 /* Areas, places and grey values of the regions of a label plane. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,6 +72,7 @@ static unsigned table_number(const cc_measure *m, unsigned thread)
 
 void cc_measure_band(const cc_measure *m, unsigned thread, size_t band)
 {
+    assert(band < cc_bands(m->nx, m->ny));
     const uint32_t rows = cc_band_rows(m->nx), y0 = (uint32_t)band * rows;
     const uint32_t y1 = m->ny - y0 < rows ? m->ny : y0 + rows;
     const unsigned table = table_number(m, thread);
@@ -81,6 +83,7 @@ void cc_measure_band(const cc_measure *m, unsigned thread, size_t band)
 
 cc_row cc_measure_row(const cc_measure *m, unsigned thread, uint32_t y)
 {
+    assert(y < m->ny);
     const unsigned table = table_number(m, thread);
     uint32_t *const sums = m->sums + table * ((size_t)m->nx + 1);
 

@@ -4,6 +4,7 @@
  * (of dark cells a closing) by a disc; then the mean that a local threshold refers to. All of it in
  * integers, from one plane of the picture's depth to another.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -281,6 +282,7 @@ static int largest_power(int64_t radius)
 
 uint32_t cc_disc_row(int64_t radius, int64_t dy)
 {
+    assert(dy >= -radius && dy <= radius);
     const int64_t w = half_width(radius, dy);
 
     return (uint32_t)w | (uint32_t)(largest_power(w) - 1) << 16;
@@ -385,6 +387,7 @@ size_t cc_prepare_scratch(const cc_params *p, uint32_t nx)
 /* A step's source and where it goes: planes 0 and 1 in turn, an extreme to the third. */
 void cc_prepare_step(cc_prepare *p, cc_phase step)
 {
+    assert(cc_has_step(p->params, step));
     const wu_pixels *const now = p->now;
 
     p->step = step;

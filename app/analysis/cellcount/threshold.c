@@ -4,6 +4,7 @@
  * picture as it came; the window of a local threshold from the regions that are found in the
  * picture's middle.
  */
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,6 +82,7 @@ double cc_diameter(int64_t area)
 
 int64_t cc_area_quantile(int64_t *area, size_t n, int64_t part, int64_t of)
 {
+    assert(part >= 0 && part <= of && of > 0);
     int64_t sum = 0, below = 0;
     size_t k = 0;
 

@@ -4,6 +4,7 @@
 #ifndef AN_BITS_H
 #define AN_BITS_H
 
+#include <assert.h>
 #include <string.h>
 #ifdef __SSE2__
 #include <emmintrin.h>
@@ -38,6 +39,7 @@ static inline uint64_t an_bits_at_most16(const uint8_t *pixels, __m128i most)
 /* 64 pixels below a threshold of 1..255. */
 static inline uint64_t an_bits_below64(const uint8_t *pixels, uint32_t threshold)
 {
+    assert(threshold >= 1 && threshold <= 255);
 #ifdef __SSE2__
     const __m128i most = _mm_set1_epi8((char)(threshold - 1));
 
@@ -56,6 +58,7 @@ static inline uint64_t an_bits_below64(const uint8_t *pixels, uint32_t threshold
 /* And of 16 bits, below one of 1..65535. */
 static inline uint64_t an_bits_below64_u16(const uint16_t *pixels, uint32_t threshold)
 {
+    assert(threshold >= 1 && threshold <= 65535);
 #ifdef __SSE2__
     const __m128i most = _mm_set1_epi16((short)(threshold - 1)), zero = _mm_setzero_si128();
     uint64_t word = 0;
@@ -81,6 +84,7 @@ static inline uint64_t an_bits_below64_u16(const uint16_t *pixels, uint32_t thre
 /* Pixels below the threshold, 1 <= n <= 64 of them from pixel `at` on. */
 static inline uint64_t an_bits_below(const wu_pixels *px, size_t at, unsigned n, uint32_t threshold)
 {
+    assert(n >= 1 && n <= 64);
     uint8_t flags[64] = { 0 };
 
     if (px->u8 != NULL && (threshold == 0 || threshold > 255))

@@ -1,4 +1,5 @@
 /* Geometry of glcm: which windows, which pairs, how the work is cut. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -189,6 +190,7 @@ tc_status glcm_geometry_init(const an_work *work, glcm_geometry *g, tc_err *err)
 
 void glcm_chunk_at(const glcm_geometry *g, uint64_t index, glcm_chunk *chunk)
 {
+    assert(index < g->chunks);
     chunk->level = (size_t)(index % g->params->n_levels);
     index /= g->params->n_levels;
     chunk->tile = (uint32_t)(index % ((uint64_t)g->bands * g->strips));
@@ -199,6 +201,7 @@ void glcm_chunk_at(const glcm_geometry *g, uint64_t index, glcm_chunk *chunk)
 
 glcm_tile glcm_tile_at(const glcm_geometry *g, const glcm_view *v, uint32_t tile)
 {
+    assert(tile < g->bands * g->strips);
     const int64_t rows = v->y1 - v->y0, columns = v->x1 - v->x0, band = tile / g->strips,
                   strip = tile % g->strips;
 
@@ -228,6 +231,7 @@ uint8_t *glcm_quantiser(const glcm_geometry *g, unsigned bits)
 void glcm_quantise_row(const wu_pixels *px, uint32_t slice, uint32_t y, const uint8_t *levels,
                        uint8_t *out)
 {
+    assert(slice < px->nz && y < px->ny);
     const size_t at = ((size_t)slice * px->ny + y) * px->nx;
 
     if (px->bits == 8)
@@ -240,6 +244,7 @@ void glcm_quantise_row(const wu_pixels *px, uint32_t slice, uint32_t y, const ui
 
 void glcm_roi_row(const glcm_geometry *g, uint32_t slice, uint32_t y, uint8_t *out)
 {
+    assert(y < g->ny);
     const int64_t dy = y - g->cy, rest = g->params->roi_r * g->params->roi_r - dy * dy;
 
     if (g->params->roi == GLCM_ROI_ALL)

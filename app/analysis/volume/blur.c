@@ -8,6 +8,7 @@
  * times weights of 2^16 in all fit 32 bits. Grey values have 8 bits behind the point; those of
  * 8 bits fit as well, those of 16 take 64.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "app/analysis/volume/volume.h"
@@ -203,6 +204,7 @@ static uint64_t blur_z(const vol_blur *r, size_t part, uint32_t *scratch)
 
 uint64_t vol_blur_part(const vol_blur *r, vol_phase phase, size_t part, uint32_t *scratch)
 {
+    assert(part < vol_blur_parts(r, phase));
     return phase == VOL_BLUR ? blur_slice(r, part, scratch) : blur_z(r, part, scratch);
 }
 

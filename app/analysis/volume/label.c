@@ -3,6 +3,7 @@
  * all slices; a run of a row is named by its node. Runs overlap in segments, which
  * are found for whole words; what is done one by one is the unions.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "app/analysis/volume/volume.h"
@@ -262,6 +263,7 @@ static void join_line(const vol_stack *s, const line lines[LINES], bool fresh, b
 
 void vol_label_band(const vol_stack *s, size_t row0, size_t row1, uint64_t *scratch)
 {
+    assert(row0 <= row1 && row1 <= (size_t)s->ny * s->nz);
     line lines[LINES];
 
     lay_out(s, scratch, lines);

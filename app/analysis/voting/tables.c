@@ -3,6 +3,7 @@
  */
 #include "app/analysis/voting/voting.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -279,6 +280,7 @@ static void make_some(void *user, unsigned thread, size_t part)
 tc_status voting_tables_round(const an_work *work, const voting_scheme *s, voting_tables *t,
                               int round, an_pool *pool, tc_err *err)
 {
+    assert(round >= 0 && round < s->rounds);
     const size_t parts = s->n_dirs / DIRS_OF_PART + 1;
     maker m = { s, t, round, false };
     tc_status status;
