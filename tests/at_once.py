@@ -1,9 +1,9 @@
-"""At once: how long a task that is suspended or stopped goes on, whatever it is doing: reading,
+"""How long a task goes on after it is suspended or stopped, whatever it is doing: reading,
 preparing, working, finishing, packing the result. Each analysis, large pictures and stacks.
 
 From any moment to the next question whether to go on (TEXCELL_TEST_GAPS), and from SIGTERM to
 the exit without the checkpoint's fsync: 0.2 s in the 95th percentile, 0.5 s at most, in processor
-time of one thread, as the machine may be busy; the clock's is told besides. AT_ONCE has words:
+time of one thread, as the machine may be busy; wall time is printed besides. AT_ONCE has words:
   all        up to 20,000 x 20,000 and 512^3 and 200 moments of each analysis, which takes hours
   quiet      two threads, and by the clock: nothing else runs here
   opencl     on a device; opencl=P:D
@@ -76,8 +76,7 @@ def read_gaps(gaps):
 
 
 def within(gaps, total):
-    """The time that 95 of 100 moments of `total` seconds are at most away from the end of their
-    gap."""
+    """The time within which 95 of 100 moments of `total` seconds reach the end of their gap."""
     low, high = 0.0, max(gaps, default=0.0)
     while high - low > 1e-4:
         middle = (low + high) / 2

@@ -228,7 +228,7 @@ def stored(name):
 
 
 def sums():
-    """Of credit, by user: what results say, and what user and host have."""
+    """Sums of credit by user: of the results, of the user, of the hosts."""
     of_results = {}
     for user, credit in sql("SELECT userid, granted_credit FROM result WHERE validate_state = %s", VALID):
         of_results[user] = of_results.get(user, 0) + Fraction(credit)
@@ -299,7 +299,7 @@ def test_deadlocks():
 
 
 def wrong_result(unit):
-    """That of another picture, which says it is of this one: what a host sends that computed one picture alone."""
+    """The result of another picture that claims to be of this one: what a host sends that computed one picture alone."""
     path = os.path.join(TMP, "results", unit)
     if not os.path.exists(path):
         right_result(unit)

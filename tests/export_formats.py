@@ -70,7 +70,8 @@ def rings_of(geometry):
 
 
 def inside(rings, shape):
-    """Which pixels' middles are in the rings, by parity: a line from the left to each."""
+    """Which pixels have their middle within the rings: a line from the left crosses them an odd
+    number of times."""
     crossings = np.zeros((shape[0], shape[1] + 1), int)
     for ring in rings:
         for (x0, y0), (x1, y1) in zip(ring, ring[1:]):
@@ -94,8 +95,8 @@ def sound(polygon):
 
 
 def holes_of(mask):
-    """How many the regions have whose pixels touch side by side: what is not of one and touches
-    likewise, but for the outside."""
+    """How many holes the regions have: parts outside a region whose pixels touch side by side, as
+    the region's do, without the one that surrounds it."""
     regions, n = ndimage.label(mask)
     return sum(ndimage.label(np.pad(regions != i, 1, constant_values=True))[1] - 1 for i in range(1, n + 1))
 
@@ -132,8 +133,8 @@ def same_regions(name, out, labels, title):
 
 
 def killed(name, signals=(signal.SIGKILL, signal.SIGTERM)):
-    """Ended at one of its calls that change files, an export leaves whole files, and the same
-    command makes the others and takes away what is half."""
+    """Killed at any call that changes files, an export leaves whole files only; the same command,
+    run again, makes the others and removes what was half written."""
     library, count, out = path("kill_at.so"), path("count"), path("killed")
     made = tap.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-O1", "-o", library, os.path.join(tap.SRC, "tests", "resume", "kill_at.c"), "-ldl"])
     argv = [tap.TEXCELL_WU, "export", "--tiff", "--geojson", "--images", path(name + ".zip"), path(name + ".npz"), "-o", out]

@@ -1,8 +1,7 @@
-"""The memory that show --needs states, by a look at the pixels and for any, against the largest
-memory that a run on the CPU had. The pictures are chosen to need much: noise, as many regions as
-there can be, and the widest that there are, with few threads and with many. MEMORY=1: every job
-with one thread and with eight; without it those with eight, and the first of each analysis with
-one, too. That one also as three items."""
+"""Compares the memory that show --needs states, for these pixels and for any, with the peak of a
+run on the CPU. The pictures are chosen to need much: noise, as many regions as there can be, and
+the widest that there are. Each job runs with eight threads; the first of each analysis, or with
+MEMORY=1 each one, also with one thread. The first also runs as three items."""
 import json
 import os
 import sys
@@ -13,8 +12,8 @@ from oracle import workunit
 from oracle.workunit import item
 
 MIB = 1 << 20
-STARTER = 5 * MIB          # what Python, which starts it, has more than the program's own 6
-UNUSED = 16 * MIB          # a plan may be this much, and three times, too large: noise
+STARTER = 5 * MIB          # so much more than the program's own 6 has the Python that starts it
+UNUSED = 16 * MIB          # a plan may be three times what is used, and this much more
 WORK = tap.scratch()
 
 # Without a child of its own, a small one, the peak would be this Python's.
@@ -47,7 +46,7 @@ def check(analysis, numbers, copies, parameters, pixels, labels=None):
         figures = "planned %.1f MiB, used %.1f MiB" % (plan / MIB, used / MIB)
         tap.ok(used <= plan + STARTER, "%s, %d threads: no more than planned (%s)" % (title, threads, figures))
     tap.ok(needs["memory_bytes"] <= needs["most_memory_bytes"], "%s: no more than any picture takes" % title, needs)
-    tap.ok(plan <= 3 * used + UNUSED, "%s: nor a plan that keeps it from small computers" % title, figures)
+    tap.ok(plan <= 3 * used + UNUSED, "%s: not so much that small computers cannot have it" % title, figures)
 
 
 def main():

@@ -1,7 +1,7 @@
 /*
- * What the check.c of analyses share, besides wu_output_data: an item's arrays as a
- * result has them, looked at for values that no picture gives, or for what a note is due. Messages
- * name array, row and value; the caller puts file and item in front.
+ * What the analyses' check.c share: they look through an item's arrays, as a result has them, for
+ * values that no picture can give, and for what deserves a note. Messages name array, row and
+ * value; the caller puts file and item in front.
  */
 #ifndef AN_CHECK_H
 #define AN_CHECK_H
@@ -16,8 +16,8 @@ tc_status an_check_range(const wu_output *out, const char *name, int64_t lo, int
  * den; *sum is that integer. */
 bool an_is_quotient(double value, int64_t den, int64_t *sum);
 
-/* Whether more than half of an array's integers (WU_I64), and of 20 of them or more, are below
- * `bound`: noise has many small cells. */
+/* Whether an array has 20 integers (WU_I64) or more, and more than half of them are below `bound`:
+ * noise has many small cells. */
 bool an_mostly_below(const wu_output *out, const char *name, int64_t bound);
 
 /* "NAME: row ROW: WHAT", TC_BAD_INPUT. */

@@ -1,9 +1,9 @@
 """make bench-assimilate: units of 100 items with the preset hcc (4,875 features each)
 into an empty data set, and into one of ASSIMILATE_ITEMS items (default a million,
 of which ASSIMILATE_HCC, default 150,000, have all features and the others five
-distances of one level, so that it all fits 12 GB). Timed is what BOINC does: a
-process a unit. And units of one small picture, into an empty one and into one of a million
-items."""
+distances of one level, so that it all fits 12 GB). What is timed is what BOINC does:
+a process for each unit. The same with units of one small picture, into an empty data set and into
+one of a million items."""
 import io
 import json
 import os
@@ -70,8 +70,8 @@ def assimilate(db, path):
 
 
 def timed(db, maker, units):
-    """Seconds of the units, one process after another; of the slowest; and of the
-    processor in all, which the rest of the machine's work changes less."""
+    """Seconds that all units take, one process after another; that the slowest takes; and
+    processor seconds of all, which other work on the machine changes less."""
     paths = [maker.make() for _ in range(units)]
     each, before = [], resource.getrusage(resource.RUSAGE_CHILDREN)
     for path in paths:

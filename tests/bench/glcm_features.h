@@ -1,4 +1,5 @@
-/* In front of glcm's cpu.c (the compiler's -include): the features too; no statistics, no maps. */
+/* Put in front of glcm's cpu.c by the compiler's -include: each window ends with its features,
+ * before statistics and maps. */
 #include "app/analysis/common/core.h"
 #include "app/analysis/glcm/core.h"
 #include "tests/bench/glcm_bench.h"

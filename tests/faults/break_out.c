@@ -142,7 +142,7 @@ static void try_descriptors(void)
             TRY(S_ISSOCK(info.st_mode) ? 0 : -1);
 }
 
-/* With a signal that ends whoever is told of input. */
+/* Has the kernel send pid a signal that ends it, whenever there is input. */
 static long owned(pid_t pid)
 {
     int ends[2];

@@ -6,12 +6,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* How the bytes lie: words of so many bytes, in rows of so many. */
+/* How the bytes are arranged: in words and in rows, of so many bytes each. */
 typedef struct wu_row_layout {
     size_t word, row;
 } wu_row_layout;
 
-/* What takes more than this share of its bytes zlib may make less of. */
+/* Bytes that deflate to more than this share of their number may become fewer with zlib. */
 enum { WU_ROWS_WORTH = 8 };
 
 /* What one thread works with. */

@@ -10,14 +10,15 @@
 #include "app/analysis/cellcount/cellcount.h"
 #include "app/base/random.h"
 
-/* A tile's side is so many times that of a region's box in the mean, and from LEAST to MOST; around
- * it is, besides what prepared values depend on, so much of it. */
+/* A tile's side is BOXES times the mean side of a region's box, from LEAST to MOST pixels. AROUND
+ * of that is added on all sides, besides what prepared values depend on. */
 enum { BOXES = 5, LEAST = 96, MOST = 512, LEAST_TILES = 4, MOST_TILES = 16 };
 static const double AROUND = 0.25;
-/* Of the picture so much is computed again; where the least number of tiles is more than that by
- * half, all is. */
+/* How much of the picture is computed again. Where even LEAST_TILES are more than MOST_SHARE of it,
+ * the whole picture is. */
 static const double SHARE = 0.16, MOST_SHARE = 0.24;
-/* The same are so many of the regions in all tiles, and in each that has some; so many tell. */
+/* How many of the regions must be the same: in all tiles, and in each tile that has FEW or more.
+ * Fewer than LEAST_KNOWN in all tiles tell nothing. */
 static const double SAME = 0.9, SAME_IN_TILE = 0.7;
 enum { FEW = 3, LEAST_KNOWN = 4 };
 
@@ -45,7 +46,8 @@ static uint32_t choose_side(const wu_output *out)
     return side < LEAST ? LEAST : side > MOST ? MOST : (uint32_t)side;
 }
 
-/* One axis: of the tile's and around it. At the picture's border nothing is missing. */
+/* Places a tile along one axis. *lo and *hi, between which its regions lie, are at the picture's
+ * border where the tile reaches it. */
 static void place_axis(uint32_t length, uint32_t side, uint32_t around, uint64_t *random,
                        uint32_t *from, uint32_t *size, int64_t *lo, int64_t *hi)
 {
@@ -59,7 +61,7 @@ static void place_axis(uint32_t length, uint32_t side, uint32_t around, uint64_t
     *hi = end == length ? length : first + core;
 }
 
-/* The tile's result. */
+/* Computes the tile's result. */
 static tc_status compute(const an_work *work, uint32_t threshold, const tile *t, wu_output *out,
                          tc_err *err)
 {
@@ -90,7 +92,7 @@ typedef struct region {
     double mean, centre[2];
 } region;
 
-/* t: of which `out` is; NULL: of the whole picture. */
+/* t: the tile that `out` is of; NULL: the whole picture. */
 static region region_of(const wu_output *out, size_t i, const tile *t)
 {
     const int64_t *const box = (const int64_t *)wu_output_data(out, "region_bbox") + 4 * i;
@@ -103,7 +105,7 @@ static region region_of(const wu_output *out, size_t i, const tile *t)
                      .centre = { centre[0] + y, centre[1] + x } };
 }
 
-/* Of the tile, and not left out as one at the border of the picture. */
+/* Whether it is the tile's, and not left out for touching the picture's border. */
 static bool is_in(const cc_params *p, const wu_item *item, const tile *t, const region *r)
 {
     const int64_t *const b = r->box;

@@ -221,7 +221,7 @@ tc_status cc_finish(const an_work *work, size_t item_index, const void *state, w
                     tc_err *err);
 bool cc_note_result(const void *params, const wu_item *item, const wu_output *out, char *text,
                     size_t size);
-/* cellcount_check.c */
+/* check.c */
 tc_status cc_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);
 tc_status cc_check_result(const void *params, const wu_item *item, const wu_output *out,
                           tc_err *err);

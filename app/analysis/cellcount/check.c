@@ -65,7 +65,7 @@ static const char *mean_fault(const cc_params *p, const wu_item *item, int64_t t
 
     if (!(r->mean >= 0 && r->mean <= most) || !an_is_quotient(r->mean, r->area, &sum))
         return "region_mean: not a mean of so many grey values";
-    /* Of grey values that were prepared the threshold is for others than the mean is of. */
+    /* The mean is of the picture's own grey values, the threshold for the prepared ones. */
     outside = p->bright ? r->mean<(double)threshold : r->mean>(double)(threshold - 1);
     if (!p->fill_holes && !cc_prepares(p) && outside)
         return "region_mean: on the wrong side of the threshold";

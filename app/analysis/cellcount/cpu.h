@@ -93,12 +93,12 @@ tc_status cc_memory(const an_work *work, an_plan *plan, tc_err *err);
 
 /* prepare.c: from pixels to pixels */
 extern const cc_work cc_preparing;
-/* cellcount_mask.c: from pixels to bits */
+/* mask.c: from pixels to bits */
 extern const cc_work cc_histogram, cc_mask, cc_holes, cc_hole_seams, cc_fill;
-/* cellcount_label.c: from bits, or the parts of a split, to labels */
+/* label.c: from bits, or the parts of a split, to labels */
 extern const cc_work cc_components, cc_seams, cc_parts, cc_ids, cc_strips, cc_count, cc_number,
     cc_areas, cc_renumber, cc_paint, cc_measuring;
-/* cellcount_split.c: from bits to parts */
+/* split.c: from bits to parts */
 extern const cc_work cc_bytes, cc_distance_x, cc_distance_y, cc_heights, cc_way, cc_clear, cc_first;
 
 #endif

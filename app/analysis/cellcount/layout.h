@@ -22,8 +22,8 @@
 #define CC_WEIGHT_BITS 16
 #define CC_GREY_BITS 8
 
-/* Groups of an_analysis.kernels: those of 8 and of 16 bits; those that prepare grey values, but for
- * those of discs; of discs; those that find regions; and those that split them by distance. */
+/* Groups of kernels (an_analysis.kernels): for 8 bits; for 16 bits; those that prepare grey values,
+ * without discs; with discs; those that find regions; those that split them by distance. */
 #define CC_KERNELS_8 1
 #define CC_KERNELS_16 2
 #define CC_KERNELS_PREPARE 4

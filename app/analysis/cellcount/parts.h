@@ -1,7 +1,7 @@
 /*
- * What becomes of a component that was just followed, whose pixels are the first of the queue:
- * nothing that is not of it counts. *parts, of the caller: sums and boxes in the pixels that were
- * followed. *n: 0: that cannot be told of this one alone.
+ * What becomes of a component that was just followed, whose pixels are the first of the queue; no
+ * other pixels count. *parts, which the caller frees, have sums and boxes of the pixels that were
+ * followed. *n is 0 where this component alone does not tell what becomes of it.
  */
 #ifndef AN_CELLCOUNT_PARTS_H
 #define AN_CELLCOUNT_PARTS_H

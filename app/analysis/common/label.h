@@ -51,7 +51,7 @@ static inline size_t lab_ids(uint32_t nx, size_t rows)
 /* The runs of ones (zeros: of zeros) in nx bits: run k is [edges[2k], edges[2k+1]).
  * edges has room for nx + 2. Returns the number of runs. */
 size_t lab_edges(const uint64_t *words, uint32_t nx, bool zeros, uint32_t *edges);
-/* Those of a row, of pixels of the wanted kind. */
+/* The runs of a row of the picture: of ones, or of zeros where it says so. */
 size_t lab_runs(const lab_picture *p, size_t row, uint32_t *edges);
 
 /* What lab_band and lab_seam need for themselves. */

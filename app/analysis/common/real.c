@@ -120,8 +120,8 @@ void tc_log2s_destroy(tc_log2s **logs)
     *logs = NULL;
 }
 
-/* By the first eight digits, from the table, and what is left. Where the value is so near to a
- * multiple of 2^-80 that its error could tell what it is rounded down to, as it is to an integer,
+/* From the table by the first eight binary digits, and what is left. Where the value is so near to
+ * a multiple of 2^-80 that its error could tell what it is rounded down to, as it is to an integer,
  * bit by bit. */
 tc_u128 tc_log2s_compute(const tc_log2s *logs, uint64_t k)
 {

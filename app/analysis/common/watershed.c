@@ -304,7 +304,8 @@ static void top_rows(const ws_map *m, size_t row0, size_t row1)
 
 /* --- saddles --------------------------------------------------------------------------------- */
 
-/* Adds one between the maxima a and b, or raises the one that there is, if it is found at once. */
+/* Adds a saddle between the maxima a and b, or raises the one that there is, if a short look finds
+ * it. */
 static void add_saddle(ws_list *list, int32_t a, int32_t b, uint32_t height)
 {
     const int32_t lo = a < b ? a : b, hi = a < b ? b : a;
@@ -339,13 +340,13 @@ static int by_pair(const void *va, const void *vb)
     return a->height != b->height ? (a->height > b->height ? -1 : 1) : 0;
 }
 
-/* Its key where the highest come first. */
+/* A saddle's key, in whose order the highest come first. */
 static uint32_t depth_of(const void *saddle)
 {
     return ~((const ws_saddle *)saddle)->height;
 }
 
-/* Leaves the highest of each pair, of those from `from` on, which are sorted. */
+/* Of the saddles from `from` on, which are sorted, keeps the highest of each pair. */
 static void keep_highest(ws_list *p, size_t from)
 {
     size_t kept = from;

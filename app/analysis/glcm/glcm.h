@@ -253,7 +253,7 @@ typedef struct glcm_summary {
 void glcm_summary_add(glcm_summary *s, const double offset[GLCM_MOMENTS]);
 void glcm_summary_end(const glcm_summary *s, double out[GLCM_STATISTICS]);
 
-/* glcm_check.c */
+/* check.c */
 tc_status glcm_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);
 tc_status glcm_check_result(const void *params, const wu_item *item, const wu_output *out,
                             tc_err *err);

@@ -160,7 +160,7 @@ tc_status ls_finish(const an_work *work, size_t item_index, const void *state, w
                     tc_err *err);
 bool ls_note_result(const void *params, const wu_item *item, const wu_output *out, char *text,
                     size_t size);
-/* levelset_check.c */
+/* check.c */
 tc_status ls_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);
 tc_status ls_check_result(const void *params, const wu_item *item, const wu_output *out,
                           tc_err *err);

@@ -166,7 +166,7 @@ tc_status voting_suppress(const voting_scheme *s, voting_peaks *p, const tc_poll
                           tc_err *err);
 /* Leaves out the peaks, best first, below the threshold. */
 void voting_apply_threshold(const voting_params *params, voting_peaks *p);
-/* voting_refine.c. blurred: the picture, as in the state after REBLUR; or the lines around each
+/* refine.c. blurred: the picture, as in the state after REBLUR; or the lines around each
  * peak, made from it elsewhere, where these are not NULL. Leaves out the peaks at which the
  * gradients do not meet. */
 tc_status voting_refine(const voting_scheme *s, const uint32_t *blurred, const voting_lines *lines,
@@ -187,7 +187,7 @@ tc_status voting_derive_params(void *params, const char *where, tc_err *err);
 tc_status voting_check_state(const an_work *work, const void *state, tc_err *err);
 tc_status voting_finish(const an_work *work, size_t item_index, const void *state, wu_output *out,
                         tc_err *err);
-/* voting_check.c */
+/* check.c */
 tc_status voting_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);
 tc_status voting_check_result(const void *params, const wu_item *item, const wu_output *out,
                               tc_err *err);
