@@ -84,13 +84,13 @@ def cells():
     told("everything is a cell, with labels", ["whole picture"], "cellcount", {"threshold": 220, "labels": True}, SPOTS)
     specks = FLAT.copy()
     specks[2:30:4, 2:40:4] = 40                       # seventy of a pixel
-    told("specks", ["most of the 70 regions have fewer than 9 pixels", "min_area (1)", "smooth (0)"], "cellcount", count, specks)
+    told("specks", ["most of the 70 regions have fewer than 9 pixels", "min_area (now 1)", "smooth (now 0)"], "cellcount", count, specks)
     few = np.where(np.arange(40) < 20, specks, FLAT).astype(np.uint8)[:16]
     few[2, 2] = 200
     silent("nineteen specks", "cellcount", count, few)
     tiles = np.kron((np.indices((14, 20)) % 2 == 0).all(axis=0), np.ones((4, 4)))
     tiles = np.where(tiles > 0, 40, 200).astype(np.uint8)                  # squares of 16 pixels
-    told("cells that min_area cuts through", ["have less than twice parameters.min_area (10)", "lower it"], "cellcount", dict(count, min_area=10), tiles)
+    told("cells that min_area cuts through", ["have less than twice min_area (now 10)", "a smaller --param min_area"], "cellcount", dict(count, min_area=10), tiles)
     silent("cells far above min_area", "cellcount", dict(count, min_area=4), tiles)
     specks[0:8] = 200
     for x in range(0, 40, 4):                         # as many of nine and more, between them a line
@@ -102,26 +102,26 @@ def cells():
 
 def volumes():
     silent("a cell in a stack", "volume", {"membrane": 200}, HOLLOW)
-    told("no membrane", ["no voxel is membrane", "lower parameters.membrane (252)"], "volume", {"membrane": 252}, HOLLOW)
-    told("all is membrane", ["every voxel is membrane", "raise parameters.membrane (5)"], "volume", {"membrane": 5}, HOLLOW)
+    told("no membrane", ["no voxel is membrane", "a smaller --param membrane (now 252)"], "volume", {"membrane": 252}, HOLLOW)
+    told("all is membrane", ["every voxel is membrane", "a larger --param membrane (now 5)"], "volume", {"membrane": 5}, HOLLOW)
     told("a stack of one grey value", ["no cells: all voxels have the same grey value"], "volume", {}, HOLLOW * 0 + 90)
     told("all cells left out", ["left out by", "min_voxels"], "volume", {"membrane": 200, "min_voxels": 5000}, HOLLOW)
     noise = np.random.default_rng(3).integers(50, 90, (12, 40, 40)).astype(np.uint8)
-    told("a watershed of noise", ["cells have fewer than 27 voxels", "smooth (0)", "min_voxels (1)"], "volume", {"method": "watershed"}, noise)
+    told("a watershed of noise", ["cells have fewer than 27 voxels", "smooth (now 0)", "min_voxels (now 1)"], "volume", {"method": "watershed"}, noise)
     hole = HOLLOW.copy()
     hole[3, 9, :8] = 10
-    told("a gap in the membrane", ["connected with the outside", "repair", "smooth from 1 on"], "volume", {"membrane": 200}, hole)
+    told("a gap in the membrane", ["connected with the outside", "repair", "method=watershed --param smooth=1.5"], "volume", {"membrane": 200}, hole)
 
 
 def level_sets():
     spot = np.where(SPOTS == 40, 180, 40).astype(np.uint8)
     silent("a level set that finds a spot", "levelset", LEVEL_SET, spot)
-    told("one that vanishes", ["vanished", "parameters.target"], "levelset", LEVEL_SET, FLAT * 0)
-    told("one that fills everything", ["fills everything", "parameters.epsilon"], "levelset", LEVEL_SET, FLAT)
+    told("one that vanishes", ["vanished", "--param target"], "levelset", LEVEL_SET, FLAT * 0)
+    told("one that fills everything", ["fills everything", "--param epsilon"], "levelset", LEVEL_SET, FLAT)
 
 
 def textures():
-    told("16 bits with few greys", ["one level", "parameters.range"], "glcm", GLCM, SLIVER)
+    told("16 bits with few greys", ["one level", "--param range"], "glcm", GLCM, SLIVER)
     silent("the same with a range", "glcm", dict(GLCM, range=[0, 235]), SLIVER)
     silent("the same, spread over each picture's range", "glcm", dict(GLCM, range="image"), SLIVER)
     silent("one number of levels of two tells something", "glcm", dict(GLCM, levels=[2, 64]),

@@ -223,7 +223,7 @@ def compare(job):
     words = " ".join(notes)
     if result == "inverted" and "0 is white" in words:
         return path, "inverted, as told", "", True
-    reasons = [n.split(": ", 3)[-1] for n in notes if not re.search("parameters.range|as the file says|changes nothing", n)]
+    reasons = [n.split(": ", 3)[-1] for n in notes if not re.search("--param range|as the file says|changes nothing", n)]
     if reasons:
         return path, "differs, as told: " + reasons[0][:70], results[0][1], True
     return path, "differs, and nothing told", "; ".join("%s: %s" % r[:2] for r in results), True

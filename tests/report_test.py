@@ -299,7 +299,7 @@ def others():
     stack[5:7, 14:24, 18:30] = 20
     deep = [workunit.item("s", list(stack), spacing=[2.0, 0.5, 0.5])]
     for analysis, parameters, items, wanted in (
-            ("volume", {"membrane": 100, "labels": True}, deep, ["slice 5 of 12", "&#181;m</text>", "class=c1 data-k=1", "volume <small>\u00b5m\u00b3</small>"]),
+            ("volume", {"membrane": 100, "labels": True}, deep, ["slice 5 of 12", "&#181;m</text>", "<rect class=strip y=\"40\" width=\"50\"", "class=c1 data-k=1", "volume <small>\u00b5m\u00b3</small>"]),
             ("voting", {"radius": 8}, [workunit.item("v", [spots((60, 60), 3)])], ["<g class=points", 'rx="8.0" ry="8.0"/>']),
             ("voting", {"radius": 8}, deep, ["largest greys of all 12 slices"]),
             ("levelset", {"target": 200, "epsilon": 60, "iterations": 20, "init": {"type": "box", "x0": 12, "y0": 10, "x1": 40, "y1": 30}},
@@ -400,6 +400,15 @@ def analyse():
         tap.ok(r.returncode == 1 and wanted in r.stderr and not os.path.exists(path("no")), "analyse refuses " + " ".join(words), (r.returncode, r.stderr))
 
 
+def stained():
+    """A page of a stain or channel says that it shows that alone."""
+    with open(path("colours.png"), "wb") as f:
+        f.write(workunit.png(np.dstack([spots((60, 60), 3)] * 3)))
+    for words, said in ((["--stain", "eosin", "--stains", "he"], "how much eosin there is, by colour deconvolution"), (["--channel", "red"], "the channel red alone")):
+        r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "cellcount", "--device=cpu", *words, "-o", path("stained" + words[1]), path("colours.png")])
+        tap.ok(r.returncode == 0 and "Shown, and analysed, is " + said in text_of(path("stained" + words[1], "report.html")), "the page says: " + said, r.stderr)
+
+
 def sweep():
     out, picture = path("sweep"), path("pictures", "p0.png")
     command = [tap.TEXCELL_WU, "analyse", "--analysis", "cellcount", "--defaults", "--param=polarity=bright", "--device=cpu", "-o", out]
@@ -479,7 +488,7 @@ def apart():
                  "--param=polarity=bright", "--recursive", path("apart"), "-o", out])
     page = os.path.join(out, "report.html")
     reasons = re.findall(r'class=look>look</strong> <small>([^<]*)', text_of(page))
-    tap.ok(reasons == ["1, where the median of its group is 28"],
+    tap.ok(reasons == ["1, where the median of its group is 28: compare the pictures"],
            "an image is compared with its group alone", (r.stderr, reasons))
     table = text_of(page).partition("<table class=groups>")[2].partition("</tbody>")[0]
     rows = [[html.unescape(re.sub(r"<[^>]*>", "", cell)) for cell in re.findall(r"<td.*?</td>", row)]
@@ -525,6 +534,7 @@ def main():
     others()
     own_radii()
     analyse()
+    stained()
     sweep()
     groups()
     apart()

@@ -113,7 +113,7 @@ const axis = (svg, wide, least, most, high, title) => {
   return x;
 };
 const images = [...document.querySelectorAll("tr[data-image]")].map(row => ({name: row.cells[0].textContent, group: row.dataset.group}));
-const looks = [...document.querySelectorAll(".images .why")].filter(cell => cell.dataset.v !== "0").length;
+const looks = [...document.querySelectorAll(".images .why, .doubt")].filter(one => one.dataset.v !== "0").length;
 if (looks && images.length > 1) document.querySelector(".headline").append(made("span", {}, made("strong", {className: "look", textContent: looks}), " to look at"));
 const tables = new Map();
 for (const one of document.querySelectorAll(".of"))

@@ -32,8 +32,8 @@ const char wu_analyse_help[] =
     "  --suggest            choose parameters that are not given by a look at the\n"
     "                       pictures, where the analysis can; the page says why\n"
     "                       (this is the default)\n"
-    "  --defaults           what is not given has its default instead (texcell-wu\n"
-    "                       parameters)\n"
+    "  --defaults           do not look: what is not given has its default\n"
+    "                       (texcell-wu parameters)\n"
     "  --keep-unit          compress the work unit, with its colours, to keep it or\n"
     "                       send it\n"
     "  --pictures, --tiff, --geojson\n"
@@ -151,8 +151,8 @@ static void free_into(wu_pack_into *into)
 
 /* seen, suggestion: NULL: there is none. */
 static tc_status write_page(const char *folder, const wu_variant *variants, size_t n,
-                            wu_export_also also, wu_seen *seen, const an_suggestion *suggestion,
-                            tc_err *err)
+                            wu_export_also also, wu_seen *seen, const char *colour,
+                            const an_suggestion *suggestion, tc_err *err)
 {
     char *const page = wu_path_in(folder, "report", ".html");
     tc_status status = TC_OK;
@@ -164,8 +164,8 @@ static tc_status write_page(const char *folder, const wu_variant *variants, size
                             folder, also, err);
     if (status == TC_OK)
         status = n == 1 ? wu_report_write(variants->result, variants->unit, seen, page,
-                                          WU_REPORT_ITEMS, suggestion, err)
-                        : wu_report_sweep(variants, n, page, err);
+                                          WU_REPORT_ITEMS, colour, suggestion, err)
+                        : wu_report_sweep(variants, n, page, colour, err);
     if (status == TC_OK)
         printf("%s\n", page);
     free(page);
@@ -264,7 +264,8 @@ static void folder_of(size_t k, const char *name, char out[64])
 
 /* The command line with the variant's parameters behind it. */
 static tc_status compute_variant(const analyse_options *o, const tc_option *options, int argc,
-                                 char **argv, size_t k, char **folder, wu_variant *v, tc_err *err)
+                                 char **argv, size_t k, char **folder, wu_variant *v,
+                                 char colour[160], tc_err *err)
 {
     char within[64], *params[MAX_SWEEPS] = { NULL };
     char **const words = calloc((size_t)argc + MAX_SWEEPS + 1, sizeof *words);
@@ -297,6 +298,7 @@ static tc_status compute_variant(const analyse_options *o, const tc_option *opti
                                      into.place, o->also, err);
         v->unit = into.unit;
         into.unit = NULL;
+        memcpy(colour, into.colour, sizeof into.colour);
         if (status == TC_OK && *folder == NULL)
             *folder = strdup(into.folder);
     }
@@ -313,7 +315,7 @@ static tc_status analyse_variants(const analyse_options *o, const tc_option *opt
 {
     const size_t n = o->sweeps[0].n * (o->n_sweeps > 1 ? o->sweeps[1].n : 1);
     wu_variant *const variants = calloc(n, sizeof *variants);
-    char *folder = NULL;
+    char *folder = NULL, colour[160];
     tc_status status = TC_OK;
     if (variants == NULL)
         return tc_no_memory(err, "a sweep");
@@ -321,10 +323,10 @@ static tc_status analyse_variants(const analyse_options *o, const tc_option *opt
         status = tc_fail(err, TC_USAGE, "analyse: --sweep: %zu variants, of at most %d", n,
                          MAX_VARIANTS);
     for (size_t k = 0; status == TC_OK && k < n; k++)
-        status = compute_variant(o, options, argc, argv, k, &folder, &variants[k], err);
+        status = compute_variant(o, options, argc, argv, k, &folder, &variants[k], colour, err);
     if (status == TC_OK)
         status = folder == NULL ? tc_no_memory(err, "a sweep")
-                                : write_page(folder, variants, n, o->also, NULL, NULL, err);
+                                : write_page(folder, variants, n, o->also, NULL, colour, NULL, err);
     for (size_t k = 0; k < n; k++) {
         free(variants[k].name);
         free(variants[k].unit);
@@ -349,9 +351,9 @@ static tc_status analyse_once(const analyse_options *o, const tc_option *options
     char *result = NULL;
     tc_status status = compute(&o->run, argc, argv, &into, &result, err);
     if (status == TC_OK)
-        status =
-            write_page(into.folder, &(wu_variant){ .unit = into.unit, .result = result }, 1,
-                       o->also, into.seen, suggestion.parameters != NULL ? &suggestion : NULL, err);
+        status = write_page(into.folder, &(wu_variant){ .unit = into.unit, .result = result }, 1,
+                            o->also, into.seen, into.colour,
+                            suggestion.parameters != NULL ? &suggestion : NULL, err);
     an_suggestion_free(&suggestion);
     free(result);
     free_into(&into);

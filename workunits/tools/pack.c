@@ -53,7 +53,7 @@ const char wu_pack_help[] =
     "                       resolution tags of TIFF, pHYs of PNG, but not of pixels\n"
     "                       over 10 um, as screens, print and scanners have)\n"
     "  --scale LO,HI        samples from LO to HI become 0 to 65535 (of colours and\n"
-    "                       of 8 bits: 0 to 255); those beyond become the nearest.\n"
+    "                       of 8 bits: 0 to 255); those beyond are clipped.\n"
     "                       Required for samples of floating point or 32 bits, and\n"
     "                       for RGB of 16 bits: without it, pack prints their range\n"
     "  --channel C          of a colour picture red, green, blue, or grey, (R+G+B)/3;\n"
@@ -741,6 +741,12 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
     }
     if (status == TC_OK)
         status = wu_colour_choose(o.channel, o.stain, o.stains, &colour, err);
+    if (into != NULL && o.stain != NULL)
+        snprintf(into->colour, sizeof into->colour,
+                 "how much %.80s there is, by colour deconvolution: what is stained is bright",
+                 o.stain);
+    else if (into != NULL && o.channel != NULL)
+        snprintf(into->colour, sizeof into->colour, "the channel %.80s alone", o.channel);
     if (status == TC_OK && into == NULL)
         status = confine(&o, err);
     if (status == TC_OK)

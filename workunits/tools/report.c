@@ -85,6 +85,11 @@ static void put_legend(const wu_report *r)
         points = points || r->file->declared[i].role == WU_PLACE;
     }
     points = points && !labels && !mask; /* else they are not drawn */
+    if (r->colour[0] != '\0') {
+        wu_page_put(r->page, "<p class=note>Shown, and analysed, is ");
+        wu_page_text(r->page, r->colour);
+        wu_page_put(r->page, ".</p>\n");
+    }
     if (!labels && !mask && !points)
         return;
     wu_page_put(r->page, "<p class=note>Over each picture lies what was found: %s.%s%s</p>\n",
@@ -96,9 +101,10 @@ static void put_legend(const wu_report *r)
                          : "");
 }
 
+/* Of a single image the answer above has it. */
 static void put_note(const wu_report *r, size_t item)
 {
-    if (r->notes[item] == NULL)
+    if (r->notes[item] == NULL || (r->file->n_items == 1 && r->n_variants == 1))
         return;
     wu_page_put(r->page, "<p><strong>Note:</strong> ");
     wu_page_text(r->page, r->notes[item]);
@@ -306,7 +312,7 @@ static tc_status open_report(wu_report *r, const char *result, const char *image
 {
     wu_result_file *const file = calloc(1, sizeof *file);
     wu_tables *const tables = calloc(1, sizeof *tables);
-    *r = (wu_report){ .file = file, .tables = tables, .seen = seen, .n_variants = 1 };
+    *r = (wu_report){ .file = file, .tables = tables, .seen = seen, .n_variants = 1, .colour = "" };
     if (file == NULL || tables == NULL)
         return tc_no_memory(err, result);
     tc_status status = wu_result_file_open(result, NULL, file, err);
@@ -349,13 +355,15 @@ wu_seen *wu_seen_by(const wu_report *r, size_t item)
 }
 
 tc_status wu_report_write(const char *result, const char *images, wu_seen *seen, const char *output,
-                          uint64_t items, const an_suggestion *suggestion, tc_err *err)
+                          uint64_t items, const char *colour, const an_suggestion *suggestion,
+                          tc_err *err)
 {
     wu_report r;
     wu_page page;
     tc_status status = open_report(&r, result, images, seen, items, err);
     if (status == TC_OK) {
         r.page = &page;
+        r.colour = colour;
         r.suggestion = suggestion;
         status = wu_page_open(output, result, &page, err);
         if (status == TC_OK)
@@ -385,6 +393,7 @@ static tc_status put_sweep(const wu_variant *variants, wu_report *reports, size_
             status = wu_report_variants(reports, variants, n, t, err);
     wu_page_put(page, "<h2>Pictures</h2>\n");
     put_switches(page);
+    put_legend(&reports[0]);
     for (size_t i = 0; status == TC_OK && i < reports[0].n_items; i++) {
         put_item_head(&reports[0], i);
         wu_page_put(page, "<div class=variants>\n");
@@ -410,7 +419,8 @@ static tc_status put_sweep(const wu_variant *variants, wu_report *reports, size_
     return status;
 }
 
-tc_status wu_report_sweep(const wu_variant *variants, size_t n, const char *output, tc_err *err)
+tc_status wu_report_sweep(const wu_variant *variants, size_t n, const char *output,
+                          const char *colour, tc_err *err)
 {
     wu_report *const reports = calloc(n, sizeof *reports);
     wu_page page = { .file = NULL };
@@ -419,6 +429,7 @@ tc_status wu_report_sweep(const wu_variant *variants, size_t n, const char *outp
         status = open_report(&reports[k], variants[k].result, variants[k].unit, NULL,
                              WU_REPORT_ITEMS, err);
         reports[k].page = &page;
+        reports[k].colour = colour;
         reports[k].n_variants = n;
     }
     if (status == TC_OK)
@@ -440,7 +451,7 @@ tc_status wu_report_verb(int argc, char **argv, tc_err *err)
         status = wu_confine((char *[]){ (char *)(uintptr_t)o.result, (char *)(uintptr_t)o.images },
                             2, o.output, err);
     if (status == TC_OK)
-        status = wu_report_write(o.result, o.images, NULL, o.output, o.items, NULL, err);
+        status = wu_report_write(o.result, o.images, NULL, o.output, o.items, "", NULL, err);
     if (status == TC_OK)
         printf("%s\n", o.output);
     return status;

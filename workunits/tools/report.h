@@ -43,6 +43,7 @@ typedef struct wu_report {
     char **notes;                    /* of each item, as wu_notes_read has them */
     wu_outlined *outlined;           /* [n_items], once wu_report_find_marks was called */
     wu_mark *marks;                  /* of each item, once wu_report_find_marks was called */
+    const char *colour;              /* what of colours is analysed, in words, or "" */
     const an_suggestion *suggestion; /* that the parameters came from, or NULL; not owned */
 } wu_report;
 
@@ -52,9 +53,11 @@ typedef struct wu_report {
 tc_status wu_report_figures(wu_report *r, size_t item, tc_err *err);
 
 /* Writes the page; images, seen and suggestion may be NULL; pictures of up to `items` items. seen:
- * of the work unit that was run just now, whose items' pictures it gives up. */
+ * of the work unit that was run just now, whose items' pictures it gives up. colour: what of
+ * colours is analysed, or "". */
 tc_status wu_report_write(const char *result, const char *images, wu_seen *seen, const char *output,
-                          uint64_t items, const an_suggestion *suggestion, tc_err *err);
+                          uint64_t items, const char *colour, const an_suggestion *suggestion,
+                          tc_err *err);
 /* What was kept of an item's picture; NULL: nothing. */
 wu_seen *wu_seen_by(const wu_report *r, size_t item);
 
@@ -114,6 +117,7 @@ tc_status wu_report_variants(wu_report *reports, const wu_variant *variants, siz
 
 /* The page of a sweep: the tables of items, and each picture with what each variant found, side by
  * side. */
-tc_status wu_report_sweep(const wu_variant *variants, size_t n, const char *output, tc_err *err);
+tc_status wu_report_sweep(const wu_variant *variants, size_t n, const char *output,
+                          const char *colour, tc_err *err);
 
 #endif

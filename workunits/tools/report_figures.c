@@ -372,6 +372,13 @@ static tc_status put_outlines(shown *s, const layer *l, size_t k, tc_err *err)
 
 /* --- points, scale --------------------------------------------------------------------------- */
 
+/* A figure's width on the screen at most. */
+static double widest(const shown *s)
+{
+    enum { ENLARGED = 4, LEAST = 160 };
+    return fmax((double)ENLARGED * s->nx, LEAST);
+}
+
 /* The radius by which the points were looked for, in pixels along (z,) y, x; 0: of none. */
 static void find_radii(const shown *s, double radii[3])
 {
@@ -417,19 +424,36 @@ static void put_points(const shown *s, const panel *p)
     }
 }
 
+/* Of the letters in a figure, in pixels of the picture. */
+static double font_size(const shown *s)
+{
+    enum { LEAST = 20 }; /* pixels of the screen */
+    const uint32_t longer = s->nx > s->ny ? s->nx : s->ny;
+    return fmax(longer / 32.0, LEAST * s->nx / widest(s));
+}
+
+/* How high the strip below the picture is that the scale has for itself. */
+static double scale_height(const shown *s)
+{
+    const bool known = s->head != NULL && (s->head->has_spacing || s->head->has_pixel);
+    return known ? 1.4 * font_size(s) : 0;
+}
+
 /* A bar of 1, 2 or 5 times a power of ten micrometres, up to a quarter of the width. */
 static void put_scale(const shown *s)
 {
-    if (s->head == NULL || (!s->head->has_spacing && !s->head->has_pixel))
+    const double high = scale_height(s);
+    if (high == 0)
         return;
     const double um = s->head->has_pixel ? s->head->pixel[1] : s->head->spacing[2],
                  most = um * s->nx / 4, ten = pow(10, floor(log10(most)));
     const double length = most >= 5 * ten ? 5 * ten : most >= 2 * ten ? 2 * ten : ten;
-    const double left = s->nx * 0.03, top = s->ny * 0.95;
     wu_page_put(s->r->page,
-                "<g class=scale><rect x=\"%.1f\" y=\"%.1f\" width=\"%.2f\" height=\"%.1f\"/>"
+                "<rect class=strip y=\"%u\" width=\"%u\" height=\"%.1f\"/><g class=scale>"
+                "<rect y=\"%.1f\" width=\"%.2f\" height=\"%.1f\"/>"
                 "<text x=\"%.1f\" y=\"%.1f\">%g &#181;m</text></g>",
-                left, top, length / um, s->ny * 0.012, left, top - s->ny * 0.015, length);
+                s->ny, s->nx, high, s->ny + 0.4 * high, length / um, 0.3 * high,
+                length / um + 0.4 * high, s->ny + 0.8 * high, length);
 }
 
 /* --- figures --------------------------------------------------------------------------------- */
@@ -449,13 +473,10 @@ static void end_stack(const shown *s)
 
 static void begin_figure(const shown *s, const char *title)
 {
-    enum { ENLARGED = 4, LEAST_WIDTH = 160, LEAST_FONT = 20 }; /* pixels of the screen */
-    const uint32_t longer = s->nx > s->ny ? s->nx : s->ny;
-    const double most = fmax((double)ENLARGED * s->nx, LEAST_WIDTH);
     wu_page_put(s->r->page,
-                "<figure style=\"max-width:%.0fpx\"><svg viewBox=\"0 0 %u %u\" "
+                "<figure style=\"max-width:%.0fpx\"><svg viewBox=\"0 0 %u %.6g\" "
                 "font-size=\"%.4g\" role=img aria-label=\"",
-                most, s->nx, s->ny, fmax(longer / 32.0, LEAST_FONT * s->nx / most));
+                widest(s), s->nx, s->ny + scale_height(s), font_size(s));
     wu_page_text(s->r->page, title);
     wu_page_put(s->r->page, "\">");
 }

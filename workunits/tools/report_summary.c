@@ -112,14 +112,7 @@ void wu_report_title(const wu_report *r, const wu_table *table, size_t column)
 {
     char title[WU_TITLE_MAX];
     const char *const unit = wu_report_unit(r, table, column, title);
-    /* Long ones wrap after "_". */
-    for (char *word = title, *end; word != NULL; word = end) {
-        end = strchr(word, '_');
-        if (end != NULL)
-            *end++ = '\0';
-        wu_page_text(r->page, word);
-        wu_page_put(r->page, end != NULL ? "_<wbr>" : "");
-    }
+    wu_page_text(r->page, title);
     if (unit != NULL) {
         char text[64];
         wu_report_unit_text(unit, text, sizeof text);
@@ -486,7 +479,7 @@ static void find_mark(const summary *s, size_t item, bool stopped, const char *d
     if (s->r->notes[item] != NULL)
         snprintf(why, size, "%s", s->r->notes[item]);
     else if (stopped)
-        snprintf(why, size, "had not settled when parameters.iterations ended it: try more");
+        snprintf(why, size, "had not settled: try more --param iterations");
     else if (doubt[0] != '\0')
         snprintf(why, size, "%s", doubt);
     else if (f->rows >= 8 && f->at_border * 2 > f->rows)
@@ -494,11 +487,11 @@ static void find_mark(const summary *s, size_t item, bool stopped, const char *d
                  "more than half of the %s are cut by the border: --param exclude_border=true",
                  wu_report_word(s->table));
     else if (f->count > 3 * others->usual_count || f->count < others->usual_count / 3)
-        snprintf(why, size, "%.0f, where the median of %s is %.0f", f->count, which,
-                 round(others->usual_count));
+        snprintf(why, size, "%.0f, where the median of %s is %.0f: compare the pictures", f->count,
+                 which, round(others->usual_count));
     else if (f->measured > 0 && (f->quartile[1] > 2.5 * others->usual_size ||
                                  f->quartile[1] < others->usual_size / 2.5))
-        snprintf(why, size, "sizes unlike those of the other images%s",
+        snprintf(why, size, "sizes unlike those of the other images%s: compare the pictures",
                  s->n_groups > 1 ? " of its group" : "");
     mark->level = s->r->notes[item] != NULL ? 2 : why[0] != '\0';
 }
@@ -669,7 +662,9 @@ static tc_status find_doubt(const summary *s, size_t item, size_t *n_ragged, cha
     const tc_status status = read_greys(s->r, item, text, size, err);
     *n_ragged += ragged;
     if (status == TC_OK && ragged && text[0] == '\0')
-        snprintf(text, size, "most outlines are ragged: these may be parts of cells, or several");
+        snprintf(text, size,
+                 "most outlines are ragged: these may be parts of cells, or several; try --param "
+                 "smooth=2, or Cellpose");
     return status;
 }
 
@@ -792,7 +787,7 @@ tc_status wu_report_summary(wu_report *r, tc_err *err)
     if (status == TC_OK) {
         put_headline(&s);
         if (r->suggestion != NULL && r->suggestion->doubt[0] != '\0') {
-            wu_page_put(r->page, "<p><strong class=look>look</strong> ");
+            wu_page_put(r->page, "<p class=doubt><strong class=look>look</strong> ");
             wu_page_text(r->page, r->suggestion->doubt);
             wu_page_put(r->page, "</p>\n");
         }

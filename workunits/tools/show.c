@@ -22,7 +22,7 @@ const char wu_show_help[] =
     "\n"
     "Shows a work unit: analysis, parameters, the sizes of items, and what\n"
     "create_work is told (operations, memory), with the time on one core of this\n"
-    "machine, from a try of a third of a second (half or twice that is possible).\n"
+    "machine, from a try of a third of a second (it may be half or twice that).\n"
     "Or a result: analysis, parameters as run, type and shape of arrays, and the\n"
     "first values of each table.\n"
     "\n"

@@ -48,6 +48,7 @@ typedef struct wu_pack_into {
     const char *folder; /* set: what -o named, which is there now */
     char *place;        /* set: where the work unit is: folder, or the one within; free */
     char *unit;         /* set: the work unit, such that its result can be looked at; free */
+    char colour[160];   /* set: what of colours is analysed, in words, or "" */
     struct an_suggestion
         *suggestion; /* NULL: none is wanted. Set: an_suggestion_free, also after a failure */
 } wu_pack_into;

@@ -233,10 +233,9 @@ bool cc_note_result(const void *params, const wu_item *item, const wu_output *ou
 
     /* Untrusted numbers: their products may be no int64. */
     if (n == 0)
-        snprintf(
-            text, size,
-            "no cells: no region is on the side of the threshold that parameters.polarity says and "
-            "within min_area, max_area and exclude_border");
+        snprintf(text, size,
+                 "no cells: try another --param polarity or threshold, a smaller min_area, or no "
+                 "max_area and exclude_border");
     else if (n == 1 && (item->nx > 0 ? area[0] == (int64_t)item->nx * item->ny
                                      : bbox[0] == 0 && bbox[1] == 0 &&
                                            (double)area[0] == (double)bbox[2] * (double)bbox[3]))
@@ -255,16 +254,15 @@ bool cc_note_result(const void *params, const wu_item *item, const wu_output *ou
                                : "");
     else if (an_mostly_below(out, "region_area", SPECK))
         snprintf(text, size,
-                 "most of the %llu regions have fewer than %d pixels, as noise has: raise "
-                 "parameters.min_area (%lld) or "
-                 "smooth (%g)",
+                 "most of the %llu regions have fewer than %d pixels, as noise has: try a larger "
+                 "--param min_area (now %lld) or smooth (now %g)",
                  (unsigned long long)n, SPECK, (long long)least, p->smooth);
     else if (least > 1 && least < INT64_MAX / 2 && an_mostly_below(out, "region_area", 2 * least))
         snprintf(
             text, size,
-            "most of the %llu regions have less than twice parameters.min_area (%lld): it cuts "
-            "through what is counted. If these are cells, lower it; if not, the threshold or "
-            "smooth (%g) lets noise or parts of cells in",
+            "most of the %llu regions have less than twice min_area (now %lld), which cuts through "
+            "what is counted. If these are cells, try a smaller --param min_area; if not, another "
+            "threshold or a larger smooth (now %g)",
             (unsigned long long)n, (long long)least, p->smooth);
     else
         return false;

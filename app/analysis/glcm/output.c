@@ -352,8 +352,8 @@ bool glcm_note_result(const void *params, const wu_item *item, const wu_output *
     }
     if (any)
         snprintf(text, size,
-                 "all pixels are of one level, and the features say nothing: give parameters.range "
-                 "the greys that the pictures have, [lo,hi] or \"image\"");
+                 "all pixels are of one level, and the features say nothing: give --param range "
+                 "the greys that the pictures have, [lo,hi] or image");
     return any;
 }
 

@@ -90,14 +90,13 @@ bool ls_note_result(const void *params, const wu_item *item, const wu_output *ou
     if (inside != 0 && !fills)
         return false;
     if (fills)
-        snprintf(
-            text, size,
-            "the level set fills everything: parameters.epsilon takes all greys for those of the "
-            "target; make it smaller, or target another");
+        snprintf(text, size,
+                 "the level set fills everything: --param epsilon takes all greys for those of the "
+                 "target; make it smaller, or target another");
     else
         snprintf(
             text, size,
-            "the level set has vanished: give parameters.target the grey of what is looked for, or "
+            "the level set has vanished: give --param target the grey of what is looked for, or "
             "make epsilon or alpha greater");
     return true;
 }

@@ -275,6 +275,6 @@ bool obj_note_result(const void *params, const wu_item *item, const wu_output *o
         snprintf(text, size, "no objects: all its labels are 0");
     else
         snprintf(text, size, "no objects are left: all touch the border%s",
-                 p->exclude_border ? ", and parameters.exclude_border leaves them out" : "");
+                 p->exclude_border ? ", and --param exclude_border=true leaves them out" : "");
     return true;
 }

@@ -374,27 +374,25 @@ bool vol_note_result(const void *params, const wu_item *item, const wu_output *o
         return false;
     else if (cells > 0)
         snprintf(text, size,
-                 "most of the %lld cells have fewer than %d voxels, as noise has: raise "
-                 "parameters.smooth (%g) or "
-                 "min_voxels (%lld)",
+                 "most of the %lld cells have fewer than %d voxels, as noise has: try a larger "
+                 "--param smooth (now %g) or min_voxels (now %lld)",
                  (long long)cells, SPECK, p->smooth, (long long)p->min_voxels);
     else if (membrane == 0 && !p->watershed)
-        snprintf(text, size, "no cells: no voxel is membrane; lower parameters.membrane (%d)",
-                 used);
+        snprintf(text, size,
+                 "no cells: no voxel is membrane; try a smaller --param membrane (now %d)", used);
     else if (!others && p->otsu && !p->repair)
         snprintf(text, size, "no cells: all voxels have the same grey value");
     else if (!others)
-        snprintf(text, size, "no cells: every voxel is membrane; raise parameters.membrane (%d)",
-                 used);
+        snprintf(text, size,
+                 "no cells: every voxel is membrane; try a larger --param membrane (now %d)", used);
     else if (vol_read_integer(out, "left_out_voxels") > 0)
-        snprintf(
-            text, size,
-            "no cells: all were left out by parameters.min_voxels, max_voxels or exclude_border");
+        snprintf(text, size,
+                 "no cells: all were left out by --param min_voxels, max_voxels or exclude_border");
     else
         snprintf(text, size,
-                 "no cells: all that is not membrane is connected with the outside; lower "
-                 "parameters.membrane (%d), close gaps with parameters.repair, or try "
-                 "parameters.method watershed with smooth from 1 on",
+                 "no cells: all that is not membrane is connected with the outside; try --param "
+                 "method=watershed --param smooth=1.5, a smaller membrane (now %d), or repair, "
+                 "which closes gaps",
                  used);
     return true;
 }
