@@ -103,7 +103,11 @@ def run_page(page, blocks):
     folder = os.path.join(FOLDER, page.replace("/", "_"))
     shutil.copytree(INPUTS, folder)
     printed = None
-    env = dict(os.environ, PATH=os.path.abspath(tap.BUILD) + ":" + os.environ["PATH"],
+    own = os.path.join(FOLDER, "bin")           # python3 is the one that has scikit-image
+    os.makedirs(own, exist_ok=True)
+    if not os.path.exists(os.path.join(own, "python3")):
+        os.symlink(sys.executable, os.path.join(own, "python3"))
+    env = dict(os.environ, PATH=":".join([os.path.abspath(tap.BUILD), own, os.environ["PATH"]]),
                PYTHONPATH=os.path.abspath(os.path.join(tap.SRC, "workunits", "python")))
     for line, language, _, text in blocks:
         if language == "output":

@@ -1,4 +1,4 @@
-"""The worked example of docs/analyses/objects.md on real smears: its commands and its rule,
+"""The worked example of docs/shapes.md on real smears: its commands and its rule,
 verbatim, its picture and the figures that it gives. `objects_cells.py --svg` draws the picture
 anew."""
 import csv
@@ -21,24 +21,23 @@ FOLDER = tap.scratch()
 
 
 def page():
-    with open(os.path.join(DOCS, "objects.md"), encoding="utf-8") as f:
+    with open(os.path.join(tap.SRC, "docs", "shapes.md"), encoding="utf-8") as f:
         return f.read()
 
 
 def example(name):
     """(rows, the rule's kinds, labels) of a smear."""
-    commands, rule = re.search(r"## A worked example.*?```sh\n(.*?)```.*?```python\n(.*?)```", page(), re.S).groups()
+    commands, rule = re.search(r"```sh\n(.*?)```.*?```python\n(.*?)```", page(), re.S).groups()
     shutil.copy(os.path.join(tap.DATA, "count", name + ".jpg"), os.path.join(FOLDER, "smear.jpg"))
     env = dict(os.environ, PATH=os.path.abspath(tap.BUILD) + os.pathsep + os.environ["PATH"])
     for script in (["sh", "-ec", commands], [sys.executable, "-c", rule]):
         said = subprocess.run(script, cwd=FOLDER, env=env, check=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
-    with open(os.path.join(FOLDER, "out", "objects.csv")) as f:
+    with open(os.path.join(FOLDER, "shapes", "objects.csv")) as f:
         rows = list(csv.DictReader(f))
-    with np.load(os.path.join(FOLDER, "cells.npz")) as z:
+    with np.load(os.path.join(FOLDER, "cells", "result.npz")) as z:
         labels = z["labels_smear"]
-    for each in ("cells.zip", "cells.npz", "objects.zip", "objects.npz"):
-        os.unlink(os.path.join(FOLDER, each))
-    shutil.rmtree(os.path.join(FOLDER, "out"))
+    for each in ("cells", "shapes"):
+        shutil.rmtree(os.path.join(FOLDER, each))
     return rows, dict(line.split() for line in said.stdout.splitlines()), labels
 
 

@@ -143,7 +143,8 @@ def odd_layout(name, text):
             prose = not prose
         too_long = len(line) > 100 and (
             name.endswith(C_SOURCES) and not line.startswith("//! check:") or prose and not re.match(r" *\||    ", line))
-        if line != line.rstrip() or code and "\t" in line or too_long:
+        table_in_prose = prose and "|--" in line and re.search(r"[^-|: ]", line)
+        if table_in_prose or line != line.rstrip() or code and "\t" in line or too_long:
             yield "%s:%d: %s" % (name, number, line[:60])
     if text and not text.endswith("\n"):
         yield name + ": no end of line at its end"
@@ -184,6 +185,7 @@ def laid_out(files):
     tap.ok(not silent, "each source says first what it is for", "\n".join(silent))
     tap.ok(all(list(odd_layout("x.c", bad)) for bad in ("a; \n", "\ta;\n", "a;", "a" * 101 + "\n")) and
            not list(odd_layout("x.c", "a" * 100 + "\n")) and list(odd_layout("x.md", "a " * 51 + "a\n")) and
+           list(odd_layout("x.md", "| a | |---| | b |\n")) and not list(odd_layout("x.md", "| a |\n|---|\n| b |\n")) and
            not list(odd_layout("x.md", "```sh\n" + "a " * 51 + "a\n```\n")), "each of these is seen")
 
 
