@@ -304,7 +304,7 @@ def others():
             ("voting", {"radius": 8}, deep, ["largest greys of all 12 slices"]),
             ("levelset", {"target": 200, "epsilon": 60, "iterations": 20, "init": {"type": "box", "x0": 12, "y0": 10, "x1": 40, "y1": 30}},
              [workunit.item("l", [stack[4] // 4])], ["class=\"outlines one\"", "<td>init.x0</td><td>12</td><td>pixels</td>", "Greys are shown from 5 (black) to 50 (white)", ">no</td>",
-              "class=look>look</strong> <small>had not settled", "inside <small>px</small>"]),
+              "class=look>look</strong> <small>the outline still moved", "inside <small>px</small>"]),
             ("cellcount", {"threshold": 250, "polarity": "bright"}, [workunit.item("c", [stack[4]])], ["class=wrong>wrong?</strong> <small>no cells"]),
             ("objects", {"families": ["shape"]}, [workunit.item("o", [stack[4]], labels=[(stack[4] > 100) * np.uint8(7)])],
              ["class=c1 data-k=7 d=\"M12 10", 'data-k="7"']),
@@ -406,7 +406,7 @@ def stained():
         f.write(workunit.png(np.dstack([spots((60, 60), 3)] * 3)))
     for words, said in ((["--stain", "eosin", "--stains", "he"], "how much eosin there is, by colour deconvolution"), (["--channel", "red"], "the channel red alone")):
         r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "cellcount", "--device=cpu", *words, "-o", path("stained" + words[1]), path("colours.png")])
-        tap.ok(r.returncode == 0 and "Shown, and analysed, is " + said in text_of(path("stained" + words[1], "report.html")), "the page says: " + said, r.stderr)
+        tap.ok(r.returncode == 0 and "The pictures show what was analysed: " + said in text_of(path("stained" + words[1], "report.html")), "the page says: " + said, r.stderr)
 
 
 def sweep():

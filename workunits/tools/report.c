@@ -78,7 +78,8 @@ static void put_switches(wu_page *page)
 /* What lies over the pictures. */
 static void put_legend(const wu_report *r)
 {
-    bool labels = false, mask = false, points = false;
+    bool labels = r->images != NULL && r->images->n_items > 0 && r->images->items[0].n_labels > 0,
+         mask = false, points = false;
     for (size_t i = 0; i < r->file->n_declared; i++) {
         labels = labels || r->file->declared[i].role == WU_LABELS;
         mask = mask || r->file->declared[i].role == WU_MASK;
@@ -86,15 +87,16 @@ static void put_legend(const wu_report *r)
     }
     points = points && !labels && !mask; /* else they are not drawn */
     if (r->colour[0] != '\0') {
-        wu_page_put(r->page, "<p class=note>Shown, and analysed, is ");
+        wu_page_put(r->page, "<p class=note>The pictures show what was analysed: ");
         wu_page_text(r->page, r->colour);
         wu_page_put(r->page, ".</p>\n");
     }
     if (!labels && !mask && !points)
         return;
     wu_page_put(r->page, "<p class=note>Over each picture lies what was found: %s.%s%s</p>\n",
-                points ? "circles of the radius that was looked for"
-                       : "outlines, whose colours only tell neighbours apart",
+                points   ? "circles of the radius that was looked for"
+                : labels ? "outlines, whose colours only tell neighbours apart"
+                         : "the outline of what is inside",
                 labels ? " Numbers are those of the tables." : "",
                 labels   ? " A click on an outline shows its row, and the reverse."
                 : points ? " A click on a circle shows its row, and the reverse."
@@ -239,10 +241,9 @@ static tc_status put_tables(wu_report *r, tc_err *err)
     tc_status status = TC_OK;
     for (size_t i = 0; status == TC_OK && i < r->tables->n; i++) {
         const wu_table *const table = &r->tables->tables[i];
-        bool done = !table->has_item && table->n_columns <= IN_ANSWER;
-        if (!table->has_item && !done)
-            status = wu_report_features(r, table, &done, err);
-        if (status == TC_OK && !done)
+        const bool shown =
+            wu_report_has_features(table) || (!table->has_item && table->n_columns <= IN_ANSWER);
+        if (!shown)
             status = wu_report_table(r, table, err);
         if (status == TC_OK)
             status = wu_report_values(r, table, err);
@@ -271,6 +272,9 @@ static tc_status put_page(wu_report *r, tc_err *err)
     status = wu_report_find_marks(r, err);
     if (status == TC_OK)
         status = wu_report_summary(r, err);
+    for (size_t i = 0; status == TC_OK && i < r->tables->n; i++)
+        if (wu_report_has_features(&r->tables->tables[i]))
+            status = wu_report_features(r, &r->tables->tables[i], err);
     wu_page_put(page, "%s", r->file->n_items > FEW ? plots : "");
     if (status == TC_OK)
         status = put_items(r, err);

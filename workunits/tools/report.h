@@ -74,9 +74,12 @@ void wu_report_mark(wu_page *page, const wu_mark *mark); /* a cell */
 /* How many were found, and a row for each image: counts, sizes, and whether to believe them. */
 tc_status wu_report_summary(wu_report *r, tc_err *err);
 
-/* The features of textures: a row each, with what it says, and a column for each image.
- * *done: the table is one of these. */
-tc_status wu_report_features(wu_report *r, const wu_table *table, bool *done, tc_err *err);
+/* Whether the table is one of features of textures. */
+bool wu_report_has_features(const wu_table *table);
+/* What the column of one is called; false: it is none. */
+bool wu_report_feature_title(wu_page *page, const wu_table *table, size_t column);
+/* A row for each of them, with what it says, and a column for each image. */
+tc_status wu_report_features(wu_report *r, const wu_table *table, tc_err *err);
 
 /* The first rows of a table. */
 tc_status wu_report_table(wu_report *r, const wu_table *table, tc_err *err);

@@ -1,5 +1,6 @@
 /* The features of textures in a report: hundreds of columns are read better as rows, with what each
  * says. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,7 +77,7 @@ static void put_place(wu_page *page, const wu_declared *d, uint64_t element)
 static void put_head(const wu_report *r, const wu_declared *d, size_t images)
 {
     wu_page *const page = r->page;
-    wu_page_put(page, "<thead><tr><th>feature</th>");
+    wu_page_put(page, "<thead><tr><th>feature</th><th>what it says</th>");
     for (unsigned i = 0; i + 2 < d->n_axes; i++) {
         wu_page_put(page, "<th class=n>");
         wu_page_text(page, d->axes[i].name != NULL ? d->axes[i].name : "");
@@ -87,7 +88,7 @@ static void put_head(const wu_report *r, const wu_declared *d, size_t images)
         wu_page_text(page, r->file->item_names[i]);
         wu_page_put(page, "</th>");
     }
-    wu_page_put(page, "<th>what it says</th></tr></thead>\n<tbody>\n");
+    wu_page_put(page, "</tr></thead>\n<tbody>\n");
 }
 
 static tc_status put_features(const wu_report *r, const wu_table *table, const wu_declared *d,
@@ -110,7 +111,7 @@ static tc_status put_features(const wu_report *r, const wu_table *table, const w
         const char *const name = feature->words[e / statistics % feature->n];
         wu_page_put(r->page, "<tr><td>");
         wu_page_text(r->page, name);
-        wu_page_put(r->page, "</td>");
+        wu_page_put(r->page, "</td><td class=help>%s</td>", meaning_of(name));
         put_place(r->page, d, e);
         for (size_t i = 0; i < images; i++) {
             const double value = values[i * elements + e];
@@ -118,19 +119,48 @@ static tc_status put_features(const wu_report *r, const wu_table *table, const w
             wu_report_number(r->page, value, false);
             wu_page_put(r->page, "</td>");
         }
-        wu_page_put(r->page, "<td class=help>%s</td></tr>\n", meaning_of(name));
+        wu_page_put(r->page, "</tr>\n");
     }
     free(values);
     return status;
 }
 
-tc_status wu_report_features(wu_report *r, const wu_table *table, bool *done, tc_err *err)
+/* "contrast", and small "L32 d01 mean", of glcm_L32_d01_contrast_mean. */
+bool wu_report_feature_title(wu_page *page, const wu_table *table, size_t column)
+{
+    const wu_declared *const d = features_of(table);
+    char title[WU_TITLE_MAX];
+    if (d == NULL)
+        return false;
+    wu_column_title(table, column, title);
+    const wu_axis *const feature = &d->axes[d->n_axes - 2], *const last = feature + 1;
+    const char *const name = feature->words[table->columns[column].element / last->n % feature->n];
+    const size_t whole = strlen(title), n = strlen(name),
+                 behind = strlen(last->words[table->columns[column].element % last->n]) + 1,
+                 begin = d->title != NULL ? strlen(d->title) + 1 : 0;
+    if (whole < begin + n + behind)
+        return false;
+    for (size_t i = 0; i < whole; i++)
+        title[i] = title[i] == '_' ? ' ' : title[i];
+    wu_page_text(page, name);
+    wu_page_put(page, " <small>");
+    title[whole - behind - n] = '\0';
+    wu_page_text(page, title + begin);
+    wu_page_text(page, title + whole - behind + 1);
+    wu_page_put(page, "</small>");
+    return true;
+}
+
+bool wu_report_has_features(const wu_table *table)
+{
+    return features_of(table) != NULL;
+}
+
+tc_status wu_report_features(wu_report *r, const wu_table *table, tc_err *err)
 {
     const wu_declared *const d = features_of(table);
     wu_page *const page = r->page;
-    *done = d != NULL;
-    if (d == NULL)
-        return TC_OK;
+    assert(d != NULL);
     wu_page_put(page,
                 "<section class=table>\n<h2>Features</h2>\n<p class=note>Means over the "
                 "directions%s. All statistics of all images, with all digits, are in ",

@@ -436,7 +436,7 @@ static double font_size(const shown *s)
 static double scale_height(const shown *s)
 {
     const bool known = s->head != NULL && (s->head->has_spacing || s->head->has_pixel);
-    return known ? 1.4 * font_size(s) : 0;
+    return known ? font_size(s) : 0;
 }
 
 /* A bar of 1, 2 or 5 times a power of ten micrometres, up to a quarter of the width. */

@@ -112,6 +112,8 @@ void wu_report_title(const wu_report *r, const wu_table *table, size_t column)
 {
     char title[WU_TITLE_MAX];
     const char *const unit = wu_report_unit(r, table, column, title);
+    if (wu_report_feature_title(r->page, table, column))
+        return;
     wu_page_text(r->page, title);
     if (unit != NULL) {
         char text[64];
@@ -479,7 +481,7 @@ static void find_mark(const summary *s, size_t item, bool stopped, const char *d
     if (s->r->notes[item] != NULL)
         snprintf(why, size, "%s", s->r->notes[item]);
     else if (stopped)
-        snprintf(why, size, "had not settled: try more --param iterations");
+        snprintf(why, size, "the outline still moved: try a larger --param iterations");
     else if (doubt[0] != '\0')
         snprintf(why, size, "%s", doubt);
     else if (f->rows >= 8 && f->at_border * 2 > f->rows)

@@ -250,7 +250,7 @@ static uint8_t found(const an_work *work, const void *state, size_t voxel)
 
 const an_analysis an_cellcount = {
     .name = "cellcount",
-    .summary = "counts and measures cells (connected components of a thresholded picture)",
+    .summary = "counts cells and measures them (connected pixels beyond a threshold)",
     .cite = "N. Otsu, A threshold selection method from gray-level histograms, IEEE Transactions "
             "on Systems, "
             "Man and Cybernetics 9 (1979) 62-66.",

@@ -296,7 +296,7 @@ static uint8_t found(const an_work *work, const void *state, size_t voxel)
 
 const an_analysis an_levelset = {
     .name = "levelset",
-    .summary = "segmentation by an evolving interface, in 2D and 3D (level set)",
+    .summary = "outlines one structure in pictures and stacks (level set)",
     .cite = "A. E. Lefohn, J. M. Kniss, C. D. Hansen, R. T. Whitaker, A streaming narrow-band "
             "algorithm: "
             "interactive computation and visualization of level sets, IEEE Transactions on "

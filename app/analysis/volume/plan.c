@@ -171,7 +171,7 @@ static uint8_t found(const an_work *work, const void *state, size_t voxel)
 
 const an_analysis an_volume = {
     .name = "volume",
-    .summary = "measures the inside of membranes in stacks",
+    .summary = "measures cells between membranes in stacks",
     .cite = "A. Rosenfeld, J. L. Pfaltz, Sequential operations in digital picture processing, "
             "Journal of the "
             "ACM 13 (1966) 471-494; of method watershed: S. Beucher, C. Lantuejoul, Use of "

@@ -589,7 +589,7 @@ static uint8_t found(const an_work *work, const void *state, size_t voxel)
 }
 
 const an_analysis an_voting = { .name = "voting",
-                                .summary = "cells found by iterative voting, in images and stacks",
+                                .summary = "finds the centres of round cells (iterative voting)",
                                 .cite = "L. Saadatifard, L. C. Abbott, L. Montier, J. Ziburkus, D. "
                                         "Mayerich, Robust cell detection for "
                                         "large-scale 3D microscopy using GPU-accelerated iterative "
