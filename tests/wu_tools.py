@@ -742,7 +742,7 @@ def test_sizes():
     ok("not how far slices are apart" in r.stderr and "0.25, 0.2 micrometres (y, x)" in r.stderr, "a stack that does not say z", r.stderr)
     picture, deep = imagej("s.tif", GREY, "YX", (5, 4), unit="micron"), imagej("d.tif", stack, "ZYX", (5, 4), unit="micron", spacing=1.5)
     for given, f, expected, says in (
-            ("0.25,0.2", picture, [0.25, 0.2], None), ("0.2", picture, [0.2, 0.2], "but --spacing says 0.2, 0.2"), ("9,0.25,0.2", picture, [0.25, 0.2], "is a picture, no stack"),
+            ("0.25,0.2", picture, [0.25, 0.2], None), ("0.2", picture, [0.2, 0.2], "but --spacing says 0.2, 0.2"), ("9,0.25,0.2", picture, [0.25, 0.2], "is a picture, not a stack"),
             ("0.5,0.2", picture, [0.5, 0.2], "says that a pixel is 0.25, 0.2 micrometres (y, x), but --spacing says 0.5, 0.2"),
             ("0.2505,0.2", picture, [0.2505, 0.2], None), ("1.5,0.25,0.2", deep, [1.5, 0.25, 0.2], None),
             ("2,0.25,0.2", deep, [2.0, 0.25, 0.2], "a voxel is 1.5, 0.25, 0.2 micrometres (z, y, x), but --spacing says 2, 0.25, 0.2"),
@@ -1042,7 +1042,7 @@ def test_sources():
        and r.stderr.count("\n") == 3, "names that had to change, and what is left out, are told", r.stderr)
     save_all("labelled", {n + ".png": GREY for n in ("a", "a_truth", "b_mask", "c", "c_cp_masks")})
     r, items = packed(path("labelled"))
-    ok([n for n, _ in items] == ["a", "b_mask", "c"] and "labelled: left out: 2 files that are called as masks or label pictures of "
+    ok([n for n, _ in items] == ["a", "b_mask", "c"] and "labelled: left out: 2 files named like masks or label pictures of "
        "others, such as a_truth.png;" in r.stderr, "masks and labels next to their pictures are no pictures", r.stderr)
     ok([n for n, _ in packed(path("labelled/a.png"), path("labelled/a_truth.png"))[1]] == ["a", "a_truth"], "named by themselves they are")
     r = run([TEXCELL_WU, "pack", "--analysis", "glcm", "-o", out, "./healthy//p_2.png", "../study/healthy/p 2.png"], cwd=study)
@@ -1455,7 +1455,7 @@ def test_parameters():
 
 def test_usage():
     for args, word in ((["frobnicate"], "frobnicate"), (["pack"], "--analysis"),
-                       (["pack", "--analysis", "glcm"], "-o"), (["pack", "--analysis", "glcm", "-o", "x.zip"], "no INPUT"),
+                       (["pack", "--analysis", "glcm"], "-o"), (["pack", "--analysis", "glcm", "-o", "x.zip"], "INPUT is missing"),
                        (["pack", "--analysis", "alchemy", "-o", "x.zip", "y.png"], "glcm"), (["pack", "--nope"], "--nope"),
                        (["pack", "-q"], "-q"), (["pack", "--analysis"], "needs a value"), (["show"], "FILE"),
                        (["show", "a", "b"], "FILE"), (["show", "-x"], "-x"), (["export", "x.npz"], "-o DIR"),

@@ -32,8 +32,9 @@ static tc_status check_items(const an_unit *u, tc_err *err)
         snprintf(where, sizeof where, "%.600s: item \"%s\"", job->path, job->items[i].name);
         return_if_error(an_check_item(u->analysis, u->params, &job->items[i], where, err));
         if (u->analysis->one_kind && job->items[i].is_stack != job->items[0].is_stack)
-            return tc_fail(err, TC_BAD_INPUT, "%s: %s takes images or stacks, not both in one job",
-                           where, u->analysis->name);
+            return tc_fail(err, TC_BAD_INPUT,
+                           "%s: %s takes images or stacks, not both in one work unit", where,
+                           u->analysis->name);
     }
     return TC_OK;
 }

@@ -116,7 +116,7 @@ static tc_status run(const run_words *o, const char *unit, const char *result, t
     const int code = os_run_program((char *const *)(uintptr_t)words, &signal);
     if (code < 0)
         return tc_fail(err, TC_TRY_LATER,
-                       "texcell cannot be started: %s; it belongs into the folder of texcell-wu",
+                       "texcell cannot be started: %s; it must be in the folder of texcell-wu",
                        strerror(errno));
     if (signal != 0)
         return tc_fail(err, TC_TRY_LATER, "texcell run: ended by %s; the same command goes on",

@@ -251,8 +251,8 @@ static tc_status fail_no_analysis(tc_err *err)
     for (const an_analysis *const *a = an_table; *a != NULL; a++)
         snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s",
                  names[0] != '\0' ? ", " : "", (*a)->name);
-    return tc_fail(err, TC_USAGE, "pack: --analysis NAME is missing, what is to be computed: %s",
-                   names);
+    return tc_fail(err, TC_USAGE,
+                   "pack: --analysis NAME is missing, which says what to compute: %s", names);
 }
 
 static tc_status parse_options(int argc, char **argv, const wu_pack_into *into, pack_options *o,
@@ -301,7 +301,7 @@ static tc_status parse_options(int argc, char **argv, const wu_pack_into *into, 
     if (into != NULL && o->split > 0)
         return tc_fail(err, TC_USAGE, "analyse: packs one work unit; --split is for pack");
     if (o->n_inputs == 0)
-        return tc_fail(err, TC_USAGE, "pack: no INPUT, a picture or a folder of pictures");
+        return tc_fail(err, TC_USAGE, "pack: INPUT is missing: a picture or a folder of pictures");
     return TC_OK;
 }
 
@@ -368,9 +368,9 @@ static tc_status check_items(const an_analysis *analysis, const void *params, wu
             continue;
         first = first == NULL ? source : first;
         if (analysis->one_kind && item.is_stack != first->is_stack)
-            status =
-                tc_fail(err, TC_BAD_INPUT, "%s: %s takes images or stacks, not both in one job",
-                        source->pages.files[0], analysis->name);
+            status = tc_fail(err, TC_BAD_INPUT,
+                             "%s: %s takes images or stacks, not both in one work unit",
+                             source->pages.files[0], analysis->name);
         if (status == TC_OK && analysis->note != NULL &&
             analysis->note(params, &item, text, sizeof text) && strcmp(text, last) != 0) {
             wu_note_of(source->pages.files[0], "%s", text);

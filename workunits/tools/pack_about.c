@@ -127,8 +127,7 @@ tc_status wu_use_about(wu_sources *sources, const double given[3], tc_err *err)
                "an item each");
     print_note(&notes[TURNED],
                "says (Exif) that it is to be shown turned or mirrored; it is compressed as it "
-               "is stored, and so "
-               "are places counted. If that matters, save it turned");
+               "is stored, and coordinates are counted so. If that matters, save it turned");
     if (notes[OTHER_SIZE].n > 0)
         snprintf(text, sizeof text, "says that a %s is %s, but --spacing says %s, which counts",
                  notes[OTHER_SIZE].first->is_stack ? "voxel" : "pixel",
@@ -146,8 +145,9 @@ tc_status wu_use_about(wu_sources *sources, const double given[3], tc_err *err)
                  "a voxel is %s, as the file says; --spacing Z,Y,X would say otherwise",
                  say_size(notes[OWN_SIZE].first->um).text);
     print_note(&notes[OWN_SIZE], text);
-    print_note(&notes[FLAT], "is a picture, no stack: the first number of --spacing Z,Y,X counts "
-                             "for nothing");
+    print_note(&notes[FLAT],
+               "is a picture, not a stack: the first number of --spacing Z,Y,X counts "
+               "for nothing");
     tell_remarks(sources);
     return TC_OK;
 }

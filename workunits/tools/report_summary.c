@@ -665,8 +665,8 @@ static tc_status find_doubt(const summary *s, size_t item, size_t *n_ragged, cha
     *n_ragged += ragged;
     if (status == TC_OK && ragged && text[0] == '\0')
         snprintf(text, size,
-                 "most outlines are ragged: these may be parts of cells, or several; try --param "
-                 "smooth=2, or Cellpose");
+                 "most outlines are ragged (parts of cells, or several?): try --param smooth=2, or "
+                 "Cellpose");
     return status;
 }
 

@@ -173,7 +173,7 @@ static tc_status name_some(wu_sources *all, json_t *taken, bool others, tc_err *
             wu_note("%s: as an item it is called %s", item->path, item->name);
     }
     if (changed > SOME_NAMES)
-        wu_note("%zu more items are not called as their files are; texcell-wu show has the files",
+        wu_note("%zu more items have other names than their files; texcell-wu show lists both",
                 changed - SOME_NAMES);
     return TC_OK;
 }
@@ -452,7 +452,7 @@ static tc_status leave_out_masks(const char *folder, listing *in, tc_err *err)
     }
     if (status == TC_OK && masks.n_files > 0) {
         const wu_pages before = *all;
-        wu_note("%s: left out: %zu files that are called as masks or label pictures of others, "
+        wu_note("%s: left out: %zu files named like masks or label pictures of others, "
                 "such as %s; named by themselves, they are taken",
                 folder, masks.n_files, os_last_part(masks.files[0]));
         *all = kept;

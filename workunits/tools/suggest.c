@@ -197,8 +197,7 @@ tc_status wu_suggest(const an_analysis *analysis, wu_sources *sources, json_t *p
     return status;
 }
 
-/* --- on the page
- * ------------------------------------------------------------------------------------ */
+/* --- on the page ----------------------------------------------------------------------------- */
 
 enum { WIDTH = 320, HEIGHT = 120 };
 
@@ -244,9 +243,9 @@ tc_status wu_suggest_put(const an_suggestion *s, wu_page *page, tc_err *err)
         wu_page_put(page, "</p>\n<p><strong>Warning:</strong> ");
         wu_page_text(page, s->doubt);
     }
-    wu_page_put(page, "</p>\n<p class=note>A start, not a truth: look at what was found above, and "
-                      "try values around these with "
-                      "--sweep. What was given on the command line was left as it is.</p>\n<pre>");
+    wu_page_put(
+        page, "</p>\n<p class=note>Look at what was found above; --sweep tries "
+              "values around these. What was given on the command line is not changed.</p>\n<pre>");
     json_object_foreach(s->parameters, key, value) {
         char *const text = wu_param_text(key, value);
         if (text == NULL)

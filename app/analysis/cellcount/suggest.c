@@ -193,12 +193,12 @@ static void explain_polarity(const trial trials[3], size_t best, char *why, size
     else if (trials[other].typical == INT64_MAX)
         snprintf(why, size, "polarity %s: there are no %s regions. ", words[best], words[other]);
     else
-        snprintf(
-            why, size,
-            "polarity %s: regions of about %lld pixels are %s, of %lld %s, and cells are apart "
-            "while what is between them is connected. ",
-            words[best], (long long)trials[best].typical, words[best],
-            (long long)trials[other].typical, words[other]);
+        snprintf(why, size,
+                 "polarity %s: %s regions have about %lld pixels, %s ones %lld: cells are apart "
+                 "from each "
+                 "other, and what is between them is connected. ",
+                 words[best], words[best], (long long)trials[best].typical, words[other],
+                 (long long)trials[other].typical);
 }
 
 /* --- threshold ------------------------------------------------------------------------------- */
@@ -463,10 +463,10 @@ static tc_status suggest_dish(an_suggestion *out, const an_pictures *pictures, c
     const int64_t window = 2 * (int64_t)(1.8 * d) + 1, least = dish_least(typical);
     snprintf(
         out->why, sizeof out->why,
-        "Colonies on a dish: a colony has about %lld pixels here; what is no compact spot that "
-        "stands out from what is around it is left out (min_fill, max_aspect, min_area %lld), "
-        "as rims and print are; colonies that touch are split where they stand out least, and "
-        "nothing is filled, as the rim would be.",
+        "Colonies on a dish, of about %lld pixels each. What is not compact or hardly stands out "
+        "is "
+        "left out (min_fill, max_aspect, min_area %lld), such as rims and print. Colonies that "
+        "touch are split where they stand out least. No holes are filled, as the rim encloses one.",
         (long long)typical, (long long)least);
     const struct {
         const char *key;

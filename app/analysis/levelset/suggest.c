@@ -46,13 +46,13 @@ tc_status ls_suggest(const an_pictures *pictures, const json_t *given, an_sugges
     if (status == TC_OK)
         status = an_suggest(out, given, "init", json_pack("{s:s}", "type", "otsu"), err);
     if (status == TC_OK)
-        snprintf(
-            out->why, sizeof out->why,
-            "It starts at Otsu's threshold of each picture and seeks what is %s than that, %s: "
-            "smaller alpha makes outlines smoother, larger ones keep details.",
-            polarity != NULL ? polarity[0] == 'b' ? "brighter" : "darker"
-            : bright >= 0    ? "brighter"
-                             : "darker",
-            polarity != NULL ? "as given" : "the smaller part");
+        snprintf(out->why, sizeof out->why,
+                 "The outline starts at Otsu's threshold of each picture and seeks what is %s than "
+                 "that, "
+                 "%s. A smaller alpha makes it smoother, a larger one keeps details.",
+                 polarity != NULL ? polarity[0] == 'b' ? "brighter" : "darker"
+                 : bright >= 0    ? "brighter"
+                                  : "darker",
+                 polarity != NULL ? "as given" : "the smaller part");
     return status;
 }

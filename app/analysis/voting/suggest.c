@@ -54,11 +54,12 @@ static tc_status add_radius(an_suggestion *out, const an_pictures *pictures, con
                  "regions that cellcount finds in it (%zu in all).",
                  radius, (long long)areas[0], (long long)most, regions);
     else
-        snprintf(out->why, sizeof out->why,
-                 "radius %g pixels: a quarter more than that of a disc of %lld pixels, the median "
-                 "of the regions that cellcount finds in a picture (%zu in all), of several "
-                 "pictures the third quarter's.",
-                 radius, (long long)area, regions);
+        snprintf(
+            out->why, sizeof out->why,
+            "radius %g pixels: a quarter more than that of a disc of %lld pixels. So large are "
+            "the regions that cellcount finds (%zu in all): the median in a picture, of "
+            "several pictures the upper quartile of these.",
+            radius, (long long)area, regions);
     if (differ)
         status = an_suggest(out, given, "own_radius", json_true(), err);
     return status == TC_OK
