@@ -140,8 +140,8 @@ bool wu_report_feature_title(wu_page *page, const wu_table *table, size_t column
                  begin = d->title != NULL ? strlen(d->title) + 1 : 0;
     if (whole < begin + n + behind)
         return false;
-    for (size_t i = 0; i < whole; i++)
-        title[i] = title[i] == '_' ? ' ' : title[i];
+    for (char *at = title; (at = strchr(at, '_')) != NULL;)
+        *at = ' ';
     wu_page_text(page, name);
     wu_page_put(page, " <small>");
     title[whole - behind - n] = '\0';
