@@ -62,7 +62,7 @@ bool wu_report_has_stacks(const wu_report *r)
     return r->images != NULL ? r->images->items[0].is_stack : first != NULL && first->ndim == 3;
 }
 
-/* What the unit "voxel" is of an image that is no stack. */
+/* "voxel" of an image that is no stack is "pixel", and the reverse. */
 const char *wu_report_unit(const wu_report *r, const wu_table *table, size_t column,
                            char title[WU_TITLE_MAX])
 {
@@ -71,8 +71,8 @@ const char *wu_report_unit(const wu_report *r, const wu_table *table, size_t col
     static const char grey[] = "mean grey value";
     const char *unit = wu_column_unit(table, column);
     wu_title(d, c->element, 0, title);
-    if (unit != NULL && strcmp(unit, "voxel") == 0 && !wu_report_has_stacks(r))
-        unit = "pixel";
+    if (unit != NULL && (strcmp(unit, "voxel") == 0 || strcmp(unit, "pixel") == 0))
+        unit = wu_report_has_stacks(r) ? "voxel" : "pixel";
     /* Its first word alone does not say of what. */
     if (unit != NULL && strcmp(unit, "grey values") == 0 &&
         strncmp(title, grey, strlen(title)) == 0 && strcspn(grey, " ") == strlen(title)) {
