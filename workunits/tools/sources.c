@@ -435,19 +435,19 @@ static tc_status leave_out_masks(const char *folder, listing *in, tc_err *err)
     wu_pages kept = { 0 }, masks = { 0 };
     json_t *const bases = json_object(); /* names of files need not be UTF-8 */
     tc_status status = bases == NULL ? tc_no_memory(err, "a list of files") : TC_OK;
-    for (size_t i = 0; i < 2 * all->n_files && status == TC_OK; i++) {
-        const char *const path = all->files[i % all->n_files];
-        char *const base = base_name(path, false);
-        if (base == NULL) {
+    for (size_t i = 0; i < all->n_files && status == TC_OK; i++) {
+        char *const base = base_name(all->files[i], false);
+        if (base == NULL || json_object_set_new_nocheck(bases, base, json_true()) != 0)
             status = tc_no_memory(err, "a list of files");
-        } else if (i < all->n_files) {
-            if (json_object_set_new_nocheck(bases, base, json_true()) != 0)
-                status = tc_no_memory(err, "a list of files");
-        } else {
+        free(base);
+    }
+    for (size_t i = 0; i < all->n_files && status == TC_OK; i++) {
+        char *const base = base_name(all->files[i], false);
+        if (base != NULL)
             base[masked_part(base)] = '\0';
-            status =
-                add_file(json_object_get(bases, base) != NULL ? &masks : &kept, strdup(path), err);
-        }
+        status = base == NULL ? tc_no_memory(err, "a list of files")
+                              : add_file(json_object_get(bases, base) != NULL ? &masks : &kept,
+                                         strdup(all->files[i]), err);
         free(base);
     }
     if (status == TC_OK && masks.n_files > 0) {
