@@ -158,6 +158,11 @@ static match find_match(const size_t *backs, size_t n_backs, const unsigned char
         while (m.at > from && m.at + before > m.back &&
                data[m.at - 1] == *(data + m.at - 1 - m.back))
             m.at--;
+        /* To be longer than the best, `more` and one have to be the same from here on: the last of
+         * them are looked at first. */
+        const size_t own = at - m.at, more = best.length > own ? best.length - own : 0;
+        if (more >= STEP && (more >= n - at || !is_same(data + at + more + 1 - STEP, m.back)))
+            continue;
         m.length = at - m.at + count_same(data + at, m.back, n - at);
         best = m.length > best.length ? m : best;
     }

@@ -52,7 +52,7 @@ static void take_means(const uint32_t *sums, uint32_t nx, unsigned channels, uin
             const uint32_t *const from = sums + (size_t)x * channels + c;
             uint64_t sum = 0;
             for (uint32_t k = 0; k < columns; k++)
-                sum += from[k * channels];
+                sum += from[(size_t)k * channels];
             *out++ = (uint16_t)(sum <= UINT32_MAX ? (uint32_t)sum / n : sum / n);
         }
     }

@@ -253,7 +253,7 @@ static uint32_t turn_voter(const cpu_worker *w, uint32_t voter, const uint32_t *
     uint32_t best = 0;
     int best_y = 0, dx;
 
-    for (int dy = rows.lo; dy <= rows.hi; dy++) {
+    for (int dy = VOTING_LO(rows); dy <= VOTING_HI(rows); dy++) {
         const uint32_t first = at[reads[dy].first], last = at[reads[dy].last],
                        most = first > last ? first : last;
 
@@ -262,7 +262,8 @@ static uint32_t turn_voter(const cpu_worker *w, uint32_t voter, const uint32_t *
     }
     if (best == 0)
         return voter;
-    dx = w->tables.spans[voting_spans_at(s, VOTING_DIR(voter), 0) + (size_t)(best_y + ry)].lo;
+    dx = VOTING_LO(
+        w->tables.spans[voting_spans_at(s, VOTING_DIR(voter), 0) + (size_t)(best_y + ry)]);
     at += best_y * (int64_t)turn_stride(&w->s);
     while (at[dx] != best)
         dx++;
