@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -214,15 +215,14 @@ static tc_status clear_folder(const char *folder, tc_err *err)
 /* Whether the identity that a result has is the job's, as far as that is known. */
 static bool is_of(const json_t *identity, const wu_job *job)
 {
-    json_t *const own = wu_job_identity(job);
-    const char *key;
-    json_t *value;
-    bool same = own != NULL && json_is_object(identity);
-    json_object_foreach(own, key, value)
-        same = same && ((strcmp(key, "sha256") == 0 && job->file_sha256[0] == '\0') ||
-                        json_equal(value, json_object_get(identity, key)));
-    json_decref(own);
-    return same;
+    char crc[9];
+    const char *const own_crc = json_string_value(json_object_get(identity, "crc32")),
+                      *const sha256 = json_string_value(json_object_get(identity, "sha256"));
+    snprintf(crc, sizeof crc, "%08" PRIx32, job->file_crc);
+    return own_crc != NULL && strcmp(own_crc, crc) == 0 &&
+           json_integer_value(json_object_get(identity, "size")) == (json_int_t)job->file_size &&
+           (job->file_sha256[0] == '\0' ||
+            (sha256 != NULL && strcmp(sha256, job->file_sha256) == 0));
 }
 
 tc_status wu_open_images(const wu_result_file *file, const char *path, bool by_crc, wu_job **job,
