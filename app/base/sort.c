@@ -19,32 +19,8 @@ typedef struct sorter {
     tc_err *err;
 } sorter;
 
-/* The sorted runs of `length` elements in `from`, two by two, into `to`. */
-static tc_status merge_runs(const sorter *s, const unsigned char *from, unsigned char *to,
-                            size_t length)
-{
-    tc_status status = TC_OK;
-
-    for (size_t first = 0; first < s->n; first += 2 * length) {
-        const size_t middle = tc_smaller(first + length, s->n),
-                     end = tc_smaller(first + 2 * length, s->n);
-        size_t a = first, b = middle;
-
-        for (size_t i = first; i < end; i++) {
-            const bool left =
-                b == end || (a < middle && s->compare(from + a * s->size, from + b * s->size) <= 0);
-
-            memcpy(to + i * s->size, from + (left ? a++ : b++) * s->size, s->size);
-            if (i % RUN == 0 && (status = tc_ask(s->poll, s->err)) != TC_OK)
-                return status;
-        }
-    }
-    return status;
-}
-
-/* Bytes of a list back to where they belong. */
-static tc_status take_back(unsigned char *to, const unsigned char *from, size_t bytes,
-                           const tc_poll *poll, tc_err *err)
+static tc_status copy_bytes(unsigned char *to, const unsigned char *from, size_t bytes,
+                            const tc_poll *poll, tc_err *err)
 {
     for (size_t i = 0; i < bytes; i = tc_block_end(i, bytes)) {
         memcpy(to + i, from + i, tc_block_end(i, bytes) - i);
@@ -53,27 +29,41 @@ static tc_status take_back(unsigned char *to, const unsigned char *from, size_t 
     return TC_OK;
 }
 
+/* n elements, with room for half of them. */
+static tc_status sort_part(const sorter *s, unsigned char *at, size_t n, unsigned char *room)
+{
+    const size_t half = n / 2, size = s->size;
+    tc_status status;
+
+    if (n <= RUN) {
+        qsort(at, n, size, s->compare);
+        return tc_ask(s->poll, s->err);
+    }
+    status = sort_part(s, at, half, room);
+    if (status == TC_OK)
+        status = sort_part(s, at + half * size, n - half, room);
+    if (status == TC_OK)
+        status = copy_bytes(room, at, half * size, s->poll, s->err);
+    for (size_t i = 0, a = 0, b = half; status == TC_OK && a < half; i++) {
+        const bool left = b == n || s->compare(room + a * size, at + b * size) <= 0;
+
+        memcpy(at + i * size, left ? room + a++ * size : at + b++ * size, size);
+        if (i % RUN == 0)
+            status = tc_ask(s->poll, s->err);
+    }
+    return status;
+}
+
 tc_status tc_sort(void *list, size_t n, size_t size, int (*compare)(const void *a, const void *b),
                   const tc_poll *poll, tc_err *err)
 {
     assert(size > 0 && compare != NULL);
     const sorter s = { n, size, compare, poll, err };
-    unsigned char *from = list, *const room = n > RUN ? os_zeroed(n * size) : NULL, *to = room;
+    unsigned char *const room = n > RUN ? os_zeroed(n / 2 * size) : NULL;
     tc_status status = n > RUN && room == NULL ? tc_no_memory(err, "sorting") : TC_OK;
 
-    for (size_t i = 0; status == TC_OK && i < n; i += RUN) {
-        qsort(from + i * size, tc_smaller(RUN, n - i), size, compare);
-        status = tc_ask(poll, err);
-    }
-    for (size_t length = RUN; status == TC_OK && length < n; length *= 2) {
-        unsigned char *const merged = to;
-
-        status = merge_runs(&s, from, merged, length);
-        to = from;
-        from = merged;
-    }
-    if (status == TC_OK && from != list)
-        status = take_back(list, from, n * size, poll, err);
+    if (status == TC_OK && n > 0)
+        status = sort_part(&s, list, n, room);
     free(room);
     return status;
 }
@@ -123,7 +113,7 @@ tc_status tc_sort_by_key(void *list, size_t n, size_t size, uint32_t (*key)(cons
         from = sorted;
     }
     if (status == TC_OK && from != at)
-        status = take_back(at, from, n * size, poll, err);
+        status = copy_bytes(at, from, n * size, poll, err);
     free(room);
     for (size_t i = 0, end; compare != NULL && status == TC_OK && i < n; i = end) {
         for (end = i + 1; status == TC_OK && end < n && key(at + end * size) == key(at + i * size);

@@ -1,5 +1,5 @@
 """The memory that a plan states (rsc_memory_bound: show --needs, memory_bytes and that of the
-threads) next to the peak of a run on the CPU, on real pictures and stacks, one and many, with what
+threads) next to the peak of a run on the CPU, on real pictures and stacks and on noise, with what
 analyse takes without parameters: a line each, and how many are within 1.0 to 1.3. `make
 bench-memory`."""
 import glob
@@ -26,6 +26,12 @@ def tiled(path, side):
     out = os.path.join(FOLDER, "tiled_%d.png" % side)
     repeats = [-(-side // n) for n in both.shape]
     skimage.io.imsave(out, np.tile(both, repeats)[:side, :side], check_contrast=False)
+    return out
+
+
+def noise(side):
+    out = os.path.join(FOLDER, "noise_%d.png" % side)
+    skimage.io.imsave(out, np.random.default_rng(50).integers(0, 256, (side, side), dtype=np.uint8), check_contrast=False)
     return out
 
 
@@ -76,7 +82,8 @@ def jobs(only):
     split = ("--param", "split=distance", "--param", "smooth=1")
     watershed = ("--param", "method=watershed", "--param", "smooth=2")
     for analysis, options, files in (
-            ("cellcount", (), pictures + large), ("cellcount", split, pictures + large), ("voting", ("--param", "radius=12"), pictures[:2] + large[:2]),
+            ("cellcount", (), pictures + large), ("cellcount", split, pictures + large),
+            ("cellcount", (), [noise(2500)]), ("cellcount", split, [noise(2500)]), ("cellcount", ("--param", "split=intensity"), [noise(2500)]), ("voting", ("--param", "radius=12"), pictures[:2] + large[:2]),
             ("levelset", ("--param", "iterations=5", "--param", "target=120", "--param", "epsilon=50", "--param", "init={\"type\":\"otsu\"}"), pictures[:2] + large[:2] + stacks), ("glcm", roi, pictures[:2] + large),
             ("glcm", roi, stacks), ("volume", (), stacks), ("volume", watershed, stacks), ("voting", ("--param", "radius=6"), stacks[:2])):
         for name in files:

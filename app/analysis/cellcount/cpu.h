@@ -47,6 +47,7 @@ typedef struct cc_worker {
     edt_job edt;
     ws_map map;     /* split: of the plane, to `up` */
     ws_list *found; /* split: [threads], what they find */
+    size_t saddles; /* that they have found */
     uint32_t threshold;
     int32_t outside; /* root of the background that touches the border; -1: none does */
     int32_t *end;    /* [bands]: of the ids that each band took */
@@ -81,9 +82,11 @@ typedef struct cc_work {
 /* memory.c: what a picture has, or can have at most, that memory goes by. */
 typedef struct cc_contents {
     uint64_t runs, rows; /* of cells or between them, and rows that have any */
+    uint64_t ids;        /* of components as they are found, band by band */
     uint64_t components; /* before any are left out */
     uint64_t regions;
-    uint64_t maxima, plateaus; /* split by intensity: maxima, and pixels of plateaus */
+    uint64_t saddles;  /* split: between maxima, ... */
+    uint64_t plateaus; /* ... and pixels of plateaus, by intensity */
 } cc_contents;
 cc_contents cc_most_contents(const cc_params *p, const wu_item *item);
 /* The plan's memory_bytes, and what it adds to thread_bytes. */

@@ -18,13 +18,17 @@ static uint64_t most_regions(const cc_params *p, const wu_item *item)
 cc_contents cc_most_contents(const cc_params *p, const wu_item *item)
 {
     const cc_params any = { .eight_connected = p->eight_connected };
+    const uint64_t n = (uint64_t)item->nx * item->ny, runs = lab_ids(item->nx, item->ny),
+                   most = most_regions(&any, item);
+    const bool by_grey = p->split == CC_INTENSITY;
 
-    return (cc_contents){ .runs = lab_ids(item->nx, item->ny),
+    return (cc_contents){ .runs = runs,
                           .rows = item->ny,
-                          .components = most_regions(&any, item),
+                          .ids = p->split && !p->fill_holes ? most : runs,
+                          .components = most,
                           .regions = most_regions(p, item),
-                          .maxima = most_regions(&any, item),
-                          .plateaus = (uint64_t)item->nx * item->ny };
+                          .saddles = by_grey ? tc_smaller(4 * most, n) : runs / 2,
+                          .plateaus = by_grey ? n : 0 };
 }
 
 /* Lists of each row begin in a page of their own. */
@@ -40,15 +44,11 @@ static uint64_t ids_bytes(const wu_item *item, uint64_t ids)
                       ids * sizeof(int32_t) + cc_bands(item->nx, item->ny) * (uint64_t)PAGE);
 }
 
-/* What separating cells takes besides planes: of each two maxima that meet a saddle, twice while
- * they are sorted; or before that the borders of plateaus. */
-static uint64_t split_bytes(const cc_params *p, const wu_item *item, const cc_contents *c)
+/* What separating cells takes besides planes: saddles, twice while they are sorted; or before that
+ * the borders of plateaus. */
+static uint64_t split_bytes(const cc_contents *c)
 {
-    const uint64_t n = (uint64_t)item->nx * item->ny, saddles = 2 * sizeof(ws_saddle);
-
-    return p->split == CC_DISTANCE
-               ? c->runs * saddles / 2
-               : tc_larger(tc_smaller(4 * c->maxima, n) * saddles, c->plateaus * 6);
+    return tc_larger(c->saddles * 2 * sizeof(ws_saddle), c->plateaus * 6);
 }
 
 void cc_memory_of(const cc_params *p, const wu_item *item, const cc_contents *c, an_plan *out)
@@ -68,12 +68,12 @@ void cc_memory_of(const cc_params *p, const wu_item *item, const cc_contents *c,
     const uint64_t prepared =
         (uint64_t)((steps < 2 ? steps : 2) + cc_has_step(p, CC_EXTREME)) * n * sample;
     const uint64_t labelling =
-        p->split ? n * (sizeof(int32_t) + (p->split == CC_DISTANCE)) + ids_bytes(item, c->regions)
-                 : (p->labels ? 0 : starts_bytes(item, c)) + ids_bytes(item, c->runs);
+        p->split ? n * (sizeof(int32_t) + (p->split == CC_DISTANCE)) + ids_bytes(item, c->ids)
+                 : (p->labels ? 0 : starts_bytes(item, c)) + ids_bytes(item, c->ids);
     const uint64_t areas = cc_filters(p) ? c->components * sizeof(uint32_t) : 0;
     const uint64_t sieve = cc_needs_boxes(p) ? c->components * sizeof(cc_sieve) : 0;
     const uint64_t working = kept + bits + prepared + labelling +
-                             tc_larger(p->split ? split_bytes(p, item, c) : 0, areas + sieve);
+                             tc_larger(p->split ? split_bytes(c) : 0, areas + sieve);
     const uint64_t finishing = kept + (in_state ? 0 : table) + c->regions * ROW_BYTES;
     /* The picture's middle, and what finding cells in it takes, by the planes above. */
     const uint64_t looking = p->window_auto ? (uint64_t)an_looked_at(item) * 64 : 0;
@@ -115,32 +115,26 @@ static tc_status look(void *worker, void *state, void *contents, tc_err *err)
 {
     const cc_worker *const w = worker;
     cc_contents *const c = contents;
-    const int32_t split = w->params->split;
     const size_t n = (size_t)w->nx * w->ny;
-    uint64_t maxima = 0;
     tc_status status = step_until(worker, state, CC_HOLES, err);
 
-    if (status != TC_OK)
-        return status;
-    count_runs(w, c);
-    if (split == CC_INTENSITY) {
+    if (status == TC_OK)
+        count_runs(w, c);
+    if (status == TC_OK && w->params->split == CC_INTENSITY) {
         status = step_until(worker, state, CC_EDGES, err);
         c->plateaus = 0;
-        for (size_t i = 0; i < n; i++)
+        for (size_t i = 0; status == TC_OK && i < n; i++)
             c->plateaus += w->up[i] == WS_UNKNOWN;
-        if (status == TC_OK)
-            status = step_until(worker, state, CC_SADDLES, err);
-        for (size_t i = 0; i < n; i++)
-            maxima += w->up[i] == (int32_t)i;
-        c->maxima = c->components = tc_smaller(c->maxima, maxima);
-    } else if (split == CC_DISTANCE) {
-        /* A component has at least one run, and a split parts runs. */
-        c->components = tc_smaller(c->components, c->runs);
-    } else {
-        status = step_until(worker, state, CC_PAINT, err);
-        c->components = (uint64_t)w->first[w->bands];
     }
-    c->regions = split ? tc_smaller(c->regions, c->components) : w->regions;
+    if (status == TC_OK)
+        status = step_until(worker, state, CC_PAINT, err);
+    /* Those of holes are not known any more. */
+    c->ids = w->params->fill_holes ? c->runs : 0;
+    for (uint32_t band = 0; !w->params->fill_holes && status == TC_OK && band < w->bands; band++)
+        c->ids += (uint64_t)w->end[band] - lab_ids(w->nx, band * cc_band_rows(w->nx));
+    c->components = (uint64_t)w->first[w->bands];
+    c->regions = w->regions;
+    c->saddles = w->saddles;
     return status;
 }
 

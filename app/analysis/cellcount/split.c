@@ -72,6 +72,8 @@ static void way_band(cc_worker *w, size_t band, cc_scratch *s)
 
 static tc_status end_way(cc_worker *w, tc_err *err)
 {
+    for (unsigned t = 0; t < w->work->threads; t++)
+        w->saddles += w->found[t].n;
     return ws_end(&w->map, part_of(w), w->found, w->work->threads, w->work->poll, err);
 }
 

@@ -13,7 +13,7 @@
 
 /* Pixels of a ROI that a thread counts by itself, and of a band of a larger one; chunks of a
  * step. */
-enum { LARGE_ROI = 1 << 20, MOST_CHUNKS = 4096 };
+enum { LARGE_ROI = 1 << 20, MOST_CHUNKS = 1024 };
 
 /* --- histograms of one window ---------------------------------------------------
  *
@@ -873,9 +873,10 @@ static void run_chunk(void *user, unsigned thread, size_t part)
 
     glcm_chunk_at(&w->g, w->first + part, &chunk);
     glcm_stat_clear(&w->results[part]);
-    w->bands[part] = (glcm_bands){ { 0 } };
     if (more != NULL)
         glcm_more_clear(more);
+    if (w->params->window != GLCM_WHOLE_ROI) /* else they take no memory */
+        w->bands[part] = (glcm_bands){ { 0 } };
     status = w->params->window == GLCM_WHOLE_ROI
                  ? whole_chunk(w, &chunk, s, &w->results[part], more)
                  : slide_chunk(w, &chunk, s, &w->results[part], more, &w->bands[part]);

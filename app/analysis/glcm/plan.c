@@ -6,6 +6,7 @@
 #include "app/analysis/glcm/glcm.h"
 #include "app/analysis/glcm/layout.h"
 #include "app/analysis/selftest.h"
+#include "app/base/numbers.h"
 
 /* Windows of one chunk at the most, and the work of it, of which one thread does some 5 in a
  * nanosecond; the fewest rows of a band: preparing a band costs as much as some 33 rows of it,
@@ -293,15 +294,18 @@ size_t glcm_state_maps_at(const glcm_params *p)
     return glcm_state_bands_at(p) + sizeof(glcm_bands);
 }
 
-/* A matrix; or the pairs' codes of a tile with the reach of a window (glcm/cpu.c), sums of its
- * columns, and its histograms. */
+/* A matrix, or four of up to 64 levels, and logarithms; or the pairs' codes of a tile with the
+ * reach of a window (glcm/cpu.c), sums of its columns, and its histograms. */
 static uint64_t thread_bytes(const glcm_params *p, const glcm_geometry *g)
 {
     const uint64_t margin = 2 * (uint64_t)p->radius + 4;
     uint64_t most = 0;
 
-    if (p->window == GLCM_WHOLE_ROI)
-        return (uint64_t)GLCM_MAX_LEVELS * GLCM_MAX_LEVELS * sizeof(uint32_t) + PLAN_THREAD;
+    if (p->window == GLCM_WHOLE_ROI) {
+        for (size_t i = 0; i < p->n_levels; i++)
+            most = tc_larger(most, (uint64_t)p->levels[i]);
+        return tc_larger(most * most * sizeof(uint32_t), 1 << 16) + sizeof(tc_log2s) + PLAN_THREAD;
+    }
     for (int turn = 0; turn < 2; turn++) {
         const glcm_view *const v = &g->view[turn];
         const uint64_t columns = (uint64_t)(v->x1 - v->x0) / g->strips + 1,
@@ -327,6 +331,7 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     const glcm_params *const p = params;
     const uint64_t plane = (uint64_t)item->nx * item->ny;
     const uint64_t voxels = plane * item->nz;
+    const bool whole = p->window == GLCM_WHOLE_ROI;
     glcm_geometry g;
     tc_status status = plan_geometry(p, item, &g, err);
     double windows, chunks = 0;
@@ -337,11 +342,11 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     out->chunks = g.chunks;
     out->state_bytes = glcm_state_maps_at(p) + p->n_maps * voxels * sizeof(float);
     /* Levels of a slice and the region of interest, but for a whole picture transposed besides. */
-    out->memory_bytes = PLAN_PROGRAM + voxels * (item->bits / 8 + (item->n_masks > 0)) +
-                        out->state_bytes +
-                        (g.chunks / g.nz < 4096 ? g.chunks / g.nz : 4096) * sizeof(glcm_bands) +
-                        plane * (p->n_levels + 1) * (p->window == GLCM_WHOLE_ROI ? 1 : 2) +
-                        ((uint64_t)(p->window == GLCM_WHOLE_ROI ? 9 : 24) << 17);
+    out->memory_bytes =
+        PLAN_PROGRAM + voxels * (item->bits / 8 + (item->n_masks > 0)) + out->state_bytes +
+        plane * (p->n_levels + 1) * (whole ? 1 : 2) +
+        (whole ? (uint64_t)7 << 17
+               : ((uint64_t)24 << 17) + tc_smaller(g.chunks / g.nz, 1024) * sizeof(glcm_bands));
     out->thread_bytes = thread_bytes(p, &g);
     out->load_flops = an_reading_flops(item) + 10 * (double)voxels;
     out->finish_flops = 0;

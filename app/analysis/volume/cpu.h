@@ -29,6 +29,7 @@ typedef struct vol_worker {
     uint32_t threshold; /* of membrane */
     ws_map map;         /* watershed: of the plane; `up` is the worker's */
     ws_list *found;     /* watershed: [threads], what they find */
+    size_t saddles;     /* that they have found */
     int32_t *first;     /* [bands + 1]: cells before each band */
     uint32_t *sizes;    /* [cells]: voxels, BORDER; then new labels */
     int32_t cells;
@@ -60,7 +61,7 @@ typedef struct vol_work {
 /* memory.c: what a stack has, or can have at most, that memory goes by. */
 typedef struct vol_contents {
     uint64_t components, cells; /* before and after some are left out */
-    uint64_t maxima, plateaus;  /* watershed: maxima, and voxels of plateaus */
+    uint64_t saddles, plateaus; /* watershed: between maxima, and voxels of plateaus */
     uint64_t written;           /* bytes of the state in pages that are */
 } vol_contents;
 vol_contents vol_most_contents(const vol_params *p, const wu_item *item);

@@ -13,10 +13,11 @@ vol_contents vol_most_contents(const vol_params *p, const wu_item *item)
     const uint64_t n = voxels_of(item),
                    apart = (uint64_t)item->ny * item->nz * ((item->nx + (uint64_t)1) / 2);
 
+    /* Of each two maxima that meet a saddle, of which there is a plane or two at most. */
     return (vol_contents){ .components = apart,
                            .cells = tc_smaller(
                                apart, n / (uint64_t)(p->min_voxels > 2 ? p->min_voxels : 1)),
-                           .maxima = apart,
+                           .saddles = tc_smaller((p->corners ? 20 : 10) * apart, 2 * n),
                            .plateaus = n,
                            .written = sizeof(vol_state) + (n + 1) * sizeof(int32_t) };
 }
@@ -27,11 +28,9 @@ void vol_memory_of(const vol_params *p, const wu_item *item, const vol_contents 
     enum { ROW_BYTES = 3 * 8 + 8 + 6 * 8 + 3 * 8 + 1 };
     const uint64_t n = voxels_of(item);
     const uint64_t kept = n * (item->bits / 8) + c->written;
-    /* Of each two maxima that meet a saddle, of which there is a plane or two at most, twice while
-     * they are sorted; or before that the borders of plateaus. */
-    const uint64_t saddles =
-        tc_smaller((p->corners ? 20 : 10) * c->maxima, 2 * n) * 2 * sizeof(ws_saddle);
-    const uint64_t lists = p->watershed ? tc_larger(saddles, c->plateaus * 6) : 0;
+    /* Saddles, twice while they are sorted; or before that the borders of plateaus. */
+    const uint64_t lists =
+        p->watershed ? tc_larger(c->saddles * 2 * sizeof(ws_saddle), c->plateaus * 6) : 0;
     const uint64_t working =
         (uint64_t)item->ny * item->nz * lab_stride(item->nx) * sizeof(uint64_t) +
         (p->watershed ? n * sizeof(int32_t) : 0) +
@@ -75,29 +74,25 @@ static uint64_t written(const vol_worker *w, const vol_state *state)
 }
 
 /* Does as much of the work as the contents depend on. */
-static tc_status look(void *worker, void *state, void *contents, tc_err *err)
+static tc_status look(void *worker, void *state_at, void *contents, tc_err *err)
 {
     const vol_worker *const w = worker;
+    vol_state *const state = state_at;
     vol_contents *const c = contents;
-    tc_status status;
+    tc_status status = step_until(worker, state, w->params->watershed ? VOL_EDGES : VOL_PAINT, err);
 
-    if (!w->params->watershed) {
-        status = step_until(worker, state, VOL_PAINT, err);
-        c->components = (uint64_t)w->cells;
-        if (!vol_blurs(w->params))
-            c->written = written(w, state);
-    } else {
-        status = step_until(worker, state, VOL_EDGES, err);
-        c->plateaus = c->maxima = 0;
-        for (size_t i = 0; status == TC_OK && i < w->n; i++)
+    if (status == TC_OK && w->params->watershed) {
+        c->plateaus = 0;
+        for (size_t i = 0; i < w->n; i++)
             c->plateaus += w->map.up[i] == WS_UNKNOWN;
-        if (status == TC_OK)
-            status = step_until(worker, state, VOL_SADDLES, err);
-        for (size_t i = 0; status == TC_OK && i < w->n; i++)
-            c->maxima += w->map.up[i] == (int32_t)i;
-        c->components = c->maxima;
+    } else if (status == TC_OK && !vol_blurs(w->params)) {
+        c->written = written(w, state);
     }
-    c->cells = tc_smaller(c->cells, c->components);
+    if (status == TC_OK)
+        status = step_until(worker, state, VOL_LAST, err);
+    c->saddles = w->saddles;
+    c->components = (uint64_t)w->cells;
+    c->cells = state->cells;
     return status;
 }
 

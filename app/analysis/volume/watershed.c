@@ -39,6 +39,8 @@ static void way_band(vol_worker *w, size_t band, vol_scratch *s)
 static tc_status end_way(vol_worker *w, vol_state *state, tc_err *err)
 {
     (void)state;
+    for (unsigned t = 0; t < w->work->threads; t++)
+        w->saddles += w->found[t].n;
     return ws_end(&w->map, part_of(w), w->found, w->work->threads, w->work->poll, err);
 }
 

@@ -356,10 +356,10 @@ static void cpu_close(void **worker)
     free(w);
 }
 
-/* Bands of a step, in which voters are turned. */
+/* Bands of a step, in which voters are turned: enough for many threads. */
 static uint64_t most_turned(const voting_scheme *s)
 {
-    const uint64_t voters = 1 << 22, bands = voters / ((uint64_t)s->band_rows * s->nx) + 1;
+    const uint64_t voters = 1 << 20, bands = voters / ((uint64_t)s->band_rows * s->nx) + 16;
 
     return bands < s->bands ? bands : s->bands;
 }

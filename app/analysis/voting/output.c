@@ -105,10 +105,18 @@ static tc_status find_peaks(const an_work *work, const voting_scheme *s, const u
 {
     const unsigned threads = work->threads;
     search all = { s, votes, calloc(threads, sizeof *all.found) };
+    unsigned longest = 0;
     tc_status status = all.found == NULL ? tc_no_memory(err, "the peaks") : TC_OK;
 
     if (status == TC_OK)
         status = an_pool_run_polled(pool, search_band, &all, s->bands, work->poll, err);
+    /* The longest list takes the others. */
+    for (unsigned i = 1; all.found != NULL && i < threads; i++)
+        longest = all.found[i].peaks.n > all.found[longest].peaks.n ? i : longest;
+    if (all.found != NULL) {
+        *c = all.found[longest].peaks;
+        all.found[longest].peaks = (candidates){ .n = 0 };
+    }
     for (unsigned i = 0; all.found != NULL && i < threads; i++) {
         const struct found *const f = &all.found[i];
 

@@ -537,8 +537,8 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     out->chunks = s.chunks;
     out->most_rows = most_points(params, &s);
     out->state_bytes = sizeof(an_state_head) + 2 * s.n * sizeof(uint32_t);
-    /* Tables and bands of turned voters; or, when all is done, the peaks, twice as they are sorted;
-     * or the points, and their rows. */
+    /* Tables and bands of turned voters; or, when all is done, the peaks, and half of them again
+     * as they are sorted; or the points, and their rows. */
     enum { PEAK_BYTES = 8, ROW_BYTES = 8 + 3 * 8 + 8 };
     const uint64_t working = voting_tables_bytes(&s) + voting_turned_bytes(&s),
                    peaks = PEAK_BYTES * most_peaks(&s),
@@ -546,7 +546,7 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
                        tc_larger(peaks + out->most_rows * (sizeof(voting_peak) + sizeof(int64_t)),
                                  out->most_rows * (sizeof(voting_peak) + ROW_BYTES));
     out->memory_bytes = PLAN_PROGRAM + (uint64_t)s.n * (item->bits / 8) + out->state_bytes +
-                        tc_larger(working, tc_larger(2 * peaks, points));
+                        tc_larger(working, tc_larger(peaks + peaks / 2, points));
     out->thread_bytes = voting_thread_bytes(&s) + PLAN_THREAD;
     plan_flops(params, &s, item, out);
     return TC_OK;
