@@ -476,6 +476,11 @@ def test_platforms():
     r = deploy(folder, "--app-version", "auto=" + os.path.join(TMP, "beside", "beside-it"), "--classes", "cpu", version="1.01")
     ok(r.returncode == 0 and os.path.exists(os.path.join(folder, "download", "libnowhere.so.3")),
        "one that lies beside it is handed out", r.stdout + r.stderr)
+    on_arm = os.path.join(TMP, "arm", "on-arm")
+    write(os.path.join(TMP, "arm", "libnowhere.so.3"), read(library) + b"another")
+    shutil.copy(elf("on-arm", ["libnowhere.so.3"], machine=183), on_arm)
+    refused("two programs with different files of one name", make_project("two"), r"libnowhere\.so\.3: two of these programs need different files",
+            "--app-version", "auto=" + os.path.join(TMP, "beside", "beside-it"), "--app-version", "auto=" + on_arm)
     for name, path, words in (("a DLL that Windows has not", pe("p5.exe", dlls=["KERNEL32.dll", "libpng16-16.dll"]), r"needs libpng16-16\.dll"),
                               ("a library that macOS has not", macho("p6", ["/opt/lib/libpng.dylib"]), r"needs /opt/lib/libpng\.dylib"),
                               ("a file that is cut", "cut", "is a damaged program"),
