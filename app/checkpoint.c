@@ -33,9 +33,6 @@ _Static_assert(sizeof(header) == 80, "the header of a checkpoint has 80 bytes");
 
 static const char magic[8] = "TEXCKPT";
 
-/* Bytes between two questions: 20 ms, and a state that is no longer is always written. */
-enum { BLOCK = 16 << 20 };
-
 /* Where a checkpoint is written before it is renamed; caller frees. */
 static char *temporary_of(const char *path)
 {
@@ -59,7 +56,7 @@ static tc_status write_state(int fd, const char *path, const unsigned char *stat
     tc_status status = TC_OK;
 
     for (size_t at = 0, n; status == TC_OK && at < size; at += n) {
-        n = size - at < BLOCK ? size - at : BLOCK;
+        n = size - at < TC_BLOCK ? size - at : TC_BLOCK;
         *crc = tc_crc32(*crc, state + at, n);
         if (!tc_write_at(fd, sizeof(header) + at, state + at, n))
             status = cannot_write(path, err);
@@ -163,7 +160,7 @@ static tc_status read_state(int fd, const char *path, const header *h, void **st
     for (size_t at = 0, n; status == TC_OK && at < size; at += n) {
         unsigned char *const block = (unsigned char *)*state + at;
 
-        n = size - at < BLOCK ? size - at : BLOCK;
+        n = size - at < TC_BLOCK ? size - at : TC_BLOCK;
         if (!tc_read_all_at(fd, sizeof *h + at, block, n))
             return tc_fail(err, TC_BAD_INPUT, "%s: is torn", path);
         crc = tc_crc32(crc, block, n);

@@ -9,9 +9,9 @@
 #include "app/base/os.h"
 #include "wrapper/bw.h"
 
-/* A larger state hardly gets onto a disk in the time that there is when leaving: it is not
- * begun. */
-enum { LEAVE_WITH = 32 << 20 };
+/* A larger state hardly gets onto a disk in the time that there is when leaving, in seconds: it is
+ * not begun. */
+enum { LEAVE_WITH = 32 << 20, LEAVE_WITHIN = 4 };
 
 tc_status job_files_open(job_files *f, const char *checkpoint_path, const char *spool_path,
                          const an_unit *unit, tc_err *err)
@@ -99,6 +99,8 @@ bool job_files_save(job_files *f, const void *state, size_t state_size, const pr
 
     if (f->leave_by > 0 && state_size > LEAVE_WITH)
         return false;
+    if (f->leave_by > 0)
+        f->leave_by += LEAVE_WITHIN;
     c.state_size = state_size;
     status = spool_sync(f->spool, &c.spool_size, &c.spool_crc, &err);
     if (status == TC_OK)

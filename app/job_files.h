@@ -51,8 +51,9 @@ void job_files_reserve(job_files *f, size_t state_size);
  * the job was asked to stop meanwhile (*status says so), and where no client started it. */
 bool job_files_try_again(job_files *f, tc_status *status, const progress *p, tc_err *err);
 
-/* The job is to be left at once: all that asks has a tenth of a second from now. A checkpoint
- * that takes longer is not written, and the last one counts. */
+/* The job is to be left at once: all that asks has a tenth of a second from now, and a checkpoint
+ * as long as a slow disk may take. One that takes longer is not written, and the last one counts.
+ */
 void job_files_leave(job_files *f);
 
 #endif

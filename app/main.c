@@ -12,6 +12,7 @@
 #include "app/analysis/analysis.h"
 #include "app/analysis/selftest.h"
 #include "app/base/command.h"
+#include "app/base/files.h"
 #include "app/base/os.h"
 #include "app/base/text.h"
 #include "app/run.h"
@@ -265,6 +266,7 @@ static void run_task(const command *c, tc_status status, tc_err *err)
     bw_task task;
 
     bw_get_task(&task);
+    tc_write_out_at_once();
     if (!c->quiet)
         fprintf(stderr, "texcell %s, application version %s, BOINC client %s, threads: %u\n",
                 VERSION, task.version, task.client, threads_of_task(c));

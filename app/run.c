@@ -162,7 +162,8 @@ typedef struct writing {
 static void show_written(void *user, double share)
 {
     const writing *const w = user;
-    const double fraction = w->before + (1 - w->before) * share;
+    const double on_disk = 0.99; /* the rest is the last fsync's */
+    const double fraction = w->before + (1 - w->before) * on_disk * share;
 
     bw_fraction_done(fraction);
     progress_show(w->p, fraction, w->job->items[w->job->n_items - 1].name, w->job->n_items - 1);

@@ -160,8 +160,56 @@ void boinc_side_temporary_exit(const char *reason)
     leave(0);
 }
 
+// Where the text's first line ends.
+size_t line_end(const char *text, size_t n)
+{
+    const void *const newline = memchr(text, '\n', n);
+    return newline ? static_cast<size_t>(static_cast<const char *>(newline) - text) + 1 : n;
+}
+
+// A task that is started again every minute says the same every minute. The client reports the last
+// 63 KiB; of those that were the first lines tell most. In place, as the disk may be full.
+void shorten_log(void)
+{
+    enum { MOST = 48 << 10, KEPT = 16 << 10 };
+    static const char mark[] = "texcell: older lines are left out here\n";
+    char first[KEPT], last[KEPT];
+    struct stat info;
+    const int fd = os_open(STDERR_FILE, OS_KEEP);
+    if (fd < 0)
+        return;
+    if (fstat(fd, &info) == 0 && info.st_size > MOST && tc_read_all_at(fd, 0, first, KEPT) &&
+        tc_read_all_at(fd, static_cast<uint64_t>(info.st_size) - KEPT, last, KEPT)) {
+        const size_t half = KEPT / 2, keep = half + line_end(first + half, half),
+                     skip = line_end(last, half), n = sizeof mark - 1, left = KEPT - skip;
+        const bool shortened = tc_write_at(fd, keep, mark, n) &&
+                               tc_write_at(fd, keep + n, last + skip, left) &&
+                               ftruncate(fd, static_cast<off_t>(keep + n + left)) == 0;
+        (void)shortened; // else it stays as long as it was
+    }
+    close(fd);
+}
+
+// A client does not wait until its files in the slot, which name the task's own, are on the disk.
+// The runtime would take an empty one for the task's own file. From 8.2 on a client makes what is
+// missing again only where the third file is missing too.
+void refuse_empty_links(void)
+{
+    bool any = false;
+    for (const char *link : { "workunit", "result" }) {
+        struct stat info;
+        if (stat(link, &info) == 0 && S_ISREG(info.st_mode) && info.st_size == 0)
+            any = unlink(link) == 0 || any;
+    }
+    if (!any)
+        return;
+    unlink("boinc_setup_complete");
+    boinc_side_temporary_exit("a power failure has emptied a file of the client's");
+}
+
 void boinc_side_init(const bw_options *)
 {
+    shorten_log();
     BOINC_OPTIONS o;
     memset(&o, 0, sizeof o);
     boinc_options_defaults(o);
@@ -177,6 +225,7 @@ void boinc_side_init(const bw_options *)
     if (boinc_is_standalone())
         boinc_side_temporary_exit("the client's shared memory cannot be opened");
     make_spare();
+    refuse_empty_links();
     APP_INIT_DATA data;
     boinc_get_init_data(data);
     kept_cpu_time = data.wu_cpu_time;
@@ -354,11 +403,21 @@ void boinc_side_leave_now(int delay, const char *reason, bool alert)
     os_exit_now(0);
 }
 
+// Runs before a driver's exit handlers, which were registered earlier: the client takes a task that
+// is still there five minutes after its finish file for one that failed.
+int finish_code;
+void leave_at_exit(void)
+{
+    leave(finish_code);
+}
+
 void boinc_side_finish(int code, const char *message)
 {
     // A failure needs no file, the exit code tells of it.
     while (code == 0 && !leave_finish_file())
         rest();
+    finish_code = code;
+    (void)atexit(leave_at_exit);
     if (message)
         boinc_finish_message(code, one_line(message).c_str(), false);
     else

@@ -106,8 +106,16 @@ bool tc_read_all_at(int fd, uint64_t at, void *data, size_t n)
     return tc_read_at(fd, "", at, data, n, &got, NULL) == TC_OK && got == n;
 }
 
+static bool writes_out;
+
+void tc_write_out_at_once(void)
+{
+    writes_out = true;
+}
+
 bool tc_write_at(int fd, uint64_t at, const void *data, size_t n)
 {
+    const uint64_t from = at;
     const char *p = data;
 
     while (n > 0) {
@@ -121,7 +129,7 @@ bool tc_write_at(int fd, uint64_t at, const void *data, size_t n)
         at += (uint64_t)done;
         n -= (size_t)done;
     }
-    return true;
+    return !writes_out || os_write_out(fd, from, at);
 }
 
 uint64_t tc_count_in_file(const char *path)

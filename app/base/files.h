@@ -48,6 +48,10 @@ bool tc_read_all_at(int fd, uint64_t at, void *data, size_t n);
  * says why not. */
 bool tc_write_at(int fd, uint64_t at, const void *data, size_t n);
 
+/* From now on tc_write_at waits for a slow disk, piece by piece, not one fsync for all of them: who
+ * writes asks between the pieces whether to go on. */
+void tc_write_out_at_once(void);
+
 /* Counts by a file of as many bytes: puts one more there, and answers how many there are, or 1
  * where that fails. Safe in a signal handler. */
 uint64_t tc_count_in_file(const char *path);

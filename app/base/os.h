@@ -36,6 +36,9 @@ ptrdiff_t os_read_at(int fd, void *data, size_t n, uint64_t at);
 ptrdiff_t os_write_at(int fd, const void *data, size_t n, uint64_t at);
 /* Whether the file's bytes are on the disk now. */
 bool os_sync(int fd);
+/* After a write from `from` to `to`, the next after what was written before: waits where much is
+ * not on the disk yet, so that no os_sync takes long. false: some could not be put there. */
+bool os_write_out(int fd, uint64_t from, uint64_t to);
 /* Sets room on the disk aside for the file up to this size, without making it longer. false: the
  * file system cannot, or has none. */
 bool os_reserve(int fd, uint64_t size);

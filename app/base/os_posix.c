@@ -21,6 +21,7 @@
 #include <unistd.h>
 #ifdef __linux__
 #include <linux/falloc.h>
+#include <linux/fs.h>
 #include <sys/syscall.h>
 #endif
 
@@ -55,6 +56,23 @@ ptrdiff_t os_write_at(int fd, const void *data, size_t n, uint64_t at)
 bool os_sync(int fd)
 {
     return fsync(fd) == 0;
+}
+
+bool os_write_out(int fd, uint64_t from, uint64_t to)
+{
+#if defined SYS_sync_file_range && __SIZEOF_LONG__ == 8
+    /* Those that the write has completed are begun, those before them waited for. */
+    const uint64_t piece = 1 << 17, begin = from / piece * piece, end = to / piece * piece;
+
+    return begin == end ||
+           ((begin == 0 || syscall(SYS_sync_file_range, fd, (off_t)0, (off_t)begin,
+                                   SYNC_FILE_RANGE_WAIT_BEFORE) == 0) &&
+            syscall(SYS_sync_file_range, fd, (off_t)begin, (off_t)(end - begin),
+                    SYNC_FILE_RANGE_WRITE) == 0) ||
+           errno == ENOSYS || errno == EPERM || errno == EINVAL || errno == ESPIPE;
+#else
+    return from >> 22 == to >> 22 || os_sync(fd);
+#endif
 }
 
 bool os_reserve(int fd, uint64_t size)

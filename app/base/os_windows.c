@@ -132,6 +132,11 @@ bool os_sync(int fd)
     return FlushFileBuffers(handle_of(fd)) || fail_with(GetLastError());
 }
 
+bool os_write_out(int fd, uint64_t from, uint64_t to)
+{
+    return from >> 22 == to >> 22 || os_sync(fd);
+}
+
 bool os_reserve(int fd, uint64_t size)
 {
     (void)fd; /* it would end when the file is closed */

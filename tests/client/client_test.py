@@ -95,8 +95,23 @@ def suspend_out_of_memory(story):
     asked = time.time()
     story.client.tell(story.name, "suspend")
     story.stopped("suspended out of memory", "the client asked to quit", asked)
+    log = os.path.join(story.client.slot(), "stderr.txt")
+    with open(log) as f:
+        said = f.read()
+    first = said.splitlines()[0]
+    with open(log, "w") as f:          # as after a week of such suspensions
+        f.write(said + "".join("texcell: restart %d\n" % i for i in range(100000)) + said)
     story.client.tell(story.name, "resume")
     story.restarts("resumed out of memory")
+    with open(log) as f:
+        lines = f.read().splitlines()
+    tap.ok(os.path.getsize(log) < 40000 and lines[0] == first and
+           "texcell: restart 99999" in lines and
+           lines.count("texcell: older lines are left out here") == 1 and
+           all(line.startswith("texcell") for line in lines),
+           "a long stderr.txt: the first lines and the last ones are kept", lines[-20:])
+    with open(log, "w") as f:
+        f.write(said)
 
 
 def client_quits(story):
@@ -199,6 +214,23 @@ def cannot_go_on(client):
     client.tell("wu3_0", "abort")
 
 
+def power_failure(client, server, expected):
+    """What the client wrote into the slot just before has no content then."""
+    client.tell("wu5_0", "resume")
+    story = Story(client, "wu5_0")
+    story.works_on(0.01)
+    slot = client.slot_of("wu5_0")
+    client.power_cut()
+    for name in ("workunit", "result"):
+        os.truncate(os.path.join(slot, name), 0)
+    client.start()
+    until(30, lambda: "a power failure has emptied" in client.log_tail(), "the client is told")
+    client.quit()              # a new client waits no longer
+    client.start()
+    until(180, lambda: "wu5_0_0" in server.uploads, "the result is uploaded")
+    tap.ok(server.uploads["wu5_0_0"] == expected, "power failure: the result is the undisturbed one's")
+
+
 def no_workunit(client, server):
     client.tell("wu4_0", "resume")
     result = until(60, lambda: "stderr_out" in client.result("wu4_0") and client.result("wu4_0"),
@@ -228,11 +260,13 @@ def main():
             client.add_task("wu2", workunit, suspended=True)
             client.add_task("wu3", workunit, suspended=True)
             client.add_task("wu4", broken, suspended=True)
+            client.add_task("wu5", workunit, suspended=True)
             client.preferences(leave_in_memory=1)
             client.start()
             long_story(client, server, expected)
             aborted(client, server)
             cannot_go_on(client)
+            power_failure(client, server, expected)
             no_workunit(client, server)
             with open(client.log, errors="replace") as f:
                 tap.ok("exited with zero status but no" not in f.read(),

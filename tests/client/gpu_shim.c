@@ -3,6 +3,7 @@
  * told of one (TEXCELL_OPENCL_LIBRARY names this library). While the file that
  * GPU_SHIM_LOST names is there, the GPU is lost: no launch succeeds. While that of
  * GPU_SHIM_CRASH is there, the driver crashes in every launch.
+ * With GPU_SHIM_HANGS the driver never returns from its exit handler.
  * GPU_SHIM_MEMORY is the memory that it has, in bytes. With GPU_SHIM_NAMES devices are called by
  * their number.
  */
@@ -63,6 +64,12 @@ cl_int clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t size, vo
     if (value != NULL)
         memcpy(value, answer, length);
     return CL_SUCCESS;
+}
+
+__attribute__((destructor)) static void hang_at_exit(void)
+{
+    while (getenv("GPU_SHIM_HANGS") != NULL)
+        pause();
 }
 
 cl_int clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions,

@@ -137,7 +137,10 @@ def gpu_story(server):
     unit = os.path.join(WORK, "long.zip")
     pack(unit, ["camera", "brick", "moon"], 50)
     run_alone(unit, unit + ".npz", 2)
-    with a_client("gpu", server, [("w1", unit)], gpu="NVIDIA", ncpus=0.1) as client:
+    # The driver, when the process ends: after 300 s the client would call the task failed.
+    hangs = {"GPU_SHIM_HANGS": "1"}
+    with a_client("gpu", server, [("w1", unit)], gpu="NVIDIA", environment=hangs,
+                  ncpus=0.1) as client:
         client.start()
         is_suspended(client, "w1_0")
         loses_its_gpu(client, "w1_0")

@@ -14,6 +14,8 @@ written here as if a project had sent it work (add_app, add_task), or a project
 to attach to (project.py). The upload handler is a small HTTP server in this
 process. Every wait has a limit; close() ends what was started and nothing else,
 and should this process die, the client dies with it and its task notices.
+
+BOINC_CLIENT=FOLDER takes `boinc` and `boinccmd` of that folder, in place of those installed.
 """
 import concurrent.futures
 import contextlib
@@ -29,6 +31,9 @@ import subprocess
 import sys
 import threading
 import time
+
+
+PROGRAMS = os.environ.get("BOINC_CLIENT", "")
 
 
 class Timeout(Exception):
@@ -370,7 +375,7 @@ class Client:
             self.port = free_port()
             with open(self.log, "ab") as log:
                 self.process = subprocess.Popen(
-                    ["setpriv", "--pdeathsig", "KILL", "boinc", "--dir", self.dir,
+                    ["setpriv", "--pdeathsig", "KILL", os.path.join(PROGRAMS, "boinc"), "--dir", self.dir,
                      "--allow_multiple_clients", "--gui_rpc_port", str(self.port)],
                     cwd=self.dir, env=self._environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                     start_new_session=True)
@@ -403,7 +408,7 @@ class Client:
 
     def _boinccmd(self, *arguments):
         """boinccmd finds the password in the folder it runs in."""
-        return subprocess.run(["boinccmd", "--host", "127.0.0.1:%d" % self.port] + list(arguments),
+        return subprocess.run([os.path.join(PROGRAMS, "boinccmd"), "--host", "127.0.0.1:%d" % self.port] + list(arguments),
                               cwd=self.dir, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, universal_newlines=True, timeout=20)
 

@@ -9,10 +9,14 @@ import subprocess
 import sys
 import time
 
+import numpy as np
+from scipy import ndimage
+
 import compiled
 import tap
 from harness import Client, Server, Timeout, end_cleanly, until
-from work import pack, suited_workunit
+from oracle import workunit
+from work import pack, run_alone, suited_workunit
 
 LIMIT = 900         # seconds after which the whole script gives up
 SECONDS = 20        # that the task takes by itself
@@ -65,6 +69,16 @@ class Disk:
 
     def make_room(self):
         os.remove(os.path.join(self.folder, "filler"))
+
+    def slow(self, bytes_a_second):
+        """It takes no more from now on; whether the kernel lets that be set."""
+        number = os.stat(self.folder).st_dev
+        try:
+            with open("/sys/fs/cgroup/blkio/blkio.throttle.write_bps_device", "w") as f:
+                f.write("%d:%d %d" % (os.major(number), os.minor(number), bytes_a_second))
+        except OSError:
+            return False
+        return True
 
     def read_only(self, folder, so):
         """What is open stays so."""
@@ -218,6 +232,55 @@ def disk_full_for_the_client(server, unit, expected):
         process = client.task_process("all_0")
         until(20, lambda: client.fraction("all_0") >= before, "it goes on where it was")
         is_done(client, server, "all_0", expected)
+
+
+def unit_with_labels(path):
+    """A result of three megabytes, at once; its bytes."""
+    rng = np.random.default_rng(1)
+    pictures = [(ndimage.gaussian_filter(rng.normal(size=(1500, 1500)), 1) * 600 + 128).clip(0, 255)
+                for _ in range(3)]
+    workunit.write(path, "cellcount", {"polarity": "bright", "labels": True},
+                   [workunit.item("p%d" % i, [p.astype(np.uint8)]) for i, p in enumerate(pictures)])
+    run_alone(path, path + ".npz", 1)
+    with open(path + ".npz", "rb") as f:
+        return f.read()
+
+
+def disk_is_slow(server, _, __):
+    """Whatever is being written, the task answers, and it does not stand at 100%."""
+    disk, unit = Disk("slow_disk"), os.path.join(WORK, "labels.zip")
+    expected = unit_with_labels(unit)
+    with a_client("slow", server, unit) as client:
+        for folder in ("slots", "projects"):
+            disk.takes(os.path.join(client.dir, folder))
+        os.sync()
+        if not disk.slow(100000):
+            tap.skip("a slow disk", "no cgroup that throttles a device")
+            return
+        client.preferences(leave_in_memory=1, checkpoint_seconds=60)
+        spool = os.path.join(client.slot(), "spool")
+        result = os.path.join(client.project_dir, "slow_0_0.tmp")
+        for file, least in ((spool, 1 << 20), (result, 1), (result, 2 << 20)):
+            client.start()
+            process = client.task_process("slow_0")
+            until(120, lambda: os.path.exists(file) and os.path.getsize(file) >= least,
+                  file + " is being written")
+            asked = time.monotonic()
+            client.command("--quit")
+            until(60, lambda: not process.alive(), "it leaves")
+            took = time.monotonic() - asked
+            client.process.wait(60)
+            tap.ok(took < 10, "a slow disk, %d bytes of %s: it leaves"
+                   % (least, os.path.basename(file)), took)
+        client.start()
+        process = client.task_process("slow_0")
+        complete = 0
+        while process.alive():
+            complete = complete or client.fraction("slow_0") >= 0.99999 and time.monotonic()
+            time.sleep(0.2)
+        tap.ok(not complete or time.monotonic() - complete < 10, "it does not stand at 100%")
+        is_done(client, server, "slow_0", expected)
+        disk.slow(0)
 
 
 # --- the clock -------------------------------------------------------------------------------
@@ -447,7 +510,7 @@ def main():
     tap.done()
 
 
-STORIES = [disk_full_for_an_hour, disk_full_at_a_stop, disk_full_for_the_client,
+STORIES = [disk_full_for_an_hour, disk_full_at_a_stop, disk_full_for_the_client, disk_is_slow,
            clock_of_the_task, clock_of_both, driver_is_gone, cpus_are_taken_away,
            odd_file_systems, file_system_goes_away]
 
