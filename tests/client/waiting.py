@@ -211,6 +211,7 @@ def disk_full_for_the_client(server, unit, expected):
     """It cannot write its own state, and gives up."""
     disk = Disk("disk_of_a_client")
     with a_client(os.path.join("disk_of_a_client", "all"), server, unit) as client:
+        client.log = os.path.join(WORK, "all.log")     # or its last words had no room
         client.start()
         process = client.task_process("all_0")
         until(60, lambda: client.fraction("all_0") > 0.2, "it works")
@@ -224,7 +225,7 @@ def disk_full_for_the_client(server, unit, expected):
         tap.ok("giving up" in client.log_tail() and has_checkpoint(client) and
                "texcell: the client is gone" in client.slot_stderr(),
                "the client has no room: it gives up, and the task keeps what it has",
-               client.log_tail())
+               client.log_tail() + client.slot_stderr())
         disk.make_room()
         client.start()
         with contextlib.suppress(RuntimeError):
