@@ -53,17 +53,15 @@ static tc_status cannot_write(const char *path, tc_err *err)
 static tc_status write_state(int fd, const char *path, const unsigned char *state, size_t size,
                              uint32_t *crc, const tc_poll *poll, tc_err *err)
 {
-    tc_status status = TC_OK;
-
-    for (size_t at = 0, n; status == TC_OK && at < size; at += n) {
+    for (size_t at = 0, n; at < size; at += n) {
         n = size - at < TC_BLOCK ? size - at : TC_BLOCK;
         *crc = tc_crc32(*crc, state + at, n);
         if (!tc_write_at(fd, sizeof(header) + at, state + at, n))
-            status = cannot_write(path, err);
+            return_if_error(cannot_write(path, err));
         else if (at + n < size)
-            status = tc_ask(poll, err);
+            return_if_error(tc_ask(poll, err));
     }
-    return status;
+    return TC_OK;
 }
 
 tc_status checkpoint_write(const char *path, const checkpoint *c, const void *state,

@@ -167,26 +167,23 @@ static tc_status run_command(const command *c, tc_err *err)
                       .threads = c->threads != 0 ? (unsigned)c->threads : processors(),
                       .all_threads = getenv("TEXCELL_ALL_THREADS") != NULL };
     char *checkpoint = NULL, *spool = NULL;
-    tc_status status;
 
     o.driver_fault = driver_fault_restart;
     o.kernels = c->kernel_cache;
-    status = ocl_request_parse(c->device != NULL ? c->device : "auto", &o.request, err);
-    if (status == TC_OK && driver_fault_before() != NULL) {
+    return_if_error(ocl_request_parse(c->device != NULL ? c->device : "auto", &o.request, err));
+    if (driver_fault_before() != NULL) {
         o.request = (ocl_request){ .kind = OCL_REQUEST_CPU };
         fputs("texcell: going on with the CPU: the OpenCL driver failed: ", stderr);
         tc_put_plain(driver_fault_before(), stderr);
         fputc('\n', stderr);
     }
-    if (status != TC_OK)
-        return status;
     bw_init(&seam);
     checkpoint = path_with_suffix(c, "checkpoint");
     spool = path_with_suffix(c, "spool");
     o.checkpoint = checkpoint;
     o.spool = spool;
-    status = checkpoint == NULL || spool == NULL ? tc_no_memory(err, "a file name")
-                                                 : check_names(&o, err);
+    tc_status status = checkpoint == NULL || spool == NULL ? tc_no_memory(err, "a file name")
+                                                           : check_names(&o, err);
     if (status == TC_OK)
         status = wu_json_verdict(run_job(&o, err), err);
     free(checkpoint);
@@ -355,10 +352,7 @@ static tc_status run_verb(int argc, char **argv, tc_err *err)
 {
     command c = defaults;
     int n_words;
-    tc_status status = read_command(argc, argv, &c, &n_words, err);
-
-    if (status != TC_OK)
-        return status;
+    return_if_error(read_command(argc, argv, &c, &n_words, err));
     if (n_words != 1)
         return tc_fail(err, TC_USAGE, "run: takes one work unit, %d given", n_words);
     if (c.output == NULL)
@@ -371,13 +365,12 @@ static tc_status devices_verb(int argc, char **argv, tc_err *err)
 {
     const tc_option none = { .name = NULL };
     int n_words;
-    tc_status status = tc_read_options(argc, argv, &none, &n_words, err);
+    return_if_error(tc_read_options(argc, argv, &none, &n_words, err));
 
-    if (status == TC_OK && n_words > 0)
+    if (n_words > 0)
         return tc_fail(err, TC_USAGE, "devices: takes no arguments");
-    if (status == TC_OK)
-        status = tc_guard_up(driver_fault_leave, err);
-    return status == TC_OK ? ocl_list_devices(stdout, err) : status;
+    return_if_error(tc_guard_up(driver_fault_leave, err));
+    return ocl_list_devices(stdout, err);
 }
 
 static tc_status selftest_verb(int argc, char **argv, tc_err *err)

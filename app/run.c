@@ -264,20 +264,18 @@ static tc_status do_job(const run_options *o, const an_unit *unit, job_files *fi
 static tc_status check_output(const run_options *o, tc_err *err)
 {
     struct stat info;
-    char *const folder = tc_folder_of(o->output);
-    tc_status status = TC_OK;
+    TC_AUTOFREE char *const folder = tc_folder_of(o->output);
 
     if (folder == NULL)
         return tc_no_memory(err, "a file name");
     if (!os_folder_takes_files(folder))
-        status =
-            tc_fail(err, tc_write_fault(errno), "%s: cannot write: %s", o->output, strerror(errno));
+        return tc_fail(err, tc_write_fault(errno), "%s: cannot write: %s", o->output,
+                       strerror(errno));
     else if (stat(o->output, &info) == 0 && S_ISDIR(info.st_mode))
-        status = tc_fail(err, TC_IO, "%s: cannot write: %s", o->output, strerror(EISDIR));
+        return tc_fail(err, TC_IO, "%s: cannot write: %s", o->output, strerror(EISDIR));
     else if (stat(o->output, &info) == 0 && !S_ISREG(info.st_mode))
-        status = tc_fail(err, TC_IO, "%s: cannot write: not a regular file", o->output);
-    free(folder);
-    return status;
+        return tc_fail(err, TC_IO, "%s: cannot write: not a regular file", o->output);
+    return TC_OK;
 }
 
 static tc_status open_outputs(const run_options *o, const an_unit *unit, job_files *files,

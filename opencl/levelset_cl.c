@@ -60,12 +60,10 @@ static size_t launch_voxels(const cl_worker *w, int kernel)
 /* After a launch of `n` voxels. */
 static tc_status end_part(cl_worker *w, int kernel, size_t n, tc_err *err)
 {
-    tc_status status;
-
     if (n >= w->size.voxels && !w->one_by_one)
         return TC_OK;
-    status = ocl_end_launch(&w->ocl, TC_OK, &w->voxels[kernel], n, err);
-    return status == TC_OK ? ocl_ask(&w->ocl, err) : status;
+    return_if_error(ocl_end_launch(&w->ocl, TC_OK, &w->voxels[kernel], n, err));
+    return ocl_ask(&w->ocl, err);
 }
 
 /* phi changes its place. */
@@ -122,19 +120,16 @@ static tc_status dense_step(cl_worker *w, cl_uint done, tc_err *err)
 
 static tc_status dense_apply(cl_worker *w, cl_uint done, tc_err *err)
 {
-    tc_status status = TC_OK;
-
-    for (size_t at = 0, last; status == TC_OK && at < w->size.voxels; at = last) {
+    for (size_t at = 0, last; at < w->size.voxels; at = last) {
         last = at + tc_smaller(launch_voxels(w, K_APPLY), w->size.voxels - at);
 
-        status = OCL_QUEUE(w, K_APPLY, ocl_grid_of(LS_GROUP, (last - at + 3) / 4, 1, 1), err,
-                           OCL_HELD(w, B_PHI), OCL_HELD(w, B_OTHER), OCL_HELD(w, B_CTL),
-                           OCL_LONG(at), OCL_LONG(last), OCL_UINT(w->cfl), OCL_FLOAT(w->dt),
-                           OCL_UINT(done), OCL_UINT(w->stop_after));
-        if (status == TC_OK)
-            status = end_part(w, K_APPLY, last - at, err);
+        return_if_error(OCL_QUEUE(w, K_APPLY, ocl_grid_of(LS_GROUP, (last - at + 3) / 4, 1, 1), err,
+                                  OCL_HELD(w, B_PHI), OCL_HELD(w, B_OTHER), OCL_HELD(w, B_CTL),
+                                  OCL_LONG(at), OCL_LONG(last), OCL_UINT(w->cfl), OCL_FLOAT(w->dt),
+                                  OCL_UINT(done), OCL_UINT(w->stop_after)));
+        return_if_error(end_part(w, K_APPLY, last - at, err));
     }
-    return status;
+    return TC_OK;
 }
 
 /* --- narrow band ----------------------------------------------------------------------------- */
@@ -198,16 +193,13 @@ static tc_status band_apply(cl_worker *w, cl_uint all, cl_uint renew, cl_uint do
 
 static tc_status band_iteration(cl_worker *w, cl_uint done, tc_err *err)
 {
-    tc_status status = TC_OK;
-
-    for (size_t at = 0, end = 0; status == TC_OK && end < w->size.blocks; at = end) {
+    for (size_t at = 0, end = 0; end < w->size.blocks; at = end) {
         end = launch_end(w, K_STEP, at, w->n_listed);
-        status =
-            step_tiles(w, at, end, tc_smaller(end - at, w->band_groups), w->listed, 0, done, err);
-        if (status == TC_OK)
-            status = end_blocks(w, K_STEP, at, end, w->n_listed, err);
+        return_if_error(
+            step_tiles(w, at, end, tc_smaller(end - at, w->band_groups), w->listed, 0, done, err));
+        return_if_error(end_blocks(w, K_STEP, at, end, w->n_listed, err));
     }
-    return status == TC_OK ? band_apply(w, 0, (done + 1) % LS_REFLAG == 0, done, err) : status;
+    return band_apply(w, 0, (done + 1) % LS_REFLAG == 0, done, err);
 }
 
 /* --- re-initialisation ----------------------------------------------------------------------- */
@@ -215,18 +207,17 @@ static tc_status band_iteration(cl_worker *w, cl_uint done, tc_err *err)
 static tc_status edt_rows(cl_worker *w, tc_err *err)
 {
     const size_t rows = (size_t)w->size.ny * w->size.nz;
-    tc_status status = OCL_QUEUE(w, K_EDT_BEGIN, ocl_grid_of(1, 1, 1, 1), err, OCL_HELD(w, B_CTL));
+    return_if_error(OCL_QUEUE(w, K_EDT_BEGIN, ocl_grid_of(1, 1, 1, 1), err, OCL_HELD(w, B_CTL)));
 
-    for (size_t at = 0, n; status == TC_OK && at < rows; at += n) {
+    for (size_t at = 0, n; at < rows; at += n) {
         n = tc_smaller(tc_quotient_up(launch_voxels(w, K_EDT_X), w->size.nx), rows - at);
-        status = OCL_QUEUE(w, K_EDT_X, ocl_grid_of(LS_GROUP, n * LS_GROUP, 1, 1), err,
-                           OCL_HELD(w, B_PHI), OCL_HELD(w, B_OTHER), OCL_HELD(w, B_SIDES),
-                           OCL_HELD(w, B_CTL), OCL_UINT(w->size.nx), OCL_LONG(at),
-                           OCL_LOCAL(tc_quotient_up(w->size.nx, 32) * 4));
-        if (status == TC_OK)
-            status = end_part(w, K_EDT_X, n * w->size.nx, err);
+        return_if_error(OCL_QUEUE(w, K_EDT_X, ocl_grid_of(LS_GROUP, n * LS_GROUP, 1, 1), err,
+                                  OCL_HELD(w, B_PHI), OCL_HELD(w, B_OTHER), OCL_HELD(w, B_SIDES),
+                                  OCL_HELD(w, B_CTL), OCL_UINT(w->size.nx), OCL_LONG(at),
+                                  OCL_LOCAL(tc_quotient_up(w->size.nx, 32) * 4)));
+        return_if_error(end_part(w, K_EDT_X, n * w->size.nx, err));
     }
-    return status;
+    return TC_OK;
 }
 
 /* The pass along y (axis 1) or z (2), from distances in one buffer to another; the last
@@ -281,17 +272,14 @@ static tc_status reinit_phi(cl_worker *w, cl_uint done, tc_err *err)
 static tc_status queue_chunk(cl_worker *w, uint64_t chunk, tc_err *err)
 {
     const cl_uint done = (cl_uint)ls_iterations_at(w->p, chunk);
-    tc_status status;
 
     w->bit = ls_is_reinit(w->p, chunk) ? ls_kept_bit(w->p, chunk) : LS_KEPT;
     if (ls_is_reinit(w->p, chunk))
         return reinit_phi(w, done, err);
     if (w->p->band > 0)
         return band_iteration(w, done, err);
-    status = dense_step(w, done, err);
-    if (status == TC_OK && w->cfl)
-        status = dense_apply(w, done, err);
-    return status;
+    return_if_error(dense_step(w, done, err));
+    return w->cfl ? dense_apply(w, done, err) : TC_OK;
 }
 
 /* --- the backend ----------------------------------------------------------------------------- */

@@ -48,18 +48,14 @@ tc_status val_check_form(const an_unit *unit, const char *result, uint64_t max_m
 tc_status val_check(const an_unit *unit, const char *result, const val_verification *verification,
                     tc_err *err)
 {
-    val_items *items = NULL;
-    val_verifier verifier = { .chosen = NULL };
-    tc_status status = val_items_open(
-        unit, result, verification != NULL ? verification->max_memory : 0, &items, err);
+    TC_AUTO(val_items_close) val_items *items = NULL;
+    TC_AUTO(val_verifier_free) val_verifier verifier = { .chosen = NULL };
+    return_if_error(val_items_open(
+        unit, result, verification != NULL ? verification->max_memory : 0, &items, err));
 
-    if (status == TC_OK && verification != NULL)
-        status = val_verifier_init(&verifier, unit, verification, err);
-    for (size_t i = 0; status == TC_OK && i < unit->job->n_items; i++)
-        status = check_item(unit, result, items, i, &verifier, err);
-    if (status == TC_OK)
-        status = val_items_end(items, err);
-    val_verifier_free(&verifier);
-    val_items_close(&items);
-    return status;
+    if (verification != NULL)
+        return_if_error(val_verifier_init(&verifier, unit, verification, err));
+    for (size_t i = 0; i < unit->job->n_items; i++)
+        return_if_error(check_item(unit, result, items, i, &verifier, err));
+    return val_items_end(items, err);
 }

@@ -74,22 +74,20 @@ static tc_status compare_streams(comparison *c, const wu_array_info *info,
 {
     const size_t size = wu_dtype_size(info->dtype, info->width), whole = BLOCK / size * size;
     uint64_t element = 0;
-    tc_status status = TC_OK;
 
-    while (status == TC_OK && wu_npz_stream_left(s[0]) > 0 && c->names.shown < VAL_SHOWN) {
+    while (wu_npz_stream_left(s[0]) > 0 && c->names.shown < VAL_SHOWN) {
         const uint64_t left = wu_npz_stream_left(s[0]);
         const size_t n = left < whole ? (size_t)left : whole;
 
-        status = wu_npz_stream_read(s[0], c->block[0], n, err);
-        if (status == TC_OK)
-            status = wu_npz_stream_read(s[1], c->block[1], n, err);
-        if (status == TC_OK && memcmp(c->block[0], c->block[1], n) != 0)
+        return_if_error(wu_npz_stream_read(s[0], c->block[0], n, err));
+        return_if_error(wu_npz_stream_read(s[1], c->block[1], n, err));
+        if (memcmp(c->block[0], c->block[1], n) != 0)
             show_differences(c, info, element, n, size);
         element += n / size;
     }
-    for (int side = 0; status == TC_OK && side < 2; side++)
-        status = wu_npz_stream_end(s[side], err);
-    return status;
+    for (int side = 0; side < 2; side++)
+        return_if_error(wu_npz_stream_end(s[side], err));
+    return TC_OK;
 }
 
 static tc_status compare_array(comparison *c, size_t index, tc_err *err)
@@ -109,16 +107,14 @@ static tc_status compare_array(comparison *c, size_t index, tc_err *err)
 
 static tc_status compare_results(comparison *c, tc_err *err)
 {
-    tc_status status = same_json(c, err);
+    return_if_error(same_json(c, err));
 
-    if (status == TC_OK)
-        status = same_arrays(c, err);
-    for (size_t i = 0; status == TC_OK && i < wu_npz_count(c->r[0]) && c->names.shown < VAL_SHOWN;
-         i++)
-        status = compare_array(c, i, err);
-    if (status == TC_OK && c->names.shown > 0)
-        status = tc_fail(err, TC_NO_MATCH, "%s and %s differ", c->path[0], c->path[1]);
-    return status;
+    return_if_error(same_arrays(c, err));
+    for (size_t i = 0; i < wu_npz_count(c->r[0]) && c->names.shown < VAL_SHOWN; i++)
+        return_if_error(compare_array(c, i, err));
+    if (c->names.shown > 0)
+        return tc_fail(err, TC_NO_MATCH, "%s and %s differ", c->path[0], c->path[1]);
+    return TC_OK;
 }
 
 tc_status val_compare(const char *a, const char *b, bool quiet, tc_err *err)

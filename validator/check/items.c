@@ -115,26 +115,24 @@ static tc_status check_same(const val_items *v, size_t index, const wu_out_array
 {
     int ok = 0;
     const uint64_t bytes = wu_array_bytes(&want->info, &ok);
-    void *data = NULL;
-    tc_status status = check_info(v, index, &want->info, err);
+    TC_AUTOFREE void *data = NULL;
+    return_if_error(check_info(v, index, &want->info, err));
 
-    if (status == TC_OK)
-        status = wu_npz_load(v->r, index, &data, err);
-    if (status == TC_OK && memcmp(data, want->data, (size_t)bytes) != 0)
-        status = tc_fail(err, TC_BAD_INPUT, "%s: array %s: is not what the work unit gives",
-                         v->path, want->info.name);
-    free(data);
-    return status;
+    return_if_error(wu_npz_load(v->r, index, &data, err));
+    if (memcmp(data, want->data, (size_t)bytes) != 0)
+        return tc_fail(err, TC_BAD_INPUT, "%s: array %s: is not what the work unit gives", v->path,
+                       want->info.name);
+    return TC_OK;
 }
 
 /* The arrays that are the same for everyone: those of the analysis, item_names. */
 static tc_status check_constants(val_items *v, tc_err *err)
 {
-    tc_status status = wu_add_item_names(v->unit->job, &v->once, err);
+    return_if_error(wu_add_item_names(v->unit->job, &v->once, err));
 
-    for (size_t i = 0; status == TC_OK && i < v->once.n; i++)
-        status = check_same(v, v->next_own++, &v->once.arrays[i], err);
-    return status;
+    for (size_t i = 0; i < v->once.n; i++)
+        return_if_error(check_same(v, v->next_own++, &v->once.arrays[i], err));
+    return TC_OK;
 }
 
 static tc_status compute_expected(const val_items *v, size_t item, wu_output *out, tc_err *err)
@@ -192,22 +190,16 @@ static tc_status open_rows(val_items *v, const wu_array_info *want, tc_err *err)
     row_array *const rows = &v->rows[v->n_rows];
     const wu_array_info *info;
     int ok = 0;
-    tc_status status;
 
     rows->index = v->next_own;
     rows->is_table = want->shape[0] == WU_ANY_LENGTH;
     if (!rows->is_table)
         whole.shape[0] = v->unit->job->n_items;
-    status = check_info(v, v->next_own, &whole, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(check_info(v, v->next_own, &whole, err));
     info = wu_npz_info(v->r, v->next_own);
     if (rows->is_table)
-        status = check_length(v, info, err);
-    if (status == TC_OK)
-        status = wu_npz_stream_open(v->r, v->next_own++, &rows->stream, err);
-    if (status != TC_OK)
-        return status;
+        return_if_error(check_length(v, info, err));
+    return_if_error(wu_npz_stream_open(v->r, v->next_own++, &rows->stream, err));
     v->n_rows++;
     whole.shape[0] = 1;
     rows->row_bytes = (size_t)wu_array_bytes(&whole, &ok);
@@ -217,15 +209,13 @@ static tc_status open_rows(val_items *v, const wu_array_info *want, tc_err *err)
 /* Arrays with rows of all items; the first item's tell which. */
 static tc_status open_all_rows(val_items *v, tc_err *err)
 {
-    tc_status status = TC_OK;
-
     v->rows = calloc(v->first.n + 1, sizeof *v->rows);
     if (v->rows == NULL)
         return tc_no_memory(err, "the arrays");
-    for (size_t i = 0; status == TC_OK && i < v->first.n; i++)
+    for (size_t i = 0; i < v->first.n; i++)
         if (v->first.arrays[i].kind == WU_ROWS)
-            status = open_rows(v, &v->first.arrays[i].info, err);
-    return status;
+            return_if_error(open_rows(v, &v->first.arrays[i].info, err));
+    return TC_OK;
 }
 
 /* Every item's own arrays, and nothing after them. */
@@ -254,8 +244,8 @@ static tc_status check_own(const val_items *v, tc_err *err)
  * named, and four times the JSON that texcell would write. */
 static tc_status open_file(val_items *v, tc_err *err)
 {
-    json_t *const parameters = an_params_as_run(v->unit->params);
-    json_t *const want = wu_result_json(v->unit->job, parameters, &v->once, &v->first);
+    json_auto_t *parameters = an_params_as_run(v->unit->params);
+    json_auto_t *want = wu_result_json(v->unit->job, parameters, &v->once, &v->first);
     wu_npz_limits limits = { .canonical = true,
                              .json_bytes = 4 * wu_json_size(want, WU_JSON_LAYOUT),
                              .members = 2 + v->once.n };
@@ -265,33 +255,24 @@ static tc_status open_file(val_items *v, tc_err *err)
     for (size_t i = 0; i < v->first.n; i++)
         limits.members += v->first.arrays[i].kind == WU_OWN ? v->unit->job->n_items : 1;
     limits.members *= 2;
-    if (status == TC_OK)
-        status = wu_npz_open(v->path, &limits, &v->r, err);
-    if (status == TC_OK)
-        status = compare_json(v, want, err);
-    json_decref(parameters);
-    json_decref(want);
-    return status;
+    return_if_error(status);
+    return_if_error(wu_npz_open(v->path, &limits, &v->r, err));
+    return compare_json(v, want, err);
 }
 
 static tc_status open_items(val_items *v, tc_err *err)
 {
     const an_unit *const unit = v->unit;
-    tc_status status = TC_OK;
 
     if (unit->analysis->constants != NULL)
-        status = unit->analysis->constants(unit->params, &v->once, err);
-    if (status == TC_OK)
-        status = compute_expected(v, 0, &v->first, err);
-    if (status == TC_OK && wu_job_identify(unit->job, err) != TC_OK)
-        status = TC_TRY_LATER; /* the result can do nothing for it */
-    if (status == TC_OK)
-        status = open_file(v, err);
-    if (status == TC_OK)
-        status = check_constants(v, err);
-    if (status == TC_OK)
-        status = open_all_rows(v, err);
-    return status == TC_OK ? check_own(v, err) : status;
+        return_if_error(unit->analysis->constants(unit->params, &v->once, err));
+    return_if_error(compute_expected(v, 0, &v->first, err));
+    if (wu_job_identify(unit->job, err) != TC_OK)
+        return TC_TRY_LATER; /* the result can do nothing for it */
+    return_if_error(open_file(v, err));
+    return_if_error(check_constants(v, err));
+    return_if_error(open_all_rows(v, err));
+    return check_own(v, err);
 }
 
 tc_status val_items_open(const an_unit *unit, const char *path, uint64_t max_bytes, val_items **out,
@@ -393,30 +374,27 @@ static tc_status read_rows(const val_items *v, const row_array *rows, const wu_o
                            tc_err *err)
 {
     const uint64_t n = array->info.shape[0];
-    tc_status status;
 
     if (rows == first_table(v)) {
         for (uint64_t i = 0; i < n; i++)
             ((int64_t *)array->data)[i] = (int64_t)v->index;
         return TC_OK;
     }
-    status = wu_npz_stream_read(rows->stream, array->data, (size_t)n * rows->row_bytes, err);
-    return status == TC_OK ? check_bools(v, array, n * rows->row_bytes, err) : status;
+    return_if_error(
+        wu_npz_stream_read(rows->stream, array->data, (size_t)n * rows->row_bytes, err));
+    return check_bools(v, array, n * rows->row_bytes, err);
 }
 
 static tc_status read_own(val_items *v, const wu_out_array *array, tc_err *err)
 {
-    wu_npz_stream *stream = NULL;
+    TC_AUTO(wu_npz_stream_close) wu_npz_stream *stream = NULL;
     int ok = 0;
     const uint64_t bytes = wu_array_bytes(&array->info, &ok);
-    tc_status status = wu_npz_stream_open(v->r, v->next_own++, &stream, err);
+    return_if_error(wu_npz_stream_open(v->r, v->next_own++, &stream, err));
 
-    if (status == TC_OK)
-        status = wu_npz_stream_read(stream, array->data, (size_t)bytes, err);
-    if (status == TC_OK)
-        status = wu_npz_stream_end(stream, err);
-    wu_npz_stream_close(&stream);
-    return status == TC_OK ? check_bools(v, array, bytes, err) : status;
+    return_if_error(wu_npz_stream_read(stream, array->data, (size_t)bytes, err));
+    return_if_error(wu_npz_stream_end(stream, err));
+    return check_bools(v, array, bytes, err);
 }
 
 tc_status val_items_next(val_items *v, wu_output *out, tc_err *err)
@@ -441,9 +419,8 @@ tc_status val_items_next(val_items *v, wu_output *out, tc_err *err)
 tc_status val_items_end(val_items *v, tc_err *err)
 {
     assert(v->index == v->unit->job->n_items);
-    tc_status status = TC_OK;
 
-    for (size_t i = 0; status == TC_OK && i < v->n_rows; i++)
-        status = wu_npz_stream_end(v->rows[i].stream, err);
-    return status;
+    for (size_t i = 0; i < v->n_rows; i++)
+        return_if_error(wu_npz_stream_end(v->rows[i].stream, err));
+    return TC_OK;
 }

@@ -157,13 +157,10 @@ static tc_status read_command(int argc, char **argv, command *c, tc_err *err)
 
 static tc_status check(const command *c, tc_err *err)
 {
-    an_unit unit;
-    tc_status status = an_unit_read(c->files[0], &unit, err);
+    TC_AUTO(an_unit_free) an_unit unit;
+    return_if_error(an_unit_read(c->files[0], &unit, err));
 
-    if (status == TC_OK)
-        status = val_check(&unit, c->files[1], &c->verification, err);
-    an_unit_free(&unit);
-    return status;
+    return val_check(&unit, c->files[1], &c->verification, err);
 }
 
 static tc_status do_command(command *c, tc_err *err)
@@ -338,13 +335,10 @@ static tc_status run(int argc, char **argv, tc_err *err)
     }
     if (c.many)
         return script_many(&c, err);
-    status = answer_script(&c, &code, err);
-    if (status == TC_OK) { /* it has said why */
-        const int written = tc_report(PROGRAM, TC_OK, err);
+    return_if_error(answer_script(&c, &code, err));
+    const int written = tc_report(PROGRAM, TC_OK, err);
 
-        exit(code != 0 ? code : written);
-    }
-    return status;
+    exit(code != 0 ? code : written); /* it has said why */
 }
 
 static void describe_libraries(char *text, size_t size)

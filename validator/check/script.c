@@ -212,8 +212,8 @@ static tc_status check_upload(const val_places *places, const char *result,
                               const val_verification *verification, tc_err *err)
 {
     val_verification how = *verification;
-    an_unit unit = { .job = NULL };
-    val_copy copy = { .path = NULL };
+    TC_AUTO(an_unit_free) an_unit unit = { .job = NULL };
+    TC_AUTO(val_copy_free) val_copy copy = { .path = NULL };
     tc_status status = val_is_there(result, err);
 
     if (status == TC_OK)
@@ -224,13 +224,9 @@ static tc_status check_upload(const val_places *places, const char *result,
         how.fraction = how.alone;
         how.chance = 1;
     }
-    if (status == TC_OK)
-        status = val_check(&unit, copy.path, &how, err);
-    if (status == TC_OK && places->accepted != NULL)
-        status = val_remember(places->accepted, result, &copy, err);
-    an_unit_free(&unit);
-    val_copy_free(&copy);
-    return status;
+    return_if_error(status);
+    return_if_error(val_check(&unit, copy.path, &how, err));
+    return places->accepted != NULL ? val_remember(places->accepted, result, &copy, err) : TC_OK;
 }
 
 tc_status val_script_init(const val_places *places, const char *result,

@@ -107,7 +107,6 @@ tc_status val_verifier_init(val_verifier *v, const an_unit *unit, const val_veri
     const double share = ceil(options->fraction * (double)n - 1e-9);
     uint64_t chance = options->seed ^ CHANCE;
     size_t looks = 0;
-    tc_status status = TC_OK;
 
     *v = (val_verifier){ .unit = unit, .options = options, .seed = options->seed };
     if (options->max_seconds > 0)
@@ -117,9 +116,7 @@ tc_status val_verifier_init(val_verifier *v, const an_unit *unit, const val_veri
     if (v->chosen == NULL || v->looked_at == NULL)
         return tc_no_memory(err, "the items");
     if (!options->blind && unit->analysis->check_pixels != NULL)
-        status = count_looks(unit, &looks, &v->small, err);
-    if (status != TC_OK)
-        return status;
+        return_if_error(count_looks(unit, &looks, &v->small, err));
     choose(options->seed ^ LOOKS, n, looks, v->looked_at);
     if (options->fraction == 0 || (double)tc_random(&chance) * 0x1p-64 >= options->chance)
         return TC_OK;
@@ -173,27 +170,24 @@ static uint64_t memory_of(const an_work *work)
 static tc_status verify_item(const val_verifier *v, size_t index, const an_work *work,
                              const wu_output *claimed, const char *path, tc_err *err)
 {
-    wu_output right = { .n = 0 };
-    val_names names = { .path = path };
+    TC_AUTO(wu_output_free) wu_output right = { .n = 0 };
+    TC_AUTO(val_names_free) val_names names = { .path = path };
     const uint64_t memory = memory_of(work);
-    tc_status status = TC_OK;
 
     if (v->options->max_memory > 0 && memory > v->options->max_memory)
         return tc_fail(err, TC_NO_MEMORY,
                        "item \"%s\": needs %" PRIu64 " MiB of memory, more than it may take",
                        work->item->name, (memory >> 20) + 1);
-    status = an_compute(v->unit->analysis, work, index, v->deadline, &right, err);
+    return_if_error(an_compute(v->unit->analysis, work, index, v->deadline, &right, err));
     /* Both have the arrays that the analysis expects. */
-    for (size_t i = 0; status == TC_OK && i < right.n; i++)
+    for (size_t i = 0; i < right.n; i++)
         compare_array(&names, index, &claimed->arrays[i], &right.arrays[i]);
-    if (status == TC_OK && names.shown > 0)
-        status =
-            tc_fail(err, TC_NO_MATCH,
-                    "item \"%s\" gives other values when it is computed again (--seed %" PRIu64 ")",
-                    work->item->name, v->seed);
-    val_names_free(&names);
-    wu_output_free(&right);
-    return status;
+    if (names.shown > 0)
+        return tc_fail(err, TC_NO_MATCH,
+                       "item \"%s\" gives other values when it is computed again (--seed %" PRIu64
+                       ")",
+                       work->item->name, v->seed);
+    return TC_OK;
 }
 
 /* --- pixels ---------------------------------------------------------------------------------- */

@@ -185,12 +185,9 @@ static unsigned threads_of(const loader *l)
 
 static tc_status decode_in_pool(loader *l, unsigned threads, tc_err *err)
 {
-    an_pool *pool = NULL;
-    tc_status status = an_pool_create(threads, &pool, err);
-    if (status == TC_OK)
-        status = an_pool_run_polled(pool, decode_piece, l, l->n, l->poll, err);
-    an_pool_destroy(&pool);
-    return status;
+    TC_AUTO(an_pool_destroy) an_pool *pool = NULL;
+    return_if_error(an_pool_create(threads, &pool, err));
+    return an_pool_run_polled(pool, decode_piece, l, l->n, l->poll, err);
 }
 
 /* The fault of the first piece that has one: the same on any number of threads. */
@@ -230,15 +227,14 @@ static tc_status decode_pieces(loader *l, tc_err *err)
 /* Greys that stand at the begin of each piece's colours, one behind the other. */
 static tc_status gather_greys(const loader *l, tc_err *err)
 {
-    tc_status status = TC_OK;
-    for (size_t i = 0; status == TC_OK && i < l->n; i++) {
+    for (size_t i = 0; i < l->n; i++) {
         const piece *const p = &l->pieces[i];
         if (p->kind == IMAGE && p->first > 0) {
             memmove(l->image + p->first, l->image + 3 * p->first, p->n);
-            status = tc_ask(l->poll, err);
+            return_if_error(tc_ask(l->poll, err));
         }
     }
-    return status;
+    return TC_OK;
 }
 
 /* The item's labels are as many as job.json says; notes the largest. */
@@ -300,22 +296,17 @@ static tc_status load(loader *l, tc_err *err)
 {
     const wu_item *const item = l->item;
     const size_t n = (size_t)item->nx * item->ny * item->nz;
-    tc_status status = make_room(l, n, err);
-    if (status == TC_OK)
-        status = add_pieces(l, IMAGE, item->images, 0, item->n_images, err);
-    if (status == TC_OK)
-        status = add_pieces(l, MASK, item->masks, 0, item->n_masks, err);
-    if (status == TC_OK)
-        status = add_pieces(l, LABELS, item->labels, 0, item->n_labels, err);
-    if (status == TC_OK)
-        status = decode_pieces(l, err);
-    if (status == TC_OK && item->channels == 3)
-        status = gather_greys(l, err);
-    if (status == TC_OK && item->n_labels > 0)
-        status = count_labels(l, n, err);
-    if (status == TC_OK)
-        give_image(l, n);
-    return status;
+    return_if_error(make_room(l, n, err));
+    return_if_error(add_pieces(l, IMAGE, item->images, 0, item->n_images, err));
+    return_if_error(add_pieces(l, MASK, item->masks, 0, item->n_masks, err));
+    return_if_error(add_pieces(l, LABELS, item->labels, 0, item->n_labels, err));
+    return_if_error(decode_pieces(l, err));
+    if (item->channels == 3)
+        return_if_error(gather_greys(l, err));
+    if (item->n_labels > 0)
+        return_if_error(count_labels(l, n, err));
+    give_image(l, n);
+    return TC_OK;
 }
 
 static tc_status load_item(const wu_job *job, size_t index, const tc_poll *poll, bool any_thread,

@@ -373,10 +373,9 @@ static tc_status put_chunk(png_writer *w, const char kind[4], const void *data, 
     put_number(head, (uint32_t)n);
     memcpy(head + 4, kind, 4);
     put_number(end, tc_crc32(tc_crc32(0, head + 4, 4), data, n));
-    tc_status status = put_bytes(w, head, sizeof head);
-    if (status == TC_OK)
-        status = put_bytes(w, data, n);
-    return status == TC_OK ? put_bytes(w, end, sizeof end) : status;
+    return_if_error(put_bytes(w, head, sizeof head));
+    return_if_error(put_bytes(w, data, n));
+    return put_bytes(w, end, sizeof end);
 }
 
 /* --- filters --------------------------------------------------------------------------------- */
@@ -496,17 +495,16 @@ static tc_status write_all(png_writer *w, const unsigned char *pixels)
                                h->channels == 1 ? PNG_COLOR_TYPE_GRAY : PNG_COLOR_TYPE_RGB };
     put_number(head, h->width);
     put_number(head + 4, h->height);
-    tc_status status = put_bytes(w, signature, sizeof signature);
-    if (status == TC_OK)
-        status = put_chunk(w, "IHDR", head, sizeof head);
-    for (uint32_t y = 0, first = 0; status == TC_OK && y < h->height; y++) {
+    return_if_error(put_bytes(w, signature, sizeof signature));
+    return_if_error(put_chunk(w, "IHDR", head, sizeof head));
+    for (uint32_t y = 0, first = 0; y < h->height; y++) {
         filter_row(w, pixels + y * w->row);
         if (y + 1 == h->height || w->room - w->n <= w->row) {
-            status = put_filtered(w, first == 0, y + 1 == h->height);
+            return_if_error(put_filtered(w, first == 0, y + 1 == h->height));
             first = y + 1;
         }
     }
-    return status == TC_OK ? put_chunk(w, "IEND", "", 0) : status;
+    return put_chunk(w, "IEND", "", 0);
 }
 
 static size_t bytes_of_row(const wu_png_info *info)

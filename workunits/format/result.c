@@ -99,10 +99,9 @@ static tc_status declare_array(wu_output *out, const wu_declared *declared, cons
 tc_status wu_output_declare(wu_output *out, const wu_declared *declared, size_t n,
                             const wu_item *item, tc_err *err)
 {
-    tc_status status = TC_OK;
-    for (size_t i = 0; i < n && status == TC_OK; i++)
-        status = declare_array(out, &declared[i], item, err);
-    return status;
+    for (size_t i = 0; i < n; i++)
+        return_if_error(declare_array(out, &declared[i], item, err));
+    return TC_OK;
 }
 
 static tc_status allocate_data(wu_out_array *array, uint64_t rows, tc_err *err)
@@ -184,10 +183,9 @@ tc_status wu_output_keep(wu_output *out, tc_err *err)
 
 tc_status wu_output_allocate(wu_output *out, uint64_t rows, tc_err *err)
 {
-    tc_status status = TC_OK;
-    for (size_t i = 0; i < out->n && status == TC_OK; i++)
-        status = allocate_data(&out->arrays[i], rows, err);
-    return status;
+    for (size_t i = 0; i < out->n; i++)
+        return_if_error(allocate_data(&out->arrays[i], rows, err));
+    return TC_OK;
 }
 
 wu_out_array *wu_output_find(const wu_output *out, const char *name)
@@ -276,21 +274,19 @@ static tc_status write_piece(result_writer *r, const void *data, size_t n, doubl
 {
     tc_status status = wu_npz_write(r->npz, data, n, err);
     r->bytes += weight;
-    if (status == TC_OK)
-        status = tc_ask(r->poll, err);
-    if (status == TC_OK)
-        report_progress(r);
-    return status;
+    return_if_error(status);
+    return_if_error(tc_ask(r->poll, err));
+    report_progress(r);
+    return TC_OK;
 }
 
 static tc_status write_data(result_writer *r, const void *data, size_t n)
 {
     const unsigned char *const p = data;
-    tc_status status = TC_OK;
-    for (size_t at = 0; status == TC_OK && at < n; at = tc_block_end(at, n))
-        status = write_piece(r, p + at, tc_block_end(at, n) - at,
-                             (double)(tc_block_end(at, n) - at), r->err);
-    return status;
+    for (size_t at = 0; at < n; at = tc_block_end(at, n))
+        return_if_error(write_piece(r, p + at, tc_block_end(at, n) - at,
+                                    (double)(tc_block_end(at, n) - at), r->err));
+    return TC_OK;
 }
 
 static tc_status write_compressed(void *user, const void *data, size_t n, tc_err *err)
@@ -304,12 +300,9 @@ static tc_status write_array(result_writer *r, const wu_out_array *array)
     const uint64_t bytes = wu_array_bytes(&array->info, &ok);
     if (!ok)
         return tc_fail(r->err, TC_INTERNAL, "%s: array %s is too large", r->path, array->info.name);
-    tc_status status = wu_npz_begin(r->npz, &array->info, r->err);
-    if (status == TC_OK)
-        status = write_data(r, array->data, (size_t)bytes);
-    if (status == TC_OK)
-        status = wu_npz_end(r->npz, r->err);
-    return status;
+    return_if_error(wu_npz_begin(r->npz, &array->info, r->err));
+    return_if_error(write_data(r, array->data, (size_t)bytes));
+    return wu_npz_end(r->npz, r->err);
 }
 
 /* --- result.json and the arrays of the whole ------------------------------------------------- */
@@ -374,14 +367,13 @@ json_t *wu_result_json(const wu_job *job, const json_t *parameters, const wu_out
 
 static tc_status write_once(result_writer *r, const wu_output *once)
 {
-    tc_status status = TC_OK;
-    for (size_t i = 0; i < once->n && status == TC_OK; i++) {
+    for (size_t i = 0; i < once->n; i++) {
         if (once->arrays[i].kind != WU_ONCE)
             return tc_fail(r->err, TC_INTERNAL, "%s: array %s is not one of the whole result",
                            r->path, once->arrays[i].info.name);
-        status = write_array(r, &once->arrays[i]);
+        return_if_error(write_array(r, &once->arrays[i]));
     }
-    return status;
+    return TC_OK;
 }
 
 static tc_status add_spacing(const wu_job *job, wu_output *out, tc_err *err)
@@ -467,58 +459,50 @@ static tc_status write_rows(result_writer *r, size_t array)
 {
     wu_array_info info = r->declared->arrays[array].info;
     info.shape[0] = r->rows[array];
-    tc_status status = wu_npz_begin(r->npz, &info, r->err);
-    for (size_t item = 0; item < r->job->n_items && status == TC_OK; item++) {
+    return_if_error(wu_npz_begin(r->npz, &info, r->err));
+    for (size_t item = 0; item < r->job->n_items; item++) {
         int ok = 0;
-        status = load_item(r, item, info.name);
-        if (status != TC_OK)
-            return status;
+        return_if_error(load_item(r, item, info.name));
         const wu_out_array *const rows = wu_output_find(&r->current, info.name);
         if (rows == NULL || !same_kind(&info, &rows->info))
             return refuse_mismatch(r, item, info.name);
         const uint64_t bytes = wu_array_bytes(&rows->info, &ok);
-        status = write_data(r, rows->data, (size_t)bytes);
+        return_if_error(write_data(r, rows->data, (size_t)bytes));
     }
-    return status == TC_OK ? wu_npz_end(r->npz, r->err) : status;
+    return wu_npz_end(r->npz, r->err);
 }
 
 static tc_status copy_array(result_writer *r, size_t item, const wu_out_array *array)
 {
-    tc_status status = wu_npz_begin_compressed(r->npz, &array->info, &array->compressed, r->err);
-    if (status == TC_OK)
-        status =
-            r->source->copy(r->source->user, item, array->info.name, write_compressed, r, r->err);
-    return status == TC_OK ? wu_npz_end(r->npz, r->err) : status;
+    return_if_error(wu_npz_begin_compressed(r->npz, &array->info, &array->compressed, r->err));
+    return_if_error(
+        r->source->copy(r->source->user, item, array->info.name, write_compressed, r, r->err));
+    return wu_npz_end(r->npz, r->err);
 }
 
 static tc_status write_own(result_writer *r)
 {
-    tc_status status = TC_OK;
-    for (size_t item = 0; item < r->job->n_items && status == TC_OK; item++) {
-        status = load_item(r, item, "");
-        for (size_t i = 0; status == TC_OK && i < r->current.n; i++) {
+    for (size_t item = 0; item < r->job->n_items; item++) {
+        return_if_error(load_item(r, item, ""));
+        for (size_t i = 0; i < r->current.n; i++) {
             if (r->current.arrays[i].kind == WU_OWN)
-                status = copy_array(r, item, &r->current.arrays[i]);
+                return_if_error(copy_array(r, item, &r->current.arrays[i]));
         }
     }
-    return status;
+    return TC_OK;
 }
 
 static tc_status write_items(result_writer *r)
 {
-    tc_status status = TC_OK;
     r->bytes = 0; /* what is not of an item does not count */
-    for (size_t i = 0; i < r->job->n_items && status == TC_OK; i++) {
-        status = load_item(r, i, NULL);
-        if (status == TC_OK)
-            status = survey_item(r);
+    for (size_t i = 0; i < r->job->n_items; i++) {
+        return_if_error(load_item(r, i, NULL));
+        return_if_error(survey_item(r));
     }
-    for (size_t i = 0; i < r->declared->n && status == TC_OK; i++)
+    for (size_t i = 0; i < r->declared->n; i++)
         if (r->declared->arrays[i].kind == WU_ROWS)
-            status = write_rows(r, i);
-    if (status == TC_OK && r->any_own)
-        status = write_own(r);
-    return status;
+            return_if_error(write_rows(r, i));
+    return r->any_own ? write_own(r) : TC_OK;
 }
 
 tc_status wu_result_write(const char *path, const wu_job *job, const json_t *parameters,

@@ -42,12 +42,9 @@ static tc_status read_names(wu_result_file *file, tc_err *err)
     if (info->dtype != WU_STR || info->ndim != 1 || info->shape[0] > WU_MAX_ITEMS ||
         info->width > WU_MAX_NAME)
         return tc_fail(err, TC_BAD_INPUT, "%s: item_names: must be a list of names", file->path);
-    void *chars = NULL;
-    tc_status status = wu_npz_load(file->npz, (size_t)index, &chars, err);
-    if (status == TC_OK)
-        status = decode_names(file, info, chars, err);
-    free(chars);
-    return status;
+    TC_AUTOFREE void *chars = NULL;
+    return_if_error(wu_npz_load(file->npz, (size_t)index, &chars, err));
+    return decode_names(file, info, chars, err);
 }
 
 /* The strings stay those of result.json. */
@@ -110,28 +107,23 @@ static tc_status read_declared(wu_result_file *file, tc_err *err)
         return tc_fail(err, TC_BAD_INPUT, "%s: %s: \"version\" is not %d", file->path,
                        WU_RESULT_JSON, WU_RESULT_FORMAT_VERSION);
     snprintf(where, sizeof where, "%.600s: %s", file->path, WU_RESULT_JSON);
-    tc_status status = wu_declared_read(json_object_get(json, "arrays"), where, &file->declared,
-                                        &file->n_declared, err);
-    for (size_t i = 0; i < file->n_declared && status == TC_OK; i++)
-        for (unsigned k = 0; k < file->declared[i].n_axes && status == TC_OK; k++)
-            status = measure_axis(file, &file->declared[i].axes[k], err);
-    return status;
+    return_if_error(wu_declared_read(json_object_get(json, "arrays"), where, &file->declared,
+                                     &file->n_declared, err));
+    for (size_t i = 0; i < file->n_declared; i++)
+        for (unsigned k = 0; k < file->declared[i].n_axes; k++)
+            return_if_error(measure_axis(file, &file->declared[i].axes[k], err));
+    return TC_OK;
 }
 
 tc_status wu_result_file_open(const char *path, const wu_npz_limits *limits, wu_result_file *out,
                               tc_err *err)
 {
     *out = (wu_result_file){ .path = path };
-    tc_status status = wu_npz_open(path, limits, &out->npz, err);
-    if (status == TC_OK)
-        status = read_declared(out, err);
-    if (status == TC_OK)
-        status = read_names(out, err);
-    if (status == TC_OK)
-        status = read_sources(out, err);
-    if (status == TC_OK)
-        status = read_spacing(out, err);
-    return status;
+    return_if_error(wu_npz_open(path, limits, &out->npz, err));
+    return_if_error(read_declared(out, err));
+    return_if_error(read_names(out, err));
+    return_if_error(read_sources(out, err));
+    return read_spacing(out, err);
 }
 
 void wu_result_file_close(wu_result_file *file)
@@ -365,9 +357,7 @@ static tc_status make_table(const wu_result_file *file, wu_tables *out, size_t f
         wu_table_array array = { .declared = &file->declared[i] };
         if (!is_column(array.declared) || strcmp(array.declared->table, table->name) != 0)
             continue;
-        status = wu_find_declared(file, array.declared, NULL, &array.index, err);
-        if (status != TC_OK)
-            return status;
+        return_if_error(wu_find_declared(file, array.declared, NULL, &array.index, err));
         array.info = wu_npz_info(file->npz, array.index);
         if (array.info->ndim > 2)
             continue;
@@ -397,21 +387,20 @@ tc_status wu_tables_find(const wu_result_file *file, wu_tables *out, tc_err *err
     out->used = calloc(wu_npz_count(file->npz) + 1, sizeof *out->used);
     if (out->tables == NULL || out->arrays == NULL || out->used == NULL)
         return tc_no_memory(err, "tables");
-    tc_status status = TC_OK;
     out->used[wu_npz_find(file->npz, "item_names")] = true;
     if (file->item_spacing != NULL)
         out->used[wu_npz_find(file->npz, WU_ITEM_SPACING)] = true;
-    for (size_t i = 0; i < file->n_declared && status == TC_OK; i++) {
+    for (size_t i = 0; i < file->n_declared; i++) {
         const wu_declared *const d = &file->declared[i];
         size_t index = 0;
         if (is_column(d) && !is_made(out, d->table))
-            status = make_table(file, out, i, err);
+            return_if_error(make_table(file, out, i, err));
         else if (d->role >= WU_TITLES)
-            status = wu_find_declared(file, d, NULL, &index, err);
-        if (status == TC_OK && d->role >= WU_TITLES)
+            return_if_error(wu_find_declared(file, d, NULL, &index, err));
+        if (d->role >= WU_TITLES)
             out->used[index] = true;
     }
-    return status;
+    return TC_OK;
 }
 
 void wu_tables_free(wu_tables *tables)

@@ -132,9 +132,7 @@ static tc_status run(const run_words *o, const char *unit, const char *result, t
 static tc_status compute(const run_words *o, int argc, char **argv, wu_pack_into *into,
                          char **result, tc_err *err)
 {
-    tc_status status = wu_pack_folder(argc, argv, into, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(wu_pack_folder(argc, argv, into, err));
     *result = wu_path_in(into->place, "result", ".npz");
     if (*result == NULL)
         return tc_no_memory(err, into->folder);
@@ -154,22 +152,18 @@ static tc_status write_page(const char *folder, const wu_variant *variants, size
                             wu_export_also also, wu_seen *seen, const char *colour,
                             const an_suggestion *suggestion, tc_err *err)
 {
-    char *const page = wu_path_in(folder, "report", ".html");
-    tc_status status = TC_OK;
+    TC_AUTOFREE char *const page = wu_path_in(folder, "report", ".html");
     if (page == NULL)
         return tc_no_memory(err, folder);
     if (n == 1)
-        status =
-            wu_export_write(variants->result, also.pictures || also.tiff ? variants->unit : NULL,
-                            folder, also, err);
-    if (status == TC_OK)
-        status = n == 1 ? wu_report_write(variants->result, variants->unit, seen, page,
-                                          WU_REPORT_ITEMS, colour, suggestion, err)
-                        : wu_report_sweep(variants, n, page, colour, err);
-    if (status == TC_OK)
-        printf("%s\n", page);
-    free(page);
-    return status;
+        return_if_error(wu_export_write(variants->result,
+                                        also.pictures || also.tiff ? variants->unit : NULL, folder,
+                                        also, err));
+    return_if_error(n == 1 ? wu_report_write(variants->result, variants->unit, seen, page,
+                                             WU_REPORT_ITEMS, colour, suggestion, err)
+                           : wu_report_sweep(variants, n, page, colour, err));
+    printf("%s\n", page);
+    return TC_OK;
 }
 
 /* --- a sweep --------------------------------------------------------------------------------- */
@@ -342,22 +336,18 @@ static tc_status analyse_variants(const analyse_options *o, const tc_option *opt
 static tc_status analyse_once(const analyse_options *o, const tc_option *options, int argc,
                               char **argv, tc_err *err)
 {
-    an_suggestion suggestion = { .parameters = NULL };
+    TC_AUTO(an_suggestion_free) an_suggestion suggestion = { .parameters = NULL };
+    TC_AUTO(free_into)
     wu_pack_into into = { .options = options,
                           .keep_unit = o->keep_unit,
                           .grey = !o->also.pictures,
                           .for_page = true,
                           .suggestion = o->defaults ? NULL : &suggestion };
-    char *result = NULL;
-    tc_status status = compute(&o->run, argc, argv, &into, &result, err);
-    if (status == TC_OK)
-        status = write_page(into.folder, &(wu_variant){ .unit = into.unit, .result = result }, 1,
-                            o->also, into.seen, into.colour,
-                            suggestion.parameters != NULL ? &suggestion : NULL, err);
-    an_suggestion_free(&suggestion);
-    free(result);
-    free_into(&into);
-    return status;
+    TC_AUTOFREE char *result = NULL;
+    return_if_error(compute(&o->run, argc, argv, &into, &result, err));
+    return write_page(into.folder, &(wu_variant){ .unit = into.unit, .result = result }, 1, o->also,
+                      into.seen, into.colour, suggestion.parameters != NULL ? &suggestion : NULL,
+                      err);
 }
 
 tc_status wu_analyse(int argc, char **argv, tc_err *err)

@@ -157,14 +157,12 @@ static bool is_ours(const char *name, size_t n)
 
 static tc_status remove_file(const char *folder, const char *name, const char *end, tc_err *err)
 {
-    char *const path = wu_path_in(folder, name, end);
-    tc_status status = TC_OK;
+    TC_AUTOFREE char *const path = wu_path_in(folder, name, end);
     if (path == NULL)
         return tc_no_memory(err, name);
     if (os_kind_of_link(path) == OS_FILE && unlink(path) != 0)
-        status = tc_fail(err, TC_IO, "%s: cannot be removed: %s", path, strerror(errno));
-    free(path);
-    return status;
+        return tc_fail(err, TC_IO, "%s: cannot be removed: %s", path, strerror(errno));
+    return TC_OK;
 }
 
 /* Removes the file that a line of the list names, if it is one of ours, or what somebody who was
@@ -228,12 +226,8 @@ static bool is_of(const json_t *identity, const wu_job *job)
 tc_status wu_open_images(const wu_result_file *file, const char *path, bool by_crc, wu_job **job,
                          tc_err *err)
 {
-    tc_status status = wu_job_read(path, job, err);
-    if (status != TC_OK)
-        return status;
-    status = by_crc ? TC_OK : wu_job_identify(*job, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(wu_job_read(path, job, err));
+    return_if_error(by_crc ? TC_OK : wu_job_identify(*job, err));
     if (!is_of(json_object_get(wu_npz_json(file->npz), "workunit"), *job))
         return tc_fail(err, TC_BAD_INPUT, "%s: is not the work unit that %s is a result of", path,
                        file->path);
@@ -270,51 +264,42 @@ static void note_unused(const wu_result_file *file, wu_export_also also, bool *u
 tc_status wu_export_write(const char *result, const char *unit, const char *folder,
                           wu_export_also also, tc_err *err)
 {
-    wu_result_file file = { 0 };
-    wu_tables tables = { 0 };
-    wu_job *images = NULL;
+    TC_AUTO(wu_result_file_close) wu_result_file file = { 0 };
+    TC_AUTO(wu_tables_free) wu_tables tables = { 0 };
+    TC_AUTO(wu_job_destroy) wu_job *images = NULL;
     size_t n_tables = 0, n_pictures = 0;
-    tc_status status = wu_result_file_open(result, NULL, &file, err);
-    if (status == TC_OK && unit != NULL)
-        status = wu_open_images(&file, unit, false, &images, err);
-    if (status == TC_OK)
-        status = wu_tables_find(&file, &tables, err);
-    if (status == TC_OK)
-        status = wu_make_folder(folder, err);
-    if (status == TC_OK)
-        status = clear_folder(folder, err);
-    if (status == TC_OK)
-        status = wu_export_tables(&file, &tables, folder, &n_tables, err);
-    if (status == TC_OK && also.pictures)
-        status = wu_export_pictures(&file, images, folder, tables.used, &n_pictures, err);
-    for (size_t i = 0; status == TC_OK && also.pictures && images != NULL && i < tables.n; i++)
-        status = wu_export_points(&file, &tables.tables[i], images, folder, &n_pictures, err);
-    if (status == TC_OK && also.tiff)
-        status = wu_export_tiff(&file, images, folder, &n_pictures, err);
-    if (status == TC_OK && also.geojson)
-        status = wu_export_geojson(&file, &tables, folder, &n_pictures, err);
-    if (status == TC_OK) {
-        note_unused(&file, also, tables.used);
-        printf("%s: %zu %s", folder, n_tables, n_tables == 1 ? "table" : "tables");
-        if (n_pictures > 0 || also.pictures)
-            printf(", %zu %s\n", n_pictures, n_pictures == 1 ? "picture" : "pictures");
-        else
-            printf(" (--pictures adds PNG)\n");
-    }
-    wu_tables_free(&tables);
-    wu_job_destroy(&images);
-    wu_result_file_close(&file);
-    return status;
+    return_if_error(wu_result_file_open(result, NULL, &file, err));
+    if (unit != NULL)
+        return_if_error(wu_open_images(&file, unit, false, &images, err));
+    return_if_error(wu_tables_find(&file, &tables, err));
+    return_if_error(wu_make_folder(folder, err));
+    return_if_error(clear_folder(folder, err));
+    return_if_error(wu_export_tables(&file, &tables, folder, &n_tables, err));
+    if (also.pictures)
+        return_if_error(wu_export_pictures(&file, images, folder, tables.used, &n_pictures, err));
+    for (size_t i = 0; also.pictures && images != NULL && i < tables.n; i++)
+        return_if_error(
+            wu_export_points(&file, &tables.tables[i], images, folder, &n_pictures, err));
+    if (also.tiff)
+        return_if_error(wu_export_tiff(&file, images, folder, &n_pictures, err));
+    if (also.geojson)
+        return_if_error(wu_export_geojson(&file, &tables, folder, &n_pictures, err));
+    note_unused(&file, also, tables.used);
+    printf("%s: %zu %s", folder, n_tables, n_tables == 1 ? "table" : "tables");
+    if (n_pictures > 0 || also.pictures)
+        printf(", %zu %s\n", n_pictures, n_pictures == 1 ? "picture" : "pictures");
+    else
+        printf(" (--pictures adds PNG)\n");
+    return TC_OK;
 }
 
 tc_status wu_export(int argc, char **argv, tc_err *err)
 {
     export_options o = { 0 };
-    tc_status status = parse_options(argc, argv, &o, err);
-    if (status == TC_OK && os_kind_of(o.result) == OS_FILE)
-        status = wu_make_folder(o.folder, err); /* there is no way to it later */
-    if (status == TC_OK)
-        status = wu_confine((char *[]){ (char *)(uintptr_t)o.result, (char *)(uintptr_t)o.images },
-                            2, o.folder, err);
-    return status == TC_OK ? wu_export_write(o.result, o.images, o.folder, o.also, err) : status;
+    return_if_error(parse_options(argc, argv, &o, err));
+    if (os_kind_of(o.result) == OS_FILE)
+        return_if_error(wu_make_folder(o.folder, err)); /* there is no way to it later */
+    return_if_error(wu_confine(
+        (char *[]){ (char *)(uintptr_t)o.result, (char *)(uintptr_t)o.images }, 2, o.folder, err));
+    return wu_export_write(o.result, o.images, o.folder, o.also, err);
 }

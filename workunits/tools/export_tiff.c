@@ -127,16 +127,15 @@ static tc_status write_strip(tiff_file *f, const char *path, uint32_t strip, uin
 
 static tc_status write_pages(tiff_file *f, const char *path, tc_err *err)
 {
-    tc_status status = TC_OK;
-    for (uint32_t z = 0; status == TC_OK && z < f->nz; z++) {
+    for (uint32_t z = 0; z < f->nz; z++) {
         set_tags(f, z);
-        for (uint32_t y = 0; status == TC_OK && f->message[0] == '\0' && y < f->ny; y += f->rows)
-            status =
-                write_strip(f, path, y / f->rows, f->ny - y < f->rows ? f->ny - y : f->rows, err);
-        if (status == TC_OK && (f->message[0] != '\0' || TIFFWriteDirectory(f->tiff) != 1))
-            status = fail_writing(f, path, err);
+        for (uint32_t y = 0; f->message[0] == '\0' && y < f->ny; y += f->rows)
+            return_if_error(
+                write_strip(f, path, y / f->rows, f->ny - y < f->rows ? f->ny - y : f->rows, err));
+        if (f->message[0] != '\0' || TIFFWriteDirectory(f->tiff) != 1)
+            return_if_error(fail_writing(f, path, err));
     }
-    return status == TC_OK ? wu_npz_stream_end(f->stream, err) : status;
+    return wu_npz_stream_end(f->stream, err);
 }
 
 static void find_layout(tiff_file *f, const wu_item *item)

@@ -334,21 +334,20 @@ static wu_item describe_item(const wu_source *source)
 /* All items get the same colour; one that has none cannot. */
 static tc_status use_colour(wu_sources *sources, const wu_colour *colour, tc_err *err)
 {
-    tc_status status = TC_OK;
-    for (size_t i = 0; colour->shown != NULL && i < sources->n && status == TC_OK; i++) {
+    for (size_t i = 0; colour->shown != NULL && i < sources->n; i++) {
         wu_source *const source = &sources->items[i];
         if (source->fault != NULL)
             continue;
         source->colour = colour->channel > 0 ? NULL : colour;
         if (colour->is_stain ? source->pages.info.channels == 1
                              : colour->channel > 0 && !source->pages.info.chosen)
-            status = wu_source_keep_fault(source,
-                                          tc_fail(err, TC_BAD_INPUT,
-                                                  "%s: is grey, but %s is for colours",
-                                                  source->pages.files[0], colour->shown),
-                                          err);
+            return_if_error(wu_source_keep_fault(source,
+                                                 tc_fail(err, TC_BAD_INPUT,
+                                                         "%s: is grey, but %s is for colours",
+                                                         source->pages.files[0], colour->shown),
+                                                 err));
     }
-    return status;
+    return TC_OK;
 }
 
 static tc_status check_items(const an_analysis *analysis, const void *params, wu_sources *sources,
@@ -395,18 +394,16 @@ static tc_status check_pixels(void *user, wu_source *source, tc_err *err)
     const wu_item item = describe_item(source);
     const char *const path = source->pages.files[0];
     char text[TC_ERR_MAX];
-    tc_status status = TC_OK;
     if (c->analysis->check_survey != NULL)
-        status = c->analysis->check_survey(c->params, &item, &source->survey, path, err);
-    if (status == TC_OK &&
-        (c->analysis->note_survey != NULL
+        return_if_error(c->analysis->check_survey(c->params, &item, &source->survey, path, err));
+    if ((c->analysis->note_survey != NULL
              ? c->analysis->note_survey(c->params, &item, &source->survey, text, sizeof text)
              : wu_few_greys(&source->survey, text, sizeof text)) &&
         strcmp(text, c->last) != 0) {
         wu_note_of(path, "%s", text);
         memcpy(c->last, text, sizeof text);
     }
-    return status;
+    return TC_OK;
 }
 
 /* NULL: no analysis is chosen yet. */
@@ -616,18 +613,17 @@ static uint64_t count_bytes(const wu_sources *sources)
 static tc_status write_all(const pack_options *o, const wu_sources *sources, wu_pack_into *into,
                            pixel_check *check, tc_err *err)
 {
-    outputs out = { 0 };
+    TC_AUTO(free_outputs) outputs out = { 0 };
     const bool stored = into != NULL && !into->keep_unit && count_bytes(sources) <= MOST_STORED;
-    tc_status status = name_outputs(o, sources->n, &out, err);
-    if (status == TC_OK && into != NULL && into->for_page) {
+    return_if_error(name_outputs(o, sources->n, &out, err));
+    if (into != NULL && into->for_page) {
         into->n_seen = sources->n < WU_REPORT_ITEMS ? sources->n : WU_REPORT_ITEMS;
         into->seen = calloc(into->n_seen, sizeof *into->seen);
         if (into->seen == NULL)
-            status = tc_no_memory(err, "a page");
+            return tc_no_memory(err, "a page");
     }
-    if (status == TC_OK)
-        status = check_outputs(&out, o, sources, err);
-    for (size_t i = 0; i < out.n && status == TC_OK; i++) {
+    return_if_error(check_outputs(&out, o, sources, err));
+    for (size_t i = 0; i < out.n; i++) {
         const size_t first = i * out.per_unit;
         const size_t left = sources->n - first;
         const wu_unit unit = {
@@ -644,12 +640,9 @@ static tc_status write_all(const pack_options *o, const wu_sources *sources, wu_
             .check = check_of(check),
             .user = check,
         };
-        status = write_unit(&out, i, &unit, err);
+        return_if_error(write_unit(&out, i, &unit, err));
     }
-    if (status == TC_OK)
-        status = rename_outputs(&out, sources->n, err);
-    free_outputs(&out);
-    return status;
+    return rename_outputs(&out, sources->n, err);
 }
 
 /* The folder that -o names, and the work unit in it, to be looked at. */
@@ -671,9 +664,8 @@ static tc_status go_into(wu_pack_into *into, const an_analysis *analysis, pack_o
 /* What was found in other pictures, of which none is among these, is not written over. */
 static tc_status keep_others(const wu_pack_into *into, const wu_sources *sources, tc_err *err)
 {
-    char *const result = wu_path_in(into->place, "result", ".npz");
-    wu_job *job = NULL;
-    tc_status status = TC_OK;
+    TC_AUTOFREE char *const result = wu_path_in(into->place, "result", ".npz");
+    TC_AUTO(wu_job_destroy) wu_job *job = NULL;
     if (result == NULL)
         return tc_no_memory(err, into->folder);
     bool other = os_kind_of(result) == OS_FILE && wu_job_read(into->unit, &job, NULL) == TC_OK &&
@@ -683,14 +675,11 @@ static tc_status keep_others(const wu_pack_into *into, const wu_sources *sources
             other = job->items[i].source != NULL &&
                     strcmp(job->items[i].source, sources->items[k].source) != 0;
     if (other)
-        status =
-            tc_fail(err, TC_USAGE,
-                    "pack: -o %s: holds the result of other pictures, such as %s: give another "
-                    "folder, or remove that one",
-                    into->folder, job->items[0].source);
-    wu_job_destroy(&job);
-    free(result);
-    return status;
+        return tc_fail(err, TC_USAGE,
+                       "pack: -o %s: holds the result of other pictures, such as %s: give another "
+                       "folder, or remove that one",
+                       into->folder, job->items[0].source);
+    return TC_OK;
 }
 
 static tc_status read_parameters(const an_analysis *analysis, const pack_options *o, void **params,

@@ -124,18 +124,13 @@ tc_status wu_page_room(wu_page_buffer *buffer, size_t bytes, const char *what, t
 static tc_status decode(wu_page_reader *reader, wu_page_buffer *buffer, wu_picture_info *info,
                         tc_err *err)
 {
-    tc_status status = TC_OK;
     if (reader->picture == NULL)
-        status = open_next_file(reader, err);
-    if (status != TC_OK)
-        return status;
+        return_if_error(open_next_file(reader, err));
     const char *const path = pages_of(reader)->files[reader->next_file - 1];
     *info = *wu_picture_get_info(reader->picture);
     info->nz = 1;
-    status = wu_page_room(buffer, wu_picture_page_bytes(info), path, err);
-    if (status != TC_OK)
-        return status;
-    status = wu_picture_next(reader->picture, buffer->data, err);
+    return_if_error(wu_page_room(buffer, wu_picture_page_bytes(info), path, err));
+    tc_status status = wu_picture_next(reader->picture, buffer->data, err);
     free(reader->encoded);
     reader->encoded =
         status == TC_OK ? wu_picture_encoded(reader->picture, &reader->n_encoded) : NULL;
@@ -192,13 +187,12 @@ void wu_page_reader_close(wu_page_reader *reader)
 static tc_status decode_pages(wu_source *item, wu_kind kind, bool surveyed, wu_page_buffer *buffer,
                               tc_err *err)
 {
+    TC_AUTO(wu_page_reader_close)
     wu_page_reader reader = { .item = item, .kind = kind, .quiet = true, .surveyed = surveyed };
     wu_picture_info info;
-    tc_status status = TC_OK;
-    for (uint32_t z = 0; z < pages_of(&reader)->info.nz && status == TC_OK; z++)
-        status = wu_page_next(&reader, buffer, &info, err);
-    wu_page_reader_close(&reader);
-    return status;
+    for (uint32_t z = 0; z < pages_of(&reader)->info.nz; z++)
+        return_if_error(wu_page_next(&reader, buffer, &info, err));
+    return TC_OK;
 }
 
 tc_status wu_sources_decode(wu_sources *sources, wu_item_check *check, void *user, tc_err *err)

@@ -409,16 +409,15 @@ static tc_status read_index(wu_picture *picture, const wu_tags *tags, const uint
         return TC_OK;
     said->n_planes = (size_t)(planes * said->slices);
     said->planes = malloc(said->n_planes * sizeof *said->planes);
-    offset_of *const pages = malloc(picture->n_pages * sizeof *pages);
-    tc_status status =
-        said->planes == NULL || pages == NULL ? tc_no_memory(err, picture->path) : TC_OK;
-    for (size_t i = 0; status == TC_OK && i < said->n_planes; i++)
+    TC_AUTOFREE offset_of *const pages = malloc(picture->n_pages * sizeof *pages);
+    if (said->planes == NULL || pages == NULL)
+        return tc_no_memory(err, picture->path);
+    for (size_t i = 0; i < said->n_planes; i++)
         said->planes[i] = (wu_plane){ 0, WU_NO_PAGE };
-    for (size_t i = 0; status == TC_OK && i < picture->n_pages; i++)
+    for (size_t i = 0; i < picture->n_pages; i++)
         pages[i] = (offset_of){ offsets[i], (uint32_t)i };
-    if (status == TC_OK)
-        qsort(pages, picture->n_pages, sizeof *pages, by_offset);
-    for (uint64_t i = 0; status == TC_OK && i < n; i++) {
+    qsort(pages, picture->n_pages, sizeof *pages, by_offset);
+    for (uint64_t i = 0; i < n; i++) {
         bool good = true;
         for (size_t k = 0; k < 5; k++)
             good = good && wu_tags_number(tags, at + 8 + EACH * i + 4 * k, 4, &v[k]);
@@ -431,8 +430,7 @@ static tc_status read_index(wu_picture *picture, const wu_tags *tags, const uint
             v[3] == 0)
             said->planes[v[0] + said->channels * (v[1] + said->slices * v[2])].page = page->page;
     }
-    free(pages);
-    return status;
+    return TC_OK;
 }
 
 /* Without that list the order is not known. */

@@ -290,11 +290,8 @@ static tc_status read_layout(wu_picture *picture, tiff_layout *layout, tc_err *e
     uint32_t width = 0, height = 0;
     TIFFGetField(tiff, TIFFTAG_IMAGEWIDTH, &width);
     TIFFGetField(tiff, TIFFTAG_IMAGELENGTH, &height);
-    tc_status status = wu_picture_set_size(picture, width, height, err);
-    if (status == TC_OK)
-        status = check_codec(picture, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(wu_picture_set_size(picture, width, height, err));
+    return_if_error(check_codec(picture, err));
     layout->nx = width;
     layout->ny = height;
     layout->bits = tag16(tiff, TIFFTAG_BITSPERSAMPLE, 1);
@@ -306,8 +303,8 @@ static tc_status read_layout(wu_picture *picture, tiff_layout *layout, tc_err *e
         return tc_fail(err, TC_BAD_INPUT, "%s: damaged TIFF: no samples", picture->path);
     layout->planar = layout->samples > 1 && tag16(tiff, TIFFTAG_PLANARCONFIG,
                                                   PLANARCONFIG_CONTIG) == PLANARCONFIG_SEPARATE;
-    status = read_type(picture, layout, err);
-    return status == TC_OK ? read_colours(picture, layout, err) : status;
+    return_if_error(read_type(picture, layout, err));
+    return read_colours(picture, layout, err);
 }
 
 /* --- pages ----------------------------------------------------------------------------------- */
@@ -606,10 +603,10 @@ static tc_status open_pages(wu_picture *picture, tc_err *err)
     tc_status status = call_guarded(picture, begin_pages, err);
     if (status != TC_OK || picture->said.refusal[0] != '\0')
         return status;
-    status = call_guarded(picture, begin_said, err);
-    if (status == TC_OK && !picture->bare)
-        status = read_said(picture, err);
-    return status == TC_OK ? call_guarded(picture, end_said, err) : status;
+    return_if_error(call_guarded(picture, begin_said, err));
+    if (!picture->bare)
+        return_if_error(read_said(picture, err));
+    return call_guarded(picture, end_said, err);
 }
 
 static tc_status open_tiff(wu_picture *picture, tc_err *err)
@@ -790,13 +787,12 @@ static tc_status read_page(wu_picture *picture, tc_err *err)
     if (state->block == NULL)
         return tc_no_memory(err, picture->path);
     const unsigned planes = state->layout.planar ? state->layout.samples : 1;
-    tc_status status = TC_OK;
-    for (unsigned plane = 0; status == TC_OK && plane < planes; plane++)
+    for (unsigned plane = 0; plane < planes; plane++)
         if (is_wanted(picture, plane))
-            status = tiled ? read_tiles(picture, plane, state->pixels, state->block, tile_nx,
-                                        tile_ny, err)
-                           : read_strips(picture, plane, state->pixels, state->block, err);
-    return status;
+            return_if_error(tiled ? read_tiles(picture, plane, state->pixels, state->block, tile_nx,
+                                               tile_ny, err)
+                                  : read_strips(picture, plane, state->pixels, state->block, err));
+    return TC_OK;
 }
 
 /* A plane that has no directory. */

@@ -238,17 +238,15 @@ static tc_status put_parameters(wu_report *r, const an_analysis *analysis, tc_er
 static tc_status put_tables(wu_report *r, tc_err *err)
 {
     enum { IN_ANSWER = 6 };
-    tc_status status = TC_OK;
-    for (size_t i = 0; status == TC_OK && i < r->tables->n; i++) {
+    for (size_t i = 0; i < r->tables->n; i++) {
         const wu_table *const table = &r->tables->tables[i];
         const bool shown =
             wu_report_has_features(table) || (!table->has_item && table->n_columns <= IN_ANSWER);
         if (!shown)
-            status = wu_report_table(r, table, err);
-        if (status == TC_OK)
-            status = wu_report_values(r, table, err);
+            return_if_error(wu_report_table(r, table, err));
+        return_if_error(wu_report_values(r, table, err));
     }
-    return status;
+    return TC_OK;
 }
 
 static tc_status put_page(wu_report *r, tc_err *err)
@@ -450,13 +448,10 @@ tc_status wu_report_sweep(const wu_variant *variants, size_t n, const char *outp
 tc_status wu_report_verb(int argc, char **argv, tc_err *err)
 {
     report_options o = { .items = WU_REPORT_ITEMS };
-    tc_status status = parse_options(argc, argv, &o, err);
-    if (status == TC_OK)
-        status = wu_confine((char *[]){ (char *)(uintptr_t)o.result, (char *)(uintptr_t)o.images },
-                            2, o.output, err);
-    if (status == TC_OK)
-        status = wu_report_write(o.result, o.images, NULL, o.output, o.items, "", NULL, err);
-    if (status == TC_OK)
-        printf("%s\n", o.output);
-    return status;
+    return_if_error(parse_options(argc, argv, &o, err));
+    return_if_error(wu_confine(
+        (char *[]){ (char *)(uintptr_t)o.result, (char *)(uintptr_t)o.images }, 2, o.output, err));
+    return_if_error(wu_report_write(o.result, o.images, NULL, o.output, o.items, "", NULL, err));
+    printf("%s\n", o.output);
+    return TC_OK;
 }

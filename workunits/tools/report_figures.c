@@ -525,11 +525,8 @@ static tc_status load_own_labels(const shown *s, layers *l, tc_err *err)
     wu_pixels pixels;
     if (s->head == NULL || s->head->n_labels == 0)
         return TC_OK;
-    tc_status status = add_layer(s, l, true, table_of_keys(s->r), err);
-    if (status == TC_OK)
-        status = wu_item_load(s->r->images, s->item, &pixels, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(add_layer(s, l, true, table_of_keys(s->r), err));
+    return_if_error(wu_item_load(s->r->images, s->item, &pixels, err));
     for (size_t i = 0; i < n * s->n_panels; i++)
         l->all[l->n - 1].grid[i] = pixels.labels[voxel_of(s, i % n, s->panels[i / n].z)];
     wu_pixels_free(&pixels);

@@ -387,10 +387,9 @@ static tc_status open_summary(wu_report *r, summary *s, tc_err *err)
     s->border = column_named(s->table, "border");
     if (s->size >= 0)
         find_length(s);
-    status = find_sizes(s, err);
-    if (status == TC_OK)
-        status = find_counts(s, err);
-    return status == TC_OK ? find_usual(s, err) : status;
+    return_if_error(find_sizes(s, err));
+    return_if_error(find_counts(s, err));
+    return find_usual(s, err);
 }
 
 static void close_summary(summary *s)

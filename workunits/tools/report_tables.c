@@ -122,19 +122,18 @@ static int rank_of(const wu_table *table, size_t column)
 tc_status wu_report_columns(const wu_report *r, const wu_table *table, size_t **out, size_t *n,
                             tc_err *err)
 {
-    wu_spread *const spreads = calloc(table->n_columns + 1, sizeof *spreads);
+    TC_AUTOFREE wu_spread *const spreads = calloc(table->n_columns + 1, sizeof *spreads);
     size_t *const all = calloc(table->n_columns + 1, sizeof *all);
     *n = 0;
     *out = all;
-    tc_status status = spreads == NULL || all == NULL ? tc_no_memory(err, r->page->path)
-                                                      : look_through(r, table, spreads, err);
-    for (int rank = 0; status == TC_OK && rank < 3; rank++)
+    return_if_error(spreads == NULL || all == NULL ? tc_no_memory(err, r->page->path)
+                                                   : look_through(r, table, spreads, err));
+    for (int rank = 0; rank < 3; rank++)
         for (size_t c = 0; c < table->n_columns; c++)
             if (rank_of(table, c) == rank && wu_column_dtype(table, c) != WU_STR &&
                 declared_of(table, c)->role != WU_KEY && !says_nothing(r, table, c, &spreads[c]))
                 all[(*n)++] = c;
-    free(spreads);
-    return status;
+    return TC_OK;
 }
 
 /* Of a row on the page: what it is called first, then as above. */
@@ -149,19 +148,18 @@ static int row_rank_of(const wu_table *table, size_t column)
 static tc_status choose_columns(const wu_report *r, const wu_table *table, bool all, size_t **out,
                                 size_t *n, tc_err *err)
 {
-    wu_spread *const spreads = calloc(table->n_columns + 1, sizeof *spreads);
+    TC_AUTOFREE wu_spread *const spreads = calloc(table->n_columns + 1, sizeof *spreads);
     size_t *const chosen = calloc(MAX_COLUMNS, sizeof *chosen);
     *n = 0;
     *out = chosen;
-    tc_status status = spreads == NULL || chosen == NULL ? tc_no_memory(err, r->page->path)
-                       : all                             ? TC_OK
-                                                         : look_through(r, table, spreads, err);
-    for (int rank = 0; status == TC_OK && rank < (all ? 1 : RANKS); rank++)
+    return_if_error(spreads == NULL || chosen == NULL ? tc_no_memory(err, r->page->path)
+                    : all                             ? TC_OK
+                                                      : look_through(r, table, spreads, err));
+    for (int rank = 0; rank < (all ? 1 : RANKS); rank++)
         for (size_t c = 0; c < table->n_columns && *n < MAX_COLUMNS; c++)
             if (all || (row_rank_of(table, c) == rank && !says_nothing(r, table, c, &spreads[c])))
                 chosen[(*n)++] = c;
-    free(spreads);
-    return status;
+    return TC_OK;
 }
 
 /* --- values for the figures, which page.js draws ---------------------------------------------- */

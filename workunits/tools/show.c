@@ -171,10 +171,8 @@ static tc_status show_needs(const char *path, tc_err *err)
     wu_needs needs;
     wu_job *job = NULL;
     tc_err reason = { "" };
-    tc_status status = wu_job_read(path, &job, err);
-    if (status != TC_OK)
-        return status;
-    status = wu_needs_find(job, &needs, &reason);
+    return_if_error(wu_job_read(path, &job, err));
+    tc_status status = wu_needs_find(job, &needs, &reason);
     if (status != TC_OK)
         tc_fail(err, status, "%s: %s", path, reason.message);
     else
@@ -192,38 +190,31 @@ static tc_status show_needs(const char *path, tc_err *err)
 
 static tc_status show_work_unit(const char *path, bool all, tc_err *err)
 {
-    wu_job *job = NULL;
-    tc_status status = wu_job_read(path, &job, err);
-    if (status != TC_OK)
-        return status;
+    TC_AUTO(wu_job_destroy) wu_job *job = NULL;
+    return_if_error(wu_job_read(path, &job, err));
     fputs("work unit  ", stdout);
     tc_put_plain(path, stdout);
     printf(": %" PRIu64 " bytes, CRC-32 %08" PRIx32 "\n", job->file_size, job->file_crc);
-    status = wu_job_identify(job, err);
+    tc_status status = wu_job_identify(job, err);
     if (job->file_sha256[0] != '\0')
         printf("SHA-256    %s\n", job->file_sha256);
     print_about(job->about);
     printf("analysis   %s\n", wu_quote(job->analysis).text);
-    if (status == TC_OK)
-        status = print_parameters(job->parameters, err);
-    if (status == TC_OK)
-        status = print_options(job->parameters, err);
-    if (status == TC_OK) {
-        print_needs(job);
-        const size_t n = all || job->n_items <= SOME_ITEMS ? job->n_items : SOME_ITEMS;
-        int width = 0;
-        for (size_t i = 0; i < n; i++)
-            width =
-                (int)strlen(job->items[i].name) > width ? (int)strlen(job->items[i].name) : width;
-        printf("items      %zu\n", job->n_items);
-        for (size_t i = 0; i < n; i++)
-            print_item(&job->items[i], width);
-        if (n < job->n_items)
-            printf("    ... and %zu more (--all)\n", job->n_items - n);
-        print_notes(job);
-    }
-    wu_job_destroy(&job);
-    return status;
+    return_if_error(status);
+    return_if_error(print_parameters(job->parameters, err));
+    return_if_error(print_options(job->parameters, err));
+    print_needs(job);
+    const size_t n = all || job->n_items <= SOME_ITEMS ? job->n_items : SOME_ITEMS;
+    int width = 0;
+    for (size_t i = 0; i < n; i++)
+        width = (int)strlen(job->items[i].name) > width ? (int)strlen(job->items[i].name) : width;
+    printf("items      %zu\n", job->n_items);
+    for (size_t i = 0; i < n; i++)
+        print_item(&job->items[i], width);
+    if (n < job->n_items)
+        printf("    ... and %zu more (--all)\n", job->n_items - n);
+    print_notes(job);
+    return TC_OK;
 }
 
 /* --- results --------------------------------------------------------------------------------- */
@@ -377,19 +368,18 @@ static tc_status print_columns(const wu_result_file *file, const wu_table *table
 
 static tc_status print_tables(const wu_result_file *file, bool all, tc_err *err)
 {
-    wu_tables tables;
-    tc_status status = wu_tables_find(file, &tables, err);
-    for (size_t i = 0; i < tables.n && status == TC_OK; i++) {
+    TC_AUTO(wu_tables_free) wu_tables tables;
+    return_if_error(wu_tables_find(file, &tables, err));
+    for (size_t i = 0; i < tables.n; i++) {
         const wu_table *table = &tables.tables[i];
         printf("%-10s %" PRIu64 " rows of %zu columns\n", table->name, table->rows,
                table->n_columns + 1);
         if (table->n_columns + 1 > SOME_ROWS && !(all && table->rows > SOME_COLUMNS))
-            status = print_columns(file, table, all, err);
+            return_if_error(print_columns(file, table, all, err));
         else
-            status = print_rows(file, table, all, err);
+            return_if_error(print_rows(file, table, all, err));
     }
-    wu_tables_free(&tables);
-    return status;
+    return TC_OK;
 }
 
 /* Which file each item was made of, where that is known. */
@@ -428,33 +418,26 @@ static tc_status print_result_notes(const wu_result_file *file, size_t most, tc_
 
 static tc_status show_result(const char *path, bool all, tc_err *err)
 {
-    wu_result_file file;
-    tc_status status = wu_result_file_open(path, NULL, &file, err);
-    if (status == TC_OK) {
-        const json_t *json = wu_npz_json(file.npz);
-        const char *analysis = json_string_value(json_object_get(json, "analysis"));
-        const json_t *of = json_object_get(json, "workunit");
-        const char *crc = json_string_value(json_object_get(of, "crc32"));
-        const char *sha256 = json_string_value(json_object_get(of, "sha256"));
-        fputs("result     ", stdout);
-        tc_put_plain(path, stdout);
-        printf("\nof         work unit with CRC-32 %s\n", crc != NULL ? wu_quote(crc).text : "?");
-        if (sha256 != NULL)
-            printf("SHA-256    %s\n", wu_quote(sha256).text);
-        print_about(json_string_value(json_object_get(json, "about")));
-        printf("analysis   %s\n", analysis != NULL ? wu_quote(analysis).text : "?");
-        status = print_parameters(json_object_get(json, "parameters"), err);
-    }
-    if (status == TC_OK) {
-        printf("items      %zu\n", file.n_items);
-        print_sources(&file, all);
-        print_arrays(&file, all);
-        status = print_tables(&file, all, err);
-    }
-    if (status == TC_OK)
-        status = print_result_notes(&file, all ? SIZE_MAX : SOME_ITEMS, err);
-    wu_result_file_close(&file);
-    return status;
+    TC_AUTO(wu_result_file_close) wu_result_file file;
+    return_if_error(wu_result_file_open(path, NULL, &file, err));
+    const json_t *json = wu_npz_json(file.npz);
+    const char *analysis = json_string_value(json_object_get(json, "analysis"));
+    const json_t *of = json_object_get(json, "workunit");
+    const char *crc = json_string_value(json_object_get(of, "crc32"));
+    const char *sha256 = json_string_value(json_object_get(of, "sha256"));
+    fputs("result     ", stdout);
+    tc_put_plain(path, stdout);
+    printf("\nof         work unit with CRC-32 %s\n", crc != NULL ? wu_quote(crc).text : "?");
+    if (sha256 != NULL)
+        printf("SHA-256    %s\n", wu_quote(sha256).text);
+    print_about(json_string_value(json_object_get(json, "about")));
+    printf("analysis   %s\n", analysis != NULL ? wu_quote(analysis).text : "?");
+    return_if_error(print_parameters(json_object_get(json, "parameters"), err));
+    printf("items      %zu\n", file.n_items);
+    print_sources(&file, all);
+    print_arrays(&file, all);
+    return_if_error(print_tables(&file, all, err));
+    return print_result_notes(&file, all ? SIZE_MAX : SOME_ITEMS, err);
 }
 
 /* --- the verb -------------------------------------------------------------------------------- */
@@ -466,21 +449,17 @@ tc_status wu_show(int argc, char **argv, tc_err *err)
                                   { "needs", 0, TC_FLAG, .to = &needs },
                                   { .name = NULL } };
     int n_files;
-    tc_status status = tc_read_options(argc, argv, options, &n_files, err);
-    if (status == TC_OK && n_files != 1 && !(needs && n_files > 1))
-        status = tc_fail(err, TC_USAGE, "show: takes one FILE, %d given", n_files);
-    if (status != TC_OK)
-        return status;
+    return_if_error(tc_read_options(argc, argv, options, &n_files, err));
+    if (n_files != 1 && !(needs && n_files > 1))
+        return tc_fail(err, TC_USAGE, "show: takes one FILE, %d given", n_files);
     const char *path = argv[1];
-    status = wu_confine(argv + 1, (size_t)n_files, NULL, err);
+    tc_status status = wu_confine(argv + 1, (size_t)n_files, NULL, err);
     for (int i = 1; needs && status == TC_OK && i <= n_files; i++)
         status = show_needs(argv[i], err);
     if (needs || status != TC_OK)
         return status;
     wu_archive *archive = NULL;
-    status = wu_archive_read(path, WU_MAX_MEMBERS, NULL, &archive, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(wu_archive_read(path, WU_MAX_MEMBERS, NULL, &archive, err));
     const bool is_job = wu_archive_find(archive, "job.json") >= 0;
     const bool is_result = wu_archive_find(archive, "result.json") >= 0;
     wu_archive_destroy(&archive);

@@ -182,13 +182,10 @@ static tc_status name_some(wu_sources *all, json_t *taken, bool others, tc_err *
  * does not take that of "p_2.png". */
 static tc_status name_items(wu_sources *all, tc_err *err)
 {
-    json_t *const taken = json_object();
-    tc_status status =
-        taken == NULL ? tc_no_memory(err, "the list of names") : name_some(all, taken, false, err);
-    if (status == TC_OK)
-        status = name_some(all, taken, true, err);
-    json_decref(taken);
-    return status;
+    json_auto_t *taken = json_object();
+    return_if_error(taken == NULL ? tc_no_memory(err, "the list of names")
+                                  : name_some(all, taken, false, err));
+    return name_some(all, taken, true, err);
 }
 
 /* The items are called as the lines of the file say, in their order. */
@@ -472,12 +469,12 @@ static tc_status list_entries(const char *folder, listing *out, tc_err *err)
     if (os_list(folder, list_entry, &l) < 0)
         return tc_fail(err, tc_open_fault(errno), "%s: cannot be opened: %s", folder,
                        strerror(errno));
-    tc_status status = l.status;
+    return_if_error(l.status);
     wu_pages *const lists[] = { &out->pictures, &out->folders, &out->others };
-    for (size_t i = 0; status == TC_OK && i < 3; i++)
+    for (size_t i = 0; i < 3; i++)
         if (lists[i]->n_files > 0)
             qsort(lists[i]->files, lists[i]->n_files, sizeof *lists[i]->files, compare_names);
-    return status;
+    return TC_OK;
 }
 
 /* Names what is in a folder and does not become an item. */
@@ -504,18 +501,15 @@ static void note_left_out(const char *folder, const listing *in, bool recursive)
 /* The pictures in a folder, in which there must be one, as pages->files. */
 static tc_status list_folder(const char *folder, wu_pages *pages, tc_err *err)
 {
-    listing in;
-    tc_status status = list_entries(folder, &in, err);
-    if (status == TC_OK && in.pictures.n_files == 0)
-        status = tc_fail(err, TC_BAD_INPUT, "%s: no .png, .jpg, .tif or .nii files in this folder",
-                         folder);
-    if (status == TC_OK) {
-        pages->files = in.pictures.files;
-        pages->n_files = in.pictures.n_files;
-        in.pictures = (wu_pages){ 0 };
-    }
-    free_listing(&in);
-    return status;
+    TC_AUTO(free_listing) listing in;
+    return_if_error(list_entries(folder, &in, err));
+    if (in.pictures.n_files == 0)
+        return tc_fail(err, TC_BAD_INPUT, "%s: no .png, .jpg, .tif or .nii files in this folder",
+                       folder);
+    pages->files = in.pictures.files;
+    pages->n_files = in.pictures.n_files;
+    in.pictures = (wu_pages){ 0 };
+    return TC_OK;
 }
 
 /* --- what the headers say -------------------------------------------------------------------- */
@@ -916,23 +910,19 @@ static tc_status add_stacks(finder *f, const char *input, const char *folder, wu
 /* The pictures of a folder within the input, and of the folders in it; or a stack of each. */
 static tc_status add_folder(finder *f, const char *input, const char *folder, tc_err *err)
 {
-    listing in;
-    tc_status status = list_entries(folder, &in, err);
-    if (status == TC_OK)
-        status = leave_out_exported(folder, strcmp(folder, input) == 0, &in, err);
-    if (status == TC_OK)
-        status = leave_out_masks(folder, &in, err);
-    if (status == TC_OK)
-        note_left_out(folder, &in, f->recursive);
-    if (status == TC_OK && f->stacks && in.pictures.n_files > 0)
-        status = add_stacks(f, input, folder, &in.pictures, err);
-    for (size_t i = 0; !f->stacks && i < in.pictures.n_files && status == TC_OK; i++)
-        status = add_picture(f, in.pictures.files[i], make_key(input, in.pictures.files[i], false),
-                             true, err);
-    for (size_t i = 0; f->recursive && i < in.folders.n_files && status == TC_OK; i++)
-        status = add_folder(f, input, in.folders.files[i], err);
-    free_listing(&in);
-    return status;
+    TC_AUTO(free_listing) listing in;
+    return_if_error(list_entries(folder, &in, err));
+    return_if_error(leave_out_exported(folder, strcmp(folder, input) == 0, &in, err));
+    return_if_error(leave_out_masks(folder, &in, err));
+    note_left_out(folder, &in, f->recursive);
+    if (f->stacks && in.pictures.n_files > 0)
+        return_if_error(add_stacks(f, input, folder, &in.pictures, err));
+    for (size_t i = 0; !f->stacks && i < in.pictures.n_files; i++)
+        return_if_error(add_picture(f, in.pictures.files[i],
+                                    make_key(input, in.pictures.files[i], false), true, err));
+    for (size_t i = 0; f->recursive && i < in.folders.n_files; i++)
+        return_if_error(add_folder(f, input, in.folders.files[i], err));
+    return TC_OK;
 }
 
 static tc_status add_input(finder *f, const char *input, tc_err *err)
@@ -995,35 +985,33 @@ static tc_status find_mask(const mask_folder *masks, wu_source *item, bool only_
                            tc_err *err)
 {
     wu_pages *const pages = wu_pages_of(item, masks->kind);
-    char *sub = join_path(masks->path, item->base);
+    TC_AUTOFREE char *sub = join_path(masks->path, item->base);
     if (sub == NULL)
         return tc_no_memory(err, masks->path);
     *slices = true;
-    tc_status status = TC_OK;
     const json_t *found = json_object_get(masks->by_key, item->base);
     const json_int_t at = json_integer_value(found);
     const char *const there = masks->files.n_files > 0 ? os_last_part(masks->files.files[0]) : NULL;
     if (item->is_stack && is_folder(sub) == 1) {
-        status = list_folder(sub, pages, err);
+        return_if_error(list_folder(sub, pages, err));
     } else if (found != NULL && at < 0) {
-        status = tc_fail(err, TC_BAD_INPUT, "%s: two %ss are called %s", masks->path,
-                         word_for(masks->kind), item->base);
+        return tc_fail(err, TC_BAD_INPUT, "%s: two %ss are called %s", masks->path,
+                       word_for(masks->kind), item->base);
     } else if (found != NULL) {
         *slices = false;
-        status = wu_pages_add(pages, masks->files.files[at], err);
+        return_if_error(wu_pages_add(pages, masks->files.files[at], err));
     } else if (item->is_stack && only_item) {
-        status = list_folder(masks->path, pages, err);
+        return_if_error(list_folder(masks->path, pages, err));
     } else {
-        status = tc_fail(err, TC_BAD_INPUT,
-                         "%s: no %s for %s: a picture%s called %s was looked "
-                         "for%s%s%s",
-                         masks->path, word_for(masks->kind), item->name,
-                         item->is_stack ? " or folder" : "", item->base,
-                         there == NULL ? "" : ", but there is ", there == NULL ? "" : there,
-                         masks->files.n_files > 1 ? ", ..." : "");
+        return tc_fail(err, TC_BAD_INPUT,
+                       "%s: no %s for %s: a picture%s called %s was looked "
+                       "for%s%s%s",
+                       masks->path, word_for(masks->kind), item->name,
+                       item->is_stack ? " or folder" : "", item->base,
+                       there == NULL ? "" : ", but there is ", there == NULL ? "" : there,
+                       masks->files.n_files > 1 ? ", ..." : "");
     }
-    free(sub);
-    return status;
+    return TC_OK;
 }
 
 static tc_status check_matching(wu_source *item, wu_kind kind, bool slices, tc_err *err)
@@ -1046,22 +1034,22 @@ static tc_status check_matching(wu_source *item, wu_kind kind, bool slices, tc_e
 /* Masks and labels are found by base names, so those must differ. */
 static tc_status check_bases(const wu_sources *all, wu_kind kind, tc_err *err)
 {
-    json_t *seen = json_object();
-    tc_status status = seen == NULL ? tc_no_memory(err, "the list of names") : TC_OK;
-    for (size_t i = 0; i < all->n && status == TC_OK; i++) {
+    json_auto_t *seen = json_object();
+    if (seen == NULL)
+        return tc_no_memory(err, "the list of names");
+    for (size_t i = 0; i < all->n; i++) {
         const char *base = all->items[i].base;
         if (all->items[i].fault != NULL)
             continue;
         if (json_object_get(seen, base) != NULL)
-            status = tc_fail(err, TC_BAD_INPUT,
-                             "%s: another input is called %s too, so their %ss "
-                             "cannot be distinguished",
-                             all->items[i].pages.files[0], base, word_for(kind));
+            return tc_fail(err, TC_BAD_INPUT,
+                           "%s: another input is called %s too, so their %ss "
+                           "cannot be distinguished",
+                           all->items[i].pages.files[0], base, word_for(kind));
         else if (json_object_set_new_nocheck(seen, base, json_true()) != 0)
-            status = tc_no_memory(err, "the list of names");
+            return tc_no_memory(err, "the list of names");
     }
-    json_decref(seen);
-    return status;
+    return TC_OK;
 }
 
 tc_status wu_sources_add_matching(wu_sources *all, const char *mask, wu_kind kind, bool recursive,
@@ -1114,15 +1102,12 @@ tc_status wu_sources_find(char **inputs, size_t n_inputs, bool stacks, bool recu
         wu_note("%zu files are parts of other files' pictures, and so no pictures of their own",
                 f.n_parts);
     json_decref(f.parts);
-    if (status == TC_OK && out->names != NULL)
-        status = use_names(out, err);
-    if (status == TC_OK)
-        status = name_items(out, err);
-    if (status == TC_OK)
-        status = name_sources(out, err);
-    if (status == TC_OK && mask != NULL)
-        status = wu_sources_add_matching(out, mask, WU_KIND_MASK, recursive, err);
-    return status;
+    return_if_error(status);
+    if (out->names != NULL)
+        return_if_error(use_names(out, err));
+    return_if_error(name_items(out, err));
+    return_if_error(name_sources(out, err));
+    return mask != NULL ? wu_sources_add_matching(out, mask, WU_KIND_MASK, recursive, err) : TC_OK;
 }
 
 void wu_sources_free(wu_sources *sources)

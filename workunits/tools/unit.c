@@ -226,10 +226,9 @@ static tc_status write_encoded(unit_writer *w, const strip *s, const encoded *e)
 {
     if (e->status != TC_OK)
         return tc_fail(w->err, e->status, "%s", e->err.message);
-    tc_status status = wu_zip_begin(w->zip, s->name, false, e->n, w->err);
-    if (status == TC_OK)
-        status = wu_zip_write(w->zip, e->bytes, e->n, w->err);
-    return status == TC_OK ? wu_zip_end(w->zip, w->err) : status;
+    return_if_error(wu_zip_begin(w->zip, s->name, false, e->n, w->err));
+    return_if_error(wu_zip_write(w->zip, e->bytes, e->n, w->err));
+    return wu_zip_end(w->zip, w->err);
 }
 
 /* Samples of 16 bits are swapped in place: nobody reads them any more. */
@@ -240,12 +239,10 @@ static tc_status write_plain(unit_writer *w, const strip *s)
                  n = (size_t)s->png.width * s->png.height * s->png.channels * (s->png.bits / 8);
     if (s->png.bits == 16)
         wu_plain_swap(s->pixels, n);
-    tc_status status = wu_zip_begin(w->zip, s->name, false, begin + n, w->err);
-    if (status == TC_OK)
-        status = wu_zip_write(w->zip, head, begin, w->err);
-    if (status == TC_OK)
-        status = wu_zip_write(w->zip, s->pixels, n, w->err);
-    return status == TC_OK ? wu_zip_end(w->zip, w->err) : status;
+    return_if_error(wu_zip_begin(w->zip, s->name, false, begin + n, w->err));
+    return_if_error(wu_zip_write(w->zip, head, begin, w->err));
+    return_if_error(wu_zip_write(w->zip, s->pixels, n, w->err));
+    return wu_zip_end(w->zip, w->err);
 }
 
 static void free_copies(unit_writer *w)
@@ -470,7 +467,7 @@ static tc_status write_labels(unit_writer *w, wu_source *item)
 static tc_status write_job(unit_writer *w)
 {
     json_t *json = job_json(w->unit);
-    char *text =
+    TC_AUTOFREE char *text =
         json == NULL
             ? NULL
             : wu_json_text(json, JSON_INDENT(2) | JSON_REAL_PRECISION(real_precision(w->unit)));
@@ -478,20 +475,15 @@ static tc_status write_job(unit_writer *w)
     if (text == NULL)
         return tc_no_memory(w->err, "job.json");
     const size_t n = strlen(text);
-    tc_status status = TC_OK;
     if (n >= WU_MAX_JSON)
-        status = tc_fail(w->err, TC_BAD_INPUT,
-                         "%s: job.json would have %zu bytes, %llu are the "
-                         "limit; use --split",
-                         w->unit->shown, n + 1, (unsigned long long)WU_MAX_JSON);
-    if (status == TC_OK)
-        status = wu_zip_begin(w->zip, "job.json", true, n + 1, w->err);
-    if (status == TC_OK)
-        status = wu_zip_write(w->zip, text, n, w->err);
-    if (status == TC_OK)
-        status = wu_zip_write(w->zip, "\n", 1, w->err);
-    free(text);
-    return status == TC_OK ? wu_zip_end(w->zip, w->err) : status;
+        return tc_fail(w->err, TC_BAD_INPUT,
+                       "%s: job.json would have %zu bytes, %llu are the "
+                       "limit; use --split",
+                       w->unit->shown, n + 1, (unsigned long long)WU_MAX_JSON);
+    return_if_error(wu_zip_begin(w->zip, "job.json", true, n + 1, w->err));
+    return_if_error(wu_zip_write(w->zip, text, n, w->err));
+    return_if_error(wu_zip_write(w->zip, "\n", 1, w->err));
+    return wu_zip_end(w->zip, w->err);
 }
 
 static tc_status write_item(unit_writer *w, size_t i)

@@ -20,9 +20,8 @@ static tc_status fill_table(const an_work *work, size_t item_index, const cc_reg
     double *const centroid = wu_output_data(out, "region_centroid");
     double *const mean = wu_output_data(out, "region_mean");
     uint8_t *const border = wu_output_data(out, "region_border");
-    tc_status status = TC_OK;
 
-    for (size_t i = 0; status == TC_OK && i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         const cc_region *const r = &regions[i + 1];
 
         item[i] = (int64_t)item_index;
@@ -37,9 +36,9 @@ static tc_status fill_table(const an_work *work, size_t item_index, const cc_reg
         mean[i] = (double)r->sum_grey / (double)r->area;
         border[i] = cc_at_border(r->x0, r->y0, r->x1, r->y1, work->item->nx, work->item->ny) != 0;
         if (i % 4096 == 0)
-            status = tc_ask(work->poll, err);
+            return_if_error(tc_ask(work->poll, err));
     }
-    return status;
+    return TC_OK;
 }
 
 static void measure_band(void *user, unsigned thread, size_t band)
@@ -176,33 +175,26 @@ tc_status cc_finish(const an_work *work, size_t item_index, const void *state_at
     const cc_state *const state = state_at;
     const size_t n = (size_t)state->regions;
     const cc_region *regions = NULL;
-    cc_region *owned = NULL;
+    TC_AUTOFREE cc_region *owned = NULL;
     cc_params own; /* with the polarity of the picture */
-    tc_status status = cc_regions(work, state, &regions, &owned, err);
+    return_if_error(cc_regions(work, state, &regions, &owned, err));
 
-    if (status == TC_OK)
-        status = cc_resolve_polarity(work, &own, err);
-    if (status == TC_OK)
-        status = cc_expect(p, work->item, out, err);
-    if (status == TC_OK && p->labels)
+    return_if_error(cc_resolve_polarity(work, &own, err));
+    return_if_error(cc_expect(p, work->item, out, err));
+    if (p->labels)
         wu_output_lend(&out->arrays[out->n - 1], state->plane);
-    if (status == TC_OK)
-        status = wu_output_allocate(out, n, err);
-    if (status == TC_OK && p->polarity == CC_AUTO)
+    return_if_error(wu_output_allocate(out, n, err));
+    if (p->polarity == CC_AUTO)
         *(uint8_t *)wu_output_data(out, "bright") = own.bright;
-    if (status == TC_OK) {
-        *(int64_t *)wu_output_data(out, "count") = (int64_t)n;
-        *(int64_t *)wu_output_data(out, "threshold") =
-            cc_finds_threshold(p) ? (int64_t)state->threshold
-                                  : (int64_t)cc_threshold(&own, work->item->bits);
-        if (p->window_auto)
-            *(int64_t *)wu_output_data(out, "window") = (int64_t)state->window;
-        if (p->min_area_auto)
-            *(int64_t *)wu_output_data(out, "min_area") = (int64_t)state->min_area;
-        status = fill_table(work, item_index, regions, n, out, err);
-    }
-    free(owned);
-    return status;
+    *(int64_t *)wu_output_data(out, "count") = (int64_t)n;
+    *(int64_t *)wu_output_data(out, "threshold") =
+        cc_finds_threshold(p) ? (int64_t)state->threshold
+                              : (int64_t)cc_threshold(&own, work->item->bits);
+    if (p->window_auto)
+        *(int64_t *)wu_output_data(out, "window") = (int64_t)state->window;
+    if (p->min_area_auto)
+        *(int64_t *)wu_output_data(out, "min_area") = (int64_t)state->min_area;
+    return fill_table(work, item_index, regions, n, out, err);
 }
 
 /* Whether a region has more than half of the picture, where its size is known. */

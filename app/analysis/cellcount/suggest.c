@@ -84,38 +84,33 @@ static tc_status append_areas(const wu_output *found, trial *t, tc_err *err)
 static tc_status try_picture(const an_pictures *pictures, size_t i, const json_t *parameters,
                              trial *t, tc_err *err)
 {
-    wu_output found;
+    TC_AUTO(wu_output_free) wu_output found;
     const size_t before = t->n;
     tc_status status = an_try(&an_cellcount, pictures, i, parameters, &found, err);
     t->of_picture[i] = INT64_MAX;
     t->cells[i] = 0;
-    if (status == TC_OK) {
-        const wu_out_array *const bright = wu_output_find(&found, "bright");
-        t->threshold[i] = *(const int64_t *)wu_output_data(&found, "threshold");
-        t->bright[i] = bright != NULL && *(const uint8_t *)bright->data != 0;
-        status = append_areas(&found, t, err);
-    }
-    if (status == TC_OK)
-        t->of_picture[i] = cc_area_quantile(t->area + before, t->n - before, 1, 2);
-    for (size_t k = before; status == TC_OK && k < t->n; k++)
+    return_if_error(status);
+    const wu_out_array *const bright = wu_output_find(&found, "bright");
+    t->threshold[i] = *(const int64_t *)wu_output_data(&found, "threshold");
+    t->bright[i] = bright != NULL && *(const uint8_t *)bright->data != 0;
+    return_if_error(append_areas(&found, t, err));
+    t->of_picture[i] = cc_area_quantile(t->area + before, t->n - before, 1, 2);
+    for (size_t k = before; k < t->n; k++)
         t->cells[i] += t->area[k] >= t->of_picture[i] / 12;
-    wu_output_free(&found);
-    return status;
+    return TC_OK;
 }
 
 /* parameters: the caller's; it is given key and value first, if there is a key. */
 static tc_status try_all(const an_pictures *pictures, json_t *parameters, const char *key,
                          json_t *value, trial *t, tc_err *err)
 {
-    tc_status status = TC_OK;
     *t = (trial){ .typical = INT64_MAX };
     if (key != NULL && json_object_set_new(parameters, key, value) != 0)
         return tc_no_memory(err, "a suggestion");
-    for (size_t i = 0; status == TC_OK && i < pictures->n; i++)
-        status = try_picture(pictures, i, parameters, t, err);
-    if (status == TC_OK)
-        t->typical = cc_area_quantile(t->area, t->n, 1, 2);
-    return status;
+    for (size_t i = 0; i < pictures->n; i++)
+        return_if_error(try_picture(pictures, i, parameters, t, err));
+    t->typical = cc_area_quantile(t->area, t->n, 1, 2);
+    return TC_OK;
 }
 
 /* Whether pictures are not of one kind, which is said. */
@@ -370,18 +365,15 @@ static tc_status add_area(an_suggestion *out, const json_t *given, trial *t, boo
             "%sTypical cell: %lld pixels (half of all cell area lies in larger ones). min_area "
             "%lld%s%s.",
             why, (long long)t->typical, (long long)least, own ? ", as given" : "", below);
-    tc_status status = TC_OK;
     if (differ && json_object_get(out->parameters, "window") != NULL)
-        status = an_suggest(out, given, "window", json_string("auto"), err);
-    if (status == TC_OK)
-        status = an_suggest(out, given, "min_area",
-                            differ ? json_string("auto") : json_integer(least), err);
-    return status == TC_OK ? an_suggest(out, given, "min_contrast",
-                                        json_pack("{s:o, s:i}", "full_area",
-                                                  differ ? json_string("auto") : json_integer(full),
-                                                  "percent", (int)CONTRAST_PERCENT),
-                                        err)
-                           : status;
+        return_if_error(an_suggest(out, given, "window", json_string("auto"), err));
+    return_if_error(an_suggest(out, given, "min_area",
+                               differ ? json_string("auto") : json_integer(least), err));
+    return an_suggest(out, given, "min_contrast",
+                      json_pack("{s:o, s:i}", "full_area",
+                                differ ? json_string("auto") : json_integer(full), "percent",
+                                (int)CONTRAST_PERCENT),
+                      err);
 }
 
 /* --- dishes ---------------------------------------------------------------------------------- */
@@ -523,19 +515,19 @@ static tc_status begin(const json_t *given, an_suggestion *out, bool *local, jso
     if (status == TC_OK)
         status = an_suggest(out, given, "split", json_string("distance"), err);
     *parameters = json_deep_copy(given);
-    if (status == TC_OK &&
-        (*parameters == NULL || json_object_update_missing(*parameters, out->parameters) != 0 ||
-         json_object_set_new(*parameters, "labels", json_false()) != 0))
-        status = tc_no_memory(err, "a suggestion");
-    for (size_t k = 0; status == TC_OK && k < sizeof filters / sizeof *filters; k++)
+    return_if_error(status);
+    if (*parameters == NULL || json_object_update_missing(*parameters, out->parameters) != 0 ||
+        json_object_set_new(*parameters, "labels", json_false()) != 0)
+        return tc_no_memory(err, "a suggestion");
+    for (size_t k = 0; k < sizeof filters / sizeof *filters; k++)
         json_object_del(*parameters, filters[k]);
     /* What is dark or bright Otsu's threshold says. */
-    if (status == TC_OK && *local) {
+    if (*local) {
         json_object_del(*parameters, "threshold");
         for (size_t k = 0; keys[k] != NULL; k++)
             json_object_del(*parameters, keys[k]);
     }
-    return status;
+    return TC_OK;
 }
 
 tc_status cc_suggest(const an_pictures *pictures, const json_t *given, an_suggestion *out,

@@ -255,15 +255,15 @@ tc_status glcm_expect(const void *params, const wu_item *item, wu_output *out, t
 {
     const glcm_params *const p = params;
     const wu_declared arrays[] = { features_of(p), offset_features_of(p) };
-    tc_status status = wu_output_declare(out, arrays, 1, item, err);
+    return_if_error(wu_output_declare(out, arrays, 1, item, err));
 
-    if (status == TC_OK && p->window != GLCM_WHOLE_ROI)
-        status = wu_output_declare(out, &band_sums, 1, item, err);
-    if (status == TC_OK && p->per_offset)
-        status = wu_output_declare(out, &arrays[1], 1, item, err);
-    for (size_t i = 0; status == TC_OK && i < p->n_maps; i++)
-        status = declare_map(p, &p->maps[i], item, out, err);
-    return status;
+    if (p->window != GLCM_WHOLE_ROI)
+        return_if_error(wu_output_declare(out, &band_sums, 1, item, err));
+    if (p->per_offset)
+        return_if_error(wu_output_declare(out, &arrays[1], 1, item, err));
+    for (size_t i = 0; i < p->n_maps; i++)
+        return_if_error(declare_map(p, &p->maps[i], item, out, err));
+    return TC_OK;
 }
 
 tc_status glcm_finish(const an_work *work, size_t item_index, const void *state, wu_output *out,
@@ -274,15 +274,12 @@ tc_status glcm_finish(const an_work *work, size_t item_index, const void *state,
     const statistics stats = statistics_of(p, state);
     const size_t bytes = (size_t)item->nx * item->ny * item->nz * sizeof(float);
     const unsigned char *const planes = (const unsigned char *)state + glcm_state_maps_at(p);
-    tc_status status = glcm_expect(p, item, out, err);
+    return_if_error(glcm_expect(p, item, out, err));
 
     (void)item_index;
-    for (size_t i = 0; status == TC_OK && i < p->n_maps; i++)
+    for (size_t i = 0; i < p->n_maps; i++)
         wu_output_lend(&out->arrays[out->n - p->n_maps + i], planes + i * bytes);
-    if (status == TC_OK)
-        status = wu_output_allocate(out, 0, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(wu_output_allocate(out, 0, err));
     fill_features(&stats, wu_output_data(out, "features"));
     if (p->window != GLCM_WHOLE_ROI)
         memcpy(wu_output_data(out, "band_sums"),
@@ -370,12 +367,9 @@ tc_status glcm_constants(const void *params, wu_output *out, tc_err *err)
         { "offsets", WU_I32, WU_KEYS, "offset_features", .rows = p->n_offsets, .n_axes = 1,
           .axes = { { .n = 3, .words = columns } } },
     };
-    tc_status status = wu_output_declare(out, arrays, p->per_offset ? 2 : 1, NULL, err);
+    return_if_error(wu_output_declare(out, arrays, p->per_offset ? 2 : 1, NULL, err));
 
-    if (status == TC_OK)
-        status = wu_output_allocate(out, 0, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(wu_output_allocate(out, 0, err));
     for (uint64_t i = 0; i < n; i++) {
         char title[WU_TITLE_MAX];
 

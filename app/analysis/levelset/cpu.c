@@ -534,33 +534,27 @@ static bool changes_phi(phase p)
 
 static tc_status copy_phi(const cpu_worker *w, float *to, tc_err *err)
 {
-    tc_status status = TC_OK;
-
-    for (size_t i = 0; status == TC_OK && i < w->size.voxels; i = tc_block_end(i, w->size.voxels)) {
+    for (size_t i = 0; i < w->size.voxels; i = tc_block_end(i, w->size.voxels)) {
         memcpy(to + i, w->phi + i, (tc_block_end(i, w->size.voxels) - i) * sizeof *to);
-        status = tc_ask(w->work->poll, err);
+        return_if_error(tc_ask(w->work->poll, err));
     }
-    return status;
+    return TC_OK;
 }
 
 static tc_status cpu_sync(void *worker, void *state, tc_err *err)
 {
     cpu_worker *const w = worker;
-    tc_status status = TC_OK;
 
     attach_state(w, state);
-    while (status == TC_OK && changes_phi(w->phase)) {
-        status = advance_phase(w, err);
-        if (status == TC_OK)
-            status = tc_ask(w->work->poll, err);
+    while (changes_phi(w->phase)) {
+        return_if_error(advance_phase(w, err));
+        return_if_error(tc_ask(w->work->poll, err));
     }
-    if (status == TC_OK && w->phi == w->own) {
+    if (w->phi == w->own) {
         /* A step under way writes to the state's memory: begin it again. */
         w->phase = PHASE_NONE;
-        status = copy_phi(w, ls_phi(state), err);
+        return_if_error(copy_phi(w, ls_phi(state), err));
     }
-    if (status != TC_OK)
-        return status;
     if (w->phi == w->own) {
         w->phi = ls_phi(state);
         w->other = w->own;

@@ -127,17 +127,15 @@ static tc_status all_rows(field_rows *w, tc_err *err)
  * free. */
 static tc_status smooth_field(field_rows *w, tc_err *err)
 {
-    tc_status status = TC_OK;
-
     w->row = blur_row;
-    for (w->axis = 0; status == TC_OK && w->axis < (w->px->nz > 1 ? 3 : 2); w->axis++) {
+    for (w->axis = 0; w->axis < (w->px->nz > 1 ? 3 : 2); w->axis++) {
         uint32_t *const done = w->to;
 
         w->to = w->from;
         w->from = done;
-        status = all_rows(w, err);
+        return_if_error(all_rows(w, err));
     }
-    return status;
+    return TC_OK;
 }
 
 tc_status ls_force_make(const an_work *work, ls_force *force, tc_err *err)

@@ -51,27 +51,24 @@ tc_status ls_finish(const an_work *work, size_t item_index, const void *state, w
     const float *const phi = ls_phi_const(state);
     int64_t inside = 0;
     uint8_t *mask;
-    tc_status status = ls_expect(p, item, out, err);
+    return_if_error(ls_expect(p, item, out, err));
 
     (void)item_index;
-    if (status == TC_OK && ls_kept_every(p) > 0) {
+    if (ls_kept_every(p) > 0) {
         const ls_size size = ls_size_of(item);
 
         wu_output_lend(&out->arrays[LS_OUT_HISTORY],
                        (const unsigned char *)state + ls_history_at(&size));
     }
-    if (status == TC_OK)
-        status = wu_output_allocate(out, 0, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(wu_output_allocate(out, 0, err));
     mask = out->arrays[LS_OUT_MASK].data;
-    for (size_t i = 0, end; status == TC_OK && i < voxels; status = tc_ask(work->poll, err))
+    for (size_t i = 0, end; i < voxels;) {
         for (end = tc_block_end(i, voxels); i < end; i++) {
             mask[i] = phi[i] < 0;
             inside += mask[i];
         }
-    if (status != TC_OK)
-        return status;
+        return_if_error(tc_ask(work->poll, err));
+    }
     *(int64_t *)wu_output_data(out, "inside_voxels") = inside;
     *(double *)wu_output_data(out, "measure") = ls_measure(item, inside);
     *(int64_t *)wu_output_data(out, "iterations_run") =

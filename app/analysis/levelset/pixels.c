@@ -147,7 +147,6 @@ static tc_status make_coarse(const an_work *work, const uint8_t *mask, uint32_t 
 {
     const wu_item *const item = work->item;
     const ls_size fine = ls_size_of(item);
-    tc_status status;
 
     *c = (coarse){ .f = f, .p = &c->own, .item = *item, .scale = item->bits == 8 ? 257 : 1 };
     c->item.nx = c->pixels.nx = (item->nx + f - 1) / f;
@@ -155,9 +154,7 @@ static tc_status make_coarse(const an_work *work, const uint8_t *mask, uint32_t 
     c->item.nz = c->pixels.nz = (item->nz + f - 1) / f;
     c->item.bits = c->pixels.bits = 16;
     c->size = ls_size_of(&c->item);
-    status = ls_resolve(work, &c->own, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(ls_resolve(work, &c->own, err));
     c->bound = ls_bound(c->p, &fine);
     c->pixels.u16 = malloc(c->size.voxels * sizeof *c->pixels.u16);
     c->claimed = malloc(c->size.voxels);
@@ -168,10 +165,9 @@ static tc_status make_coarse(const an_work *work, const uint8_t *mask, uint32_t 
     if (c->pixels.u16 == NULL || c->claimed == NULL || c->sides == NULL || c->phi == NULL ||
         c->motion == NULL || c->scratch == NULL)
         return tc_no_memory(err, "levelset");
-    status = an_pool_create(1, &c->pool, err);
-    if (status == TC_OK)
-        shrink_item(work, mask, c);
-    return status;
+    return_if_error(an_pool_create(1, &c->pool, err));
+    shrink_item(work, mask, c);
+    return TC_OK;
 }
 
 /* --- the evolution --------------------------------------------------------------------------- */
@@ -186,16 +182,15 @@ static tc_status make_distance(coarse *c, tc_err *err)
                           .sides = EDT_BOTH,
                           .out = (uint32_t *)(void *)c->motion };
     size_t inside = 0;
-    tc_status status;
 
     for (size_t i = 0; i < c->size.voxels; i++)
         inside += c->sides[i] = c->phi[i] < 0;
     if (inside == 0 || inside == c->size.voxels)
         return TC_OK;
-    status = edt_transform(&edt, c->pool, 1, err);
-    for (size_t i = 0; status == TC_OK && i < c->size.voxels; i++)
+    return_if_error(edt_transform(&edt, c->pool, 1, err));
+    for (size_t i = 0; i < c->size.voxels; i++)
         c->phi[i] = ls_signed_distance(edt.out[i], c->sides[i]);
-    return status;
+    return TC_OK;
 }
 
 /* How fast phi moves, and the most. */
@@ -370,17 +365,13 @@ static tc_status look_at_surface(coarse *c, int64_t iterations, tc_err *err)
 
 static tc_status look_at(const an_work *work, const wu_output *out, uint32_t f, tc_err *err)
 {
-    coarse c;
-    tc_status status = make_coarse(work, out->arrays[LS_OUT_MASK].data, f, &c, err);
+    TC_AUTO(free_coarse) coarse c;
+    return_if_error(make_coarse(work, out->arrays[LS_OUT_MASK].data, f, &c, err));
 
-    if (status == TC_OK)
-        c.rim = count_rim(&c) + 1;
-    if (status == TC_OK && f == PICTURE && (c.started < LEAST_INSIDE || c.inside < LEAST_INSIDE))
-        status = tc_fail(err, TC_NO_MATCH, "too little inside");
-    if (status == TC_OK)
-        status = look_at_surface(&c, *(const int64_t *)wu_output_data(out, "iterations_run"), err);
-    free_coarse(&c);
-    return status;
+    c.rim = count_rim(&c) + 1;
+    if (f == PICTURE && (c.started < LEAST_INSIDE || c.inside < LEAST_INSIDE))
+        return tc_fail(err, TC_NO_MATCH, "too little inside");
+    return look_at_surface(&c, *(const int64_t *)wu_output_data(out, "iterations_run"), err);
 }
 
 /* --- a band: stretches ----------------------------------------------------------------------- */
@@ -506,7 +497,6 @@ static tc_status check_way(way *w, uint64_t *random, tc_err *err)
     const uint32_t full = w->kept - 1, both = w->inside & w->outside;
     const bool tail = full * w->every < w->run;
     uint32_t n = 0, wanted, left;
-    tc_status status = TC_OK;
 
     while (n < full && (w->moves & both) >> n & 1)
         n++;
@@ -518,15 +508,15 @@ static tc_status check_way(way *w, uint64_t *random, tc_err *err)
     left = n;
     wanted = left < STRETCHES ? left : STRETCHES;
     if (rests && n < full)
-        status = repeat_stretch(w, n, n + 1, err);
-    if (status == TC_OK && tail && (rests || w->converged))
-        status = repeat_stretch(w, find_tail(w, rests ? full : n - 1), w->kept, err);
-    for (uint32_t i = 0; status == TC_OK && i < n; i++, left--)
+        return_if_error(repeat_stretch(w, n, n + 1, err));
+    if (tail && (rests || w->converged))
+        return_if_error(repeat_stretch(w, find_tail(w, rests ? full : n - 1), w->kept, err));
+    for (uint32_t i = 0; i < n; i++, left--)
         if (tc_random_below(left, random) < wanted) {
             wanted--;
-            status = repeat_stretch(w, i, i + 1, err);
+            return_if_error(repeat_stretch(w, i, i + 1, err));
         }
-    return status;
+    return TC_OK;
 }
 
 static tc_status look_at_band(const an_work *work, const wu_output *out, uint64_t *random,
@@ -534,10 +524,7 @@ static tc_status look_at_band(const an_work *work, const wu_output *out, uint64_
 {
     ls_params p;
     way w = { .work = work, .p = &p, .mask = out->arrays[LS_OUT_MASK].data };
-    tc_status status = ls_resolve(work, &p, err);
-
-    if (status != TC_OK)
-        return status;
+    return_if_error(ls_resolve(work, &p, err));
     if (ls_kept_every(&p) == 0)
         return tc_fail(err, TC_NO_MATCH, "keeps nothing to go on from");
     w.history = out->arrays[LS_OUT_HISTORY].data;
@@ -545,8 +532,8 @@ static tc_status look_at_band(const an_work *work, const wu_output *out, uint64_
     w.run = *(const int64_t *)wu_output_data(out, "iterations_run");
     w.converged = *(const uint8_t *)wu_output_data(out, "converged") != 0;
     w.kept = ls_kept_count(&p, w.run, w.converged);
-    status = gather_sides(&w, err);
-    return status == TC_OK ? check_way(&w, random, err) : status;
+    return_if_error(gather_sides(&w, err));
+    return check_way(&w, random, err);
 }
 
 tc_status ls_check_pixels(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err)

@@ -24,35 +24,26 @@ tc_status ls_suggest(const an_pictures *pictures, const json_t *given, an_sugges
 {
     const char *const polarity = json_string_value(json_object_get(given, "polarity"));
     int bright = 0;
-    tc_status status = TC_OK;
     /* A target of one's own has a start of one's own. */
     if (json_is_number(json_object_get(given, "target")))
         return TC_OK;
-    for (size_t i = 0; status == TC_OK && i < pictures->n; i++)
-        status = count_bright(&pictures->pixels[i], &bright, err);
-    if (status == TC_OK)
-        status = an_suggest(out, given, "target", json_string("otsu"), err);
-    if (status == TC_OK)
-        status =
-            an_suggest(out, given, "polarity", json_string(bright >= 0 ? "bright" : "dark"), err);
-    if (status == TC_OK)
-        status = an_suggest(out, given, "epsilon", json_real(50), err);
-    if (status == TC_OK)
-        status = an_suggest(out, given, "alpha", json_real(0.05), err);
-    if (status == TC_OK)
-        status = an_suggest(out, given, "iterations", json_integer(200), err);
-    if (status == TC_OK)
-        status = an_suggest(out, given, "stop_after", json_integer(20), err);
-    if (status == TC_OK)
-        status = an_suggest(out, given, "init", json_pack("{s:s}", "type", "otsu"), err);
-    if (status == TC_OK)
-        snprintf(out->why, sizeof out->why,
-                 "The outline starts at Otsu's threshold of each picture and seeks what is %s than "
-                 "that, "
-                 "%s. A smaller alpha makes it smoother, a larger one keeps details.",
-                 polarity != NULL ? polarity[0] == 'b' ? "brighter" : "darker"
-                 : bright >= 0    ? "brighter"
-                                  : "darker",
-                 polarity != NULL ? "as given" : "the smaller part");
-    return status;
+    for (size_t i = 0; i < pictures->n; i++)
+        return_if_error(count_bright(&pictures->pixels[i], &bright, err));
+    return_if_error(an_suggest(out, given, "target", json_string("otsu"), err));
+    return_if_error(
+        an_suggest(out, given, "polarity", json_string(bright >= 0 ? "bright" : "dark"), err));
+    return_if_error(an_suggest(out, given, "epsilon", json_real(50), err));
+    return_if_error(an_suggest(out, given, "alpha", json_real(0.05), err));
+    return_if_error(an_suggest(out, given, "iterations", json_integer(200), err));
+    return_if_error(an_suggest(out, given, "stop_after", json_integer(20), err));
+    return_if_error(an_suggest(out, given, "init", json_pack("{s:s}", "type", "otsu"), err));
+    snprintf(out->why, sizeof out->why,
+             "The outline starts at Otsu's threshold of each picture and seeks what is %s than "
+             "that, "
+             "%s. A smaller alpha makes it smoother, a larger one keeps details.",
+             polarity != NULL ? polarity[0] == 'b' ? "brighter" : "darker"
+             : bright >= 0    ? "brighter"
+                              : "darker",
+             polarity != NULL ? "as given" : "the smaller part");
+    return TC_OK;
 }

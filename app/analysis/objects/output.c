@@ -119,18 +119,17 @@ tc_status obj_expect(const void *params, const wu_item *item, wu_output *out, tc
         { "object_label", WU_I64, WU_KEY, "objects", .title = "label" }
     };
     const obj_params *const p = params;
-    tc_status status = wu_output_declare(out, keys, LENGTH(keys), item, err);
+    return_if_error(wu_output_declare(out, keys, LENGTH(keys), item, err));
 
-    if (status == TC_OK && (p->families & OBJ_SHAPE) != 0)
-        status = item->is_stack ? wu_output_declare(out, shape3, LENGTH(shape3), item, err)
-                                : wu_output_declare(out, shape2, LENGTH(shape2), item, err);
-    if (status == TC_OK && (p->families & OBJ_INTENSITY) != 0)
-        status = wu_output_declare(out, intensity, LENGTH(intensity), item, err);
-    if (status == TC_OK && (p->families & OBJ_INTENSITY) != 0)
-        status = wu_output_declare(out, item->is_stack ? weighted3 : weighted2, 1, item, err);
-    if (status == TC_OK && (p->families & OBJ_TEXTURE) != 0)
-        status = declare_texture(p, item, out, err);
-    return status;
+    if ((p->families & OBJ_SHAPE) != 0)
+        return_if_error(item->is_stack ? wu_output_declare(out, shape3, LENGTH(shape3), item, err)
+                                       : wu_output_declare(out, shape2, LENGTH(shape2), item, err));
+    if ((p->families & OBJ_INTENSITY) != 0)
+        return_if_error(wu_output_declare(out, intensity, LENGTH(intensity), item, err));
+    if ((p->families & OBJ_INTENSITY) != 0)
+        return_if_error(
+            wu_output_declare(out, item->is_stack ? weighted3 : weighted2, 1, item, err));
+    return (p->families & OBJ_TEXTURE) != 0 ? declare_texture(p, item, out, err) : TC_OK;
 }
 
 /* Rows are taken in blocks, all columns of each: they lie far apart in the state. */
@@ -209,16 +208,14 @@ tc_status obj_finish(const an_work *work, size_t item_index, const void *state, 
         rows += count_kept(work, state, i, n - i < BLOCK ? n : i + BLOCK);
         status = tc_ask(work->poll, err);
     }
-    if (status == TC_OK)
-        status = wu_output_allocate(out, rows, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(status);
+    return_if_error(wu_output_allocate(out, rows, err));
     *(int64_t *)wu_output_data(out, "objects") = (int64_t)rows;
-    for (size_t i = 0; status == TC_OK && i < n; i += BLOCK) {
+    for (size_t i = 0; i < n; i += BLOCK) {
         at = fill_block(work, item_index, state, out, i, n - i < BLOCK ? n : i + BLOCK, at);
-        status = tc_ask(work->poll, err);
+        return_if_error(tc_ask(work->poll, err));
     }
-    return status;
+    return TC_OK;
 }
 
 /* Rows that are reached have labels, in order; what else they hold harms nobody. */
@@ -229,9 +226,8 @@ tc_status obj_check_state(const an_work *work, const void *state, tc_err *err)
     const size_t row_bytes = obj_row_bytes(p, work->item);
     const uint64_t reached = done == 0 ? 0 : (done - 1 + obj_chunks(p) - 1) / obj_chunks(p);
     uint64_t label = 0;
-    tc_status status = TC_OK;
 
-    for (size_t i = 0; status == TC_OK && i < work->item->n_objects; i++) {
+    for (size_t i = 0; i < work->item->n_objects; i++) {
         const obj_row *const row = obj_row_of_const(state, row_bytes, i);
 
         if (i < reached ? row->label <= label || row->label > WU_MAX_LABEL || row->border > 1 ||
@@ -240,9 +236,9 @@ tc_status obj_check_state(const an_work *work, const void *state, tc_err *err)
             return tc_fail(err, TC_BAD_INPUT, "the objects are damaged");
         label = row->label;
         if (i % BLOCK == 0)
-            status = tc_ask(work->poll, err);
+            return_if_error(tc_ask(work->poll, err));
     }
-    return status;
+    return TC_OK;
 }
 
 /* Whether the only object is what a mask has: a value that no one numbers from, or, as the shapes

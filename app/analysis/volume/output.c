@@ -102,15 +102,16 @@ static tc_status measure_cells(const an_work *work, const vol_state *state, vol_
     const unsigned threads =
         work->threads * n * sizeof(vol_cell) > rows * item->nx ? 1 : work->threads;
     measure m = { .plane = state->nodes + 1, .nx = item->nx, .ny = item->ny, .rows = rows, .n = n };
-    tc_status status = TC_OK;
 
     *out = m.tables = os_zeroed((threads * n + 1) * sizeof *m.tables);
     if (m.tables == NULL)
         return tc_no_memory(err, "the cells");
-    for (size_t i = 0, end; status == TC_OK && i < threads * n; status = tc_ask(work->poll, err))
+    for (size_t i = 0, end; i < threads * n;) {
         for (end = tc_block_end(i, threads * n); i < end; i++)
             m.tables[i] = (vol_cell){ .lo = { UINT32_MAX, UINT32_MAX, UINT32_MAX } };
-    return status == TC_OK ? measure_bands(&m, threads, work->poll, err) : status;
+        return_if_error(tc_ask(work->poll, err));
+    }
+    return measure_bands(&m, threads, work->poll, err);
 }
 
 static tc_status refuse_state(tc_err *err)
@@ -145,15 +146,15 @@ static tc_status are_between(const an_work *work, const vol_state *state, uint64
 static tc_status are_labels(const an_work *work, const vol_state *state, tc_err *err)
 {
     const uint64_t voxels = (uint64_t)work->item->nx * work->item->ny * work->item->nz;
-    uint8_t *const seen = state->cells <= voxels ? os_zeroed((size_t)state->cells + 1) : NULL;
-    tc_status status = state->cells > voxels ? refuse_state(err)
-                       : seen == NULL        ? tc_no_memory(err, "the cells")
-                                             : are_between(work, state, 0, state->cells, seen, err);
+    TC_AUTOFREE uint8_t *const seen =
+        state->cells <= voxels ? os_zeroed((size_t)state->cells + 1) : NULL;
+    return_if_error(state->cells > voxels ? refuse_state(err)
+                    : seen == NULL        ? tc_no_memory(err, "the cells")
+                                          : are_between(work, state, 0, state->cells, seen, err));
 
-    if (status == TC_OK && state->cells > 0 && memchr(seen + 1, 0, (size_t)state->cells) != NULL)
-        status = refuse_state(err);
-    free(seen);
-    return status;
+    if (state->cells > 0 && memchr(seen + 1, 0, (size_t)state->cells) != NULL)
+        return refuse_state(err);
+    return TC_OK;
 }
 
 tc_status vol_check_state(const an_work *work, const void *state_at, tc_err *err)
@@ -211,9 +212,8 @@ static tc_status fill_table(const an_work *work, size_t item_index, const vol_ce
     double *const centroid = wu_output_data(out, "cell_centroid");
     uint8_t *const border = wu_output_data(out, "cell_border");
     const uint32_t size[3] = { item->nz, item->ny, item->nx };
-    tc_status status = TC_OK;
 
-    for (size_t i = 0; status == TC_OK && i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         const vol_cell *const c = &cells[i];
 
         items[i] = (int64_t)item_index;
@@ -227,9 +227,9 @@ static tc_status fill_table(const an_work *work, size_t item_index, const vol_ce
         }
         border[i] = is_at_border(c, size);
         if (i % 4096 == 0)
-            status = tc_ask(work->poll, err);
+            return_if_error(tc_ask(work->poll, err));
     }
-    return status;
+    return TC_OK;
 }
 
 static void set_integer(const wu_output *out, const char *name, uint64_t value)
@@ -303,32 +303,26 @@ static tc_status fill(const an_work *work, size_t item_index, const vol_state *s
                       const int32_t *labels, const vol_cell *cells, wu_output *out, tc_err *err)
 {
     const vol_params *const p = work->params;
-    tc_status status = vol_expect(p, work->item, out, err);
+    return_if_error(vol_expect(p, work->item, out, err));
 
-    if (status == TC_OK && p->labels)
+    if (p->labels)
         wu_output_lend(&out->arrays[out->n - 1], labels);
-    if (status == TC_OK)
-        status = wu_output_allocate(out, state->cells, err);
-    if (status == TC_OK)
-        status = fill_table(work, item_index, cells, (size_t)state->cells, out, err);
-    if (status == TC_OK)
-        fill_totals(work->item, state, cells, out);
-    if (status == TC_OK && p->otsu)
+    return_if_error(wu_output_allocate(out, state->cells, err));
+    return_if_error(fill_table(work, item_index, cells, (size_t)state->cells, out, err));
+    fill_totals(work->item, state, cells, out);
+    if (p->otsu)
         set_integer(out, "threshold", state->threshold);
-    return status;
+    return TC_OK;
 }
 
 tc_status vol_finish(const an_work *work, size_t item_index, const void *state_at, wu_output *out,
                      tc_err *err)
 {
     const vol_state *const state = state_at;
-    vol_cell *cells = NULL;
-    tc_status status = measure_cells(work, state, &cells, err);
+    TC_AUTOFREE vol_cell *cells = NULL;
+    return_if_error(measure_cells(work, state, &cells, err));
 
-    if (status == TC_OK)
-        status = fill(work, item_index, state, state->nodes + 1, cells, out, err);
-    free(cells);
-    return status;
+    return fill(work, item_index, state, state->nodes + 1, cells, out, err);
 }
 
 tc_status vol_finish_cells(const an_work *work, size_t item_index, vol_state *head, vol_cell *cells,
@@ -337,14 +331,15 @@ tc_status vol_finish_cells(const an_work *work, size_t item_index, vol_state *he
     const wu_item *const item = work->item;
     const uint32_t size[3] = { item->nz, item->ny, item->nx };
     const size_t n = (size_t)head->cells;
-    tc_status status = TC_OK;
 
     head->cells = 0;
-    for (size_t i = 0, end; status == TC_OK && i < n; status = tc_ask(work->poll, err))
+    for (size_t i = 0, end; i < n;) {
         for (end = tc_block_end(i, n); i < end; i++)
             if (vol_keeps(work->params, (int64_t)cells[i].voxels, is_at_border(&cells[i], size)))
                 cells[head->cells++] = cells[i];
-    return status == TC_OK ? fill(work, item_index, head, NULL, cells, out, err) : status;
+        return_if_error(tc_ask(work->poll, err));
+    }
+    return fill(work, item_index, head, NULL, cells, out, err);
 }
 
 int64_t vol_read_integer(const wu_output *out, const char *name)
@@ -402,14 +397,11 @@ tc_status vol_constants(const void *params, wu_output *out, tc_err *err)
     static const wu_declared gaps = { "repair_gap",          WU_I64,          WU_VALUE,
                                       .title = "repair_gap", .unit = "voxel", .rows = VOL_WALLS };
     const vol_params *const p = params;
-    tc_status status = TC_OK;
 
     if (!p->repair)
         return TC_OK;
-    status = wu_output_declare(out, &gaps, 1, NULL, err);
-    if (status == TC_OK)
-        status = wu_output_allocate(out, 0, err);
-    if (status == TC_OK)
-        vol_repair_gaps(p, wu_output_data(out, gaps.name));
-    return status;
+    return_if_error(wu_output_declare(out, &gaps, 1, NULL, err));
+    return_if_error(wu_output_allocate(out, 0, err));
+    vol_repair_gaps(p, wu_output_data(out, gaps.name));
+    return TC_OK;
 }

@@ -421,12 +421,11 @@ static tc_status make_worker(const an_work *work, const voting_scheme *s, void *
 static tc_status cpu_open(const an_work *work, const void *state, void **worker, tc_err *err)
 {
     voting_scheme s;
-    tc_status status = voting_scheme_init(work->params, work->item, work->item->name, &s, err);
+    return_if_error(voting_scheme_init(work->params, work->item, work->item->name, &s, err));
 
     (void)state;
-    if (status == TC_OK)
-        status = voting_levels_init(work, &s, err);
-    return status == TC_OK ? make_worker(work, &s, worker, err) : status;
+    return_if_error(voting_levels_init(work, &s, err));
+    return make_worker(work, &s, worker, err);
 }
 
 /* Strips of a band: what a voter does at most, in additions or look-ups, says how long one
@@ -473,7 +472,6 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *chunks_done, tc_e
 {
     cpu_worker *const w = worker;
     an_state_head *const head = state;
-    tc_status status = TC_OK;
     uint64_t n;
     int round;
 
@@ -488,11 +486,9 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *chunks_done, tc_e
     w->votes = voting_votes(state);
     w->voters = w->votes + w->s.n;
     if (w->phase == VOTING_VOTE || w->phase == VOTING_TURN)
-        status = do_round(w, round, &n, err);
+        return_if_error(do_round(w, round, &n, err));
     else
         n = an_pool_run_until(w->pool, run_band, w, n, tc_seconds() + AN_STEP_SECONDS);
-    if (status != TC_OK)
-        return status;
     head->chunks_done += n;
     *chunks_done = head->chunks_done;
     return head->chunks_done == w->s.chunks ? TC_OK : TC_MORE;

@@ -123,7 +123,6 @@ tc_status voting_scheme_init(const voting_params *p, const wu_item *item, const 
                              voting_scheme *s, tc_err *err)
 {
     const uint32_t length[3] = { item->nz, item->ny, item->nx };
-    tc_status status;
 
     memset(s, 0, sizeof *s);
     s->nx = item->nx;
@@ -134,9 +133,7 @@ tc_status voting_scheme_init(const voting_params *p, const wu_item *item, const 
         s->shape.n[a] = (tc_i32)length[a];
     s->shape.root = p->root;
     s->radius = p->radius;
-    status = make_scale(p, item, where, s, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(make_scale(p, item, where, s, err));
     for (int a = 0; a < 3; a++)
         make_kernel(s, a, length[a], rounded(256 * p->sigma * 64 / s->scale[a]));
     make_rounds(p, s);
@@ -163,17 +160,16 @@ tc_status voting_take_radius(const voting_params *p, const wu_item *item, double
     voting_params own = *p;
     const int rounds = s->rounds, phases = s->phases;
     const uint64_t chunks = s->chunks;
-    tc_status status;
 
     own.radius = radius;
-    status = voting_scheme_init(&own, item, item->name, s, err);
-    while (status == TC_OK && s->rounds < rounds) {
+    return_if_error(voting_scheme_init(&own, item, item->name, s, err));
+    while (s->rounds < rounds) {
         s->cos2[s->rounds] = s->cos2[s->rounds - 1];
         s->rounds++;
     }
     s->phases = phases;
     s->chunks = chunks;
-    return status;
+    return TC_OK;
 }
 
 void voting_chunk_at(const voting_scheme *s, uint64_t chunk, voting_phase *phase, int *round,
@@ -530,10 +526,7 @@ static void plan_flops(const voting_params *p, const voting_scheme *s, const wu_
 static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_err *err)
 {
     voting_scheme s;
-    tc_status status = voting_scheme_init(params, item, item->name, &s, err);
-
-    if (status != TC_OK)
-        return status;
+    return_if_error(voting_scheme_init(params, item, item->name, &s, err));
     out->chunks = s.chunks;
     out->most_rows = most_points(params, &s);
     out->state_bytes = sizeof(an_state_head) + 2 * s.n * sizeof(uint32_t);
