@@ -166,19 +166,17 @@ static tc_status record_refusal(const session *s, const char *kind, char *reason
 /* SQLite removes files next to the data set when that is closed. */
 static tc_status confine(const session *s, const options *o, tc_err *err)
 {
-    char *const folder = tc_folder_of(o->db);
-    tc_status status = folder == NULL ? tc_no_memory(err, o->db) : TC_OK;
+    TC_AUTOFREE char *const folder = tc_folder_of(o->db);
 
+    if (folder == NULL)
+        return tc_no_memory(err, o->db);
     (void)wu_make_folder(s->folder, NULL); /* who has nothing to keep does not mind */
-    if (status == TC_OK)
-        status = val_confine((os_place[]){ { s->d.workunit, OS_MAY_READ },
-                                           { s->d.result, OS_MAY_READ },
-                                           { s->folder, OS_MAY_WRITE },
-                                           { folder, OS_MAY_WRITE },
-                                           { .may = OS_MAY_NOTHING } },
-                             OS_CALLS_MAKE | OS_CALLS_LOCK, err);
-    free(folder);
-    return status;
+    return val_confine((os_place[]){ { s->d.workunit, OS_MAY_READ },
+                                     { s->d.result, OS_MAY_READ },
+                                     { s->folder, OS_MAY_WRITE },
+                                     { folder, OS_MAY_WRITE },
+                                     { .may = OS_MAY_NOTHING } },
+                       OS_CALLS_MAKE | OS_CALLS_LOCK, err);
 }
 
 /* By hand what is not valid is the caller's own file; a conflict is kept, since
@@ -319,18 +317,16 @@ static tc_status confine_script(const upload_work *w, tc_err *err)
     const val_places places = { .workunits = w->o->workunits,
                                 .accepted = w->o->accepted,
                                 .private = w->private };
-    char *const folder = tc_folder_of(w->o->db);
+    TC_AUTOFREE char *const folder = tc_folder_of(w->o->db);
     const os_place more[] = { { w->s->folder, OS_MAY_WRITE },
                               { folder, OS_MAY_LIST },
                               { .may = OS_MAY_NOTHING } };
-    tc_status status = folder == NULL ? tc_no_memory(err, w->o->db) : TC_OK;
 
+    if (folder == NULL)
+        return tc_no_memory(err, w->o->db);
     (void)wu_make_folder(w->s->folder, NULL); /* who has nothing to keep does not mind */
-    if (status == TC_OK)
-        status = val_confine_uploads(&places, &w->o->args[1], 1, more,
-                                     OS_CALLS_MAKE | OS_CALLS_LOCK, err);
-    free(folder);
-    return status;
+    return val_confine_uploads(&places, &w->o->args[1], 1, more, OS_CALLS_MAKE | OS_CALLS_LOCK,
+                               err);
 }
 
 static int store_upload(void *user)
@@ -496,19 +492,16 @@ typedef struct reading {
 
 static tc_status confine_reading(const reading *r, tc_err *err)
 {
-    char *const folder = tc_folder_of(r->o->db);
+    TC_AUTOFREE char *const folder = tc_folder_of(r->o->db);
     const os_place places[] = { { folder, OS_MAY_LIST },
                                 { r->private, OS_MAY_WRITE },
                                 r->places[0],
                                 r->places[1],
                                 { .may = OS_MAY_NOTHING } };
-    tc_status status = folder == NULL ? tc_no_memory(err, r->o->db) : TC_OK;
 
     sqlite3_temp_directory = sqlite3_mprintf("%s", r->private);
-    if (status == TC_OK)
-        status = val_confine(places, OS_CALLS_MAKE | OS_CALLS_LOCK, err);
-    free(folder);
-    return status;
+    return folder == NULL ? tc_no_memory(err, r->o->db)
+                          : val_confine(places, OS_CALLS_MAKE | OS_CALLS_LOCK, err);
 }
 
 static int read_in_child(void *user)

@@ -64,9 +64,7 @@ static tc_status name_of_copy(const val_delivery *d, char name[COPY_NAME], tc_er
 static tc_status keep_refused(const val_delivery *d, char **kept, tc_err *err)
 {
     char name[COPY_NAME];
-    char *folder;
     struct stat info;
-    tc_status status;
 
     *kept = NULL;
     if (stat(d->result, &info) != 0)
@@ -76,14 +74,12 @@ static tc_status keep_refused(const val_delivery *d, char **kept, tc_err *err)
     if (!S_ISREG(info.st_mode))
         return TC_OK;
     return_if_error(name_of_copy(d, name, err));
-    folder = wu_path_in(d->folder, REFUSED, "");
+    TC_AUTOFREE char *const folder = wu_path_in(d->folder, REFUSED, "");
     *kept = wu_path_in(REFUSED, name, "");
-    status =
-        folder == NULL || *kept == NULL ? tc_no_memory(err, name) : wu_make_folder(d->folder, err);
-    if (status == TC_OK)
-        status = keep_file(d->result, folder, name, err);
-    free(folder);
-    return status;
+    if (folder == NULL || *kept == NULL)
+        return tc_no_memory(err, name);
+    return_if_error(wu_make_folder(d->folder, err));
+    return keep_file(d->result, folder, name, err);
 }
 
 tc_status val_refuse(const val_dataset *ds, const val_delivery *d, const char *kind,

@@ -41,27 +41,22 @@ typedef struct digest {
 static tc_status digest_of_array(const unit *u, size_t index, unsigned char *block, digest *out,
                                  tc_err *err)
 {
-    wu_npz_stream *stream = NULL;
-    tc_status status = wu_npz_stream_open(u->file.npz, index, &stream, err);
+    TC_AUTO(wu_npz_stream_close) wu_npz_stream *stream = NULL;
     tc_sha256 sum;
+    return_if_error(wu_npz_stream_open(u->file.npz, index, &stream, err));
 
     out->crc = 0;
     tc_sha256_begin(&sum);
-    while (status == TC_OK && wu_npz_stream_left(stream) > 0) {
+    while (wu_npz_stream_left(stream) > 0) {
         const uint64_t left = wu_npz_stream_left(stream);
         const size_t n = left < BLOCK ? (size_t)left : BLOCK;
 
-        status = wu_npz_stream_read(stream, block, n, err);
-        if (status == TC_OK) {
-            out->crc = tc_crc32(out->crc, block, n);
-            tc_sha256_add(&sum, block, n);
-        }
+        return_if_error(wu_npz_stream_read(stream, block, n, err));
+        out->crc = tc_crc32(out->crc, block, n);
+        tc_sha256_add(&sum, block, n);
     }
-    if (status == TC_OK)
-        status = wu_npz_stream_end(stream, err);
-    wu_npz_stream_close(&stream);
     tc_sha256_end(&sum, out->sha256);
-    return status;
+    return wu_npz_stream_end(stream, err);
 }
 
 static json_t *describe_array(const wu_array_info *info, const digest *d)
@@ -131,26 +126,16 @@ static tc_status check(unit *u, tc_err *err)
 {
     const val_delivery *const d = u->d;
     const val_verification how = { .blind = true, .threads = 1, .max_memory = d->max_memory };
-    an_unit of = { .job = NULL };
-    tc_status status = TC_OK;
+    TC_AUTO(an_unit_free) an_unit of = { .job = NULL };
+    const tc_status status = d->workunit != NULL ? an_unit_read(d->workunit, &of, err) : TC_OK;
 
-    u->checked = "result";
-    if (d->workunit != NULL) {
-        status = an_unit_read(d->workunit, &of, err);
-        if (status == TC_OK)
-            u->checked = "workunit";
-        else if (status == TC_BAD_INPUT && d->workunit_optional)
-            status = TC_OK;
-    }
-    if (status == TC_OK && of.job != NULL) {
-        status = val_check(&of, d->result, &how, err);
-    } else if (status == TC_OK) {
-        status = val_unit_of_result(d->result, &of, err);
-        if (status == TC_OK)
-            status = val_check_form(&of, d->result, d->max_memory, err);
-    }
-    an_unit_free(&of);
-    return status;
+    u->checked = of.job != NULL ? "workunit" : "result";
+    if (status != TC_BAD_INPUT || !d->workunit_optional)
+        return_if_error(status);
+    if (of.job != NULL)
+        return val_check(&of, d->result, &how, err);
+    return_if_error(val_unit_of_result(d->result, &of, err));
+    return val_check_form(&of, d->result, d->max_memory, err);
 }
 
 /* --- the same unit again --------------------------------------------------------------------- */
@@ -323,23 +308,16 @@ static tc_status insert_new(const val_dataset *ds, unit *u, tc_err *err)
 tc_status val_store(const val_dataset *ds, const val_delivery *d, val_stored *stored, tc_err *err)
 {
     assert(d->result != NULL && d->name != NULL && d->folder != NULL);
-    unit u = { .d = d };
+    TC_AUTO(free_unit) unit u = { .d = d };
     int64_t there = 0;
-    tc_status status = check(&u, err);
 
+    return_if_error(check(&u, err));
+    return_if_error(read_unit(&u, err));
+    return_if_error(copy_pictures(&u, err));
+    return_if_error(val_begin(ds, err));
+    tc_status status = look_up(ds, &u, &there, err);
     if (status == TC_OK)
-        status = read_unit(&u, err);
-    if (status == TC_OK)
-        status = copy_pictures(&u, err);
-    if (status == TC_OK)
-        status = val_begin(ds, err);
-    if (status == TC_OK) {
-        status = look_up(ds, &u, &there, err);
-        if (status == TC_OK)
-            status = there != 0 ? add_alias(ds, &u, there, err) : insert_new(ds, &u, err);
-        status = val_end(ds, status, err);
-    }
+        status = there != 0 ? add_alias(ds, &u, there, err) : insert_new(ds, &u, err);
     *stored = there != 0 ? VAL_WAS_THERE : VAL_STORED;
-    free_unit(&u);
-    return status;
+    return val_end(ds, status, err);
 }

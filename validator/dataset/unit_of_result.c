@@ -110,26 +110,26 @@ static bool copy_source(const reading *in, wu_item *item, size_t index)
 static tc_status read_items(const reading *in, wu_job *job, tc_err *err)
 {
     const size_t n = in->file.n_items;
-    json_t *const seen = json_object();
-    tc_status status = n < 1 ? bad_key(in, "items", err) : TC_OK;
+    json_auto_t *seen = json_object();
 
+    if (n < 1)
+        return bad_key(in, "items", err);
     job->items = calloc(n + 1, sizeof *job->items);
-    if (status == TC_OK && (job->items == NULL || seen == NULL))
-        status = tc_no_memory(err, in->path);
-    for (; status == TC_OK && job->n_items < n; job->n_items++) {
-        const char *const name = in->file.item_names[job->n_items];
-        wu_item *const item = &job->items[job->n_items];
+    if (job->items == NULL || seen == NULL)
+        return tc_no_memory(err, in->path);
+    for (size_t i = 0; i < n; i++) {
+        const char *const name = in->file.item_names[i];
+        wu_item *const item = &job->items[i];
 
         if (json_object_get(seen, name) != NULL)
-            status = bad_key(in, "items", err);
-        else if ((item->name = strdup(name)) == NULL || !copy_source(in, item, job->n_items) ||
-                 json_object_set_new(seen, name, json_true()) != 0)
-            status = tc_no_memory(err, in->path);
-        else
-            find_size(in, item, job->n_items);
+            return bad_key(in, "items", err);
+        job->n_items = i + 1;
+        if ((item->name = strdup(name)) == NULL || !copy_source(in, item, i) ||
+            json_object_set_new(seen, name, json_true()) != 0)
+            return tc_no_memory(err, in->path);
+        find_size(in, item, i);
     }
-    json_decref(seen);
-    return status;
+    return TC_OK;
 }
 
 static tc_status read_all(const reading *in, an_unit *out, tc_err *err)

@@ -353,31 +353,31 @@ tc_status wu_npz_add_json(wu_npz_writer *w, const char *name, const json_t *json
     return end_entry(w, err);
 }
 
+static tc_status copy_array(wu_npz_writer *w, wu_npz_reader *r, size_t index, unsigned char *block,
+                            tc_err *err)
+{
+    TC_AUTO(wu_npz_stream_close) wu_npz_stream *s = NULL;
+    return_if_error(wu_npz_stream_open(r, index, &s, err));
+    return_if_error(wu_npz_begin(w, wu_npz_info(r, index), err));
+    while (wu_npz_stream_left(s) > 0) {
+        const uint64_t left = wu_npz_stream_left(s);
+        const size_t n = left < COPY_BLOCK ? (size_t)left : COPY_BLOCK;
+        return_if_error(wu_npz_stream_read(s, block, n, err));
+        return_if_error(wu_npz_write(w, block, n, err));
+    }
+    return_if_error(wu_npz_stream_end(s, err));
+    return wu_npz_end(w, err);
+}
+
 tc_status wu_npz_copy(wu_npz_writer *w, wu_npz_reader *r, tc_err *err)
 {
-    unsigned char *const block = malloc(COPY_BLOCK);
-    tc_status status = block == NULL ? tc_no_memory(err, "a result")
-                                     : wu_npz_add_json(w, RESULT_JSON, wu_npz_json(r), err);
-    for (size_t i = 0; status == TC_OK && i < wu_npz_count(r); i++) {
-        wu_npz_stream *s = NULL;
-        status = wu_npz_stream_open(r, i, &s, err);
-        if (status == TC_OK)
-            status = wu_npz_begin(w, wu_npz_info(r, i), err);
-        while (status == TC_OK && wu_npz_stream_left(s) > 0) {
-            const uint64_t left = wu_npz_stream_left(s);
-            const size_t n = left < COPY_BLOCK ? (size_t)left : COPY_BLOCK;
-            status = wu_npz_stream_read(s, block, n, err);
-            if (status == TC_OK)
-                status = wu_npz_write(w, block, n, err);
-        }
-        if (status == TC_OK)
-            status = wu_npz_stream_end(s, err);
-        if (status == TC_OK)
-            status = wu_npz_end(w, err);
-        wu_npz_stream_close(&s);
-    }
-    free(block);
-    return status;
+    TC_AUTOFREE unsigned char *const block = malloc(COPY_BLOCK);
+    if (block == NULL)
+        return tc_no_memory(err, "a result");
+    return_if_error(wu_npz_add_json(w, RESULT_JSON, wu_npz_json(r), err));
+    for (size_t i = 0; i < wu_npz_count(r); i++)
+        return_if_error(copy_array(w, r, i, block, err));
+    return TC_OK;
 }
 
 tc_status wu_npz_complete(wu_npz_writer *w, tc_err *err)

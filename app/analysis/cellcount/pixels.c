@@ -514,12 +514,18 @@ static tc_status check_threshold(const cc_params *p, const wu_pixels *px, uint32
 
 /* --- the whole picture ----------------------------------------------------------------------- */
 
+static void end_part(part *q)
+{
+    an_follow_end(&q->f);
+}
+
 static tc_status check_whole(const an_work *work, const table *t, uint32_t threshold,
                              uint64_t *random, bool *of_regions, tc_err *err)
 {
     const cc_params *const p = work->params;
     const wu_pixels *const px = work->pixels;
     const uint64_t cells = count_cells(p, px, threshold);
+    TC_AUTO(end_part)
     part q = { .f = { .px = px,
                       .threshold = threshold,
                       .above = p->bright,
@@ -528,20 +534,16 @@ static tc_status check_whole(const an_work *work, const table *t, uint32_t thres
                .y1 = px->ny,
                .x1 = px->nx,
                .n_rows = t->n };
-    tc_status status =
-        cc_finds_threshold(p) ? check_threshold(p, px, threshold, random, err) : TC_OK;
 
-    if (status == TC_OK)
-        status = check_totals(p, cells, t, err);
-    *of_regions = status == TC_OK;
-    if (status == TC_OK)
-        status = check_part(work, &q, t, random, err);
-    if (status == TC_OK && p->split)
-        status = check_boxes(&q, cells, t, random, err);
-    if (status == TC_OK)
-        status = judge_known(cells, q.looks, q.known, LEAST_KNOWN, err);
-    an_follow_end(&q.f);
-    return status;
+    *of_regions = false;
+    if (cc_finds_threshold(p))
+        return_if_error(check_threshold(p, px, threshold, random, err));
+    return_if_error(check_totals(p, cells, t, err));
+    *of_regions = true;
+    return_if_error(check_part(work, &q, t, random, err));
+    if (p->split)
+        return_if_error(check_boxes(&q, cells, t, random, err));
+    return judge_known(cells, q.looks, q.known, LEAST_KNOWN, err);
 }
 
 /* --- tiles ----------------------------------------------------------------------------------- */

@@ -101,33 +101,24 @@ static tc_status find_typical_area(const an_work *work, int64_t *area, tc_err *e
 {
     an_work own = *work;
     const cc_region *regions = NULL;
-    cc_region *owned = NULL;
-    void *state = NULL;
-    tc_status status = an_cellcount.plan(work->params, work->item, &own.plan, err);
-
+    TC_AUTOFREE cc_region *owned = NULL;
     *area = INT64_MAX;
-    if (status == TC_OK) {
-        state = calloc(1, own.plan.state_bytes);
-        status = state == NULL ? tc_no_memory(err, "the areas of cells")
-                               : an_work_run(&an_cellcount, &cc_cpu, &own, state, 0, err);
-    }
-    if (status == TC_OK)
-        status = cc_regions(&own, state, &regions, &owned, err);
-    if (status == TC_OK) {
-        const size_t n = ((const cc_state *)state)->regions;
-        int64_t *const areas = calloc(n + 1, sizeof *areas);
+    return_if_error(an_cellcount.plan(work->params, work->item, &own.plan, err));
 
-        for (size_t i = 0; areas != NULL && i < n; i++)
-            areas[i] = regions[i + 1].area;
-        if (areas == NULL)
-            status = tc_no_memory(err, "the areas of cells");
-        else
-            *area = cc_area_quantile(areas, n, 1, 2);
-        free(areas);
-    }
-    free(owned);
-    free(state);
-    return status;
+    TC_AUTOFREE void *const state = calloc(1, own.plan.state_bytes);
+    if (state == NULL)
+        return tc_no_memory(err, "the areas of cells");
+    return_if_error(an_work_run(&an_cellcount, &cc_cpu, &own, state, 0, err));
+    return_if_error(cc_regions(&own, state, &regions, &owned, err));
+
+    const size_t n = ((const cc_state *)state)->regions;
+    TC_AUTOFREE int64_t *const areas = calloc(n + 1, sizeof *areas);
+    if (areas == NULL)
+        return tc_no_memory(err, "the areas of cells");
+    for (size_t i = 0; i < n; i++)
+        areas[i] = regions[i + 1].area;
+    *area = cc_area_quantile(areas, n, 1, 2);
+    return TC_OK;
 }
 
 tc_status cc_find_radius(const cc_params *p, const wu_pixels *px, unsigned threads,

@@ -402,28 +402,24 @@ tc_status vol_check_pixels(const an_work *work, const wu_output *out, uint64_t *
     const vol_params *const p = work->params;
     const wu_pixels *const px = work->pixels;
     const size_t n = (size_t)px->nx * px->ny * px->nz;
-    an_follow f = { .px = px, .through = p->through };
-    tc_status status = find_threshold(work, out, &f.threshold, err);
+    TC_AUTO(an_follow_end) an_follow f = { .px = px, .through = p->through };
+    return_if_error(find_threshold(work, out, &f.threshold, err));
 
     /* What smooth makes membrane is not known without it. */
-    if (status == TC_OK && !p->fill && (p->watershed || p->smooth == 0))
-        status = check_membrane(work, f.threshold, out, err);
-    if (status == TC_OK && is_in_doubt(p))
+    if (!p->fill && (p->watershed || p->smooth == 0))
+        return_if_error(check_membrane(work, f.threshold, out, err));
+    if (is_in_doubt(p))
         return tc_fail(err, TC_NO_MATCH,
                        p->watershed ? "a watershed without labels, or of a wide blur"
                                     : "labels of a smoothed or repaired stack");
-    if (status == TC_OK && p->watershed)
+    if (p->watershed)
         return check_watershed(work, f.threshold, out, random, err);
-    if (status == TC_OK && vol_blurs(p))
+    if (vol_blurs(p))
         return check_boxes(work, f.threshold, out, random, err);
-    if (status == TC_OK)
-        status = an_follow_begin(&f, n / 512 + 256, err);
-    if (status == TC_OK && p->labels)
-        status = check_labels(&f, &out->arrays[out->n - 1], random, err);
-    if (status == TC_OK)
-        status = check_cells(work, &f, out, random, err);
-    an_follow_end(&f);
-    return status;
+    return_if_error(an_follow_begin(&f, n / 512 + 256, err));
+    if (p->labels)
+        return_if_error(check_labels(&f, &out->arrays[out->n - 1], random, err));
+    return check_cells(work, &f, out, random, err);
 }
 
 double vol_pixels_share(const an_work *work)

@@ -78,33 +78,29 @@ tc_status voting_suggest(const an_pictures *pictures, const json_t *given, an_su
                          tc_err *err)
 {
     const an_analysis *const count = an_find("cellcount");
-    an_suggestion cells = { .parameters = json_object() };
-    json_t *const known = json_object(), *polarity = json_object_get(given, "polarity");
-    tc_status status = TC_OK;
+    TC_AUTO(an_suggestion_free) an_suggestion cells = { .parameters = json_object() };
+    json_auto_t *known = json_object();
+    json_t *const polarity = json_object_get(given, "polarity");
     if (cells.parameters == NULL || known == NULL ||
         (polarity != NULL && json_object_set(known, "polarity", polarity) != 0))
-        status = tc_no_memory(err, "a suggestion");
-    if (status == TC_OK)
-        status = count->suggest(pictures, known, &cells, err);
-    if (status == TC_OK && json_object_update(known, cells.parameters) != 0)
-        status = tc_no_memory(err, "a suggestion");
-    if (status == TC_OK)
-        status = an_suggest(out, given, "polarity", json_incref(json_object_get(known, "polarity")),
-                            err);
-    if (status == TC_OK && json_object_get(given, "radius") == NULL) {
-        status = add_radius(out, pictures, given, known, err);
+        return tc_no_memory(err, "a suggestion");
+    return_if_error(count->suggest(pictures, known, &cells, err));
+    if (json_object_update(known, cells.parameters) != 0)
+        return tc_no_memory(err, "a suggestion");
+    return_if_error(
+        an_suggest(out, given, "polarity", json_incref(json_object_get(known, "polarity")), err));
+    if (json_object_get(given, "radius") == NULL) {
+        return_if_error(add_radius(out, pictures, given, known, err));
         memcpy(out->doubt, cells.doubt, sizeof out->doubt);
         memcpy(out->curves, cells.curves, sizeof out->curves);
         out->n_curves = cells.n_curves;
         cells.n_curves = 0;
     }
-    if (status == TC_OK && !pictures->of_stacks) {
-        json_t *const classes = json_object_get(known, "classes");
-        status = an_suggest(out, given, "foreground", json_string("otsu"), err);
-        if (status == TC_OK && classes != NULL && is_otsu(given))
-            status = an_suggest(out, given, "classes", json_incref(classes), err);
-    }
-    json_decref(known);
-    an_suggestion_free(&cells);
-    return status;
+    if (pictures->of_stacks)
+        return TC_OK;
+    json_t *const classes = json_object_get(known, "classes");
+    return_if_error(an_suggest(out, given, "foreground", json_string("otsu"), err));
+    return classes != NULL && is_otsu(given)
+               ? an_suggest(out, given, "classes", json_incref(classes), err)
+               : TC_OK;
 }
