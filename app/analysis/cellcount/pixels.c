@@ -750,25 +750,22 @@ static tc_status check_tiles(const an_work *work, const table *t, uint32_t thres
     const cc_params *const p = work->params;
     const wu_pixels *const px = work->pixels;
     const uint32_t size = (uint32_t)1 << px->bits;
-    found all = { .histogram = cc_finds_threshold(p) ? calloc(size, sizeof *all.histogram) : NULL };
-    tc_status status = cc_finds_threshold(p) && all.histogram == NULL
-                           ? tc_no_memory(err, "the grey values")
-                           : TC_OK;
+    const bool finds = cc_finds_threshold(p);
+    TC_AUTOFREE uint64_t *const histogram = finds ? calloc(size, sizeof *histogram) : NULL;
+    found all = { .histogram = histogram };
 
-    *of_regions = !cc_finds_threshold(p);
-    for (size_t k = 0; status == TC_OK && k < count_tiles(p, work->item); k++)
-        status = check_tile(work, t, threshold, k % 4 == 3 && t->n > 0, random, &all, err);
-    if (status == TC_OK && all.histogram != NULL)
-        status = judge_found(p, all.histogram, px->bits, threshold, err);
-    if (status == TC_OK)
-        status = judge_tiles(&all, t->labels == NULL, err);
-    if (status == TC_OK && all.cells == 0)
-        status = tc_fail(err, TC_NO_MATCH, "no cell in the tiles");
-    *of_regions = *of_regions || status == TC_OK;
-    if (status == TC_OK)
-        status = judge_known(all.cells, all.looks, all.known, LEAST_IN_TILES, err);
-    free(all.histogram);
-    return status;
+    if (finds && histogram == NULL)
+        return tc_no_memory(err, "the grey values");
+    *of_regions = !finds;
+    for (size_t k = 0; k < count_tiles(p, work->item); k++)
+        return_if_error(check_tile(work, t, threshold, k % 4 == 3 && t->n > 0, random, &all, err));
+    if (finds)
+        return_if_error(judge_found(p, histogram, px->bits, threshold, err));
+    return_if_error(judge_tiles(&all, t->labels == NULL, err));
+    if (all.cells == 0)
+        return tc_fail(err, TC_NO_MATCH, "no cell in the tiles");
+    *of_regions = true;
+    return judge_known(all.cells, all.looks, all.known, LEAST_IN_TILES, err);
 }
 
 /* --- all of it ------------------------------------------------------------------------------- */
@@ -778,7 +775,7 @@ tc_status cc_check_pixels(const an_work *of, const wu_output *out, uint64_t *ran
     cc_params own;
     const cc_params *const p = &own;
     an_work resolved = *of, *const work = &resolved;
-    bool of_regions; /* what is in doubt, if anything */
+    bool of_regions = false; /* what is in doubt, if anything */
 
     if (of->item->n_masks > 0)
         return tc_fail(err, TC_NO_MATCH, "the item has a mask");

@@ -82,34 +82,30 @@ tc_status voting_check_result(const void *params, const wu_item *item, const wu_
 {
     const voting_params *const p = params;
     const size_t n = (size_t)wu_output_find(out, "point_item")->info.shape[0];
-    voting_peaks peaks = { .n = n, .room = n, .list = calloc(n + 1, sizeof *peaks.list) };
+    TC_AUTOFREE voting_peak *const list = calloc(n + 1, sizeof *list);
+    voting_peaks peaks = { .n = n, .room = n, .list = list };
     voting_scheme s;
-    tc_status status = peaks.list == NULL ? tc_no_memory(err, "the points") : TC_OK;
 
-    if (status == TC_OK && *(const int64_t *)wu_output_data(out, "count") != (int64_t)n)
-        status = tc_fail(err, TC_BAD_INPUT, "count: is %lld, but there are %zu points",
-                         (long long)*(const int64_t *)wu_output_data(out, "count"), n);
-    if (status == TC_OK)
-        status = voting_scheme_init(p, item, item->name, &s, err);
-    if (status == TC_OK && p->own_radius) {
+    if (list == NULL)
+        return tc_no_memory(err, "the points");
+    if (*(const int64_t *)wu_output_data(out, "count") != (int64_t)n)
+        return tc_fail(err, TC_BAD_INPUT, "count: is %lld, but there are %zu points",
+                       (long long)*(const int64_t *)wu_output_data(out, "count"), n);
+    return_if_error(voting_scheme_init(p, item, item->name, &s, err));
+    if (p->own_radius) {
         const double radius = *(const double *)wu_output_data(out, "radius");
 
-        status = radius >= voting_least_radius(p) && radius <= p->radius
-                     ? voting_take_radius(p, item, radius, &s, err)
-                     : tc_fail(err, TC_BAD_INPUT, "radius: is %g, which it cannot be", radius);
+        if (!(radius >= voting_least_radius(p) && radius <= p->radius))
+            return tc_fail(err, TC_BAD_INPUT, "radius: is %g, which it cannot be", radius);
+        return_if_error(voting_take_radius(p, item, radius, &s, err));
     }
-    if (status == TC_OK)
-        status = check_scores(p, &s, out, err);
-    if (status == TC_OK)
-        status = read_points(p, &s, out, &peaks, err);
-    if (status == TC_OK)
-        status = check_order(p, &peaks, err);
-    /* Refined points may have come closer. */
-    if (status == TC_OK && !p->refine) {
-        status = voting_suppress(&s, &peaks, NULL, err);
-        if (status == TC_OK && peaks.n < n)
-            status = tc_fail(err, TC_BAD_INPUT, "point: two points are closer than the radius");
-    }
-    free(peaks.list);
-    return status;
+    return_if_error(check_scores(p, &s, out, err));
+    return_if_error(read_points(p, &s, out, &peaks, err));
+    return_if_error(check_order(p, &peaks, err));
+    if (p->refine) /* refined points may have come closer */
+        return TC_OK;
+    return_if_error(voting_suppress(&s, &peaks, NULL, err));
+    return peaks.n == n
+               ? TC_OK
+               : tc_fail(err, TC_BAD_INPUT, "point: two points are closer than the radius");
 }
