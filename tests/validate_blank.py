@@ -44,8 +44,8 @@ def lies(slices, others):
 
 
 def costly_looks():
-    """Where a look costs much, few items are looked at: one that is forged is seen by chance, all
-    are always; and of a unit of hardly any work each."""
+    """Where spot checks cost much, few items are checked: that one of them is forged is found
+    with some probability, that all are always. Of a unit of hardly any work each is checked."""
     for side, least, most in ((30, 60, 60), (600, 1, 11)):
         many_looks(side, least, most)
 

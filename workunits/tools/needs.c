@@ -9,7 +9,7 @@
 #include "app/base/os.h"
 #include "workunits/format/archive.h"
 
-/* Sums up to a number that no file reaches rather than around. */
+/* A sum too large becomes the largest number, instead of wrapping around. */
 static uint64_t plus(uint64_t a, uint64_t b)
 {
     return a > UINT64_MAX - b ? UINT64_MAX : a + b;
@@ -43,7 +43,7 @@ static uint64_t voxels_of(const wu_item *item)
     return (uint64_t)item->nx * item->ny * item->nz;
 }
 
-/* Of an item as it is decoded, ahead of its turn perhaps. */
+/* Bytes that a decoded item has in memory. */
 static uint64_t pixel_bytes(const wu_item *item)
 {
     const uint64_t sample = (uint64_t)item->bits / 8 * item->channels;
@@ -51,7 +51,7 @@ static uint64_t pixel_bytes(const wu_item *item)
            (sample + (item->n_masks > 0) + (item->n_labels > 0 ? sizeof(uint32_t) : 0));
 }
 
-/* What the item's pixels take of memory, where that is less than any can. */
+/* Makes the plan's memory that of these pixels, where it is less than for any. */
 static tc_status look_at_pixels(const wu_job *job, size_t index, const an_analysis *analysis,
                                 const void *params, an_plan *plan, tc_err *err)
 {

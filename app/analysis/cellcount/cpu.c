@@ -118,7 +118,7 @@ static tc_status go_on(cc_worker *w, cc_state *state, tc_err *err)
         w->phase++;
         w->done = 0;
     } while (w->phase < CC_PHASES && phase_parts(w, w->phase) == 0);
-    /* What a filter by contrast goes by is in no state. */
+    /* A state lacks what a filter by contrast needs. */
     if (w->phase == CC_KEPT && w->params->split && !w->params->min_contrast)
         head->chunks_done = (uint64_t)CC_KEPT * w->bands;
     else if (w->phase == CC_CLEAR)
@@ -251,7 +251,7 @@ static bool make_planes(cc_worker *w)
     const size_t n = (size_t)w->nx * w->ny;
 
     w->picture.bits = os_zeroed(w->picture.stride * w->ny * sizeof *w->picture.bits);
-    /* Bands use a part of theirs: no large pages. */
+    /* Bands use a part of theirs alone, so that large pages would be wasted. */
     w->picture.ids = calloc(lab_ids(w->nx, w->ny), sizeof *w->picture.ids);
     if (!table_alone)
         w->picture.room = w->nx;
