@@ -131,7 +131,7 @@ static tc_status look(void *worker, void *state, void *contents, tc_err *err)
     /* Those of holes are not known any more. */
     c->ids = w->params->fill_holes ? c->runs : 0;
     for (uint32_t band = 0; !w->params->fill_holes && status == TC_OK && band < w->bands; band++)
-        c->ids += (uint64_t)w->end[band] - lab_ids(w->nx, band * cc_band_rows(w->nx));
+        c->ids += (uint64_t)w->end[band] - lab_ids(w->nx, (size_t)band * cc_band_rows(w->nx));
     c->components = (uint64_t)w->first[w->bands];
     c->regions = w->regions;
     c->saddles = w->saddles;
