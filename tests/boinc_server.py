@@ -508,6 +508,61 @@ def test_lost_by_script():
     daemons.stop()
 
 
+# Follows a daemon into the process that reads a result: what that has open, and a query written to each socket of it.
+GDB = """set pagination off
+set confirm off
+set breakpoint pending on
+set follow-fork-mode child
+set detach-on-fork on
+break wu_npz_open
+run
+python
+import os
+of = "/proc/%d" % gdb.selected_inferior().pid
+print("reader", os.readlink(of + "/exe"), open(of + "/status").read().split("Seccomp:")[1].split()[0])
+query = b"\\x03UPDATE user SET total_credit = 1e9 WHERE id = 4"
+packet = len(query).to_bytes(3, "little") + b"\\0" + query
+for fd in sorted(map(int, os.listdir(of + "/fd"))):
+    there = os.readlink("%s/fd/%d" % (of, fd))
+    print("open", fd, there)
+    if there.startswith("socket:"):
+        gdb.selected_inferior().write_memory(int(gdb.parse_and_eval("$sp")) - 4096, packet)
+        print("written", gdb.parse_and_eval("(long)write(%d, $sp - 4096, %d)" % (fd, len(packet))))
+end
+kill
+quit
+"""
+
+
+def test_descriptors():
+    """BOINC's daemons, connected to the database: the process that reads an upload has their connection in no way."""
+    if not shutil.which("gdb"):
+        skip("descriptors of a reader", "there is no gdb")
+        return
+    with open(os.path.join(TMP, "gdb"), "w") as f:
+        f.write(GDB)
+    scripts = ["--app", "texcell", "--credit_from_wu", "--init_script", "texcell_check", "--compare_script", "texcell_compare", "--one_pass"]
+    for name, arguments in (("script_validator", scripts), ("texcell_validator", scripts),
+                            ("script_assimilator", ["--app", "texcell", "--script", "texcell_assimilate", "--one_pass"])):
+        if arguments is scripts:
+            unit = "seen%d" % len(name)
+            submit(unit, 1, "--quorum", "1")
+            daemons = Daemons("transitioner")
+            until(60, lambda: sql("SELECT count(*) FROM result WHERE server_state = 2 AND name LIKE %s", unit + "%")[0][0] == 1)     # noqa: B023
+            compute([1])
+            until(60, lambda: sql("SELECT count(*) FROM workunit WHERE need_validate = 1 AND name LIKE %s", unit + "%")[0][0] == 1)  # noqa: B023
+            daemons.stop()
+        r = run(["gdb", "-q", "-batch", "-x", os.path.join(TMP, "gdb"), "--args", "../bin/" + name, *arguments], env=ENV, timeout=120,
+                cwd=os.path.join(PROJECT, "tmp_" + HOST))
+        reader, there = re.search(r"reader \S*/(\S+) 2\n", r.stdout), re.findall(r"^open (\d+) (.*)", r.stdout, re.MULTILINE)
+        note("%s: %s" % (name, ", ".join("%s %s" % pair for pair in there)))
+        ok(reader and {"0", "1", "2"} <= {fd for fd, _ in there} and not any("socket:" in target for _fd, target in there),
+           "%s: the reader has no socket" % name, r.stdout[-2000:] + r.stderr[-1000:])
+        if name == "texcell_validator":       # so that the assimilator has something to do
+            run(["../bin/" + name, *arguments], env=ENV, timeout=120, cwd=os.path.join(PROJECT, "tmp_" + HOST))
+    ok(sql("SELECT total_credit FROM user WHERE id = 4")[0][0] < 1e9, "nobody wrote himself credit")
+
+
 def main():
     if not os.path.exists(os.path.join(BOINC, "sched", "validator.o")) or not program("mariadbd") or not program("mariadb-install-db") or not program("php"):
         skip("BOINC's server", "BOINC names no folder of its sources with the server built, or there is no MariaDB, or no PHP")
@@ -524,7 +579,8 @@ def main():
             r = deploy("--boinc", BOINC, "--validators", "3")
             if ok(r.returncode == 0, "texcell-deploy", r.stdout[-1000:] + r.stderr):
                 make_users(4)
-                for test in (test_stop_and_start, test_gpu, test_platforms, test_deadlocks, test_found_out, test_restore, test_lost_by_script):
+                for test in (test_stop_and_start, test_gpu, test_platforms, test_deadlocks, test_found_out, test_restore, test_lost_by_script,
+                             test_descriptors):
                     if not sys.argv[1:] or test.__name__ in sys.argv[1:]:
                         test()
     finally:

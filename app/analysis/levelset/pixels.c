@@ -473,7 +473,7 @@ static tc_status repeat_stretch(const way *w, uint32_t from, uint32_t to, tc_err
                ? tc_fail(err, TC_BAD_INPUT,
                          "what its history has after %lld iterations does not lead to what it has "
                          "later",
-                         (long long)(from * w->every))
+                         (long long)from * (long long)w->every)
                : status;
 }
 

@@ -16,7 +16,7 @@
 
 /* Ways uphill that are looked at, and the largest radius of a blur for which that is little
  * work. */
-enum { CELLS = 24, LOOKS = 256, WAYS = 64, MOST_RADIUS = 9 };
+enum { CELLS = 40, LOOKS = 256, WAYS = 64, MOST_RADIUS = 9 };
 
 /* Boxes, and how many until one has a cell that is known; each has so much of the stack. The least
  * side between their margins. */
@@ -429,5 +429,5 @@ double vol_pixels_share(const an_work *work)
     return is_in_doubt(p) ? 1
            : p->watershed ? DOUBTS_WATERSHED + 0.04
            : vol_blurs(p) ? DOUBTS_BOXES + 1.3 * BOXES * BOX
-                          : DOUBTS + 0.05;
+                          : DOUBTS + 0.08;
 }

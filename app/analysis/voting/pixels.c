@@ -14,9 +14,9 @@
 /* In quarters of the radius: the side of a tile, and what is computed around it. */
 enum { LEAST_SIDE = 8, MOST_SIDE = 20, MARGIN = 10, MOST_TILES = 12 };
 /* Of the first tile, which has the point of an edge that it is around; random places for it; and
- * how far they are from points, in radii. */
+ * how far they are from points, in radii: at least, and so far that more is no better. */
 enum { EDGE_SIDE = 14, EDGES = 256 };
-static const double AWAY = 1.5;
+static const double AWAY = 1.5, FAR = 6;
 /* Of the item so much is computed again, if the least tile is not more. */
 static const double SHARE = 0.025, MOST_SHARE = 0.5;
 /* The same points, digits of a double aside, are so near. */
@@ -197,9 +197,12 @@ static void compare(const tile *t, const voting_peaks *claimed, const voting_pea
         e->found += is_in(t, found->list[k].at);
 }
 
-/* Whether a place is farther than AWAY from all points. */
-static bool is_away(const voting_scheme *s, const voting_peaks *points, const uint32_t place[3])
+/* How far a place is from the nearest point, in radii. */
+static double distance_to_points(const voting_scheme *s, const voting_peaks *points,
+                                 const uint32_t place[3])
 {
+    double least = INFINITY;
+
     for (size_t i = 0; i < points->n; i++) {
         double sum = 0;
 
@@ -208,10 +211,9 @@ static bool is_away(const voting_scheme *s, const voting_peaks *points, const ui
 
             sum += d * d;
         }
-        if (sum < AWAY * AWAY)
-            return false;
+        least = fmin(least, sum);
     }
-    return true;
+    return sqrt(least);
 }
 
 /* How far grey values reach within a quarter of the radius. */
@@ -249,21 +251,23 @@ static void choose_place(const voting_scheme *s, const voting_peaks *points, boo
                        : smaller((uint32_t)(at[k] + 0.5), length[k] - 1);
 }
 
-/* Of some places away from all points that of the greatest contrast: whoever has not looked there
- * has no point for its edge. */
+/* Of some places that with the greatest contrast, and far from all points: whoever has not looked
+ * there has no point for its edge. */
 static void choose_edge(const an_work *work, const voting_scheme *s, const voting_peaks *points,
                         uint64_t *random, uint32_t place[3])
 {
-    uint32_t most = 0;
+    double most = 0;
 
     choose_place(s, points, true, random, place);
     for (int i = 0; i < EDGES; i++) {
-        uint32_t at[3], contrast;
+        uint32_t at[3];
+        double far, weight;
 
         choose_place(s, points, true, random, at);
-        contrast = is_away(s, points, at) ? contrast_at(work->pixels, s, at) : 0;
-        if (contrast > most) {
-            most = contrast;
+        far = distance_to_points(s, points, at);
+        weight = far < AWAY ? 0 : fmin(far, FAR) * contrast_at(work->pixels, s, at);
+        if (weight > most) {
+            most = weight;
             memcpy(place, at, sizeof at);
         }
     }
