@@ -42,6 +42,7 @@ typedef struct ls_params {
     bool dark;           /* what is sought by Otsu's threshold is below it */
     /* What follows from the picture (ls_resolve): */
     bool resolved;
+    bool stretch; /* a validator's: iterations end where phi would be made a distance, and is not */
     uint32_t threshold; /* Otsu's */
     double gain;        /* otsu: the data term is that of target and epsilon, times this */
 } ls_params;

@@ -446,6 +446,7 @@ static tc_status repeat_stretch(const way *w, uint32_t from, uint32_t to, tc_err
     if (!to_end) {
         p.iterations = to * w->every;
         p.stop_after = 0;
+        p.stretch = true;
     }
     state = calloc(1, ls_state_bytes(&p, &size));
     if (state == NULL)

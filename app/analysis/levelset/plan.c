@@ -97,7 +97,7 @@ static uint64_t count_chunks(const ls_params *p)
 {
     const uint64_t n = (uint64_t)p->iterations;
 
-    return 1 + n + (p->reinit_every > 0 ? n / (uint64_t)p->reinit_every : 0);
+    return 1 + n + (p->reinit_every > 0 ? n / (uint64_t)p->reinit_every : 0) - p->stretch;
 }
 
 uint64_t ls_iterations_at(const ls_params *p, uint64_t chunks)
