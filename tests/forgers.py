@@ -189,6 +189,13 @@ def levelset():
         a["inside_voxels"][0] = a["measure"][0] = a["mask_one"].sum()
 
     yield "picture", LEVEL, [coins()[:160, :160]], None, {"a box": start, "the start": lambda a: ball(a, 12), "the start, half as large again": lambda a: ball(a, 18)}
+    band = LEVEL | {"band": 6, "iterations": 1630}
+    for title, more in (("a part of a stretch", {}), ("an early end", {"iterations": 20000, "stop_after": 300}), ("vanishes", {"epsilon": 1}),
+                        ("by Otsu", {"target": "otsu", "init": {"type": "otsu"}}), ("all the picture", {"epsilon": 255, "alpha": 0.2}),
+                        ("an early end of few", {"iterations": 2000, "stop_after": 700, "dt": 0.01})):
+        yield "a band, " + title, band | more, [coins()[:160, :160]], None, {}
+    deep = band | {"iterations": 200, "reinit_every": 20, "init": LEVEL["init"] | {"cz": 8}}
+    yield "a band, a stack", deep, [coins()[i:i + 100, i:i + 100] for i in range(16)], None, {}
     yield "a narrow one", LEVEL | {"init": {"type": "ball", "cx": 66, "cy": 5, "r": 4}}, [coins()[40:52, :160]], None, {}
 
 

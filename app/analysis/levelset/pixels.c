@@ -23,6 +23,8 @@
 enum { PICTURE = 5, STACK = 3, FINER = 2, LEAST_INSIDE = 24, LEAST_SIDE = 12 };
 /* So many stretches of a band run again, of those that nothing makes suspicious. */
 enum { STRETCHES = 4 };
+/* What one takes by itself, compared with its part in a run. */
+static const double ALONE = 1.7;
 /* The last time is after so much of the iterations, as many as there are at least by the coarse
  * picture's fastest pixel: of honest results from two thirds on, of those with half of the
  * iterations to 0.55. */
@@ -561,6 +563,7 @@ double ls_pixels_share(const an_work *work)
 
     if (work->plan.flops < FEW || (p->band > 0 && ls_kept_every(p) == 0))
         return 1;
-    return p->band > 0 ? (STRETCHES + 1.0) / (ls_kept_count(p, p->iterations, false) - 1)
-                       : DOUBTS + (work->item->nz > 1 ? 0.024 : 0.02);
+    return p->band > 0
+               ? fmin(1, ALONE * (STRETCHES + 1) / (ls_kept_count(p, p->iterations, false) - 1.0))
+               : DOUBTS + (work->item->nz > 1 ? 0.024 : 0.02);
 }
