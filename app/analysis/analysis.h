@@ -262,7 +262,7 @@ double an_reading_flops(const wu_item *item);
  * it. */
 #define AN_DEVICE_SPEED 50
 /* Operations of a plan that a core does in a second, within a factor of two or three. */
-#define AN_CORE_SPEED 3e9
+#define AN_CORE_SPEED 5e9
 /* What an item counts compared with others, all but its part in writing the result. Chunks count
  * less on a device, which is `speed` times as fast: reading and finishing are the host's there,
  * too. */

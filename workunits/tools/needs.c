@@ -77,7 +77,6 @@ static tc_status add_item(const wu_job *job, size_t index, const an_analysis *an
     return_if_error(an_check_item(analysis, params, item, item->name, err));
     return_if_error(analysis->plan(params, item, &plan, err));
     out->operations += plan.flops;
-    out->reading += plan.load_flops;
     out->most_memory_bytes = tc_larger(out->most_memory_bytes, plan.memory_bytes);
     return_if_error(look_at_pixels(job, index, analysis, params, &plan, err));
     out->memory_bytes = tc_larger(out->memory_bytes, plan.memory_bytes);
@@ -109,76 +108,4 @@ tc_status wu_needs_find(const wu_job *job, wu_needs *out, tc_err *err)
     }
     an_params_free(analysis, &params);
     return status;
-}
-
-/* --- on this machine ------------------------------------------------------------------------- */
-
-/* What was done of an item, and how long it took. */
-typedef struct sample {
-    double before, worked; /* seconds: reading and preparing it; working on it */
-    double operations;     /* that were done meanwhile */
-} sample;
-
-static const double try_seconds = 0.33;
-
-static tc_status work_on(const an_analysis *analysis, const an_work *work, void *state,
-                         double began, sample *out, tc_err *err)
-{
-    void *worker = NULL;
-    uint64_t chunks = 0;
-    tc_status status = an_init(analysis, work, state, err);
-    if (status == TC_OK)
-        status = analysis->cpu->open(work, state, &worker, err);
-    const double start = tc_seconds();
-    out->before = start - began;
-    if (status == TC_OK)
-        status = TC_MORE;
-    while (status == TC_MORE && tc_seconds() - start < try_seconds)
-        status = analysis->cpu->step(worker, state, &chunks, err);
-    out->worked = tc_seconds() - start;
-    out->operations =
-        an_spent(analysis, work, chunks) * an_weight(&work->plan, 1) - work->plan.load_flops;
-    if (worker != NULL)
-        analysis->cpu->close(&worker);
-    return status == TC_MORE ? TC_OK : status;
-}
-
-static tc_status begin_item(const wu_job *job, size_t index, const an_analysis *analysis,
-                            const void *params, sample *out, tc_err *err)
-{
-    const double began = tc_seconds();
-    TC_AUTO(wu_pixels_free) wu_pixels pixels = { .nx = 0 };
-    an_work work = {
-        .params = params, .item = &job->items[index], .pixels = &pixels, .threads = 1
-    };
-    return_if_error(wu_item_load(job, index, &pixels, err));
-    tc_status status = analysis->plan(params, work.item, &work.plan, err);
-    TC_AUTOFREE void *const state = status == TC_OK ? calloc(1, work.plan.state_bytes) : NULL;
-    return_if_error(status);
-    if (state == NULL)
-        return tc_no_memory(err, "the state of an item");
-    return work_on(analysis, &work, state, began, out, err);
-}
-
-tc_status wu_needs_time(const wu_job *job, const wu_needs *needs, double *seconds, tc_err *err)
-{
-    static const uint64_t most_voxels = (uint64_t)1 << 24;
-    const an_analysis *const analysis = an_find(job->analysis);
-    void *params = NULL;
-    sample s = { .operations = 0 };
-    size_t least = 0;
-    for (size_t i = 1; i < job->n_items; i++)
-        least = voxels_of(&job->items[i]) < voxels_of(&job->items[least]) ? i : least;
-    if (voxels_of(&job->items[least]) > most_voxels)
-        return tc_fail(err, TC_TRY_LATER, "its items are too large to be tried");
-    tc_status status = an_parse(analysis, job->parameters, "parameters", &params, err);
-    if (status == TC_OK)
-        status = begin_item(job, least, analysis, params, &s, err);
-    an_params_free(analysis, &params);
-    return_if_error(status);
-    if (s.operations <= 0)
-        return tc_fail(err, TC_TRY_LATER, "no chunk of an item was done in %.2g s", try_seconds);
-    *seconds = s.before * ((double)needs->pixels / (double)voxels_of(&job->items[least])) +
-               s.worked * ((needs->operations - needs->reading) / s.operations);
-    return TC_OK;
 }

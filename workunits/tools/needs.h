@@ -12,7 +12,6 @@
 
 typedef struct wu_needs {
     double operations;     /* all items; one takes as long as a flop of the Whetstone benchmark */
-    double reading;        /* of them: before their first chunks */
     uint64_t memory_bytes; /* at the peak, that of the largest item and the next one's pixels,
                               without threads */
     uint64_t thread_bytes; /* and for each thread */
@@ -29,12 +28,5 @@ typedef struct wu_needs {
 /* Asks the analysis. TC_BAD_INPUT where it is not known here, or where the job
  * does not suit it: the message says why. */
 tc_status wu_needs_find(const wu_job *job, wu_needs *out, tc_err *err);
-
-/* How long one core of this machine takes for all of it, in seconds: its smallest item is begun,
- * for a third of a second, and the rest follows from the operations. Half or twice as long is well
- * possible, where items differ in what is in them or other programs are at work. TC_TRY_LATER:
- * nothing can be said, as the smallest item is too large to be begun for this, or has no end of a
- * chunk in that time. */
-tc_status wu_needs_time(const wu_job *job, const wu_needs *needs, double *seconds, tc_err *err);
 
 #endif

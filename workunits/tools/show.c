@@ -21,8 +21,8 @@ const char wu_show_help[] =
     "       texcell-wu show --needs FILE...\n"
     "\n"
     "Shows a work unit: analysis, parameters, the sizes of items, and what\n"
-    "create_work is told (operations, memory), with the time on one core of this\n"
-    "machine, from a try of a third of a second (it may be half or twice that).\n"
+    "create_work is told (operations, memory), with the time on one core (it may be\n"
+    "half or twice that).\n"
     "Or a result: analysis, parameters as run, type and shape of arrays, and the\n"
     "first values of each table.\n"
     "\n"
@@ -139,9 +139,7 @@ static void print_time(const wu_job *job, double seconds)
     const an_analysis *const analysis = an_find(job->analysis);
     char text[TC_DURATION];
     tc_duration(seconds, text);
-    printf("           %s on one core of this machine, which began an item to measure it: half or "
-           "twice as long is possible\n",
-           text);
+    printf("           %s on one core: half or twice as long is possible\n", text);
     if (seconds >= 60 && analysis != NULL && analysis->shorter != NULL)
         printf("           shorter: %s\n", analysis->shorter);
 }
@@ -159,9 +157,7 @@ static void print_needs(const wu_job *job)
         printf("needs      %.3g operations (rsc_fpops_est), %" PRIu64
                " bytes of memory and %" PRIu64 " for each thread (rsc_memory_bound)\n",
                needs.operations, needs.memory_bytes, needs.thread_bytes);
-        double seconds = 0;
-        if (wu_needs_time(job, &needs, &seconds, &reason) == TC_OK)
-            print_time(job, seconds);
+        print_time(job, needs.operations / AN_CORE_SPEED);
     }
 }
 

@@ -224,7 +224,7 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     out->write_flops = (ls_kept_every(p) > 0 ? 2 : 1) * (double)voxels;
     out->byte_flops = 35;
     an_plan_flops(out, item,
-                  (s.nz > 1      ? p->band > 0 ? 14 : 20
+                  (s.nz > 1      ? p->band > 0 ? 11 : 20
                    : p->band > 0 ? 4
                                  : 12) *
                       (double)voxels * (double)out->chunks);

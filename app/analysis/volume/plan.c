@@ -91,8 +91,8 @@ static void plan_flops(const vol_params *p, const wu_item *item, an_plan *out)
 
     costs_of(p, costs);
     out->load_flops = an_reading_flops(item);
-    out->finish_flops = n * ((p->watershed ? 5 : 4) + (p->labels ? 18 : 0));
-    out->compress_flops = n * (p->labels ? 82 : 0);
+    out->finish_flops = n * ((p->watershed ? 5 : 4) + (p->labels ? 8 : 0));
+    out->compress_flops = n * (p->labels ? 30 : 0);
     out->write_flops = n * 2;
     out->byte_flops = 110;
     an_plan_flops(out, item, n * an_phases_sum(costs, VOL_PHASES));
