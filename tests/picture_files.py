@@ -171,6 +171,7 @@ def seeds():
     yield tiff([np.dstack([p, p, p]) for p in six], '{"shape": [6, 3, 4, 3], "axes": "ZYXS"}')
     yield tiff(flat(1, shape=(40, 61)) + flat(2, shape=(20, 30)))
     yield tiff(five[:1], t330=(4, [8]), t34675=(7, b"icc"))
+    yield tiff(five[:2], t254=(4, b""), t281=(3, b""))
     yield with_sub(4, 3)
     yield with_sub(3, 4)
     yield nih(five)
