@@ -1,6 +1,7 @@
 """A guest that waits, in the real BOINC client: the disk is full for an hour, the
 clock is set back, the driver is gone for three days. No task is lost, and its result is
 that of "texcell run"."""
+import atexit
 import contextlib
 import os
 import re
@@ -71,13 +72,15 @@ class Disk:
         os.remove(os.path.join(self.folder, "filler"))
 
     def slow(self, bytes_a_second):
-        """It takes no more from now on; whether the kernel lets that be set."""
+        """It takes no more from now on, 0: all; whether the kernel lets that be set."""
         number = os.stat(self.folder).st_dev
         try:
             with open("/sys/fs/cgroup/blkio/blkio.throttle.write_bps_device", "w") as f:
                 f.write("%d:%d %d" % (os.major(number), os.minor(number), bytes_a_second))
         except OSError:
             return False
+        if bytes_a_second > 0:
+            atexit.register(self.slow, 0)      # the device is another disk's later
         return True
 
     def read_only(self, folder, so):
@@ -281,7 +284,6 @@ def disk_is_slow(server, _, __):
             time.sleep(0.2)
         tap.ok(not complete or time.monotonic() - complete < 10, "it does not stand at 100%")
         is_done(client, server, "slow_0", expected)
-        disk.slow(0)
 
 
 # --- the clock -------------------------------------------------------------------------------
