@@ -1,5 +1,6 @@
 /* texcell-wu analyse: from pictures to a page, by pack, texcell run, export and report. */
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -147,6 +148,42 @@ static void free_into(wu_pack_into *into)
     wu_seen_free(into->seen, into->n_seen);
 }
 
+/* The files besides the page. */
+typedef struct exporting {
+    const char *result, *unit, *folder;
+    wu_export_also also;
+    tc_status status;
+    tc_err err;
+} exporting;
+
+static void *export_files(void *user)
+{
+    exporting *const e = user;
+    e->status = wu_export_write(e->result, e->also.pictures || e->also.tiff ? e->unit : NULL,
+                                e->folder, e->also, &e->err);
+    return NULL;
+}
+
+/* Tables alone are written in parallel with the page: pictures take memory as the page does. */
+static tc_status write_files(const char *folder, const wu_variant *v, const char *page,
+                             wu_export_also also, wu_seen *seen, const char *colour,
+                             const an_suggestion *suggestion, tc_err *err)
+{
+    exporting e = { .result = v->result, .unit = v->unit, .folder = folder, .also = also };
+    pthread_t thread;
+    const bool aside = !also.pictures && !also.tiff && !also.geojson && os_processors() > 1 &&
+                       os_thread(&thread, export_files, &e);
+    tc_status status = TC_OK;
+    if (!aside)
+        export_files(&e);
+    if (e.status == TC_OK || aside)
+        status = wu_report_write(v->result, v->unit, seen, page, WU_REPORT_ITEMS, colour,
+                                 suggestion, err);
+    if (aside)
+        pthread_join(thread, NULL);
+    return e.status == TC_OK ? status : tc_fail(err, e.status, "%s", e.err.message);
+}
+
 /* seen, suggestion: NULL: there is none. */
 static tc_status write_page(const char *folder, const wu_variant *variants, size_t n,
                             wu_export_also also, wu_seen *seen, const char *colour,
@@ -155,13 +192,9 @@ static tc_status write_page(const char *folder, const wu_variant *variants, size
     TC_AUTOFREE char *const page = wu_path_in(folder, "report", ".html");
     if (page == NULL)
         return tc_no_memory(err, folder);
-    if (n == 1)
-        return_if_error(wu_export_write(variants->result,
-                                        also.pictures || also.tiff ? variants->unit : NULL, folder,
-                                        also, err));
-    return_if_error(n == 1 ? wu_report_write(variants->result, variants->unit, seen, page,
-                                             WU_REPORT_ITEMS, colour, suggestion, err)
-                           : wu_report_sweep(variants, n, page, colour, err));
+    return_if_error(n == 1
+                        ? write_files(folder, variants, page, also, seen, colour, suggestion, err)
+                        : wu_report_sweep(variants, n, page, colour, err));
     printf("%s\n", page);
     return TC_OK;
 }
