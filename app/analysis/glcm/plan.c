@@ -346,7 +346,7 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
         PLAN_PROGRAM + voxels * (item->bits / 8 + (item->n_masks > 0)) + out->state_bytes +
         plane * (p->n_levels + 1) * (whole ? 1 : 2) +
         (whole ? (uint64_t)5 << 17
-               : ((uint64_t)24 << 17) + tc_smaller(g.chunks / g.nz, 1024) * sizeof(glcm_bands));
+               : ((uint64_t)12 << 17) + tc_smaller(g.chunks / g.nz, 1024) * sizeof(glcm_bands));
     out->thread_bytes = thread_bytes(p, &g);
     out->load_flops = an_reading_flops(item) + 10 * (double)voxels;
     out->finish_flops = 0;
