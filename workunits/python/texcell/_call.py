@@ -20,7 +20,7 @@ from ._result import Result
 Path = Union[str, "os.PathLike[str]"]
 FEATURES: dict[str, dict[str, Any]] = {"glcm": {"window": {"shape": "roi"}, "levels": [32], "distances": [1, 2, 4], "range": "image"}}
 LOOKED = "a look at the pictures suggests"
-SAID_BY_US = r"as the file says; --spacing|as the file says; spacing=|is a picture, no stack: the first"
+SAID_BY_US = r"as the file says; --spacing|as the file says; spacing=|is a picture, not a stack: the first"
 
 
 @contextmanager
