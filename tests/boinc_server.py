@@ -385,11 +385,11 @@ def test_platforms():
     r = deploy(*["--app-version=%s=%s" % pair for pair in programs.items()], version="1.01")
     ok(r.returncode == 0, "texcell-deploy takes all", r.stdout[-500:] + r.stderr)
     note("\n".join(line for line in r.stdout.splitlines() if "hosts still get" in line))
-    submit("ask", 10)
+    submit("ask", 10, "--quorum", "3")      # a result of each for each host
     sql("UPDATE user SET authenticator = concat('key', id)")
     # BOINC starts its daemons in a folder of their own; the scheduler in cgi-bin.
     tool("start")
-    until(60, lambda: len(sql("SELECT r.id FROM result r WHERE r.server_state = 2")) >= 20)
+    until(60, lambda: len(sql("SELECT r.id FROM result r WHERE r.server_state = 2")) >= 30)
     for number, (platform, _path, name, version) in enumerate(PLATFORMS, 1):
         request = REQUEST % ("key%d" % number, platform, platform, "%032d" % number, name, version)
         found = []
