@@ -218,6 +218,8 @@ def story(folder, project, upload_server):
         unwanted = project.send("cpu", "unwanted", endless)
         hard = project.send("hard", "long", long, "mt", upload_server)
         lost = project.send("lost", "long", long)
+        for host in hosts.values():
+            host.project("update")     # one that asked too early waits for ten minutes
         together(
             lambda: hosts["cpu"].does(cpu, "glcm on the CPU", "on the CPU"),
             lambda: is_cancelled(hosts["cpu"], unwanted),
