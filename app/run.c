@@ -38,7 +38,7 @@ static double seconds_for_device(void)
 {
     const char *const given = getenv("TEXCELL_AUTO_SECONDS");
 
-    return given != NULL ? strtod(given, NULL) : 0.3;
+    return given != NULL ? strtod(given, NULL) : 0.6;
 }
 
 static tc_status decide_for_cpu(const run_options *o, const an_unit *unit, const job_files *files,
