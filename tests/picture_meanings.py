@@ -1,5 +1,6 @@
 """What a picture's maker said of it: channels, times, slices and their order, calibration, sizes of pixels, lookup
 tables, files that belong together. Each kind of file is made here, byte by byte where no library writes it."""
+import gzip
 import io
 import json
 import os
@@ -160,6 +161,18 @@ def test_ome():
     takes("a recording that was stopped", tiff("t.ome.tif", flat(1, 2, 3, 4), stopped), [[1, 2], [3, 4]], says="more times than it does")
     takes("channels that are samples", tiff("c.ome.tif", [np.dstack(flat(1, 2, 3)), np.dstack(flat(4, 5, 6))], ome('DimensionOrder="XYCZT" SizeZ="2" SizeC="3" SizeT="1"')), [2, 5],
           "--channel", 2)
+    for axis, modulo, says in (("T", 'Type="lifetime" Start="0" End="2"', "3 planes along an axis that is no channel, time or slice (lifetime)"),
+                               ("Z", 'Type="angle" Start="0" End="3" Step="1.5"', "3 planes along"), ("C", 'Type="lambda"><Label>a</Label><Label>b</Label', "2 planes along")):
+        inside = modulo + ("/>" if "<" not in modulo else "></ModuloAlong%s>" % axis)
+        text = ome('SizeZ="1" SizeC="1" SizeT="1"'.replace('Size%s="1"' % axis, 'Size%s="6"' % axis))
+        note = '<StructuredAnnotations><XMLAnnotation><Value><Modulo><ModuloAlong%s %s</Modulo></Value></XMLAnnotation></StructuredAnnotations></OME>' % (axis, inside)
+        refuses("ModuloAlong" + axis, tiff("m.ome.tif", SIX, text.replace("</OME>", note)), says)
+    for axes in "EHPRAQ":
+        import tifffile
+        for name in ("m.ome.tif", "m.tif"):
+            tifffile.imwrite(path(name), np.stack([flat(1, 2, 3)] * 2), ome=name != "m.tif", metadata={"axes": "T" + axes + "YX"}, photometric="minisblack")
+            if axes != "Q" or name != "m.tif":
+                refuses("tifffile's axis %s in %s" % (axes, name), path(name), "no channel, time or slice")
     for order, planes in (("XYZTC", (0, 4, 2, 6, 1, 5, 3, 7)), ("XYTCZ", (0, 2, 1, 3, 4, 6, 5, 7)), ("XYCTZ", (0, 1, 2, 3, 4, 5, 6, 7)), ("XYTZC", (0, 2, 4, 6, 1, 3, 5, 7))):
         takes("DimensionOrder %s" % order, tiff("o.ome.tif", flat(*planes), ome('DimensionOrder="%s" SizeZ="2" SizeC="2" SizeT="2"' % order)), [[1, 5], [3, 7]], "--channel", 2)
 
@@ -429,7 +442,17 @@ def test_nifti():
     takes("no unit", nifti2("n.nii", stack, unit=0), [300, 600, 900], spacing=[])
     takes("times of NIfTI-2", nifti2("n.nii", np.stack([stack, stack + np.uint16(1)])), [[300, 600, 900], [301, 601, 901]])
     refuses("a slope", nifti2("n.nii", stack, slope=0.5, offset=1), "has samples with a slope, from 151 to 451")
-    takes("a slope of NaN", nifti2("n.nii", stack, slope=float("nan")), [300, 600, 900])
+    nan, infinite = float("nan"), float("inf")
+    takes("a slope of NaN", nifti2("n.nii", stack, slope=nan, offset=nan), [300, 600, 900])
+    takes("an infinite slope", nifti2("n.nii", stack, slope=infinite), [300, 600, 900], says="slope is infinite")
+    for offset in (nan, infinite):
+        refuses("a slope, and an intercept of %s" % offset, nifti2("n.nii", stack, slope=2, offset=offset), "intercept that is no number")
+    for name, at, data, says in (("where its samples begin", 168, bytes(8), "where its samples begin"), ("other bits", 14, b"\x08\0", "another number of bits")):
+        whole = bytearray(open(nifti2("n.nii", stack), "rb").read())
+        whole[at:at + len(data)] = data
+        for f, write in (("m.nii", bytes), ("m.nii.gz", gzip.compress)):
+            takes("NIfTI-2 of %s: %s" % (name, f), put(f, write(whole)), [300, 600, 900], says=says)
+            refuses("the same and bytes more: " + f, put(f, write(whole + b"\0")), "the size of the file does not tell")
     refuses("a negative slope", nifti2("n.nii", stack, slope=-1, offset=1000), "has samples with a slope, from 100 to 700")
     refuses("an Analyze header", put("n.hdr", struct.pack("<i", 348) + bytes(344)), "Analyze")
     refuses("six axes", nifti2("n.nii", stack[None, None].repeat(2, 0)[:, :, None]), "sixth or seventh")
@@ -463,6 +486,41 @@ def test_odd():
             kind = {305: 2, 270: 2, 282: 5}.get(tag, 3)
             takes("tag %d of count 0 %s" % (tag, order), tiff("tag.tif", flat(65, shape=(1, 1)), order=order, **{"t%d" % tag: (kind, b"")}), [65])
     takes("the first tag of count 0", tiff("tag.tif", flat(65, 66, shape=(1, 1)), t254=(4, b""), t281=(3, b"")), [65, 66])
+    two = [np.vstack(flat(65, 66, shape=(1, 1)))]
+    for order in "<>":
+        takes("0 rows a strip " + order, tiff("o.tif", two, order=order, t278=(4, [0])), [65])
+        takes("a planar configuration of 0 " + order, tiff("o.tif", [np.dstack(two * 3)], order=order, t284=(3, [0])), [65], "--channel", 1)
+        takes("both " + order, tiff("o.tif", two, order=order, t278=(3, [0]), t284=(3, [0])), [65])
+    indices = [np.array([[2, 0, 1]], np.uint8)]
+    colours = [1, 2, 3, 11, 12, 13, 21, 22, 23]
+    takes("a palette of 3 colours", tiff("p.tif", indices, t262=(3, [3]), t320=(3, [v * 257 for v in colours])), [3], says="the colours that it shows")
+    refuses("a palette of 2 colours, and a third", tiff("p.tif", indices, t262=(3, [3]), t320=(3, [v * 257 for v in colours[:6]])), "a pixel has colour 2, and its palette has 2")
+    takes("a palette of 300 colours", tiff("p.tif", indices, t262=(3, [3]), t320=(3, [v % 250 * 257 for v in range(900)])), [2], says="the colours that it shows")
+
+    def linked(name, planes, to, text=None):
+        """The last page says that another one follows, there; None: it is the first."""
+        data = bytearray(files.tiff(planes, text))
+        first = at = struct.unpack_from("<I", data, 4)[0]
+        while at:
+            link = at + 2 + 12 * struct.unpack_from("<H", data, at)[0]
+            at = struct.unpack_from("<I", data, link)[0]
+        struct.pack_into("<I", data, link, first if to is None else to)
+        return put(name, bytes(data))
+    more = "another page follows"
+    takes("pages in a circle", linked("l.tif", flat(1, 2, 3), None), [1, 2, 3], says=more)
+    takes("a page beyond the end, after the only one", linked("l.tif", flat(5), 1 << 20), [5], says=more)
+    takes("after all that the text counts", linked("l.tif", flat(1, 2, 3), 1 << 20, imagej("images=3", "slices=3")), [1, 2, 3], says=more)
+    refuses("after fewer", linked("l.tif", flat(1, 2, 3), 1 << 20, imagej("images=4", "slices=4")), "4 slices, but it has 3 pages")
+    refuses("after several that nothing counts", linked("l.tif", flat(1, 2, 3), 1 << 20), "it is cut short")
+    for mode in ("L", "LA", "P", "RGB", "I;16"):
+        plane = flat(7)[0]
+        image = Image.fromarray(plane.astype(np.uint16) if mode == "I;16" else plane)
+        (image if mode in ("L", "I;16") else image.convert(mode)).save(path("e.png"))
+        data = open(path("e.png"), "rb").read()
+        takes("PNG of %s without IEND" % mode, put("e.png", data[:-12]), [7], says="all samples came")
+        takes("PNG of %s that ends in IEND" % mode, put("e.png", data[:-7]), [7], says="all samples came")
+        r = pack(path("e.zip"), put("e.png", data[:data.index(b"IDAT") + 8]))
+        tap.ok(r.returncode == 2 and "damaged PNG: it ends too early" in r.stderr, "PNG of %s that ends in its samples" % mode, r.stderr)
     Image.fromarray(flat(77)[0]).save(path("j.jpg"))
     data = open(path("j.jpg"), "rb").read()
     cut = data.index(b"\xff\xdb")

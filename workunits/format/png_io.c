@@ -35,6 +35,8 @@ typedef struct png_ctx {
     unsigned char colour[PNG_MAX_PALETTE_LENGTH][4]; /* red, green, blue, alpha */
     unsigned char *raw; /* pixels with alpha, or indices; NULL: none are needed */
     bool alpha_dropped; /* of a pixel that was not opaque */
+    bool has_all;       /* pixels */
+    bool no_end;        /* of the file, after them */
     tc_status status;   /* of a failed call */
     tc_err *err;
 } png_ctx;
@@ -69,6 +71,9 @@ static void on_read(png_structp png, png_bytep buf, size_t n)
         const long got = c->read(c->user, buf, n);
         if (got < 0)
             give_up(c, tc_fail(c->err, TC_BAD_INPUT, "%s: cannot be read", c->what));
+        c->no_end = got == 0 && c->has_all && c->convert;
+        if (c->no_end)
+            give_up(c, TC_OK);
         if (got == 0)
             give_up(c,
                     tc_fail(c->err, TC_BAD_INPUT, "%s: damaged PNG: it ends too early", c->what));
@@ -225,11 +230,12 @@ static void read_all(png_ctx *c)
     for (int pass = 0; pass < passes; pass++)
         for (uint32_t y = 0; y < h->height; y++)
             png_read_row(c->png, (c->raw != NULL ? c->raw : c->in_pixels) + y * stride, NULL);
-    png_read_end(c->png, NULL);
     if (c->palette)
         map_palette(c);
     else if (alpha)
         drop_alpha(c);
+    c->has_all = true;
+    png_read_end(c->png, NULL);
 }
 
 static tc_status read_with(png_ctx *c, void (*body)(png_ctx *))
@@ -299,13 +305,14 @@ tc_status wu_png_convert_info(wu_read_fn read, void *user, const char *what, boo
 
 tc_status wu_png_convert(wu_read_fn read, void *user, const char *what, bool numbers,
                          const wu_png_info *expected, void *pixels, bool *alpha_dropped,
-                         tc_err *err)
+                         bool *no_end, tc_err *err)
 {
     png_ctx c = converter_of(read, user, what, numbers, err);
     c.expected = expected;
     c.in_pixels = pixels;
     const tc_status status = read_with(&c, read_all);
     *alpha_dropped = c.alpha_dropped;
+    *no_end = c.no_end;
     return status;
 }
 

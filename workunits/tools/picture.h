@@ -84,9 +84,13 @@ typedef enum wu_remark {
     WU_ALONE = 1 << 13,
     WU_CURVED = 1 << 14,
     WU_ONE_OF_MORE = 1 << 15,
-    WU_UNIT = 1 << 16
+    WU_UNIT = 1 << 16,
+    WU_NO_NEXT = 1 << 17,
+    WU_OTHER_BITS = 1 << 18,
+    WU_NO_SLOPE = 1 << 19,
+    WU_NO_PLACE = 1 << 20
 } wu_remark;
-enum { WU_REMARKS = 17 };
+enum { WU_REMARKS = 21 };
 extern const char *const wu_remarks[WU_REMARKS];
 
 /* What the file says of its picture besides the samples. */

@@ -46,6 +46,7 @@ typedef struct wu_said {
     bool inches;          /* that text says so */
     double slope, offset; /* of the samples; slope 0: they are the values */
     bool indices;         /* a PNG's palette colours */
+    bool cut;             /* a page more than there are, somewhere beyond the end of the file */
     wu_plane
         *planes; /* of c + channels * (z + slices * t); NULL: the pages in their order; owned */
     size_t n_planes;

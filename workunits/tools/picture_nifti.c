@@ -43,12 +43,20 @@ typedef struct nifti_state {
     uint64_t at;      /* where the stream is */
     uint64_t samples; /* where the first sample is */
     uint64_t page_bytes, n_pages;
-    bool swapped; /* numbers have the other order of bytes than here */
+    bool must_fit; /* the header is in doubt: the samples must end where the file does */
+    bool swapped;  /* numbers have the other order of bytes than here */
 } nifti_state;
 
 static tc_status refuse_damaged(const wu_picture *picture, const char *what, tc_err *err)
 {
     return tc_fail(err, TC_BAD_INPUT, "%s: damaged NIfTI: %s", picture->path, what);
+}
+
+static tc_status refuse_header(const wu_picture *picture, const char *what, tc_err *err)
+{
+    return tc_fail(err, TC_BAD_INPUT,
+                   "%s: its NIfTI header %s; save it again with the program that made it",
+                   picture->path, what);
 }
 
 /* What zlib says of a fault. */
@@ -98,6 +106,22 @@ static tc_status go_to(wu_picture *picture, uint64_t place, tc_err *err)
                                    place - s->at < sizeof skipped ? place - s->at : sizeof skipped,
                                    err));
     return TC_OK;
+}
+
+/* Where the header is in doubt, the file ends where the samples do. */
+static tc_status check_fit(wu_picture *picture, uint64_t end, tc_err *err)
+{
+    nifti_state *const s = picture->state;
+    uint8_t more;
+    return_if_error(go_to(picture, end, err));
+    if (s->stream != NULL ? gzread(s->stream, &more, 1) > 0
+                          : fread(&more, 1, 1, picture->file) == 1)
+        return refuse_header(picture,
+                             "does not say where its samples begin, or how many bits they have, "
+                             "and the size of the file does not tell either",
+                             err);
+    s->at = 0;
+    return s->stream == NULL || gzrewind(s->stream) == 0 ? TC_OK : decompressed(picture, err);
 }
 
 /* At least this many bytes must be there, or may be compressed in what is there. */
@@ -219,7 +243,7 @@ static tc_status read_type(wu_picture *picture, tc_err *err)
         { 64, { WU_SAMPLE_FLOAT, 64, 1, false, 0, 0 } },
         { 128, { WU_SAMPLE_UNSIGNED, 8, 3, true, 0, 0 } },
     };
-    const nifti_state *const s = picture->state;
+    nifti_state *const s = picture->state;
     const int64_t code = number_at(s, s->of->type, 2), bits = number_at(s, s->of->type + 2, 2);
     const double slope = real_at(s, s->of->slope, s->of->real),
                  offset = real_at(s, s->of->slope + s->of->real, s->of->real);
@@ -232,13 +256,16 @@ static tc_status read_type(wu_picture *picture, tc_err *err)
                        "bits are read",
                        picture->path, (int)code);
     picture->samples = types[i].samples;
-    if (bits != (int64_t)picture->samples.bits * picture->samples.channels)
-        return refuse_damaged(picture, "bits and type of its samples do not agree", err);
+    s->must_fit = bits != (int64_t)picture->samples.bits * picture->samples.channels;
+    picture->about.remarks |= s->must_fit ? WU_OTHER_BITS : 0;
     /* A slope of 0 is none, and so is, as some programs write it, NaN. */
-    if (isinf(slope) || (isinf(offset) && slope != 0))
-        return refuse_damaged(picture, "its slope is no number", err);
-    if (slope != 0 && !isnan(slope) && !isnan(offset) &&
-        (slope < 1 || slope > 1 || offset < 0 || offset > 0) && !picture->samples.rgb) {
+    if (isinf(slope))
+        picture->about.remarks |= WU_NO_SLOPE;
+    if (!isfinite(slope) || slope == 0 || picture->samples.rgb)
+        return TC_OK;
+    if (!isfinite(offset))
+        return refuse_header(picture, "has a slope, and an intercept that is no number", err);
+    if (slope < 1 || slope > 1 || offset < 0 || offset > 0) {
         picture->samples.slope = slope;
         picture->samples.offset = offset;
     }
@@ -252,11 +279,11 @@ static tc_status read_axes(wu_picture *picture, tc_err *err)
     uint64_t dim[DIMS] = { 0, 1, 1, 1, 1, 1, 1, 1 };
     const int64_t n = number_at(s, s->of->dim, s->of->whole);
     if (n < 1 || n >= DIMS)
-        return refuse_damaged(picture, "its number of axes", err);
+        return refuse_header(picture, "counts less than one axis, or more than seven", err);
     for (int64_t i = 1; i <= n; i++) {
         const int64_t size = number_at(s, s->of->dim + s->of->whole * (size_t)i, s->of->whole);
         if (size < 1)
-            return refuse_damaged(picture, "an axis has no length", err);
+            return refuse_header(picture, "says that an axis has no length", err);
         dim[i] = (uint64_t)size;
     }
     said->by = "its NIfTI header";
@@ -303,12 +330,18 @@ static tc_status open_nifti(wu_picture *picture, tc_err *err)
     read_size(picture);
     const double place =
         s->of->whole == 8 ? (double)number_at(s, s->of->place, 8) : real_at(s, s->of->place, 4);
-    if (!(place >= (double)s->of->size + 4 && place <= 1 << 30) || place != floor(place))
-        return refuse_damaged(picture, "where its samples are", err);
-    s->samples = (uint64_t)place;
+    const bool no_place = fpclassify(place) == FP_ZERO;
+    if (!no_place &&
+        (!(place >= (double)s->of->size + 4 && place <= 1 << 30) || place != floor(place)))
+        return refuse_header(picture, "says that its samples begin where they cannot", err);
+    picture->about.remarks |= no_place ? WU_NO_PLACE : 0;
+    s->must_fit = s->must_fit || no_place;
+    s->samples = no_place ? s->of->size + 4 : (uint64_t)place;
     s->page_bytes = (uint64_t)picture->info.nx * picture->info.ny * picture->samples.channels *
                     (picture->samples.bits / 8);
-    return check_size(picture, s->samples + s->n_pages * s->page_bytes, err);
+    const uint64_t end = s->samples + s->n_pages * s->page_bytes;
+    return_if_error(check_size(picture, end, err));
+    return s->must_fit ? check_fit(picture, end, err) : TC_OK;
 }
 
 /* What zlib checks at the end of its data it checks when asked for more. */

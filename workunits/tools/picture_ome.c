@@ -48,6 +48,9 @@ typedef struct ome_text {
         *own_uuid;   /* of the file that is read; not owned. uuid NULL: the text's own */
     bool calibrated; /* MetaMorph's */
     double prop_um[2], prop_unit;
+    bool in_modulo; /* one axis holds two: the length and the name of the one inside */
+    uint64_t modulo;
+    char modulo_type[24];
 } ome_text;
 
 /* --- elements -------------------------------------------------------------------------------- */
@@ -184,6 +187,22 @@ static void read_prop(ome_text *o, const XML_Char **all)
         o->prop_unit = wu_micrometres(value, strlen(value));
 }
 
+/* Its values are a range, or labels, an element each. */
+static void begin_modulo(ome_text *o, const XML_Char **all)
+{
+    const char *const start = attribute(all, "Start"), *const end = attribute(all, "End"),
+                      *const step = attribute(all, "Step"), *const type = attribute(all, "Type");
+    const double each = step == NULL ? 1 : strtod(step, NULL),
+                 n = start == NULL || end == NULL
+                         ? 0
+                         : floor((strtod(end, NULL) - strtod(start, NULL)) / each + 1.5);
+    o->in_modulo = true;
+    if (n > 1 && n < (double)MOST)
+        o->modulo = (uint64_t)n;
+    snprintf(o->modulo_type, sizeof o->modulo_type, "%s", type == NULL ? "not named" : type);
+    tc_plain(o->modulo_type);
+}
+
 static void XMLCALL begin_element(void *user, const XML_Char *name, const XML_Char **all)
 {
     ome_text *const o = user;
@@ -204,6 +223,10 @@ static void XMLCALL begin_element(void *user, const XML_Char *name, const XML_Ch
         begin_pixels(o, all);
     } else if (strcmp(what, "TiffData") == 0) {
         begin_data(o, all);
+    } else if (strncmp(what, "ModuloAlong", 11) == 0) {
+        begin_modulo(o, all);
+    } else if (strcmp(what, "Label") == 0 && o->in_modulo) {
+        o->modulo++;
     } else if (strcmp(what, "UUID") == 0 && o->in_data) {
         copy_text(o->named, attribute(all, "FileName"));
         o->in_uuid = true;
@@ -262,6 +285,8 @@ static void XMLCALL end_element(void *user, const XML_Char *name)
         end_uuid(o);
     else if (strcmp(what, "TiffData") == 0)
         o->in_data = false;
+    else if (strncmp(what, "ModuloAlong", 11) == 0)
+        o->in_modulo = false;
     if (o->starved)
         XML_StopParser(o->parser, XML_FALSE);
 }
@@ -605,6 +630,8 @@ static tc_status say_ome(wu_picture *picture, ome_text *o, const wu_pages_there 
                        "as OME-TIFF with Fiji");
         return TC_OK;
     }
+    said->others = o->modulo > 1 && p->c * p->t * p->z > 1 ? o->modulo : 1;
+    memcpy(said->other, o->modulo_type, sizeof said->other);
     memcpy(said->order, p->order, sizeof said->order);
     memcpy(picture->about.um, p->um, sizeof p->um);
     if (p->sized && !(fabs(p->um[1]) > 0 && fabs(p->um[2]) > 0))

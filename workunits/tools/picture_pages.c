@@ -26,6 +26,14 @@ const char *const wu_remarks[WU_REMARKS] = {
     "its calibration is not a straight line; the samples are taken without it",
     "holds more pictures or pages than it describes, or than are taken",
     "says the size of a pixel in a way that is not known, and not taken; --spacing gives it",
+    "says that another page follows, at a place where there is none; those that are there are "
+    "taken",
+    "says another number of bits than samples of its type have; the type counts, with which the "
+    "size "
+    "of the file agrees",
+    "its slope is infinite; the samples are taken without it",
+    "does not say where its samples begin; they are taken from behind its header, with which the "
+    "size of the file agrees",
 };
 
 /* --- what is said and what is there ---------------------------------------------------------- */
@@ -151,6 +159,12 @@ static tc_status check_counts(wu_picture *picture, tc_err *err)
     if (said->planes != NULL || (small && planes_said(said) == n))
         return TC_OK;
     if (says_one(said)) {
+        if (said->cut && n > 1)
+            return tc_fail(err, TC_BAD_INPUT,
+                           "%s: says that another page follows its %llu pages, beyond the end of "
+                           "the file: it is cut short; copy it once more, or save the pages that "
+                           "are there with Fiji",
+                           picture->path, (unsigned long long)n);
         said->slices = n;
         picture->about.remarks |= said->by != NULL ? WU_UNSAID_PAGES : 0;
         return TC_OK;

@@ -128,7 +128,7 @@ static tc_status next_png(wu_picture *picture, uint64_t page, void *samples, tc_
     const bool whole = picture->encoded != NULL;
     const tc_status status = wu_png_convert(
         whole ? read_bytes : read_file, whole ? (void *)&bytes : picture->file, picture->path,
-        is_of_numbers(picture), &info, samples, &picture->alpha_dropped, err);
+        is_of_numbers(picture), &info, samples, &picture->alpha_dropped, &picture->no_end, err);
     picture->n_encoded =
         whole && status == TC_OK ? wu_png_strip(picture->encoded, picture->n_encoded) : 0;
     if (picture->n_encoded == 0) {

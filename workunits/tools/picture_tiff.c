@@ -29,6 +29,7 @@ typedef struct tiff_layout {
     bool has_alpha;   /* the sample after the colours is alpha */
     bool multiplied;  /* and the colours are multiplied by it */
     bool palette;
+    unsigned n_colours;
     uint8_t colour[256][3];
 } tiff_layout;
 
@@ -45,7 +46,8 @@ typedef struct tiff_state {
     bool paints; /* palettes colour, and samples are data */
     bool behind; /* all planes but the first have no directory: they follow its samples */
     uint64_t samples_at, plane_bytes;
-    bool decoding; /* warnings are damage from here on */
+    unsigned index; /* beyond the palette, of a pixel; 0: there is none */
+    bool decoding;  /* warnings are damage from here on */
     bool damaged;
     bool no_memory; /* is why */
     bool guarded;   /* then, and at damage while it decodes, libtiff is left at once */
@@ -137,14 +139,42 @@ static tc_status fail_palette(const wu_picture *picture, tc_err *err)
     return tc_fail(err, TC_BAD_INPUT, "%s: damaged TIFF: the palette is missing", picture->path);
 }
 
+/* libtiff takes a palette of 2^bits colours, or none. *n: as many as there are, and no more. */
+static bool read_other_palette(const wu_picture *picture, unsigned bits, uint16_t entries[3][256],
+                               unsigned *n)
+{
+    const wu_tags tags = tags_of(picture);
+    wu_tag tag;
+    uint64_t value;
+    if (bits > 8 || !wu_tags_find(&tags, TIFFTAG_COLORMAP, &tag) || tag.type != TIFF_SHORT ||
+        tag.count < 3 || tag.count % 3 != 0)
+        return false;
+    const uint64_t each = tag.count / 3;
+    *n = each < 1u << bits ? (unsigned)each : 1u << bits;
+    for (unsigned c = 0; c < 3; c++)
+        for (unsigned i = 0; i < *n; i++) {
+            if (each > 65536 || !wu_tags_number(&tags, tag.at + 2 * (c * each + i), 2, &value))
+                return false;
+            entries[c][i] = (uint16_t)value;
+        }
+    return true;
+}
+
 /* A palette is a picture's, or one that colours samples: of 16 bits it is read as that alone. */
 static tc_status read_palette(wu_picture *picture, tiff_layout *layout, tc_err *err)
 {
     const tiff_state *state = picture->state;
-    uint16_t *red = NULL, *green = NULL, *blue = NULL;
-    if (TIFFGetField(state->tiff, TIFFTAG_COLORMAP, &red, &green, &blue) != 1)
-        return fail_palette(picture, err);
-    const unsigned n = 1u << (layout->bits <= 8 ? layout->bits : 8), most = n - 1;
+    uint16_t *red = NULL, *green = NULL, *blue = NULL, others[3][256];
+    const unsigned most = (1u << (layout->bits <= 8 ? layout->bits : 8)) - 1;
+    unsigned n = most + 1;
+    if (TIFFGetField(state->tiff, TIFFTAG_COLORMAP, &red, &green, &blue) != 1) {
+        if (!read_other_palette(picture, layout->bits, others, &n))
+            return fail_palette(picture, err);
+        red = others[0];
+        green = others[1];
+        blue = others[2];
+    }
+    layout->n_colours = n;
     /* Entries have 16 bits, but some programs fill them with 8-bit values. */
     unsigned largest = 0;
     for (unsigned i = 0; i < n; i++) {
@@ -201,8 +231,8 @@ static tc_status read_colours(wu_picture *picture, tiff_layout *layout, tc_err *
 
     unsigned file_channels = 1;
     const bool labels = picture->want.kind == WU_KIND_LABELS;
-    if (!labels && lacks_palette(picture, photometric))
-        return fail_palette(picture, err);
+    const bool palette =
+        photometric == PHOTOMETRIC_PALETTE || (!labels && lacks_palette(picture, photometric));
     switch (photometric) {
     case PHOTOMETRIC_MINISWHITE: read_inversion(picture, layout); break;
     case PHOTOMETRIC_MINISBLACK:
@@ -228,7 +258,7 @@ static tc_status read_colours(wu_picture *picture, tiff_layout *layout, tc_err *
         layout->has_alpha = true;
     layout->multiplied = layout->has_alpha && extra[0] == EXTRASAMPLE_ASSOCALPHA;
     layout->out.channels = layout->samples - layout->has_alpha;
-    return photometric == PHOTOMETRIC_PALETTE ? read_palette(picture, layout, err) : TC_OK;
+    return palette ? read_palette(picture, layout, err) : TC_OK;
 }
 
 /* libtiff has many more codecs, some little used and less tested; pictures may be untrusted. */
@@ -316,20 +346,45 @@ static bool is_secondary(TIFF *tiff)
     return (type & (FILETYPE_REDUCEDIMAGE | FILETYPE_MASK)) != 0;
 }
 
+/* Where the directory that begins at `at` says that the next one is. */
+static bool read_next_pointer(const wu_tags *tags, uint64_t at, uint64_t *pointer)
+{
+    const bool big = tags->big;
+    uint64_t entries = 0;
+    return wu_tags_number(tags, at, big ? 8 : 2, &entries) && entries < 65536 &&
+           wu_tags_number(tags, at + (big ? 8 + 20 * entries : 2 + 12 * entries), big ? 8 : 4,
+                          pointer);
+}
+
 /* Where a file is cut short within the pointer to the next page, libtiff says
  * that there is none: a stack would silently lose slices. */
 static tc_status check_next_pointer(const wu_picture *picture, tc_err *err)
 {
-    uint64_t entries = 0, pointer = 0;
     const wu_tags tags = tags_of(picture);
-    const uint64_t at = tags.directory;
-    const bool big = tags.big;
-    const bool good = wu_tags_number(&tags, at, big ? 8 : 2, &entries) && entries < 65536 &&
-                      wu_tags_number(&tags, at + (big ? 8 + 20 * entries : 2 + 12 * entries),
-                                     big ? 8 : 4, &pointer);
-    return good ? TC_OK
-                : tc_fail(err, TC_BAD_INPUT, "%s: damaged TIFF: ends in its directory",
-                          picture->path);
+    uint64_t pointer;
+    return read_next_pointer(&tags, tags.directory, &pointer)
+               ? TC_OK
+               : tc_fail(err, TC_BAD_INPUT, "%s: damaged TIFF: ends in its directory",
+                         picture->path);
+}
+
+/* Whether `from`, the last directory that libtiff could read, is the last one there is: the next
+ * one would begin behind the end of the file, or is one of those before it. */
+static bool ends_here(wu_picture *picture, uint64_t from)
+{
+    const tiff_state *const state = picture->state;
+    wu_said *const said = &picture->said;
+    const wu_tags tags = tags_of(picture);
+    uint64_t pointer, number;
+    if (state->no_memory || !read_next_pointer(&tags, from, &pointer))
+        return false;
+    said->cut = !wu_tags_number(&tags, pointer, 1, &number);
+    bool circle = false;
+    for (size_t i = 0; i < state->n_pages && !circle; i++)
+        circle = state->offsets[i] == pointer;
+    if (said->cut || circle)
+        picture->about.remarks |= WU_NO_NEXT;
+    return said->cut || circle;
 }
 
 /* Moves on to the next page that is no thumbnail, counting all; *found tells whether. */
@@ -340,8 +395,13 @@ static tc_status next_directory(wu_picture *picture, uint32_t *number, bool *fou
     while (!*found) {
         if (TIFFLastDirectory(state->tiff))
             return check_next_pointer(picture, err);
-        if (!was_read(state, TIFFReadDirectory(state->tiff)))
-            return fail_tiff(picture, err);
+        const uint64_t from = TIFFCurrentDirOffset(state->tiff);
+        if (!was_read(state, TIFFReadDirectory(state->tiff))) {
+            if (!ends_here(picture, from))
+                return fail_tiff(picture, err);
+            state->damaged = false;
+            return TC_OK;
+        }
         ++*number;
         *found = !is_secondary(state->tiff);
         if (!*found)
@@ -647,7 +707,7 @@ static unsigned get_sample(const uint8_t *row, unsigned bits, size_t i)
 static void put_sample(wu_picture *picture, void *page, size_t pixel, unsigned sample,
                        unsigned value)
 {
-    const tiff_state *state = picture->state;
+    tiff_state *state = picture->state;
     const tiff_layout *layout = &state->layout;
     const unsigned channels = layout->out.channels;
     const unsigned max = (1u << layout->bits) - 1;
@@ -656,6 +716,7 @@ static void put_sample(wu_picture *picture, void *page, size_t pixel, unsigned s
             picture->alpha_dropped = true;
         picture->multiplied = picture->multiplied || (value != max && layout->multiplied);
     } else if (layout->palette) {
+        state->index = value >= layout->n_colours ? value : state->index;
         memcpy((uint8_t *)page + pixel * channels, layout->colour[value], channels);
     } else {
         if (layout->inverted)
@@ -792,6 +853,11 @@ static tc_status read_page(wu_picture *picture, tc_err *err)
             return_if_error(tiled ? read_tiles(picture, plane, state->pixels, state->block, tile_nx,
                                                tile_ny, err)
                                   : read_strips(picture, plane, state->pixels, state->block, err));
+    if (state->index > 0)
+        return tc_fail(err, TC_BAD_INPUT,
+                       "%s: a pixel has colour %u, and its palette has %u; save it again with the "
+                       "program that made it",
+                       picture->path, state->index, state->layout.n_colours);
     return TC_OK;
 }
 
