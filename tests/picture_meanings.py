@@ -490,12 +490,16 @@ def test_odd():
     for order in "<>":
         takes("0 rows a strip " + order, tiff("o.tif", two, order=order, t278=(4, [0])), [65])
         takes("a planar configuration of 0 " + order, tiff("o.tif", [np.dstack(two * 3)], order=order, t284=(3, [0])), [65], "--channel", 1)
+        takes("0 samples a pixel " + order, tiff("o.tif", two, order=order, t277=(3, [0])), [65])
         takes("both " + order, tiff("o.tif", two, order=order, t278=(3, [0]), t284=(3, [0])), [65])
     indices = [np.array([[2, 0, 1]], np.uint8)]
     colours = [1, 2, 3, 11, 12, 13, 21, 22, 23]
     takes("a palette of 3 colours", tiff("p.tif", indices, t262=(3, [3]), t320=(3, [v * 257 for v in colours])), [3], says="the colours that it shows")
     refuses("a palette of 2 colours, and a third", tiff("p.tif", indices, t262=(3, [3]), t320=(3, [v * 257 for v in colours[:6]])), "a pixel has colour 2, and its palette has 2")
     takes("a palette of 300 colours", tiff("p.tif", indices, t262=(3, [3]), t320=(3, [v % 250 * 257 for v in range(900)])), [2], says="the colours that it shows")
+    refuses("a palette and 3 samples", tiff("p.tif", [np.dstack(indices * 3)], t262=(3, [3]), t320=(3, [1] * 768)), "with a palette and several samples")
+    nibbles = tiff("p.tif", [np.array([[0x21]], np.uint8)], t256=(4, [2]), t258=(3, [4]), t262=(3, [3]), t320=(3, [v * 257 for v in colours]))
+    takes("a palette of 3 colours and 4 bits", nibbles, [3], says="the colours that it shows")
 
     def linked(name, planes, to, text=None):
         """The last page says that another one follows, there; None: it is the first."""
@@ -509,6 +513,7 @@ def test_odd():
     more = "another page follows"
     takes("pages in a circle", linked("l.tif", flat(1, 2, 3), None), [1, 2, 3], says=more)
     takes("a page beyond the end, after the only one", linked("l.tif", flat(5), 1 << 20), [5], says=more)
+    takes("a page without entries", linked("l.tif", flat(0), 8), [0], says=more)
     takes("after all that the text counts", linked("l.tif", flat(1, 2, 3), 1 << 20, imagej("images=3", "slices=3")), [1, 2, 3], says=more)
     refuses("after fewer", linked("l.tif", flat(1, 2, 3), 1 << 20, imagej("images=4", "slices=4")), "4 slices, but it has 3 pages")
     refuses("after several that nothing counts", linked("l.tif", flat(1, 2, 3), 1 << 20), "it is cut short")

@@ -25,7 +25,7 @@ REFUSALS = (
     ("codec that is not let in", "compressed by"), ("samples that no work unit holds", "which a work unit cannot hold|CMYK|components|RGB of 16|NIfTI's type|complex"),
     ("pages of several sizes", "differs from page"), ("several pictures (OME)", "series of OME"), ("planes that are said and not there", "is not there|but it has|fewer planes"),
     ("other axes", "no channel, time or slice"), ("thumbnails or masks alone", "holds only"), ("a file of several is missing", "in another file|one of \\d+ files"),
-    ("no picture that is read", "is not a PNG|the file is empty|holds no NIfTI|two files"), ("not read, by name", "which is not read|is not known"), ("damaged", "damaged"),
+    ("no picture that is read", "is not a PNG|the file is empty|holds no NIfTI|two files"), ("not read, by name", "which is not read|is not known"), ("contradicts itself", "cut short|its palette has|its NIfTI header"), ("damaged", "damaged"),
 )
 
 

@@ -122,21 +122,15 @@ static wu_tags tags_of(const wu_picture *picture)
                       TIFFCurrentDirOffset(state->tiff) };
 }
 
-/* A picture whose palette is missing libtiff takes for a grey one, and says nothing: what the
- * directory itself says. */
-static bool lacks_palette(const wu_picture *picture, uint16_t photometric)
+/* What the directory itself says: it is hidden from libtiff. */
+static bool has_palette(const wu_picture *picture)
 {
     const wu_tags tags = tags_of(picture);
     wu_tag tag;
     uint64_t value;
-    return photometric != PHOTOMETRIC_PALETTE && wu_tags_find(&tags, TIFFTAG_PHOTOMETRIC, &tag) &&
+    return wu_tags_find(&tags, TIFFTAG_PHOTOMETRIC, &tag) &&
            wu_tags_number(&tags, tag.at, tag.type == TIFF_SHORT ? 2 : 4, &value) &&
            value == PHOTOMETRIC_PALETTE;
-}
-
-static tc_status fail_palette(const wu_picture *picture, tc_err *err)
-{
-    return tc_fail(err, TC_BAD_INPUT, "%s: damaged TIFF: the palette is missing", picture->path);
 }
 
 /* libtiff takes a palette of 2^bits colours, or none. *n: as many as there are, and no more. */
@@ -169,11 +163,16 @@ static tc_status read_palette(wu_picture *picture, tiff_layout *layout, tc_err *
     unsigned n = most + 1;
     if (TIFFGetField(state->tiff, TIFFTAG_COLORMAP, &red, &green, &blue) != 1) {
         if (!read_other_palette(picture, layout->bits, others, &n))
-            return fail_palette(picture, err);
+            return picture->want.kind == WU_KIND_LABELS
+                       ? TC_OK
+                       : tc_fail(err, TC_BAD_INPUT, "%s: damaged TIFF: the palette is missing",
+                                 picture->path);
         red = others[0];
         green = others[1];
         blue = others[2];
     }
+    if (layout->out.channels > 1)
+        return refuse_tiff(picture, "with a palette and several samples a pixel", err);
     layout->n_colours = n;
     /* Entries have 16 bits, but some programs fill them with 8-bit values. */
     unsigned largest = 0;
@@ -230,9 +229,6 @@ static tc_status read_colours(wu_picture *picture, tiff_layout *layout, tc_err *
     TIFFGetFieldDefaulted(tiff, TIFFTAG_EXTRASAMPLES, &n_extra, &extra);
 
     unsigned file_channels = 1;
-    const bool labels = picture->want.kind == WU_KIND_LABELS;
-    const bool palette =
-        photometric == PHOTOMETRIC_PALETTE || (!labels && lacks_palette(picture, photometric));
     switch (photometric) {
     case PHOTOMETRIC_MINISWHITE: read_inversion(picture, layout); break;
     case PHOTOMETRIC_MINISBLACK:
@@ -258,7 +254,7 @@ static tc_status read_colours(wu_picture *picture, tiff_layout *layout, tc_err *
         layout->has_alpha = true;
     layout->multiplied = layout->has_alpha && extra[0] == EXTRASAMPLE_ASSOCALPHA;
     layout->out.channels = layout->samples - layout->has_alpha;
-    return palette ? read_palette(picture, layout, err) : TC_OK;
+    return has_palette(picture) ? read_palette(picture, layout, err) : TC_OK;
 }
 
 /* libtiff has many more codecs, some little used and less tested; pictures may be untrusted. */
@@ -369,7 +365,7 @@ static tc_status check_next_pointer(const wu_picture *picture, tc_err *err)
 }
 
 /* Whether `from`, the last directory that libtiff could read, is the last one there is: the next
- * one would begin behind the end of the file, or is one of those before it. */
+ * one would begin behind the end of the file, is empty, or is one of those before it. */
 static bool ends_here(wu_picture *picture, uint64_t from)
 {
     const tiff_state *const state = picture->state;
@@ -378,7 +374,7 @@ static bool ends_here(wu_picture *picture, uint64_t from)
     uint64_t pointer, number;
     if (state->no_memory || !read_next_pointer(&tags, from, &pointer))
         return false;
-    said->cut = !wu_tags_number(&tags, pointer, 1, &number);
+    said->cut = !wu_tags_number(&tags, pointer, tags.big ? 8 : 2, &number) || number == 0;
     bool circle = false;
     for (size_t i = 0; i < state->n_pages && !circle; i++)
         circle = state->offsets[i] == pointer;

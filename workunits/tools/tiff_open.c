@@ -8,26 +8,35 @@
 
 /* --- a file that is read --------------------------------------------------------------------- */
 
-/* Whether the entry has no values, or 0 where that is none and its default is meant. */
-static bool is_empty(const uint8_t *entry, size_t size, bool big_endian)
+/* Whether the entry is to be hidden: it has no values, or 0 where its default is meant, or says
+ * that there is a palette, of which libtiff takes one length alone. */
+static bool is_hidden(const uint8_t *entry, size_t size, bool big_endian)
 {
     static const uint8_t none[8];
-    const size_t count_at = 4, wide = size == 20 ? 8 : 4;
-    const unsigned tag = (unsigned)entry[big_endian] | (unsigned)entry[!big_endian] << 8;
-    const bool counts = tag == TIFFTAG_ROWSPERSTRIP || tag == TIFFTAG_PLANARCONFIG;
-    return memcmp(entry + count_at, none, wide) == 0 ||
-           (counts && memcmp(entry + count_at + wide, none, wide) == 0);
+    const uint8_t *const count = entry + 4, *const value = count + (size == 20 ? 8 : 4);
+    const size_t wide = (size_t)(value - count);
+    const unsigned tag = (unsigned)entry[big_endian] | (unsigned)entry[!big_endian] << 8,
+                   first = (unsigned)value[big_endian] | (unsigned)value[!big_endian] << 8;
+    if (memcmp(count, none, wide) == 0)
+        return true;
+    switch (tag) {
+    case TIFFTAG_ROWSPERSTRIP:
+    case TIFFTAG_PLANARCONFIG:
+    case TIFFTAG_SAMPLESPERPIXEL: return memcmp(value, none, wide) == 0;
+    case TIFFTAG_PHOTOMETRIC: return first == PHOTOMETRIC_PALETTE;
+    default: return false;
+    }
 }
 
-/* libtiff calls a file damaged where some tags have no values. Such an entry becomes a repetition
+/* libtiff calls a file damaged where some tags have no values. A hidden entry becomes a repetition
  * of one that has values, which libtiff passes over. */
-static void hide_empty_entries(uint8_t *entries, size_t n, size_t size, bool big_endian)
+static void hide_entries(uint8_t *entries, size_t n, size_t size, bool big_endian)
 {
     const uint8_t *filled = entries, *const end = entries + n * size;
-    while (filled < end && is_empty(filled, size, big_endian))
+    while (filled < end && is_hidden(filled, size, big_endian))
         filled += size;
     for (uint8_t *entry = entries; filled < end && entry < end; entry += size)
-        if (is_empty(entry, size, big_endian))
+        if (is_hidden(entry, size, big_endian))
             memcpy(entry, filled, size);
 }
 
@@ -42,7 +51,7 @@ static tmsize_t read_file(thandle_t handle, void *data, tmsize_t n)
     if (l->at == 0 && got >= 4)
         l->big = ((uint8_t *)data)[2] == 43 || ((uint8_t *)data)[3] == 43;
     else if (l->tiff != NULL && l->at == TIFFCurrentDirOffset(l->tiff) + (l->big ? 8 : 2))
-        hide_empty_entries(data, got / size, size, TIFFIsBigEndian(l->tiff) != 0);
+        hide_entries(data, got / size, size, TIFFIsBigEndian(l->tiff) != 0);
     l->at += got;
     return (tmsize_t)got;
 }

@@ -23,9 +23,9 @@ typedef struct wu_tiff_listener {
 
 /* Both: NULL: it said why, or has no memory. Else wu_tiff_close, in the same thread. */
 TIFF *wu_tiff_create(wu_tiff_listener *listener, const char *path, const char *mode);
-/* Reads the header of `file`, which stays the caller's. Tags without values are not there, nor
- * are rows of a strip and a planar configuration of 0. most: bytes that libtiff may allocate at
- * once, which libtiff before 4.5 has no bound for. */
+/* Reads the header of `file`, which stays the caller's. Tags without values are not
+ * there, nor some that are 0, nor a photometric that is a palette. most: bytes that libtiff may
+ * allocate at once, which libtiff before 4.5 has no bound for. */
 TIFF *wu_tiff_read(wu_tiff_listener *listener, const char *path, FILE *file, tmsize_t most);
 void wu_tiff_close(wu_tiff_listener *listener);
 
