@@ -1,5 +1,6 @@
 """Files that say what their pages are, byte by byte: TIFF with the texts and tags of many programs,
 NIfTI-2. For tests and as first inputs of the fuzzers."""
+import gzip
 import json
 import struct
 
@@ -82,6 +83,17 @@ def nih(planes):
     header = bytearray(512)
     struct.pack_into(">h", header, 260, len(planes))
     return tiff(planes, order=">", one=True, t43314=(3, struct.unpack(">256H", header)))
+
+
+def linked(planes, to, text=None):
+    """The last page says that another one follows, there; None: it is the first."""
+    data = bytearray(tiff(planes, text))
+    first = at = struct.unpack_from("<I", data, 4)[0]
+    while at:
+        link = at + 2 + 12 * struct.unpack_from("<H", data, at)[0]
+        at = struct.unpack_from("<I", data, link)[0]
+    struct.pack_into("<I", data, link, first if to is None else to)
+    return bytes(data)
 
 
 def with_sub(side, sub):
@@ -174,6 +186,11 @@ def seeds():
     yield tiff(five[:2], t254=(4, b""), t281=(3, b""))
     yield with_sub(4, 3)
     yield with_sub(3, 4)
+    for to, planes in ((None, five[:2]), (1 << 20, five[:1]), (1 << 20, five[:2])):
+        yield linked(planes, to)
+    for n in (3, 9, 768):
+        yield tiff(five[:1], t262=(3, [3]), t278=(4, [0]), t284=(3, [0]), t320=(3, list(range(n))))
+    yield tiff(six, plain.replace("</OME>", '<a><ModuloAlongZ Type="angle" Start="0" End="2"/><ModuloAlongC><Label/><Label/></ModuloAlongC></a></OME>'))
     yield nih(five)
     yield tiff(five[:1], t33445=(4, [2]))
     for kind in (1, 2):
@@ -210,4 +227,11 @@ def seeds():
         yield nifti2(stack, order)
         yield nifti2(np.stack([stack, stack]), order, slope=0.5, size=(-1, 1, 1))
         yield nifti2(stack[None, None, None], order)
+    yield nifti2(stack, slope=2, offset=float("nan"))
+    yield nifti2(stack, slope=float("inf"))
+    for at in (168, 14):
+        whole = bytearray(nifti2(stack))
+        whole[at:at + 2] = b"\0\0"
+        yield bytes(whole)
+        yield gzip.compress(whole, mtime=0)
     yield nifti2(stack, cut=300)

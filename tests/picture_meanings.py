@@ -501,15 +501,8 @@ def test_odd():
     nibbles = tiff("p.tif", [np.array([[0x21]], np.uint8)], t256=(4, [2]), t258=(3, [4]), t262=(3, [3]), t320=(3, [v * 257 for v in colours]))
     takes("a palette of 3 colours and 4 bits", nibbles, [3], says="the colours that it shows")
 
-    def linked(name, planes, to, text=None):
-        """The last page says that another one follows, there; None: it is the first."""
-        data = bytearray(files.tiff(planes, text))
-        first = at = struct.unpack_from("<I", data, 4)[0]
-        while at:
-            link = at + 2 + 12 * struct.unpack_from("<H", data, at)[0]
-            at = struct.unpack_from("<I", data, link)[0]
-        struct.pack_into("<I", data, link, first if to is None else to)
-        return put(name, bytes(data))
+    def linked(name, *args):
+        return put(name, files.linked(*args))
     more = "another page follows"
     takes("pages in a circle", linked("l.tif", flat(1, 2, 3), None), [1, 2, 3], says=more)
     takes("a page beyond the end, after the only one", linked("l.tif", flat(5), 1 << 20), [5], says=more)

@@ -186,7 +186,7 @@ def pictures():
 
 def odd_pictures():
     """A JPEG that is turned, in both orders of bytes, and of two components; a PNG whose pixels
-    have colours that it does not list."""
+    have colours that it does not list; one that lacks its end."""
     import struct
     from oracle.workunit import png
     from PIL import Image
@@ -206,6 +206,7 @@ def odd_pictures():
     of_palette[25] = 3     # the kind of picture, in IHDR
     of_palette[33:33] = struct.pack(">I", 9) + b"PLTE" + bytes(range(9)) + bytes(4)
     yield mend(bytes(of_palette))
+    yield mend(png(grey))[:-12]     # without IEND
 
 
 def odd_nifti():

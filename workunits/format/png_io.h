@@ -37,9 +37,9 @@ tc_status wu_png_read(wu_read_fn read, void *user, uint64_t encoded_bytes, const
 
 /* The same for PNGs as people have them, of any kind: 1, 2 and 4 bits are spread over 0..255, a
  * palette becomes grey where all its colours are, else RGB, alpha is dropped. RGB of 16 bits
- * is for the caller to refuse or take. *alpha_dropped: some of it was not opaque. *no_end: the file ends
- * behind its pixels. numbers: samples
- * are no shades: 1, 2 and 4 bits are not spread, and of a palette the indices are taken. */
+ * is for the caller to refuse or take. *alpha_dropped: some of it was not opaque. *no_end: the file
+ * ends behind its pixels. numbers: samples are no shades: 1, 2 and 4 bits are not spread, and of a
+ * palette the indices are taken. */
 tc_status wu_png_convert_info(wu_read_fn read, void *user, const char *what, bool numbers,
                               wu_png_info *info, tc_err *err);
 tc_status wu_png_convert(wu_read_fn read, void *user, const char *what, bool numbers,

@@ -26,14 +26,10 @@ const char *const wu_remarks[WU_REMARKS] = {
     "its calibration is not a straight line; the samples are taken without it",
     "holds more pictures or pages than it describes, or than are taken",
     "says the size of a pixel in a way that is not known, and not taken; --spacing gives it",
-    "says that another page follows, at a place where there is none; those that are there are "
-    "taken",
-    "says another number of bits than samples of its type have; the type counts, with which the "
-    "size "
-    "of the file agrees",
+    "says that another page follows, where there is none; those that are there are taken",
+    "says another number of bits than its type has; the size of the file agrees with the type",
     "its slope is infinite; the samples are taken without it",
-    "does not say where its samples begin; they are taken from behind its header, with which the "
-    "size of the file agrees",
+    "does not say where its samples begin: behind its header, as the size of the file tells",
 };
 
 /* --- what is said and what is there ---------------------------------------------------------- */
