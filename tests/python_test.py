@@ -117,6 +117,12 @@ def same_bytes():
     measured = texcell.analyse(path("pictures", "p0.png"), "objects", labels=found, **QUIET)
     tap.ok(list(measured.tables["objects"]["area"]) == list(found.tables["regions"].query("item == 'p0'")["area"]),
            "a Result's labels are measured")
+    os.mkdir(path("elsewhere"))
+    Image.fromarray(SPOTS).save(path("elsewhere", "p0.png"))
+    error = refusal_of(texcell.analyse, path("elsewhere", "p0.png"), "objects", labels=found, **QUIET)
+    tap.ok(isinstance(error, texcell.InputError) and "cannot be distinguished" in str(error), "but not for another folder's file of the name", error)
+    tap.ok(len(texcell.analyse({"p0": SPOTS}, "objects", labels=found, **QUIET).tables["objects"]) == len(measured.tables["objects"]),
+           "and for an array of the name")
     nifti(path("times", "images", "image.nii"), np.stack([SPOTS, SPOTS[::-1]])[:, None])
     expected = programs(path("times.zip"), [path("times", "images", "image.nii")], *count)
     tap.ok(read(texcell.analyse([SPOTS, SPOTS[::-1]], **QUIET, **COUNT).path) == expected, "a list of images that are alike")
@@ -387,9 +393,9 @@ def looked():
     tap.ok(at[0] == at[1], "resume: the same call looks again, to the same work unit")
 
 
-def refusal_of(call, *words):
+def refusal_of(call, *words, **options):
     try:
-        call(*words)
+        call(*words, **options)
     except texcell.Error as error:
         return error
     return None

@@ -1337,6 +1337,50 @@ def test_masks():
         ok(r.returncode == code and word in r.stderr and not os.path.exists(out), "mask refused: " + word, r.stderr)
 
 
+def test_labels_of_result():
+    """A result's labels go to the file that they are of, and to no other of its name."""
+    fields = {"control": 3, "treated": 5}
+    for name, n in fields.items():
+        grey = np.full((40, 80), 20, np.uint8)
+        for i in range(n):
+            grey[10:20, 4 + 12 * i:12 + 12 * i] = 200
+        save_all("lab/" + name, {"1.png": grey})
+    count = ("--param", "polarity=bright", "--param", "labels=true")
+
+    def labels(out, *inputs, **kw):
+        unit = path(out + ".zip")
+        r = wu("pack", "--analysis", "cellcount", *count, "-o", unit, *inputs, **kw)
+        r = r if r.returncode else run([TEXCELL, "run", unit, "-o", path(out), "--device", "cpu", "--quiet"])
+        ok(r.returncode == 0, "cells are counted: " + out, r.stderr)
+        return path(out)
+
+    def objects(*args, **kw):
+        out = path("lab/objects.zip")
+        if os.path.exists(out):
+            os.remove(out)
+        r = wu("pack", "--analysis", "objects", "-o", out, "--labels", *args, **kw)
+        return r, [item["objects"] for item in job_of(out)["items"]] if r.returncode == 0 else None
+
+    folders = [path("lab/" + name) for name in fields]
+    both, one = labels("lab/both.npz", *folders), labels("lab/one.npz", folders[0])
+    bare = labels("lab/bare.npz", "1.png", cwd=folders[0])
+    with open(path("lab/names.txt"), "w", encoding="utf-8") as f:
+        f.write("1\n")
+    os.symlink(folders[0], path("lab/link"))
+    link = [path("lab/link/1.png")]
+    for name, args, where, want in (("the other order", [both, *folders[::-1]], None, [5, 3]), ("one of two", [both, folders[1]], None, [5]),
+                                    ("from its folder", [both, "1.png"], folders[1], [5]), ("by a link", [one, *link], None, [3]),
+                                    ("by a path with dots", [one, "../control/./1.png"], folders[1], [3]),
+                                    ("of a file without a folder", [bare, folders[0]], None, [3]),
+                                    ("another channel", [one, "--names", path("lab/names.txt"), folders[1]], None, [3])):
+        r, found = objects(*args, cwd=where)
+        ok(found == want, "labels of a result: " + name, (found, r.stderr))
+    for name, args, where in (("another folder", [one, folders[1]], None), ("another folder, from within", [one, "1.png"], folders[1]),
+                              ("two files for one", [bare, *folders], None)):
+        r, _ = objects(*args, cwd=where)
+        ok(r.returncode == 2 and "cannot be distinguished" in r.stderr, "labels of a result, refused: " + name, r.stderr)
+
+
 def test_split():
     folder = save_all("many", {"%d.png" % i: np.full((9, 9), i, np.uint8) for i in range(7)})
     r = pack(path("part.zip"), "--split", "3", folder)
@@ -1857,6 +1901,6 @@ def check_bad_results(arrays, unit):
 if not os.path.exists(TEXCELL_WU):
     note("%s is not built" % TEXCELL_WU)
 for test in (test_png, test_jpeg, test_tiff_pil, test_tiff_codecs, test_tiff_layouts, test_tiff_hostile, test_jpeg_hostile, test_scale, test_channels, test_nifti, test_sizes, test_micrometres, test_um_parameters, test_colours, test_orientation, test_not_pictures, test_damage, test_names, test_about, test_sources,
-             test_scripts, test_bad_files, test_compression, test_stacks, test_masks, test_split, test_output, test_parameters, test_usage, test_memory, test_real, test_show_export):
+             test_scripts, test_bad_files, test_compression, test_stacks, test_masks, test_labels_of_result, test_split, test_output, test_parameters, test_usage, test_memory, test_real, test_show_export):
     test()
 done()

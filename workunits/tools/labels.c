@@ -10,25 +10,103 @@
 
 /* --- of a result ----------------------------------------------------------------------------- */
 
-/* The item's label picture: its index among the arrays. */
-static tc_status find_in_result(const wu_result_file *file, const char *item, size_t *index,
-                                tc_err *err)
+/* Whether a result's picture can be this one, as far as its source tells. last: the name of the
+ * file counts too, not its folders alone. */
+static bool is_source_of(const char *source, const char *path, bool last)
 {
-    for (size_t i = 0; i < file->n_declared; i++)
-        for (size_t k = 0; file->declared[i].role == WU_LABELS && k < file->n_items; k++)
-            if (strcmp(file->item_names[k], item) == 0)
-                return wu_find_declared(file, &file->declared[i], item, index, err);
-    return tc_fail(err, TC_BAD_INPUT,
-                   "%s: has no labels of an item \"%s\"; compute it with \"labels\": true, of the "
-                   "same pictures",
-                   file->path, item);
+    const char *const slash = strrchr(source, '/'), *const end = strrchr(path, '/');
+    const size_t n = last            ? strlen(source)
+                     : slash == NULL ? 0
+                                     : (size_t)(slash - source),
+                 m = last          ? strlen(path)
+                     : end == NULL ? 0
+                                   : (size_t)(end - path);
+    const bool cut = strlen(source) + 4 > WU_MAX_SOURCE; /* a long one has lost its beginning */
+    return n <= m && memcmp(path + m - n, source, n) == 0 &&
+           (n == 0 || n == m || cut || path[m - n - 1] == '/');
 }
 
-static tc_status take_from_result(const wu_result_file *file, wu_source *item, tc_err *err)
+/* A picture of a result for an item, and how many others would do as well. */
+typedef struct match {
+    size_t index, n;
+} match;
+
+/* What the picture is called, and the same without links. */
+typedef struct item_paths {
+    char *given, *full;
+} item_paths;
+
+static bool fits(const wu_result_file *file, size_t k, const item_paths *paths, bool last)
+{
+    const char *const source = file->item_sources == NULL ? "" : file->item_sources[k];
+    return is_source_of(source, paths->given, last) || is_source_of(source, paths->full, last);
+}
+
+/* The same file comes first, of a series the time of the same name; then the same name, if the
+ * folders do not tell that the picture is another. named: names are given, and tell all. */
+static match match_picture(const wu_result_file *file, const char *name, bool named,
+                           const item_paths *paths)
+{
+    match same = { 0, 0 }, called = { 0, 0 };
+    for (size_t k = 0; k < file->n_items; k++) {
+        const bool known = file->item_sources != NULL && file->item_sources[k][0] != '\0',
+                   alike = strcmp(file->item_names[k], name) == 0;
+        if (known && !named && fits(file, k, paths, true)) {
+            if (alike)
+                return (match){ k, 1 };
+            same = (match){ k, same.n + 1 };
+        }
+        if (alike && (named || fits(file, k, paths, false)))
+            called = (match){ k, 1 };
+    }
+    return same.n > 0 ? same : called;
+}
+
+/* The item's label picture: its index among the arrays. taken: by which item each picture of the
+ * result was. */
+static tc_status find_in_result(const wu_result_file *file, const wu_source *item, bool named,
+                                const wu_source **taken, size_t *index, tc_err *err)
+{
+    const wu_declared *labels = NULL;
+    const char *source = NULL;
+    TC_AUTOFREE char *const given = wu_plain_full_path(item->path, false);
+    TC_AUTOFREE char *const full = wu_plain_full_path(item->path, true);
+    if (given == NULL || full == NULL)
+        return tc_no_memory(err, item->path);
+    for (size_t i = 0; labels == NULL && i < file->n_declared; i++)
+        labels = file->declared[i].role == WU_LABELS ? &file->declared[i] : NULL;
+    const match found =
+        match_picture(file, item->name, named, &(item_paths){ .given = given, .full = full });
+    if (labels != NULL && found.n == 1 && taken[found.index] == NULL) {
+        taken[found.index] = item;
+        return wu_find_declared(file, labels, file->item_names[found.index], index, err);
+    }
+    if (labels != NULL && found.n > 0)
+        return tc_fail(err, TC_BAD_INPUT,
+                       "%s: another input is called %s too, so their labels in %s cannot be "
+                       "distinguished",
+                       item->path, file->item_names[found.index], file->path);
+    for (size_t k = 0; labels != NULL && source == NULL && k < file->n_items; k++)
+        if (strcmp(file->item_names[k], item->name) == 0)
+            source = file->item_sources[k];
+    return source != NULL
+               ? tc_fail(err, TC_BAD_INPUT,
+                         "%s: its labels are of %s, and those of %s cannot be distinguished from "
+                         "them by the name; compute them, or where both pictures show the same "
+                         "objects name this one %s with --names",
+                         file->path, source, item->path, item->name)
+               : tc_fail(err, TC_BAD_INPUT,
+                         "%s: has no labels of an item \"%s\"; compute it with \"labels\": true, "
+                         "of the same pictures",
+                         file->path, item->name);
+}
+
+static tc_status take_from_result(const wu_result_file *file, wu_source *item, bool named,
+                                  const wu_source **taken, tc_err *err)
 {
     const wu_picture_info *const size = &item->pages.info;
     size_t index = 0;
-    return_if_error(find_in_result(file, item->name, &index, err));
+    return_if_error(find_in_result(file, item, named, taken, &index, err));
     const wu_array_info *const info = wu_npz_info(file->npz, index);
     const uint64_t *const shape = info->shape + info->ndim - 2;
     const uint64_t nz = info->ndim == 3 ? info->shape[0] : 1;
@@ -47,11 +125,16 @@ static tc_status add_from_result(wu_sources *sources, const char *path, tc_err *
 {
     TC_AUTO(wu_result_file_close) wu_result_file file;
     return_if_error(wu_result_file_open(path, NULL, &file, err));
-    for (size_t i = 0; i < sources->n; i++)
-        if (sources->items[i].fault == NULL)
-            return_if_error(wu_source_keep_fault(
-                &sources->items[i], take_from_result(&file, &sources->items[i], err), err));
-    return TC_OK;
+    const wu_source **const taken = calloc(file.n_items + 1, sizeof *taken);
+    tc_status status = taken == NULL ? tc_no_memory(err, "the labels of items") : TC_OK;
+    for (size_t i = 0; status == TC_OK && i < sources->n; i++) {
+        wu_source *const item = &sources->items[i];
+        if (item->fault == NULL)
+            status = wu_source_keep_fault(
+                item, take_from_result(&file, item, sources->names != NULL, taken, err), err);
+    }
+    free(taken);
+    return status;
 }
 
 /* A result is a ZIP, and no picture is. */

@@ -8,7 +8,8 @@
 #include "workunits/tools/pages.h"
 
 /* Gives the items the labels that `path` has: a file or folder of pictures, found as masks
- * are, or a result, which has labels_<item> for each. They have been read and counted
+ * are, or a result, which has labels_<item> for each: of the same file, or else of the same name
+ * where the folders that both tell agree, or names are given. They have been read and counted
  * afterwards; what is wrong with one item's is its fault. */
 tc_status wu_labels_add(wu_sources *sources, const char *path, bool recursive, tc_err *err);
 

@@ -241,6 +241,20 @@ static char *plain_path(const char *path)
     return tc_plain(out);
 }
 
+char *wu_plain_full_path(const char *path, bool follow)
+{
+    char *const from = follow ? os_full_path(path) : NULL;
+    char *const here = from == NULL && !os_is_separator(path[0]) ? os_full_path(".") : NULL;
+    char *const all = from != NULL   ? strdup(from)
+                      : here != NULL ? join_path(here, path)
+                                     : strdup(path);
+    char *const plain = all == NULL ? NULL : plain_path(all);
+    free(from);
+    free(here);
+    free(all);
+    return plain;
+}
+
 /* The source of each item is its path from the last folder on that all of them are in: what is
  * before that shows others where they lie on this computer. */
 static tc_status name_sources(wu_sources *all, tc_err *err)

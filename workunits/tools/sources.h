@@ -71,6 +71,9 @@ wu_pages *wu_pages_of(wu_source *item, wu_kind kind);
 tc_status wu_pages_add(wu_pages *pages, const char *path, tc_err *err);
 /* Makes TC_BAD_INPUT the item's fault; gives TC_OK then, and any other status as it is. */
 tc_status wu_source_keep_fault(wu_source *item, tc_status status, tc_err *err);
+/* The path from the root on, as sources are written: what they end with. follow: behind links. The
+ * caller's; NULL: no memory. */
+char *wu_plain_full_path(const char *path, bool follow);
 /* Sets the items with a fault aside. */
 void wu_sources_leave_out(wu_sources *sources);
 

@@ -225,6 +225,10 @@ def write_all(pictures: list[Picture], folder: str) -> list[str]:
             f.writelines(p.name + "\n" for p in pictures)
         return ["--names", f.name, "--", os.path.join(folder, "image.nii")]
     inputs = ["--"]
+    if all(p.array is not None and p.array.shape[1] == 1 for p in pictures):    # names, not files, are the user's
+        inputs = ["--names", os.path.join(folder, "names.txt"), "--"]
+        with open(inputs[1], "w", encoding="ascii") as f:
+            f.writelines(p.name + "\n" for p in pictures)
     for p in pictures:
         if p.path is not None and p.name == stem_of(p.path):
             inputs.append(p.path)
