@@ -179,12 +179,12 @@ static tc_status band_apply(cl_worker *w, cl_uint all, cl_uint renew, cl_uint do
 
     for (size_t at = 0, end = 0; status == TC_OK && end < w->size.blocks; at = end) {
         end = launch_end(w, K_BAND_APPLY, at, n);
-        status = OCL_QUEUE(w, K_BAND_APPLY, grid, err, OCL_HELD(w, B_PHI), OCL_HELD(w, B_OTHER),
-                           OCL_HELD(w, B_CTL), OCL_HELD(w, B_LIST), OCL_HELD(w, B_NEAR),
-                           OCL_HELD(w, B_HISTORY), OCL_UINT(w->bit), SIZES(w), BLOCKS(w),
-                           OCL_UINT(at), OCL_UINT(end), OCL_UINT(w->listed), OCL_UINT(w->other),
-                           OCL_UINT(all), OCL_UINT(w->cfl), OCL_FLOAT(w->dt), OCL_FLOAT(w->band),
-                           OCL_UINT(renew), OCL_UINT(done), OCL_UINT(w->stop_after));
+        status =
+            OCL_QUEUE(w, K_BAND_APPLY, grid, err, OCL_HELD(w, B_PHI), OCL_HELD(w, B_OTHER),
+                      OCL_HELD(w, B_CTL), OCL_HELD(w, B_LIST), OCL_HELD(w, B_NEAR), SIZES(w),
+                      BLOCKS(w), OCL_UINT(at), OCL_UINT(end), OCL_UINT(w->listed),
+                      OCL_UINT(w->other), OCL_UINT(all), OCL_UINT(w->cfl), OCL_FLOAT(w->dt),
+                      OCL_FLOAT(w->band), OCL_UINT(renew), OCL_UINT(done), OCL_UINT(w->stop_after));
         if (status == TC_OK)
             status = end_blocks(w, K_BAND_APPLY, at, end, n, err);
     }
@@ -241,8 +241,9 @@ static tc_status edt_lines(cl_worker *w, cl_uint axis, int from, int to, cl_uint
         grid.start[0] = x;
         status = OCL_QUEUE(w, K_EDT_LINES, grid, err, OCL_HELD(w, from), OCL_HELD(w, B_SIDES),
                            OCL_HELD(w, B_KEPT), OCL_HELD(w, B_PHI), OCL_HELD(w, to),
-                           OCL_HELD(w, B_CTL), SIZES(w), OCL_UINT(at), OCL_UINT(axis),
-                           OCL_UINT(last), OCL_UINT(done), OCL_UINT(w->stop_after));
+                           OCL_HELD(w, B_CTL), OCL_HELD(w, B_HISTORY),
+                           OCL_UINT(last ? w->bit : LS_KEPT), SIZES(w), OCL_UINT(at),
+                           OCL_UINT(axis), OCL_UINT(last), OCL_UINT(done), OCL_UINT(w->stop_after));
         x += columns;
         at += x == w->size.nx ? some : 0;
         x = x == w->size.nx ? 0 : x;
@@ -273,7 +274,7 @@ static tc_status queue_chunk(cl_worker *w, uint64_t chunk, tc_err *err)
 {
     const cl_uint done = (cl_uint)ls_iterations_at(w->p, chunk);
 
-    w->bit = ls_is_reinit(w->p, chunk) ? ls_kept_bit(w->p, chunk) : LS_KEPT;
+    w->bit = ls_kept_bit(w->p, chunk);
     if (ls_is_reinit(w->p, chunk))
         return reinit_phi(w, done, err);
     if (w->p->band > 0)

@@ -177,25 +177,38 @@ def glcm():
         {"one number of levels and distance alone": copied}
 
 
+def goes(a, sides):
+    """The masks on the way, the last of which is the result's."""
+    a["history_one"] = sum(side.astype(np.int64) << k for k, side in enumerate(sides)).astype(np.int32)
+    a["mask_one"] = sides[-1].astype(np.uint8)
+    a["inside_voxels"][0] = a["measure"][0] = a["mask_one"].sum()
+
+
 def levelset():
-    def start(a):
-        a["mask_one"][:] = 0
-        a["mask_one"][48:85, 48:85] = 1
-        a["inside_voxels"][0] = a["measure"][0] = a["mask_one"].sum()
+    def stays(a, mask):
+        """Eight stretches, from the start to the mask at once."""
+        goes(a, [a["history_one"] & 1] + [mask] * 8)
 
     def ball(a, r):
         y, x = np.indices(a["mask_one"].shape)
-        a["mask_one"][:] = (y - 65) ** 2 + (x - 66) ** 2 <= r * r
-        a["inside_voxels"][0] = a["measure"][0] = a["mask_one"].sum()
+        stays(a, (y - 65) ** 2 + (x - 66) ** 2 <= r * r)
 
-    yield "picture", LEVEL, [coins()[:160, :160]], None, {"a box": start, "the start": lambda a: ball(a, 12), "the start, half as large again": lambda a: ball(a, 18)}
-    band = LEVEL | {"band": 6, "iterations": 1630}
-    for title, more in (("a part of a stretch", {}), ("an early end", {"iterations": 20000, "stop_after": 300}), ("vanishes", {"epsilon": 1}),
-                        ("by Otsu", {"target": "otsu", "init": {"type": "otsu"}}), ("all the picture", {"epsilon": 255, "alpha": 0.2}),
-                        ("an early end of few", {"iterations": 2000, "stop_after": 700, "dt": 0.01})):
-        yield "a band, " + title, band | more, [coins()[:160, :160]], None, {}
-    deep = band | {"iterations": 200, "reinit_every": 20, "init": LEVEL["init"] | {"cz": 8}}
-    yield "a band, a stack", deep, [coins()[i:i + 100, i:i + 100] for i in range(16)], None, {}
+    def box(a):
+        mask = np.zeros_like(a["mask_one"])
+        mask[48:85, 48:85] = 1
+        stays(a, mask)
+
+    for where, band in ("", 0), (" in a band", 6):
+        yield "a picture" + where, LEVEL | {"band": band}, [coins()[:160, :160]], None, {
+            "a box": box, "the start": lambda a: ball(a, 12), "the start, half as large again": lambda a: ball(a, 18)}
+        long = LEVEL | {"band": band, "iterations": 1630}
+        for title, more in (("a part of a stretch", {}), ("an early end", {"iterations": 20000, "stop_after": 300}), ("vanishes", {"epsilon": 1}),
+                            ("by Otsu", {"target": "otsu", "init": {"type": "otsu"}}), ("all the picture", {"epsilon": 255, "alpha": 0.2}),
+                            ("an early end of few", {"iterations": 2000, "stop_after": 700, "dt": 0.01}), ("at edges", {"edge_stop": 0.001, "smooth": 1})):
+            yield title + where, long | more, [coins()[:160, :160]], None, {}
+        deep = long | {"iterations": 200, "reinit_every": 20, "init": LEVEL["init"] | {"cz": 8}}
+        yield "a stack" + where, deep, [coins()[i:i + 100, i:i + 100] for i in range(16)], None, {}
+    yield "without a history", LEVEL | {"reinit_every": 0}, [coins()[:160, :160]], None, {}
     yield "a narrow one", LEVEL | {"init": {"type": "ball", "cx": 66, "cy": 5, "r": 4}}, [coins()[40:52, :160]], None, {}
 
 
@@ -287,13 +300,6 @@ def upper_half(a, _analysis):
     a["count"][0] = keep.sum()
 
 
-def mask_becomes(mask):
-    def change(a, _analysis):
-        a["mask_one"] = mask(a["mask_one"]).astype(np.uint8)
-        a["inside_voxels"][0] = a["measure"][0] = a["mask_one"].sum()
-    return change
-
-
 def left_out():
     """Analysis, what, parameters, slices, labels, change."""
     cells_, other = different_cells(), np.rot90(different_cells()).copy()
@@ -336,29 +342,34 @@ def left_out():
     yield "glcm", "a smaller window", WINDOWS, [stone], None, instead(dict(WINDOWS, window={"shape": "disc", "radius": 3}), [stone])
     yield "glcm", "another distance", WINDOWS, [stone], None, instead(dict(WINDOWS, distances=[1, 2]), [stone])
     coin = coins()[:160, :160]
-    yield "levelset", "another picture's", LEVEL, [coin], None, instead(LEVEL, [coins()[100:260, 100:260]])
-    yield "levelset", "everything", LEVEL, [coin], None, mask_becomes(np.ones_like)
-    yield "levelset", "mirrored", LEVEL, [coin], None, mask_becomes(np.fliplr)
-    yield "levelset", "Otsu's side", LEVEL, [coin], None, mask_becomes(lambda _m: coin > 107)
-    yield "levelset", "of another target", LEVEL, [coin], None, instead(dict(LEVEL, target=90), [coin])
-    narrow = dict(LEVEL, band=6, iterations=1600)
+    for where, level in ("", dict(LEVEL, iterations=1600)), (" in a band", dict(LEVEL, iterations=1600, band=6)):
+        def stays(mask):
+            return lambda a, _analysis: goes(a, [a["history_one"] & 1] + [mask(a["mask_one"])] * 16)
 
-    def stood_still(a, analysis):
-        early = computed(analysis, dict(narrow, iterations=200), [coin])["history_one"]
-        sides = [early >> k & 1 for k in (0, 2, 4)]      # of every 50 iterations; the other's are of every 100
-        a["history_one"] = sum(sides[min(k, 2)] << k for k in range(17)).astype(np.int32)
-        mask_becomes(lambda _m: sides[2])(a, analysis)
+        def stood_still(a, analysis, level=level):
+            early = computed(analysis, dict(level, iterations=200), [coin])["history_one"]
+            sides = [early >> k & 1 for k in (0, 2, 4)]      # of every 50 iterations; the other's are of every 100
+            goes(a, [sides[min(k, 2)] for k in range(17)])
 
-    def half_as_long(a, analysis):
-        instead(dict(narrow, iterations=800, reinit_every=25), [coin])(a, analysis)
-        a["iterations_run"][0] = 1600
+        def half_as_long(a, analysis, level=level):
+            instead(dict(level, iterations=800, reinit_every=25), [coin])(a, analysis)
+            a["iterations_run"][0] = 1600
 
-    yield "levelset", "an eighth of the iterations in a band, then it stands still", narrow, [coin], None, stood_still
-    yield "levelset", "iterations half as many in each stretch of a band", narrow, [coin], None, half_as_long
-    yield "levelset", "another picture's, in a band", narrow, [coin], None, instead(narrow, [coins()[100:260, 100:260]])
-    yield "levelset", "of another target, in a band", narrow, [coin], None, instead(dict(narrow, target=90), [coin])
-    yield "levelset", "a box in a band, from the start on", narrow, [coin], None, lambda a, _analysis: a.update(
-        history_one=(a["history_one"] & 1) * -2 + (a["history_one"] & 1))
+        yield "levelset", "an eighth of the iterations, then it stands still" + where, level, [coin], None, stood_still
+        def vanished(a, _analysis):
+            sides = [a["history_one"] >> k & 1 for k in range(9)]
+            goes(a, sides + [sides[0] * 0] * 8)
+
+        slow = dict(level, dt=0.02)
+        yield "levelset", "half of the iterations, then it vanishes" + where, slow, [coin], None, vanished
+        yield "levelset", "iterations half as many in each stretch" + where, level, [coin], None, half_as_long
+        yield "levelset", "another picture's" + where, level, [coin], None, instead(level, [coins()[100:260, 100:260]])
+        yield "levelset", "of another target" + where, level, [coin], None, instead(dict(level, target=90), [coin])
+        yield "levelset", "everything" + where, level, [coin], None, stays(np.ones_like)
+        yield "levelset", "mirrored" + where, level, [coin], None, stays(np.fliplr)
+        yield "levelset", "Otsu's side" + where, level, [coin], None, stays(lambda _m: coin > 107)
+    less = dict(LEVEL, iterations=400, reinit_every=0)
+    yield "levelset", "half of the iterations, without a history", less, [coin], None, instead(dict(less, iterations=200), [coin])
 
 
 def try_left_out():
@@ -406,16 +417,6 @@ def one_cell(a):
         a[name][0] += sign * voxels
 
 
-def mask_moved(a):
-    a["mask_one"] = np.roll(a["mask_one"], 1, 1)
-
-
-def mask_of_part(a, part):
-    """Of a part of the iterations."""
-    a["mask_one"] = computed("levelset", dict(LEVEL, iterations=LEVEL["iterations"] // part), [coins()[:160, :160]])["mask_one"]
-    a["inside_voxels"][0] = a["measure"][0] = a["mask_one"].sum()
-
-
 def made_up(a, stretches):
     """So many stretches are right; then pixels at the rim change sides by random."""
     chance = np.random.default_rng(1)
@@ -423,9 +424,13 @@ def made_up(a, stretches):
     while len(sides) < 17:
         rim = scipy.ndimage.grey_dilation(sides[-1], 3) != sides[-1]
         sides.append(sides[-1] | (rim & (chance.random(rim.shape) < 0.3)))
-    a["history_one"] = sum(s.astype(np.int32) << k for k, s in enumerate(sides)).astype(np.int32)
-    a["mask_one"] = sides[-1].astype(np.uint8)
-    a["inside_voxels"][0] = a["measure"][0] = a["mask_one"].sum()
+    goes(a, sides)
+
+
+def last_moved(a):
+    """The mask at the end by a pixel."""
+    sides = [a["history_one"] >> k & 1 for k in range(17)]
+    goes(a, sides[:16] + [np.roll(sides[16], 1, 1)])
 
 
 def sampled(a):
@@ -467,13 +472,13 @@ def careful():
         lambda a: a["features"].__setitem__((0, slice(65, None)), a["features"][0, :65])
     yield "glcm", "statistics of one window in 49", WINDOWS, [gravel()], None, sampled
     yield "voting", "every second point left out", {"radius": 7, "polarity": "bright"}, [different_cells()], None, half_of_points
-    for part, word in (2, "half"), (4, "a quarter"), (10, "a tenth"):
-        yield "levelset", word + " of the iterations", LEVEL, [coins()[:160, :160]], None, lambda a, part=part: mask_of_part(a, part)
-    for part, word in (2, "half"), (4, "three quarters"), (8, "seven eighths"):
-        yield "levelset", "%s of the stretches of a band made up" % word, LEVEL | {"band": 6, "iterations": 1600}, \
-            [coins()[:160, :160]], None, lambda a, part=part: made_up(a, 16 // part)
+    slow = dict(LEVEL, iterations=1600, dt=0.02)     # it moves in each stretch
+    for where, level in ("", slow), (" in a band", dict(slow, band=6)):
+        for part, word in (2, "half"), (4, "three quarters"), (8, "seven eighths"):
+            yield "levelset", "%s of the stretches made up%s" % (word, where), level, [coins()[:160, :160]], None, \
+                lambda a, part=part: made_up(a, 16 // part)
+        yield "levelset", "one of 16 stretches made up" + where, level, [coins()[:160, :160]], None, last_moved
     yield "volume", "one of 289 cells left out", {"membrane": 110}, shells(), None, one_cell
-    yield "levelset", "a mask moved by a pixel", LEVEL, [coins()[:160, :160]], None, mask_moved
 
 
 def odds():

@@ -108,9 +108,9 @@ def results(folder):
 
 
 def history(folder, shape, start, given):
-    """The masks on the way that a band keeps."""
+    """The masks on the way."""
     image = ls.balls(shape, 3)
-    p = dict({"target": 180, "epsilon": 60, "init": start, "alpha": 0.02, "dt": 0.05, "band": 4}, **given)
+    p = dict({"target": 180, "epsilon": 60, "init": start, "alpha": 0.02, "dt": 0.05}, **given)
     unit, out = ls.write(os.path.join(folder, "u.zip"), image, p), os.path.join(folder, "h.npz")
     run = tap.run([tap.TEXCELL, "run", unit, "-o", out, "--device", "cpu", "--quiet"])
     inside = oracle.start(shape, start) & np.ones(shape, bool)
@@ -130,11 +130,12 @@ def main():
     for name, (shape, bits, given) in CASES.items():
         compare(folder, name, shape, bits, given)
     results(folder)
-    history(folder, FLAT, BALL2, {"reinit_every": 4, "iterations": 75})
-    history(folder, FLAT, BALL2, {"reinit_every": 2, "iterations": 140})
-    history(folder, FLAT, BALL2, {"reinit_every": 1, "iterations": 31})
-    history(folder, FLAT, BALL2, {"reinit_every": 5, "iterations": 600, "stop_after": 20})
-    history(folder, DEEP, BALL3, {"reinit_every": 7, "iterations": 30})
+    for band in 0, 4:
+        history(folder, FLAT, BALL2, {"band": band, "reinit_every": 4, "iterations": 75})
+        history(folder, FLAT, BALL2, {"band": band, "reinit_every": 2, "iterations": 140})
+        history(folder, FLAT, BALL2, {"band": band, "reinit_every": 1, "iterations": 31})
+        history(folder, FLAT, BALL2, {"band": band, "reinit_every": 5, "iterations": 600, "stop_after": 20})
+        history(folder, DEEP, BALL3, {"band": band, "reinit_every": 7, "iterations": 30})
     tap.done()
 
 

@@ -78,7 +78,7 @@ SMALL = {
     "2D": ((1, 10, 35), {"init": {"type": "ball", "cx": 15, "cy": 5, "r": 4}, "reinit_every": 1,
                          "iterations": 2}),
     "3D": ((5, 9, 12), {"init": {"type": "ball", "cx": 5, "cy": 4, "cz": 2, "r": 3}, "dt": 0.2,
-                        "reinit_every": 2, "iterations": 4, "stop_after": 2, "edge_stop": 0.001}),
+                        "reinit_every": 1, "iterations": 4, "stop_after": 2, "edge_stop": 0.001}),
     "3D band": ((6, 12, 20), {"init": {"type": "ball", "cx": 9, "cy": 6, "cz": 3, "r": 4}, "band": 3,
                               "reinit_every": 1, "iterations": 5, "stop_after": 4}),
 }

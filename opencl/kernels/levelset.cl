@@ -314,14 +314,14 @@ __kernel __attribute__((reqd_work_group_size(LS_GROUP, 1, 1))) void levelset_app
  * the blocks of the list: `listed` is the one in use, `other` the next. */
 
 /* phi += dt U in the listed blocks, or with `all` nothing but a look at every
- * block, of which [first, end) are done; with `renew` also the blocks' bits. With a bit below 32
- * the voxels' words get which are inside. Groups share the blocks. */
+ * block, of which [first, end) are done; with `renew` also the blocks' bits. Groups share the
+ * blocks. */
 __kernel __attribute__((reqd_work_group_size(TILE_X, TILE_Y, 1))) void levelset_band_apply(
     __global float *phi, __global const float *u, volatile __global tc_u32 *ctl,
-    __global const tc_u32 *list, __global tc_u8 *near, __global tc_u32 *history, const tc_u32 bit,
-    SIZES, BLOCKS, const tc_u32 first, const tc_u32 end, const tc_u32 listed, const tc_u32 other,
-    const tc_u32 all, const tc_u32 cfl, const float dt, const float band, const tc_u32 renew,
-    const tc_u32 done, const tc_u32 stop_after)
+    __global const tc_u32 *list, __global tc_u8 *near, SIZES, BLOCKS, const tc_u32 first,
+    const tc_u32 end, const tc_u32 listed, const tc_u32 other, const tc_u32 all, const tc_u32 cfl,
+    const float dt, const float band, const tc_u32 renew, const tc_u32 done,
+    const tc_u32 stop_after)
 {
     __local tc_u32 word, flags, bits;
     const tc_u32 lx = (tc_u32)get_local_id(0), ly = (tc_u32)get_local_id(1), me = ly * TILE_X + lx;
@@ -358,8 +358,6 @@ __kernel __attribute__((reqd_work_group_size(TILE_X, TILE_Y, 1))) void levelset_
             for (tc_u32 z = 0; z < TILE_Z; z++) {
                 if (z < depth && !all)
                     phi[at + z * ((tc_u64)nx * ny)] = now[z];
-                if (z < depth && bit < 32 && now[z] < 0.0f)
-                    history[at + z * ((tc_u64)nx * ny)] |= 1u << bit;
                 if (z < depth && renew && fabs(now[z]) < band)
                     found |= ls_near_bits(lx, ly, z, TC_MIN((tc_u32)TILE_X, nx - (tc_u32)c.x) - 1,
                                           TC_MIN((tc_u32)TILE_Y, ny - (tc_u32)c.y) - 1, depth - 1);
@@ -456,12 +454,14 @@ __kernel __attribute__((reqd_work_group_size(LS_GROUP, 1, 1))) void levelset_edt
 
 /* Work-items: (x, other). axis: 1 (y) or 2 (z). last: `out` is the new phi, or
  * phi as it is where there is no interface or the evolution has ended; else it
- * is the next d. It may be phi, not d. */
+ * is the next d. It may be phi, not d. With a bit below 32 the voxels' words get which are inside.
+ */
 __kernel __attribute__((reqd_work_group_size(LS_GROUP, 1, 1))) void levelset_edt_lines(
     __global const tc_u32 *restrict d, __global const tc_u8 *restrict side,
     __global tc_u32 *restrict kept, __global const float *phi, __global tc_u32 *out,
-    volatile __global tc_u32 *ctl, SIZES, const tc_u32 first, const tc_u32 axis, const tc_u32 last,
-    const tc_u32 done, const tc_u32 stop_after)
+    volatile __global tc_u32 *ctl, __global tc_u32 *history, const tc_u32 bit, SIZES,
+    const tc_u32 first, const tc_u32 axis, const tc_u32 last, const tc_u32 done,
+    const tc_u32 stop_after)
 {
     __local tc_u32 word, sides;
     const tc_u32 x = (tc_u32)get_global_id(0), other = first + (tc_u32)get_global_id(1);
@@ -481,6 +481,8 @@ __kernel __attribute__((reqd_work_group_size(LS_GROUP, 1, 1))) void levelset_edt
     barrier(CLK_LOCAL_MEM_FENCE);
     if (x >= nx)
         return;
+    for (tc_u32 u = 0; bit < 32 && !ended && u < l.n; u++)
+        history[EDT_IN_LINE(&l, u)] |= (tc_u32)side[EDT_IN_LINE(&l, u)] << bit;
     if (ended || sides != 3u) {
         if (last)
             for (tc_u32 u = 0; u < l.n; u++)

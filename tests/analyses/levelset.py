@@ -16,7 +16,7 @@ JOBS = {
 }
 
 
-KNOWN = {"plain": "cb19d71b", "stopping": "5305e0ae", "stack": "665ad502"}
+KNOWN = {"plain": "cb19d71b", "stopping": "9d4bd1ff", "stack": "665ad502"}
 
 
 def random_job(rng):
@@ -33,7 +33,7 @@ CUBE = {"type": "box", "x0": 10, "y0": 10, "x1": 100, "y1": 100, "z0": 0, "z1": 
 
 def memory_jobs():
     return [
-        ({"target": 128, "epsilon": 60, "iterations": 5, "init": BOX}, noise(1000, 1200)),
+        ({"target": 128, "epsilon": 60, "iterations": 5, "reinit_every": 1, "init": BOX}, noise(1000, 1200)),
         ({"target": 128, "epsilon": 60, "iterations": 3, "init": {"type": "box", "x0": 10, "x1": 65000, "y0": 5, "y1": 35}},
          noise(40, 65535)),
         ({"target": 128, "epsilon": 60, "iterations": 3, "smooth": 2, "init": BOX}, noise(700, 8192)),

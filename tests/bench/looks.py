@@ -9,17 +9,13 @@ pictures next to the checkout (skimage's where there are none).
     looks.py honest [ANALYSIS]          UNITS (1000) random units of one item, of all analyses in turn: how many are in doubt, and
                                         what a look takes compared with reading and computing, in
                                         processor time, each and together
-    looks.py shorter                    UNITS (100) random units of a level set: how many masks of a half, a quarter and a tenth of the
-                                        iterations are found
 
 Environment: TEXCELL_BUILD; SIDE (512): pictures are cut to it; SECONDS (20): that a unit takes
 about."""
-import json
 import os
 import re
 import resource
 import sys
-import zipfile
 
 import numpy as np
 import scipy.ndimage
@@ -201,34 +197,6 @@ def honest(names, of):
         print("%s%s: %d units, %d in doubt, %.1f%% of %.2f s" % (analysis, job and ", " + job, units, doubts, 100 * look / again, again))
 
 
-def shorter(of):
-    found, part, result = {}, os.path.join(FOLDER, "part.zip"), os.path.join(FOLDER, "part.npz")
-    for k in range(int(os.environ.get("UNITS", "100"))):
-        job, _, (file, honest_file) = random_unit("levelset", k, of)
-        for share in (1, 2, 4, 10):
-            with zipfile.ZipFile(file) as whole, zipfile.ZipFile(part, "w") as out:
-                for name in whole.namelist():
-                    member = whole.read(name)
-                    if name == "job.json":
-                        member = json.loads(member)
-                        member["parameters"]["iterations"] //= share
-                        member = json.dumps(member)
-                    out.writestr(name, member)
-            if os.path.exists(result):
-                os.remove(result)
-            seconds(tap.TEXCELL, "run", part, "-o", result, "--device", "cpu", "--quiet")
-            lie, sooner = forge.Result(honest_file), forge.Result(result)
-            lie.arrays.update((n, a) for n, a in sooner.arrays.items() if re.match("mask|inside|measure|history", n))
-            with open(os.path.join(FOLDER, "forged.npz"), "wb") as f:
-                f.write(lie.bytes())
-            run = check(file, os.path.join(FOLDER, "forged.npz"), k)
-            of_key = found.setdefault((job, share), [0, 0])
-            of_key[0] += run.returncode != 0 or "computing it again" in run.stdout
-            of_key[1] += 1
-    for (job, share), (seen, all_of) in sorted(found.items()):
-        print("%s, 1/%d of the iterations: %d of %d in doubt" % (job, share, seen, all_of))
-
-
 def lies(analysis, job, parameters, of):
     seen, refused, doubts, honest = [], {"black": [], "grey": [], "another picture": []}, [], 0
     of = list(of)
@@ -268,8 +236,6 @@ def main():
     all_of = list(real())
     if todo == "honest":
         return honest(only or sorted(JOBS), all_of)
-    if todo == "shorter":
-        return shorter(all_of)
     for analysis, jobs in JOBS.items():
         for job, (parameters, dimensions) in jobs.items():
             if only and [analysis, job][:len(only)] != only:

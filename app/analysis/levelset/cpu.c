@@ -185,32 +185,13 @@ static void run_band(cpu_worker *w, scratch *s, size_t part)
     }
 }
 
-/* Which of the voxels of a row of blocks are inside, in `bit` of their words. */
-static void keep_sides(cpu_worker *w, uint32_t y, uint32_t z, uint32_t bit)
-{
-    const ls_size *const s = &w->size;
-    uint32_t *const history = (uint32_t *)(void *)(w->state + ls_history_at(s));
-    const ls_box b = run_of_blocks(s, 0, s->bx, y, z);
-
-    for (uint32_t k = b.z0; k < b.z1; k++) {
-        const size_t end = ((size_t)k * s->ny + b.y1) * s->nx;
-
-        for (size_t i = ((size_t)k * s->ny + b.y0) * s->nx; i < end; i++)
-            history[i] |= (uint32_t)(w->phi[i] < 0) << bit;
-    }
-}
-
 static void run_near(cpu_worker *w, size_t part)
 {
     const ls_size *const s = &w->size;
     uint8_t *const near = ls_near(w->state, s);
     const uint32_t y = (uint32_t)(part % s->by), z = (uint32_t)(part / s->by);
     uint8_t *const row = near + ((size_t)z * s->by + y) * s->bx;
-    const uint64_t chunk = w->head.head.chunks_done;
-    const uint32_t bit = ls_is_reinit(w->p, chunk) ? ls_kept_bit(w->p, chunk) : LS_KEPT;
 
-    if (bit < LS_KEPT)
-        keep_sides(w, y, z, bit);
     for (uint32_t x = 0; x < s->bx; x++)
         row[x] = near_of_block(w, x, y, z);
 }
@@ -218,6 +199,8 @@ static void run_near(cpu_worker *w, size_t part)
 static void run_sides(cpu_worker *w, scratch *s, size_t part)
 {
     const size_t end = tc_smaller((part + 1) * PART_VOXELS, w->size.voxels);
+    const uint32_t bit = ls_kept_bit(w->p, w->head.head.chunks_done);
+    uint32_t *const history = (uint32_t *)(void *)(w->state + ls_history_at(&w->size));
     unsigned inside = 0, outside = 0;
 
     for (size_t i = part * PART_VOXELS; i < end; i++) {
@@ -225,6 +208,9 @@ static void run_sides(cpu_worker *w, scratch *s, size_t part)
         inside |= w->sides[i];
         outside |= !w->sides[i];
     }
+    /* Who begins this phase again, after a checkpoint within it, sets the same bits. */
+    for (size_t i = part * PART_VOXELS; bit < LS_KEPT && i < end; i++)
+        history[i] |= (uint32_t)w->sides[i] << bit;
     s->seen |= outside | inside << 1;
 }
 

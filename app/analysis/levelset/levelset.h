@@ -66,8 +66,8 @@ bool ls_is_reinit(const ls_params *p, uint64_t chunk);
 
 /* --- stretches ------------------------------------------------------------------
  *
- * Right after a re-initialisation phi follows from the sides alone. So with a band, and at least
- * LS_LEAST_STRETCHES of them, the result keeps the sides of all voxels at up to LS_KEPT
+ * Right after a re-initialisation phi follows from the sides alone. So with at least
+ * LS_LEAST_STRETCHES of them the result keeps the sides of all voxels at up to LS_KEPT
  * re-initialisations, a bit of a word each, and a validator can repeat the stretch from one of them
  * to the next. */
 enum { LS_KEPT = 32, LS_LEAST_STRETCHES = 4 };
@@ -81,8 +81,8 @@ uint32_t ls_kept_count(const ls_params *p, int64_t iterations, bool converged);
 /* --- state ---------------------------------------------------------------------
  *
  * ls_head; phi [nz][ny][nx] from LS_PHI_AT on; LS_PAD_BYTES zeros (which may be
- * read together with phi); with a band the bits of all blocks, and if sides are kept, from the next
- * multiple of four bytes on, a word of them for each voxel. */
+ * read together with phi); the bits of all blocks (with a band), and if sides are kept, from the
+ * next multiple of four bytes on, a word of them for each voxel. */
 typedef struct ls_head {
     an_state_head head;
     uint64_t last_change; /* last iteration in which a voxel changed sides */
