@@ -517,6 +517,50 @@ def test_settings():
            "a setting, %d: no program is touched" % again, r.stdout + r.stderr)
 
 
+def test_options_of_scripts():
+    """Each setting changes its own option of the scripts, and what was written by hand stays."""
+    folder = make_project("options")
+    deploy(folder, "--classes", "cpu")
+    check, assimilate = (os.path.join(folder, "bin", "texcell_" + name) for name in ("check", "assimilate"))
+
+    def expect(name, options, wanted, memory, words="", absent="differs"):
+        r = deploy(folder, *options, version=None)
+        found = [dict(re.findall(r" --(fraction-alone|fraction|chance|max-memory) (\S+)", read(script).decode().splitlines()[-1])) for script in (check, assimilate)]
+        memory = {"max-memory": memory} if memory else {}
+        ok(r.returncode == 0 and found == [dict(wanted, **memory), memory] and words in r.stdout and absent not in r.stdout,
+           "settings: " + name, "%s\n%s%s" % (found, r.stdout, r.stderr))
+
+    fiftieth, own = {"fraction": "0.001", "chance": "0.02"}, {"fraction": "0.05"}
+    expect("none", [], fiftieth, None)
+    expect("--verify", ["--verify", "1"], dict(fiftieth, **{"fraction-alone": "1"}), None)
+    expect("--max-memory leaves --verify", ["--max-memory", "1024"], dict(fiftieth, **{"fraction-alone": "1"}), "1024")
+    write(check, "# --max-memory 7\n".join(read(check).decode().partition("# Made")[::2]).replace("--fraction 0.001 --chance 0.02", "--fraction 0.05"), 0o755)
+    by_hand = read(check).replace(b"--fraction-alone 1 ", b"")
+    write(check, read(check).replace(b"# --max-memory 7", b"# Made"), 0o755)
+    expect("--verify leaves --max-memory, and --fraction by hand", ["--verify", "0.2"], dict(own, **{"fraction-alone": "0.2"}), "1024")
+    expect("--accept-loss, too", ["--accept-loss", "0.001"], dict(own, **{"fraction-alone": "0.023"}), "1024")
+    expect("both", ["--verify", "0.3", "--max-memory", "2048"], dict(own, **{"fraction-alone": "0.3"}), "2048")
+    expect("--verify 0", ["--verify", "0"], own, "2048", "keeps --fraction 0.05, which was written by hand")
+    write(check, by_hand, 0o755)
+    expect("other --max-memory by hand: one for both", [], own, "1024", "had not the same --max-memory; both have 1024 now", "\n\n")
+    ok(read(check) == by_hand, "settings: a comment stays", read(check))
+    expect("--max-memory default", ["--max-memory", "default"], own, None, absent="\n\n")
+    os.unlink(check)
+    expect("a script that was removed", ["--verify", "0.1"], dict(fiftieth, **{"fraction-alone": "0.1"}), None)
+    expect("--verify 0 after that", ["--verify", "0"], {}, None)
+    expect("--accept-loss of more than there are cheats", ["--accept-loss", "0.05"], fiftieth, None, "note: --accept-loss 0.05: without --verify no more is wrong")
+    for memory in ("-5", "0", "63", "16777217", "99999999999", "\u0661\u0662\u0663", "1e3"):
+        refused("--max-memory " + memory, folder, "--max-memory: must be from 64 to 16777216 .MiB., or the word default", "--max-memory=" + memory, code=1)
+    write(check, "#!/bin/sh\nexec mine $1\n", 0o755)
+    refused("a script that has no place for it", folder, 'bin/texcell_check: has no "\\$@"', "--verify", "0.1", version=None)
+    sql(folder, "INSERT INTO platform SELECT 1, ? WHERE NOT EXISTS (SELECT 1 FROM platform)", PLATFORM)
+    sql(folder, "INSERT INTO app_version(appid, version_num, platformid, plan_class) SELECT id, 100, 1, ? FROM app", FOLDERS[0].partition("__")[2])
+    r = deploy(folder, "--classes", "cpu", version="0.98")
+    ok(r.returncode == 0 and "note: no host gets 0.98 for %s (%s): there is 1.00" % (PLATFORM, FOLDERS[0].partition("__")[2]) in r.stdout
+       and re.search(r"wrote apps/texcell/0.98/\S+ \(\d+ files, \d+ bytes\)", r.stdout) and r.stdout.splitlines()[-2].startswith("note: bin/texcell_check"),
+       "settings: a lower version is told; notes come last", r.stdout + r.stderr)
+
+
 def test_update_versions_refuses():
     folder = make_project("refusing")
     write(os.path.join(folder, "apps", "texcell", "0.99", PLATFORM, "other"), "new")
@@ -734,8 +778,9 @@ def test_verify():
     write(os.path.join(folder, "texcell", "alone", "g"), "")
     ok(check() not in (0, 3), "--verify: one with one bit of one feature forged")
     r = deploy(folder)
-    ok(r.returncode == 0 and "bin/texcell_check: differs" in r.stdout and check() not in (0, 3),
-       "--verify stays without being said again", r.stdout)
+    ok(r.returncode == 0 and "differs" not in r.stdout and check() not in (0, 3), "--verify stays without being said again", r.stdout)
+    r = deploy(folder, "--max-memory", "1024", version=None)
+    ok(r.returncode == 0 and check() not in (0, 3), "--verify stays when --max-memory is given", r.stdout + r.stderr)
     r = deploy(folder, "--accept-loss", "0.001")
     ok(r.returncode == 0 and b"--fraction-alone 0.023" in read(folder, "bin", "texcell_check") and "--accept-loss 0.001: --verify 0.023, if no more" in
        r.stdout, "--accept-loss: the share that leaves no more wrong", r.stdout + r.stderr)
@@ -1581,6 +1626,7 @@ def main():
     test_new_versions(folder)
     test_platforms()
     test_settings()
+    test_options_of_scripts()
     test_update_versions_refuses()
     test_what_is_there()
     test_refusals()

@@ -108,6 +108,27 @@ def read_file(path):
         return f.read()
 
 
+@contextlib.contextmanager
+def naming(path):
+    """SQLite does not say which of its files it means."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        damaged = "; docs/admin.md says how a backup is restored" if "malformed" in str(error) or "not a database" in str(error) else ""
+        raise Problem("%s: %s%s" % (path, error, damaged), TRY_LATER)
+
+
+# Of a shell, in a line that is no comment: what stands for one argument.
+WORD = r"""(?:'[^']*'|"[^"]*"|[^\s'"])+"""
+
+
+def option_in(text, name):
+    """What an option is in a script of texcell-deploy, as the shell reads it; or None."""
+    found = [m.group(1) for line in text.splitlines() if not line.lstrip().startswith("#")
+             for m in re.finditer(r"\s--%s(?:=|\s+)(%s)" % (name, WORD), line)]
+    return found[-1] if found else None
+
+
 def locked(folder, program="texcell-submit"):
     """One at a time. The file holds the lock as long as it is open."""
     file = open(os.path.join(folder, "lock"), "w")
