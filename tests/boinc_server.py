@@ -320,11 +320,11 @@ def test_found_out():
     r = tool("texcell-again", "--host", "3", "--dry-run")
     ok(r.returncode == 0 and r.stdout.splitlines()[1:] == ["lonely_%04d" % (i + 1) for i in range(n)], "--dry-run tells the units", r.stdout + r.stderr)
     start = time.monotonic()
-    r = tool("texcell-again", "--host", "3", "--why", "found out")
+    r = tool("texcell-again", "--host", "3", "--yes", "--why", "found out")
     note("%s (%.1f s)" % (r.stdout.strip(), time.monotonic() - start))
     ok(r.returncode == 0 and not stored("lonely") and until(60, lambda: sql(wait)[0][0] == n), "one command: none is in the data set, all are queued",
        r.stdout + r.stderr)
-    again = tool("texcell-again", "--host", "3")
+    again = tool("texcell-again", "--host", "3", "--yes")
     ok(again.returncode == 0 and "no unit" in again.stdout, "the same command again finds nothing", again.stdout + again.stderr)
     of_results, users, hosts = sums()
     ok(3 in before and 3 not in users and of_results == users == hosts, "its credit was taken back")

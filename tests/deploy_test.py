@@ -108,10 +108,11 @@ CREATE TABLE app(id INTEGER PRIMARY KEY, name TEXT UNIQUE, fraction_done_exact I
 CREATE TABLE workunit(id INTEGER PRIMARY KEY, name TEXT UNIQUE, canonical_resultid INTEGER DEFAULT 0,
     error_mask INTEGER DEFAULT 0, assimilate_state INTEGER DEFAULT 0, canonical_credit REAL,
     need_validate INTEGER DEFAULT 0, transition_time INTEGER DEFAULT 0, file_delete_state INTEGER DEFAULT 0,
-    target_nresults INTEGER DEFAULT 2, min_quorum INTEGER DEFAULT 2, max_total_results INTEGER DEFAULT 14);
+    target_nresults INTEGER DEFAULT 2, min_quorum INTEGER DEFAULT 2, max_total_results INTEGER DEFAULT 14, max_error_results INTEGER DEFAULT 12);
 CREATE TABLE result(id INTEGER PRIMARY KEY, workunitid INTEGER, server_state INTEGER, outcome INTEGER DEFAULT 0,
     validate_state INTEGER DEFAULT 0, hostid INTEGER DEFAULT 0, app_version_id INTEGER DEFAULT 0,
-    received_time INTEGER DEFAULT 0, userid INTEGER DEFAULT 0, granted_credit REAL DEFAULT 0, name TEXT, xml_doc_in TEXT, sent_time INTEGER DEFAULT 0);
+    received_time INTEGER DEFAULT 0, userid INTEGER DEFAULT 0, granted_credit REAL DEFAULT 0, name TEXT, xml_doc_in TEXT, sent_time INTEGER DEFAULT 0,
+    exit_status INTEGER DEFAULT 0);
 CREATE TABLE user(id INTEGER PRIMARY KEY, name TEXT, teamid INTEGER DEFAULT 0, total_credit REAL);
 CREATE TABLE host(id INTEGER PRIMARY KEY, total_credit REAL, userid INTEGER DEFAULT 0, rpc_time INTEGER DEFAULT 0);
 CREATE TABLE platform(id INTEGER PRIMARY KEY, name TEXT);
@@ -1360,7 +1361,7 @@ def test_again():
         sql(folder, "INSERT INTO " + statement)
 
     def again(*options):
-        return run([os.path.join(folder, "bin", "texcell-again"), *options], env=ENV)
+        return run([os.path.join(folder, "bin", "texcell-again"), "--yes", *options], env=ENV)
 
     def kept():
         with contextlib.closing(sqlite3.connect(os.path.join(folder, "texcell", "dataset.sqlite"))) as db:
@@ -1372,6 +1373,11 @@ def test_again():
     r = again("--host", "7")
     ok(r.returncode != 0 and len(kept()) == 4, "again: without the pictures nothing is changed", r.stdout + r.stderr)
     os.rename(pictures + "x", pictures)
+    command = [os.path.join(folder, "bin", "texcell-again"), "--host", "7"]
+    for r in run(command, env=ENV), at_terminal(command, "no\n"):
+        code, said = (r.returncode, r.stderr) if hasattr(r, "stderr") else r
+        ok((code, "give --yes" in said) in ((1, True), (0, False)) and ("3 units, such as wrong_0001" in said or code) and len(kept()) == 4,
+           "again: asks before it takes out what it was not told by name", said)
     r = again("--host", "7")
     ok(r.returncode == 3 and "1 are just being stored, such as wrong_0004" in r.stderr and kept() == ["wrong_0002"] and read(staged) == content,
        "again: single results are taken out, their files packed as they were", r.stdout + r.stderr)
@@ -1390,6 +1396,28 @@ def test_again():
     ok(r.returncode == 0 and "1 are no longer in BOINC's database" in r.stdout and kept() == [], "again: a unit that was purged", r.stdout + r.stderr)
     r = again("nonesuch")
     ok(r.returncode == 2 and "nonesuch: neither BOINC's database nor the data set has a unit of this name" in r.stderr, "again: a name that nothing has", r.stdout + r.stderr)
+    sql(folder, "DELETE FROM result WHERE workunitid = 1")
+    sql(folder, "INSERT INTO result(workunitid, server_state, outcome, validate_state) VALUES(1, 5, 3, 0), (1, 5, 1, 3)")
+    sql(folder, "UPDATE workunit SET error_mask = 2, assimilate_state = 2, transition_time = 0 WHERE id = 1")
+    r = again("wrong_0001")
+    ok(r.returncode == 0 and sql(folder, "SELECT error_mask, assimilate_state, transition_time > 0, max_error_results FROM workunit WHERE id = 1")
+       == [(0, 0, 1, 12 + 1 + 2)] and sql(folder, "SELECT outcome FROM result WHERE workunitid = 1 ORDER BY id") == [(3,), (7,)],
+       "again: a unit that was given up is computed again", r.stdout + r.stderr)
+    for name in sql(folder, "SELECT name FROM workunit"):
+        for path in glob.glob(os.path.join(folder, "download", "*", name[0] + ".zip")):
+            os.unlink(path)
+    sql(folder, "UPDATE workunit SET canonical_resultid = 0, assimilate_state = 0, error_mask = 0")
+    write(os.path.join(folder, "texcell", "restored"), "%d\n" % time.time())
+    sql(folder, "INSERT INTO result(workunitid, server_state, name, sent_time) VALUES(1, 4, 'out_0', 5)")
+    honest = read(pictures, "2.png")
+    shutil.copy(os.path.join(pictures, "0.png"), os.path.join(pictures, "2.png"))
+    r = again("--lost")
+    ok(r.returncode == 2 and "2 units that are out are packed again" in r.stdout and re.search(r"wrong_0003: was packed of .*2\.png.*: put those back", r.stderr)
+       and os.path.exists(staged) and os.listdir(os.path.join(folder, "texcell", "lost")) == ["out_0"],
+       "again --lost: a picture that has changed stops its unit alone, and is named", r.stdout + r.stderr)
+    write(os.path.join(pictures, "2.png"), honest)
+    r = again("--lost")
+    ok(r.returncode == 0 and "1 units that are out are packed again" in r.stdout, "again --lost: the same command goes on", r.stdout + r.stderr)
     page = os.path.join(folder, "page.html")
 
     def watch():
@@ -1399,6 +1427,10 @@ def test_again():
     sql(folder, "INSERT INTO user(id, name, total_credit) VALUES(77, '<b>me</b> & you', 12345)")
     sql(folder, "INSERT INTO host(userid, rpc_time) VALUES(77, ?)", time.time())
     sql(folder, "INSERT INTO result(workunitid, userid, received_time, validate_state, granted_credit) VALUES(9, 77, ?, 1, 1234)", time.time())
+    blocked = os.path.join(folder, "nowhere", "page.html")
+    r = run([os.path.join(folder, "bin", "texcell-watch"), "--page", blocked], env=ENV)
+    ok(r.returncode == 4 and "daemon down: feeder" in r.stdout and r.stdout.endswith("\n%s: No such file or directory\n" % blocked) and not r.stderr,
+       "watch --page: a page that cannot be written costs no warning, and is named", r.stdout + r.stderr)
     said, text = watch()
     ok("<td>&lt;b&gt;me&lt;/b&gt; &amp; you</td><td class=n>1,234</td>" in text and "<td>computers in the last week</td><td class=n>1</td>" in text
        and "<td>credit in all</td><td class=n>12,352</td>" in text and "<h2>Newest items</h2>" in text and "<b>me" not in text and "://" not in
@@ -1447,6 +1479,28 @@ def test_watch():
         ok(r.returncode == 4 and r.stdout == "host 2: 4 of 30 results of the last day were not valid\n"
            "app version 1.01 for windows_x86_64 (texcell_mt_windows; its id is 12): 4 of 30 results of the last day were not valid\n", "watch: results of a host that are not valid", r.stdout)
         sql(folder, "DELETE FROM result")
+        for i in range(60):
+            sql(folder, "INSERT INTO result(server_state, outcome, app_version_id, received_time, exit_status) VALUES(5, 3, ?, ?, ?)",
+                12 + i % 2, time.time() - 3600, 202 if i % 2 else 195)
+        for mask in (2, 16, 18):
+            sql(folder, "INSERT INTO workunit(name, error_mask) VALUES(?, ?)", "mask_%d" % mask, mask)
+        with contextlib.closing(sqlite3.connect(os.path.join(folder, "texcell", "dataset.sqlite"))) as data, data:
+            data.executescript("CREATE TABLE units(name TEXT); CREATE TABLE refused(id INTEGER PRIMARY KEY, kind TEXT, name TEXT, stored TEXT);"
+                               "INSERT INTO units VALUES('later'), ('twice'), ('mended')")
+            data.executemany("INSERT INTO refused(kind, name, stored) VALUES(?, ?, strftime('%Y-%m-%dT%H:%M:%SZ', 'now', ?))",
+                             [("missing", "a", "-1 days"), ("missing", "later", "-1 days"), ("missing", "old", "-8 days"), ("changed", "b", "-1 days"),
+                              ("conflict", "twice", "-1 days"), ("conflict", "mended", "-1 days"), ("forgotten", "mended", "-1 days")])
+        r = watch("--unsent", "0")
+        ok(r.returncode == 4 and r.stdout.splitlines() == [
+            "app version 1.01 for windows_x86_64 (texcell_mt_windows; its id is 12): 30 of 30 results of the last day ended in client errors: their pages "
+            "in html/ops/ say why; deprecate a version that fails everywhere in manage_app_versions.php there",
+            "given up: 1 units, such as mask_2: mend the cause, then bin/texcell-again mask_2",
+            *("not stored (%s): 1 units, such as %s: table refused of the data set says why; bin/texcell-again %s" % (kind, name, name)
+              for kind, name in (("changed", "b"), ("conflict", "twice"), ("missing", "a")))],
+           "watch: client errors, units given up, results that are not stored, each with its remedy", r.stdout + r.stderr)
+        os.unlink(os.path.join(folder, "texcell", "dataset.sqlite"))
+        sql(folder, "DELETE FROM workunit")
+        sql(folder, "DELETE FROM result")
         for i in range(20):
             sql(folder, "INSERT INTO result(workunitid, server_state, outcome, validate_state, hostid, app_version_id, received_time) "
                 "VALUES(?, 5, 1, ?, 5, -3, ?)", 100 + i, 2 if i < 5 else 1, time.time() - 3600)
@@ -1494,7 +1548,10 @@ for line in sqlite3.connect(sys.argv[-1]).iterdump():
 """
 LOAD = """#!/usr/bin/python3
 import sqlite3, sys
-sqlite3.connect(sys.argv[-1]).executescript(sys.stdin.read())
+with sqlite3.connect(sys.argv[-1]) as db:       # as mariadb-dump's file does, it begins with DROP TABLE
+    for name, in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+        db.execute("DROP TABLE " + name)
+    db.executescript(sys.stdin.read())
 """
 
 
@@ -1512,7 +1569,8 @@ def test_backup(folder):
                   if "unit" not in n and os.path.isfile(os.path.join(folder, "download", n))}
     write(os.path.join(folder, "html", "ops", ".htpasswd"), "me:secret")
     write(os.path.join(folder, "bin", "own_validator"), "#!/bin/sh\n", 0o755)
-    config = read(folder, "config.xml").replace(b"</daemons>", b"<daemon><cmd>own_validator --app other &amp; more</cmd><pid_file>own.pid</pid_file></daemon></daemons>")
+    config = read(folder, "config.xml").replace(b"user_per_wu>0<", b"user_per_wu>1<")
+    config = config.replace(b"</daemons>", b"<daemon><cmd>own_validator --app other &amp; more</cmd><pid_file>own.pid</pid_file></daemon></daemons>")
     write(os.path.join(folder, "config.xml"), config)
     os.chmod(os.path.join(folder, "upload"), 0o2771)
     sql(folder, "DELETE FROM workunit WHERE id < 10")
@@ -1534,7 +1592,11 @@ def test_backup(folder):
     ok(r.returncode == 0 and os.stat(saved).st_mode & 0o777 == 0o700, "backup: made, for its owner alone", r.stderr)
     again = run([os.path.join(folder, "bin", "texcell-backup"), saved], env=env)
     ok(again.returncode == 1 and "is there already" in again.stderr, "backup: each into a new folder", again.stderr)
-    os.mkdir(saved + "3.part")
+    write(os.path.join(saved + "3.part", "mine"), "")
+    r = run([os.path.join(folder, "bin", "texcell-backup"), saved + "3"], env=env)
+    ok(r.returncode == 1 and "3.part: is there, and not from texcell-backup" in r.stderr and os.listdir(saved + "3.part") == ["mine"],
+       "backup: deletes no folder of somebody else", r.stderr)
+    os.unlink(os.path.join(saved + "3.part", "mine"))
     with open(os.path.join(saved + "3.part", "lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         r = run([os.path.join(folder, "bin", "texcell-backup"), saved + "3"], env=env)
@@ -1542,17 +1604,21 @@ def test_backup(folder):
     r = run([os.path.join(folder, "bin", "texcell-backup"), saved + "3"], env=env)
     ok(r.returncode == 0 and tree(saved + "3").keys() == tree(saved).keys(), "backup: after one that was ended", r.stderr)
     make_project("restored")
-    os.unlink(os.path.join(new, "db.sqlite"))
     for name in ("texcell-backup", "texcell_project.py", "xml_insert.py"):
         shutil.copy(os.path.join(folder, "bin", name), os.path.join(new, "bin"))
+    for table in ("user(id, name)", "host(id, userid)", "workunit(id, name)"):
+        sql(new, "INSERT INTO %s VALUES(5, 5)" % table)
+        before = tree(new)
+        r = run([os.path.join(new, "bin", "texcell-backup"), "--restore", saved], env=env)
+        ok(r.returncode == 2 and "(rows: 1 %s), which would be lost" % table.split("(")[0] in r.stderr and tree(new) == before
+           and not os.path.exists(os.path.join(new, "texcell")), "restore: never over the work of another project: " + table, r.stderr)
+        sql(new, "DELETE FROM " + table.split("(")[0])
     submissions = read(saved, "texcell", "submissions.sqlite")
     write(os.path.join(saved, "texcell", "submissions.sqlite"), b"damaged" * 1000)
     r = run([os.path.join(new, "bin", "texcell-backup"), "--restore", saved], env=env)
     ok(r.returncode == 3 and "SQLite's files in texcell/: file is not a database" in r.stderr and not glob.glob(os.path.join(new, "texcell", "*.sqlite")),
        "restore: stops at a file that is damaged", r.stderr)
     write(os.path.join(saved, "texcell", "submissions.sqlite"), submissions)
-    for name in glob.glob(os.path.join(new, "*.sqlite")):
-        os.unlink(name)             # the stand-in for mariadb drops no tables
     r = run([os.path.join(new, "bin", "texcell-backup"), "--restore", saved], env=env)
     ok(r.returncode == 0 and sql(new, "SELECT id, name FROM workunit") == sql(folder, "SELECT id, name FROM workunit")
        and read(new, "keys", "code_sign_private") == b"secret" and str(os.path.join(new, "db.sqlite")) in read(new, "config.xml").decode(),
@@ -1566,6 +1632,8 @@ def test_backup(folder):
        and read(new, "html", "ops", ".htpasswd") == b"me:secret" and os.stat(os.path.join(new, "upload")).st_mode & 0o7777 == 0o2771
        and abs(int(read(new, "texcell", "restored")) - time.time()) < 100,
        "restore: every app's daemons and their programs, who may look after it, rights of upload", commands)
+    ok(b"<one_result_per_user_per_wu>1<" in config and read(new, "config.xml").count(b"<one_result_per_user_per_wu>1</one_result_per_user_per_wu>") == 1,
+       "restore: nobody confirms an own result, where that was so")
     ok(handed_out and {n: read(new, "download", n) for n in os.listdir(os.path.join(new, "download"))} == handed_out
        and os.path.exists(os.path.join(new, "html", "project", "project.inc")),
        "restore: what hosts fetch of a version, which update_versions takes to be there; the project's page", handed_out.keys())

@@ -45,18 +45,26 @@ def report(program, error):
     return error.code
 
 
+FAULTS = (Problem, OSError, sqlite3.Error)
+
+
+def problem_of(fault):
+    """One of FAULTS as a Problem."""
+    if isinstance(fault, Problem):
+        return fault
+    if isinstance(fault, shutil.Error):         # of many files: the first will do
+        return Problem(fault.args[0][0][2], TRY_LATER)
+    if isinstance(fault, OSError):
+        return Problem(": ".join(str(part) for part in (fault.filename2 or fault.filename, fault.strerror or fault) if part), TRY_LATER)
+    return Problem("SQLite's files in texcell/: %s" % fault, TRY_LATER)
+
+
 def guarded(program, main):
     """Runs main; every fault ends in one line and an exit code."""
     try:
         return main()
-    except Problem as problem:
-        return report(program, problem)
-    except shutil.Error as error:       # of many files: the first will do
-        return report(program, Problem(error.args[0][0][2], TRY_LATER))
-    except OSError as error:
-        return report(program, Problem(": ".join(str(part) for part in (error.filename2 or error.filename, error.strerror or error) if part), TRY_LATER))
-    except sqlite3.Error as error:
-        return report(program, Problem("SQLite's files in texcell/: %s" % error, TRY_LATER))
+    except FAULTS as fault:
+        return report(program, problem_of(fault))
     except KeyboardInterrupt:
         return report(program, Problem("interrupted; the same command continues", TRY_LATER))
 
@@ -82,8 +90,9 @@ def run(argv, folder=None, reads=subprocess.DEVNULL):
 
 def write_file(path, data, mode=0o644, sync=True):
     """Complete under its name or not there: temporary file, fsync (unless sync is False), rename."""
-    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".texcell-")
+    temporary = None
     try:
+        handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".texcell-")
         with os.fdopen(handle, "wb") as f:
             f.write(data)
             f.flush()
@@ -97,7 +106,8 @@ def write_file(path, data, mode=0o644, sync=True):
         os.chmod(temporary, mode)
         os.rename(temporary, path)
     except BaseException as error:
-        os.unlink(temporary)
+        if temporary:
+            os.unlink(temporary)
         if isinstance(error, OSError):
             error.filename = path       # a full disk has no name
         raise
