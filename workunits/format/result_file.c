@@ -395,10 +395,10 @@ tc_status wu_tables_find(const wu_result_file *file, wu_tables *out, tc_err *err
         size_t index = 0;
         if (is_column(d) && !is_made(out, d->table))
             return_if_error(make_table(file, out, i, err));
-        else if (d->role >= WU_TITLES)
+        if (d->role >= WU_TITLES && !wu_is_own(d)) {
             return_if_error(wu_find_declared(file, d, NULL, &index, err));
-        if (d->role >= WU_TITLES)
             out->used[index] = true;
+        }
     }
     return TC_OK;
 }
