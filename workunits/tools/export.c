@@ -242,13 +242,15 @@ tc_status wu_open_images(const wu_result_file *file, const char *path, bool by_c
 static void note_unused(const wu_result_file *file, wu_export_also also, bool *used)
 {
     bool drawable = false;
-    for (size_t k = 0; !also.pictures && k < file->n_items * file->n_declared; k++) {
+    for (size_t k = 0; k < file->n_items * file->n_declared; k++) {
         const wu_declared *const d = &file->declared[k % file->n_declared];
         size_t index;
-        if (wu_is_picture(d->role) &&
+        if ((wu_is_picture(d->role) ? !also.pictures : wu_is_own(d)) &&
             wu_find_declared(file, d, file->item_names[k / file->n_declared], &index, NULL) ==
-                TC_OK)
-            drawable = used[index] = true;
+                TC_OK) {
+            used[index] = true;
+            drawable = drawable || wu_is_picture(d->role);
+        }
     }
     if (drawable && !also.tiff && !also.shown)
         wu_note("%s: has pictures, which --pictures draws and --tiff writes as they are",
