@@ -162,6 +162,7 @@ def test_ome():
     takes("channels that are samples", tiff("c.ome.tif", [np.dstack(flat(1, 2, 3)), np.dstack(flat(4, 5, 6))], ome('DimensionOrder="XYCZT" SizeZ="2" SizeC="3" SizeT="1"')), [2, 5],
           "--channel", 2)
     for axis, modulo, says in (("T", 'Type="lifetime" Start="0" End="2"', "3 planes along an axis that is no channel, time or slice (lifetime)"),
+                               ("T", 'Type="phase" Start="0" End="2" Step="0"', "(phase)"),
                                ("Z", 'Type="angle" Start="0" End="3" Step="1.5"', "3 planes along"), ("C", 'Type="lambda"><Label>a</Label><Label>b</Label', "2 planes along")):
         inside = modulo + ("/>" if "<" not in modulo else "></ModuloAlong%s>" % axis)
         text = ome('SizeZ="1" SizeC="1" SizeT="1"'.replace('Size%s="1"' % axis, 'Size%s="6"' % axis))

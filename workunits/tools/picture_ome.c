@@ -197,8 +197,8 @@ static void begin_modulo(ome_text *o, const XML_Char **all)
                          ? 0
                          : floor((strtod(end, NULL) - strtod(start, NULL)) / each + 1.5);
     o->in_modulo = true;
-    if (n > 1 && n < (double)MOST)
-        o->modulo = (uint64_t)n;
+    if (n > 1)
+        o->modulo = n < (double)MOST ? (uint64_t)n : MOST;
     snprintf(o->modulo_type, sizeof o->modulo_type, "%s", type == NULL ? "not named" : type);
     tc_plain(o->modulo_type);
 }
