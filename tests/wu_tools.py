@@ -268,7 +268,7 @@ def test_tiff_pil():
     first = Image.fromarray(GREY)
     f = path("pages.tif")
     first.save(f, save_all=True, append_images=[Image.fromarray(GREY[::-1].copy()), Image.fromarray(255 - GREY)])
-    packs_as("TIFF of three pages", f, np.stack([GREY, GREY[::-1], 255 - GREY]))
+    packs_as("TIFF of three pages", f, np.stack([GREY, GREY[::-1], 255 - GREY]), "does not say what its pages are")
     for name, other in (("size", GREY[:-1]), ("bits", GREY16), ("colour", COLOUR)):
         first.save(f, save_all=True, append_images=[Image.fromarray(np.ascontiguousarray(other))])
         refused("TIFF whose pages differ in " + name, f, "page 2 differs")
@@ -515,6 +515,21 @@ def test_channels():
     Image.fromarray(COLOUR).quantize(64).save(path("palette.tif"))
     r = pack(out, "--channel", "green", path("palette.tif"))
     ok(r.returncode == 0 and np.array_equal(item_samples(out), np.asarray(Image.open(path("palette.tif")).convert("RGB"))[:, :, 1]), "a colour of a palette", r.stderr)
+    for name in ("red", "blue"):
+        for f in (contig, tiff("two.tif", five[:, :, :2], photometric="minisblack", planarconfig="contig"),
+                  tiff("two_pages.tif", np.moveaxis(five[:, :, :2], 2, 0), imagej=True, metadata={"axes": "CYX"})):
+            refused("%s of %s" % (name, os.path.basename(f)), f, "which are not red, green and blue; --channel N, from 1", "--channel", name)
+    r = wu("analyse", "--analysis", "cellcount", "--channel", 2, "-o", path("no_channel"), save_all("grey", {"g8.png": GREY}) + "/g8.png")
+    ok(r.returncode == 2 and "g8.png: is grey, but --channel is for colours" in r.stderr, "analyse says why no input is left", r.stderr)
+    Image.fromarray(COLOUR[:, :, 0]).save(path("silent.tif"), save_all=True, append_images=[Image.fromarray(COLOUR[:, :, i]) for i in (1, 2)])
+    r = pack(out, path("silent.tif"))
+    ok(r.returncode == 0 and item_samples(out).shape[0] == 3 and r.stderr.count("does not say what its pages are: all are taken as slices") == 1,
+       "pages of which nothing is said are slices, says a note", r.stderr)
+    r = wu("pack", "--analysis", "cellcount", "-o", out, path("silent.tif"))
+    ok(r.returncode == 2 and "is a stack; cellcount takes pictures" in r.stderr and "--channel N" in r.stderr, "cellcount says how to take a channel", r.stderr)
+    r = pack(out, "--channel", 2, path("silent.tif"))
+    ok(r.returncode == 0 and np.array_equal(item_samples(out), COLOUR[:, :, 1]) and "taken as channels" in r.stderr, "they are channels if one is wanted", r.stderr)
+    refused("a fourth of three pages", path("silent.tif"), "has 3 channels; 4 is none", "--channel", "4")
     refused("a sixth of five", contig, "has 5 channels; 6 is none of them", "--channel", "6")
     whole = RNG.integers(0, 256, (2, 3, 4, 20, 30), dtype=np.uint8)      # times, slices, channels
     kinds = [("ImageJ", tiff("h.tif", whole, imagej=True, metadata={"axes": "TZCYX"}), whole)]

@@ -145,6 +145,7 @@ tc_status wu_colour_choose(const char *channel, const char *stain, const char *s
     while (out->channel < 4 && strcmp(channel, names[out->channel]) != 0)
         out->channel++;
     out->shown = "--channel";
+    out->is_name = out->channel > 0 && out->channel < 4;
     if (out->channel < 4)
         return TC_OK;
     char *end;

@@ -10,6 +10,7 @@ typedef struct wu_colour {
     const char *shown; /* the option, for messages; NULL: colours stay as they are */
     unsigned channel;  /* from 1, for wu_picture_want: 1 red, 2 green, 3 blue; 0: the mean of these,
                           or a stain */
+    bool is_name;      /* of the channel: it is of colours */
     bool is_stain;
     int64_t weight[3]; /* of the densities of red, green, blue, in 2^-16: grey values per density */
     int32_t density[256]; /* -log10(v / 255) in 2^-16, that of 0 being 6 */

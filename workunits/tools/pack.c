@@ -750,6 +750,7 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
     sources.max_pixels = o.max_pixels;
     sources.names = o.names;
     sources.want = (wu_picture_want){ .channel = colour.channel,
+                                      .colour = colour.is_name,
                                       .scaled = o.scale[1] > o.scale[0],
                                       .lo = o.scale[0],
                                       .hi = o.scale[1] };
@@ -768,6 +769,8 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
         status = wu_um_replace(analysis->parameters, o.parameters, &sources, err);
     if (status == TC_OK)
         status = use_colour(&sources, &colour, err);
+    if (status == TC_OK && count_bad(&sources) == sources.n) /* none has that colour */
+        status = settle_names(&o, &sources, err);
     if (status == TC_OK && suggested)
         status = wu_suggest(analysis, &sources, o.parameters, suggestion, err);
     if (status == TC_OK && (measured || suggested))

@@ -50,6 +50,7 @@ typedef enum wu_kind { WU_KIND_IMAGE, WU_KIND_MASK, WU_KIND_LABELS } wu_kind;
 typedef struct wu_picture_want {
     wu_kind kind;
     unsigned channel;   /* from 1: that one alone, where there are several; 0: not said */
+    bool colour;        /* the channel is red, green or blue: of others there is none */
     unsigned long time; /* from 1: the pages of this one, of a series. 0: of the first, or of all if
                            each has one page */
     bool alone;         /* that file's own pages, whatever others it says belong to them */
@@ -88,9 +89,11 @@ typedef enum wu_remark {
     WU_NO_NEXT = 1 << 17,
     WU_OTHER_BITS = 1 << 18,
     WU_NO_SLOPE = 1 << 19,
-    WU_NO_PLACE = 1 << 20
+    WU_NO_PLACE = 1 << 20,
+    WU_SILENT_PAGES = 1 << 21,
+    WU_CHANNELS = 1 << 22
 } wu_remark;
-enum { WU_REMARKS = 21 };
+enum { WU_REMARKS = 23 };
 extern const char *const wu_remarks[WU_REMARKS];
 
 /* What the file says of its picture besides the samples. */

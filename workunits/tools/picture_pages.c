@@ -30,6 +30,9 @@ const char *const wu_remarks[WU_REMARKS] = {
     "says another number of bits than its type has; the size of the file agrees with the type",
     "its slope is infinite; the samples are taken without it",
     "does not say where its samples begin: behind its header, as the size of the file tells",
+    "does not say what its pages are: all are taken as slices; if they are channels, --channel N "
+    "takes one",
+    "does not say what its pages are: they are taken as channels",
 };
 
 /* --- what is said and what is there ---------------------------------------------------------- */
@@ -161,8 +164,13 @@ static tc_status check_counts(wu_picture *picture, tc_err *err)
                            "the file: it is cut short; copy it once more, or save the pages that "
                            "are there with Fiji",
                            picture->path, (unsigned long long)n);
-        said->slices = n;
-        picture->about.remarks |= said->by != NULL ? WU_UNSAID_PAGES : 0;
+        const bool channels = said->by == NULL && picture->want.channel > 0 &&
+                              !picture->want.colour && picture->samples.channels == 1;
+        *(channels ? &said->channels : &said->slices) = n;
+        picture->about.remarks |= said->by != NULL                      ? WU_UNSAID_PAGES
+                                  : channels                            ? WU_CHANNELS
+                                  : picture->want.kind == WU_KIND_IMAGE ? WU_SILENT_PAGES
+                                                                        : 0;
         return TC_OK;
     }
     const uint64_t each =
@@ -271,6 +279,14 @@ static tc_status check_planes(const wu_picture *picture, tc_err *err)
     return TC_OK;
 }
 
+tc_status wu_picture_refuse_colour(const wu_picture *picture, uint64_t channels, tc_err *err)
+{
+    return tc_fail(err, TC_BAD_INPUT,
+                   "%s: has %llu channels, which are not red, green and blue; --channel N, from 1, "
+                   "takes one",
+                   picture->path, (unsigned long long)channels);
+}
+
 tc_status wu_picture_choose_pages(wu_picture *picture, tc_err *err)
 {
     const wu_said *const said = &picture->said;
@@ -282,6 +298,8 @@ tc_status wu_picture_choose_pages(wu_picture *picture, tc_err *err)
         return tc_fail(err, TC_BAD_INPUT,
                        "%s: holds %llu channels as pages; --channel N takes one of them",
                        picture->path, (unsigned long long)said->channels);
+    if (said->channels > 1 && want->colour)
+        return wu_picture_refuse_colour(picture, said->channels, err);
     if (said->channels > 1 && want->channel > said->channels)
         return tc_fail(err, TC_BAD_INPUT, "%s: has %llu channels; %u is none of them",
                        picture->path, (unsigned long long)said->channels, want->channel);

@@ -60,6 +60,8 @@ tc_status wu_picture_settle(wu_picture *picture, tc_err *err)
     return_if_error(wu_picture_choose_pages(picture, err));
     picture->info.channels = s->channels;
     if (channel > 0 && s->channels > 1 && !picture->info.chosen) {
+        if (picture->want.colour && !(s->rgb && s->channels == 3))
+            return wu_picture_refuse_colour(picture, s->channels, err);
         if (channel > s->channels)
             return tc_fail(err, TC_BAD_INPUT, "%s: has %u channels; %u is none of them",
                            picture->path, s->channels, channel);

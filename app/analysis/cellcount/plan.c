@@ -11,10 +11,11 @@ static tc_status check_item(const void *params, const wu_item *item, const char 
     const uint64_t n = (uint64_t)item->nx * item->ny;
 
     if (item->is_stack)
-        return tc_fail(
-            err, TC_BAD_INPUT,
-            "%s: is a stack; cellcount takes pictures (stacks: volume, voting, objects, levelset)",
-            where);
+        return tc_fail(err, TC_BAD_INPUT,
+                       "%s: is a stack; cellcount takes pictures (of stacks: voting finds nuclei, "
+                       "volume cells "
+                       "within membranes; if the pages are channels, --channel N takes one)",
+                       where);
     if (p->threshold_word == CC_LOCAL && !cc_finds_threshold(p) &&
         (uint32_t)p->offset >= cc_middle(item->bits))
         return tc_fail(err, TC_BAD_INPUT,
