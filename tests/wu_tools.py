@@ -521,6 +521,13 @@ def test_channels():
             refused("%s of %s" % (name, os.path.basename(f)), f, "which are not red, green and blue; --channel N, from 1", "--channel", name)
     r = wu("analyse", "--analysis", "cellcount", "--channel", 2, "-o", path("no_channel"), save_all("grey", {"g8.png": GREY}) + "/g8.png")
     ok(r.returncode == 2 and "g8.png: is grey, but --channel is for colours" in r.stderr, "analyse says why no input is left", r.stderr)
+    for c, name in enumerate(("red", "green", "blue", None)):
+        one = np.where(np.arange(3) == c, COLOUR, COLOUR // 20 if c == 0 else 0).astype(np.uint8) if name else COLOUR
+        for stack in ([one], [one, one]):
+            tifffile.imwrite(path("one.tif"), np.stack(stack) if len(stack) > 1 else one, photometric="rgb")
+            r = pack(out, path("one.tif"))
+            ok(r.returncode == 0 and (("is %s alone" % name) in r.stderr and ("--channel %s takes" % name) in r.stderr if name else " alone" not in r.stderr),
+               "colours of which there is %s, %d" % (name, len(stack)), r.stderr)
     Image.fromarray(COLOUR[:, :, 0]).save(path("silent.tif"), save_all=True, append_images=[Image.fromarray(COLOUR[:, :, i]) for i in (1, 2)])
     r = pack(out, path("silent.tif"))
     ok(r.returncode == 0 and item_samples(out).shape[0] == 3 and r.stderr.count("does not say what its pages are: all are taken as slices") == 1,
@@ -754,7 +761,8 @@ def test_sizes():
         r = pack(out, picture)
         ok(spacing_of(r, out) == expected, "size of a pixel: " + name, "%s, expected %s; %s" % (spacing_of(r, out), expected, r.stderr))
         has = name.endswith("without z") or "stack" in name
-        ok(has == ("note" in r.stderr), name + ": told of stacks alone", r.stderr)
+        oblong = not has and expected is not None and expected[0] != expected[1]
+        ok((has or oblong) == ("note" in r.stderr) and oblong == ("wide, as the file says" in r.stderr), name + ": told of stacks and pixels that are no squares", r.stderr)
     r = pack(out, imagej("s.tif", stack, "ZYX", (5, 4), unit="micron"))
     ok("not how far slices are apart" in r.stderr and "0.25, 0.2 micrometres (y, x)" in r.stderr, "a stack that does not say z", r.stderr)
     picture, deep = imagej("s.tif", GREY, "YX", (5, 4), unit="micron"), imagej("d.tif", stack, "ZYX", (5, 4), unit="micron", spacing=1.5)
@@ -765,7 +773,9 @@ def test_sizes():
             ("2,0.25,0.2", deep, [2.0, 0.25, 0.2], "a voxel is 1.5, 0.25, 0.2 micrometres (z, y, x), but --spacing says 2, 0.25, 0.2"),
             ("0.25,0.2", deep, [1.5, 0.25, 0.2], None)):
         r = pack(out, "--spacing", given, f)
-        ok(spacing_of(r, out) == expected and (r.stderr == "" if says is None else says in r.stderr and r.stderr.count("\n") == 1),
+        notes = "".join(line for line in r.stderr.splitlines(True) if "wide, as --spacing Y,X says" not in line)
+        ok(spacing_of(r, out) == expected and (notes == "" if says is None else says in notes and notes.count("\n") == 1)
+           and (notes != r.stderr) == (f is picture and given != "0.2"),
            "--spacing %s beside the file's" % given, str(spacing_of(r, out)) + r.stderr)
     r = pack(out, "--spacing", "0.25,0.2", tiff("a.tif", stack, photometric="minisblack"))
     ok(r.returncode == 2 and "how far its slices are apart" in r.stderr, "--spacing Y,X for a stack", r.stderr)
@@ -1390,6 +1400,21 @@ def test_labels_of_result():
                                     ("another channel", [one, "--names", path("lab/names.txt"), folders[1]], None, [3])):
         r, found = objects(*args, cwd=where)
         ok(found == want, "labels of a result: " + name, (found, r.stderr))
+    r, found = objects(one, "--spacing", "2,5", folders[0])
+    ok(found == [3] and "a pixel is 2 micrometres high and 5 wide, as --spacing Y,X says (one number, with a decimal point" in r.stderr,
+       "pixels that are not square are told", r.stderr)
+    r, found = objects(one, "--spacing", "2.5", folders[0])
+    ok(found == [3] and r.stderr == "", "square ones are not", r.stderr)
+    picture = folders[0] + "/1.png"
+    r, found = objects(picture, picture)
+    ok(found == [2] and "is its own label picture" in r.stderr, "a picture as its own labels", r.stderr)
+    r, found = objects(picture, "--param", 'families=["shape"]', picture)
+    ok(found == [2] and r.stderr == "", "labels alone, for their shapes", r.stderr)
+    run([TEXCELL, "run", path("lab/objects.zip"), "-o", path("lab/objects.npz"), "--device", "cpu", "--quiet"])
+    for option in ("--tiff", "--geojson"):
+        for out, writes in ((path("lab/objects.npz"), False), (one, True)):
+            r = wu("export", option, "-o", path("lab/exported"), out)
+            ok(r.returncode == 0 and (option + " writes nothing" in r.stderr) != writes, "%s says if it writes nothing, %s" % (option, writes), r.stderr)
     for name, args, where in (("another folder", [one, folders[1]], None), ("another folder, from within", [one, "1.png"], folders[1]),
                               ("two files for one", [bare, *folders], None)):
         r, _ = objects(*args, cwd=where)

@@ -106,6 +106,7 @@ typedef struct an_backend {
 typedef struct an_survey {
     uint32_t lo, hi; /* least and greatest grey value */
     uint64_t inside; /* pixels within the mask, if it has one */
+    uint64_t rgb[3]; /* sums of its colours, before they become grey */
 } an_survey;
 
 typedef struct an_selftest an_selftest;

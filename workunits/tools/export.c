@@ -282,10 +282,16 @@ tc_status wu_export_write(const char *result, const char *unit, const char *fold
     for (size_t i = 0; also.pictures && images != NULL && i < tables.n; i++)
         return_if_error(
             wu_export_points(&file, &tables.tables[i], images, folder, &n_pictures, err));
+    size_t before = n_pictures;
     if (also.tiff)
         return_if_error(wu_export_tiff(&file, images, folder, &n_pictures, err));
+    if (also.tiff && n_pictures == before)
+        wu_note("%s: has no labels, masks or maps: --tiff writes nothing", result);
+    before = n_pictures;
     if (also.geojson)
         return_if_error(wu_export_geojson(&file, &tables, folder, &n_pictures, err));
+    if (also.geojson && n_pictures == before)
+        wu_note("%s: has no labels, masks or places: --geojson writes nothing", result);
     note_unused(&file, also, tables.used);
     printf("%s: %zu %s", folder, n_tables, n_tables == 1 ? "table" : "tables");
     if (n_pictures > 0 || also.pictures)

@@ -350,6 +350,25 @@ static tc_status use_colour(wu_sources *sources, const wu_colour *colour, tc_err
     return TC_OK;
 }
 
+/* A picture of cells is no label picture; one that is is measured in its own numbers. */
+static void note_own_labels(const wu_sources *sources, const json_t *parameters)
+{
+    const json_t *const families = json_object_get(parameters, "families");
+    const bool shapes = json_array_size(families) == 1 &&
+                        strcmp(json_string_value(json_array_get(families, 0)), "shape") == 0;
+    for (size_t i = 0; !shapes && i < sources->n; i++) {
+        const wu_source *const item = &sources->items[i];
+        if (item->fault != NULL || item->labels.n_files == 0 ||
+            !os_same_file(item->labels.files[0], item->pages.files[0]))
+            continue;
+        wu_note("%s: is its own label picture: each grey value is taken for an object. Cells are "
+                "found by cellcount, whose result --labels takes; of labels alone, --param "
+                "'families=[\"shape\"]' measures the shapes",
+                item->pages.files[0]);
+        return;
+    }
+}
+
 static tc_status check_items(const an_analysis *analysis, const void *params, wu_sources *sources,
                              tc_err *err)
 {
@@ -396,9 +415,10 @@ static tc_status check_pixels(void *user, wu_source *source, tc_err *err)
     char text[TC_ERR_MAX];
     if (c->analysis->check_survey != NULL)
         return_if_error(c->analysis->check_survey(c->params, &item, &source->survey, path, err));
-    if ((c->analysis->note_survey != NULL
-             ? c->analysis->note_survey(c->params, &item, &source->survey, text, sizeof text)
-             : wu_few_greys(&source->survey, text, sizeof text)) &&
+    if ((wu_one_colour(&source->survey, text, sizeof text) ||
+         (c->analysis->note_survey != NULL
+              ? c->analysis->note_survey(c->params, &item, &source->survey, text, sizeof text)
+              : wu_few_greys(&source->survey, text, sizeof text))) &&
         strcmp(text, c->last) != 0) {
         wu_note_of(path, "%s", text);
         memcpy(c->last, text, sizeof text);
@@ -761,6 +781,8 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
         status = keep_others(into, &sources, err);
     if (status == TC_OK && o.labels != NULL)
         status = wu_labels_add(&sources, o.labels, o.recursive, err);
+    if (status == TC_OK)
+        note_own_labels(&sources, o.parameters);
     if (status == TC_OK)
         status = wu_use_about(&sources, o.spacing, err);
     if (status == TC_OK && count_bad(&sources) == sources.n) /* nothing to look at */

@@ -98,7 +98,7 @@ static void tell_remarks(const wu_sources *sources)
 
 tc_status wu_use_about(wu_sources *sources, const double given[3], tc_err *err)
 {
-    enum { TIMES, TURNED, OTHER_SIZE, NO_Z, OWN_SIZE, FLAT, KINDS };
+    enum { TIMES, TURNED, OTHER_SIZE, NO_Z, OWN_SIZE, FLAT, OBLONG, KINDS };
     tally notes[KINDS] = { { NULL, 0 } };
     tc_status status = TC_OK;
     for (size_t i = 0; i < sources->n && status == TC_OK; i++) {
@@ -113,6 +113,8 @@ tc_status wu_use_about(wu_sources *sources, const double given[3], tc_err *err)
             count(&notes[TURNED], item);
         if (given[0] > 0 && !item->is_stack)
             count(&notes[FLAT], item);
+        if (!item->is_stack && item->um[1] != item->um[2]) /* exactly, as tables have it */
+            count(&notes[OBLONG], item);
         if (given[2] > 0 && is_different(about->um, item->um))
             count(&notes[OTHER_SIZE], item);
         else if (given[2] == 0 && item->is_stack && about->um[2] > 0)
@@ -148,6 +150,15 @@ tc_status wu_use_about(wu_sources *sources, const double given[3], tc_err *err)
     print_note(&notes[FLAT],
                "is a picture, not a stack: the first number of --spacing Z,Y,X counts "
                "for nothing");
+    if (notes[OBLONG].n > 0)
+        snprintf(text, sizeof text,
+                 "a pixel is %.9g micrometres high and %.9g wide, as %s: of lengths in all "
+                 "directions (perimeters, axes, diameters) the micrometres are nan, and shapes are "
+                 "those of pixels",
+                 notes[OBLONG].first->um[1], notes[OBLONG].first->um[2],
+                 given[2] > 0 ? "--spacing Y,X says (one number, with a decimal point, is of both)"
+                              : "the file says");
+    print_note(&notes[OBLONG], text);
     tell_remarks(sources);
     return TC_OK;
 }

@@ -66,6 +66,30 @@ void wu_survey_greys(const void *data, const wu_picture_info *info, an_survey *o
     out->hi = hi > out->hi ? hi : out->hi;
 }
 
+static void survey_colours(const uint8_t *data, const wu_picture_info *info, an_survey *out)
+{
+    const size_t n = (size_t)info->nx * info->ny;
+    for (size_t i = 0; i < n; i++)
+        for (size_t c = 0; c < 3; c++)
+            out->rgb[c] += data[3 * i + c];
+}
+
+bool wu_one_colour(const an_survey *survey, char *text, size_t size)
+{
+    enum { MUCH = 8 }; /* times as much as of the others: compression and a scale bar leave some */
+    static const char *const names[3] = { "red", "green", "blue" };
+    const uint64_t all = survey->rgb[0] + survey->rgb[1] + survey->rgb[2];
+    for (size_t c = 0; c < 3; c++)
+        if (all > 0 && survey->rgb[c] >= MUCH * (all - survey->rgb[c])) {
+            snprintf(text, size,
+                     "is %s alone, of which grey, (R+G+B)/3, has a third: --channel %s takes it "
+                     "whole",
+                     names[c], names[c]);
+            return true;
+        }
+    return false;
+}
+
 bool wu_few_greys(const an_survey *survey, char *text, size_t size)
 {
     enum { FEW = 16 };
@@ -158,6 +182,8 @@ tc_status wu_page_next(wu_page_reader *reader, wu_page_buffer *buffer, wu_pictur
             survey_mask(buffer->data, info, &reader->item->survey);
         return TC_OK;
     }
+    if (reader->surveyed && reader->item->colour == NULL && info->channels == 3)
+        survey_colours(buffer->data, info, &reader->item->survey);
     if (reader->item->colour != NULL) {
         wu_colour_apply(reader->item->colour, buffer->data, info);
     } else if (reader->item->is_stack && info->channels == 3) {

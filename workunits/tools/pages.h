@@ -45,6 +45,8 @@ void wu_survey_greys(const void *data, const wu_picture_info *info, an_survey *o
 /* What is to be said of an item for which its analysis has no such rule of its own: its greys are
  * so few that what is found depends on them. False: nothing. */
 bool wu_few_greys(const an_survey *survey, char *text, size_t size);
+/* Of colours of which only one is there, which are a third of it as grey: says so. */
+bool wu_one_colour(const an_survey *survey, char *text, size_t size);
 
 /* Whether an item's pixels suit by their survey, once all of its pages were read; TC_BAD_INPUT is
  * its fault. NULL: nobody asks. */
