@@ -125,7 +125,7 @@ static tc_status add_from_result(wu_sources *sources, const char *path, tc_err *
 {
     TC_AUTO(wu_result_file_close) wu_result_file file;
     return_if_error(wu_result_file_open(path, NULL, &file, err));
-    const wu_source **const taken = calloc(file.n_items + 1, sizeof *taken);
+    const wu_source **const taken = calloc(file.n_items + 1, sizeof(wu_source *));
     tc_status status = taken == NULL ? tc_no_memory(err, "the labels of items") : TC_OK;
     for (size_t i = 0; status == TC_OK && i < sources->n; i++) {
         wu_source *const item = &sources->items[i];

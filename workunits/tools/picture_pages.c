@@ -30,8 +30,7 @@ const char *const wu_remarks[WU_REMARKS] = {
     "says another number of bits than its type has; the size of the file agrees with the type",
     "its slope is infinite; the samples are taken without it",
     "does not say where its samples begin: behind its header, as the size of the file tells",
-    "does not say what its pages are: all are taken as slices; if they are channels, --channel N "
-    "takes one",
+    "does not say what its pages are: taken as slices; if they are channels, --channel N takes one",
     "does not say what its pages are: they are taken as channels",
 };
 
