@@ -1139,7 +1139,7 @@ def test_many(folder):
        "submit: 300 units of two sizes by %d calls" % len(calls), r.stderr)
     credits = sorted({row[0] for row in sql(folder, "SELECT canonical_credit FROM workunit WHERE name LIKE 'many%'")})
     ok(len(credits) == 2 and credits[0] < credits[1], "submit: each with its own credit", credits)
-    ok("wrong results are seen by texcell-deploy --verify alone" in r.stdout and os.path.exists(os.path.join(folder, "texcell", "alone", "many")),
+    ok("only texcell-deploy --verify sees wrong results" in r.stdout and os.path.exists(os.path.join(folder, "texcell", "alone", "many")),
        "submit: a quorum of one is told to the validator", r.stdout[-300:])
     staged = os.path.join(folder, "download", "%x" % (int(hashlib.md5(b"many_0007.zip").hexdigest()[1:8], 16) % 1024), "many_0007.zip")
     fields = read(staged + ".md5").decode().split()
@@ -1158,6 +1158,77 @@ def test_alone(folder):
     ok("are the same as others" not in r.stdout, "submit: other units of the same pictures are no twins", r.stdout)
     r = submit(folder, "--analysis", "cellcount", "--name", "twin", "--split", "150", os.path.join(TMP, "many"))
     ok(r.returncode == 0 and "note: 2 of the units are the same as others, such as again_0001" in r.stdout, "submit: twins are told", r.stdout)
+
+
+def test_quorum(folder):
+    """The first call's quorum stays: of what an interrupted call left, too."""
+    pictures = os.path.join(TMP, "of a quorum")
+    for i in range(4):
+        picture(os.path.join(pictures, "p%d.png" % i), 50 + i)
+    words = ["--analysis", "cellcount", "--name", "one", "--split", "1", pictures]
+    marked = os.path.join(folder, "texcell", "alone", "one")
+    write(os.path.join(folder, "no_work"), "")
+    r = submit(folder, *words, "--quorum", "1")
+    os.unlink(os.path.join(folder, "no_work"))
+    ok(r.returncode == 3 and os.path.exists(marked), "quorum: a call that is interrupted", r.stderr)
+    for other in ("2", "3"):
+        r = submit(folder, *words, "--quorum", other)
+        ok(r.returncode == 2 and "one: was submitted with --quorum 1, and all its units have that" in r.stderr and r.stderr.count("\n") == 1
+           and os.path.exists(marked), "quorum: another one is refused: " + other, r.stderr)
+    for again in (words, words, [*words, "--quorum", "1"]):
+        r = submit(folder, *again)
+        calls = [c for c in database(folder)["calls"] if "--min_quorum" in c]
+        ok(r.returncode == 0 and "4 in all" in r.stdout and os.path.exists(marked) and options_of(calls[-1])["min_quorum"] == "1"
+           and options_of(calls[-1])["target_nresults"] == "1", "quorum: stays without being said again", r.stdout + r.stderr)
+    r = submit(folder, "--analysis", "cellcount", "--name", "few", "--quorum", "3", "--targets", "2", pictures)
+    ok(r.returncode == 1 and "--targets: must not be less than --quorum, which is 3" in r.stderr, "quorum: --targets below it", r.stderr)
+    with contextlib.closing(sqlite3.connect(os.path.join(folder, "texcell", "submissions.sqlite"))) as db, db:       # as older releases kept it
+        request = json.loads(db.execute("SELECT request FROM submissions WHERE name = 'one'").fetchone()[0])
+        db.execute("UPDATE submissions SET request = ? WHERE name = 'one'", (json.dumps({k: v for k, v in request.items() if k != "quorum"}),))
+    r = submit(folder, *words, "--quorum", "2")
+    ok(r.returncode == 2 and submit(folder, *words).returncode == 0 and os.path.exists(marked), "quorum: one that an older release began", r.stderr)
+
+
+def test_what_fails(folder):
+    """Messages that name the file and the remedy; what is no picture in a folder that --for looks at."""
+    one, inputs = picture(os.path.join(TMP, "p", "fails.png"), 3), os.path.join(TMP, "with README")
+    check, words = os.path.join(folder, "bin", "texcell_check"), ["--analysis", "cellcount"]
+    for name in ("b.png", "sub/c.png"):
+        picture(os.path.join(inputs, name), 4)
+        picture(os.path.join(TMP, "masks of README", name), 5)
+    write(os.path.join(inputs, "README.txt"), "text")
+    os.symlink("nowhere", os.path.join(inputs, "a link.txt"))
+    for more in ([], ["--recursive"], ["--recursive", "--mask", os.path.join(TMP, "masks of README")], ["--mask", os.path.join(TMP, "masks of README")]):
+        r = submit(folder, *words, "--name", "readme", "--for", "cpu", "--dry-run", *more, inputs)
+        ok(r.returncode == 0 and "--for cpu: " in r.stdout and "left out" in r.stdout and "%d item" % (1 + ("--recursive" in more)) in r.stdout,
+           "submit --for: a folder with other files %s" % more[:2], r.stdout + r.stderr)
+    os.mkdir(os.path.join(TMP, "no pictures"))
+    write(os.path.join(TMP, "no pictures", "a.txt"), "text")
+    r = submit(folder, *words, "--name", "readme", "--for", "cpu", "--dry-run", os.path.join(TMP, "no pictures"))
+    ok(r.returncode == 2 and os.path.join(TMP, "no pictures") + ": no .png" in r.stderr and r.stderr.count("\n") == 1, "submit --for: no picture", r.stderr)
+    script = read(check)
+    write(check, script.replace(b' "$@"', b' --max-memory 4 "$@"'), 0o755)
+    r = submit(folder, *words, "--name", "memory", one)
+    write(check, script, 0o755)
+    ok(r.returncode == 2 and re.search(r"memory.zip: to compute an item again takes \d+ MiB, and the server may take 4: raise texcell-deploy --max-memory", r.stderr),
+       "submit: an item that the server may not compute", r.stderr)
+    ok(submit(folder, *words, "--name", "q", "--split", "1", "--recursive", inputs).returncode == 0, "submit: units q_0001, ...")
+    r = submit(folder, *words, "--name", "q_0001", one)
+    again = submit(folder, *words, "--name", "q_0001", one)
+    ok(r.returncode == 2 and "q_0001: another submission has a work unit of this name already: give another --name" in r.stderr and again.stderr == r.stderr,
+       "submit: a unit that has the name of another submission's", r.stderr)
+    r = submit(folder, *words, "--name", "x", "-o", "here", one)
+    ok(r.returncode == 1 and "--output: is for --url" in r.stderr, "submit: --output without --url", r.stderr)
+    fresh = make_project("fresh")
+    deploy(fresh, "--classes", "cpu")
+    shutil.rmtree(os.path.join(fresh, "texcell"))
+    r = submit(fresh, "--status", "x")
+    ok(r.returncode == 2 and "nothing was submitted under this name" in r.stderr and not os.path.exists(os.path.join(fresh, "texcell")),
+       "submit --status: makes no file", r.stderr)
+    path = os.path.join(fresh, "texcell", "submissions.sqlite")
+    write(path, b"damaged" * 1000)
+    r = submit(fresh, "--status", "x")
+    ok(r.returncode == 3 and path + ": file is not a database; docs/admin.md says how" in r.stderr, "submit: which file is damaged", r.stderr)
 
 
 FULL = """mount -t tmpfs -o size=48k tmpfs "$1/texcell" && mount -t tmpfs -o size=48k tmpfs "$1/download" || exit 99
@@ -1684,6 +1755,8 @@ def main():
     test_submit(folder)
     test_many(folder)
     test_alone(folder)
+    test_quorum(folder)
+    test_what_fails(folder)
     test_full_disk()
     test_sizes(folder)
     test_status(folder)

@@ -170,6 +170,8 @@ def story(folder):
        and values["max_total_results"] == "14" and values["delay_bound"] == "604800" and int(values["rsc_memory_bound"]) > 1 << 26
        and root.findtext("workunit/file_ref/open_name") == "workunit" and "<OUTFILE_0/>" in job["out"],
        "each job has its estimates, quorum and templates", job)
+    r = submit("--no-wait", *words, "--quorum", "3")
+    ok(r.returncode == 2 and "drops: was submitted with --quorum 2, and all its units have that" in r.stderr, "another quorum later", r.stderr)
     r = submit("--status", "drops")
     ok(re.search(r"5 units\nwaiting +5\nout +0\nvalid +0\nfailed +0\n", r.stdout), "--status", r.stdout + r.stderr)
     compute(names[:2])
@@ -224,13 +226,27 @@ def refused(folder):
             ("no permission", 2, "your account may not submit here", submit(*words, key="guest")),
             ("nobody there", 3, "query_batches: ", submit(*words, "-o", "nobody", url="http://127.0.0.1:9/")),
             ("a name that is unknown", 2, "nothing was submitted", submit("--status", "never")),
+            ("a quorum of one", 1, "--quorum 1 the server would compute none", submit(*words, "--quorum", "1")),
+            ("no scheme", 1, "must begin with https:// or http://", submit(*words, url="cells.example.org/cells")),
             ("no BOINC", 2, "boinc_submit.py cannot be used", submit(*words, "--boinc", TMP)),
             ("no key", 1, "needs --key", submit(*words, key="", TEXCELL_KEY=""))):
         ok(r.returncode == code and text in r.stderr and r.stderr.count("\n") == 1, name, r.stderr)
     SERVER.raw = b"\x1b]0;OWNED\x07\x1b[2J error"
     r = submit(*words)
     ok(r.returncode == 3 and "\x1b" not in r.stdout + r.stderr and "no XML" in r.stderr, "an answer that drives a terminal", ascii(r.stdout + r.stderr))
+    for page in (b'{"head": {"title": "x"}, "body": "y"}', b'{"channel": "x"}', b"[]"):
+        SERVER.raw = page
+        for what in (words, ["--status", "no"]):
+            r = submit(*what)
+            ok(r.returncode == 3 and "is not what a BOINC project answers: --url must be" in r.stderr and r.stderr.count("\n") == 1,
+               "another page: %s %s" % (page, what[0]), r.stderr)
     SERVER.raw = None
+    for text in ('{"request": ', "[]", '{"units": []}', "\xff"):
+        os.makedirs(os.path.join(TMP, "damaged"), exist_ok=True)
+        with open(os.path.join(TMP, "damaged", "submission.json"), "w", encoding="latin-1") as f:
+            f.write(text)
+        r = submit(*words, "-o", "damaged")
+        ok(r.returncode == 2 and "damaged/submission.json: is damaged: " in r.stderr and r.stderr.count("\n") == 1, "damaged submission.json: " + ascii(text), r.stderr)
     r = submit(*words, "--no-wait", "-o", "plain", url="http://cells.invalid/x/")
     ok(r.returncode == 3 and "without https anybody on the way can read" in r.stderr, "no https: it says so", r.stderr)
     shutil.rmtree(os.path.join(TMP, "no"))

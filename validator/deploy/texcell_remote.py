@@ -16,6 +16,7 @@ import xml.etree.ElementTree as ElementTree
 import zipfile
 
 from texcell_project import NAME, Problem, TRY_LATER, agreed, locked, read_file, write_file
+from texcell_submissions import settle_quorum
 from texcell_units import MORE_RESULTS, checked_numbers, digest_of, pack_all, total_of, unit_of
 
 HERE = os.path.dirname(os.path.realpath(__file__))
@@ -29,6 +30,9 @@ KEPT = 365 * 86400
 # What BOINC says of an account, in more words.
 MEANINGS = ((" access", ": your account may not submit here; the project's admin gives that permission (user_submit: docs/admin.md)"),
             ("bad authenticator", ": no account there has this --key"))
+NO_PROJECT = "is not what a BOINC project answers: --url must be the address of its main page, without a file's name"
+# What an answer has; that of query_batches may be empty.
+NEEDED = {"query_batches": "batch", "create_batch": "batch_id", "query_batch": "state"}
 # Of BOINC's batches.
 INIT, COMPLETE = 0, 2
 
@@ -53,7 +57,8 @@ class Server:
         try:
             import boinc_submit
         except ImportError as error:
-            raise Problem("%s: boinc_submit.py cannot be used: %s" % (folder, error))
+            package = " (Debian: python3-requests)" if getattr(error, "name", None) == "requests" else ""
+            raise Problem("%s: boinc_submit.py cannot be used: %s%s" % (folder, error, package))
         self.boinc, self.key = boinc_submit, options.key
         self.url = options.url.rstrip("/") + "/"
         at = urllib.parse.urlsplit(self.url)
@@ -67,8 +72,13 @@ class Server:
         try:
             with contextlib.redirect_stdout(io.StringIO()):      # where it prints an answer that it does not understand
                 answer = getattr(self.server, what)(*arguments)
-        except (OSError, http.client.HTTPException, ElementTree.ParseError) as error:
+        except ElementTree.ParseError as error:
+            raise Problem("%s: %s: %s: %s" % (self.url, what, NO_PROJECT, error), TRY_LATER)
+        except (OSError, http.client.HTTPException) as error:
             raise Problem("%s: %s: %s" % (self.url, what, getattr(error, "reason", error)), TRY_LATER)
+        needed = NEEDED.get(what) if answer or what != "query_batches" else None
+        if not isinstance(answer, dict) or needed and needed not in answer and "error" not in answer:
+            raise Problem("%s: %s: %s" % (self.url, what, NO_PROJECT), TRY_LATER)
         if "error" in answer:
             error = answer["error"]
             text = str(error.get("error_msg") if isinstance(error, dict) else error)
@@ -117,7 +127,13 @@ class Submission:
         self.folder = options.output or options.name
         os.makedirs(self.folder, exist_ok=True)
         self.path = os.path.join(self.folder, "submission.json")
-        self.state = json.loads(read_file(self.path)) if os.path.exists(self.path) else None
+        self.state = None
+        if os.path.exists(self.path):
+            with contextlib.suppress(ValueError):
+                self.state = json.loads(read_file(self.path))
+            if not isinstance(self.state, dict) or not {"request", "units", "batch", "submitted", "until"} <= set(self.state):
+                raise Problem("%s: is damaged: texcell-submit --status tells what the server has; give another --name and --output to submit anew"
+                              % self.path)
 
     def note(self, **what):
         self.state = dict(self.state or {}, **what)
@@ -132,11 +148,12 @@ class Submission:
     def pack(self, options):
         """Once."""
         request = {"url": options.url, "pack": options.pack, "inputs": [os.path.abspath(i) for i in options.inputs]}
+        settle_quorum(options, self.state and self.state.get("quorum", options.quorum))
         if self.state is None:
             folder = os.path.join(self.folder, "units")
             os.makedirs(folder, exist_ok=True)
             paths, _words = pack_all(texcell_wu(), options, folder)
-            self.note(request=request, units=[[unit_of(p), digest_of(p)] for p in paths], batch=None, submitted=False,
+            self.note(request=request, quorum=options.quorum, units=[[unit_of(p), digest_of(p)] for p in paths], batch=None, submitted=False,
                       until=int(time.time()) + KEPT)
         elif self.state["request"] != request:
             raise Problem("%s: has another submission: give another --output" % self.folder)

@@ -4,8 +4,19 @@ import json
 import os
 import sqlite3
 
-from texcell_project import Problem, read_file, write_file
+from texcell_project import Problem, USAGE, naming, read_file, write_file
 from texcell_units import digest_of
+
+
+def settle_quorum(options, stored):
+    """The quorum of the first call stays. stored: None where this is that."""
+    if stored is not None and options.quorum not in (None, stored):
+        raise Problem("%s: was submitted with --quorum %d, and all its units have that: leave --quorum out, or give another --name"
+                      % (options.name, stored))
+    options.quorum = stored or options.quorum or 2
+    options.targets = options.targets or options.quorum
+    if options.targets < options.quorum:
+        raise Problem("--targets: must not be less than --quorum, which is %d" % options.quorum, USAGE)
 
 
 class Submissions:
@@ -13,10 +24,17 @@ class Submissions:
     is on the disk before the next thing happens."""
     STATES = ("packed", "creating", "created", "cancelled")
 
+    @staticmethod
+    def path_in(project):
+        return project.path("texcell", "submissions.sqlite")
+
     def __init__(self, project):
-        folder = project.path("texcell")
-        os.makedirs(folder, exist_ok=True)
-        self.path = os.path.join(folder, "submissions.sqlite")
+        self.path = self.path_in(project)
+        os.makedirs(os.path.dirname(self.path), exist_ok=True)
+        with naming(self.path):
+            self.open()
+
+    def open(self):
         self.db = sqlite3.connect(self.path, timeout=60, isolation_level=None)
         self.db.execute("PRAGMA synchronous=FULL")
         self.db.execute("CREATE TABLE IF NOT EXISTS submissions(name TEXT PRIMARY KEY, request TEXT NOT NULL, "
@@ -46,8 +64,12 @@ class Submissions:
         """units: [(name, digest)]."""
         self.db.execute("BEGIN IMMEDIATE")
         self.db.execute("INSERT INTO submissions VALUES(?, ?, datetime('now'))", (name, json.dumps(request)))
-        self.db.executemany("INSERT INTO units VALUES(?, ?, ?, ?, 'packed')",
-                            [(unit, name, i, digest) for i, (unit, digest) in enumerate(units)])
+        try:
+            self.db.executemany("INSERT INTO units VALUES(?, ?, ?, ?, 'packed')",
+                                [(unit, name, i, digest) for i, (unit, digest) in enumerate(units)])
+        except sqlite3.IntegrityError:
+            self.db.execute("ROLLBACK")
+            raise Problem("%s: another submission has a work unit of this name already: give another --name" % name)
         self.db.execute("COMMIT")
 
     def units(self, name, *states):

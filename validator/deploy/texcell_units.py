@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 import os
+import shutil
 import tempfile
 import xml.etree.ElementTree as ElementTree
 
@@ -109,7 +110,10 @@ def checked_numbers(template, options, texcell_wu, units):
     found = []
     for unit, needs in zip(units, needs_of(texcell_wu, units)):
         numbers = estimate(needs, options.deadline_days)
-        taken = options.max_memory * MIB or needs["taken_rows_bytes"]
+        taken, computing = options.max_memory * MIB or needs["taken_rows_bytes"], needs["memory_bytes"] + needs["thread_bytes"]
+        if options.max_memory and computing > taken:
+            raise Problem("%s: to compute an item again takes %d MiB, and the server may take %d: raise texcell-deploy --max-memory"
+                          % (os.path.basename(unit), computing // MIB + 1, taken // MIB))
         if needs["most_rows_bytes"] > taken:
             raise Problem("%s: an item that is all noise would have a table of %d MiB, of which the server reads %d: set min_area or "
                           "min_voxels to 16 or more, or raise texcell-deploy --max-memory"
@@ -138,7 +142,7 @@ def total_of(options):
 
 # --- packing ------------------------------------------------------------------------------
 
-def pack(texcell_wu, words, name, inputs, folder):
+def pack(texcell_wu, words, name, inputs, folder, quiet=False):
     """Work units NAME_0001.zip ... in `folder`; a list of paths."""
     for old in glob.glob(os.path.join(glob.escape(folder), "*.zip*")):   # of a run that was ended
         os.unlink(old)
@@ -146,35 +150,51 @@ def pack(texcell_wu, words, name, inputs, folder):
     if code != 0:
         raise Problem(text.rpartition("texcell-wu: error: ")[2].strip(), code if 0 < code < 64 else TRY_LATER)
     for line in text.splitlines():
-        if ": note: " in line:
+        if ": note: " in line and not quiet:
             print(line)
     return sorted(glob.glob(os.path.join(glob.escape(folder), "*.zip")), key=lambda p: (len(p), p))
 
 
 def files_of(inputs):
+    """(file, its name within the input; that of an input itself is None)."""
     for path in inputs:
         if not os.path.isdir(path):
-            yield path
+            yield path, None
         for folder, folders, names in os.walk(path):
             folders.sort()
-            yield from (os.path.join(folder, name) for name in sorted(names) if name[0] != ".")
+            found = (os.path.join(folder, name) for name in sorted(names) if name[0] != ".")
+            yield from ((file, os.path.relpath(file, path)) for file in found)
+
+
+def link_or_copy(path, target):
+    """No symbolic link: texcell-wu opens nothing outside of its inputs."""
+    try:
+        os.link(os.path.realpath(path), target)
+    except OSError:
+        shutil.copyfile(path, target)
 
 
 def items_of_size(texcell_wu, options):
     """How many items make a unit of the size that is asked for, as the first picture lets
     expect."""
-    words = [w for flag in ("--stack",) if flag in options.pack for w in [flag]]
-    first = options.inputs if words else files_of(options.inputs)
-    with tempfile.TemporaryDirectory(prefix="texcell-submit-") as folder:
-        for path in list(first)[:1] if words else first:
+    inputs = [(options.inputs[0], None)] if "--stack" in options.pack else files_of(options.inputs)
+    reason = Problem("there is no picture to go by: give --split")
+    for path, inner in inputs:
+        with tempfile.TemporaryDirectory(prefix="texcell-submit-") as folder:
+            alone = path
             try:
-                unit, = pack(texcell_wu, options.pack, "one", [path], folder)
-            except Problem:
-                if "--skip-bad" not in options.pack:
+                if inner is not None:       # of a folder: its mask goes by where it lies in it, and what is no picture is left out
+                    alone = os.path.join(folder, "input")
+                    os.makedirs(os.path.dirname(os.path.join(alone, inner)))
+                    link_or_copy(path, os.path.join(alone, inner))
+                unit, = pack(texcell_wu, options.pack, "one", [alone], folder, quiet=inner is not None)
+            except (Problem, OSError) as problem:
+                if inner is None and "--skip-bad" not in options.pack:
                     raise
+                reason = Problem(str(problem).replace(alone, os.path.dirname(path) if inner else path), getattr(problem, "code", TRY_LATER))
                 continue
             return min(MOST_ITEMS, max(1, round(SIZES[options.size] / max(1.0, needs_of(texcell_wu, [unit])[0]["operations"]))))
-    raise Problem("there is no picture to go by: give --split")
+    raise reason
 
 
 def pack_all(texcell_wu, options, folder):
