@@ -185,7 +185,7 @@ def honest(names, of):
             again, _ = seconds(tap.TEXCELL_VALIDATE, "verify", "--no-pixels", "--fraction", "1", *seed, file, result)
             look, said = seconds(tap.TEXCELL_VALIDATE, "check", *seed, file, result)
             small = float(re.search(r"needs +(\S+) operations", seconds(tap.TEXCELL_WU, "show", file)[1])[1]) < FEW
-            doubt = re.search(r": (.*): computing it again", said)
+            doubt = re.search(r": (.*); computing it again", said)
             for key in (analysis, ""), (analysis, "small" if small else job), ("all", "small" if small else "large"), ("all", ""):
                 of_key = sums.setdefault(key, [0, 0, 0.0, 0.0])
                 for i, more in enumerate((1, doubt is not None, look - blind, again - blind)):

@@ -216,8 +216,8 @@ tc_status val_check_pixels(const val_verifier *v, size_t index, const wu_output 
         status = a->check_pixels(&work, claimed, &random, &why);
         again = status == TC_NO_MATCH;
         if (again) {
-            printf("item \"%s\": %.500s: computing it again (--seed %" PRIu64 ")\n", item->name,
-                   why.message, v->seed);
+            printf("item \"%s\" is in doubt: %.500s; computing it again (--seed %" PRIu64 ")\n",
+                   item->name, why.message, v->seed);
             status = TC_OK;
         } else if (status != TC_OK) {
             tc_fail(err, status, "item \"%s\": %.500s (--seed %" PRIu64 ")", item->name,

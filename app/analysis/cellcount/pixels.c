@@ -412,8 +412,7 @@ static tc_status judge_known(uint64_t cells, size_t looks, size_t known, size_t 
 {
     return cells == 0 || (known >= least && 2 * known >= looks)
                ? TC_OK
-               : tc_fail(err, TC_NO_MATCH, "of %zu components that were looked at %zu are known",
-                         looks, known);
+               : tc_fail(err, TC_NO_MATCH, "only %zu of %zu components are known", known, looks);
 }
 
 /* What is looked at of a part, whichever it is. */
