@@ -92,12 +92,22 @@ def cells():
     tiles = np.where(tiles > 0, 40, 200).astype(np.uint8)                  # squares of 16 pixels
     told("cells that min_area cuts through", ["have less than twice min_area (now 10)", "a smaller --param min_area"], "cellcount", dict(count, min_area=10), tiles)
     silent("cells far above min_area", "cellcount", dict(count, min_area=4), tiles)
+    told("min_area that leaves few cells", ["most of the 4 regions have less than twice min_area"], "cellcount", dict(count, min_area=10), tiles[:16, :16])
+    slope = np.tile(np.arange(40, dtype=np.uint8), (30, 1))
+    told("half of the picture", ["one region covers most of the picture"], "cellcount", {"threshold": 19, "labels": True}, slope)
+    told("a quarter of it, from edge to edge", ["reaches across it"], "cellcount", {"threshold": 29, "polarity": "bright", "labels": True}, slope)
+    silent("one large cell", "cellcount", {"threshold": 100}, np.where(np.hypot(*np.mgrid[-15:15, -20:20]) < 12, 40, 200).astype(np.uint8))
     specks[0:8] = 200
     for x in range(0, 40, 4):                         # as many of nine and more, between them a line
         specks[0:3, x:x + 3] = specks[4:7, x:x + 3] = specks[8:11, x:x + 3] = specks[12:15, x:x + 3] = 40
     silent("fewer specks than cells", "cellcount", count, specks)
     told("a picture but for a pixel", ["one region covers most of the picture", "polarity=bright"], "cellcount",
          {"threshold": 220, "labels": True}, np.where(np.arange(1200).reshape(30, 40) == 7, 255, FLAT).astype(np.uint8))
+
+
+def votes():
+    told("no points", ["no cells", "--param radius"], "voting", {"radius": 5}, FLAT)
+    silent("points", "voting", {"radius": 5}, SPOTS)
 
 
 def volumes():
@@ -297,6 +307,7 @@ def main():
     few_levels()
     ragged()
     cells()
+    votes()
     pixels()
     volumes()
     level_sets()

@@ -19,6 +19,7 @@ import time
 
 import numpy as np
 from PIL import Image
+from scipy import ndimage
 
 import tap
 from oracle import workunit
@@ -86,6 +87,36 @@ def spots(shape, n, rng=RNG):
         y, x, r = rng.integers(0, shape[0]), rng.integers(0, shape[1]), rng.integers(2, 7)
         image[(yy - y) ** 2 + (xx - x) ** 2 <= r * r] = 200
     return image
+
+
+def noise():
+    """Pictures without cells are marked wrong?, also next to others, in an image as in a stack."""
+    rng = np.random.default_rng(11)
+    def noisy(clean):
+        return np.clip(clean + rng.normal(0, 4, clean.shape), 0, 255).round().astype(np.uint8)
+    empty, full = np.full((120, 160), 60.0), spots((120, 160), 12, rng).astype(float)
+    pictures = {"%s/%d" % (group, i): noisy(of) for group, of in (("full", full), ("empty", empty)) for i in range(2)}
+    blurred = ndimage.gaussian_filter(rng.normal(0, 1, empty.shape), 1) * 40 + 60
+    pictures["empty/blurred"] = blurred.round().astype(np.uint8)
+    for group in ("full", "empty"):
+        os.makedirs(path("noise", group), exist_ok=True)
+    for name, picture in pictures.items():
+        Image.fromarray(picture).save(path("noise", name + ".png"))
+    for analysis, parameters in (("cellcount", ["smooth=1"]), ("voting", ["radius=6", "foreground=otsu"])):
+        out = path("noise_" + analysis)
+        given = [word for one in parameters for word in ("--param", one)]
+        r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", analysis, "--defaults", "--param", "polarity=bright", *given,
+                     "-o", out, path("noise", "full"), path("noise", "empty")])
+        text = text_of(os.path.join(out, "report.html")) if r.returncode == 0 else ""
+        rows = re.findall(r'<tr data-image=\d+ data-group="(\w+)">.*?<strong class=(\w+)>(.*?)</td>', text, re.S)
+        tap.ok(len(rows) == 5 and all((level == "wrong") == (group == "empty") for group, level, _ in rows) and
+               "no more than noise" in rows[4][2],
+               "%s: noise alone is marked" % analysis, [r.stderr, rows])
+        groups = dict(re.findall(r"<tr><td>(\w+)</td><td class=n>\d</td>.*?<strong class=(\w+)>", text, re.S))
+        tap.ok(groups.get("empty") == "wrong" and groups.get("full") != "wrong", "%s: and its group" % analysis, groups)
+        tap.ok("3 of 5 images: most of what was counted" in r.stderr, "%s: and told" % analysis, r.stderr)
+    stack = workunit.item("s", list(noisy(np.full((8, 50, 50), 60.0))))
+    tap.ok("no more than noise" in text_of(made("voting", {"radius": 5}, [stack], "noise_stack")[0]), "a stack of noise")
 
 
 def loops(page, section):
@@ -537,6 +568,7 @@ def main():
     stained()
     sweep()
     groups()
+    noise()
     apart()
     tap.done()
 

@@ -33,17 +33,16 @@ bool an_is_quotient(double value, int64_t den, int64_t *sum)
     return (double)*sum / (double)den == value;
 }
 
-bool an_mostly_below(const wu_output *out, const char *name, int64_t bound)
+bool an_mostly_below(const wu_output *out, const char *name, int64_t bound, uint64_t fewest)
 {
     assert(wu_output_find(out, name)->info.dtype == WU_I64);
-    enum { FEW = 20 };
     const int64_t *const v = wu_output_data(out, name);
     const uint64_t n = wu_output_find(out, name)->info.shape[0];
     uint64_t below = 0;
 
     for (uint64_t i = 0; i < n; i++)
         below += v[i] < bound;
-    return n >= FEW && below > n / 2;
+    return n >= fewest && below > n / 2;
 }
 
 tc_status an_impossible(const char *name, uint64_t row, const char *what, tc_err *err)

@@ -16,9 +16,11 @@ tc_status an_check_range(const wu_output *out, const char *name, int64_t lo, int
  * den; *sum is that integer. */
 bool an_is_quotient(double value, int64_t den, int64_t *sum);
 
-/* Whether an array has 20 integers (WU_I64) or more, and more than half of them are below `bound`:
- * noise has many small cells. */
-bool an_mostly_below(const wu_output *out, const char *name, int64_t bound);
+enum { AN_MANY = 20 }; /* cells, as noise has */
+
+/* Whether an array has `fewest` integers (WU_I64) or more, and more than half of them are below
+ * `bound`. */
+bool an_mostly_below(const wu_output *out, const char *name, int64_t bound, uint64_t fewest);
 
 /* "NAME: row ROW: WHAT", TC_BAD_INPUT. */
 tc_status an_impossible(const char *name, uint64_t row, const char *what, tc_err *err);

@@ -68,6 +68,10 @@ wu_sampled wu_report_sampling(const wu_report *r, size_t item);
 /* Takes what there is of row y: labels, or a mask. */
 void wu_sample_row(const wu_sampled *to, uint32_t y, const void *row, bool labels);
 
+/* Of each image whether what was counted in it is no more than noise, where cellcount and voting
+ * count and the work unit is known. */
+tc_status wu_report_find_noise(const wu_report *r, bool *noise_alone, tc_err *err);
+
 /* The mark of each image, which the summary and the tables of variants show. */
 tc_status wu_report_find_marks(wu_report *r, tc_err *err);
 void wu_report_mark(wu_page *page, const wu_mark *mark); /* a cell */

@@ -469,24 +469,34 @@ void wu_report_mark(wu_page *page, const wu_mark *mark)
 
 /* Whether the answer of an image can be believed. Its notes say what is most likely wrong; what
  * only differs from the others is to be looked at. */
-static void find_mark(const summary *s, size_t item, bool stopped, const char *doubt, wu_mark *mark)
+static void find_mark(const summary *s, size_t item, bool stopped, bool noise_alone,
+                      const char *doubt, wu_mark *mark)
 {
+    enum { ENOUGH = 8 /* whole ones, to go on with */, MANY = 20 };
     char *const why = mark->why;
     const size_t size = sizeof mark->why;
     const found *const f = &s->of[item];
     const group *const others = &s->groups[s->in[item]];
     const char *const which = s->n_groups > 1 ? "its group" : "all images";
     why[0] = '\0';
-    if (s->r->notes[item] != NULL)
+    /* A note on few says more. */
+    noise_alone = noise_alone && (s->r->notes[item] == NULL || f->rows >= MANY);
+    if (noise_alone)
+        snprintf(why, size,
+                 "most of what was counted stands out no more than noise does: there may be no "
+                 "%s in this picture",
+                 wu_report_word(s->table));
+    else if (s->r->notes[item] != NULL)
         snprintf(why, size, "%s", s->r->notes[item]);
     else if (stopped)
         snprintf(why, size, "the outline still moved: try a larger --param iterations");
     else if (doubt[0] != '\0')
         snprintf(why, size, "%s", doubt);
     else if (f->rows >= 8 && f->at_border * 2 > f->rows)
-        snprintf(why, size,
-                 "more than half of the %s are cut by the border: --param exclude_border=true",
-                 wu_report_word(s->table));
+        snprintf(why, size, "more than half of the %s are cut by the border: %s",
+                 wu_report_word(s->table),
+                 f->rows - f->at_border >= ENOUGH ? "--param exclude_border=true"
+                                                  : "their sizes are not those of whole ones");
     else if (f->count > 3 * others->usual_count || f->count < others->usual_count / 3)
         snprintf(why, size, "%.0f, where the median of %s is %.0f: compare the pictures", f->count,
                  which, round(others->usual_count));
@@ -494,7 +504,7 @@ static void find_mark(const summary *s, size_t item, bool stopped, const char *d
                                  f->quartile[1] < others->usual_size / 2.5))
         snprintf(why, size, "sizes unlike those of the other images%s: compare the pictures",
                  s->n_groups > 1 ? " of its group" : "");
-    mark->level = s->r->notes[item] != NULL ? 2 : why[0] != '\0';
+    mark->level = noise_alone || s->r->notes[item] != NULL ? 2 : why[0] != '\0';
 }
 
 /* --- the page -------------------------------------------------------------------------------- */
@@ -675,8 +685,10 @@ static tc_status find_marks(const summary *s, wu_mark *marks, size_t *n_ragged, 
     wu_cursor cursor;
     char doubt[sizeof marks->why];
     bool more = true;
-    tc_status status = TC_OK;
-    if (converged >= 0) {
+    bool *const noise_alone = calloc(s->r->file->n_items + 1, sizeof *noise_alone);
+    tc_status status = noise_alone == NULL ? tc_no_memory(err, "marks")
+                                           : wu_report_find_noise(s->r, noise_alone, err);
+    if (status == TC_OK && converged >= 0) {
         status = wu_cursor_open(s->r->file, s->own, &cursor, err);
         while (status == TC_OK && (status = wu_cursor_next(&cursor, &more, err)) == TC_OK && more)
             marks[cursor.item].level = wu_cursor_number(&cursor, (size_t)converged) == 0;
@@ -685,8 +697,15 @@ static tc_status find_marks(const summary *s, wu_mark *marks, size_t *n_ragged, 
     for (size_t i = 0; status == TC_OK && i < s->r->file->n_items; i++) {
         status = find_doubt(s, i, n_ragged, doubt, sizeof doubt, err);
         if (status == TC_OK)
-            find_mark(s, i, marks[i].level == 1, doubt, &marks[i]);
+            find_mark(s, i, marks[i].level == 1, noise_alone[i], doubt, &marks[i]);
     }
+    size_t n_noise = 0;
+    for (size_t i = 0; status == TC_OK && i < s->r->file->n_items; i++)
+        n_noise += noise_alone[i];
+    if (n_noise > 0 && s->r->n_variants == 1)
+        wu_note("%zu of %zu images: most of what was counted stands out no more than noise does",
+                n_noise, s->r->file->n_items);
+    free(noise_alone);
     return status;
 }
 
@@ -734,6 +753,21 @@ static tc_status put_rows(const summary *s, const size_t *columns, size_t n, tc_
     return status;
 }
 
+/* The worst of its images' marks. */
+static wu_mark mark_group(const summary *s, size_t g)
+{
+    wu_mark mark = { .level = 0 };
+    size_t n = 0;
+    for (size_t i = 0; i < s->r->file->n_items; i++) {
+        const int level = s->in[i] == g ? s->r->marks[i].level : 0;
+        n = level > mark.level ? 1 : n + (level == mark.level);
+        mark.level = level > mark.level ? level : mark.level;
+    }
+    if (mark.level > 0)
+        snprintf(mark.why, sizeof mark.why, "%zu of %zu", n, s->groups[g].images);
+    return mark;
+}
+
 /* A row for each group, to compare them. */
 static void put_groups(const summary *s)
 {
@@ -745,6 +779,7 @@ static void put_groups(const summary *s)
                 "<thead><tr><th>group</th><th class=n>%ss</th>",
                 wu_report_has_stacks(s->r) ? "stack" : "image");
     put_word_head(s);
+    wu_page_put(page, "<th>mark</th>");
     put_found_head(s);
     wu_page_put(page, "</tr></thead>\n<tbody>\n");
     for (size_t g = 0; g < s->n_groups; g++) {
@@ -754,6 +789,8 @@ static void put_groups(const summary *s)
         wu_page_text(page, name[0] != '\0' ? name : "(none)");
         wu_page_put(page, "</td><td class=n>%zu</td><td class=n>%.0f</td>", s->groups[g].images,
                     s->of_groups[g].count);
+        const wu_mark mark = mark_group(s, g);
+        wu_report_mark(page, &mark);
         put_found(s, &s->of_groups[g]);
         wu_page_put(page, "</tr>\n");
     }

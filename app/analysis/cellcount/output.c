@@ -197,22 +197,25 @@ tc_status cc_finish(const an_work *work, size_t item_index, const void *state_at
     return fill_table(work, item_index, regions, n, out, err);
 }
 
-/* Whether a region has more than half of the picture, where its size is known. */
+/* Whether a region has half of the picture or more, where its size is known, or the only one a
+ * fifth and reaches from edge to edge. */
 static bool covers_most(const wu_item *item, const wu_output *out, uint64_t n)
 {
     const int64_t *const area = wu_output_data(out, "region_area");
+    const int64_t *const bbox = wu_output_data(out, "region_bbox");
     const double half = (double)item->nx * item->ny / 2;
-    bool found = false;
+    bool found = half > 0 && n == 1 && (double)area[0] > 0.4 * half &&
+                 ((bbox[0] == 0 && bbox[2] == item->ny) || (bbox[1] == 0 && bbox[3] == item->nx));
 
     for (uint64_t i = 0; half > 0 && i < n; i++)
-        found = found || (double)area[i] > half;
+        found = found || (double)area[i] >= half;
     return found;
 }
 
 bool cc_note_result(const void *params, const wu_item *item, const wu_output *out, char *text,
                     size_t size)
 {
-    enum { SPECK = 9 }; /* pixels: 3 by 3 */
+    enum { SPECK = 9 /* pixels: 3 by 3 */, FEW = 4 };
     const cc_params *const p = params;
     const int64_t *const area = wu_output_data(out, "region_area");
     const int64_t *const bbox = wu_output_data(out, "region_bbox");
@@ -238,18 +241,20 @@ bool cc_note_result(const void *params, const wu_item *item, const wu_output *ou
             other);
     else if (covers_most(item, out, n))
         snprintf(text, size,
-                 "one region covers most of the picture: the background was taken for cells (try "
+                 "one region covers most of the picture or reaches across it: the background was "
+                 "taken for cells (try "
                  "--param polarity=%s, or another threshold)%s",
                  other,
                  p->fill_holes ? ", or what a frame or a ring of cells encloses was filled (try "
                                  "--param fill_holes=false)"
                                : "");
-    else if (an_mostly_below(out, "region_area", SPECK))
+    else if (an_mostly_below(out, "region_area", SPECK, AN_MANY))
         snprintf(text, size,
                  "most of the %llu regions have fewer than %d pixels, as noise has: try a larger "
                  "--param min_area (now %lld) or smooth (now %g)",
                  (unsigned long long)n, SPECK, (long long)least, p->smooth);
-    else if (least > 1 && least < INT64_MAX / 2 && an_mostly_below(out, "region_area", 2 * least))
+    else if (least > 1 && least < INT64_MAX / 2 &&
+             an_mostly_below(out, "region_area", 2 * least, p->min_area_auto ? AN_MANY : FEW))
         snprintf(
             text, size,
             "most of the %llu regions have less than twice min_area (now %lld), which cuts through "

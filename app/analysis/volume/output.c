@@ -365,7 +365,7 @@ bool vol_note_result(const void *params, const wu_item *item, const wu_output *o
                  "one cell is all there is: bright cells without walls are for voting; for others "
                  "try a lower --param h (now %g) or smooth (now %g)",
                  p->h, p->smooth);
-    else if (cells > 0 && !an_mostly_below(out, "cell_voxels", SPECK))
+    else if (cells > 0 && !an_mostly_below(out, "cell_voxels", SPECK, AN_MANY))
         return false;
     else if (cells > 0)
         snprintf(text, size,

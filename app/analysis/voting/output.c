@@ -3,6 +3,7 @@
  */
 #include "app/analysis/voting/voting.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -317,6 +318,19 @@ tc_status voting_expect(const void *params, const wu_item *item, wu_output *out,
         if ((i != BRIGHT || p->polarity == VOTING_AUTO) && (i != RADIUS || p->own_radius))
             declared[n++] = arrays[i];
     return wu_output_declare(out, declared, n, item, err);
+}
+
+bool voting_note_result(const void *params, const wu_item *item, const wu_output *out, char *text,
+                        size_t size)
+{
+    const voting_params *const p = params;
+    (void)item;
+    if (wu_output_find(out, "point_item")->info.shape[0] > 0)
+        return false;
+    snprintf(text, size,
+             "no cells: try another --param radius%s, polarity or foreground, or a lower threshold",
+             p->own_radius ? " (now the largest)" : "");
+    return true;
 }
 
 tc_status voting_add_points(const an_work *work, double radius, size_t item_index, voting_peaks *p,

@@ -187,6 +187,8 @@ tc_status voting_derive_params(void *params, const char *where, tc_err *err);
 tc_status voting_check_state(const an_work *work, const void *state, tc_err *err);
 tc_status voting_finish(const an_work *work, size_t item_index, const void *state, wu_output *out,
                         tc_err *err);
+bool voting_note_result(const void *params, const wu_item *item, const wu_output *out, char *text,
+                        size_t size);
 /* check.c */
 tc_status voting_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);
 tc_status voting_check_result(const void *params, const wu_item *item, const wu_output *out,

@@ -1,0 +1,174 @@
+/* Whether what was counted in an image stands out from its surroundings more than noise does. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "workunits/tools/report.h"
+
+enum {
+    LAG = 3,                /* pixels, by which the greys differ that tell the noise */
+    MOST_PLACES = 400,      /* that are looked at, evenly chosen */
+    MOST_SAMPLES = 1 << 20, /* differences */
+    MOST_RADIUS = 20        /* pixels that are taken along one; of larger ones fewer are */
+};
+
+/* In units of the noise of a disc's mean: of noise alone up to 5, of cells 15 and more. */
+static const double least_contrast = 8, pi = 3.14159265358979323846;
+
+static int compare(const void *a, const void *b)
+{
+    const double m = *(const double *)a, n = *(const double *)b;
+    return m < n ? -1 : m > n;
+}
+
+/* The standard deviation of the greys' noise, by the differences of neighbours below which a
+ * quarter of them lie, as few are across edges; flat pictures have that of rounding. *noise stays
+ * where no rows are wide enough. */
+static tc_status find_noise(const wu_pixels *px, double *noise, tc_err *err)
+{
+    const uint64_t rows = (uint64_t)px->ny * px->nz;
+    const uint64_t step = rows * px->nx / MOST_SAMPLES + 1;
+    uint64_t n = 0, below = 0;
+    if (px->nx <= LAG)
+        return TC_OK;
+    uint64_t *const histogram = calloc(1 << 16, sizeof *histogram);
+    if (histogram == NULL)
+        return tc_no_memory(err, "noise");
+    for (uint64_t row = 0; row < rows; row += step)
+        for (uint32_t x = LAG; x < px->nx; x++, n++) {
+            const uint64_t at = row * px->nx + x;
+            const uint32_t a = wu_grey(px, at), b = wu_grey(px, at - LAG);
+            histogram[a > b ? a - b : b - a]++;
+        }
+    const double quarter = (double)n / 4;
+    uint32_t v = 0;
+    for (; (double)(below + histogram[v]) <= quarter; v++)
+        below += histogram[v];
+    /* Differences that round to 0 lie within half a grey value, others within one. */
+    const double part = (quarter - (double)below) / (double)histogram[v],
+                 at = v == 0 ? 0.5 * part : v - 0.5 + part;
+    *noise = fmax(at / (0.3186 * sqrt(2)), 0.29);
+    free(histogram);
+    return TC_OK;
+}
+
+/* How far the mean grey of a disc is from that of a ring around it, in units of the noise of this
+ * difference; NaN: there is no ring. */
+static double contrast_of(const wu_pixels *px, int64_t z, const double at[2], double radius,
+                          double noise)
+{
+    const double r = fmax(radius, 1.5), inner = 0.8 * r, from = 1.2 * r,
+                 to = fmax(1.6 * r, from + 1);
+    const int64_t cy = llround(at[0]), cx = llround(at[1]),
+                  reach = (int64_t)fmin(to, UINT16_MAX) + 1,
+                  step = (int64_t)fmin(r, UINT16_MAX) / MOST_RADIUS + 1;
+    double sum[2] = { 0 }, n[2] = { 0 };
+    for (int64_t y = cy - reach; y <= cy + reach; y += step)
+        for (int64_t x = cx - reach; x <= cx + reach; x += step) {
+            const double away = hypot((double)(y - cy), (double)(x - cx));
+            if (y < 0 || x < 0 || y >= px->ny || x >= px->nx || away > to ||
+                (away > inner && away <= from))
+                continue;
+            const int k = away > inner;
+            sum[k] += wu_grey(px, (size_t)((z * px->ny + y) * px->nx + x));
+            n[k]++;
+        }
+    return n[0] > 0 && n[1] > 0
+               ? fabs(sum[0] / n[0] - sum[1] / n[1]) / (noise * sqrt(1 / n[0] + 1 / n[1]))
+               : NAN;
+}
+
+/* The radius in pixels of each point of an image, or 0: by those of its regions. */
+static double radius_of(const wu_report *r, size_t item)
+{
+    const json_t *const parameters = json_object_get(wu_npz_json(r->file->npz), "parameters");
+    const wu_item *const head = &r->images->items[item];
+    const double radius = r->radii != NULL
+                              ? r->radii[item]
+                              : json_number_value(json_object_get(parameters, "radius"));
+    /* A quarter more than that of cells is what voting looks by. */
+    return 0.8 * (head->has_spacing ? radius / head->spacing[2] : radius);
+}
+
+static tc_status measure(const wu_report *r, const wu_points *points, const int64_t *areas,
+                         size_t item, bool *noise_alone, tc_err *err)
+{
+    TC_AUTO(wu_pixels_free) wu_pixels px = { .bits = 8 };
+    double noise = 0, contrast[MOST_PLACES];
+    uint64_t rows = 0, seen = 0;
+    size_t n = 0;
+    for (uint64_t i = 0; i < points->n; i++)
+        rows += points->item[i] == (int64_t)item;
+    const uint64_t step = rows / MOST_PLACES + 1;
+    if (rows == 0)
+        return TC_OK;
+    return_if_error(wu_item_load(r->images, item, &px, err));
+    return_if_error(find_noise(&px, &noise, err));
+    for (uint64_t i = 0; i < points->n && noise > 0; i++) {
+        const double *const at = points->at + i * points->dims;
+        if (points->item[i] != (int64_t)item || seen++ % step != 0)
+            continue;
+        const double z = points->dims == 3 ? at[0] : 0;
+        if (!(z >= 0 && z < px.nz && fabs(at[points->dims - 1]) < px.nx &&
+              fabs(at[points->dims - 2]) < px.ny))
+            continue;
+        const double radius = areas != NULL ? sqrt((double)areas[i] / pi) : radius_of(r, item),
+                     value = contrast_of(&px, (int64_t)z, at + points->dims - 2, radius, noise);
+        if (!isnan(value))
+            contrast[n++] = value;
+    }
+    qsort(contrast, n, sizeof *contrast, compare);
+    *noise_alone = n > 0 && contrast[n / 2] < least_contrast;
+    return TC_OK;
+}
+
+/* An array of rows. *out: free(); NULL: there is none such. */
+static tc_status load_rows(const wu_report *r, const char *name, wu_dtype dtype, uint32_t ndim,
+                           uint64_t *rows, void **out, tc_err *err)
+{
+    const long at = wu_npz_find(r->file->npz, name);
+    const wu_array_info *const info = at < 0 ? NULL : wu_npz_info(r->file->npz, (size_t)at);
+    *out = NULL;
+    if (info == NULL || info->dtype != dtype || info->ndim != ndim ||
+        (*rows != 0 && info->shape[0] != *rows) || (ndim == 2 && info->shape[1] != 2))
+        return TC_OK;
+    *rows = info->shape[0];
+    return wu_npz_load(r->file->npz, (size_t)at, out, err);
+}
+
+/* What cellcount counted, as points, and their areas. */
+static tc_status load_regions(const wu_report *r, wu_points *out, int64_t **areas, tc_err *err)
+{
+    void *item = NULL, *at = NULL, *area = NULL;
+    uint64_t rows = 0;
+    tc_status status = load_rows(r, "region_item", WU_I64, 1, &rows, &item, err);
+    if (status == TC_OK)
+        status = load_rows(r, "region_centroid", WU_F64, 2, &rows, &at, err);
+    if (status == TC_OK)
+        status = load_rows(r, "region_area", WU_I64, 1, &rows, &area, err);
+    *out = (wu_points){ .item = item, .at = at, .dims = 2 };
+    *areas = area;
+    out->n = item != NULL && at != NULL && area != NULL ? rows : 0;
+    return status;
+}
+
+tc_status wu_report_find_noise(const wu_report *r, bool *noise_alone, tc_err *err)
+{
+    tc_status status = TC_OK;
+    for (size_t t = 0; t < r->tables->n && r->images != NULL && status == TC_OK; t++) {
+        const bool regions = strcmp(r->tables->tables[t].name, "regions") == 0;
+        const wu_points *points = &r->points[t];
+        wu_points own = { .n = 0 };
+        int64_t *areas = NULL;
+        if (regions)
+            status = load_regions(r, &own, &areas, err);
+        else if (strcmp(r->tables->tables[t].name, "points") != 0)
+            continue;
+        points = regions ? &own : points;
+        for (size_t i = 0; status == TC_OK && points->n > 0 && i < r->n_items; i++)
+            status = measure(r, points, areas, i, &noise_alone[i], err);
+        wu_points_free(&own);
+        free(areas);
+    }
+    return status;
+}
