@@ -130,7 +130,8 @@ def submitting(killer):
     for name in ("texcell-submit", "texcell_project.py", "texcell_submissions.py", "texcell_units.py", "texcell_remote.py"):
         shutil.copy(os.path.join(SRC, "validator", "deploy", name), os.path.join(TMP, "bin"))
     os.symlink(os.path.abspath(TEXCELL_WU), os.path.join(TMP, "bin", "texcell-wu"))
-    shutil.copy(os.path.join(SRC, "workunits", "templates", "texcell_out.xml"), os.path.join(TMP, "templates"))
+    for name in ("texcell_in.xml", "texcell_out.xml"):
+        shutil.copy(os.path.join(SRC, "workunits", "templates", name), os.path.join(TMP, "templates"))
     with open(os.path.join(TMP, "bin", "create_work"), "w") as f:
         f.write(CREATE)
     os.chmod(f.name, 0o755)
