@@ -338,6 +338,14 @@ def told():
         found = texcell.analyse(SPOTS, "cellcount", polarity="bright", min_area="9um2", spacing=.5, **QUIET)
         tap.ok(found.parameters["min_area"] == 36 and [w.category for w in caught] == [texcell.Note] and "36 pixels" in str(caught[0].message),
                "lengths in micrometres; the program's note is a warning", [str(w.message) for w in caught])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = texcell.analyse({"empty": np.zeros((50, 50), np.uint8), "black": np.zeros((40, 40), np.uint8), "some": (SPOTS >> 4).astype(np.uint8)},
+                                polarity="bright", threshold=150, **QUIET)
+    said, table = [str(w.message) for w in caught], found.tables["items"]
+    tap.ok(list(table["mark"]) == ["wrong?", "wrong?", "ok"] and all(why in " ".join(said) and why in " ".join(found.notes) for why in table["why"])
+           and {w.filename for w in caught} == {os.path.abspath(__file__)} and list(table["why"])[2] == "",
+           "marks and their reasons are columns, notes and warnings of the caller's line", (said, found.notes, dict(table)))
     suggested = texcell.suggest([SPOTS, SPOTS.T], "cellcount", scale="linear")
     r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "cellcount", "--param", "scale=linear", "-o", path("looked"), path("apart", "images", "a.nii")])
     with zipfile.ZipFile(path("looked", "workunit.zip")) as z:

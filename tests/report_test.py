@@ -532,6 +532,11 @@ def apart():
             told.append("%s %s\u2013%s" % (median, low, high))
         wanted.append([group, "6", str(len(own)), "look 1 of 6" if group == "small" else "ok", *told, "0"])
     tap.ok(rows == wanted, "groups have their totals", (rows, wanted))
+    found = {name: list(csv.DictReader(text_of(os.path.join(out, name + ".csv")).splitlines())) for name in ("items", "groups")}
+    tap.ok([(row["group"], row["images"], row["cells"], row["at_border"], float(row["median_area"])) for row in found["groups"]] ==
+           [(group, "6", str(len(own)), "0", float(np.median(own))) for group, own in areas.items()], "groups.csv has them too", found["groups"])
+    tap.ok([row["group"] for row in found["items"]] == ["large"] * 6 + ["small"] * 6 and [row["why"] for row in found["items"] if row["mark"] == "look"]
+           == reasons and all(row["mark"] in ("ok", "look") for row in found["items"]), "items.csv has marks and groups", found["items"])
     if CHROMIUM:
         within, heights, widths = in_browser(page, """
             const box = one => one.getBoundingClientRect(), all = which => [...document.querySelectorAll(which)];

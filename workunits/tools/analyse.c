@@ -17,7 +17,7 @@ const char wu_analyse_help[] =
     "From pictures to numbers in one command. It writes into DIR:\n"
     "\n"
     "  report.html          what was found, for any browser: begin here\n"
-    "  items.csv, ...       the tables\n"
+    "  items.csv, ...       the tables; items.csv has each image's mark\n"
     "  workunit.zip         the pictures and parameters; up to 1 GiB uncompressed and\n"
     "                       without --pictures in the greys that are analysed\n"
     "  result.npz           all arrays, for numpy.load\n"
@@ -169,6 +169,7 @@ static tc_status write_files(const char *folder, const wu_variant *v, const char
                              wu_export_also also, wu_seen *seen, const char *colour,
                              const an_suggestion *suggestion, tc_err *err)
 {
+    TC_AUTO(wu_report_close) wu_report report = { .file = NULL };
     exporting e = { .result = v->result, .unit = v->unit, .folder = folder, .also = also };
     pthread_t thread;
     const bool aside = !also.pictures && !also.tiff && !also.geojson && os_processors() > 1 &&
@@ -177,11 +178,14 @@ static tc_status write_files(const char *folder, const wu_variant *v, const char
     if (!aside)
         export_files(&e);
     if (e.status == TC_OK || aside)
-        status = wu_report_write(v->result, v->unit, seen, page, WU_REPORT_ITEMS, colour,
-                                 suggestion, err);
+        status = wu_report_open(&report, v->result, v->unit, seen, WU_REPORT_ITEMS, err);
+    if (status == TC_OK && report.file != NULL)
+        status = wu_report_write_page(&report, page, colour, suggestion, err);
     if (aside)
         pthread_join(thread, NULL);
-    return e.status == TC_OK ? status : tc_fail(err, e.status, "%s", e.err.message);
+    if (e.status != TC_OK)
+        return tc_fail(err, e.status, "%s", e.err.message);
+    return status == TC_OK ? wu_report_marks_csv(&report, folder, err) : status;
 }
 
 /* seen, suggestion: NULL: there is none. */
@@ -324,7 +328,8 @@ static tc_status compute_variant(const analyse_options *o, const tc_option *opti
             status = wu_export_write(v->result, o->also.pictures || o->also.tiff ? into.unit : NULL,
                                      into.place, o->also, err);
         v->unit = into.unit;
-        into.unit = NULL;
+        v->place = into.place;
+        into.unit = into.place = NULL;
         memcpy(colour, into.colour, sizeof into.colour);
         if (status == TC_OK && *folder == NULL)
             *folder = strdup(into.folder);
@@ -358,6 +363,7 @@ static tc_status analyse_variants(const analyse_options *o, const tc_option *opt
         free(variants[k].name);
         free(variants[k].unit);
         free(variants[k].result);
+        free(variants[k].place);
     }
     free(variants);
     free(folder);
@@ -385,7 +391,7 @@ static tc_status analyse_once(const analyse_options *o, const tc_option *options
 
 tc_status wu_analyse(int argc, char **argv, tc_err *err)
 {
-    analyse_options o = { .also = { .shown = true } };
+    analyse_options o = { .also = { .shown = true, .marks = true } };
     const char *swept;
     tc_option options[] = { { "device", 0, TC_TAKE, .to = &o.run.device, .take = take_device },
                             { "threads", 0, TC_TEXT, .to = &o.run.threads },

@@ -1,6 +1,6 @@
 /* texcell-wu export: a result as CSV tables and PNG pictures. */
 #include "workunits/tools/confine.h"
-#include "workunits/tools/export.h"
+#include "workunits/tools/report.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -16,8 +16,8 @@
 #include "workunits/tools/tools.h"
 
 const char wu_export_help[] =
-    "usage: texcell-wu export [--pictures] [--images WU.zip] [--tiff] [--geojson]\n"
-    "                         RESULT.npz -o DIR\n"
+    "usage: texcell-wu export [--pictures] [--images WU.zip] [--marks WU.zip]\n"
+    "                         [--tiff] [--geojson] RESULT.npz -o DIR\n"
     "\n"
     "Writes a result as files that any program opens. What an earlier export wrote\n"
     "into DIR is removed first (exported.txt lists it), and nothing else.\n"
@@ -45,6 +45,9 @@ const char wu_export_help[] =
     "  --images WU.zip      the work unit of the result: labels and masks are drawn\n"
     "                       over its images; a map is shown next to its image and\n"
     "                       laid over it\n"
+    "  --marks WU.zip       the work unit: items.csv has each image's mark (ok, look,\n"
+    "                       wrong?) and group, groups.csv the groups, as the page of\n"
+    "                       report has them\n"
     "  --tiff               also labels, masks and maps as TIFF, for ImageJ and\n"
     "                       napari: values as they are, with the size of a pixel if\n"
     "                       --images has it\n"
@@ -52,7 +55,7 @@ const char wu_export_help[] =
     "                       QuPath\n";
 
 typedef struct export_options {
-    const char *result, *folder, *images;
+    const char *result, *folder, *images, *marks;
     wu_export_also also;
 } export_options;
 
@@ -61,6 +64,7 @@ static tc_status parse_options(int argc, char **argv, export_options *o, tc_err 
     const tc_option options[] = { { "output", 'o', TC_TEXT, .to = &o->folder },
                                   { "images", 0, TC_TEXT, .to = &o->images },
                                   { "pictures", 0, TC_FLAG, .to = &o->also.pictures },
+                                  { "marks", 0, TC_TEXT, .to = &o->marks },
                                   { "tiff", 0, TC_FLAG, .to = &o->also.tiff },
                                   { "geojson", 0, TC_FLAG, .to = &o->also.geojson },
                                   { .name = NULL } };
@@ -71,6 +75,7 @@ static tc_status parse_options(int argc, char **argv, export_options *o, tc_err 
     if (n_files != 1)
         return tc_fail(err, TC_USAGE, "export: takes one RESULT.npz, %d given", n_files);
     o->result = argv[1];
+    o->also.marks = o->marks != NULL;
     o->also.pictures = o->also.pictures || o->images != NULL;
     if (o->folder == NULL)
         return tc_fail(err, TC_USAGE, "export: -o DIR is missing");
@@ -276,7 +281,7 @@ tc_status wu_export_write(const char *result, const char *unit, const char *fold
     return_if_error(wu_tables_find(&file, &tables, err));
     return_if_error(wu_make_folder(folder, err));
     return_if_error(clear_folder(folder, err));
-    return_if_error(wu_export_tables(&file, &tables, folder, &n_tables, err));
+    return_if_error(wu_export_tables(&file, &tables, folder, also.marks, &n_tables, err));
     if (also.pictures)
         return_if_error(wu_export_pictures(&file, images, folder, tables.used, &n_pictures, err));
     for (size_t i = 0; also.pictures && images != NULL && i < tables.n; i++)
@@ -301,13 +306,25 @@ tc_status wu_export_write(const char *result, const char *unit, const char *fold
     return TC_OK;
 }
 
+static tc_status write_marks(const export_options *o, tc_err *err)
+{
+    wu_page page = { .path = (char *)(uintptr_t)o->folder }; /* for messages */
+    TC_AUTO(wu_report_close) wu_report r;
+    return_if_error(wu_report_open(&r, o->result, o->marks, NULL, WU_REPORT_ITEMS, err));
+    r.page = &page;
+    return_if_error(wu_report_find_marks(&r, err));
+    return wu_report_marks_csv(&r, o->folder, err);
+}
+
 tc_status wu_export(int argc, char **argv, tc_err *err)
 {
     export_options o = { 0 };
     return_if_error(parse_options(argc, argv, &o, err));
     if (os_kind_of(o.result) == OS_FILE)
         return_if_error(wu_make_folder(o.folder, err)); /* there is no way to it later */
-    return_if_error(wu_confine(
-        (char *[]){ (char *)(uintptr_t)o.result, (char *)(uintptr_t)o.images }, 2, o.folder, err));
-    return wu_export_write(o.result, o.images, o.folder, o.also, err);
+    return_if_error(wu_confine((char *[]){ (char *)(uintptr_t)o.result, (char *)(uintptr_t)o.images,
+                                           (char *)(uintptr_t)o.marks },
+                               3, o.folder, err));
+    return_if_error(wu_export_write(o.result, o.images, o.folder, o.also, err));
+    return o.marks != NULL ? write_marks(&o, err) : TC_OK;
 }

@@ -5,6 +5,7 @@
 #define WU_EXPORT_H
 
 #include "workunits/format/archive.h"
+#include "workunits/format/csv.h"
 #include "workunits/format/job.h"
 #include "workunits/format/result_file.h"
 #include "workunits/format/title.h"
@@ -17,6 +18,7 @@
 typedef struct wu_export_also {
     bool pictures, tiff, geojson;
     bool shown; /* a page shows the pictures */
+    bool marks; /* wu_report_marks_csv writes items.csv */
 } wu_export_also;
 
 /* All files of a result; unit: its work unit, or NULL. */
@@ -41,10 +43,16 @@ wu_file_name wu_name_file(const wu_result_file *file, const wu_declared *d, size
  * TC_BAD_INPUT: there is one of this name, which no export wrote. */
 tc_status wu_export_begin(const char *folder, const char *name, const char *end, tc_err *err);
 
-/* Writes one CSV file per table into `folder`, columns.csv with their units, and one named after
- * each array that has more axes, which is then `used`. *written counts the files. */
+/* Writes one CSV file per table (but items.csv if `marks`) into `folder`, columns.csv with their
+ * units, and one named after each array that has more axes, which is then `used`. *written counts
+ * the files. */
 tc_status wu_export_tables(const wu_result_file *file, wu_tables *tables, const char *folder,
-                           size_t *written, tc_err *err);
+                           bool marks, size_t *written, tc_err *err);
+/* Whether the table is items.csv. */
+bool wu_is_of_items(const wu_table *table);
+/* The first cells of a line: the item, and the file that it was made of where that is known. */
+void wu_export_item(const wu_result_file *file, uint64_t item, wu_csv *out);
+void wu_export_titles(const wu_result_file *file, const wu_table *table, wu_csv *out);
 
 /* Draws every map, labels and mask into `folder`; with a work unit of the same items (else
  * NULL) over its pictures. used[i] is set for each array that was drawn. */

@@ -6,8 +6,12 @@
 #include "workunits/format/csv.h"
 #include "workunits/tools/export.h"
 
-/* The first cells of a line: the item, and which file it was made of where that is known. */
-static void put_item(const wu_result_file *file, uint64_t item, wu_csv *out)
+bool wu_is_of_items(const wu_table *table)
+{
+    return !table->has_item && strcmp(table->name, "items") == 0;
+}
+
+void wu_export_item(const wu_result_file *file, uint64_t item, wu_csv *out)
 {
     wu_csv_put(out, file->item_names[item]);
     if (file->item_sources != NULL)
@@ -21,6 +25,16 @@ static void put_item_titles(const wu_result_file *file, wu_csv *out)
         wu_csv_put(out, "source");
 }
 
+void wu_export_titles(const wu_result_file *file, const wu_table *table, wu_csv *out)
+{
+    char title[WU_TITLE_MAX];
+    put_item_titles(file, out);
+    for (size_t c = 0; table != NULL && c < table->n_columns; c++) {
+        wu_column_title(table, c, title);
+        wu_csv_put(out, title);
+    }
+}
+
 static tc_status write_rows(const wu_result_file *file, const wu_table *table, wu_csv *out,
                             tc_err *err)
 {
@@ -32,7 +46,7 @@ static tc_status write_rows(const wu_result_file *file, const wu_table *table, w
         status = wu_cursor_next(&cursor, &more, err);
         if (status != TC_OK || !more)
             break;
-        put_item(file, cursor.item, out);
+        wu_export_item(file, cursor.item, out);
         for (size_t c = 0; c < table->n_columns; c++) {
             const void *const value = wu_cursor_value(&cursor, c, &info);
             wu_csv_put_value(out, info, value);
@@ -80,18 +94,13 @@ static tc_status write_table(const wu_result_file *file, const wu_table *table, 
                              tc_err *err)
 {
     wu_csv out = { 0 };
-    char title[WU_TITLE_MAX];
     tc_status status = wu_export_begin(folder, table->name, ".csv", err);
     if (status == TC_OK)
         status = wu_csv_open(folder, table->name, &out, err);
-    if (status == TC_OK)
-        put_item_titles(file, &out);
-    for (size_t c = 0; c < table->n_columns && status == TC_OK; c++) {
-        wu_column_title(table, c, title);
-        wu_csv_put(&out, title);
-    }
-    if (status == TC_OK)
+    if (status == TC_OK) {
+        wu_export_titles(file, table, &out);
         status = wu_csv_end_line(&out, err);
+    }
     if (status == TC_OK)
         status = write_rows(file, table, &out, err);
     return wu_csv_close(&out, status, err);
@@ -187,7 +196,7 @@ static void put_place(const long_table *t, uint64_t row, wu_csv *out)
     uint64_t entry[WU_MAX_AXES] = { 0 };
     for (unsigned i = t->declared->n_axes - 1; i-- > 0; row /= t->declared->axes[i].n)
         entry[i] = row % t->declared->axes[i].n;
-    put_item(t->file, row, out);
+    wu_export_item(t->file, row, out);
     for (unsigned i = 0; i + 1 < t->declared->n_axes; i++)
         put_axis(t, i, &entry[i], out);
 }
@@ -246,12 +255,17 @@ static tc_status write_long(const wu_result_file *file, const wu_declared *d, si
 }
 
 tc_status wu_export_tables(const wu_result_file *file, wu_tables *tables, const char *folder,
-                           size_t *written, tc_err *err)
+                           bool marks, size_t *written, tc_err *err)
 {
     assert(folder != NULL && written != NULL);
     tc_status status = tables->n > 0 ? write_columns(tables, folder, err) : TC_OK;
-    for (size_t i = 0; i < tables->n && status == TC_OK; i++, ++*written)
+    *written += marks;
+    for (size_t i = 0; i < tables->n && status == TC_OK; i++) {
+        if (marks && wu_is_of_items(&tables->tables[i]))
+            continue;
         status = write_table(file, &tables->tables[i], folder, err);
+        ++*written;
+    }
     for (size_t i = 0; i < file->n_declared && status == TC_OK; i++) {
         const wu_declared *const d = &file->declared[i];
         const long at = wu_npz_find(file->npz, d->name);

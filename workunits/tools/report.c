@@ -308,9 +308,8 @@ static tc_status load_points(wu_report *r, tc_err *err)
     return status;
 }
 
-/* Opens a result, and its work unit unless that is NULL. close_report also after a failure. */
-static tc_status open_report(wu_report *r, const char *result, const char *images, wu_seen *seen,
-                             uint64_t items, tc_err *err)
+tc_status wu_report_open(wu_report *r, const char *result, const char *images, wu_seen *seen,
+                         uint64_t items, tc_err *err)
 {
     wu_result_file *const file = calloc(1, sizeof *file);
     wu_tables *const tables = calloc(1, sizeof *tables);
@@ -328,7 +327,7 @@ static tc_status open_report(wu_report *r, const char *result, const char *image
     return status == TC_OK ? load_points(r, err) : status;
 }
 
-static void close_report(wu_report *r)
+void wu_report_close(wu_report *r)
 {
     for (size_t i = 0; r->points != NULL && i < r->tables->n; i++)
         wu_points_free(&r->points[i]);
@@ -356,24 +355,28 @@ wu_seen *wu_seen_by(const wu_report *r, size_t item)
                : NULL;
 }
 
+tc_status wu_report_write_page(wu_report *r, const char *output, const char *colour,
+                               const an_suggestion *suggestion, tc_err *err)
+{
+    wu_page page;
+    r->page = &page;
+    r->colour = colour;
+    r->suggestion = suggestion;
+    tc_status status = wu_page_open(output, r->file->path, &page, err);
+    if (status == TC_OK)
+        status = put_page(r, err);
+    status = wu_page_close(&page, status, err);
+    r->page = NULL;
+    return status;
+}
+
 tc_status wu_report_write(const char *result, const char *images, wu_seen *seen, const char *output,
                           uint64_t items, const char *colour, const an_suggestion *suggestion,
                           tc_err *err)
 {
-    wu_report r;
-    wu_page page;
-    tc_status status = open_report(&r, result, images, seen, items, err);
-    if (status == TC_OK) {
-        r.page = &page;
-        r.colour = colour;
-        r.suggestion = suggestion;
-        status = wu_page_open(output, result, &page, err);
-        if (status == TC_OK)
-            status = put_page(&r, err);
-        status = wu_page_close(&page, status, err);
-    }
-    close_report(&r);
-    return status;
+    TC_AUTO(wu_report_close) wu_report r;
+    return_if_error(wu_report_open(&r, result, images, seen, items, err));
+    return wu_report_write_page(&r, output, colour, suggestion, err);
 }
 
 /* --- several of them ------------------------------------------------------------------------- */
@@ -428,8 +431,8 @@ tc_status wu_report_sweep(const wu_variant *variants, size_t n, const char *outp
     wu_page page = { .file = NULL };
     tc_status status = reports == NULL ? tc_no_memory(err, output) : TC_OK;
     for (size_t k = 0; status == TC_OK && k < n; k++) {
-        status = open_report(&reports[k], variants[k].result, variants[k].unit, NULL,
-                             WU_REPORT_ITEMS, err);
+        status = wu_report_open(&reports[k], variants[k].result, variants[k].unit, NULL,
+                                WU_REPORT_ITEMS, err);
         reports[k].page = &page;
         reports[k].colour = colour;
         reports[k].n_variants = n;
@@ -439,8 +442,10 @@ tc_status wu_report_sweep(const wu_variant *variants, size_t n, const char *outp
     if (status == TC_OK)
         status = put_sweep(variants, reports, n, err);
     status = wu_page_close(&page, status, err);
+    for (size_t k = 0; status == TC_OK && k < n; k++)
+        status = wu_report_marks_csv(&reports[k], variants[k].place, err);
     for (size_t k = 0; reports != NULL && k < n; k++)
-        close_report(&reports[k]);
+        wu_report_close(&reports[k]);
     free(reports);
     return status;
 }

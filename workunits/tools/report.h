@@ -52,6 +52,14 @@ typedef struct wu_report {
  * Nothing where nothing is known of its looks. */
 tc_status wu_report_figures(wu_report *r, size_t item, tc_err *err);
 
+/* Opens a result, and its work unit unless that is NULL; wu_report_close also after a failure. */
+tc_status wu_report_open(wu_report *r, const char *result, const char *images, wu_seen *seen,
+                         uint64_t items, tc_err *err);
+void wu_report_close(wu_report *r);
+
+/* Writes the page of an open report, and finds the marks. */
+tc_status wu_report_write_page(wu_report *r, const char *output, const char *colour,
+                               const an_suggestion *suggestion, tc_err *err);
 /* Writes the page; images, seen and suggestion may be NULL; pictures of up to `items` items. seen:
  * of the work unit that was run just now, whose items' pictures it gives up. colour: what of
  * colours is analysed, or "". */
@@ -75,6 +83,9 @@ tc_status wu_report_find_noise(const wu_report *r, bool *noise_alone, tc_err *er
 /* The mark of each image, which the summary and the tables of variants show. */
 tc_status wu_report_find_marks(wu_report *r, tc_err *err);
 void wu_report_mark(wu_page *page, const wu_mark *mark); /* a cell */
+/* Once the marks are found: items.csv, with each image's group and mark behind its own columns, and
+ * groups.csv where images are compared by their folders. After wu_export_write with also.marks. */
+tc_status wu_report_marks_csv(wu_report *r, const char *folder, tc_err *err);
 /* How many were found, and a row for each image: counts, sizes, and whether to believe them. */
 tc_status wu_report_summary(wu_report *r, tc_err *err);
 
@@ -116,6 +127,7 @@ void wu_report_cell(const wu_report *r, const wu_table *table, size_t column,
 typedef struct wu_variant {
     char *name;          /* "radius=6" */
     char *unit, *result; /* files */
+    char *place;         /* the folder of its tables */
 } wu_variant;
 
 /* Table t of each variant in one. */

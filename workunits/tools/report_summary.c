@@ -454,11 +454,13 @@ static tc_status read_greys(const wu_report *r, size_t index, char *text, size_t
     return status == TC_BAD_INPUT ? TC_OK : status;
 }
 
+static const char *const mark_words[] = { "ok", "look", "wrong?" };
+
 void wu_report_mark(wu_page *page, const wu_mark *mark)
 {
-    static const char *const words[] = { "ok", "look", "wrong" };
-    wu_page_put(page, "<td class=why data-v=%d><strong class=%s>%s%s</strong>", mark->level,
-                words[mark->level], words[mark->level], mark->level == 2 ? "?" : "");
+    const char *const word = mark_words[mark->level];
+    wu_page_put(page, "<td class=why data-v=%d><strong class=%.*s>%s</strong>", mark->level,
+                (int)strcspn(word, "?"), word, word);
     if (mark->why[0] != '\0') {
         wu_page_put(page, " <small>");
         wu_page_text(page, mark->why);
@@ -835,6 +837,133 @@ tc_status wu_report_summary(wu_report *r, tc_err *err)
         wu_page_put(r->page, "</tbody></table></div>\n");
         put_groups(&s);
     }
+    close_summary(&s);
+    return status;
+}
+
+/* --- as tables ------------------------------------------------------------------------------- */
+
+static tc_status open_csv(const char *folder, const char *name, wu_csv *out, tc_err *err)
+{
+    return_if_error(wu_export_begin(folder, name, ".csv", err));
+    return wu_csv_open(folder, name, out, err);
+}
+
+/* own: the table that items.csv is of, or NULL: it has the marks alone. */
+static tc_status write_item_rows(const summary *s, const wu_table *own, wu_csv *out, tc_err *err)
+{
+    wu_cursor cursor;
+    const wu_array_info *info;
+    char folder[256];
+    bool more = true;
+    tc_status status = own != NULL ? wu_cursor_open(s->r->file, own, &cursor, err) : TC_OK;
+    for (size_t i = 0; status == TC_OK && i < s->r->file->n_items; i++) {
+        if (own != NULL)
+            status = wu_cursor_next(&cursor, &more, err);
+        if (status != TC_OK || !more)
+            break;
+        wu_export_item(s->r->file, i, out);
+        for (size_t c = 0; own != NULL && c < own->n_columns; c++) {
+            const void *const value = wu_cursor_value(&cursor, c, &info);
+            wu_csv_put_value(out, info, value);
+        }
+        group_of(s, i, folder, sizeof folder);
+        if (s->grouped)
+            wu_csv_put(out, folder);
+        wu_csv_put(out, mark_words[s->r->marks[i].level]);
+        wu_csv_put(out, s->r->marks[i].why);
+        status = wu_csv_end_line(out, err);
+    }
+    if (own != NULL)
+        wu_cursor_close(&cursor);
+    return status;
+}
+
+static tc_status write_items(const summary *s, const char *folder, tc_err *err)
+{
+    const wu_table *const own = s->own != NULL && wu_is_of_items(s->own) ? s->own : NULL;
+    wu_csv out = { 0 };
+    tc_status status = open_csv(folder, "items", &out, err);
+    if (status == TC_OK) {
+        wu_export_titles(s->r->file, own, &out);
+        if (s->grouped)
+            wu_csv_put(&out, "group");
+        wu_csv_put(&out, "mark");
+        wu_csv_put(&out, "why");
+        status = wu_csv_end_line(&out, err);
+    }
+    if (status == TC_OK)
+        status = write_item_rows(s, own, &out, err);
+    return wu_csv_close(&out, status, err);
+}
+
+/* The median and what half of them lie between; quartile NULL: the titles of NAME. */
+static void put_three(wu_csv *out, const char *name, const double *quartile, bool known)
+{
+    static const char *const words[] = { "q1", "median", "q3" };
+    static const wu_array_info f64 = { .dtype = WU_F64 };
+    const double none = NAN;
+    char title[WU_TITLE_MAX + 16];
+    for (size_t q = 0; q < 3; q++) {
+        snprintf(title, sizeof title, "%s_%s", words[q], name);
+        if (quartile == NULL)
+            wu_csv_put(out, title);
+        else
+            wu_csv_put_value(out, &f64, known ? &quartile[q] : &none);
+    }
+}
+
+/* f NULL: the titles. */
+static void put_group(const summary *s, const char *name, uint64_t images, const found *f,
+                      wu_csv *out)
+{
+    char title[WU_TITLE_MAX];
+    const double counts[] = { (double)images, f != NULL ? f->count : 0,
+                              f != NULL ? (double)f->at_border : 0 };
+    const char *const words[] = { wu_report_has_stacks(s->r) ? "stacks" : "images",
+                                  wu_report_word(s->table), "at_border" };
+    wu_csv_put(out, name);
+    for (size_t i = 0; i < (s->border >= 0 ? 3 : 2); i++) {
+        snprintf(title, sizeof title, "%.0f", counts[i]);
+        wu_csv_put(out, f != NULL ? title : words[i]);
+    }
+    if (s->power > 0)
+        put_three(out,
+                  strcmp(s->length, "px") == 0 || strcmp(s->length, "voxels") == 0 ? "diameter"
+                                                                                   : "diameter_um",
+                  f != NULL ? f->diameter : NULL, f != NULL && f->measured > 0);
+    if (s->size >= 0) {
+        wu_column_title(s->table, (size_t)s->size, title);
+        put_three(out, title, f != NULL ? f->quartile : NULL, f != NULL && f->measured > 0);
+    }
+}
+
+static tc_status write_groups(const summary *s, const char *folder, tc_err *err)
+{
+    wu_csv out = { 0 };
+    tc_status status = open_csv(folder, "groups", &out, err);
+    if (status == TC_OK) {
+        put_group(s, "group", 0, NULL, &out);
+        status = wu_csv_end_line(&out, err);
+    }
+    for (size_t g = 0; status == TC_OK && g < s->n_groups; g++) {
+        char name[256];
+        group_of(s, s->groups[g].first, name, sizeof name);
+        put_group(s, name, s->groups[g].images, &s->of_groups[g], &out);
+        status = wu_csv_end_line(&out, err);
+    }
+    return wu_csv_close(&out, status, err);
+}
+
+tc_status wu_report_marks_csv(wu_report *r, const char *folder, tc_err *err)
+{
+    assert(r->marks != NULL);
+    summary s;
+    tc_status status = open_summary(r, &s, err);
+    if (status == TC_OK)
+        status = write_items(&s, folder, err);
+    if (status == TC_OK && s.n_groups > 1 && s.table != NULL)
+        status = write_groups(&s, folder, err);
     close_summary(&s);
     return status;
 }

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _pictures, _program
-from ._result import Result
+from ._result import MARKED, Result
 
 Path = Union[str, "os.PathLike[str]"]
 FEATURES: dict[str, dict[str, Any]] = {"glcm": {"window": {"shape": "roi"}, "levels": [32], "distances": [1, 2, 4], "range": "image"}}
@@ -91,7 +91,9 @@ def analyse(images: Any, analysis: str = "cellcount", *, spacing: Any = None, la
         if own is not None or not _is_of(result, unit):
             notes += _program.run("texcell", "run", unit, "-o", result, "--device", device, *more, private=folder,
                                   watch=_program.bar(len(pictures)) if progress else None)
-        return Result(result, unit, [line for line in notes if ": done (" not in line], own)
+        found = Result(result, unit, [line for line in notes if ": done (" not in line], own)
+        found.notes += found.doubts(found.notes)
+        return found
     except BaseException:
         if own is not None:
             shutil.rmtree(own, ignore_errors=True)
@@ -133,8 +135,8 @@ def features(images: Any, analysis: str = "glcm", **options: Any) -> tuple[NDArr
     found = analyse(images, analysis, **{**FEATURES.get(analysis, {}), "progress": False, "defaults": True, **options})
     for name in found.tables:
         columns = found.tables[name]
-        own = [c for c in columns if c not in ("item", "source")]
-        if len(columns["item"]) == len(found.names) and list(columns["item"]) == found.names:
+        own = [c for c in columns if c not in ("item", "source", *MARKED)]
+        if own and len(columns["item"]) == len(found.names) and list(columns["item"]) == found.names:
             return np.column_stack([np.asarray(columns[c], float) for c in own]), own
     raise _program.UsageError("%s: no table of its result has a row an image" % analysis)
 

@@ -88,6 +88,14 @@ def fail(code: int, faults: list[str]) -> Error:
     return error
 
 
+def note(words: str) -> None:
+    """A warning of the line that called this package."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals["__name__"].partition(".")[0] == __name__.partition(".")[0]:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(words, Note, stacklevel=level)
+
+
 def run(program: str, *arguments: str, cwd: Optional[str] = None, private: str = "",
         watch: Optional[Callable[[str], None]] = None, unlike: str = "(?!)") -> list[str]:
     """Runs a program to its end: all it said but errors. watch gets each line at once; a note that
@@ -107,8 +115,9 @@ def run(program: str, *arguments: str, cwd: Optional[str] = None, private: str =
                 said.append(line)
                 if watch is not None:
                     watch(line)
-                if kind in ("note", "warning") and not re.search(unlike, line):
-                    warnings.warn(words, Note, stacklevel=4)
+                noted = re.match(r"[^:]*: (?:(.*?: )?)(?:note|warning): (.*)", line)
+                if noted and not re.search(unlike, line):
+                    note("".join(filter(None, noted.groups())))
         except BaseException:
             end(running)
             raise

@@ -2,6 +2,7 @@
 pictures."""
 from __future__ import annotations
 
+import csv
 import functools
 import itertools
 import json
@@ -9,6 +10,7 @@ import math
 import os
 import re
 import shutil
+import tempfile
 import weakref
 from collections.abc import Iterator, Mapping
 from typing import Any, Callable, Optional, Union
@@ -19,6 +21,9 @@ from numpy.typing import NDArray
 from . import _program
 
 Array = NDArray[Any]
+
+
+MARKED = ("group", "mark", "why")         # the columns of tables["items"] that texcell-wu analyse adds, too
 
 
 class Lazy(Mapping[str, Any]):
@@ -102,7 +107,8 @@ class Result(Mapping[str, Array]):
         self._arrays = [name for name in self._npz.files if name != "result.json"]
         tables = dict.fromkeys(d["table"] for d in self._declared if "table" in d and d["role"] in ("item", "key", "place", "value"))
         deep = [d["array"] for d in self._declared if self._is_deep(d)]
-        self.tables = Lazy([t for t in tables if t not in deep] + deep, self._table)
+        self._marks: Optional[dict[str, Array]] = None
+        self.tables = Lazy([t for t in dict.fromkeys([*tables, *["items"] * (unit is not None)]) if t not in deep] + deep, self._table)
         self.labels, self.masks = (Lazy(self._with(role), functools.partial(self._picture, role)) for role in ("labels", "mask"))
         self.maps = Lazy(self._with("map"), self._maps)
 
@@ -133,6 +139,38 @@ class Result(Mapping[str, Array]):
         found = self["item_spacing"][item] if "item_spacing" in self else np.full(3, np.nan)
         return None if np.isnan(found[1]) else tuple(float(s) for s in found if s == s)
 
+    # --- marks
+
+    def marks(self) -> dict[str, Array]:
+        """Of each item as on the page: its mark (ok, look, wrong?), why, and its group where there are several."""
+        if self._marks is None:
+            self._mark()
+        return dict(self._marks or {})
+
+    def _mark(self) -> list[str]:
+        """What the program notes meanwhile. Marks need the pictures: without the work unit there are none."""
+        self._marks = {}
+        if self.unit is None:
+            return []
+        with tempfile.TemporaryDirectory(prefix="texcell-") as private:
+            notes = _program.run("texcell-wu", "export", self.path, "--marks", self.unit, "-o", private, private=private)
+            with open(os.path.join(private, "items.csv"), newline="", encoding="utf-8") as f:
+                rows = list(csv.DictReader(f))
+        self._marks = {c: np.array([row[c] for row in rows], object) for c in MARKED if rows and c in rows[0]}
+        return notes
+
+    def doubts(self, known: list[str]) -> list[str]:
+        """A line, and a warning, for each reason why images' answers may be wrong, those aside that are known."""
+        notes, of = self._mark(), dict[tuple[str, str], list[str]]()
+        marks = self.marks()
+        for name, mark, why in zip(self.names, marks.get("mark", ()), marks.get("why", ())):
+            if mark != "ok" and not any(why in line for line in known):
+                of.setdefault((mark, why), []).append(name)
+        for (mark, why), names in of.items():
+            notes.append("%s: %s%s: %s" % (mark, ", ".join(names[:3]), ", ..." * (len(names) > 3), why))
+            _program.note(notes[-1])
+        return notes
+
     # --- pictures
 
     def _with(self, role: str) -> list[str]:
@@ -160,7 +198,10 @@ class Result(Mapping[str, Array]):
     def _table(self, name: str) -> Any:
         arrays = [d for d in self._declared if d.get("table") == name and d["role"] in ("item", "key", "place", "value")
                   and not self._is_deep(d)]
-        columns = self._columns(arrays) if arrays else self._deep(next(d for d in self._declared if d["array"] == name))
+        deep = next((d for d in self._declared if d["array"] == name), None)
+        columns = self._columns(arrays) if arrays or deep is None else self._deep(deep)
+        if name == "items":
+            columns.update(self.marks())
         try:
             import pandas
         except ImportError:
