@@ -344,7 +344,7 @@ def told():
                                 polarity="bright", threshold=150, **QUIET)
     said, table = [str(w.message) for w in caught], found.tables["items"]
     tap.ok(list(table["mark"]) == ["wrong?", "wrong?", "ok"] and all(why in " ".join(said) and why in " ".join(found.notes) for why in table["why"])
-           and {w.filename for w in caught} == {os.path.abspath(__file__)} and list(table["why"])[2] == "",
+           and {os.path.abspath(w.filename) for w in caught} == {os.path.abspath(__file__)} and list(table["why"])[2] == "",
            "marks and their reasons are columns, notes and warnings of the caller's line", (said, found.notes, dict(table)))
     suggested = texcell.suggest([SPOTS, SPOTS.T], "cellcount", scale="linear")
     r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "cellcount", "--param", "scale=linear", "-o", path("looked"), path("apart", "images", "a.nii")])
