@@ -1,6 +1,6 @@
 /* texcell-wu export: a result as CSV tables and PNG pictures. */
 #include "workunits/tools/confine.h"
-#include "workunits/tools/report.h"
+#include "workunits/tools/export.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -306,16 +306,6 @@ tc_status wu_export_write(const char *result, const char *unit, const char *fold
     return TC_OK;
 }
 
-static tc_status write_marks(const export_options *o, tc_err *err)
-{
-    wu_page page = { .path = (char *)(uintptr_t)o->folder }; /* for messages */
-    TC_AUTO(wu_report_close) wu_report r;
-    return_if_error(wu_report_open(&r, o->result, o->marks, NULL, WU_REPORT_ITEMS, err));
-    r.page = &page;
-    return_if_error(wu_report_find_marks(&r, err));
-    return wu_report_marks_csv(&r, o->folder, err);
-}
-
 tc_status wu_export(int argc, char **argv, tc_err *err)
 {
     export_options o = { 0 };
@@ -326,5 +316,5 @@ tc_status wu_export(int argc, char **argv, tc_err *err)
                                            (char *)(uintptr_t)o.marks },
                                3, o.folder, err));
     return_if_error(wu_export_write(o.result, o.images, o.folder, o.also, err));
-    return o.marks != NULL ? write_marks(&o, err) : TC_OK;
+    return o.marks != NULL ? wu_write_marks(o.result, o.marks, o.folder, err) : TC_OK;
 }

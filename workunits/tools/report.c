@@ -450,6 +450,16 @@ tc_status wu_report_sweep(const wu_variant *variants, size_t n, const char *outp
     return status;
 }
 
+tc_status wu_write_marks(const char *result, const char *unit, const char *folder, tc_err *err)
+{
+    wu_page page = { .path = (char *)(uintptr_t)folder }; /* for messages */
+    TC_AUTO(wu_report_close) wu_report r;
+    return_if_error(wu_report_open(&r, result, unit, NULL, WU_REPORT_ITEMS, err));
+    r.page = &page;
+    return_if_error(wu_report_find_marks(&r, err));
+    return wu_report_marks_csv(&r, folder, err);
+}
+
 tc_status wu_report_verb(int argc, char **argv, tc_err *err)
 {
     report_options o = { .items = WU_REPORT_ITEMS };

@@ -107,6 +107,8 @@ tc_status wu_report_values(wu_report *r, const wu_table *table, tc_err *err);
  * *out: free(), also after a failure. */
 tc_status wu_report_columns(const wu_report *r, const wu_table *table, size_t **out, size_t *n,
                             tc_err *err);
+/* The column with this title; -1: the table has none. */
+long wu_report_find_column(const wu_table *table, const char *title);
 bool wu_report_has_stacks(const wu_report *r);
 /* Whether walls belong to the cells at their sides, so that no threshold tells them. */
 bool wu_report_fills(const wu_report *r);

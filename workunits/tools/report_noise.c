@@ -122,34 +122,33 @@ static tc_status measure(const wu_report *r, const wu_points *points, const int6
     return TC_OK;
 }
 
-/* An array of rows. *out: free(); NULL: there is none such. */
-static tc_status load_rows(const wu_report *r, const char *name, wu_dtype dtype, uint32_t ndim,
-                           uint64_t *rows, void **out, tc_err *err)
+/* Regions as points, and their areas; none where the table does not have these. */
+static tc_status load_regions(const wu_report *r, const wu_table *table, wu_points *out,
+                              int64_t **areas, tc_err *err)
 {
-    const long at = wu_npz_find(r->file->npz, name);
-    const wu_array_info *const info = at < 0 ? NULL : wu_npz_info(r->file->npz, (size_t)at);
-    *out = NULL;
-    if (info == NULL || info->dtype != dtype || info->ndim != ndim ||
-        (*rows != 0 && info->shape[0] != *rows) || (ndim == 2 && info->shape[1] != 2))
+    const long y = wu_report_find_column(table, "centroid_y"),
+               x = wu_report_find_column(table, "centroid_x"),
+               area = wu_report_find_column(table, "area");
+    TC_AUTO(wu_cursor_close) wu_cursor cursor = { 0 };
+    bool more = true;
+    if (y < 0 || x < 0 || area < 0 || table->rows == 0)
         return TC_OK;
-    *rows = info->shape[0];
-    return wu_npz_load(r->file->npz, (size_t)at, out, err);
-}
-
-/* What cellcount counted, as points, and their areas. */
-static tc_status load_regions(const wu_report *r, wu_points *out, int64_t **areas, tc_err *err)
-{
-    void *item = NULL, *at = NULL, *area = NULL;
-    uint64_t rows = 0;
-    tc_status status = load_rows(r, "region_item", WU_I64, 1, &rows, &item, err);
-    if (status == TC_OK)
-        status = load_rows(r, "region_centroid", WU_F64, 2, &rows, &at, err);
-    if (status == TC_OK)
-        status = load_rows(r, "region_area", WU_I64, 1, &rows, &area, err);
-    *out = (wu_points){ .item = item, .at = at, .dims = 2 };
-    *areas = area;
-    out->n = item != NULL && at != NULL && area != NULL ? rows : 0;
-    return status;
+    out->dims = 2;
+    out->item = calloc(table->rows, sizeof *out->item);
+    out->at = calloc(2 * table->rows, sizeof *out->at);
+    *areas = calloc(table->rows, sizeof **areas);
+    if (out->item == NULL || out->at == NULL || *areas == NULL)
+        return tc_no_memory(err, "regions");
+    return_if_error(wu_cursor_open(r->file, table, &cursor, err));
+    while (true) {
+        return_if_error(wu_cursor_next(&cursor, &more, err));
+        if (!more)
+            return TC_OK;
+        out->item[out->n] = (int64_t)cursor.item;
+        out->at[2 * out->n] = wu_cursor_number(&cursor, (size_t)y);
+        out->at[2 * out->n + 1] = wu_cursor_number(&cursor, (size_t)x);
+        (*areas)[out->n++] = (int64_t)wu_cursor_number(&cursor, (size_t)area);
+    }
 }
 
 tc_status wu_report_find_noise(const wu_report *r, bool *noise_alone, tc_err *err)
@@ -161,7 +160,7 @@ tc_status wu_report_find_noise(const wu_report *r, bool *noise_alone, tc_err *er
         wu_points own = { .n = 0 };
         int64_t *areas = NULL;
         if (regions)
-            status = load_regions(r, &own, &areas, err);
+            status = load_regions(r, &r->tables->tables[t], &own, &areas, err);
         else if (strcmp(r->tables->tables[t].name, "points") != 0)
             continue;
         points = regions ? &own : points;

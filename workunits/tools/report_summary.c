@@ -219,7 +219,7 @@ static double quantile(const double *sorted, size_t n, size_t stride, double q, 
     return from + (to - from) * (at - (double)i);
 }
 
-static long column_named(const wu_table *table, const char *name)
+long wu_report_find_column(const wu_table *table, const char *name)
 {
     char title[WU_TITLE_MAX];
     for (size_t c = 0; table != NULL && c < table->n_columns; c++) {
@@ -236,7 +236,7 @@ static long size_column(const wu_table *table)
     static const char *const names[] = { "area_um2", "area", "volume", "voxels" };
     long at = -1;
     for (size_t i = 0; at < 0 && i < sizeof names / sizeof *names; i++)
-        at = column_named(table, names[i]);
+        at = wu_report_find_column(table, names[i]);
     return at;
 }
 
@@ -302,10 +302,10 @@ static tc_status find_sizes(summary *s, tc_err *err)
 /* The analysis' own count where it has one. */
 static tc_status find_counts(const summary *s, tc_err *err)
 {
-    long column = column_named(s->own, "count");
+    long column = wu_report_find_column(s->own, "count");
     wu_cursor cursor;
     bool more = true;
-    column = column < 0 ? column_named(s->own, s->table->name) : column;
+    column = column < 0 ? wu_report_find_column(s->own, s->table->name) : column;
     for (size_t i = 0; i < s->r->file->n_items; i++)
         s->of[i].count = (double)s->of[i].rows;
     if (column < 0)
@@ -384,7 +384,7 @@ static tc_status open_summary(wu_report *r, summary *s, tc_err *err)
     if (status != TC_OK || s->table == NULL)
         return status;
     s->size = size_column(s->table);
-    s->border = column_named(s->table, "border");
+    s->border = wu_report_find_column(s->table, "border");
     if (s->size >= 0)
         find_length(s);
     return_if_error(find_sizes(s, err));
@@ -683,7 +683,7 @@ static tc_status find_doubt(const summary *s, size_t item, size_t *n_ragged, cha
 
 static tc_status find_marks(const summary *s, wu_mark *marks, size_t *n_ragged, tc_err *err)
 {
-    const long converged = column_named(s->own, "converged");
+    const long converged = wu_report_find_column(s->own, "converged");
     wu_cursor cursor;
     char doubt[sizeof marks->why];
     bool more = true;
