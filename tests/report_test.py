@@ -536,7 +536,7 @@ def apart():
     tap.ok([(row["group"], row["images"], row["cells"], row["at_border"], float(row["median_area"])) for row in found["groups"]] ==
            [(group, "6", str(len(own)), "0", float(np.median(own))) for group, own in areas.items()], "groups.csv has them too", found["groups"])
     tap.ok([row["group"] for row in found["items"]] == ["large"] * 6 + ["small"] * 6 and [row["why"] for row in found["items"] if row["mark"] == "look"]
-           == reasons and all(row["mark"] in ("ok", "look") for row in found["items"]), "items.csv has marks and groups", found["items"])
+           == reasons[:1] and all(row["mark"] in ("ok", "look") for row in found["items"]), "items.csv has marks and groups", found["items"])
     if CHROMIUM:
         within, heights, widths = in_browser(page, """
             const box = one => one.getBoundingClientRect(), all = which => [...document.querySelectorAll(which)];
