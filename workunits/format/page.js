@@ -158,10 +158,11 @@ const boxes = (column, by) => {
     if (isFinite(value)) groups.get(name).push(value);
   });
   const whole = column.values.filter(isFinite), least = whole.reduce((a, b) => Math.min(a, b), Infinity), most = whole.reduce((a, b) => Math.max(a, b), -Infinity);
-  const svg = element("svg", {viewBox: `0 0 ${WHOLE} ${groups.size * 2 * high + BELOW + 4}`, role: "img"});
-  const x = axis(svg, WHOLE, least, most, groups.size * 2 * high + 2, column.title);
+  const svg = element("svg", {viewBox: `0 0 ${WHOLE} ${BELOW + groups.size * 2 * high + 4}`, role: "img"});
+  // Above the rows: many scroll.
+  const x = axis(svg, WHOLE, least, most, 4, column.title);
   [...groups].forEach(([name, all], i) => {
-    const y = (2 * i + 1) * high, [a, b, c] = [.25, .5, .75].map(q => quantile(all.sort((p, q) => p - q), q));
+    const y = BELOW + (2 * i + 1) * high - 2, [a, b, c] = [.25, .5, .75].map(q => quantile(all.sort((p, q) => p - q), q));
     svg.append(element("text", {x: LEFT, y: y - 6}, all.length === 1 ? `${name}: ${said(b)}` : `${name}: ${all.length} ${column.table.name}` + (all.length ? `, median ${said(b)} (${said(a)} to ${said(c)})` : "")));
     if (!all.length) return;
     if (all.length > 1) svg.append(element("path", {class: "axis", d: `M${x(all[0])} ${y + 9}H${x(all[all.length - 1])}`}),
