@@ -393,6 +393,8 @@ static tc_status put_sweep(const wu_variant *variants, wu_report *reports, size_
     tc_status status = TC_OK;
     for (size_t k = 0; status == TC_OK && k < n; k++)
         status = wu_report_find_marks(&reports[k], err);
+    if (status == TC_OK)
+        status = wu_report_variant_sums(reports, variants, n, err);
     for (size_t t = 0; status == TC_OK && t < tables->n; t++)
         if (!tables->tables[t].has_item)
             status = wu_report_variants(reports, variants, n, t, err);

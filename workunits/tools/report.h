@@ -132,6 +132,10 @@ typedef struct wu_variant {
     char *place;         /* the folder of its tables */
 } wu_variant;
 
+/* A row for each variant, of all images together: counts, sizes, the worst mark and how many have
+ * it; nothing where nothing is found in images. Once the marks of each report are found. */
+tc_status wu_report_variant_sums(wu_report *reports, const wu_variant *variants, size_t n,
+                                 tc_err *err);
 /* Table t of each variant in one. */
 tc_status wu_report_variants(wu_report *reports, const wu_variant *variants, size_t n_variants,
                              size_t t, tc_err *err);

@@ -494,6 +494,10 @@ static void find_mark(const summary *s, size_t item, bool stopped, bool noise_al
         snprintf(why, size, "the outline still moved: try a larger --param iterations");
     else if (doubt[0] != '\0')
         snprintf(why, size, "%s", doubt);
+    else if (f->rows > 0 && f->measured == 0 && s->all.measured > 0)
+        snprintf(why, size,
+                 "how large a pixel is is not known here, as it is of others: no size of this one "
+                 "is in a median (--spacing)");
     else if (f->rows >= 8 && f->at_border * 2 > f->rows)
         snprintf(why, size, "more than half of the %s are cut by the border: %s",
                  wu_report_word(s->table),
@@ -550,12 +554,16 @@ static void put_headline(const summary *s)
             wu_page_put(page, "</span>");
         }
     wu_page_put(page, "<span><strong>%zu</strong> %s%s</span>", n, kind, n == 1 ? "" : "s");
-    if (s->power > 0 && s->all.measured > 0)
+    if (s->power > 0 && s->all.measured > 0) {
+        char of[32] = "";
+        if (s->all.measured < s->table->rows) /* of the others no pixel size is known */
+            snprintf(of, sizeof of, " of %" PRIu64, s->all.measured);
         wu_page_put(page,
-                    "<span><strong>%.3g</strong> %s median diameter (half of them from %.3g to "
+                    "<span><strong>%.3g</strong> %s median diameter%s (half of them from %.3g to "
                     "%.3g)</span>",
-                    round_to(s->all.diameter[1], 3), s->length, round_to(s->all.diameter[0], 3),
+                    round_to(s->all.diameter[1], 3), s->length, of, round_to(s->all.diameter[0], 3),
                     round_to(s->all.diameter[2], 3));
+    }
     wu_page_put(page, "</p>\n");
 }
 
@@ -755,18 +763,19 @@ static tc_status put_rows(const summary *s, const size_t *columns, size_t n, tc_
     return status;
 }
 
-/* The worst of its images' marks. */
-static wu_mark mark_group(const summary *s, size_t g)
+/* The worst of the marks of a group's images, or of all. */
+static wu_mark worst_mark(const summary *s, size_t g, bool all)
 {
     wu_mark mark = { .level = 0 };
     size_t n = 0;
     for (size_t i = 0; i < s->r->file->n_items; i++) {
-        const int level = s->in[i] == g ? s->r->marks[i].level : 0;
+        const int level = all || s->in[i] == g ? s->r->marks[i].level : 0;
         n = level > mark.level ? 1 : n + (level == mark.level);
         mark.level = level > mark.level ? level : mark.level;
     }
     if (mark.level > 0)
-        snprintf(mark.why, sizeof mark.why, "%zu of %zu", n, s->groups[g].images);
+        snprintf(mark.why, sizeof mark.why, "%zu of %zu", n,
+                 all ? s->r->file->n_items : s->groups[g].images);
     return mark;
 }
 
@@ -791,12 +800,54 @@ static void put_groups(const summary *s)
         wu_page_text(page, name[0] != '\0' ? name : "(none)");
         wu_page_put(page, "</td><td class=n>%zu</td><td class=n>%.0f</td>", s->groups[g].images,
                     s->of_groups[g].count);
-        const wu_mark mark = mark_group(s, g);
+        const wu_mark mark = worst_mark(s, g, false);
         wu_report_mark(page, &mark);
         put_found(s, &s->of_groups[g]);
         wu_page_put(page, "</tr>\n");
     }
     wu_page_put(page, "</tbody></table></div>\n");
+}
+
+/* A row for each variant. */
+static void put_variant(const summary *s, const char *name, bool first)
+{
+    wu_page *const page = s->r->page;
+    found all = s->all;
+    for (size_t g = 0; g < s->n_groups; g++) {
+        all.count += s->of_groups[g].count;
+        all.at_border += s->of_groups[g].at_border;
+    }
+    if (first) {
+        wu_page_put(page, "<div class=scroll><table class=images>\n<thead><tr><th>variant</th>");
+        put_word_head(s);
+        wu_page_put(page, "<th>mark</th>");
+        put_found_head(s);
+        wu_page_put(page, "</tr></thead>\n<tbody>\n");
+    }
+    wu_page_put(page, "<tr><td>");
+    wu_page_text(page, name);
+    wu_page_put(page, "</td><td class=n>%.0f</td>", all.count);
+    const wu_mark mark = worst_mark(s, 0, true);
+    wu_report_mark(page, &mark);
+    put_found(s, &all);
+    wu_page_put(page, "</tr>\n");
+}
+
+tc_status wu_report_variant_sums(wu_report *reports, const wu_variant *variants, size_t n,
+                                 tc_err *err)
+{
+    size_t put = 0;
+    tc_status status = TC_OK;
+    for (size_t k = 0; status == TC_OK && k < n; k++) {
+        summary s;
+        status = open_summary(&reports[k], &s, err);
+        if (status == TC_OK && s.table != NULL)
+            put_variant(&s, variants[k].name, put++ == 0);
+        close_summary(&s);
+    }
+    if (put > 0)
+        wu_page_put(reports[0].page, "</tbody></table></div>\n");
+    return status;
 }
 
 /* The images' own columns that the table has: not their count again, and not what is the same in

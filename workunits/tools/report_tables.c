@@ -253,7 +253,7 @@ static bool has_sources(const wu_report *r)
 static void put_head(wu_report *r, const wu_table *table, bool variants, const size_t *columns,
                      size_t n)
 {
-    wu_page_put(r->page, variants ? "<thead><tr><th>variant</th><th>image</th><th>mark</th>"
+    wu_page_put(r->page, variants ? "<thead><tr><th>variant</th><th>image</th>"
                                   : "<thead><tr><th>image</th>");
     if (has_sources(r))
         wu_page_put(r->page, "<th>source</th>");
@@ -263,7 +263,7 @@ static void put_head(wu_report *r, const wu_table *table, bool variants, const s
         wu_report_title(r, table, columns[i]);
         wu_page_put(r->page, "</th>");
     }
-    wu_page_put(r->page, "</tr></thead>\n");
+    wu_page_put(r->page, "%s</tr></thead>\n", variants ? "<th>mark</th>" : "");
 }
 
 /* A number as people read it; data-v has it whole, for who sorts. */
@@ -316,8 +316,6 @@ static void put_row(wu_report *r, wu_cursor *cursor, const char *variant, const 
     wu_page_put(r->page, pictured ? "<td><a href=\"#i%zu\">" : "<td>", cursor->item);
     wu_page_text(r->page, r->file->item_names[cursor->item]);
     wu_page_put(r->page, pictured ? "</a></td>" : "</td>");
-    if (variant != NULL)
-        wu_report_mark(r->page, &r->marks[cursor->item]);
     if (has_sources(r)) {
         wu_page_put(r->page, "<td>");
         wu_page_text(r->page, r->file->item_sources[cursor->item]);
@@ -328,6 +326,8 @@ static void put_row(wu_report *r, wu_cursor *cursor, const char *variant, const 
         const void *const value = wu_cursor_value(cursor, columns[i], &info);
         wu_report_cell(r, cursor->table, columns[i], info, value);
     }
+    if (variant != NULL)
+        wu_report_mark(r->page, &r->marks[cursor->item]);
     wu_page_put(r->page, "</tr>\n");
 }
 
@@ -386,7 +386,8 @@ tc_status wu_report_variants(wu_report *reports, const wu_variant *variants, siz
     const wu_table *const table = &reports[0].tables->tables[t];
     size_t *columns = NULL, n = 0;
     tc_status status = choose_columns(&reports[0], table, true, &columns, &n, err);
-    wu_page_put(page, "<section class=table>\n<div class=scroll><table data-t=%zu>\n", t);
+    wu_page_put(page, "<section class=table>\n<div class=scroll><table class=images data-t=%zu>\n",
+                t);
     put_head(&reports[0], table, true, columns, n);
     wu_page_put(page, "<tbody>\n");
     for (size_t k = 0; status == TC_OK && k < n_variants; k++)
