@@ -60,13 +60,6 @@ static tc_status look_through(const wu_report *r, const wu_table *table, wu_spre
     return status;
 }
 
-static bool is_local(const wu_report *r)
-{
-    const char *const threshold = json_string_value(
-        json_object_get(json_object_get(wu_npz_json(r->file->npz), "parameters"), "threshold"));
-    return threshold != NULL && strcmp(threshold, "local") == 0;
-}
-
 /* Nothing, or the same in all of several rows, or no number anywhere; or a second time what another
  * says. */
 static bool says_nothing(const wu_report *r, const wu_table *table, size_t column,
@@ -81,9 +74,6 @@ static bool says_nothing(const wu_report *r, const wu_table *table, size_t colum
         return true;
     /* Where walls belong to the cells at their sides none is told by a threshold. */
     if (title != NULL && strcmp(title, "threshold") == 0 && wu_report_fills(r))
-        return true;
-    /* Of a local one it is the middle of all greys, less or plus the offset. */
-    if (title != NULL && strcmp(title, "threshold") == 0 && is_local(r))
         return true;
     return s->n == 0 || (s->n == table->rows && s->least == s->most &&
                          (table->rows >= LEAST_ROWS ||

@@ -157,14 +157,16 @@ tc_status cc_expect(const void *params, const wu_item *item, wu_output *out, tc_
         { "labels_{item}", WU_I32, WU_LABELS, "regions", .title = "regions" },
     };
     const cc_params *const p = params;
-    enum { DECLARED = sizeof arrays / sizeof arrays[0], BRIGHT = 2, WINDOW, MIN_AREA };
+    /* A local one is of how far greys are from the mean around them: no grey of the picture. */
+    static const wu_declared local = { "threshold", WU_I64, WU_PROOF, .table = NULL };
+    enum { DECLARED = sizeof arrays / sizeof arrays[0], THRESHOLD = 1, BRIGHT, WINDOW, MIN_AREA };
     wu_declared declared[DECLARED];
     size_t n = 0;
 
     for (size_t i = 0; i < (size_t)DECLARED - !p->labels; i++)
         if ((i != BRIGHT || p->polarity == CC_AUTO) && (i != WINDOW || p->window_auto) &&
             (i != MIN_AREA || p->min_area_auto))
-            declared[n++] = arrays[i];
+            declared[n++] = i == THRESHOLD && p->threshold_word == CC_LOCAL ? local : arrays[i];
     return wu_output_declare(out, declared, n, item, err);
 }
 
