@@ -171,10 +171,23 @@ def voting():
 def glcm():
     def copied(a):
         n = len(a["feature_names"])
+        before = sum_of_means(a)
         a["features"][0, n // 4:] = np.resize(a["features"][0, :n // 4], n - n // 4)
+        total = int(a["band_sums"][0, 9].view(np.uint64)) + sum_of_means(a) - before
+        a["band_sums"][0, 9] = np.array(total % 2 ** 64, np.uint64).view(np.int64)
+
+    def no_sd(a):
+        a["features"][0, 2::5] = 0
 
     yield "windows", WINDOWS, [gravel()], None, \
-        {"one number of levels and distance alone": copied}
+        {"one number of levels and distance alone": copied, "no standard deviation": no_sd}
+
+
+def sum_of_means(a):
+    """Of all windows and offsets, as band_sums have it."""
+    windows, offsets = gravel().size, {"01": 4, "03": 8}
+    return sum(int(mean * 2.0 ** 32 * windows * offsets[name.split("_d")[1][:2]])
+               for mean, name in zip(a["features"][0], a["feature_names"]) if name.endswith("_mean"))
 
 
 def goes(a, sides):

@@ -156,6 +156,7 @@ def forgeries():
            "a negative zero|bounds|between|not what")
     yield ("a band without windows", "plain", lambda a: set_at(a["band_sums"], (0, 1), 1), "band_sums: band 1: not 0")
     yield ("a band's sum", "plain", lambda a: set_at(a["band_sums"], (0, 0), a["band_sums"][0, 0] + 1), None)
+    yield ("means of an entropy 2% larger", *f("wide", "entropy", "mean", lambda v: v * 1.02), "their means are not those of band_sums")
     yield ("offsets changed", "full", lambda a: set_at(a["offsets"], (0, 0), 7), "array offsets: is not what")
     yield ("a feature's name changed", "full", lambda a: set_at(a["feature_names"], 3, "glcm_L16_d01_x"),
            "array feature_names: is not what")

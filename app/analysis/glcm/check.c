@@ -534,6 +534,77 @@ static tc_status check_bands(const place *g, const int64_t *sum, tc_err *err)
     return TC_OK;
 }
 
+/* Whether each window has pairs at each offset: no pixel is masked, and the quarters of a window
+ * have them, one of which lies in the picture whatever the pixel. */
+static bool all_have_pairs(const place *g, const wu_item *item)
+{
+    const glcm_params *const p = g->p;
+
+    if (p->roi == GLCM_ROI_MASK || item->n_masks > 0 || g->nx <= 2 * p->radius ||
+        g->ny <= 2 * p->radius)
+        return false;
+    for (size_t o = 0; o < p->n_offsets; o++)
+        for (int corner = 0; corner < 4; corner++)
+            if (!has_pair(g, &p->offsets[o], corner & 1 ? g->nx - 1 : 0,
+                          corner & 2 ? g->ny - 1 : 0))
+                return false;
+    return true;
+}
+
+/* Windows of the item, without a mask. */
+static int64_t count_windows(const place *g, const wu_item *item)
+{
+    const int64_t r = g->p->roi_r;
+    int64_t n = g->nx * g->ny;
+
+    if (g->p->roi == GLCM_ROI_DISC) {
+        n = 0;
+        for (int64_t y = larger(0, g->cy - r); y <= smaller(g->ny - 1, g->cy + r); y++) {
+            const int64_t half = integer_root(r * r - (y - g->cy) * (y - g->cy));
+
+            n += smaller(g->nx - 1, g->cx + half) - larger(0, g->cx - half) + 1;
+        }
+    }
+    return n * item->nz;
+}
+
+/* Where each window has pairs at each offset, the sum of the bands is that of the means, each times
+ * how many windows it is of, but for the rounding of the means. */
+static tc_status check_means(const place *g, const wu_item *item, const double *features,
+                             const int64_t *sum, tc_err *err)
+{
+    const glcm_params *const p = g->p;
+    const double windows = (double)count_windows(g, item);
+    double slack = GLCM_BANDS;
+    __int128 means = 0;
+    uint64_t bands = 0;
+
+    for (int i = 0; i < GLCM_BANDS; i++)
+        bands += (uint64_t)sum[i];
+    for (unsigned l = 0; l < p->n_levels; l++)
+        for (unsigned d = 0; d < p->n_distances; d++) {
+            double of = 0; /* values in a mean */
+
+            for (size_t o = 0; o < p->n_offsets; o++)
+                of += p->offsets[o].distance == d ? windows : 0;
+            for (unsigned f = 0; f < p->n_features; f++, features += GLCM_STATISTICS) {
+                const int bits = p->feature[f] < GLCM_FEATURES
+                                     ? 32
+                                     : glcm_fraction_bits(p->feature[f], p->levels[l]);
+                const double unit = ldexp(of, bits);
+
+                if (isnan(features[GLCM_MEAN]))
+                    return TC_OK;
+                means += (__int128)(features[GLCM_MEAN] * unit);
+                slack += 0x1p-48 * unit * fmax(fabs(features[GLCM_MIN]), fabs(features[GLCM_MAX]));
+            }
+        }
+    /* Modulo 2^64. */
+    if (slack < 0x1p62 && fabs((double)(int64_t)(bands - (uint64_t)means)) > slack)
+        return tc_fail(err, TC_BAD_INPUT, "features: their means are not those of band_sums");
+    return TC_OK;
+}
+
 /* --- all ------------------------------------------------------------------------------------- */
 
 tc_status glcm_check_result(const void *params, const wu_item *item, const wu_output *out,
@@ -547,6 +618,8 @@ tc_status glcm_check_result(const void *params, const wu_item *item, const wu_ou
     return_if_error(check_features(&g, features, err));
     if (p->window != GLCM_WHOLE_ROI)
         return_if_error(check_bands(&g, wu_output_data(out, "band_sums"), err));
+    if (p->window != GLCM_WHOLE_ROI && all_have_pairs(&g, item))
+        return_if_error(check_means(&g, item, features, wu_output_data(out, "band_sums"), err));
     if (p->per_offset) {
         const double *const offsets = wu_output_data(out, "offset_features");
 

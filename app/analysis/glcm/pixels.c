@@ -109,12 +109,15 @@ static tc_status compute(const an_work *work, const sample *s, wu_output *out, t
     return status == TC_OK ? an_compute(&an_glcm, &part, 0, 0, out, err) : status;
 }
 
-/* What is wrong with the five statistics of a feature, given those of n of its windows. The
- * mean of n windows of variance sd^2 is hardly ever further off than 6 sd / sqrt(n). */
+/* What is wrong with the five statistics of a feature over its offsets, given those of n of its
+ * windows. Six standard errors are hardly ever exceeded. That of the mean is sd / sqrt(n); that of
+ * the variance at most range sd / sqrt(n), as no fourth moment is more than range^2 sd^2. */
 static const char *fault_of(const double claimed[GLCM_STATISTICS],
-                            const double found[GLCM_STATISTICS], double n, tc_status *status)
+                            const double found[GLCM_STATISTICS], double n, double offsets,
+                            tc_status *status)
 {
-    const double range = claimed[GLCM_MAX] - claimed[GLCM_MIN];
+    const double range = claimed[GLCM_MAX] - claimed[GLCM_MIN], sd = claimed[GLCM_SD];
+    const double slack = 6 * sd / sqrt(n) + 12 * range / n + 1e-9;
 
     *status = TC_BAD_INPUT;
     if (isnan(found[GLCM_MEAN]))
@@ -122,9 +125,12 @@ static const char *fault_of(const double claimed[GLCM_STATISTICS],
     if (!(found[GLCM_MIN] >= claimed[GLCM_MIN] && found[GLCM_MAX] <= claimed[GLCM_MAX]))
         return "a window that was computed again is outside minimum and maximum";
     *status = TC_NO_MATCH;
-    if (fabs(found[GLCM_MEAN] - claimed[GLCM_MEAN]) >
-        6 * claimed[GLCM_SD] / sqrt(n) + 12 * range / n + 1e-9)
+    if (fabs(found[GLCM_MEAN] - claimed[GLCM_MEAN]) > slack)
         return "windows that were computed again have another mean";
+    if (fabs(found[GLCM_SD] * found[GLCM_SD] - sd * sd) > range * slack)
+        return "windows that were computed again have another standard deviation";
+    if (fabs(found[GLCM_SPREAD] - claimed[GLCM_SPREAD]) > 2 * sqrt(offsets) * slack)
+        return "the offsets of windows that were computed again have another range";
     return NULL;
 }
 
@@ -145,7 +151,8 @@ static tc_status compare(const glcm_params *p, const sample *s, const double *cl
 
         known += s->is_all || !isnan(found[GLCM_MEAN]);
         if (!s->is_all)
-            fault = fault_of(claimed, found, (double)s->windows, &status);
+            fault =
+                fault_of(claimed, found, (double)s->windows, (double)s->params.n_offsets, &status);
         else if (!same_bits(claimed, found, GLCM_STATISTICS * sizeof *found))
             fault = "not what the windows give when they are computed again";
         if (fault != NULL)
@@ -180,6 +187,36 @@ static tc_status check_sample(const an_work *work, const wu_output *out, uint64_
     return status;
 }
 
+/* The claimed statistics are of these windows as well, and of `all` at most: none is outside
+ * minimum and maximum, and what they differ from each other is in the variance. */
+static tc_status compare_band(const an_work *part, const void *state, const double *claimed,
+                              double all, tc_err *err)
+{
+    const glcm_params *const p = part->params;
+    const glcm_stat *const stats = glcm_state_stats_const(state);
+    TC_AUTO(wu_output_free) wu_output out = { .n = 0 };
+    double least = all; /* windows of an offset */
+    return_if_error(an_glcm.finish(part, 0, state, &out, err));
+    const double *found = wu_output_data(&out, "features");
+
+    for (size_t i = 0; i < p->n_levels * p->n_offsets; i++)
+        least = fmin(least, (double)stats[i].windows);
+    for (size_t i = 0; i < p->n_levels * p->n_distances * p->n_features;
+         i++, claimed += GLCM_STATISTICS, found += GLCM_STATISTICS) {
+        if (isnan(found[GLCM_MEAN]))
+            continue;
+        if (!(found[GLCM_MIN] >= claimed[GLCM_MIN] && found[GLCM_MAX] <= claimed[GLCM_MAX]))
+            return tc_fail(err, TC_BAD_INPUT,
+                           "features: a window that was computed again is outside minimum and "
+                           "maximum");
+        if (claimed[GLCM_SD] < found[GLCM_SD] * sqrt(least / all) * (1 - 1e-9))
+            return tc_fail(err, TC_BAD_INPUT,
+                           "features: windows that were computed again differ from each other more "
+                           "than the standard deviation can be");
+    }
+    return TC_OK;
+}
+
 /* The sum of a band that has lines, to the bit. */
 static tc_status check_band(const an_work *work, const wu_output *out, uint64_t *random,
                             tc_err *err)
@@ -206,7 +243,10 @@ static tc_status check_band(const an_work *work, const wu_output *out, uint64_t 
                        "band_sums: band %u: its windows give another sum when they are computed "
                        "again",
                        params.band);
-    return TC_OK;
+    return compare_band(&part, state, wu_output_data(out, "features"),
+                        (double)(g.view[0].x1 - g.view[0].x0) *
+                            (double)(g.view[0].y1 - g.view[0].y0) * work->item->nz,
+                        err);
 }
 
 tc_status glcm_check_pixels(const an_work *work, const wu_output *out, uint64_t *random,
