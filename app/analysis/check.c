@@ -49,3 +49,79 @@ tc_status an_impossible(const char *name, uint64_t row, const char *what, tc_err
 {
     return tc_fail(err, TC_BAD_INPUT, "%s: row %llu: %s", name, (unsigned long long)row, what);
 }
+
+/* --- labels ---------------------------------------------------------------------------------- */
+
+/* Where the run of equal labels that begins at x ends. */
+static uint32_t end_of_run(const int32_t *row, uint32_t x, uint32_t end)
+{
+    const int32_t label = row[x];
+
+    while (end - x >= 4 && ((row[x] ^ label) | (row[x + 1] ^ label) | (row[x + 2] ^ label) |
+                            (row[x + 3] ^ label)) == 0)
+        x += 4;
+    while (x < end && row[x] == label)
+        x++;
+    return x;
+}
+
+/* The first label from `first` to `end` that is neither 0 nor this one; or 0. */
+static int32_t find_other(const int32_t *row, uint32_t first, uint32_t end, int32_t label)
+{
+    for (uint32_t x = first; x < end; x = end_of_run(row, x, end))
+        if (row[x] != 0 && row[x] != label)
+            return row[x];
+    return 0;
+}
+
+/* A run in the row at z and y. */
+static void add_run(an_extent *e, int64_t z, int64_t y, int64_t x, int64_t end)
+{
+    const int64_t lo[3] = { z, y, x }, hi[3] = { z + 1, y + 1, end }, n = end - x;
+
+    for (int k = 0; k < 3; k++) {
+        e->lo[k] = e->voxels == 0 || lo[k] < e->lo[k] ? lo[k] : e->lo[k];
+        e->hi[k] = e->voxels == 0 || hi[k] > e->hi[k] ? hi[k] : e->hi[k];
+    }
+    e->sum[0] += z * n;
+    e->sum[1] += y * n;
+    e->sum[2] += (x + end - 1) * n / 2;
+    e->voxels += n;
+}
+
+tc_status an_read_labels(const wu_out_array *labels, const wu_item *item, an_apart apart, int32_t n,
+                         an_extent *extents, tc_err *err)
+{
+    assert(labels->info.dtype == WU_I32);
+    const char *const name = labels->info.name;
+    const uint32_t nx = item->nx, ny = item->ny, side = apart == AN_CORNERS ? 1 : 0;
+    const int32_t *row = labels->data;
+    int32_t seen = 0;
+
+    for (uint32_t z = 0; z < item->nz; z++)
+        for (uint32_t y = 0; y < ny; y++, row += nx)
+            for (uint32_t x = 0, end; x < nx; x = end) {
+                const int32_t label = row[x];
+                int32_t other = 0;
+
+                if (label < 0 || label > n || label > seen + 1)
+                    return tc_fail(err, TC_BAD_INPUT, "%s: label %ld of %ld comes after %ld", name,
+                                   (long)label, (long)n, (long)seen);
+                seen = label > seen ? label : seen;
+                end = end_of_run(row, x, nx);
+                if (label == 0)
+                    continue;
+                if (apart != AN_NONE && x > 0)
+                    other = row[x - 1];
+                if (apart != AN_NONE && other == 0 && y > 0)
+                    other = find_other(row - nx, x > side ? x - side : 0,
+                                       end + side < nx ? end + side : nx, label);
+                if (apart == AN_THROUGH && other == 0 && z > 0)
+                    other = find_other(row - (size_t)nx * ny, x, end, label);
+                if (other != 0)
+                    return tc_fail(err, TC_BAD_INPUT, "%s: labels %ld and %ld touch", name,
+                                   (long)other, (long)label);
+                add_run(&extents[label], z, y, x, end);
+            }
+    return TC_OK;
+}

@@ -148,90 +148,24 @@ static tc_status check_table(const cc_params *p, const wu_item *item, const wu_o
 
 /* --- the label image ------------------------------------------------------------------------- */
 
-/* What the pixels of a label are together. */
-typedef struct extent {
-    int64_t area, sum_y, sum_x, y0, x0, y1, x1;
-} extent;
-
-/* extents: [labels + 1], zeroed. */
-static void measure(const int32_t *plane, uint32_t nx, uint32_t ny, extent *extents)
+static bool same_region(const an_extent *e, const row *r)
 {
-    for (int64_t y = 0; y < ny; y++)
-        for (int64_t x = 0; x < nx; x++) {
-            extent *const e = &extents[*plane++];
-
-            e->y0 = e->area == 0 ? y : e->y0;
-            e->x0 = e->area == 0 || x < e->x0 ? x : e->x0;
-            e->y1 = y + 1;
-            e->x1 = x + 1 > e->x1 ? x + 1 : e->x1;
-            e->sum_y += y;
-            e->sum_x += x;
-            e->area++;
-        }
-}
-
-static bool same_region(const extent *e, const row *r)
-{
-    return e->area == r->area && e->y0 == r->y0 && e->x0 == r->x0 && e->y1 == r->y1 &&
-           e->x1 == r->x1 && (double)e->sum_y / (double)e->area == r->cy &&
-           (double)e->sum_x / (double)e->area == r->cx;
-}
-
-/* Labels are 0 to n, and each appears for the first time after the one before it. */
-static tc_status check_label_order(const int32_t *plane, size_t pixels, int32_t n, const char *name,
-                                   tc_err *err)
-{
-    int32_t seen = 0;
-
-    for (size_t i = 0; i < pixels; i++) {
-        if (plane[i] < 0 || plane[i] > n)
-            return tc_fail(err, TC_BAD_INPUT, "%s: pixel %zu has label %ld, of %ld regions", name,
-                           i, (long)plane[i], (long)n);
-        if (plane[i] > seen + 1)
-            return tc_fail(err, TC_BAD_INPUT, "%s: label %ld comes before label %ld", name,
-                           (long)plane[i], (long)seen + 1);
-        seen = plane[i] > seen ? plane[i] : seen;
-    }
-    return TC_OK;
-}
-
-/* Without a split two regions never touch. */
-static tc_status check_apart(const cc_params *p, const int32_t *plane, uint32_t nx, uint32_t ny,
-                             const char *name, tc_err *err)
-{
-    for (uint32_t y = 0; y < ny; y++)
-        for (uint32_t x = 0; x < nx; x++) {
-            const size_t i = (size_t)y * nx + x;
-            const int32_t here = plane[i];
-            const int32_t others[4] = {
-                x > 0 ? plane[i - 1] : 0, y > 0 ? plane[i - nx] : 0,
-                p->eight_connected && x > 0 && y > 0 ? plane[i - nx - 1] : 0,
-                p->eight_connected && x + 1 < nx && y > 0 ? plane[i - nx + 1] : 0
-            };
-
-            for (int k = 0; here != 0 && k < 4; k++)
-                if (others[k] != 0 && others[k] != here)
-                    return tc_fail(err, TC_BAD_INPUT, "%s: regions %ld and %ld touch", name,
-                                   (long)others[k], (long)here);
-        }
-    return TC_OK;
+    return e->voxels == r->area && e->lo[1] == r->y0 && e->lo[2] == r->x0 && e->hi[1] == r->y1 &&
+           e->hi[2] == r->x1 && (double)e->sum[1] / (double)e->voxels == r->cy &&
+           (double)e->sum[2] / (double)e->voxels == r->cx;
 }
 
 static tc_status check_labels(const cc_params *p, const wu_item *item, const wu_output *out,
                               tc_err *err)
 {
     const wu_out_array *const labels = &out->arrays[out->n - 1];
-    const int32_t *const plane = labels->data;
+    const an_apart apart = p->split ? AN_NONE : p->eight_connected ? AN_CORNERS : AN_IN_ROWS;
     const size_t n = (size_t)wu_output_find(out, "region_item")->info.shape[0];
-    TC_AUTOFREE extent *const extents = calloc(n + 1, sizeof *extents);
+    TC_AUTOFREE an_extent *const extents = calloc(n + 1, sizeof *extents);
     if (extents == NULL)
         return tc_no_memory(err, "the regions");
 
-    return_if_error(
-        check_label_order(plane, (size_t)item->nx * item->ny, (int32_t)n, labels->info.name, err));
-    if (!p->split)
-        return_if_error(check_apart(p, plane, item->nx, item->ny, labels->info.name, err));
-    measure(plane, item->nx, item->ny, extents);
+    return_if_error(an_read_labels(labels, item, apart, (int32_t)n, extents, err));
     for (size_t i = 0; i < n; i++) {
         const row r = row_of(out, i);
 

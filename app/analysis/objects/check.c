@@ -1,4 +1,5 @@
 /* objects: whether the arrays of a result can be right. */
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -13,6 +14,7 @@ typedef struct row {
     const obj_params *params;
     const wu_item *item;
     const wu_output *out;
+    size_t *next; /* array: what is looked for next, most likely */
     size_t i;
     int dims;
     bool has_shape;
@@ -21,19 +23,32 @@ typedef struct row {
     int64_t lo[3];   /* the box's first pixel */
 } row;
 
+/* Columns are looked for about in their order. */
+static const void *column_of(const row *r, const char *name)
+{
+    for (size_t k = 0; k < r->out->n; k++) {
+        const wu_out_array *const array = &r->out->arrays[(*r->next)++ % r->out->n];
+
+        if (strcmp(array->info.name, name) == 0)
+            return array->data;
+    }
+    assert(!"the array is there");
+    return NULL;
+}
+
 static int64_t integer_of(const row *r, const char *name)
 {
-    return ((const int64_t *)wu_output_data(r->out, name))[r->i];
+    return ((const int64_t *)column_of(r, name))[r->i];
 }
 
 static double real_of(const row *r, const char *name)
 {
-    return ((const double *)wu_output_data(r->out, name))[r->i];
+    return ((const double *)column_of(r, name))[r->i];
 }
 
 static const double *reals_of(const row *r, const char *name, size_t n)
 {
-    return (const double *)wu_output_data(r->out, name) + r->i * n;
+    return (const double *)column_of(r, name) + r->i * n;
 }
 
 /* a <= b but for rounding; false with NaN. */
@@ -59,7 +74,7 @@ static const char *box_fault(row *r)
 {
     const int64_t size[3] = { r->item->nz, r->item->ny, r->item->nx };
     const int64_t *const box =
-        (const int64_t *)wu_output_data(r->out, "object_bbox") + r->i * 2 * (size_t)r->dims;
+        (const int64_t *)column_of(r, "object_bbox") + r->i * 2 * (size_t)r->dims;
     const double *const centroid = reals_of(r, "object_centroid", (size_t)r->dims);
     int64_t pixels = 1, sum;
     bool border = false;
@@ -81,7 +96,7 @@ static const char *box_fault(row *r)
         if (!(centroid[k] >= (double)box[k] && centroid[k] <= (double)box[r->dims + k] - 1) ||
             !an_is_quotient(centroid[k], r->area, &sum))
             return "object_centroid: not a centre of so many pixels in object_bbox";
-    if ((((const uint8_t *)wu_output_data(r->out, "object_border"))[r->i] != 0) != border)
+    if ((((const uint8_t *)column_of(r, "object_border"))[r->i] != 0) != border)
         return "object_border: does not go with object_bbox";
     if (border && r->params->exclude_border)
         return "object_border: objects at the border are excluded";
@@ -452,6 +467,7 @@ tc_status obj_check_result(const void *params, const wu_item *item, const wu_out
     const int64_t *const label = wu_output_data(out, "object_label");
     const uint64_t n = wu_output_find(out, "object_label")->info.shape[0];
     uint64_t pixels = 0;
+    size_t next = 0;
     obj_mesh mesh;
 
     obj_mesh_init(item->spacing, &mesh);
@@ -466,6 +482,7 @@ tc_status obj_check_result(const void *params, const wu_item *item, const wu_out
         row r = { .params = p,
                   .item = item,
                   .out = out,
+                  .next = &next,
                   .i = i,
                   .dims = item->is_stack ? 3 : 2,
                   .has_shape = (p->families & OBJ_SHAPE) != 0,

@@ -178,51 +178,7 @@ static tc_status check_totals(const vol_params *p, const wu_item *item, const wu
 
 /* --- the labels ------------------------------------------------------------------------------ */
 
-/* What the voxels of a label are together. */
-typedef struct extent {
-    int64_t voxels, sum[3], lo[3], hi[3];
-} extent;
-
-static void extend_box(extent *e, const int64_t at[3])
-{
-    for (int k = 0; k < 3; k++) {
-        e->lo[k] = e->voxels == 0 || at[k] < e->lo[k] ? at[k] : e->lo[k];
-        e->hi[k] = e->voxels == 0 || at[k] >= e->hi[k] ? at[k] + 1 : e->hi[k];
-        e->sum[k] += at[k];
-    }
-    e->voxels++;
-}
-
-/* Labels are 0 to n, each appears for the first time after the one before it, and cells don't
- * touch but in a watershed. extents: [n + 1], zeroed. */
-static tc_status read_labels(const vol_params *p, const wu_item *item, const wu_out_array *labels,
-                             int32_t n, extent *extents, tc_err *err)
-{
-    const int32_t *v = labels->data;
-    const size_t nx = item->nx, slice = nx * item->ny;
-    int32_t seen = 0;
-
-    for (int64_t z = 0; z < item->nz; z++)
-        for (int64_t y = 0; y < item->ny; y++)
-            for (int64_t x = 0; x < item->nx; x++, v++) {
-                const int64_t at[3] = { z, y, x };
-                const int32_t before[3] = { p->through && z > 0 ? *(v - slice) : 0,
-                                            y > 0 ? *(v - nx) : 0, x > 0 ? v[-1] : 0 };
-
-                if (*v < 0 || *v > n || *v > seen + 1)
-                    return tc_fail(err, TC_BAD_INPUT, "%s: label %ld of %ld comes after %ld",
-                                   labels->info.name, (long)*v, (long)n, (long)seen);
-                seen = *v > seen ? *v : seen;
-                extend_box(&extents[*v], at);
-                for (int k = 0; *v != 0 && k < 3 && !p->watershed; k++)
-                    if (before[k] != 0 && before[k] != *v)
-                        return tc_fail(err, TC_BAD_INPUT, "%s: cells %ld and %ld touch",
-                                       labels->info.name, (long)before[k], (long)*v);
-            }
-    return TC_OK;
-}
-
-static bool same_cell(const extent *e, const row *r)
+static bool same_cell(const an_extent *e, const row *r)
 {
     bool good = e->voxels == r->voxels;
 
@@ -236,10 +192,12 @@ static tc_status check_labels(const vol_params *p, const wu_item *item, const wu
                               tc_err *err)
 {
     const wu_out_array *const labels = &out->arrays[out->n - 1];
+    const an_apart apart = p->watershed ? AN_NONE : p->through ? AN_THROUGH : AN_IN_ROWS;
     const size_t n = (size_t)wu_output_find(out, "cell_item")->info.shape[0];
-    TC_AUTOFREE extent *const extents = calloc(n + 1, sizeof *extents);
-    return_if_error(extents == NULL ? tc_no_memory(err, "the cells")
-                                    : read_labels(p, item, labels, (int32_t)n, extents, err));
+    TC_AUTOFREE an_extent *const extents = calloc(n + 1, sizeof *extents);
+    return_if_error(extents == NULL
+                        ? tc_no_memory(err, "the cells")
+                        : an_read_labels(labels, item, apart, (int32_t)n, extents, err));
 
     for (size_t i = 0; i < n; i++) {
         const row r = row_of(out, i);
