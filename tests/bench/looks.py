@@ -3,15 +3,15 @@ computing the unit, and how many results of blank and other pictures it refuses,
 pictures next to the checkout (skimage's where there are none).
 
     looks.py lies [ANALYSIS [JOB]]
-    looks.py unit [ANALYSIS [JOB]]      of a unit of many items: what check takes, and what of it for pixels, in processor
-                                        time compared with that of the run; and how many are looked
-                                        at
+    looks.py units [ANALYSIS]           UNITS (1000) random units of many items, of all analyses in
+                                        turn: what check takes, and what of it for pixels, as a
+                                        share of the run's processor time, each and together
     looks.py honest [ANALYSIS]          UNITS (1000) random units of one item, of all analyses in turn: how many are in doubt, and
                                         what a look takes compared with reading and computing, in
                                         processor time, each and together
 
-Environment: TEXCELL_BUILD; SIDE (512): pictures are cut to it; SECONDS (20): that a unit takes
-about."""
+Environment: TEXCELL_BUILD; SIDE (512): pictures are cut to it; SECONDS (20): that a unit of many
+items takes about; FIRST (0): the number of the first of UNITS."""
 import os
 import re
 import resource
@@ -117,28 +117,6 @@ def seconds(*command):
     return now() - before, run.stdout
 
 
-def unit(analysis, job, parameters, of):
-    """As many items as take about SECONDS, but 2000 at most, of all pictures in turn."""
-    file, result, of, n = os.path.join(FOLDER, "unit.zip"), os.path.join(FOLDER, "unit.npz"), list(of), 4
-    shape = np.min([np.stack(s).shape for _, s in of], 0).tolist()
-    while True:
-        items = [item_of(analysis, "i%d" % i, of[i % len(of)][1]) for i in range(n)]
-        workunit.write(file, analysis, parameters(shape) if callable(parameters) else parameters, items)
-        if os.path.exists(result):
-            os.remove(result)
-        work, _ = seconds(tap.TEXCELL, "run", file, "-o", result, "--device", "cpu", "--quiet", "--threads", "1")
-        more = min(2000, int(n * float(os.environ.get("SECONDS", "20")) / work))
-        if more <= n * 1.3:
-            break
-        n = more
-    blind = sum(seconds(tap.TEXCELL_VALIDATE, "check", "--no-pixels", file, result)[0] for _ in range(SEEDS)) / SEEDS
-    looks = [seconds(tap.TEXCELL_VALIDATE, "check", "--seed", str(seed), file, result) for seed in range(2 * SEEDS)]
-    pixels = sum(t for t, _ in looks) / len(looks) - blind
-    print("%s, %s: %d items, %.1f s: pixels %.2f%%, all of check %.2f%%; %.1f computed again" %
-          (analysis, job, n, work, 100 * pixels / work, 100 * (pixels + blind) / work,
-           sum(out.count("computing it again") for _, out in looks) / len(looks)), flush=True)
-
-
 def random_parameters(analysis, rng, shape, slices):
     """As people ask for them: one of the jobs, and of a level set another target, start and
     length."""
@@ -197,6 +175,61 @@ def honest(names, of):
         print("%s%s: %d units, %d in doubt, %.1f%% of %.2f s" % (analysis, job and ", " + job, units, doubts, 100 * look / again, again))
 
 
+def pool_of(analysis, of, flat):
+    """Parts of pictures 128 to SIDE wide, or stacks."""
+    rng = np.random.default_rng([43, flat])
+    for k in range(40):
+        name, slices = of[int(rng.integers(len(of)))]
+        n = [int(rng.integers(min(128, m), m + 1)) if flat else m for m in slices[0].shape]
+        y, x = (int(rng.integers(m - k + 1)) for m, k in zip(slices[0].shape, n))
+        yield item_of(analysis, name, [np.ascontiguousarray(s[y:y + n[0], x:x + n[1]]) for s in slices])
+
+
+def once(of_picture):
+    """As of_picture, whose pictures stay as they are."""
+    known = {}
+
+    def remembered(picture, *more):
+        if id(picture) not in known:
+            known[id(picture)] = picture, of_picture(picture, *more)
+        return known[id(picture)][1]
+    return remembered
+
+
+def units(names, of):
+    """Units of the items of a pool, as many of them as take SECONDS by what the units before took."""
+    workunit.png, workunit.label_png = once(workunit.png), once(workunit.label_png)
+    pools = {(a, flat): list(pool_of(a, [o for o in of if (len(o[1]) == 1) == flat], flat)) for a in names for flat in (True, False)
+             if any((d == 2) == flat for _, d in JOBS[a].values())}
+    first, n = int(os.environ.get("FIRST", "0")), int(os.environ.get("UNITS", "1000"))
+    file, result = (os.path.join(FOLDER, name) for name in ("unit.zip", "unit.npz"))
+    rate, sums = {}, {}
+    for k in range(first, first + n):
+        analysis, rng = names[k % len(names)], np.random.default_rng([42, k])
+        job = rng.choice(sorted(JOBS[analysis]))
+        parameters, dimensions = JOBS[analysis][job]
+        pool = pools[analysis, dimensions == 2]
+        count = min(int(rate.get((analysis, job), 4)), 20000)
+        items = [dict(pool[j], name="i%d" % i) for i, j in enumerate(rng.integers(len(pool), size=max(count, 1)))]
+        shape = np.min([(len(it["slices"]),) + it["slices"][0].shape for it in items], 0).tolist()
+        workunit.write(file, analysis, parameters(shape) if callable(parameters) else parameters, items)
+        if os.path.exists(result):
+            os.remove(result)
+        work, _ = seconds(tap.TEXCELL, "run", file, "-o", result, "--device", "cpu", "--quiet", "--threads", "1")
+        rate[analysis, job] = len(items) * float(os.environ.get("SECONDS", "20")) / work
+        if rate[analysis, job] > 3 * len(items) and len(items) < 20000:
+            continue                 # it was to learn how many
+        blind, _ = seconds(tap.TEXCELL_VALIDATE, "check", "--no-pixels", file, result)
+        whole, said = seconds(tap.TEXCELL_VALIDATE, "check", "--seed", str(k), file, result)
+        for key in (analysis, job), (analysis, ""), ("all", ""):
+            of_key = sums.setdefault(key, [0, 0, 0, 0.0, 0.0, 0.0])
+            for i, more in enumerate((1, len(items), said.count("computing it again"), whole - blind, whole, work)):
+                of_key[i] += more
+    for (analysis, job), (of_kind, of_items, again, look, whole, work) in sorted(sums.items()):
+        print("%s%s: %d units of %d items, %d again: pixels %.2f%%, all of check %.2f%% of %.1f s"
+              % (analysis, job and ", " + job, of_kind, of_items // of_kind, again, 100 * look / work, 100 * whole / work, work))
+
+
 def lies(analysis, job, parameters, of):
     seen, refused, doubts, honest = [], {"black": [], "grey": [], "another picture": []}, [], 0
     of = list(of)
@@ -234,17 +267,14 @@ def lies(analysis, job, parameters, of):
 def main():
     todo, only = sys.argv[1], sys.argv[2:]
     all_of = list(real())
-    if todo == "honest":
-        return honest(only or sorted(JOBS), all_of)
+    if todo in ("honest", "units"):
+        return {"honest": honest, "units": units}[todo](only or sorted(JOBS), all_of)
     for analysis, jobs in JOBS.items():
         for job, (parameters, dimensions) in jobs.items():
             if only and [analysis, job][:len(only)] != only:
                 continue
             of = [(n, s) for n, s in all_of if (len(s) > 1) == (dimensions == 3)]
-            if todo == "unit":
-                unit(analysis, job, parameters, of)
-            else:
-                lies(analysis, job, parameters, of)
+            lies(analysis, job, parameters, of)
 
 
 if __name__ == "__main__":
