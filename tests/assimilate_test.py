@@ -709,6 +709,10 @@ def test_script_error(p):
     p.call("--error", 18, "unit_16", 316, 7)
     rows = query(p.db, "SELECT error_mask FROM failed WHERE wu_id = 316")
     ok(rows == [(18,)], "script: said again, the last mask counts", rows)
+    p.call("--error", 8, "plain", 317, 7)
+    r = p.call(317, p.upload(path("plain.npz"), "plain_0_r1_0"))
+    rows = query(p.db, "SELECT name FROM failed WHERE wu_id = 317")
+    ok(r.returncode == 0 and rows == [], "script: given up, then computed again and stored: not failed", (rows, r.stderr))
 
 
 def test_script_server(p):

@@ -318,6 +318,10 @@ tc_status val_store(const val_dataset *ds, const val_delivery *d, val_stored *st
     tc_status status = look_up(ds, &u, &there, err);
     if (status == TC_OK)
         status = there != 0 ? add_alias(ds, &u, there, err) : insert_new(ds, &u, err);
+    /* It was given up, and then computed again. */
+    if (status == TC_OK)
+        status = val_sql(ds, err, "DELETE FROM failed WHERE wu_id = %lld AND name = %Q",
+                         (long long)d->wu_id, d->name);
     *stored = there != 0 ? VAL_WAS_THERE : VAL_STORED;
     return val_end(ds, status, err);
 }
