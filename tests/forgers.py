@@ -313,6 +313,23 @@ def upper_half(a, _analysis):
     a["count"][0] = keep.sum()
 
 
+def another_threshold(parameters, picture):
+    """Otsu's, as it is found in a part of the picture."""
+    def change(a, analysis):
+        t = int(a["threshold"][0]) + 5
+        instead(dict(parameters, threshold=t), [picture])(a, analysis)
+        a["threshold"][0] = t
+    return change
+
+
+def pairs(parameters, picture, first):
+    """Numbers of levels and distances from this one on, of another picture."""
+    def change(a, analysis):
+        n = 65 * first
+        a["features"][0, n:] = computed(analysis, parameters, [picture])["features"][0, n:]
+    return change
+
+
 def left_out():
     """Analysis, what, parameters, slices, labels, change."""
     cells_, other = different_cells(), np.rot90(different_cells()).copy()
@@ -325,6 +342,8 @@ def left_out():
         yield "cellcount", "without " + key, whole, [picture], None, instead(dict(whole, **{key: None}), [picture])
     yield "cellcount", "another picture's", step, [cells_], None, instead(step, [other])
     yield "cellcount", "of every second pixel", step, [cells_], None, coarse(dict(step, min_area=5), [cells_])
+    otsu = dict(step, threshold="otsu")
+    yield "cellcount", "another Otsu's threshold", otsu, [cells_], None, another_threshold(otsu, cells_)
     yield "cellcount", "every second region", step, [cells_], None, every_second
     yield "cellcount", "the left half, twice", step, [cells_], None, left_half
     yield "cellcount", "all regions with one mean", step, [cells_], None, alike("region", ["area", "mean"])
@@ -354,6 +373,8 @@ def left_out():
     yield "glcm", "the upper half alone", WINDOWS, [stone], None, instead(WINDOWS, [stone[:256]])
     yield "glcm", "a smaller window", WINDOWS, [stone], None, instead(dict(WINDOWS, window={"shape": "disc", "radius": 3}), [stone])
     yield "glcm", "another distance", WINDOWS, [stone], None, instead(dict(WINDOWS, distances=[1, 2]), [stone])
+    whole, large = dict(WINDOWS, window={"shape": "roi"}), np.tile(stone, (3, 3))
+    yield "glcm", "a whole picture, three of four pairs", whole, [large], None, pairs(whole, np.tile(coins()[:256, :256], (6, 6)), 1)
     coin = coins()[:160, :160]
     for where, level in ("", dict(LEVEL, iterations=1600)), (" in a band", dict(LEVEL, iterations=1600, band=6)):
         def stays(mask):

@@ -31,9 +31,8 @@ enum {
 /* Of rules other than Otsu's: one pixel in SOME_SHARE may lie between the claimed threshold and the
  * one of what is looked at. */
 enum { SOME_SHARE = 10 };
-/* Otsu's threshold is checked on one row in ROW_SHARE and on LEAST_PIXELS pixels more. On the way
- * to a cell LEAST_PIXELS may be passed besides a sixteenth of all. */
-enum { ROW_SHARE = 48, LEAST_PIXELS = 4096 };
+/* On the way to a cell so many pixels may be passed besides a sixteenth of all. */
+enum { LEAST_PIXELS = 4096 };
 /* The share of a picture that is prepared once more at most. */
 static const double MOST_TILED = 0.5;
 /* How well the claimed threshold must divide those rows, compared with the best one. */
@@ -493,22 +492,17 @@ static tc_status judge_found(const cc_params *p, const uint64_t *histogram, unsi
                          (unsigned long)claimed, (unsigned long)here);
 }
 
-/* The claimed threshold, by some rows. */
 static tc_status check_threshold(const cc_params *p, const wu_pixels *px, uint32_t claimed,
-                                 uint64_t *random, tc_err *err)
+                                 tc_err *err)
 {
-    const uint32_t size = (uint32_t)1 << px->bits;
-    const size_t rows = (px->ny + ROW_SHARE - 1) / ROW_SHARE + LEAST_PIXELS / px->nx;
-    TC_AUTOFREE uint64_t *const histogram = calloc(size, sizeof *histogram);
+    TC_AUTOFREE uint64_t *histogram = NULL;
+    uint32_t right;
+    return_if_error(an_histogram_of(px, NULL, &histogram, err));
 
-    if (histogram == NULL)
-        return tc_no_memory(err, "the grey values");
-    for (size_t k = 0; k < rows; k++) {
-        const size_t y = (size_t)tc_random_below(px->ny, random);
-
-        an_histogram(px, y * px->nx, (y + 1) * px->nx, histogram);
-    }
-    return judge_found(p, histogram, px->bits, claimed, err);
+    return_if_error(cc_find_threshold(p, histogram, px->bits, &right, err));
+    return right == claimed ? TC_OK
+                            : tc_fail(err, TC_BAD_INPUT, "threshold: is %lu, not %lu",
+                                      (unsigned long)claimed, (unsigned long)right);
 }
 
 /* --- the whole picture ----------------------------------------------------------------------- */
@@ -536,7 +530,7 @@ static tc_status check_whole(const an_work *work, const table *t, uint32_t thres
 
     *of_regions = false;
     if (cc_finds_threshold(p))
-        return_if_error(check_threshold(p, px, threshold, random, err));
+        return_if_error(check_threshold(p, px, threshold, err));
     return_if_error(check_totals(p, cells, t, err));
     *of_regions = true;
     return_if_error(check_part(work, &q, t, random, err));

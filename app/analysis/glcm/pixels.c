@@ -1,8 +1,8 @@
 /*
  * glcm: whether an item's pixels can have given these arrays: the windows of one band are computed
  * again, which shows whether somebody computed them all, and some others at each number of levels
- * and distance, which show whether that gave these features; of a whole ROI its only one, at one
- * of them. All are chosen at random when the result is there.
+ * and distance, which show whether that gave these features; of a whole ROI its only one. All are
+ * chosen at random when the result is there.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -254,15 +254,12 @@ tc_status glcm_check_pixels(const an_work *work, const wu_output *out, uint64_t 
 {
     const glcm_params *const p = work->params;
     const bool one = p->window == GLCM_WHOLE_ROI;
-    const size_t pairs = p->n_levels * p->n_distances,
-                 chosen = (size_t)tc_random_below(pairs, random);
     return_if_error(one ? TC_OK : check_band(work, out, random, err));
 
-    for (size_t k = 0; k < pairs; k++) {
+    for (size_t k = 0; k < p->n_levels * p->n_distances; k++) {
         sample s = { .level = k / p->n_distances, .distance = k % p->n_distances };
 
-        if (!one || k == chosen)
-            return_if_error(check_sample(work, out, random, &s, err));
+        return_if_error(check_sample(work, out, random, &s, err));
     }
     return TC_OK;
 }
@@ -276,5 +273,5 @@ double glcm_pixels_share(const an_work *work)
     const double looked =
         1.0 / GLCM_BANDS + TIMES_AS_LONG * (1.0 / SHARE + (LEAST_WINDOWS / parts + 8) / n);
 
-    return p->window == GLCM_WHOLE_ROI ? 1 / parts : looked < 1 ? looked : 1;
+    return p->window != GLCM_WHOLE_ROI && looked < 1 ? looked : 1;
 }
