@@ -14,10 +14,10 @@
 #include "app/analysis/common/watershed_core.h"
 #include "app/base/random.h"
 
-enum { LOOKS = 32, LABELS = 256 };
-/* FEW_LOOKS: at components that take long. LEAST_KNOWN of the looks must tell something, in tiles
- * LEAST_IN_TILES. Components are followed for LEAST_ROOM pixels and one pixel in ROOM_SHARE. */
-enum { FEW_LOOKS = 16, LEAST_KNOWN = 2, LEAST_IN_TILES = 4, ROOM_SHARE = 128, LEAST_ROOM = 256 };
+enum { LOOKS = 48, LABELS = 256 };
+/* LEAST_KNOWN of the looks must tell something, in tiles LEAST_IN_TILES. Components are followed
+ * for LEAST_ROOM pixels and one pixel in ROOM_SHARE. */
+enum { LEAST_KNOWN = 2, LEAST_IN_TILES = 4, ROOM_SHARE = 128, LEAST_ROOM = 256 };
 /* Tiles: their least side; the largest box of a region that one is made for, which is drawn at most
  * TRIES times; how many there are: one pixel in TILE_SHARE is prepared, within these bounds. */
 enum {
@@ -360,14 +360,12 @@ static tc_status check_parts(const an_work *work, part *q, const table *t, uint6
                              tc_err *err)
 {
     const cc_params *const p = work->params;
-    /* Where a component becomes a picture of its own, that takes long compared with its pixels. */
-    const int looks = p->fill_holes || p->split == CC_DISTANCE ? FEW_LOOKS : LOOKS;
     size_t left = 2 * q->f.room, i;
     tc_status status = TC_OK;
 
     if (p->bright ? q->f.threshold == 0 : q->f.threshold >> q->f.px->bits != 0)
         return TC_OK; /* all is cell */
-    for (int k = 0; status == TC_OK && left > 0 && k < looks; k++) {
+    for (int k = 0; status == TC_OK && left > 0 && k < LOOKS; k++) {
         const bool of_row = k % 2 == 0 && q->n_rows > 0;
         sought s = { .row = of_row ? (size_t)tc_random_below(q->n_rows, random) : q->n_rows,
                      .left = left };
