@@ -1465,6 +1465,8 @@ def test_again():
     sql(folder, "DELETE FROM workunit WHERE id = 2")
     r = again("wrong_0002")
     ok(r.returncode == 0 and "1 are no longer in BOINC's database" in r.stdout and kept() == [], "again: a unit that was purged", r.stdout + r.stderr)
+    r = again("wrong_0001", "nonesuch", "--dry-run")
+    ok(r.returncode == 2 and r.stdout == "wrong_0001\n" and "nonesuch: not in" in r.stderr, "again: --dry-run tells of names that are none", r.stdout + r.stderr)
     r = again("nonesuch")
     ok(r.returncode == 2 and "nonesuch: neither BOINC's database nor the data set has a unit of this name" in r.stderr, "again: a name that nothing has", r.stdout + r.stderr)
     sql(folder, "DELETE FROM result WHERE workunitid = 1")
