@@ -126,6 +126,11 @@ def known_answers(p):
     names = analyses.names()
     tap.ok(r.returncode == 0 and r.stdout.splitlines() == [n + ": the CPU is right" for n in names],
            "the known answers of every analysis", r.stdout + r.stderr)
+    has = []
+    for program in (p.argv("texcell")[-1], tap.TEXCELL):
+        with open(program, "rb") as f:
+            has.append(b"work->threads >= 1" in f.read())
+    tap.ok(has == [False, True], "asserts are off, and on in the ordinary build", has)
 
 
 def units(first=False):

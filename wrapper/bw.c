@@ -1,6 +1,7 @@
 /* Chooses the side (bw_side.h), forwards to it, and catches signals for both. */
 #include "wrapper/bw.h"
 
+#include <assert.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,6 +95,7 @@ void bw_get_volunteer(bw_volunteer *volunteer)
 
 void bw_fraction_done(double fraction)
 {
+    assert(fraction >= 0 && fraction < 1 + 1e-9);
     side->fraction_done(fraction);
 }
 
@@ -170,24 +172,28 @@ const char *bw_why(void)
 
 void bw_exit_on_request(void)
 {
+    assert(answer != BW_GO_ON);
     side->exit_on_request(answer);
     abort();
 }
 
 void bw_temporary_exit(const char *reason)
 {
+    assert(reason[0] != '\0');
     side->temporary_exit(reason);
     abort();
 }
 
 void bw_leave_now(int delay, const char *reason, bool alert)
 {
+    assert(delay >= 0 && delay <= 86400 && reason[0] != '\0');
     side->leave_now(delay, reason, alert);
     abort();
 }
 
 void bw_finish(int code, const char *message)
 {
+    assert(answer == BW_GO_ON);
     side->finish(code, message);
     abort();
 }

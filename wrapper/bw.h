@@ -105,7 +105,7 @@ void bw_get_task(bw_task *task);
 
 void bw_get_volunteer(bw_volunteer *volunteer);
 
-/* fraction in [0,1] of the whole job. The client shows it about once a second. */
+/* fraction in [0,1], to rounding, of the whole job. The client shows it about once a second. */
 void bw_fraction_done(double fraction);
 /* True when a checkpoint should be written now. After true the caller MUST
  * call bw_checkpoint_completed or bw_checkpoint_failed. */

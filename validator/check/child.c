@@ -64,8 +64,8 @@ tc_status val_confine(const os_place *places, unsigned calls, tc_err *err)
 tc_status val_confine_uploads(const val_places *places, char *const *uploads, int n,
                               const os_place *more, unsigned calls, tc_err *err)
 {
-    assert(n >= 0 && n <= 2);
     enum { MOST = 2 };
+    assert(n >= 0 && n <= MOST);
     os_place list[VAL_PLACES] = { { places->workunits, OS_MAY_READ },
                                   { places->private, OS_MAY_WRITE },
                                   { places->accepted, OS_MAY_WRITE },
@@ -75,7 +75,7 @@ tc_status val_confine_uploads(const val_places *places, char *const *uploads, in
     size_t used = 4;
     tc_status status = places->accepted == NULL ? TC_OK : wu_make_folder(places->accepted, err);
 
-    for (int i = 0; status == TC_OK && i < n && i < MOST; i++) {
+    for (int i = 0; status == TC_OK && i < n; i++) {
         folders[i] = tc_folder_of(uploads[i]);
         if (folders[i] == NULL)
             status = tc_no_memory(err, uploads[i]);
@@ -85,8 +85,10 @@ tc_status val_confine_uploads(const val_places *places, char *const *uploads, in
         list[used++] = (os_place){ folders[i], OS_MAY_LIST };
         list[used++] = (os_place){ units[i], OS_MAY_READ };
     }
-    for (; more != NULL && more->may != OS_MAY_NOTHING && used + 1 < VAL_PLACES; more++)
+    for (; more != NULL && more->may != OS_MAY_NOTHING; more++) {
+        assert(used + 1 < VAL_PLACES);
         list[used++] = *more;
+    }
     if (status == TC_OK)
         status = val_confine(list, calls, err);
     for (int i = 0; i < MOST; i++) {

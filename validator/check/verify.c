@@ -101,7 +101,8 @@ tc_status val_seed(val_verification *options, tc_err *err)
 tc_status val_verifier_init(val_verifier *v, const an_unit *unit, const val_verification *options,
                             tc_err *err)
 {
-    assert(options->fraction >= 0 && options->fraction <= 1);
+    assert(options->fraction >= 0 && options->fraction <= 1 && options->threads >= 1);
+    assert(options->fraction == 0 || (options->chance > 0 && options->chance <= 1));
     const size_t n = unit->job->n_items;
     /* A product that rounding has lifted above a whole number is that number. */
     const double share = ceil(options->fraction * (double)n - 1e-9);

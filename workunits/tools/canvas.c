@@ -168,12 +168,12 @@ static uint8_t to_byte(double value)
 
 wu_rgb wu_colour_map(double value)
 {
+    assert(value >= 0 && value <= 1);
     /* The helix starts at `start` (1 red, 2 green, 3 blue) and winds `rotations`
      * times around the grey diagonal; the darkest and brightest parts are left
      * out, where colours cannot be distinguished from black and white. */
     const double start = 0.5, rotations = -0.75, hue = 1.5, darkest = 0.14, brightest = 0.92;
-    const double clamped = value < 0 ? 0 : value > 1 ? 1 : value;
-    const double grey = darkest + (brightest - darkest) * clamped;
+    const double grey = darkest + (brightest - darkest) * value;
     const double angle = 2 * PI * (start / 3 + 1 + rotations * grey);
     const double amplitude = hue * grey * (1 - grey) / 2;
     const double c = cos(angle), s = sin(angle);

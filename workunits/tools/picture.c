@@ -1,6 +1,7 @@
 /* Opens a picture file by the format that its first bytes tell. */
 #include "workunits/tools/picture.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,18 +106,15 @@ static tc_status choose_decoder(wu_picture *picture, tc_err *err)
 static tc_status open_picture(const char *path, const wu_picture_want *want, bool bare,
                               wu_picture **out, tc_err *err)
 {
-    *out = NULL;
+    assert(!want->scaled || want->hi > want->lo);
     wu_picture *picture = calloc(1, sizeof *picture);
+    *out = NULL;
     if (picture == NULL)
         return tc_no_memory(err, path);
     picture->want = *want;
     picture->bare = bare;
     picture->path = strdup(path);
-    if (picture->path == NULL) {
-        wu_picture_close(&picture);
-        return tc_no_memory(err, path);
-    }
-    tc_status status = open_file(picture, err);
+    tc_status status = picture->path == NULL ? tc_no_memory(err, path) : open_file(picture, err);
     if (status == TC_OK)
         status = choose_decoder(picture, err);
     if (status == TC_OK) {
@@ -131,6 +129,8 @@ static tc_status open_picture(const char *path, const wu_picture_want *want, boo
     }
     if (status == TC_OK)
         status = bare ? wu_picture_choose_pages(picture, err) : wu_picture_settle(picture, err);
+    assert(status != TC_OK || (picture->info.nx >= 1 && picture->info.ny >= 1));
+    assert(status != TC_OK || bare || picture->info.channels == 1 || picture->info.bits == 8);
     if (status != TC_OK)
         wu_picture_close(&picture);
     *out = picture;

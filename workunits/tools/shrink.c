@@ -1,6 +1,7 @@
 /* Makes pictures smaller for a page. */
 #include "workunits/tools/shrink.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -18,6 +19,7 @@ typedef uint32_t column_sums __attribute__((vector_size(4 * COLUMNS), aligned(4)
 /* As large as all pictures together leave room for. */
 uint32_t wu_shrink_step(const wu_picture_info *info, size_t n)
 {
+    assert(n > 0);
     const double room = (double)WU_REPORT_BYTES / (double)(n * info->channels);
     const double side = fmin(fmax(sqrt(room), LEAST_SIDE), MOST_SIDE);
     return (uint32_t)ceil((info->nx > info->ny ? info->nx : info->ny) / side);
@@ -61,6 +63,7 @@ static void take_means(const uint32_t *sums, uint32_t nx, unsigned channels, uin
 tc_status wu_shrink(const wu_picture_info *info, uint32_t step, const void *samples,
                     const char *shown, uint16_t **out, tc_err *err)
 {
+    assert(step >= 1 && (info->bits == 8 || info->bits == 16));
     const size_t wide = (size_t)info->nx * info->channels, size = info->bits / 8,
                  row = (size_t)((info->nx + step - 1) / step) * info->channels;
     const uint32_t sy = (info->ny + step - 1) / step;
