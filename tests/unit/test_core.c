@@ -69,6 +69,7 @@
 #undef TC_MAX
 #undef TC_ABS
 #undef TC_INLINE
+#undef TC_ALWAYS_INLINE
 #undef tc_mulhi
 #undef tc_clz64
 #undef AN_CORE_H

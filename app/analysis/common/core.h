@@ -17,6 +17,7 @@ typedef uint tc_index;
 #define TC_GLOBAL __global
 #define TC_CONSTANT __constant
 #define TC_INLINE static inline
+#define TC_ALWAYS_INLINE static inline
 #define tc_mulhi(a, b) mul_hi((tc_u64)(a), (tc_u64)(b))
 #define tc_clz64(a) ((int)clz((tc_u64)(a)))
 /* Of an int64. Oclgrind does not know the intrinsic that compilers make of the usual expression. */
@@ -37,6 +38,7 @@ typedef size_t tc_index; /* of an array: as wide as is fastest */
 #define TC_GLOBAL
 #define TC_CONSTANT
 #define TC_INLINE static inline
+#define TC_ALWAYS_INLINE static inline __attribute__((always_inline))
 /* Upper half of the 128-bit product. */
 TC_INLINE tc_u64 tc_mulhi(tc_u64 a, tc_u64 b)
 {

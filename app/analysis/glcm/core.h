@@ -190,9 +190,9 @@ TC_INLINE tc_u64 glcm_join(tc_u64 fine, tc_u64 coarse, int fbits)
 }
 
 /* Of the features that need sums over pairs alone, those that are in the set; the others are not
- * touched. */
-TC_INLINE void glcm_linear_features(const glcm_sums *w, tc_u32 n, glcm_divisors d, tc_u32 set,
-                                    tc_i64 *feature)
+ * touched. Inlined: the set of glcm_features is a constant. */
+TC_ALWAYS_INLINE void glcm_linear_features(const glcm_sums *w, tc_u32 n, glcm_divisors d,
+                                           tc_u32 set, tc_i64 *feature)
 {
     const tc_u64 dif = GLCM_FIRST(w->difference), idm = GLCM_SECOND(w->difference);
     const tc_u64 s1 = w->sum & GLCM_PACK_MASK, ss = w->sum >> GLCM_PACK_SHIFT;
