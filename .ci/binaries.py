@@ -37,7 +37,7 @@ RUNTIMES = {"release": LINUX, "arm64": LINUX,
                         "gcc-mingw-w64-x86-64-posix-runtime": "GPL-3.0-or-later WITH GCC-exception-3.1"}}
 
 
-def said(*argv):
+def output_of(*argv):
     return subprocess.run(argv, check=True, stdout=subprocess.PIPE).stdout.decode().strip()
 
 
@@ -56,7 +56,7 @@ def runtime(name):
         return version, "pypi/ziglang@" + version, zig / "ziglang" / "LICENSE"
     if name == "glibc":
         return "2.17", "generic/glibc@2.17", zig / "ziglang" / "lib" / "libc" / "glibc" / "LICENSES"
-    version = said("dpkg-query", "-W", "-f", "${Version}", name)
+    version = output_of("dpkg-query", "-W", "-f", "${Version}", name)
     return version, "deb/debian/%s@%s" % (name, quote(version)), Path("/usr/share/doc", name, "copyright")
 
 
@@ -86,7 +86,7 @@ def spdx(archive, parts):
 
 
 def texts(build, manuals):
-    """{name in the archive: file} of what one reads."""
+    """{name in the archive: file} of the documents."""
     files = {n: ROOT / n for n in ("LICENSE", "CITATION.cff", "workunits/FORMAT.md")}
     for p in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*")]:
         if p.suffix in (".md", ".png", ".jpg", ".webp", ".ipynb"):

@@ -1,9 +1,9 @@
-/* `texcell devices`. */
+/* Lists the OpenCL devices for `texcell devices`. */
 #include <stdlib.h>
 
 #include "opencl/backends.h"
 
-/* By what the device says; what it computes is the self-test's to say. */
+/* Goes by what the device says of itself; the self-test looks at what it computes. */
 static void print_analyses(FILE *out, const ocl_info *info)
 {
     const char *before = "     usable for ", *without = NULL;

@@ -1,7 +1,7 @@
 /*
- * Copies between the host's memory and a device's by way of some that the driver has pinned: what
- * the device's engine carries is copied to or from its place by several threads meanwhile. A driver
- * left alone does that with one thread, in turn.
+ * Copies between the host's memory and a device's by way of some that the driver has pinned: while
+ * the device transfers one part, several threads copy another to or from its place. A driver by
+ * itself does both in turn, with one thread.
  */
 #ifndef OCL_STAGING_H
 #define OCL_STAGING_H

@@ -131,8 +131,8 @@ typedef struct ocl_pace {
 void ocl_pace_init(ocl_pace *pace, double target_ms, uint64_t first, uint64_t most);
 /* The work for the next launch when `left` is left: at least 1 unless left is 0. */
 uint64_t ocl_pace_next(const ocl_pace *pace, uint64_t left);
-/* Learns from a launch of `work` that took ms: shrinks at once, grows to the
- * double at most and only after all that it had asked for. A bold one grows to four times as much
+/* Learns from a launch of `work` that took ms: shrinks at once; grows at most to twice as much, and
+ * only after a launch of as much as it had asked for. A bold one grows to four times as much
  * where that should take half of what is wanted. */
 void ocl_pace_took(ocl_pace *pace, uint64_t work, double ms);
 

@@ -1,5 +1,5 @@
 /*
- * Life with a foreign library that may crash, hang or end the process: an OpenCL
+ * Protects against a foreign library that may crash, hang or end the process: an OpenCL
  * driver. Calls into it are marked with tc_guard_enter and tc_guard_leave. While the
  * guard is up, what would end the process (a fatal signal in any thread, an exit()
  * that is not ours) and a call that does not return end in the function that tc_guard_up
@@ -24,8 +24,7 @@ enum { TC_GUARD_SECONDS = 50, TC_GUARD_TICK_MS = 50 };
  * that are safe in a signal handler. */
 typedef void tc_guard_act(const char *how);
 
-/* From now on act stands between a fault and the end of the process. TC_NO_MEMORY: no
- * thread. */
+/* From now on a fault calls act. TC_NO_MEMORY: no thread. */
 tc_status tc_guard_up(tc_guard_act *act, tc_err *err);
 /* If the guard is up: puts back its handlers, which the library may have taken for itself. */
 void tc_guard_again(void);

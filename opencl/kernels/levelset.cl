@@ -2,8 +2,9 @@
  * levelset on a device: see app/analysis/levelset/levelset.h. Fields are [nz][ny][nx].
  *
  * Built with -DTILE_X= -DTILE_Y= -DTILE_Z=, the voxels that a group of a step does at
- * once; with a band a block of it. TILE_X * TILE_Y work-items are at least BORDER and
- * (TILE_X + TILE_Y) * TILE_Z, which some of them do besides.
+ * once; with a band a block of it. The TILE_X * TILE_Y work-items of a group must be at least
+ * BORDER and (TILE_X + TILE_Y) * TILE_Z: besides its own column each takes at most one of the
+ * border and one of the first faces.
  *
  * Nothing goes through the host between the iterations of a batch: the largest
  * |U| and what was met lie in `ctl`. A kernel that follows the end of the

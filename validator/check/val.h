@@ -81,8 +81,8 @@ typedef struct val_copy {
     char sha256[TC_SHA256_TEXT];
 } val_copy;
 
-/* A folder for copies, in TMPDIR or /tmp, is made; it is removed with all that is in it by whoever
- * starts the work apart, whatever becomes of that. */
+/* Makes a folder for copies, in TMPDIR or /tmp. The process that starts the child process removes
+ * it with all that is in it, whatever becomes of the child. */
 tc_status val_private_folder(char **folder, tc_err *err);
 void val_private_remove(char **folder);
 /* Takes the folder out of a message: what is left is the upload's name. */

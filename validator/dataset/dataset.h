@@ -134,7 +134,7 @@ typedef struct val_failure {
 } val_failure;
 tc_status val_record_failure(const val_dataset *ds, const val_failure *f, tc_err *err);
 
-/* --- CSV (dataset_export.c) ------------------------------------------------------------------ */
+/* --- CSV (export.c) -------------------------------------------------------------------------- */
 
 /* Writes the data set's tables into `folder`; `only`: that one, or NULL. */
 tc_status val_export(const val_dataset *ds, const char *folder, const char *only, size_t *written,

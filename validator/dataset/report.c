@@ -20,9 +20,9 @@ enum {
     MOST_DAYS = 60,
     MOST_ROWS = 100000,
     MOST_COLUMNS = 24,
-    LEAST_ROWS = 8, /* of a table's histograms */
-    MOST_ITEMS = 24,
-    MOST_SIDE = 160 /* newest items; pixels of their pictures */
+    LEAST_ROWS = 8,  /* of a table's histograms */
+    MOST_ITEMS = 24, /* the newest */
+    MOST_SIDE = 160  /* pixels of their pictures */
 };
 
 typedef struct reporting {
@@ -170,8 +170,7 @@ static tc_status put_progress(reporting *r, tc_err *err)
     return TC_OK;
 }
 
-/* --- how numbers are spread
- * ------------------------------------------------------------------------ */
+/* --- how numbers are spread ------------------------------------------------------------------ */
 
 /* Where something lies tells little by its spread, and numbers of rows nothing. */
 static bool is_shown(const char *column)
@@ -238,7 +237,8 @@ static tc_status put_spreads(reporting *r, const char *table, sqlite3_stmt *rows
     return TC_OK;
 }
 
-/* A condition that takes of a cut table the rows of its first group, and says so; else nothing. */
+/* where: a condition for the rows of a cut table's first group, which `said` names; of another
+ * table both are empty. */
 static tc_status first_group(const reporting *r, const char *table, char *where, char *said,
                              size_t size, tc_err *err)
 {
@@ -285,8 +285,7 @@ static tc_status put_tables(reporting *r, tc_err *err)
     return status;
 }
 
-/* --- pictures of what came last
- * ---------------------------------------------------------------------- */
+/* --- pictures of what came last -------------------------------------------------------------- */
 
 /* A colour for a label; 0 is dark. */
 static void colour_label(uint32_t label, uint8_t rgb[3])
@@ -403,8 +402,7 @@ static tc_status put_newest(reporting *r, tc_err *err)
     return status;
 }
 
-/* --- all of it
- * ------------------------------------------------------------------------------------------ */
+/* --- all of it ------------------------------------------------------------------------------- */
 
 static tc_status put_page(reporting *r, tc_err *err)
 {

@@ -11,7 +11,7 @@ typedef struct wu_row_layout {
     size_t word, row;
 } wu_row_layout;
 
-/* Bytes that deflate to more than this share of their number may become fewer with zlib. */
+/* Bytes of which more than one in so many is left may become fewer with zlib. */
 enum { WU_ROWS_WORTH = 8 };
 
 /* What one thread works with. */

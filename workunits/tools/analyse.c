@@ -48,7 +48,7 @@ typedef struct run_words {
     const char *device, *threads;
 } run_words;
 
-/* Refuses before pictures are read what texcell run would refuse behind them. */
+/* Refuses, before pictures are read, what texcell run would refuse after that. */
 static tc_status take_device(void *to, const char *text, tc_err *err)
 {
     static const char digits[] = "0123456789";
@@ -76,8 +76,8 @@ static bool is_done(const char *unit, const char *result)
     return done;
 }
 
-/* What a run that was ended right behind its result has left next to it; another run's files
- * stay. */
+/* Removes what a run left that was ended right after its result was written; files of one that
+ * still runs stay. */
 static tc_status remove_spool(const char *place, tc_err *err)
 {
     static const char *const ends[] = { ".npz.checkpoint", ".npz.checkpoint.tmp", ".npz.spool" };

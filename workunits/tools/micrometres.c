@@ -93,7 +93,7 @@ static tc_status find_size(const wu_sources *sources, const char *given, const w
                 return tc_fail(
                     err, TC_BAD_INPUT,
                     "%s: a pixel is %g, %g micrometres (y, x), of %s %g, %g: %s cannot be the same "
-                    "number of pixels; pack them apart",
+                    "number of pixels; pack them into work units of their own",
                     item->pages.files[0], item->um[1], item->um[2], first->pages.files[0],
                     first->um[1], first->um[2], given);
     }

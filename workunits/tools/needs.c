@@ -51,7 +51,7 @@ static uint64_t pixel_bytes(const wu_item *item)
            (sample + (item->n_masks > 0) + (item->n_labels > 0 ? sizeof(uint32_t) : 0));
 }
 
-/* Makes the plan's memory that of these pixels, where it is less than for any. */
+/* Lowers the plan's memory, which is enough for any pixels, to what these take. */
 static tc_status look_at_pixels(const wu_job *job, size_t index, const an_analysis *analysis,
                                 const void *params, an_plan *plan, tc_err *err)
 {

@@ -42,7 +42,7 @@ static size_text say_size(const double um[3])
     return s;
 }
 
-/* Where both say something, by more than 1%. */
+/* Whether they differ by more than 1% along an axis that both say something of. */
 static bool is_different(const double a[3], const double b[3])
 {
     bool found = false;

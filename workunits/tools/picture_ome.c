@@ -36,7 +36,7 @@ typedef struct ome_data {
 
 typedef struct ome_text {
     XML_Parser parser;
-    bool is_ome, starved, has_dtd, in_data, in_uuid, is_root;
+    bool is_ome, no_memory, has_dtd, in_data, in_uuid, is_root;
     size_t n_pixels, pixels_room, n_data, data_room, n_files, files_room;
     ome_pixels *pixels;
     ome_data *data;
@@ -124,7 +124,7 @@ static void begin_pixels(ome_text *o, const XML_Char **all)
 {
     ome_pixels *const more = tc_array_grow(o->pixels, o->n_pixels, &o->pixels_room, sizeof *more);
     if (more == NULL) {
-        o->starved = true;
+        o->no_memory = true;
         return;
     }
     o->pixels = more;
@@ -150,7 +150,7 @@ static void begin_data(ome_text *o, const XML_Char **all)
         return;
     ome_data *const more = tc_array_grow(o->data, o->n_data, &o->data_room, sizeof *more);
     if (more == NULL) {
-        o->starved = true;
+        o->no_memory = true;
         return;
     }
     o->data = more;
@@ -250,7 +250,7 @@ static long find_file(ome_text *o, const char *name)
         return (long)json_integer_value(known);
     char **const more = tc_array_grow(o->files, o->n_files, &o->files_room, sizeof *more);
     if (more == NULL) {
-        o->starved = true;
+        o->no_memory = true;
         return NOBODY;
     }
     o->files = more;
@@ -258,7 +258,7 @@ static long find_file(ome_text *o, const char *name)
     if (o->files[o->n_files] == NULL ||
         json_object_set_new(o->by_name, name, json_integer((json_int_t)o->n_files)) != 0) {
         free(o->files[o->n_files]);
-        o->starved = true;
+        o->no_memory = true;
         return NOBODY;
     }
     return (long)o->n_files++;
@@ -287,7 +287,7 @@ static void XMLCALL end_element(void *user, const XML_Char *name)
         o->in_data = false;
     else if (strncmp(what, "ModuloAlong", 11) == 0)
         o->in_modulo = false;
-    if (o->starved)
+    if (o->no_memory)
         XML_StopParser(o->parser, XML_FALSE);
 }
 
@@ -339,7 +339,7 @@ static tc_status parse_as(ome_text *o, const char *encoding, const char *text, b
         n > INT32_MAX ? XML_STATUS_ERROR : XML_Parse(o->parser, text, (int)n, 1);
     const enum XML_Error error = XML_GetErrorCode(o->parser);
     *good = status == XML_STATUS_OK || error == XML_ERROR_JUNK_AFTER_DOC_ELEMENT;
-    return o->starved || error == XML_ERROR_NO_MEMORY ? tc_no_memory(err, own_name) : TC_OK;
+    return o->no_memory || error == XML_ERROR_NO_MEMORY ? tc_no_memory(err, own_name) : TC_OK;
 }
 
 /* Many a program writes UTF-8 and calls it UTF-16, or Latin-1 and calls it UTF-8. */
@@ -420,7 +420,7 @@ static tc_status read_companion(wu_picture *picture, ome_text *o, bool *good, tc
     return status;
 }
 
-/* Whose planes this file has: of one picture alone. */
+/* The Pixels element that this file has planes of. False: there is none, or more than one. */
 static bool choose_pixels(ome_text *o, wu_said *said, size_t *chosen)
 {
     size_t n = 0;
@@ -615,7 +615,7 @@ static tc_status say_ome(wu_picture *picture, ome_text *o, const wu_pages_there 
     if (o->n_pixels == 0 || !choose_pixels(o, said, &chosen))
         return TC_OK;
     const ome_pixels *const p = &o->pixels[chosen];
-    /* Alpha counts as a channel, where that comes out even. */
+    /* Alpha counts as a channel, where the channels are a multiple then. */
     const unsigned samples = p->c % there->stored == 0 ? there->stored : there->samples;
     const wu_pages_there pages = { there->n, there->number, samples, there->stored };
     said->by = "its OME-XML";

@@ -21,7 +21,8 @@ typedef struct wu_tiff_listener {
     struct wu_tiff_listener *next;
 } wu_tiff_listener;
 
-/* Both: NULL: it said why, or has no memory. Else wu_tiff_close, in the same thread. */
+/* Both give NULL after an error that `listener` heard of, or without memory; else wu_tiff_close, in
+ * the same thread. */
 TIFF *wu_tiff_create(wu_tiff_listener *listener, const char *path, const char *mode);
 /* Reads the header of `file`, which stays the caller's. Tags without values are not
  * there, nor some that are 0, nor a photometric that is a palette. most: bytes that libtiff may

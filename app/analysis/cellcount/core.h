@@ -30,9 +30,8 @@ TC_INLINE tc_u32 cc_levelled(tc_u32 v, tc_u32 ground, tc_u32 middle, int ratio, 
     return v + middle < ground ? 0 : v + middle - ground < most ? v + middle - ground : most;
 }
 
-/* What n values in a row add up to if each is taken for that of the line that fits them best, u / 2
- * from their middle, is their sum and this. moment: the sum of the values times twice how far they
- * are from the middle. */
+/* Of the line that fits n values in a row best: n times how far it is above their mean, at u / 2
+ * from their middle. moment: the sum of the values times twice how far they are from the middle. */
 TC_INLINE tc_i64 cc_rise(tc_i64 moment, tc_i64 u, tc_i64 n)
 {
     const tc_i64 by = n > 1 ? n * n - 1 : 1, rise = 3 * u * moment + by / 2;
@@ -40,7 +39,8 @@ TC_INLINE tc_i64 cc_rise(tc_i64 moment, tc_i64 u, tc_i64 n)
     return rise / by - (rise % by < 0);
 }
 
-/* The ground of n pixels that add up to `sum`, which of lines may be beyond what there is. */
+/* The ground of n pixels that add up to `sum`; by lines that may be less than 0, or more than n
+ * times `most`. */
 TC_INLINE tc_u32 cc_ground(tc_i64 sum, tc_i64 n, tc_u32 most)
 {
     const tc_i64 mean = (sum + n / 2) / n;
@@ -51,9 +51,9 @@ TC_INLINE tc_u32 cc_ground(tc_i64 sum, tc_i64 n, tc_u32 most)
 /* --- split ----------------------------------------------------------------------------------- */
 
 /* Whether a maximum of squared height `maximum` is a cell of its own next to a
- * higher one, with a saddle of squared height `saddle` <= maximum between them: it must rise by
- * three quarters of a pixel, which outlines on a grid do by themselves, and by
- * a twentieth (in squares: a tenth), which rough outlines of large cells do.
+ * higher one, with a saddle of squared height `saddle` <= maximum between them. Outlines on a grid
+ * alone make maxima that rise by less than three quarters of a pixel, and rough outlines of large
+ * cells some that rise by less than a twentieth (in squares: a tenth).
  *     sqrt(maximum) - sqrt(saddle) >= 3/4  <=>  16 (maximum - saddle) - 9 >= 24 sqrt(saddle) */
 TC_INLINE int cc_apart(tc_u32 maximum, tc_u32 saddle)
 {

@@ -128,7 +128,7 @@ static tc_status look(void *worker, void *state, void *contents, tc_err *err)
     }
     if (status == TC_OK)
         status = step_until(worker, state, CC_PAINT, err);
-    /* Those of holes are not known any more. */
+    /* How many ids the holes took is not known any more: no more than there are runs. */
     c->ids = w->params->fill_holes ? c->runs : 0;
     for (uint32_t band = 0; !w->params->fill_holes && status == TC_OK && band < w->bands; band++)
         c->ids += (uint64_t)w->end[band] - lab_ids(w->nx, (size_t)band * cc_band_rows(w->nx));

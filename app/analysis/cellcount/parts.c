@@ -195,7 +195,8 @@ static tc_status analyse_alone(const cc_params *p, const an_follow *f, const an_
     alone.min_area = 1;
     alone.max_area = INT64_MAX;
     return_if_error(status);
-    if (p->split == CC_INTENSITY) /* heights are of the whole picture's depth */
+    /* Heights of such a split depend on how many bits the picture has; the cut-out has 16. */
+    if (p->split == CC_INTENSITY)
         others = true;
     if (!(others && p->fill_holes))
         return_if_error(an_cellcount.plan(&alone, &item, &work.plan, err));

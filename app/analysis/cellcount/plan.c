@@ -44,7 +44,8 @@ static void preparing_costs(const cc_params *p, double *costs)
     costs[CC_LOCALLY] = p->threshold_word == CC_LOCAL ? mean : 0;
 }
 
-/* The same of those of a split. Grey values have plateaus, and more maxima than distances. */
+/* Operations a pixel of the phases of a split. Grey values have plateaus, and more maxima than
+ * distances. */
 static void split_costs(const cc_params *p, double *costs)
 {
     const bool grey = p->split == CC_INTENSITY;
@@ -66,7 +67,7 @@ static void split_costs(const cc_params *p, double *costs)
     costs[CC_IDS] = 5;
 }
 
-/* The same of all phases, as measured on pictures of all kinds (make bench-progress). */
+/* Operations a pixel of each phase, as measured on pictures of all kinds (make bench-progress). */
 static void costs_of(const cc_params *p, double costs[CC_PHASES])
 {
     for (size_t i = 0; i < CC_PHASES; i++)
@@ -104,7 +105,7 @@ static void plan_flops(const cc_params *p, const wu_item *item, an_plan *out)
 
     costs_of(p, costs);
     out->load_flops = an_reading_flops(item) + (p->polarity == CC_AUTO ? n * 2 : 0);
-    if (p->window_auto) /* about so many tries */
+    if (p->window_auto) /* "auto" tries about five windows */
         out->load_flops += 5 * an_looked_at(item) * an_phases_sum(costs, CC_PHASES);
     out->finish_flops = n * (2 + (p->labels ? 18 : 0));
     out->compress_flops = n * (p->labels ? 82 : 0);

@@ -126,7 +126,7 @@ enum {
              1 << GLCM_SUM_AVERAGE | 1 << GLCM_SUM_VARIANCE | 1 << GLCM_DIFFERENCE_VARIANCE
 };
 
-/* Whether they are all that will be asked for, of maps too. */
+/* Whether the result needs no others, not even as maps. */
 static bool is_linear(const cpu_worker *w)
 {
     return w->work->result_only && (w->params->features & ~(uint32_t)LINEAR) == 0;
@@ -611,7 +611,7 @@ static void do_row(chunk_work *u, int64_t y, int64_t x0, int64_t x1)
     u->sum = 0;
 }
 
-/* Leaves of the tile the lines of the one band. */
+/* Cuts the tile down to the lines of the one band. */
 static void keep_band(chunk_work *u)
 {
     const unsigned band = u->worker->params->band;

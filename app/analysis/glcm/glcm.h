@@ -94,8 +94,8 @@ void glcm_more_add(glcm_more *more, const int64_t feature[GLCM_MORE]);
 void glcm_more_merge(glcm_more *more, const glcm_more *other);
 
 /* Of the windows in a sixty-fourth of the lines that windows slide along, whatever the offset: the
- * sum, modulo 2^64, of all features that are returned. Whoever computes these lines again knows
- * whether somebody has computed them. Of a whole ROI there are none. */
+ * sum, modulo 2^64, of all features that are returned. Who computes these lines again sees whether
+ * they were computed. Of a whole ROI there are none. */
 typedef struct glcm_bands {
     uint64_t sum[GLCM_BANDS];
 } glcm_bands;
@@ -240,12 +240,12 @@ tc_status glcm_constants(const void *params, wu_output *out, tc_err *err);
 /* --- output ---------------------------------------------------------------------------------- */
 
 /* Of a feature over the windows of one offset: mean, variance, minimum, maximum;
- * all NaN where no window has a pair. Of a feature over the offsets of a
- * distance: */
+ * all NaN where no window has a pair. */
 enum { GLCM_MOMENTS = 4 };
+/* Of a feature over the offsets of a distance. */
 enum { GLCM_MEAN, GLCM_SPREAD, GLCM_SD, GLCM_MIN, GLCM_MAX, GLCM_STATISTICS };
 
-/* From the one to the other; a new one is all zero. */
+/* Makes statistics over offsets of the moments of each; begins all zero. */
 typedef struct glcm_summary {
     double sum, sum_variance, lowest, highest, min, max;
     unsigned n;

@@ -8,9 +8,8 @@
 #include "app/analysis/selftest.h"
 #include "app/base/numbers.h"
 
-/* Windows of one chunk at the most, and the work of it, of which one thread does some 5 in a
- * nanosecond; the fewest rows of a band: preparing a band costs as much as some 33 rows of it,
- * whatever its height. */
+/* The most windows of a chunk, and its most operations: one thread does about 5 in a nanosecond.
+ * The fewest rows of a band: preparing one takes as long as about 33 of its rows. */
 #define CHUNK_WINDOWS ((int64_t)1 << 17)
 #define CHUNK_FLOPS ((double)(1 << 28))
 #define BAND_ROWS 16
@@ -74,8 +73,8 @@ static glcm_view transposed(const glcm_view *v)
         glcm_view){ .nx = v->ny, .ny = v->nx, .x0 = v->y0, .y0 = v->x0, .x1 = v->y1, .y1 = v->x1 };
 }
 
-/* For the matrix of a window: by what enters and leaves it from one window to the next. Of the
- * features beyond the 13 some go over all cells. */
+/* Operations a window: pairs enter and leave from one window to the next. Some of the features
+ * beyond the 13 go over all cells. */
 static double window_flops(const glcm_params *p, double levels)
 {
     const double r = p->radius;
@@ -317,7 +316,7 @@ static uint64_t thread_bytes(const glcm_params *p, const glcm_geometry *g)
     return most * 4 + ((uint64_t)128 << 10) + PLAN_THREAD;
 }
 
-/* For the matrix of a whole picture: by its pixels, and by the cells that are not 0. Of real
+/* Operations for a whole picture: by its pixels, and by the matrix's cells that are not 0. Of real
  * pictures these are nearly all where there are few levels, and a fifth of 256 x 256. */
 static double picture_flops(double pixels, double levels)
 {
@@ -341,7 +340,7 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     windows = (double)(g.view[0].x1 - g.view[0].x0) * (double)(g.view[0].y1 - g.view[0].y0);
     out->chunks = g.chunks;
     out->state_bytes = glcm_state_maps_at(p) + p->n_maps * voxels * sizeof(float);
-    /* Levels of a slice and the region of interest, but for a whole picture transposed besides. */
+    /* Levels of a slice and the region of interest; where windows slide, transposed besides. */
     out->memory_bytes =
         PLAN_PROGRAM + voxels * (item->bits / 8 + (item->n_masks > 0)) + out->state_bytes +
         plane * (p->n_levels + 1) * (whole ? 1 : 2) +

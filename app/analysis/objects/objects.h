@@ -81,8 +81,8 @@ static inline bool obj_is_kept(const obj_params *p, const obj_row *row)
     return row->border == 0 || !p->exclude_border;
 }
 
-/* Chunks of an object: measuring it, and a distance of its texture each. Before the first
- * object's there is one chunk, in which the objects are found; whoever goes on
+/* Chunks of an object: one measures it, and one more computes each distance of its texture. Before
+ * those of the first object one chunk finds the objects; a worker that goes on from a checkpoint
  * finds them again. */
 static inline size_t obj_chunks(const obj_params *p)
 {
@@ -251,8 +251,8 @@ static inline ptrdiff_t obj_pixels_of(const obj_levels *l, obj_step s)
     return s.dz * l->slice + s.dy * l->row + s.dx;
 }
 
-/* An object with room around it, where a level of its own says that it is outside: the step from
- * any pixel leads to another or there, without a question. */
+/* An object with room around it, which has a level that means outside: a step from any of its
+ * pixels needs no look at its bounds. */
 enum { OBJ_BOX_BYTES = 1 << 18, OBJ_BOX_SHARE = 16 };
 typedef struct obj_box {
     obj_levels levels;
@@ -272,7 +272,8 @@ typedef struct obj_pairs {
     uint32_t *count;   /* [levels][stride] */
     uint16_t *touched; /* where listed: the cells that have a pair, [levels * stride + 1] */
     size_t n;
-    uint32_t entries[OBJ_ENTRIES]; /* while they are taken: how many of C have each value */
+    uint32_t entries[OBJ_ENTRIES]; /* while they are taken: how many cells of the matrix have each
+                                      value */
     obj_box box;
 } obj_pairs;
 
@@ -364,8 +365,9 @@ tc_status obj_check_pixels(const an_work *work, const wu_output *out, uint64_t *
                            tc_err *err);
 extern const an_backend obj_cpu;
 
-/* --- for a device's backend, which takes the texture of small objects, and leaves all else to a
- * worker of obj_cpu ------ */
+/* --- for a device's backend ------------------------------------------------------------------- */
+
+/* It computes the texture of small objects, and leaves all else to a worker of obj_cpu. */
 
 /* For a new worker: its objects are these n, whose labels rise, instead of those in the labels.
  * start: [n + 1]; runs as in obj_index. */

@@ -118,12 +118,12 @@ static uint64_t first_in(const runs *r, uint64_t other)
 
 /* --- trees ----------------------------------------------------------------------------------- */
 
-/* Joins two trees. Returns the root that there was and is no more, 0 if there is none. */
+/* Joins two trees. Returns the root that is no longer one; 0: they were one tree before. */
 static inline int32_t join_roots(int32_t *nodes, int32_t a, int32_t b)
 {
     int32_t of_a, of_b, kept;
 
-    /* Many have the same already. */
+    /* Most have the same root already. */
     if (nodes[~nodes[a]] == nodes[~nodes[b]])
         return 0;
     of_a = uf_find(nodes, a);
@@ -139,7 +139,7 @@ static inline int32_t join_roots(int32_t *nodes, int32_t a, int32_t b)
     return kept == of_a ? of_b : of_a;
 }
 
-/* A node that is a root no more, 0 for none. */
+/* Of a node that is no longer a root; 0: of none. */
 static inline void unmark_root(const vol_stack *s, int32_t node, bool shared)
 {
     const uint32_t voxel = (uint32_t)node - 1, row = voxel / s->nx, x = voxel % s->nx;
@@ -223,10 +223,10 @@ static uint64_t ends_without(uint64_t segments, uint64_t done)
 }
 
 /* Joins the runs of NOW with those of ABOVE (above: else they are joined already) and ACROSS.
- * fresh: makes nodes of them first, of which most go to the tree of the first run that they touch:
- * few are ever trees of their own, which in noise are what costs. Otherwise other threads may join
- * others. Where ABOVE and CORNER have a voxel next to a segment of NOW and ACROSS, the way through
- * those is a connection already. */
+ * fresh: makes their nodes first, and puts most into the tree of the first run that they touch; few
+ * become trees of their own, whose joining takes most of the time in noise. Not fresh: other
+ * threads may join other lines at the same time. Where ABOVE and CORNER have a voxel next to a
+ * segment of NOW and ACROSS, the way through those is a connection already. */
 static void join_line(const vol_stack *s, const line lines[LINES], bool fresh, bool above)
 {
     const line *const now = &lines[NOW];
