@@ -17,11 +17,7 @@ tc_status cost_model_make(const an_unit *unit, bool on_device, cost_model *w, tc
         return tc_no_memory(err, "the items");
     for (size_t i = n; i-- > 0;) {
         an_plan plan = { 0 };
-        const tc_status status =
-            unit->analysis->plan(unit->params, &unit->job->items[i], &plan, err);
-
-        if (status != TC_OK)
-            return status;
+        return_if_error(unit->analysis->plan(unit->params, &unit->job->items[i], &plan, err));
         w->opening += plan.open_flops;
         w->chunks[i + 1] = an_chunks_flops(&plan);
         w->host[i + 1] = an_weight(&plan, 1) - w->chunks[i + 1];

@@ -174,25 +174,17 @@ static tc_status write_result(const char *path, const an_unit *unit, spool *s, w
 {
     const wu_result_source source = { s, spool_read, spool_copy };
     const wu_written written = { show_written, w };
-    wu_output once = { .n = 0 }, declared = { .n = 0 };
-    json_t *const parameters = an_params_as_run(unit->params);
-    tc_status status = TC_OK;
+    TC_AUTO(wu_output_free) wu_output once = { .n = 0 };
+    TC_AUTO(wu_output_free) wu_output declared = { .n = 0 };
+    json_auto_t *parameters = an_params_as_run(unit->params);
 
     if (parameters == NULL)
-        status = tc_no_memory(err, "the parameters");
-    if (status == TC_OK && unit->analysis->constants != NULL)
-        status = unit->analysis->constants(unit->params, &once, err);
-    if (status == TC_OK)
-        status = unit->analysis->expect(unit->params, &unit->job->items[0], &declared, err);
-    if (status == TC_OK)
-        status = wu_job_identify(unit->job, err);
-    if (status == TC_OK)
-        status =
-            wu_result_write(path, unit->job, parameters, &once, &declared, &source, &written, err);
-    wu_output_free(&once);
-    wu_output_free(&declared);
-    json_decref(parameters);
-    return status;
+        return tc_no_memory(err, "the parameters");
+    if (unit->analysis->constants != NULL)
+        return_if_error(unit->analysis->constants(unit->params, &once, err));
+    return_if_error(unit->analysis->expect(unit->params, &unit->job->items[0], &declared, err));
+    return_if_error(wu_job_identify(unit->job, err));
+    return wu_result_write(path, unit->job, parameters, &once, &declared, &source, &written, err);
 }
 
 /* What the scientist should know of the items, the same sentence once. */

@@ -129,22 +129,22 @@ static void forget_read(const spool *s)
 static tc_status check_crc(const spool *s, uint64_t size, uint32_t crc, tc_err *err)
 {
     enum { BLOCK = 1 << 16 };
-    unsigned char *const block = malloc(BLOCK);
-    tc_status status = block == NULL ? tc_no_memory(err, "the spool") : TC_OK;
+    TC_AUTOFREE unsigned char *const block = malloc(BLOCK);
     uint32_t found = 0;
     bool good = true;
 
-    for (uint64_t at = 0; status == TC_OK && good && at < size; at += BLOCK) {
+    if (block == NULL)
+        return tc_no_memory(err, "the spool");
+    for (uint64_t at = 0; good && at < size; at += BLOCK) {
         const size_t n = size - at < BLOCK ? (size_t)(size - at) : BLOCK;
 
         good = read_at(s, at, block, n);
         found = good ? tc_crc32(found, block, n) : found;
-        status = tc_ask(s->poll, err);
+        return_if_error(tc_ask(s->poll, err));
     }
-    free(block);
-    if (status == TC_OK && (!good || found != crc))
-        status = tc_fail(err, TC_BAD_INPUT, "%s: does not fit the checkpoint", s->path);
-    return status;
+    return good && found == crc
+               ? TC_OK
+               : tc_fail(err, TC_BAD_INPUT, "%s: does not fit the checkpoint", s->path);
 }
 
 /* --- reading records ------------------------------------------------------------------------- */
@@ -152,7 +152,7 @@ static tc_status check_crc(const spool *s, uint64_t size, uint32_t crc, tc_err *
 /* The heads of a record, taken in order. */
 typedef struct heads {
     record_tail tail;
-    unsigned char *bytes; /* [tail.head_bytes] */
+    unsigned char *bytes; /* [tail.head_bytes], which free_heads frees */
     size_t used;
     uint64_t at, left; /* where the next array's data begin; bytes of data from there on */
     /* the array at hand */
@@ -163,8 +163,13 @@ typedef struct heads {
     uint64_t data;      /* where they begin, as they are here */
 } heads;
 
-/* Of the record whose tail begins at `at`; h->bytes is the caller's, also after a failure.
- * TC_BAD_INPUT: that is none. */
+static void free_heads(heads *h)
+{
+    free(h->bytes);
+}
+
+/* Of the record whose tail begins at `at`; free_heads also after a failure. TC_BAD_INPUT: that is
+ * none. */
 static tc_status read_heads(const spool *s, uint64_t at, heads *h, tc_err *err)
 {
     record_tail *const t = &h->tail;
@@ -237,24 +242,21 @@ static tc_status cannot_be_read(const spool *s, tc_err *err)
  * written. */
 static tc_status read_data(const spool *s, const heads *h, wu_take give, void *user, tc_err *err)
 {
-    unsigned char *const block = malloc(TC_BLOCK);
-    tc_status status = block == NULL ? tc_no_memory(err, "the spool") : TC_OK;
+    TC_AUTOFREE unsigned char *const block = malloc(TC_BLOCK);
     uint32_t crc = 0;
-    bool good = true;
 
-    for (uint64_t at = 0; status == TC_OK && good && at < h->head.bytes; at += TC_BLOCK) {
+    if (block == NULL)
+        return tc_no_memory(err, "the spool");
+    for (uint64_t at = 0; at < h->head.bytes; at += TC_BLOCK) {
         const size_t n = h->head.bytes - at < TC_BLOCK ? (size_t)(h->head.bytes - at) : TC_BLOCK;
 
-        good = read_at(s, h->data + at, block, n);
+        if (!read_at(s, h->data + at, block, n))
+            return cannot_be_read(s, err);
         crc = tc_crc32(crc, block, n);
-        status = tc_ask(s->poll, err);
-        if (status == TC_OK && good)
-            status = give(user, block, n, err);
+        return_if_error(tc_ask(s->poll, err));
+        return_if_error(give(user, block, n, err));
     }
-    free(block);
-    if (status == TC_OK && (!good || crc != h->head.crc))
-        status = cannot_be_read(s, err);
-    return status;
+    return crc == h->head.crc ? TC_OK : cannot_be_read(s, err);
 }
 
 static tc_status copy_to(void *user, const void *data, size_t n, tc_err *err)
@@ -314,20 +316,13 @@ tc_status spool_copy(void *user, size_t index, const char *array, wu_take give, 
                      tc_err *err)
 {
     const spool *const s = user;
-    heads h = { .bytes = NULL };
-    bool found = false;
-    tc_status status = open_record(s, index, &h, err);
+    TC_AUTO(free_heads) heads h = { .bytes = NULL };
+    return_if_error(open_record(s, index, &h, err));
 
-    for (uint32_t i = 0; status == TC_OK && !found && i < h.tail.n_arrays; i++) {
-        if (next_array(&h))
-            found = strcmp(h.name, array) == 0;
-        else
-            status = cannot_be_read(s, err);
-    }
-    if (status == TC_OK)
-        status = found ? read_data(s, &h, give, taker, err) : cannot_be_read(s, err);
-    free(h.bytes);
-    return status;
+    for (uint32_t i = 0; i < h.tail.n_arrays && next_array(&h); i++)
+        if (strcmp(h.name, array) == 0)
+            return read_data(s, &h, give, taker, err);
+    return cannot_be_read(s, err);
 }
 
 /* --- which records count --------------------------------------------------------------------- */
@@ -353,20 +348,15 @@ static double to_write(const array_head *a)
 /* Finds the records in the first `size` bytes, from the last one on. */
 static tc_status index_records(spool *s, uint64_t size, uint64_t items, tc_err *err)
 {
-    uint64_t end = size;
-    tc_status status = TC_OK;
+    for (uint64_t end = size; end > 0;) {
+        TC_AUTO(free_heads) heads h = { .bytes = NULL };
 
-    while (status == TC_OK && end > 0) {
-        heads h = { .bytes = NULL };
-
-        status = end < sizeof h.tail ? tc_fail(err, TC_BAD_INPUT, "%s: is corrupt", s->path)
-                                     : read_heads(s, end - sizeof h.tail, &h, err);
-        if (status == TC_OK)
-            status = add_record(s, end - sizeof h.tail, err);
+        return_if_error(end < sizeof h.tail ? tc_fail(err, TC_BAD_INPUT, "%s: is corrupt", s->path)
+                                            : read_heads(s, end - sizeof h.tail, &h, err));
+        return_if_error(add_record(s, end - sizeof h.tail, err));
         end = h.at;
-        for (uint32_t i = 0; status == TC_OK && i < h.tail.n_arrays && next_array(&h); i++)
+        for (uint32_t i = 0; i < h.tail.n_arrays && next_array(&h); i++)
             s->to_write += to_write(&h.head);
-        free(h.bytes);
     }
     for (size_t i = 0; i < s->items / 2; i++) {
         const uint64_t other = s->at[i];
@@ -374,9 +364,9 @@ static tc_status index_records(spool *s, uint64_t size, uint64_t items, tc_err *
         s->at[i] = s->at[s->items - 1 - i];
         s->at[s->items - 1 - i] = other;
     }
-    if (status == TC_OK && s->items != items)
-        status = tc_fail(err, TC_BAD_INPUT, "%s: does not fit the checkpoint", s->path);
-    return status;
+    return s->items == items
+               ? TC_OK
+               : tc_fail(err, TC_BAD_INPUT, "%s: does not fit the checkpoint", s->path);
 }
 
 static void forget_records(spool *s)
@@ -426,6 +416,11 @@ typedef struct record {
     size_t n_waiting;
 } record;
 
+static void end_record(record *r)
+{
+    wu_compressor_free(&r->packer);
+}
+
 static tc_status write_now(const record *r, uint64_t at, const void *data, size_t n, tc_err *err)
 {
     forget_read(r->s);
@@ -474,19 +469,17 @@ static tc_status write_data(record *r, const wu_out_array *a, tc_err *err)
 {
     const unsigned char *const data = a->data;
     const size_t bytes = data_bytes(&a->info);
-    tc_status status = TC_OK;
 
-    for (size_t at = 0, end; status == TC_OK && at < bytes; at = end) {
+    for (size_t at = 0, end; at < bytes; at = end) {
         end = tc_block_end(at, bytes);
-        status = a->kind == WU_OWN ? wu_compressor_write(r->packer, data + at, end - at, err)
-                                   : write_piece(r, data + at, end - at, err);
+        return_if_error(a->kind == WU_OWN ? wu_compressor_write(r->packer, data + at, end - at, err)
+                                          : write_piece(r, data + at, end - at, err));
         r->done += (double)(end - at);
-        if (status == TC_OK)
-            status = tc_ask(r->poll, err);
-        if (status == TC_OK && r->written != NULL)
+        return_if_error(tc_ask(r->poll, err));
+        if (r->written != NULL)
             r->written->report(r->written->user, r->done / r->all);
     }
-    return status;
+    return TC_OK;
 }
 
 /* What a record says of an array whose data have been written from `begin` on. */
@@ -514,17 +507,15 @@ static tc_status write_array(record *r, const wu_out_array *a, array_head *head,
 {
     const uint64_t begin = r->at;
     wu_compressed compressed = { .size = 0 };
-    tc_status status = TC_OK;
 
     r->data_crc = 0;
     if (a->kind == WU_OWN)
-        status = wu_npz_compress(r->packer, r->s->path, &a->info, err);
-    if (status == TC_OK)
-        status = write_data(r, a, err);
-    if (status == TC_OK && a->kind == WU_OWN)
-        status = wu_compressor_end(r->packer, &compressed, err);
+        return_if_error(wu_npz_compress(r->packer, r->s->path, &a->info, err));
+    return_if_error(write_data(r, a, err));
+    if (a->kind == WU_OWN)
+        return_if_error(wu_compressor_end(r->packer, &compressed, err));
     *head = head_of(r, a, begin, &compressed);
-    return status;
+    return TC_OK;
 }
 
 /* Heads and tail: r->data_crc becomes that of the heads. */
@@ -533,54 +524,45 @@ static tc_status write_heads(record *r, const wu_output *output, const array_hea
 {
     const uint64_t begin = r->at;
     record_tail tail = { .n_arrays = (uint32_t)output->n, .bytes = bytes };
-    tc_status status = TC_OK;
 
     r->data_crc = 0;
-    for (size_t i = 0; status == TC_OK && i < output->n; i++) {
+    for (size_t i = 0; i < output->n; i++) {
         const wu_array_info *const info = &output->arrays[i].info;
 
-        status = write_piece(r, &all[i], sizeof all[i], err);
-        if (status == TC_OK)
-            status = write_piece(r, info->name, all[i].name_length, err);
-        if (status == TC_OK)
-            status = write_piece(r, info->shape, info->ndim * sizeof info->shape[0], err);
+        return_if_error(write_piece(r, &all[i], sizeof all[i], err));
+        return_if_error(write_piece(r, info->name, all[i].name_length, err));
+        return_if_error(write_piece(r, info->shape, info->ndim * sizeof info->shape[0], err));
     }
     memcpy(tail.magic, magic, sizeof magic);
     tail.head_bytes = (uint32_t)(r->at - begin);
     tail.crc = r->data_crc;
-    return status == TC_OK ? write_piece(r, &tail, sizeof tail, err) : status;
+    return write_piece(r, &tail, sizeof tail, err);
 }
 
 tc_status spool_append(spool *s, const wu_output *output, unsigned threads, const tc_poll *poll,
                        const wu_written *written, tc_err *err)
 {
+    TC_AUTO(end_record)
     record r = { .s = s, .poll = poll, .written = written, .at = s->size, .crc = s->crc };
-    array_head *const all = calloc(output->n + 1, sizeof *all);
-    tc_status status = all == NULL ? tc_no_memory(err, "the spool")
-                                   : wu_compressor_create(WU_NPZ_LEVEL, threads, s->path,
-                                                          write_piece, &r, &r.packer, err);
+    TC_AUTOFREE array_head *const all = calloc(output->n + 1, sizeof *all);
     double more = 0;
 
+    return_if_error(all == NULL ? tc_no_memory(err, "the spool")
+                                : wu_compressor_create(WU_NPZ_LEVEL, threads, s->path, write_piece,
+                                                       &r, &r.packer, err));
     for (size_t i = 0; i < output->n; i++)
         r.all += (double)data_bytes(&output->arrays[i].info);
-    for (size_t i = 0; status == TC_OK && i < output->n; i++) {
-        status = write_array(&r, &output->arrays[i], &all[i], err);
+    for (size_t i = 0; i < output->n; i++) {
+        return_if_error(write_array(&r, &output->arrays[i], &all[i], err));
         more += to_write(&all[i]);
     }
-    if (status == TC_OK)
-        status = write_heads(&r, output, all, r.at - s->size, err);
-    if (status == TC_OK)
-        status = write_waiting(&r, err);
-    if (status == TC_OK)
-        status = add_record(s, r.at - sizeof(record_tail), err);
-    if (status == TC_OK) {
-        s->crc = r.crc;
-        s->size = r.at;
-        s->to_write += more;
-    }
-    wu_compressor_free(&r.packer);
-    free(all);
-    return status;
+    return_if_error(write_heads(&r, output, all, r.at - s->size, err));
+    return_if_error(write_waiting(&r, err));
+    return_if_error(add_record(s, r.at - sizeof(record_tail), err));
+    s->crc = r.crc;
+    s->size = r.at;
+    s->to_write += more;
+    return TC_OK;
 }
 
 tc_status spool_sync(spool *s, uint64_t *size, uint32_t *crc, tc_err *err)

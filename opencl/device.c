@@ -211,9 +211,7 @@ static tc_status add_platform(const ocl_api *api, listing *list, cl_platform_id 
             if (gpus[g] == all[d])
                 info.gpu_index = (int)g;
         describe_device(api, &info, version);
-        const tc_status status = add_entry(list, &info, err);
-        if (status != TC_OK)
-            return status;
+        return_if_error(add_entry(list, &info, err));
     }
     return TC_OK;
 }

@@ -62,16 +62,6 @@ enum {
 
 enum { SLIDE, SLIDE_GLOBAL, STATISTICS, COUNT, MORE_STATISTICS, KERNELS };
 enum { KERNELS_OF_13 = MORE_STATISTICS };
-static const char *const kernel_names[KERNELS] = { [SLIDE] = "glcm_slide",
-                                                   [STATISTICS] = "glcm_statistics",
-                                                   [MORE_STATISTICS] = "glcm_more_statistics" };
-/* Those of the program with histograms in global memory: alone, where another has the rest. */
-static const char *const global_names[KERNELS] = { [SLIDE_GLOBAL] = "glcm_slide",
-                                                   [STATISTICS] = "glcm_statistics",
-                                                   [MORE_STATISTICS] = "glcm_more_statistics" };
-static const char *const alone_names[KERNELS] = { [SLIDE_GLOBAL] = "glcm_slide" };
-/* Of the one for a whole ROI. */
-static const char *const count_names[KERNELS] = { [COUNT] = "glcm_count" };
 
 /* A crop of the slice in one orientation: see glcm_layout.h. */
 typedef struct crop {
@@ -192,27 +182,21 @@ typedef struct loading {
     uint8_t *rows;            /* [threads][nx] */
 } loading;
 
-/* A row of the picture into a crop, which stands column by column; turn 1: it is a column there. */
-static void put_grey(const cl_worker *w, size_t turn, int64_t y, const uint8_t *row, uint16_t *to)
+/* A row of the picture into a crop of greys, or else of the ROI, which stands column by column;
+ * turn 1: it is a column there. */
+static void put_row(const cl_worker *w, size_t turn, int64_t y, const uint8_t *row, uint16_t *greys,
+                    uint8_t *roi)
 {
     const crop *const c = &w->crop[turn];
     const int64_t from = turn ? c->y0 : c->x0, n = turn ? c->rows : c->columns;
-    uint16_t *const out = to + (turn ? (y - c->x0) * c->rows : y - c->y0);
-    const size_t step = turn ? 1 : (size_t)c->rows;
+    const size_t at = (size_t)(turn ? (y - c->x0) * c->rows : y - c->y0),
+                 step = turn ? 1 : (size_t)c->rows;
 
     for (int64_t i = from < 0 ? -from : 0; i < n && from + i < w->g.nx; i++)
-        out[(size_t)i * step] = row[from + i];
-}
-
-static void put_roi(const cl_worker *w, size_t turn, int64_t y, const uint8_t *row, uint8_t *to)
-{
-    const crop *const c = &w->crop[turn];
-    const int64_t from = turn ? c->y0 : c->x0, n = turn ? c->rows : c->columns;
-    uint8_t *const out = to + (turn ? (y - c->x0) * c->rows : y - c->y0);
-    const size_t step = turn ? 1 : (size_t)c->rows;
-
-    for (int64_t i = from < 0 ? -from : 0; i < n && from + i < w->g.nx; i++)
-        out[(size_t)i * step] = row[from + i];
+        if (greys != NULL)
+            greys[at + (size_t)i * step] = row[from + i];
+        else
+            roi[at + (size_t)i * step] = row[from + i];
 }
 
 /* Rows of the crop: what is outside the picture has been filled in. */
@@ -234,11 +218,11 @@ static void load_rows(void *user, unsigned thread, size_t part)
         for (size_t i = 0; i < w->params->n_levels; i++) {
             glcm_quantise_row(l->px, l->slice, (uint32_t)y, l->quantiser + i * values, row);
             for (size_t turn = 0; turn < 2; turn++)
-                put_grey(w, turn, y, row, l->grey + (2 * i + turn) * n);
+                put_row(w, turn, y, row, l->grey + (2 * i + turn) * n, NULL);
         }
         glcm_roi_row(&w->g, l->slice, (uint32_t)y, row);
         for (size_t turn = 0; turn < 2; turn++)
-            put_roi(w, turn, y, row, l->roi + turn * n);
+            put_row(w, turn, y, row, NULL, l->roi + turn * n);
     }
 }
 
@@ -358,28 +342,28 @@ static tc_status make_kernels(cl_worker *w, tc_err *err)
                                  : "";
     const char *const maps =
         w->params->n_maps > 0 || (d->kernels & GLCM_KERNELS_MAPS) != 0 ? " -DGLCM_MAPS_TOO" : "";
-    const size_t n = w->more ? KERNELS : KERNELS_OF_13;
-    tc_status status;
+    const char *names[KERNELS] = {
+        [STATISTICS] = "glcm_statistics", [MORE_STATISTICS] = "glcm_more_statistics"
+    };
 
     if (whole_roi(w))
-        return ocl_build(&w->ocl, &ocl_source_glcm, false, count_names, KERNELS, err,
+        return ocl_build(&w->ocl, &ocl_source_glcm, false,
+                         (const char *[KERNELS]){ [COUNT] = "glcm_count" }, KERNELS, err,
                          "-DGLCM_COUNT");
-    if (w->all_global)
-        status = ocl_build(&w->ocl, &ocl_source_glcm, false, global_names, n, err,
-                           "-DGLCM_GLOBAL_BINS %s%s%s", single, more, maps);
-    else
-        status = ocl_build(&w->ocl, &ocl_source_glcm, false, kernel_names, n, err, "%s%s%s", single,
-                           more, maps);
-    if (status == TC_OK && w->any_global && !w->all_global)
-        status = ocl_build(&w->ocl, &ocl_source_glcm, false, alone_names, KERNELS, err,
-                           "-DGLCM_GLOBAL_BINS -DGLCM_SLIDE_ALONE %s%s", single, more);
-    for (size_t i = 0; status == TC_OK && i < w->params->n_levels; i++) {
+    names[w->all_global ? SLIDE_GLOBAL : SLIDE] = "glcm_slide";
+    return_if_error(ocl_build(&w->ocl, &ocl_source_glcm, false, names,
+                              w->more ? KERNELS : KERNELS_OF_13, err, "%s%s%s%s",
+                              w->all_global ? "-DGLCM_GLOBAL_BINS " : "", single, more, maps));
+    if (w->any_global && !w->all_global) /* of its own: another program has the rest */
+        return_if_error(ocl_build(&w->ocl, &ocl_source_glcm, false,
+                                  (const char *[KERNELS]){ [SLIDE_GLOBAL] = "glcm_slide" }, KERNELS,
+                                  err, "-DGLCM_GLOBAL_BINS -DGLCM_SLIDE_ALONE %s%s", single, more));
+    for (size_t i = 0; i < w->params->n_levels; i++) {
         const size_t most = w->ocl.kernel[w->global_bins[i] ? SLIDE_GLOBAL : SLIDE].max_group;
 
-        if (w->group[i] > most)
-            w->group[i] = most;
+        w->group[i] = tc_smaller(w->group[i], most);
     }
-    return status;
+    return TC_OK;
 }
 
 /* Windows that a work-item slides over before it starts anew. Where there are less than some groups
@@ -478,11 +462,13 @@ static tc_status make_buffers(cl_worker *w, const void *maps, uint64_t map_bytes
     const uint64_t n_moves = (uint64_t)w->first_move[w->params->n_offsets] + 1,
                    groups = n * w->groups_per_chunk;
     const uint64_t planes = 2 * w->params->n_levels * w->crop_pixels * sizeof(uint16_t);
-    glcm_move *const moves = make_moves(w);
-    uint64_t *const fine = malloc((size_t)steps * sizeof *fine), bins = 1;
-    tc_status status = moves == NULL || fine == NULL ? tc_no_memory(err, "the offsets") : TC_OK;
+    TC_AUTOFREE glcm_move *const moves = make_moves(w);
+    TC_AUTOFREE uint64_t *const fine = malloc((size_t)steps * sizeof *fine);
+    uint64_t bins = 1;
 
-    for (uint64_t k = 0; status == TC_OK && k < steps; k++)
+    if (moves == NULL || fine == NULL)
+        return tc_no_memory(err, "the offsets");
+    for (uint64_t k = 0; k < steps; k++)
         fine[k] = GLCM_FIRST(t->marginal_step[k]);
     for (size_t i = 0; i < w->params->n_levels; i++)
         if (w->global_bins[i]) {
@@ -516,11 +502,7 @@ static tc_status make_buffers(cl_worker *w, const void *maps, uint64_t map_bytes
         { F60, sliding * steps * sizeof *t->f60, "tables", t->f60 },
         { EXP_TABLE, sliding * GLCM_EXP_SIZE * sizeof *t->exp_table, "tables", t->exp_table }
     };
-    if (status == TC_OK)
-        status = ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err);
-    free(fine);
-    free(moves);
-    return status;
+    return ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err);
 }
 
 static tc_status make_host_memory(cl_worker *w, tc_err *err)
@@ -639,20 +621,18 @@ static tc_status launch_statistics(cl_worker *w, uint64_t n, size_t from, size_t
 {
     const tc_i64 map_plane = (tc_i64)w->g.nx * w->g.ny;
     ocl_grid grid = ocl_grid_of(GLCM_GROUP, groups * GLCM_GROUP, (size_t)n, 1);
-    tc_status status;
 
     grid.start[0] = from * GLCM_GROUP;
-    status = OCL_QUEUE(w, STATISTICS, grid, err, OCL_HELD(w, WORK), OCL_HELD(w, WORDS),
-                       OCL_HELD(w, DIVISORS), OCL_HELD(w, F), OCL_HELD(w, F60),
-                       OCL_INT(w->tables.fbits), OCL_HELD(w, EXP_TABLE), OCL_HELD(w, PARTIALS),
-                       OCL_HELD(w, COUNTS), OCL_UINT(w->params->features), OCL_HELD(w, BANDS),
-                       OCL_HELD(w, MAPS), OCL_LONG(map_plane), OCL_INT(w->g.nx));
-    return status == TC_OK && w->more
-               ? OCL_QUEUE(w, MORE_STATISTICS, grid, err, OCL_HELD(w, WORK), OCL_HELD(w, WORDS),
-                           OCL_HELD(w, MORE_PARTIALS), OCL_UINT(w->params->features),
-                           OCL_HELD(w, BANDS), OCL_HELD(w, MAPS), OCL_LONG(map_plane),
-                           OCL_INT(w->g.nx))
-               : status;
+    return_if_error(OCL_QUEUE(
+        w, STATISTICS, grid, err, OCL_HELD(w, WORK), OCL_HELD(w, WORDS), OCL_HELD(w, DIVISORS),
+        OCL_HELD(w, F), OCL_HELD(w, F60), OCL_INT(w->tables.fbits), OCL_HELD(w, EXP_TABLE),
+        OCL_HELD(w, PARTIALS), OCL_HELD(w, COUNTS), OCL_UINT(w->params->features),
+        OCL_HELD(w, BANDS), OCL_HELD(w, MAPS), OCL_LONG(map_plane), OCL_INT(w->g.nx)));
+    return w->more ? OCL_QUEUE(w, MORE_STATISTICS, grid, err, OCL_HELD(w, WORK), OCL_HELD(w, WORDS),
+                               OCL_HELD(w, MORE_PARTIALS), OCL_UINT(w->params->features),
+                               OCL_HELD(w, BANDS), OCL_HELD(w, MAPS), OCL_LONG(map_plane),
+                               OCL_INT(w->g.nx))
+                   : TC_OK;
 }
 
 static tc_status read_statistics(cl_worker *w, uint64_t n, tc_err *err)
@@ -715,10 +695,10 @@ static tc_status slide_parts(cl_worker *w, size_t level, double *took, tc_err *e
     const size_t segment = segment_of(w, level, 1), segments = segments_of(w, segment);
     ocl_pace *const pace = &w->slides[level];
     const uint32_t only = 0;
-    tc_status status = ocl_put(&w->ocl, CHUNKS, 0, &only, sizeof only, err);
+    return_if_error(ocl_put(&w->ocl, CHUNKS, 0, &only, sizeof only, err));
 
-    for (size_t group = 0, some = 1; status == TC_OK && group < groups; group += some)
-        for (size_t at = 0, n = segments; status == TC_OK && at < segments; at += n) {
+    for (size_t group = 0, some = 1; group < groups; group += some)
+        for (size_t at = 0, n = segments; at < segments; at += n) {
             const uint64_t now = ocl_pace_next(pace, pace->most), whole = now / segments;
             ocl_grid grid;
 
@@ -727,12 +707,11 @@ static tc_status slide_parts(cl_worker *w, size_t level, double *took, tc_err *e
             grid = ocl_grid_of(items, some * items, n, 1);
             grid.start[0] = group * items;
             grid.start[1] = at;
-            status = queue_slides(w, level, 0, segment, grid, err);
             /* Whole groups are as many as the pace allows: it may grow. */
-            status =
-                end_part(w, status, pace, at == 0 && some == whole ? now : some * n, took, err);
+            return_if_error(end_part(w, queue_slides(w, level, 0, segment, grid, err), pace,
+                                     at == 0 && some == whole ? now : some * n, took, err));
         }
-    return status;
+    return TC_OK;
 }
 
 static tc_status feature_parts(cl_worker *w, double *took, tc_err *err)
@@ -799,22 +778,20 @@ static tc_status slide_batch(cl_worker *w, uint64_t first, uint64_t n, tc_err *e
 static tc_status count_rows(cl_worker *w, uint64_t n, tc_err *err)
 {
     const size_t rows = (size_t)w->host_work[0].rows, columns = (size_t)w->host_work[0].columns;
-    tc_status status = TC_OK;
+    double took = 0;
 
-    for (size_t row = 0, some; status == TC_OK && row < rows; row += some) {
+    for (size_t row = 0, some; row < rows; row += some) {
         some = n > 1 ? rows : (size_t)ocl_pace_next(&w->pace, rows - row);
         const ocl_grid grid = { .global = { some, columns, (size_t)n }, .start = { row } };
 
-        status = OCL_QUEUE(w, COUNT, grid, err, OCL_HELD(w, WORK), OCL_HELD(w, PLANES),
-                           OCL_HELD(w, ROI), OCL_HELD(w, MATRICES), OCL_UINT(MATRIX));
         /* Whole matrices are as many as the pace allows: it may grow. */
-        status =
-            ocl_end_launch(&w->ocl, status, &w->pace,
-                           n > 1 && some * (n + 1) > w->pace.now ? w->pace.now : some * n, err);
-        if (status == TC_OK)
-            status = tc_ask(w->ocl.work->poll, err);
+        return_if_error(end_part(
+            w,
+            OCL_QUEUE(w, COUNT, grid, err, OCL_HELD(w, WORK), OCL_HELD(w, PLANES), OCL_HELD(w, ROI),
+                      OCL_HELD(w, MATRICES), OCL_UINT(MATRIX)),
+            &w->pace, n > 1 && some * (n + 1) > w->pace.now ? w->pace.now : some * n, &took, err));
     }
-    return status;
+    return TC_OK;
 }
 
 static tc_status count_batch(cl_worker *w, uint64_t first, uint64_t n, tc_err *err)
@@ -839,8 +816,7 @@ static tc_status count_batch(cl_worker *w, uint64_t first, uint64_t n, tc_err *e
     return TC_OK;
 }
 
-/* --- the backend
- * ---------------------------------------------------------------------------------- */
+/* --- the backend ----------------------------------------------------------------------------- */
 
 static void free_parts(void *worker)
 {
@@ -887,11 +863,11 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     const an_work *const work = w->ocl.work;
     const glcm_params *const p = w->params = work->params;
     const size_t maps_at = glcm_state_maps_at(p);
-    tc_status status = glcm_geometry_init(work, &w->g, err);
 
+    return_if_error(glcm_geometry_init(work, &w->g, err));
     w->more = p->more && !whole_roi(w);
     w->words = GLCM_WORDS + (w->more ? GLCM_MORE : 0);
-    if (status == TC_OK && w->more && !w->ocl.device->info.doubles)
+    if (w->more && !w->ocl.device->info.doubles)
         return tc_fail(err, TC_TOO_LARGE,
                        "%s %s double precision, which features beyond Haralick's 13 need",
                        w->ocl.device->info.name, ocl_doubles_lack(&w->ocl.device->info));
@@ -900,7 +876,6 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     if (w->state == NULL)
         return tc_no_memory(err, "glcm");
     memcpy(w->state, state, maps_at);
-    return_if_error(status);
     return_if_error(glcm_tables_init(w->g.fbits, w->g.max_pairs, &w->tables, err));
     return_if_error(make_lenses(w, err));
     make_crops(w);
@@ -960,11 +935,9 @@ static tc_status cl_sync(void *worker, void *state, tc_err *err)
     cl_worker *const w = worker;
     const size_t at = glcm_state_maps_at(w->params);
     const ocl_part maps = { MAPS, w->ocl.work->plan.state_bytes - at, (unsigned char *)state + at };
-    const tc_status status = ocl_fetch(&w->ocl, &maps, 1, false, err);
-
-    if (status == TC_OK)
-        memcpy(state, w->state, at);
-    return status;
+    return_if_error(ocl_fetch(&w->ocl, &maps, 1, false, err));
+    memcpy(state, w->state, at);
+    return TC_OK;
 }
 
 const an_backend ocl_glcm = {

@@ -103,19 +103,17 @@ static tc_status dense_step(cl_worker *w, cl_uint done, tc_err *err)
                          tc_quotient_up(w->size.ny, w->tile[1]) *
                          tc_quotient_up(w->size.nz, w->tile[2]);
     const size_t tile = w->tile[0] * w->tile[1] * w->tile[2];
-    tc_status status = TC_OK;
 
-    for (size_t at = 0, n; status == TC_OK && at < tiles; at += n) {
+    for (size_t at = 0, n; at < tiles; at += n) {
         const size_t most = launch_voxels(w, K_STEP);
 
         n = most == w->size.voxels ? tiles : tc_smaller(most / tile + 1, tiles - at);
-        status = step_tiles(w, at, at + n, n, LS_NOT_LISTED, !w->cfl, done, err);
-        if (status == TC_OK)
-            status = end_part(w, K_STEP, n < tiles ? n * tile : w->size.voxels, err);
+        return_if_error(step_tiles(w, at, at + n, n, LS_NOT_LISTED, !w->cfl, done, err));
+        return_if_error(end_part(w, K_STEP, n < tiles ? n * tile : w->size.voxels, err));
     }
     if (!w->cfl)
         swap_phi(w);
-    return status;
+    return TC_OK;
 }
 
 static tc_status dense_apply(cl_worker *w, cl_uint done, tc_err *err)
@@ -175,20 +173,18 @@ static tc_status band_apply(cl_worker *w, cl_uint all, cl_uint renew, cl_uint do
     const ocl_grid grid = { { tc_smaller(w->size.blocks, w->band_groups) * LS_BX, LS_BY, 1 },
                             { LS_BX, LS_BY, 1 },
                             { 0 } };
-    tc_status status = TC_OK;
 
-    for (size_t at = 0, end = 0; status == TC_OK && end < w->size.blocks; at = end) {
+    for (size_t at = 0, end = 0; end < w->size.blocks; at = end) {
         end = launch_end(w, K_BAND_APPLY, at, n);
-        status =
-            OCL_QUEUE(w, K_BAND_APPLY, grid, err, OCL_HELD(w, B_PHI), OCL_HELD(w, B_OTHER),
-                      OCL_HELD(w, B_CTL), OCL_HELD(w, B_LIST), OCL_HELD(w, B_NEAR), SIZES(w),
-                      BLOCKS(w), OCL_UINT(at), OCL_UINT(end), OCL_UINT(w->listed),
-                      OCL_UINT(w->other), OCL_UINT(all), OCL_UINT(w->cfl), OCL_FLOAT(w->dt),
-                      OCL_FLOAT(w->band), OCL_UINT(renew), OCL_UINT(done), OCL_UINT(w->stop_after));
-        if (status == TC_OK)
-            status = end_blocks(w, K_BAND_APPLY, at, end, n, err);
+        return_if_error(OCL_QUEUE(
+            w, K_BAND_APPLY, grid, err, OCL_HELD(w, B_PHI), OCL_HELD(w, B_OTHER),
+            OCL_HELD(w, B_CTL), OCL_HELD(w, B_LIST), OCL_HELD(w, B_NEAR), SIZES(w), BLOCKS(w),
+            OCL_UINT(at), OCL_UINT(end), OCL_UINT(w->listed), OCL_UINT(w->other), OCL_UINT(all),
+            OCL_UINT(w->cfl), OCL_FLOAT(w->dt), OCL_FLOAT(w->band), OCL_UINT(renew), OCL_UINT(done),
+            OCL_UINT(w->stop_after)));
+        return_if_error(end_blocks(w, K_BAND_APPLY, at, end, n, err));
     }
-    return status == TC_OK && renew ? list_blocks(w, err) : status;
+    return renew ? list_blocks(w, err) : TC_OK;
 }
 
 static tc_status band_iteration(cl_worker *w, cl_uint done, tc_err *err)
@@ -228,9 +224,8 @@ static tc_status edt_lines(cl_worker *w, cl_uint axis, int from, int to, cl_uint
     const size_t others = axis == 1 ? w->size.nz : w->size.ny,
                  n = axis == 1 ? w->size.ny : w->size.nz;
     const size_t plane = (size_t)w->size.nx * n;
-    tc_status status = TC_OK;
 
-    for (size_t at = 0, x = 0; status == TC_OK && at < others;) {
+    for (size_t at = 0, x = 0; at < others;) {
         const size_t most = launch_voxels(w, K_EDT_LINES);
         const size_t some = x == 0 ? tc_smaller(most < plane ? 1 : most / plane, others - at) : 1;
         const size_t columns =
@@ -239,35 +234,31 @@ static tc_status edt_lines(cl_worker *w, cl_uint axis, int from, int to, cl_uint
         ocl_grid grid = ocl_grid_of(LS_GROUP, columns, some, 1);
 
         grid.start[0] = x;
-        status = OCL_QUEUE(w, K_EDT_LINES, grid, err, OCL_HELD(w, from), OCL_HELD(w, B_SIDES),
-                           OCL_HELD(w, B_KEPT), OCL_HELD(w, B_PHI), OCL_HELD(w, to),
-                           OCL_HELD(w, B_CTL), OCL_HELD(w, B_HISTORY),
-                           OCL_UINT(last ? w->bit : LS_KEPT), SIZES(w), OCL_UINT(at),
-                           OCL_UINT(axis), OCL_UINT(last), OCL_UINT(done), OCL_UINT(w->stop_after));
+        return_if_error(OCL_QUEUE(
+            w, K_EDT_LINES, grid, err, OCL_HELD(w, from), OCL_HELD(w, B_SIDES), OCL_HELD(w, B_KEPT),
+            OCL_HELD(w, B_PHI), OCL_HELD(w, to), OCL_HELD(w, B_CTL), OCL_HELD(w, B_HISTORY),
+            OCL_UINT(last ? w->bit : LS_KEPT), SIZES(w), OCL_UINT(at), OCL_UINT(axis),
+            OCL_UINT(last), OCL_UINT(done), OCL_UINT(w->stop_after)));
         x += columns;
         at += x == w->size.nx ? some : 0;
         x = x == w->size.nx ? 0 : x;
-        if (status == TC_OK)
-            status = end_part(w, K_EDT_LINES, columns * some * n, err);
+        return_if_error(end_part(w, K_EDT_LINES, columns * some * n, err));
     }
-    return status;
+    return TC_OK;
 }
 
 /* The sides are kept apart, so phi's own memory can take distances in between. */
 static tc_status reinit_phi(cl_worker *w, cl_uint done, tc_err *err)
 {
     const bool deep = w->size.nz > 1;
-    tc_status status = edt_rows(w, err);
 
-    if (status == TC_OK)
-        status = edt_lines(w, 1, B_OTHER, B_PHI, !deep, done, err);
-    if (status == TC_OK && deep) {
-        status = edt_lines(w, 2, B_PHI, B_OTHER, 1, done, err);
+    return_if_error(edt_rows(w, err));
+    return_if_error(edt_lines(w, 1, B_OTHER, B_PHI, !deep, done, err));
+    if (deep) {
+        return_if_error(edt_lines(w, 2, B_PHI, B_OTHER, 1, done, err));
         swap_phi(w);
     }
-    if (status == TC_OK && w->p->band > 0)
-        status = band_apply(w, 1, 1, done, err);
-    return status;
+    return w->p->band > 0 ? band_apply(w, 1, 1, done, err) : TC_OK;
 }
 
 static tc_status queue_chunk(cl_worker *w, uint64_t chunk, tc_err *err)
@@ -328,8 +319,7 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     cl_worker *const w = worker;
     const an_work *const work = w->ocl.work;
     const cl_uint units = w->ocl.device->info.compute_units;
-    ls_force force = { NULL, NULL };
-    tc_status status;
+    TC_AUTO(ls_force_free) ls_force force = { NULL, NULL };
 
     w->p = work->params;
     w->size = ls_size_of(work->item);
@@ -348,27 +338,20 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     for (int i = 0; i < KERNELS; i++)
         ocl_pace_begin(&w->ocl, &w->voxels[i], FIRST_VOXELS, w->size.voxels);
     choose_tile(w);
-    status =
-        ocl_build(&w->ocl, &ocl_source_levelset, true, kernel_names, KERNELS, err,
-                  "-DTILE_X=%zu -DTILE_Y=%zu -DTILE_Z=%zu", w->tile[0], w->tile[1], w->tile[2]);
-    if (status == TC_OK)
-        status = ls_force_make(work, &force, err);
-    if (status == TC_OK)
-        status = make_buffers(w, state, &force, err);
-    ls_force_free(&force);
-    if (status == TC_OK && w->p->band > 0)
-        status = list_blocks(w, err);
-    return status;
+    return_if_error(ocl_build(&w->ocl, &ocl_source_levelset, true, kernel_names, KERNELS, err,
+                              "-DTILE_X=%zu -DTILE_Y=%zu -DTILE_Z=%zu", w->tile[0], w->tile[1],
+                              w->tile[2]));
+    return_if_error(ls_force_make(work, &force, err));
+    return_if_error(make_buffers(w, state, &force, err));
+    return w->p->band > 0 ? list_blocks(w, err) : TC_OK;
 }
 
 /* What the batch up to `chunks` chunks met: the position it really reached. */
 static tc_status look_at_surface(cl_worker *w, uint64_t chunks, tc_err *err)
 {
     cl_uint ctl[LS_CTL_WORDS];
-    const tc_status status = ocl_get(&w->ocl, B_CTL, 0, ctl, sizeof ctl, err);
 
-    if (status != TC_OK)
-        return status;
+    return_if_error(ocl_get(&w->ocl, B_CTL, 0, ctl, sizeof ctl, err));
     if (ctl[LS_CTL_BAD] != LS_NEVER)
         return ls_not_finite(ctl[LS_CTL_BAD], err);
     w->head.last_change = ctl[LS_CTL_CHANGE];
@@ -406,10 +389,8 @@ static tc_status cl_step(void *worker, void *state, uint64_t *chunks_done, tc_er
         status = queue_chunk(w, done + i, err);
     status = ocl_end_launch(&w->ocl, status, &w->pace, w->one_by_one ? 0 : n, err);
     w->long_chunk = w->long_chunk || (n == 1 && w->ocl.took_ms > w->ocl.work->launch_ms);
-    if (status == TC_OK)
-        status = look_at_surface(w, done + n, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(status);
+    return_if_error(look_at_surface(w, done + n, err));
     *chunks_done = w->head.head.chunks_done;
     return TC_MORE;
 }
@@ -423,11 +404,9 @@ static tc_status cl_sync(void *worker, void *state, tc_err *err)
         { B_HISTORY, ls_kept_every(w->p) > 0 ? w->size.voxels * sizeof(cl_uint) : 0,
           (unsigned char *)state + ls_history_at(&w->size) }
     };
-    const tc_status status = ocl_fetch(&w->ocl, parts, 3, false, err);
-
-    if (status == TC_OK)
-        memcpy(state, &w->head, sizeof w->head);
-    return status;
+    return_if_error(ocl_fetch(&w->ocl, parts, 3, false, err));
+    memcpy(state, &w->head, sizeof w->head);
+    return TC_OK;
 }
 
 static const ocl_launcher launcher = { "levelset", sizeof(cl_worker), open_parts, NULL };

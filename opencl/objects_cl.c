@@ -144,10 +144,7 @@ static tc_status quantise_objects(cl_worker *w, const obj_item *o, void *state, 
         w->ends[2 * i + 1] = row->hi;
         obj_range_of(o, &w->ends[2 * i], &w->ends[2 * i + 1]);
     }
-    const tc_status status = ocl_put(&w->ocl, ENDS, 0, w->ends, n * 2 * sizeof *w->ends, err);
-
-    if (status != TC_OK)
-        return status;
+    return_if_error(ocl_put(&w->ocl, ENDS, 0, w->ends, n * 2 * sizeof *w->ends, err));
     return OCL_QUEUE(w, K_QUANTISE, ocl_grid_of(w->group, n * w->group, 1, 1), err,
                      OCL_HELD(w, GREY), OCL_HELD(w, RUNS), OCL_HELD(w, START), OCL_HELD(w, ENDS),
                      OCL_HELD(w, LEVEL), OCL_UINT(o->item->nx), OCL_UINT(o->item->ny),

@@ -122,11 +122,8 @@ static tc_status launch_mask(cl_worker *w, uint64_t first, uint64_t count, tc_er
     const uint64_t left = rows_of(w) - first, rows = past > 0          ? 0
                                                      : left < w->piece ? left
                                                                        : w->piece;
-    const tc_status status =
-        ocl_put(&w->ocl, B_PIXELS, 0, ocl_pixels_from(px, at), rows * w->nx * (px->bits / 8), err);
-
-    if (status != TC_OK)
-        return status;
+    return_if_error(
+        ocl_put(&w->ocl, B_PIXELS, 0, ocl_pixels_from(px, at), rows * w->nx * (px->bits / 8), err));
     return LAUNCH(w, 4 * (size_t)w->stride, count, 1, err, OCL_HELD(w, B_PIXELS),
                   OCL_HELD(w, B_MASK), NX(w), STRIDE(w), OCL_UINT(past), OCL_UINT(first),
                   OCL_UINT(vol_host_threshold(w->host)));
@@ -352,9 +349,7 @@ static tc_status run_stages(cl_worker *w, vol_state *state, tc_err *err)
     while (status == TC_OK && !w->host_only && w->stage < STAGES) {
         const uint64_t count = next_part(w);
 
-        status = do_part(w, state, count, err);
-        if (status != TC_OK)
-            return status;
+        return_if_error(do_part(w, state, count, err));
         w->done += count;
         if (w->done == stage_work(w, w->stage))
             status = end_stage(w, state, err);

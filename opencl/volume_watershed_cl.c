@@ -548,9 +548,7 @@ static tc_status run_stages(ws_worker *w, vol_state *state, tc_err *err)
         const uint64_t left = stage_work(w, w->stage) - w->done;
         const uint64_t count = ocl_pace_next(&w->pace[w->stage], left);
 
-        status = do_part(w, state, count, err);
-        if (status != TC_OK)
-            return status;
+        return_if_error(do_part(w, state, count, err));
         w->done += count;
         if (count == left)
             status = end_stage(w, state, err);

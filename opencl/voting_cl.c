@@ -271,17 +271,15 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
 
 static tc_status load_round(cl_worker *w, int round, tc_err *err)
 {
-    tc_status status;
-
     if (w->round == round)
         return TC_OK;
-    status = voting_tables_round(w->ocl.work, &w->s, &w->tables, round, w->pool, err);
-    if (status == TC_OK)
-        status = ocl_put(&w->ocl, B_ROWS, 0, w->tables.rows, w->ocl.buffer[B_ROWS].bytes, err);
-    if (status == TC_OK)
-        status = ocl_put(&w->ocl, B_SPANS, 0, w->tables.spans, w->ocl.buffer[B_SPANS].bytes, err);
-    w->round = status == TC_OK ? round : -1;
-    return status;
+    w->round = -1;
+    return_if_error(voting_tables_round(w->ocl.work, &w->s, &w->tables, round, w->pool, err));
+    return_if_error(ocl_put(&w->ocl, B_ROWS, 0, w->tables.rows, w->ocl.buffer[B_ROWS].bytes, err));
+    return_if_error(
+        ocl_put(&w->ocl, B_SPANS, 0, w->tables.spans, w->ocl.buffer[B_SPANS].bytes, err));
+    w->round = round;
+    return TC_OK;
 }
 
 /* A work-item for each pixel of some rows. */
@@ -435,13 +433,11 @@ static tc_status store_rows(cl_worker *w, voting_phase phase, uint64_t row, uint
 {
     const size_t pixels = (size_t)(end - row) * w->s.nx,
                  offset = (size_t)(row - w->out_rows.first) * w->s.nx;
-    const tc_status status =
-        ocl_get(&w->ocl, B_OUT, offset * sizeof *w->copy, w->copy, pixels * sizeof *w->copy, err);
+    return_if_error(
+        ocl_get(&w->ocl, B_OUT, offset * sizeof *w->copy, w->copy, pixels * sizeof *w->copy, err));
 
-    if (status == TC_OK)
-        memcpy(state_out(w, phase, state) + (size_t)row * w->s.nx, w->copy,
-               pixels * sizeof *w->copy);
-    return status;
+    memcpy(state_out(w, phase, state) + (size_t)row * w->s.nx, w->copy, pixels * sizeof *w->copy);
+    return TC_OK;
 }
 
 /* --- the backend ----------------------------------------------------------------------------- */
@@ -462,19 +458,18 @@ static tc_status launch_phase(cl_worker *w, voting_phase phase, uint64_t *row, u
 {
     ocl_pace *const pace = &w->pace[phase];
     uint64_t left = limit - *row;
-    tc_status status = TC_OK;
 
-    while (status == TC_OK && left > 0) {
+    while (left > 0) {
         const uint64_t n = ocl_pace_next(pace, left);
 
-        status = queue_rows(w, phase, *row, *row + n, err);
-        status = ocl_end_launch(&w->ocl, status, pace, n, err);
+        return_if_error(
+            ocl_end_launch(&w->ocl, queue_rows(w, phase, *row, *row + n, err), pace, n, err));
         *row += n;
         left = end_of_band(&w->s, *row) - *row;
-        if (status == TC_OK && left > 0)
-            status = ocl_ask(&w->ocl, err);
+        if (left > 0)
+            return_if_error(ocl_ask(&w->ocl, err));
     }
-    return status;
+    return TC_OK;
 }
 
 static tc_status cl_step(void *worker, void *state, uint64_t *chunks_done, tc_err *err)
@@ -544,28 +539,33 @@ static uint64_t room_for_peaks(const cl_worker *w)
     return bytes < VOTING_LINE_SUMS * sizeof(cl_long) ? 0 : bytes / sizeof(listed);
 }
 
+/* Ends a launch of points, and asks. */
+static tc_status end_launch(cl_worker *w, tc_status status, int pace, uint64_t n, tc_err *err)
+{
+    return_if_error(ocl_end_launch(&w->ocl, status, &w->pace[pace], n, err));
+    return tc_ask(w->ocl.work->poll, err);
+}
+
 /* All peaks, in no order. *n: how many there are; more than fit are not listed. */
 static tc_status find_peaks(cl_worker *w, voting_peaks *found, uint64_t *n, tc_err *err)
 {
     const uint64_t room = room_for_peaks(w);
     const voting_scheme *const s = &w->s;
     cl_uint count = 0;
-    tc_status status = ocl_put(&w->ocl, B_LINES, 0, &count, sizeof count, err);
+    return_if_error(ocl_put(&w->ocl, B_LINES, 0, &count, sizeof count, err));
 
-    for (uint64_t row = 0, some; status == TC_OK && row < all_rows(s); row += some) {
+    for (uint64_t row = 0, some; row < all_rows(s); row += some) {
         some = ocl_pace_next(&w->pace[FIND], all_rows(s) - row);
-        status =
-            OCL_QUEUE(w, PEAKS, row_grid(w, some), err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, B_VOTES),
-                      OCL_HELD(w, B_COLUMNS), OCL_HELD(w, B_LINES), OCL_UINT(row), OCL_UINT(room));
-        status = ocl_end_launch(&w->ocl, status, &w->pace[FIND], some, err);
-        if (status == TC_OK)
-            status = tc_ask(w->ocl.work->poll, err);
+        return_if_error(end_launch(w,
+                                   OCL_QUEUE(w, PEAKS, row_grid(w, some), err, OCL_HELD(w, B_SHAPE),
+                                             OCL_HELD(w, B_VOTES), OCL_HELD(w, B_COLUMNS),
+                                             OCL_HELD(w, B_LINES), OCL_UINT(row), OCL_UINT(room)),
+                                   FIND, some, err));
     }
-    if (status == TC_OK)
-        status = ocl_get(&w->ocl, B_LINES, 0, &count, sizeof count, err);
+    return_if_error(ocl_get(&w->ocl, B_LINES, 0, &count, sizeof count, err));
     *n = count;
-    if (status != TC_OK || count > room)
-        return status;
+    if (count > room)
+        return TC_OK;
     TC_AUTOFREE listed *const list = malloc((count + (size_t)1) * sizeof *list);
     found->list = calloc(count + (size_t)1, sizeof *found->list);
     return_if_error(list == NULL || found->list == NULL
@@ -584,24 +584,22 @@ static tc_status some_lines(cl_worker *w, const voting_peak *peaks, uint64_t n, 
                             cl_long *sums, tc_err *err)
 {
     const voting_scheme *const s = &w->s;
-    tc_status status;
 
     for (uint64_t i = 0; i < n; i++)
         list[i] = (listed){ peaks[i].score, peaks[i].z, peaks[i].y, peaks[i].x };
-    status = ocl_put(&w->ocl, B_COLUMNS, 0, list, n * sizeof *list, err);
-    for (uint64_t i = 0, some; status == TC_OK && i < n; i += some) {
+    return_if_error(ocl_put(&w->ocl, B_COLUMNS, 0, list, n * sizeof *list, err));
+    for (uint64_t i = 0, some; i < n; i += some) {
         some = ocl_pace_next(&w->pace[AROUND], n - i);
-        status = OCL_QUEUE(w, LINES, ocl_grid_of(VOTING_LINE_GROUP, some * VOTING_LINE_GROUP, 1, 1),
-                           err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, B_VOTERS), OCL_HELD(w, B_COLUMNS),
-                           OCL_HELD(w, B_LINES), OCL_UINT(i), OCL_INT(s->scale[0]),
-                           OCL_INT(s->scale[1]), OCL_INT(s->scale[2]), OCL_LONG(s->radius64));
-        status = ocl_end_launch(&w->ocl, status, &w->pace[AROUND], some, err);
-        if (status == TC_OK)
-            status = tc_ask(w->ocl.work->poll, err);
+        const ocl_grid grid = ocl_grid_of(VOTING_LINE_GROUP, some * VOTING_LINE_GROUP, 1, 1);
+        return_if_error(
+            end_launch(w,
+                       OCL_QUEUE(w, LINES, grid, err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, B_VOTERS),
+                                 OCL_HELD(w, B_COLUMNS), OCL_HELD(w, B_LINES), OCL_UINT(i),
+                                 OCL_INT(s->scale[0]), OCL_INT(s->scale[1]), OCL_INT(s->scale[2]),
+                                 OCL_LONG(s->radius64)),
+                       AROUND, some, err));
     }
-    return status == TC_OK
-               ? ocl_get(&w->ocl, B_LINES, 0, sums, n * VOTING_LINE_SUMS * sizeof *sums, err)
-               : status;
+    return ocl_get(&w->ocl, B_LINES, 0, sums, n * VOTING_LINE_SUMS * sizeof *sums, err);
 }
 
 static tc_status lines_around(cl_worker *w, const voting_peaks *p, voting_lines *lines, tc_err *err)
@@ -633,21 +631,16 @@ static tc_status output_points(cl_worker *w, voting_peaks *found, size_t item_in
 {
     const an_work *const work = w->ocl.work;
     const voting_params *const p = work->params;
-    voting_lines *lines = NULL;
-    tc_status status = voting_suppress(&w->s, found, work->poll, err);
+    return_if_error(voting_suppress(&w->s, found, work->poll, err));
 
-    if (status == TC_OK)
-        voting_apply_threshold(p, found);
-    if (status == TC_OK && p->refine) {
-        lines = malloc((found->n + 1) * sizeof *lines);
-        status =
-            lines == NULL ? tc_no_memory(err, "the peaks") : lines_around(w, found, lines, err);
-        if (status == TC_OK)
-            status = voting_refine(&w->s, NULL, lines, w->pool, found, work->poll, err);
-        free(lines);
+    voting_apply_threshold(p, found);
+    if (p->refine) {
+        TC_AUTOFREE voting_lines *const lines = malloc((found->n + 1) * sizeof *lines);
+        return_if_error(lines == NULL ? tc_no_memory(err, "the peaks")
+                                      : lines_around(w, found, lines, err));
+        return_if_error(voting_refine(&w->s, NULL, lines, w->pool, found, work->poll, err));
     }
-    return status == TC_OK ? voting_add_points(work, w->s.radius, item_index, found, out, err)
-                           : status;
+    return voting_add_points(work, w->s.radius, item_index, found, out, err);
 }
 
 /* Noise may have more peaks than there is room for, and of a slab the planes are in the state. */

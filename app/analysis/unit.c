@@ -70,19 +70,17 @@ static tc_status add_names(const wu_job *job, size_t item, const wu_output *out,
 static tc_status check_names(const an_unit *u, tc_err *err)
 {
     const wu_job *const job = u->job;
-    json_t *const seen = json_object();
-    tc_status status = seen == NULL ? tc_no_memory(err, "the names of arrays") : TC_OK;
+    json_auto_t *seen = json_object();
 
-    for (size_t i = 0; status == TC_OK && i < job->n_items; i++) {
-        wu_output out = { .n = 0 };
+    if (seen == NULL)
+        return tc_no_memory(err, "the names of arrays");
+    for (size_t i = 0; i < job->n_items; i++) {
+        TC_AUTO(wu_output_free) wu_output out = { .n = 0 };
 
-        status = u->analysis->expect(u->params, &job->items[i], &out, err);
-        if (status == TC_OK)
-            status = add_names(job, i, &out, seen, err);
-        wu_output_free(&out);
+        return_if_error(u->analysis->expect(u->params, &job->items[i], &out, err));
+        return_if_error(add_names(job, i, &out, seen, err));
     }
-    json_decref(seen);
-    return status;
+    return TC_OK;
 }
 
 /* --- parameters ------------------------------------------------------------------------------ */
@@ -125,28 +123,28 @@ tc_status an_unit_read(const char *path, an_unit *out, tc_err *err)
     return an_unit_read_polled(path, NULL, out, err);
 }
 
-tc_status an_unit_read_polled(const char *path, const tc_poll *poll, an_unit *out, tc_err *err)
+/* What an_unit_read_polled gives; an_unit_free also after a failure. */
+static tc_status read_unit(const char *path, const tc_poll *poll, an_unit *out, tc_err *err)
 {
     char where[TC_ERR_MAX];
-    tc_status status;
 
-    *out = (an_unit){ .job = NULL };
-    status = wu_job_read_polled(path, poll, &out->job, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(wu_job_read_polled(path, poll, &out->job, err));
     out->analysis = an_find(out->job->analysis);
-    if (out->analysis == NULL) {
-        status = tc_fail(err, TC_BAD_INPUT,
-                         "%s: job.json: analysis: \"%.64s\" is not known to this version", path,
-                         out->job->analysis);
-    } else {
-        snprintf(where, sizeof where, "%.600s: job.json: parameters", path);
-        status = an_parse(out->analysis, out->job->parameters, where, &out->params, err);
-    }
-    if (status == TC_OK)
-        status = check_items(out, err);
-    if (status == TC_OK)
-        status = check_names(out, err);
+    if (out->analysis == NULL)
+        return tc_fail(err, TC_BAD_INPUT,
+                       "%s: job.json: analysis: \"%.64s\" is not known to this version", path,
+                       out->job->analysis);
+    snprintf(where, sizeof where, "%.600s: job.json: parameters", path);
+    return_if_error(an_parse(out->analysis, out->job->parameters, where, &out->params, err));
+    return_if_error(check_items(out, err));
+    return check_names(out, err);
+}
+
+tc_status an_unit_read_polled(const char *path, const tc_poll *poll, an_unit *out, tc_err *err)
+{
+    *out = (an_unit){ .job = NULL };
+    const tc_status status = read_unit(path, poll, out, err);
+
     if (status != TC_OK)
         an_unit_free(out);
     return status;

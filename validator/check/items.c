@@ -163,10 +163,7 @@ static tc_status check_length(val_items *v, const wu_array_info *info, tc_err *e
 
     if (v->unread == WU_ANY_LENGTH) {
         for (size_t i = 0; i < v->unit->job->n_items; i++, all += most) {
-            const tc_status status = find_most_rows(v, i, &most, err);
-
-            if (status != TC_OK)
-                return status;
+            return_if_error(find_most_rows(v, i, &most, err));
         }
         v->unread = info->shape[0];
         if (info->shape[0] > all)

@@ -137,10 +137,7 @@ static tc_status read_command(int argc, char **argv, command *c, tc_err *err)
             own[n++] = all[i].option;
     const char *const name = verbs[c->verb].name;
     int n_files;
-    const tc_status status = tc_read_options(argc, argv, own, &n_files, err);
-
-    if (status != TC_OK)
-        return status;
+    return_if_error(tc_read_options(argc, argv, own, &n_files, err));
     v->threads = (unsigned)threads;
     v->max_memory = mib << 20;
     if (c->many && n_files > 0)
@@ -165,10 +162,7 @@ static tc_status check(const command *c, tc_err *err)
 
 static tc_status do_command(command *c, tc_err *err)
 {
-    const tc_status status = val_seed(&c->verification, err);
-
-    if (status != TC_OK)
-        return status;
+    return_if_error(val_seed(&c->verification, err));
     switch (c->verb) {
     case CHECK:
     case VERIFY: return check(c, err);
@@ -323,9 +317,7 @@ static tc_status run(int argc, char **argv, tc_err *err)
 
     while (strcmp(verbs[c.verb].name, argv[0]) != 0)
         c.verb++;
-    status = read_command(argc, argv, &c, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(read_command(argc, argv, &c, err));
     if (c.verb != SCRIPT_INIT && c.verb != SCRIPT_COMPARE) {
         status = val_confine((os_place[]){ { c.files[0], OS_MAY_READ },
                                            { c.files[1], OS_MAY_READ },

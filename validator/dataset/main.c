@@ -81,12 +81,11 @@ typedef struct options {
 static tc_status read_options(int argc, char **argv, const tc_option *known, options *o,
                               tc_err *err)
 {
-    const tc_status status = tc_read_options(argc, argv, known, &o->n, err);
-
-    if (status == TC_OK && o->db == NULL)
+    return_if_error(tc_read_options(argc, argv, known, &o->n, err));
+    if (o->db == NULL)
         return tc_fail(err, TC_USAGE, "--db FILE is missing");
     o->args = argv + 1;
-    return status;
+    return TC_OK;
 }
 
 static bool parse_number(const char *text, int64_t *out)
@@ -189,7 +188,7 @@ static tc_status add(int argc, char **argv, tc_err *err)
                                 { "max-memory", 0, TC_COUNT, .to = &o.mib, .least = 1,
                                   .most = VAL_MAX_MIB },
                                 { .name = NULL } };
-    session s = { .d = { .workunit = NULL } };
+    TC_AUTO(close_session) session s = { .d = { .workunit = NULL } };
     const char *name, *dot;
     val_stored stored;
     return_if_error(read_options(argc, argv, known, &o, err));
@@ -200,12 +199,10 @@ static tc_status add(int argc, char **argv, tc_err *err)
     s.d.result = o.args[o.n - 1];
     name = os_last_part(o.args[0]);
     dot = strrchr(name, '.');
-    tc_status status = open_session(
-        &s, &o, name, dot == NULL || dot == name ? strlen(name) : (size_t)(dot - name), err);
-    if (status == TC_OK)
-        status = confine(&s, &o, err);
-    if (status == TC_OK)
-        status = wu_json_verdict(val_store(&s.ds, &s.d, &stored, err), err);
+    return_if_error(open_session(
+        &s, &o, name, dot == NULL || dot == name ? strlen(name) : (size_t)(dot - name), err));
+    return_if_error(confine(&s, &o, err));
+    const tc_status status = wu_json_verdict(val_store(&s.ds, &s.d, &stored, err), err);
     if (status == TC_OK)
         say_stored(&s, stored);
     if (status == TC_NO_MATCH) {
@@ -214,7 +211,6 @@ static tc_status add(int argc, char **argv, tc_err *err)
         if (record_refusal(&s, "conflict", err->message, &again) != TC_OK)
             *err = again;
     }
-    close_session(&s);
     return status;
 }
 
@@ -347,7 +343,7 @@ static int store_upload(void *user)
  * then it is put aside, like any other that is bad. */
 static tc_status script_result(const options *o, tc_err *err)
 {
-    session s = { .d = { .workunit = NULL } };
+    TC_AUTO(close_session) session s = { .d = { .workunit = NULL } };
     upload_work w = { o, &s, NULL };
     tc_err reason;
     int code, sig;
@@ -364,11 +360,8 @@ static tc_status script_result(const options *o, tc_err *err)
     if (sig != SIGSEGV && sig != SIGBUS && sig != SIGABRT && sig != SIGFPE && sig != SIGILL)
         return status;
     reason = *err;
-    status = open_upload(&s, o, err);
-    if (status == TC_OK)
-        status = record_refusal(&s, "fault", reason.message, err);
-    close_session(&s);
-    return status;
+    return_if_error(open_upload(&s, o, err));
+    return record_refusal(&s, "fault", reason.message, err);
 }
 
 static tc_status script_error(const options *o, tc_err *err)
@@ -431,16 +424,13 @@ static tc_status forget(int argc, char **argv, tc_err *err)
                                 { "why", 0, TC_TEXT, .to = &o.why },
                                 { .name = NULL } };
     TC_AUTO(val_dataset_close) val_dataset ds = { .db = NULL };
-    tc_status status = read_options(argc, argv, known, &o, err);
     TC_AUTOFREE char *store = NULL;
     int absent = 0;
 
-    if (status != TC_OK)
-        return status;
+    return_if_error(read_options(argc, argv, known, &o, err));
     if (o.n == 0)
         return tc_fail(err, TC_USAGE, "forget: takes names of units");
-    if ((status = check_there(o.db, err)) != TC_OK)
-        return status;
+    return_if_error(check_there(o.db, err));
     store = store_of(&o);
     return_if_error(store == NULL ? tc_no_memory(err, "names")
                                   : val_dataset_open(o.db, VAL_WRITE, &ds, err));
@@ -467,19 +457,16 @@ static tc_status forget(int argc, char **argv, tc_err *err)
 static tc_status export_tables(const val_dataset *ds, const options *o, tc_err *err)
 {
     size_t written = 0;
-    const tc_status status = val_export(ds, o->folder, o->only, &written, err);
-
-    if (status == TC_OK)
-        printf("%s: %zu %s\n", o->folder, written, written == 1 ? "table" : "tables");
-    return status;
+    return_if_error(val_export(ds, o->folder, o->only, &written, err));
+    printf("%s: %zu %s\n", o->folder, written, written == 1 ? "table" : "tables");
+    return TC_OK;
 }
 
 static tc_status put_report(const val_dataset *ds, const options *o, tc_err *err)
 {
-    const tc_status status = val_report(ds, o->store, o->folder, err);
-    if (status == TC_OK)
-        printf("%s\n", o->folder);
-    return status;
+    return_if_error(val_report(ds, o->store, o->folder, err));
+    printf("%s\n", o->folder);
+    return TC_OK;
 }
 
 /* What a data set that may be another's is read for, in a process of its own. */
@@ -524,13 +511,9 @@ static int read_in_child(void *user)
 static tc_status read_dataset(reading *r, tc_err *err)
 {
     int code, ended_by;
-    tc_status status = check_there(r->o->db, err);
-
-    if (status == TC_OK)
-        status = val_private_folder(&r->private, err);
-
-    if (status == TC_OK)
-        status = val_run_child(read_in_child, r, r->o->db, &code, &ended_by, err);
+    return_if_error(check_there(r->o->db, err));
+    return_if_error(val_private_folder(&r->private, err));
+    const tc_status status = val_run_child(read_in_child, r, r->o->db, &code, &ended_by, err);
     val_private_remove(&r->private);
     if (status == TC_OK)
         exit(code); /* it has said why */
@@ -566,10 +549,7 @@ static tc_status export(int argc, char **argv, tc_err *err)
                                 { "output", 'o', TC_TEXT, .to = &o.folder },
                                 { "only", 0, TC_TEXT, .to = &o.only },
                                 { .name = NULL } };
-    const tc_status status = read_options(argc, argv, known, &o, err);
-
-    if (status != TC_OK)
-        return status;
+    return_if_error(read_options(argc, argv, known, &o, err));
     if (o.folder == NULL || o.n != 0)
         return tc_fail(err, TC_USAGE, "export: takes --db FILE -o DIR");
     return read_dataset(

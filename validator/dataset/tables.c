@@ -245,26 +245,20 @@ static tc_status insert_row(const target *t, wu_cursor *cursor, int64_t item, in
 static tc_status insert_rows(const target *t, const wu_result_file *file, int64_t first_item,
                              tc_err *err)
 {
-    wu_cursor cursor;
-    bool more = true;
+    TC_AUTO(wu_cursor_close) wu_cursor cursor;
     size_t item = 0;
     int64_t n = 0;
     tc_status status = wu_cursor_open(file, t->table, &cursor, err);
 
-    while (status == TC_OK && more) {
-        status = wu_cursor_next(&cursor, &more, err);
-        if (status != TC_OK || !more)
-            break;
+    while (wu_cursor_next(&cursor, &status, err)) {
         if (cursor.item < item)
-            status = tc_fail(err, TC_BAD_INPUT,
-                             "%s: %s: row %" PRIu64 " is of item %zu: they are not in order",
-                             file->path, t->table->arrays[0].info->name, cursor.row, cursor.item);
+            return tc_fail(err, TC_BAD_INPUT,
+                           "%s: %s: row %" PRIu64 " is of item %zu: they are not in order",
+                           file->path, t->table->arrays[0].info->name, cursor.row, cursor.item);
         n = cursor.item == item ? n + 1 : 1;
         item = cursor.item;
-        if (status == TC_OK)
-            status = insert_row(t, &cursor, first_item + (int64_t)item, n, err);
+        return_if_error(insert_row(t, &cursor, first_item + (int64_t)item, n, err));
     }
-    wu_cursor_close(&cursor);
     return status;
 }
 

@@ -64,7 +64,7 @@ static tc_status read_at(const wu_archive *a, uint64_t at, void *buf, size_t n, 
     return status == TC_OK && got < n ? refuse_changed(a, err) : status;
 }
 
-/* Of bytes [from, to) of the file, and of those before; sha256 may be NULL. */
+/* Adds bytes [from, to) of the file to *crc, and to sha256, which may be NULL. */
 static tc_status crc_more(const wu_archive *a, uint64_t from, uint64_t to, uint32_t *crc,
                           tc_sha256 *sha256, tc_err *err)
 {
@@ -113,9 +113,7 @@ static tc_status check_head(const wu_archive *a, tc_err *err)
 {
     unsigned char head[4];
     size_t n;
-    const tc_status status = tc_read_at(a->fd, a->path, 0, head, sizeof head, &n, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(tc_read_at(a->fd, a->path, 0, head, sizeof head, &n, err));
     if (n == 0)
         return tc_fail(err, TC_BAD_INPUT, "%s: the file is empty", a->path);
     if (n == 4 && memcmp(head, "PK\5\6", 4) == 0)
@@ -308,10 +306,7 @@ static tc_status next_entry(listing *l, entry *e, tc_err *err)
 {
     const uint64_t left = l->d.end - l->at, most = sizeof e->bytes - 1;
     memset(e->bytes, 0, sizeof e->bytes);
-    const tc_status status =
-        read_at(l->a, l->at, e->bytes, (size_t)(left < most ? left : most), err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(read_at(l->a, l->at, e->bytes, (size_t)(left < most ? left : most), err));
     parse_entry(e);
     if (left < ENTRY || memcmp(e->bytes, "PK\1\2", 4) != 0 ||
         e->name + e->extra + e->comment > left - ENTRY)
@@ -338,10 +333,7 @@ static tc_status read_local(const listing *l, const entry *e, uint64_t *data, bo
     uint64_t extra = 0;
     bool good = e->offset < l->d.begin && l->d.begin - e->offset >= LOCAL_HEADER + e->name;
     if (good) {
-        const tc_status status =
-            read_at(l->a, e->offset, local, LOCAL_HEADER + (size_t)e->name, err);
-        if (status != TC_OK)
-            return status;
+        return_if_error(read_at(l->a, e->offset, local, LOCAL_HEADER + (size_t)e->name, err));
         extra = little_endian(local + 28, 2);
         *data = e->offset + LOCAL_HEADER + e->name + extra;
         /* Sizes in a ZIP64 field are not looked at: those of the list count. */
@@ -611,9 +603,7 @@ static tc_status copy_some(wu_unzip *z, const wu_member *m, void *buf, size_t n,
 {
     tc_status status = TC_OK;
     if (z->z.avail_in == 0 && n >= CHUNK) {
-        status = read_at(z->archive, m->data + z->taken, buf, n, err);
-        if (status != TC_OK)
-            return status;
+        return_if_error(read_at(z->archive, m->data + z->taken, buf, n, err));
         z->taken += n;
         *got = n;
         z->crc = tc_crc32(z->crc, buf, n);
@@ -640,9 +630,7 @@ static tc_status inflate_some(wu_unzip *z, const wu_member *m, void *buf, size_t
     z->z.next_out = buf;
     z->z.avail_out = (uInt)n;
     while (!z->ended && z->z.avail_out > 0 && rc == Z_OK) {
-        const tc_status status = z->z.avail_in == 0 ? fill_buffer(z, m, err) : TC_OK;
-        if (status != TC_OK)
-            return status;
+        return_if_error(z->z.avail_in == 0 ? fill_buffer(z, m, err) : TC_OK);
         rc = inflate(&z->z, Z_NO_FLUSH);
         z->ended = rc == Z_STREAM_END;
     }

@@ -150,9 +150,7 @@ static tc_status find_picture(job_reader *r, const json_t *value, const char *pl
         return job_fail(r, place, "\"%s\" is not a picture", name);
     wu_png_info *const known = &r->job->heads[member];
     if (known->width == 0) {
-        const tc_status status = wu_member_head(r->zip, (size_t)member, known, r->err);
-        if (status != TC_OK)
-            return status;
+        return_if_error(wu_member_head(r->zip, (size_t)member, known, r->err));
     }
     r->used[member] = true;
     r->compressed += r->job->archive->members[member].compressed;
@@ -473,9 +471,7 @@ static tc_status read_items(job_reader *r, const json_t *items)
         return tc_no_memory(r->err, "a work unit");
     job->n_items = n;
     for (size_t i = 0; i < n; i++) {
-        const tc_status status = read_item(r, &job->items[i], json_array_get(items, i), i);
-        if (status != TC_OK)
-            return status;
+        return_if_error(read_item(r, &job->items[i], json_array_get(items, i), i));
     }
     return check_item_names(r);
 }
@@ -487,9 +483,7 @@ static tc_status check_format(const job_reader *r, const json_t *json)
 {
     const char *format = NULL;
     const json_t *version = json_object_get(json, "version");
-    const tc_status status = get_string(r, json, "format", "format", true, &format);
-    if (status != TC_OK)
-        return status;
+    return_if_error(get_string(r, json, "format", "format", true, &format));
     if (strcmp(format, WU_FORMAT_NAME) != 0)
         return job_fail(r, "format", "must be \"" WU_FORMAT_NAME "\", not \"%s\"",
                         wu_quote(format).text);

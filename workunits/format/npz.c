@@ -442,9 +442,7 @@ static tc_status read_exactly(const wu_npz_reader *r, wu_unzip *zip, size_t memb
     unsigned char *p = buf;
     while (n > 0) {
         size_t got = 0;
-        const tc_status status = wu_unzip_read(zip, p, n, &got, err);
-        if (status != TC_OK)
-            return status;
+        return_if_error(wu_unzip_read(zip, p, n, &got, err));
         if (got == 0)
             return array_fault(r, member, err, "too short for an array");
         p += got;
@@ -497,9 +495,7 @@ static tc_status read_member(wu_npz_reader *r, size_t member, tc_err *err)
     if (length == 0)
         return array_fault(r, member, err, "neither " RESULT_JSON " nor an array");
     npz_array *array = &r->arrays[r->n];
-    const tc_status status = read_array_header(r, member, array, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(read_array_header(r, member, array, err));
     array->info.name = tc_text_of(m->name, length);
     if (array->info.name == NULL)
         return tc_no_memory(err, "a result");

@@ -91,9 +91,7 @@ static void put_script_digest(FILE *to)
 
 tc_status wu_page_open(const char *path, const char *title, wu_page *out, tc_err *err)
 {
-    const tc_status status = wu_new_file_open(path, out, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(wu_new_file_open(path, out, err));
     wu_page_put(
         out,
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"

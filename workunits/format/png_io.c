@@ -261,10 +261,9 @@ tc_status wu_png_read_info(wu_read_fn read, void *user, uint64_t encoded_bytes, 
     png_ctx c = {
         .read = read, .user = user, .what = what, .encoded_bytes = encoded_bytes, .err = err
     };
-    const tc_status status = read_with(&c, read_head);
-    if (status == TC_OK)
-        *info = c.head;
-    return status;
+    return_if_error(read_with(&c, read_head));
+    *info = c.head;
+    return TC_OK;
 }
 
 tc_status wu_png_read(wu_read_fn read, void *user, uint64_t encoded_bytes, const char *what,
@@ -297,10 +296,9 @@ tc_status wu_png_convert_info(wu_read_fn read, void *user, const char *what, boo
                               wu_png_info *info, tc_err *err)
 {
     png_ctx c = converter_of(read, user, what, numbers, err);
-    const tc_status status = read_with(&c, read_head);
-    if (status == TC_OK)
-        *info = c.head;
-    return status;
+    return_if_error(read_with(&c, read_head));
+    *info = c.head;
+    return TC_OK;
 }
 
 tc_status wu_png_convert(wu_read_fn read, void *user, const char *what, bool numbers,

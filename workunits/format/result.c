@@ -172,9 +172,7 @@ tc_status wu_output_keep(wu_output *out, tc_err *err)
             continue;
         array->lent = false;
         array->data = NULL;
-        const tc_status status = allocate_data(array, 0, err);
-        if (status != TC_OK)
-            return status;
+        return_if_error(allocate_data(array, 0, err));
         int ok = 0;
         memcpy(array->data, from, (size_t)wu_array_bytes(&array->info, &ok));
     }
@@ -251,9 +249,7 @@ static tc_status load_item(result_writer *r, size_t index, const char *only)
         return TC_OK;
     wu_output_free(&r->current);
     r->loaded = false;
-    const tc_status status = r->source->read(r->source->user, index, only, &r->current, r->err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(r->source->read(r->source->user, index, only, &r->current, r->err));
     r->loaded = only == NULL;
     r->index = index;
     return TC_OK;

@@ -515,16 +515,18 @@ static tc_status find_item(wu_cursor *cursor, tc_err *err)
     return TC_OK;
 }
 
-tc_status wu_cursor_next(wu_cursor *cursor, bool *more, tc_err *err)
+bool wu_cursor_next(wu_cursor *cursor, tc_status *status, tc_err *err)
 {
-    cursor->row++;
-    *more = cursor->row < cursor->table->rows;
-    tc_status status = TC_OK;
-    for (size_t i = 0; i < cursor->table->n_arrays && status == TC_OK; i++)
-        status = *more ? wu_npz_stream_read(cursor->arrays[i].stream, cursor->arrays[i].data,
+    if (*status != TC_OK)
+        return false;
+    const bool more = ++cursor->row < cursor->table->rows;
+    for (size_t i = 0; i < cursor->table->n_arrays && *status == TC_OK; i++)
+        *status = more ? wu_npz_stream_read(cursor->arrays[i].stream, cursor->arrays[i].data,
                                             cursor->arrays[i].row_bytes, err)
                        : wu_npz_stream_end(cursor->arrays[i].stream, err);
-    return status == TC_OK && *more ? find_item(cursor, err) : status;
+    if (*status == TC_OK && more)
+        *status = find_item(cursor, err);
+    return *status == TC_OK && more;
 }
 
 void wu_cursor_close(wu_cursor *cursor)

@@ -98,9 +98,10 @@ typedef struct wu_cursor {
 
 tc_status wu_cursor_open(const wu_result_file *file, const wu_table *table, wu_cursor *out,
                          tc_err *err);
-/* *more is false when there is no row any more; damage is found by then. TC_BAD_INPUT: the
- * row is of no item. */
-tc_status wu_cursor_next(wu_cursor *cursor, bool *more, tc_err *err);
+/* Goes on to the next row. False: there is none (damage is found by then), or *status, which was
+ * TC_OK before, says what failed. TC_BAD_INPUT: the row is of no item. Once *status is a failure it
+ * reads nothing, so that a loop over rows asks this alone. */
+bool wu_cursor_next(wu_cursor *cursor, tc_status *status, tc_err *err);
 void wu_cursor_close(wu_cursor *cursor);
 /* A value of the row at hand, until the next call, and of which type it is. */
 const void *wu_cursor_value(wu_cursor *cursor, size_t column, const wu_array_info **info);

@@ -96,9 +96,7 @@ static tc_status append_bytes(wu_zip_writer *w, const void *data, size_t n, tc_e
         p += part;
         n -= part;
         if (w->n_buffered == BUFFER) {
-            const tc_status status = flush_buffer(w, err);
-            if (status != TC_OK)
-                return status;
+            return_if_error(flush_buffer(w, err));
         }
     }
     return TC_OK;

@@ -69,9 +69,7 @@ static tc_status parse_options(int argc, char **argv, export_options *o, tc_err 
                                   { "geojson", 0, TC_FLAG, .to = &o->also.geojson },
                                   { .name = NULL } };
     int n_files;
-    const tc_status status = tc_read_options(argc, argv, options, &n_files, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(tc_read_options(argc, argv, options, &n_files, err));
     if (n_files != 1)
         return tc_fail(err, TC_USAGE, "export: takes one RESULT.npz, %d given", n_files);
     o->result = argv[1];

@@ -42,6 +42,8 @@ wu_file_name wu_name_file(const wu_result_file *file, const wu_declared *d, size
 /* Before folder/NAME END is written: puts it into the list of files that the next export removes.
  * TC_BAD_INPUT: there is one of this name, which no export wrote. */
 tc_status wu_export_begin(const char *folder, const char *name, const char *end, tc_err *err);
+/* The same for folder/NAME.csv, which it begins. wu_csv_close also after a failure. */
+tc_status wu_export_csv(const char *folder, const char *name, wu_csv *out, tc_err *err);
 
 /* Writes one CSV file per table (but items.csv if `marks`) into `folder`, columns.csv with their
  * units, and one named after each array that has more axes, which is then `used`. *written counts

@@ -58,9 +58,7 @@ static tc_status load_picture(const wu_job *images, drawing *d, tc_err *err)
     if (item->nx != d->nx || item->ny != d->ny || item->nz != d->nz)
         return tc_fail(err, TC_BAD_INPUT, "%s: %s: has another size than item %s", d->file->path,
                        d->info->name, item->name);
-    const tc_status status = wu_item_load(images, d->item, &d->pixels, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(wu_item_load(images, d->item, &d->pixels, err));
     d->lo = 0;
     d->hi = 255;
     if (d->pixels.bits == 16) {

@@ -6,6 +6,12 @@
 #include "workunits/format/csv.h"
 #include "workunits/tools/export.h"
 
+tc_status wu_export_csv(const char *folder, const char *name, wu_csv *out, tc_err *err)
+{
+    return_if_error(wu_export_begin(folder, name, ".csv", err));
+    return wu_csv_open(folder, name, out, err);
+}
+
 bool wu_is_of_items(const wu_table *table)
 {
     return !table->has_item && strcmp(table->name, "items") == 0;
@@ -38,14 +44,10 @@ void wu_export_titles(const wu_result_file *file, const wu_table *table, wu_csv 
 static tc_status write_rows(const wu_result_file *file, const wu_table *table, wu_csv *out,
                             tc_err *err)
 {
-    wu_cursor cursor;
+    TC_AUTO(wu_cursor_close) wu_cursor cursor;
     const wu_array_info *info;
-    bool more = true;
     tc_status status = wu_cursor_open(file, table, &cursor, err);
-    while (status == TC_OK && more) {
-        status = wu_cursor_next(&cursor, &more, err);
-        if (status != TC_OK || !more)
-            break;
+    while (wu_cursor_next(&cursor, &status, err)) {
         wu_export_item(file, cursor.item, out);
         for (size_t c = 0; c < table->n_columns; c++) {
             const void *const value = wu_cursor_value(&cursor, c, &info);
@@ -53,7 +55,6 @@ static tc_status write_rows(const wu_result_file *file, const wu_table *table, w
         }
         status = wu_csv_end_line(out, err);
     }
-    wu_cursor_close(&cursor);
     return status;
 }
 
@@ -76,9 +77,7 @@ static tc_status write_units(const wu_table *table, wu_csv *units, tc_err *err)
 static tc_status write_columns(const wu_tables *tables, const char *folder, tc_err *err)
 {
     wu_csv out = { 0 };
-    tc_status status = wu_export_begin(folder, "columns", ".csv", err);
-    if (status == TC_OK)
-        status = wu_csv_open(folder, "columns", &out, err);
+    tc_status status = wu_export_csv(folder, "columns", &out, err);
     if (status == TC_OK) {
         wu_csv_put(&out, "file");
         wu_csv_put(&out, "column");
@@ -94,9 +93,7 @@ static tc_status write_table(const wu_result_file *file, const wu_table *table, 
                              tc_err *err)
 {
     wu_csv out = { 0 };
-    tc_status status = wu_export_begin(folder, table->name, ".csv", err);
-    if (status == TC_OK)
-        status = wu_csv_open(folder, table->name, &out, err);
+    tc_status status = wu_export_csv(folder, table->name, &out, err);
     if (status == TC_OK) {
         wu_export_titles(file, table, &out);
         status = wu_csv_end_line(&out, err);
@@ -216,24 +213,18 @@ static tc_status write_long_rows(const long_table *t, wu_csv *out, tc_err *err)
 {
     const uint32_t columns = t->declared->axes[t->declared->n_axes - 1].n;
     const size_t size = wu_dtype_size(t->info->dtype, 0);
-    unsigned char *const numbers = calloc(columns, size);
-    wu_npz_stream *stream = NULL;
-    tc_status status = numbers == NULL ? tc_no_memory(err, t->info->name)
-                                       : wu_npz_stream_open(t->file->npz, t->index, &stream, err);
-    for (uint64_t row = 0; status == TC_OK && wu_npz_stream_left(stream) > 0; row++) {
-        status = wu_npz_stream_read(stream, numbers, columns * size, err);
-        if (status != TC_OK)
-            break;
+    TC_AUTOFREE unsigned char *const numbers = calloc(columns, size);
+    TC_AUTO(wu_npz_stream_close) wu_npz_stream *stream = NULL;
+    return_if_error(numbers == NULL ? tc_no_memory(err, t->info->name)
+                                    : wu_npz_stream_open(t->file->npz, t->index, &stream, err));
+    for (uint64_t row = 0; wu_npz_stream_left(stream) > 0; row++) {
+        return_if_error(wu_npz_stream_read(stream, numbers, columns * size, err));
         put_place(t, row, out);
         for (uint32_t i = 0; i < columns; i++)
             wu_csv_put_value(out, t->info, numbers + i * size);
-        status = wu_csv_end_line(out, err);
+        return_if_error(wu_csv_end_line(out, err));
     }
-    if (status == TC_OK)
-        status = wu_npz_stream_end(stream, err);
-    wu_npz_stream_close(&stream);
-    free(numbers);
-    return status;
+    return wu_npz_stream_end(stream, err);
 }
 
 static tc_status write_long(const wu_result_file *file, const wu_declared *d, size_t index,
@@ -243,9 +234,7 @@ static tc_status write_long(const wu_result_file *file, const wu_declared *d, si
     wu_csv out = { 0 };
     tc_status status = open_long(file, d, index, &table, err);
     if (status == TC_OK)
-        status = wu_export_begin(folder, d->name, ".csv", err);
-    if (status == TC_OK)
-        status = wu_csv_open(folder, d->name, &out, err);
+        status = wu_export_csv(folder, d->name, &out, err);
     if (status == TC_OK)
         status = write_long_titles(&table, &out, err);
     if (status == TC_OK)

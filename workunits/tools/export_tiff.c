@@ -112,10 +112,8 @@ static tc_status write_strip(tiff_file *f, const char *path, uint32_t strip, uin
                              tc_err *err)
 {
     const size_t pixels = (size_t)rows * f->nx, n = rows * f->row_bytes;
-    const tc_status status =
-        wu_npz_stream_read(f->stream, f->values, pixels * wu_dtype_size(f->info->dtype, 0), err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(
+        wu_npz_stream_read(f->stream, f->values, pixels * wu_dtype_size(f->info->dtype, 0), err));
     if (!put_values(f, pixels))
         return TC_MORE;
     const size_t deflated = deflate_strip(f, n);

@@ -178,10 +178,8 @@ static tc_status next_of_pictures(wu_label_reader *r, uint32_t *labels, size_t n
     r->pages.kind = WU_KIND_LABELS;
     /* Labels of 32 bits, which are grey, need no other room. */
     wu_page_buffer own = { labels, n * sizeof *labels };
-    const tc_status status =
-        wu_page_next(&r->pages, r->item->labels.info.bits == 32 ? &own : &r->page, &info, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(
+        wu_page_next(&r->pages, r->item->labels.info.bits == 32 ? &own : &r->page, &info, err));
     const uint8_t *const u8 = r->page.data;
     const uint16_t *const u16 = r->page.data;
     for (size_t i = 0; i < n && info.bits == 16; i++)

@@ -288,9 +288,7 @@ static tc_status parse_options(int argc, char **argv, const wu_pack_into *into, 
             n++;
         options[n] = *more;
     }
-    const tc_status status = tc_read_options(argc, argv, options, &n_inputs, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(tc_read_options(argc, argv, options, &n_inputs, err));
     o->inputs = argv + 1;
     o->n_inputs = (size_t)n_inputs;
     if (o->analysis == NULL)

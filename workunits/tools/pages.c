@@ -123,9 +123,7 @@ static tc_status open_next_file(wu_page_reader *reader, tc_err *err)
     want.as_it_is = reader->as_it_is && reader->kind == WU_KIND_IMAGE &&
                     reader->item->colour == NULL &&
                     !(reader->item->is_stack && pages->info.channels == 3);
-    const tc_status status = wu_picture_open(path, &want, &reader->picture, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(wu_picture_open(path, &want, &reader->picture, err));
     const wu_picture_info *now = wu_picture_get_info(reader->picture);
     const uint32_t expected = pages->n_files == 1 ? pages->info.nz : 1;
     if (now->nx != pages->info.nx || now->ny != pages->info.ny || now->nz != expected ||

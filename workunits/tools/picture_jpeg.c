@@ -176,10 +176,8 @@ static tc_status open_jpeg(wu_picture *picture, tc_err *err)
     jpeg_save_markers(&state->jpeg, JPEG_APP0 + 2, NAME);
     open_source(state, picture->file);
     jpeg_read_header(&state->jpeg, TRUE);
-    const tc_status status =
-        wu_picture_set_size(picture, state->jpeg.image_width, state->jpeg.image_height, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(
+        wu_picture_set_size(picture, state->jpeg.image_width, state->jpeg.image_height, err));
     for (jpeg_saved_marker_ptr m = state->jpeg.marker_list; m != NULL; m = m->next) {
         if (m->data_length > EXIF_HEAD && memcmp(m->data, "Exif\0\0", EXIF_HEAD) == 0)
             wu_about_exif(m->data + EXIF_HEAD, m->data_length - EXIF_HEAD, &picture->about);

@@ -892,9 +892,7 @@ static tc_status go_to_page(wu_picture *picture, tc_err *err)
                                .out = picture->samples };
     if (state->behind && state->wanted > 0)
         return read_behind(picture, err);
-    const tc_status status = go_to(picture, state->wanted, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(go_to(picture, state->wanted, err));
     /* scan_pages saw the same, unless the file was changed meanwhile. */
     if (!is_alike(&seen, &state->layout))
         return tc_fail(err, TC_BAD_INPUT, "%s: changed while it was read", picture->path);

@@ -40,9 +40,7 @@ static tc_status parse_options(int argc, char **argv, report_options *o, tc_err 
                                   { "items", 0, TC_COUNT, .to = &o->items, .most = 10000 },
                                   { .name = NULL } };
     int n_files;
-    const tc_status status = tc_read_options(argc, argv, options, &n_files, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(tc_read_options(argc, argv, options, &n_files, err));
     if (n_files != 1)
         return tc_fail(err, TC_USAGE, "report: takes one RESULT.npz, %d given", n_files);
     if (o->output == NULL)
@@ -150,40 +148,38 @@ static void put_item_head(wu_report *r, size_t item)
 static tc_status put_items(wu_report *r, tc_err *err)
 {
     wu_page *const page = r->page;
-    tc_status status = TC_OK;
     wu_page_put(page, "<h2>Pictures</h2>\n");
     put_switches(page);
     put_legend(r);
     if (r->n_items < r->file->n_items)
         wu_page_put(page, "<p class=note>The first %zu of %zu images; --items N shows more.</p>\n",
                     r->n_items, r->file->n_items);
-    for (size_t i = 0; status == TC_OK && i < r->n_items; i++) {
+    for (size_t i = 0; i < r->n_items; i++) {
         put_item_head(r, i);
         put_note(r, i);
-        status = wu_report_figures(r, i, err);
+        return_if_error(wu_report_figures(r, i, err));
         wu_page_put(page, "</section>\n");
     }
-    return status;
+    return TC_OK;
 }
 
 /* A row for each parameter that was run, those within an object too. where: "init.", or "". */
 static tc_status put_rows(wu_page *page, const an_param *table, const json_t *values,
                           const char *where, tc_err *err)
 {
-    tc_status status = TC_OK;
-    for (const an_param *p = table; p->key != NULL && status == TC_OK; p++) {
+    for (const an_param *p = table; p->key != NULL; p++) {
         const json_t *const value = json_object_get(values, p->key);
         char within[80];
         if (value == NULL)
             continue;
         snprintf(within, sizeof within, "%s%s.", where, p->key);
         if (p->type == AN_OBJECT && json_is_object(value)) {
-            status = put_rows(page, p->keys, value, within, err);
+            return_if_error(put_rows(page, p->keys, value, within, err));
             continue;
         }
-        char *const text = json_is_string(value)
-                               ? strdup(json_string_value(value))
-                               : json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(6));
+        TC_AUTOFREE char *const text =
+            json_is_string(value) ? strdup(json_string_value(value))
+                                  : json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(6));
         if (text == NULL)
             return tc_no_memory(err, page->path);
         wu_page_put(page, "<tr><td>%s%s</td><td>", where, p->key);
@@ -192,26 +188,24 @@ static tc_status put_rows(wu_page *page, const an_param *table, const json_t *va
                     p->unit != NULL && !json_is_null(value) ? p->unit : "");
         wu_page_text(page, p->help);
         wu_page_put(page, "</td></tr>\n");
-        free(text);
     }
-    return status;
+    return TC_OK;
 }
 
 static tc_status put_parameters(wu_report *r, const an_analysis *analysis, tc_err *err)
 {
     wu_page *const page = r->page;
     const json_t *const parameters = json_object_get(wu_npz_json(r->file->npz), "parameters");
-    char *const text = wu_json_text(parameters, WU_JSON_LAYOUT);
+    TC_AUTOFREE char *const text = wu_json_text(parameters, WU_JSON_LAYOUT);
     if (text == NULL)
         return tc_no_memory(err, "parameters");
-    tc_status status = TC_OK;
     wu_page_put(page, "<section>\n<h2>Parameters as run</h2>\n");
     if (analysis != NULL) {
         wu_page_put(page,
                     "<div class=scroll><table "
                     "class=parameters><thead><tr><th>parameter</th><th>value</th><th>unit</th>"
                     "<th>what it is</th></tr></thead><tbody>\n");
-        status = put_rows(page, analysis->parameters, parameters, "", err);
+        return_if_error(put_rows(page, analysis->parameters, parameters, "", err));
         wu_page_put(page, "</tbody></table></div>\n");
     }
     wu_page_put(
@@ -230,8 +224,7 @@ static tc_status put_parameters(wu_report *r, const an_analysis *analysis, tc_er
     wu_page_put(page, ". The same pictures and parameters give the same numbers, to the last bit, "
                       "on every computer.</p>\n"
                       "</section>\n");
-    free(text);
-    return status;
+    return TC_OK;
 }
 
 /* What was found in the images, and what of the images themselves has no room in the answer. */
@@ -253,7 +246,6 @@ static tc_status put_page(wu_report *r, tc_err *err)
 {
     wu_page *const page = r->page;
     const an_analysis *const analysis = an_find(text_of(r, "analysis"));
-    tc_status status = TC_OK;
     wu_page_put(page, "<header><h1>");
     wu_page_text(page, text_of(r, "analysis"));
     wu_page_put(page, "</h1>\n<p>");
@@ -267,24 +259,20 @@ static tc_status put_page(wu_report *r, tc_err *err)
     wu_page_put(page, "</header>\n<main>\n");
     enum { FEW = 4 }; /* images, which are looked at before how their values are spread */
     const char *const plots = "<section id=plots hidden></section>\n";
-    status = wu_report_find_marks(r, err);
-    if (status == TC_OK)
-        status = wu_report_summary(r, err);
-    for (size_t i = 0; status == TC_OK && i < r->tables->n; i++)
+    return_if_error(wu_report_find_marks(r, err));
+    return_if_error(wu_report_summary(r, err));
+    for (size_t i = 0; i < r->tables->n; i++)
         if (wu_report_has_features(&r->tables->tables[i]))
-            status = wu_report_features(r, &r->tables->tables[i], err);
+            return_if_error(wu_report_features(r, &r->tables->tables[i], err));
     wu_page_put(page, "%s", r->file->n_items > FEW ? plots : "");
-    if (status == TC_OK)
-        status = put_items(r, err);
+    return_if_error(put_items(r, err));
     wu_page_put(page, "%s", r->file->n_items > FEW ? "" : plots);
-    if (status == TC_OK)
-        status = put_tables(r, err);
-    if (status == TC_OK && r->suggestion != NULL)
-        status = wu_suggest_put(r->suggestion, page, err);
-    if (status == TC_OK)
-        status = put_parameters(r, analysis, err);
+    return_if_error(put_tables(r, err));
+    if (r->suggestion != NULL)
+        return_if_error(wu_suggest_put(r->suggestion, page, err));
+    return_if_error(put_parameters(r, analysis, err));
     wu_page_put(page, "</main>\n");
-    return status;
+    return TC_OK;
 }
 
 /* --- all of it ------------------------------------------------------------------------------- */
@@ -292,20 +280,19 @@ static tc_status put_page(wu_report *r, tc_err *err)
 /* Points, and the radii by which they were looked for, if each item found its own. */
 static tc_status load_points(wu_report *r, tc_err *err)
 {
-    tc_status status = TC_OK;
     r->points = calloc(r->tables->n + 1, sizeof *r->points);
     if (r->points == NULL)
         return tc_no_memory(err, "the points");
-    for (size_t i = 0; status == TC_OK && i < r->tables->n; i++)
-        status = wu_points_load(r->file, &r->tables->tables[i], &r->points[i], err);
+    for (size_t i = 0; i < r->tables->n; i++)
+        return_if_error(wu_points_load(r->file, &r->tables->tables[i], &r->points[i], err));
     const long at = wu_npz_find(r->file->npz, "radius");
     const wu_array_info *const info = at < 0 ? NULL : wu_npz_info(r->file->npz, (size_t)at);
     void *radii = NULL;
-    if (status == TC_OK && info != NULL && info->dtype == WU_F64 && info->ndim == 1 &&
+    if (info != NULL && info->dtype == WU_F64 && info->ndim == 1 &&
         info->shape[0] == r->file->n_items)
-        status = wu_npz_load(r->file->npz, (size_t)at, &radii, err);
+        return_if_error(wu_npz_load(r->file->npz, (size_t)at, &radii, err));
     r->radii = radii;
-    return status;
+    return TC_OK;
 }
 
 tc_status wu_report_open(wu_report *r, const char *result, const char *images, wu_seen *seen,
@@ -316,15 +303,13 @@ tc_status wu_report_open(wu_report *r, const char *result, const char *images, w
     *r = (wu_report){ .file = file, .tables = tables, .seen = seen, .n_variants = 1, .colour = "" };
     if (file == NULL || tables == NULL)
         return tc_no_memory(err, result);
-    tc_status status = wu_result_file_open(result, NULL, file, err);
-    if (status == TC_OK && images != NULL)
-        status = wu_open_images(file, images, seen != NULL, &r->images, err);
-    if (status == TC_OK)
-        status = wu_tables_find(file, tables, err);
-    if (status == TC_OK)
-        status = wu_notes_read(file, &r->notes, err);
+    return_if_error(wu_result_file_open(result, NULL, file, err));
     r->n_items = file->n_items < items ? file->n_items : (size_t)items;
-    return status == TC_OK ? load_points(r, err) : status;
+    if (images != NULL)
+        return_if_error(wu_open_images(file, images, seen != NULL, &r->images, err));
+    return_if_error(wu_tables_find(file, tables, err));
+    return_if_error(wu_notes_read(file, &r->notes, err));
+    return load_points(r, err);
 }
 
 void wu_report_close(wu_report *r)
@@ -390,26 +375,24 @@ static tc_status put_sweep(const wu_variant *variants, wu_report *reports, size_
         page,
         "</h1>\n<p>%zu variants of its parameters, on the same pictures</p></header>\n<main>\n", n);
     const wu_tables *const tables = reports[0].tables;
-    tc_status status = TC_OK;
-    for (size_t k = 0; status == TC_OK && k < n; k++)
-        status = wu_report_find_marks(&reports[k], err);
-    if (status == TC_OK)
-        status = wu_report_variant_sums(reports, variants, n, err);
-    for (size_t t = 0; status == TC_OK && t < tables->n; t++)
+    for (size_t k = 0; k < n; k++)
+        return_if_error(wu_report_find_marks(&reports[k], err));
+    return_if_error(wu_report_variant_sums(reports, variants, n, err));
+    for (size_t t = 0; t < tables->n; t++)
         if (!tables->tables[t].has_item)
-            status = wu_report_variants(reports, variants, n, t, err);
+            return_if_error(wu_report_variants(reports, variants, n, t, err));
     wu_page_put(page, "<h2>Pictures</h2>\n");
     put_switches(page);
     put_legend(&reports[0]);
-    for (size_t i = 0; status == TC_OK && i < reports[0].n_items; i++) {
+    for (size_t i = 0; i < reports[0].n_items; i++) {
         put_item_head(&reports[0], i);
         wu_page_put(page, "<div class=variants>\n");
-        for (size_t k = 0; status == TC_OK && k < n; k++) {
+        for (size_t k = 0; k < n; k++) {
             wu_page_put(page, "<div><h4>");
             wu_page_text(page, variants[k].name);
             wu_page_put(page, "</h4>\n");
             put_note(&reports[k], i);
-            status = wu_report_figures(&reports[k], i, err);
+            return_if_error(wu_report_figures(&reports[k], i, err));
             wu_page_put(page, "</div>\n");
         }
         wu_page_put(page, "</div>\n</section>\n");
@@ -423,7 +406,7 @@ static tc_status put_sweep(const wu_variant *variants, wu_report *reports, size_
         wu_page_put(page, "\n");
     }
     wu_page_put(page, "</pre>\n</section>\n</main>\n");
-    return status;
+    return TC_OK;
 }
 
 tc_status wu_report_sweep(const wu_variant *variants, size_t n, const char *output,

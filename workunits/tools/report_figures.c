@@ -115,9 +115,7 @@ static tc_status load_item(wu_report *r, size_t item, shown *s, tc_err *err)
 static tc_status find_picture(const shown *s, const wu_declared *d, size_t *index, tc_err *err)
 {
     const wu_result_file *const file = s->r->file;
-    const tc_status status = wu_find_declared(file, d, file->item_names[s->item], index, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(wu_find_declared(file, d, file->item_names[s->item], index, err));
     const wu_array_info *const info = wu_npz_info(file->npz, *index);
     if (info->shape[info->ndim - 1] != s->nx || info->shape[info->ndim - 2] != s->ny ||
         (info->ndim == 3 ? info->shape[0] : 1) != s->nz)

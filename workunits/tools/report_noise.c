@@ -130,7 +130,6 @@ static tc_status load_regions(const wu_report *r, const wu_table *table, wu_poin
                x = wu_report_find_column(table, "centroid_x"),
                area = wu_report_find_column(table, "area");
     TC_AUTO(wu_cursor_close) wu_cursor cursor = { 0 };
-    bool more = true;
     if (y < 0 || x < 0 || area < 0 || table->rows == 0)
         return TC_OK;
     out->dims = 2;
@@ -139,16 +138,14 @@ static tc_status load_regions(const wu_report *r, const wu_table *table, wu_poin
     *areas = calloc(table->rows, sizeof **areas);
     if (out->item == NULL || out->at == NULL || *areas == NULL)
         return tc_no_memory(err, "regions");
-    return_if_error(wu_cursor_open(r->file, table, &cursor, err));
-    while (true) {
-        return_if_error(wu_cursor_next(&cursor, &more, err));
-        if (!more)
-            return TC_OK;
+    tc_status status = wu_cursor_open(r->file, table, &cursor, err);
+    while (wu_cursor_next(&cursor, &status, err)) {
         out->item[out->n] = (int64_t)cursor.item;
         out->at[2 * out->n] = wu_cursor_number(&cursor, (size_t)y);
         out->at[2 * out->n + 1] = wu_cursor_number(&cursor, (size_t)x);
         (*areas)[out->n++] = (int64_t)wu_cursor_number(&cursor, (size_t)area);
     }
+    return status;
 }
 
 tc_status wu_report_find_noise(const wu_report *r, bool *noise_alone, tc_err *err)

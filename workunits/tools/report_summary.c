@@ -243,10 +243,9 @@ static long size_column(const wu_table *table)
 /* Counts the rows of each image, and keeps what is told of their sizes. */
 static tc_status read_rows(const summary *s, measure *measures, size_t *n, tc_err *err)
 {
-    wu_cursor cursor;
-    bool more = true;
+    TC_AUTO(wu_cursor_close) wu_cursor cursor;
     tc_status status = wu_cursor_open(s->r->file, s->table, &cursor, err);
-    while (status == TC_OK && (status = wu_cursor_next(&cursor, &more, err)) == TC_OK && more) {
+    while (wu_cursor_next(&cursor, &status, err)) {
         const double value = s->size < 0 ? NAN : wu_cursor_number(&cursor, (size_t)s->size);
         s->of[cursor.item].rows++;
         if (isfinite(value))
@@ -254,7 +253,6 @@ static tc_status read_rows(const summary *s, measure *measures, size_t *n, tc_er
         if (s->border >= 0)
             s->of[cursor.item].at_border += wu_cursor_number(&cursor, (size_t)s->border) > 0;
     }
-    wu_cursor_close(&cursor);
     return status;
 }
 
@@ -281,13 +279,13 @@ static void find_each(const summary *s, measure *measures, size_t n, found *of)
 
 static tc_status find_sizes(summary *s, tc_err *err)
 {
-    measure *const measures = s->table->rows < SIZE_MAX / sizeof *measures
-                                  ? malloc((size_t)s->table->rows * sizeof *measures + 1)
-                                  : NULL;
+    TC_AUTOFREE measure *const measures =
+        s->table->rows < SIZE_MAX / sizeof *measures
+            ? malloc((size_t)s->table->rows * sizeof *measures + 1)
+            : NULL;
     size_t n = 0;
-    tc_status status =
-        measures == NULL ? tc_no_memory(err, s->table->name) : read_rows(s, measures, &n, err);
-    n = status == TC_OK ? n : 0;
+    return_if_error(measures == NULL ? tc_no_memory(err, s->table->name)
+                                     : read_rows(s, measures, &n, err));
     find_each(s, measures, n, s->of);
     for (size_t i = 0; i < n; i++)
         measures[i].item = s->in[measures[i].item];
@@ -295,26 +293,22 @@ static tc_status find_sizes(summary *s, tc_err *err)
     for (size_t i = 0; i < n; i++)
         measures[i].item = 0;
     find_each(s, measures, n, &s->all);
-    free(measures);
-    return status;
+    return TC_OK;
 }
 
 /* The analysis' own count where it has one. */
 static tc_status find_counts(const summary *s, tc_err *err)
 {
     long column = wu_report_find_column(s->own, "count");
-    wu_cursor cursor;
-    bool more = true;
+    TC_AUTO(wu_cursor_close) wu_cursor cursor = { 0 };
     column = column < 0 ? wu_report_find_column(s->own, s->table->name) : column;
     for (size_t i = 0; i < s->r->file->n_items; i++)
         s->of[i].count = (double)s->of[i].rows;
     if (column < 0)
         return TC_OK;
     tc_status status = wu_cursor_open(s->r->file, s->own, &cursor, err);
-    while (status == TC_OK && (status = wu_cursor_next(&cursor, &more, err)) == TC_OK && more) {
+    while (wu_cursor_next(&cursor, &status, err))
         s->of[cursor.item].count = wu_cursor_number(&cursor, (size_t)column);
-    }
-    wu_cursor_close(&cursor);
     return status;
 }
 
@@ -329,10 +323,11 @@ static double median_of(double *values, size_t n)
 static tc_status find_usual(const summary *s, tc_err *err)
 {
     const size_t n = s->r->file->n_items;
-    double *const counts = malloc(n * sizeof *counts + 1);
-    double *const sizes = malloc(n * sizeof *sizes + 1);
-    const bool enough = counts != NULL && sizes != NULL;
-    for (size_t g = 0; enough && g < s->n_groups; g++) {
+    TC_AUTOFREE double *const counts = malloc(n * sizeof *counts + 1);
+    TC_AUTOFREE double *const sizes = malloc(n * sizeof *sizes + 1);
+    if (counts == NULL || sizes == NULL)
+        return tc_no_memory(err, "images");
+    for (size_t g = 0; g < s->n_groups; g++) {
         group *const own = &s->groups[g];
         size_t c = 0, k = 0;
         for (size_t i = 0; i < n; i++) {
@@ -347,9 +342,7 @@ static tc_status find_usual(const summary *s, tc_err *err)
         own->usual_count = median_of(counts, c);
         own->usual_size = median_of(sizes, k);
     }
-    free(counts);
-    free(sizes);
-    return enough ? TC_OK : tc_no_memory(err, "images");
+    return TC_OK;
 }
 
 /* Of areas and volumes a diameter is told, too; voxels have sides that may differ. */
@@ -367,7 +360,6 @@ static void find_length(summary *s)
 
 static tc_status open_summary(wu_report *r, summary *s, tc_err *err)
 {
-    tc_status status = TC_OK;
     *s = (summary){ .r = r, .size = -1, .border = -1 };
     s->of = calloc(r->file->n_items + 1, sizeof *s->of);
     if (s->of == NULL)
@@ -380,9 +372,9 @@ static tc_status open_summary(wu_report *r, summary *s, tc_err *err)
             s->own = t;
     }
     s->shared = r->file->n_items > 0 ? shared_folder(r->file) : 0;
-    status = find_groups(s, err);
-    if (status != TC_OK || s->table == NULL)
-        return status;
+    return_if_error(find_groups(s, err));
+    if (s->table == NULL)
+        return TC_OK;
     s->size = size_column(s->table);
     s->border = wu_report_find_column(s->table, "border");
     if (s->size >= 0)
@@ -645,7 +637,7 @@ static void put_found(const summary *s, const found *f)
         wu_page_put(page, "<td class=n>%" PRIu64 "</td>", f->at_border);
 }
 
-/* cursor: at the image's row of its own table, or NULL. */
+/* cursor: at the image's row of its own table, if there is one. */
 static void put_row(const summary *s, size_t item, wu_cursor *cursor, const size_t *columns,
                     size_t n)
 {
@@ -680,86 +672,72 @@ static tc_status find_doubt(const summary *s, size_t item, size_t *n_ragged, cha
                             size_t size, tc_err *err)
 {
     const bool ragged = item < s->r->n_items && s->r->outlined[item].ragged;
-    const tc_status status = read_greys(s->r, item, text, size, err);
+    return_if_error(read_greys(s->r, item, text, size, err));
     *n_ragged += ragged;
-    if (status == TC_OK && ragged && text[0] == '\0')
+    if (ragged && text[0] == '\0')
         snprintf(text, size,
                  "most outlines are ragged (parts of cells, or several?): try --param smooth=2, or "
                  "Cellpose");
-    return status;
+    return TC_OK;
 }
 
 static tc_status find_marks(const summary *s, wu_mark *marks, size_t *n_ragged, tc_err *err)
 {
     const long converged = wu_report_find_column(s->own, "converged");
-    wu_cursor cursor;
+    TC_AUTO(wu_cursor_close) wu_cursor cursor = { 0 };
     char doubt[sizeof marks->why];
-    bool more = true;
-    bool *const noise_alone = calloc(s->r->file->n_items + 1, sizeof *noise_alone);
-    tc_status status = noise_alone == NULL ? tc_no_memory(err, "marks")
-                                           : wu_report_find_noise(s->r, noise_alone, err);
-    if (status == TC_OK && converged >= 0) {
-        status = wu_cursor_open(s->r->file, s->own, &cursor, err);
-        while (status == TC_OK && (status = wu_cursor_next(&cursor, &more, err)) == TC_OK && more)
-            marks[cursor.item].level = wu_cursor_number(&cursor, (size_t)converged) == 0;
-        wu_cursor_close(&cursor);
-    }
-    for (size_t i = 0; status == TC_OK && i < s->r->file->n_items; i++) {
-        status = find_doubt(s, i, n_ragged, doubt, sizeof doubt, err);
-        if (status == TC_OK)
-            find_mark(s, i, marks[i].level == 1, noise_alone[i], doubt, &marks[i]);
-    }
     size_t n_noise = 0;
-    for (size_t i = 0; status == TC_OK && i < s->r->file->n_items; i++)
+    TC_AUTOFREE bool *const noise_alone = calloc(s->r->file->n_items + 1, sizeof *noise_alone);
+    if (noise_alone == NULL)
+        return tc_no_memory(err, "marks");
+    tc_status status = wu_report_find_noise(s->r, noise_alone, err);
+    if (status == TC_OK && converged >= 0)
+        status = wu_cursor_open(s->r->file, s->own, &cursor, err);
+    while (converged >= 0 && wu_cursor_next(&cursor, &status, err))
+        marks[cursor.item].level = wu_cursor_number(&cursor, (size_t)converged) == 0;
+    return_if_error(status);
+    for (size_t i = 0; i < s->r->file->n_items; i++) {
+        return_if_error(find_doubt(s, i, n_ragged, doubt, sizeof doubt, err));
+        find_mark(s, i, marks[i].level == 1, noise_alone[i], doubt, &marks[i]);
         n_noise += noise_alone[i];
+    }
     if (n_noise > 0 && s->r->n_variants == 1)
         wu_note("%zu of %zu images: most of what was counted stands out no more than noise does",
                 n_noise, s->r->file->n_items);
-    free(noise_alone);
-    return status;
+    return TC_OK;
 }
 
 tc_status wu_report_find_marks(wu_report *r, tc_err *err)
 {
-    summary s;
+    TC_AUTO(close_summary) summary s;
     size_t n_ragged = 0;
-    tc_status status = open_summary(r, &s, err);
-    size_t *const counts = calloc(r->file->n_items + 1, sizeof *counts);
-    for (size_t i = 0; status == TC_OK && counts != NULL && i < r->n_items; i++)
-        counts[i] = s.table != NULL ? (size_t)s.of[i].rows : 0;
-    if (status == TC_OK)
-        status =
-            counts == NULL ? tc_no_memory(err, "marks") : wu_report_find_ragged(r, counts, err);
-    free(counts);
-    if (status == TC_OK) {
-        r->marks = calloc(r->file->n_items + 1, sizeof *r->marks);
-        status = r->marks == NULL ? tc_no_memory(err, "marks")
-                                  : find_marks(&s, r->marks, &n_ragged, err);
-    }
-    close_summary(&s);
-    if (status == TC_OK && n_ragged > 0 && r->n_variants == 1)
+    return_if_error(open_summary(r, &s, err));
+    TC_AUTOFREE size_t *const counts = calloc(r->file->n_items + 1, sizeof *counts);
+    r->marks = calloc(r->file->n_items + 1, sizeof *r->marks);
+    if (counts == NULL || r->marks == NULL)
+        return tc_no_memory(err, "marks");
+    for (size_t i = 0; s.table != NULL && i < r->n_items; i++)
+        counts[i] = (size_t)s.of[i].rows;
+    return_if_error(wu_report_find_ragged(r, counts, err));
+    return_if_error(find_marks(&s, r->marks, &n_ragged, err));
+    if (n_ragged > 0 && r->n_variants == 1)
         wu_note("%zu of %zu images: most outlines are ragged, so that parts of cells, or several, "
                 "may be counted; look at them on the page",
                 n_ragged, r->file->n_items);
-    return status;
+    return TC_OK;
 }
 
 static tc_status put_rows(const summary *s, const size_t *columns, size_t n, tc_err *err)
 {
-    wu_cursor cursor;
-    bool more = true;
+    TC_AUTO(wu_cursor_close) wu_cursor cursor = { 0 };
     tc_status status = TC_OK;
     if (s->own != NULL)
         status = wu_cursor_open(s->r->file, s->own, &cursor, err);
-    for (size_t i = 0; status == TC_OK && i < s->r->file->n_items; i++) {
-        if (s->own != NULL)
-            status = wu_cursor_next(&cursor, &more, err);
-        if (status != TC_OK || !more)
+    for (size_t i = 0; i < s->r->file->n_items; i++) {
+        if (s->own != NULL && !wu_cursor_next(&cursor, &status, err))
             break;
-        put_row(s, i, s->own != NULL ? &cursor : NULL, columns, n);
+        put_row(s, i, &cursor, columns, n);
     }
-    if (s->own != NULL)
-        wu_cursor_close(&cursor);
     return status;
 }
 
@@ -855,63 +833,50 @@ tc_status wu_report_variant_sums(wu_report *reports, const wu_variant *variants,
 static tc_status choose_columns(const summary *s, size_t *columns, size_t *n, tc_err *err)
 {
     char title[WU_TITLE_MAX];
-    size_t *all = NULL, n_all = 0;
-    const tc_status status =
-        s->own != NULL ? wu_report_columns(s->r, s->own, &all, &n_all, err) : TC_OK;
+    TC_AUTOFREE size_t *all = NULL;
+    size_t n_all = 0;
     *n = 0;
-    for (size_t i = 0; status == TC_OK && i < n_all && *n < MOST_MEASURED; i++) {
+    if (s->own != NULL)
+        return_if_error(wu_report_columns(s->r, s->own, &all, &n_all, err));
+    for (size_t i = 0; i < n_all && *n < MOST_MEASURED; i++) {
         wu_column_title(s->own, all[i], title);
         if (s->table == NULL || (strcmp(title, "count") != 0 && strcmp(title, s->table->name) != 0))
             columns[(*n)++] = all[i];
     }
-    free(all);
-    return status;
+    return TC_OK;
 }
 
 tc_status wu_report_summary(wu_report *r, tc_err *err)
 {
-    summary s;
+    TC_AUTO(close_summary) summary s;
     size_t columns[MOST_MEASURED], n = 0;
-    tc_status status = open_summary(r, &s, err);
-    if (status == TC_OK)
-        status = choose_columns(&s, columns, &n, err);
-    if (status == TC_OK) {
-        put_headline(&s);
-        if (r->suggestion != NULL && r->suggestion->doubt[0] != '\0') {
-            wu_page_put(r->page, "<p class=doubt><strong class=look>look</strong> ");
-            wu_page_text(r->page, r->suggestion->doubt);
-            wu_page_put(r->page, "</p>\n");
-        }
-        wu_page_put(r->page, "<div class=scroll><table class=images>\n");
-        put_head(&s, columns, n);
-        status = put_rows(&s, columns, n, err);
-        wu_page_put(r->page, "</tbody></table></div>\n");
-        put_groups(&s);
+    return_if_error(open_summary(r, &s, err));
+    return_if_error(choose_columns(&s, columns, &n, err));
+    put_headline(&s);
+    if (r->suggestion != NULL && r->suggestion->doubt[0] != '\0') {
+        wu_page_put(r->page, "<p class=doubt><strong class=look>look</strong> ");
+        wu_page_text(r->page, r->suggestion->doubt);
+        wu_page_put(r->page, "</p>\n");
     }
-    close_summary(&s);
-    return status;
+    wu_page_put(r->page, "<div class=scroll><table class=images>\n");
+    put_head(&s, columns, n);
+    return_if_error(put_rows(&s, columns, n, err));
+    wu_page_put(r->page, "</tbody></table></div>\n");
+    put_groups(&s);
+    return TC_OK;
 }
 
 /* --- as tables ------------------------------------------------------------------------------- */
 
-static tc_status open_csv(const char *folder, const char *name, wu_csv *out, tc_err *err)
-{
-    return_if_error(wu_export_begin(folder, name, ".csv", err));
-    return wu_csv_open(folder, name, out, err);
-}
-
 /* own: the table that items.csv is of, or NULL: it has the marks alone. */
 static tc_status write_item_rows(const summary *s, const wu_table *own, wu_csv *out, tc_err *err)
 {
-    wu_cursor cursor;
+    TC_AUTO(wu_cursor_close) wu_cursor cursor = { 0 };
     const wu_array_info *info;
     char folder[256];
-    bool more = true;
     tc_status status = own != NULL ? wu_cursor_open(s->r->file, own, &cursor, err) : TC_OK;
     for (size_t i = 0; status == TC_OK && i < s->r->file->n_items; i++) {
-        if (own != NULL)
-            status = wu_cursor_next(&cursor, &more, err);
-        if (status != TC_OK || !more)
+        if (own != NULL && !wu_cursor_next(&cursor, &status, err))
             break;
         wu_export_item(s->r->file, i, out);
         for (size_t c = 0; own != NULL && c < own->n_columns; c++) {
@@ -925,8 +890,6 @@ static tc_status write_item_rows(const summary *s, const wu_table *own, wu_csv *
         wu_csv_put(out, s->r->marks[i].why);
         status = wu_csv_end_line(out, err);
     }
-    if (own != NULL)
-        wu_cursor_close(&cursor);
     return status;
 }
 
@@ -934,7 +897,7 @@ static tc_status write_items(const summary *s, const char *folder, tc_err *err)
 {
     const wu_table *const own = s->own != NULL && wu_is_of_items(s->own) ? s->own : NULL;
     wu_csv out = { 0 };
-    tc_status status = open_csv(folder, "items", &out, err);
+    tc_status status = wu_export_csv(folder, "items", &out, err);
     if (status == TC_OK) {
         wu_export_titles(s->r->file, own, &out);
         if (s->grouped)
@@ -992,7 +955,7 @@ static void put_group(const summary *s, const char *name, uint64_t images, const
 static tc_status write_groups(const summary *s, const char *folder, tc_err *err)
 {
     wu_csv out = { 0 };
-    tc_status status = open_csv(folder, "groups", &out, err);
+    tc_status status = wu_export_csv(folder, "groups", &out, err);
     if (status == TC_OK) {
         put_group(s, "group", 0, NULL, &out);
         status = wu_csv_end_line(&out, err);
@@ -1009,12 +972,8 @@ static tc_status write_groups(const summary *s, const char *folder, tc_err *err)
 tc_status wu_report_marks_csv(wu_report *r, const char *folder, tc_err *err)
 {
     assert(r->marks != NULL);
-    summary s;
-    tc_status status = open_summary(r, &s, err);
-    if (status == TC_OK)
-        status = write_items(&s, folder, err);
-    if (status == TC_OK && s.n_groups > 1 && s.table != NULL)
-        status = write_groups(&s, folder, err);
-    close_summary(&s);
-    return status;
+    TC_AUTO(close_summary) summary s;
+    return_if_error(open_summary(r, &s, err));
+    return_if_error(write_items(&s, folder, err));
+    return s.n_groups > 1 && s.table != NULL ? write_groups(&s, folder, err) : TC_OK;
 }

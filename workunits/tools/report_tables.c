@@ -49,14 +49,11 @@ static bool has_um(const wu_table *table, const wu_column *column)
 static tc_status look_through(const wu_report *r, const wu_table *table, wu_spread *spreads,
                               tc_err *err)
 {
-    wu_cursor cursor;
-    bool more = true;
+    TC_AUTO(wu_cursor_close) wu_cursor cursor;
     tc_status status = wu_cursor_open(r->file, table, &cursor, err);
-    while (status == TC_OK && (status = wu_cursor_next(&cursor, &more, err)) == TC_OK && more) {
+    while (wu_cursor_next(&cursor, &status, err))
         for (size_t c = 0; c < table->n_columns; c++)
             wu_spread_look(&spreads[c], wu_cursor_number(&cursor, c), false);
-    }
-    wu_cursor_close(&cursor);
     return status;
 }
 
@@ -179,17 +176,15 @@ static tc_status read_values(const wu_report *r, const wu_table *table, const si
                              size_t n, uint64_t step, double *values, size_t *items, size_t *kept,
                              tc_err *err)
 {
-    wu_cursor cursor;
-    bool more = true;
+    TC_AUTO(wu_cursor_close) wu_cursor cursor;
     tc_status status = wu_cursor_open(r->file, table, &cursor, err);
-    while (status == TC_OK && (status = wu_cursor_next(&cursor, &more, err)) == TC_OK && more) {
+    while (wu_cursor_next(&cursor, &status, err)) {
         if (cursor.row % step != 0)
             continue;
         for (size_t i = 0; i < n; i++)
             values[*kept * n + i] = wu_cursor_number(&cursor, columns[i]);
         items[(*kept)++] = cursor.item;
     }
-    wu_cursor_close(&cursor);
     return status;
 }
 
@@ -198,26 +193,23 @@ static tc_status put_all_values(wu_report *r, const wu_table *table, const size_
 {
     const uint64_t most = MAX_VALUES / n, step = 1 + table->rows / most,
                    rows = table->rows / step + 1;
-    double *const values = calloc((size_t)rows * n, sizeof *values);
-    size_t *const items = calloc((size_t)rows, sizeof *items), kept = 0;
-    tc_status status = values == NULL || items == NULL
-                           ? tc_no_memory(err, r->page->path)
-                           : read_values(r, table, columns, n, step, values, items, &kept, err);
-    if (status == TC_OK) {
-        wu_page_put(r->page, "<div hidden class=of data-of=%zu data-step=%" PRIu64 " data-name=\"",
-                    (size_t)(table - r->tables->tables), step);
-        wu_page_text(r->page, table->has_item ? wu_report_word(table) : "images");
-        wu_page_put(r->page, "\">");
-        for (size_t i = 0; i < kept; i++)
-            wu_page_put(r->page, "%zu ", items[i]);
-        wu_page_put(r->page, "</div>\n");
-    }
-    for (size_t i = 0; status == TC_OK && i < n; i++)
+    TC_AUTOFREE double *const values = calloc((size_t)rows * n, sizeof *values);
+    TC_AUTOFREE size_t *const items = calloc((size_t)rows, sizeof *items);
+    size_t kept = 0;
+    if (values == NULL || items == NULL)
+        return tc_no_memory(err, r->page->path);
+    return_if_error(read_values(r, table, columns, n, step, values, items, &kept, err));
+    wu_page_put(r->page, "<div hidden class=of data-of=%zu data-step=%" PRIu64 " data-name=\"",
+                (size_t)(table - r->tables->tables), step);
+    wu_page_text(r->page, table->has_item ? wu_report_word(table) : "images");
+    wu_page_put(r->page, "\">");
+    for (size_t i = 0; i < kept; i++)
+        wu_page_put(r->page, "%zu ", items[i]);
+    wu_page_put(r->page, "</div>\n");
+    for (size_t i = 0; i < n; i++)
         if (wu_column_dtype(table, columns[i]) != WU_BOOL)
             put_values(r, table, columns[i], values + i, kept, n);
-    free(values);
-    free(items);
-    return status;
+    return TC_OK;
 }
 
 tc_status wu_report_values(wu_report *r, const wu_table *table, tc_err *err)
@@ -324,16 +316,10 @@ static void put_row(wu_report *r, wu_cursor *cursor, const char *variant, const 
 static tc_status put_rows(wu_report *r, const wu_table *table, const char *variant,
                           const size_t *columns, size_t n, tc_err *err)
 {
-    wu_cursor cursor;
-    bool more = true;
+    TC_AUTO(wu_cursor_close) wu_cursor cursor;
     tc_status status = wu_cursor_open(r->file, table, &cursor, err);
-    for (uint64_t i = 0; status == TC_OK && i < MAX_ROWS; i++) {
-        status = wu_cursor_next(&cursor, &more, err);
-        if (status != TC_OK || !more)
-            break;
+    for (uint64_t i = 0; i < MAX_ROWS && wu_cursor_next(&cursor, &status, err); i++)
         put_row(r, &cursor, variant, columns, n);
-    }
-    wu_cursor_close(&cursor);
     return status;
 }
 

@@ -298,17 +298,11 @@ static tc_status print_rows(const wu_result_file *file, const wu_table *table, b
                             tc_err *err)
 {
     const uint64_t limit = all ? UINT64_MAX : SOME_ROWS;
-    wu_cursor cursor;
+    TC_AUTO(wu_cursor_close) wu_cursor cursor;
     print_line(table, NULL, all);
     tc_status status = wu_cursor_open(file, table, &cursor, err);
-    for (uint64_t row = 0; status == TC_OK && row < limit; row++) {
-        bool more = false;
-        status = wu_cursor_next(&cursor, &more, err);
-        if (status != TC_OK || !more)
-            break;
+    for (uint64_t row = 0; row < limit && wu_cursor_next(&cursor, &status, err); row++)
         print_line(table, &cursor, all);
-    }
-    wu_cursor_close(&cursor);
     if (status == TC_OK && table->rows > limit)
         printf("    ... and %" PRIu64 " more (--all)\n", table->rows - limit);
     return status;
@@ -325,8 +319,7 @@ static size_t title_width(const wu_table *table, size_t n_columns)
     return width;
 }
 
-/* Wide tables lie on their side: a line for each column, as many items side by side
- * each other as fit. */
+/* Wide tables lie on their side: a line for each column, with as many items as fit. */
 static tc_status print_columns(const wu_result_file *file, const wu_table *table, bool all,
                                tc_err *err)
 {
@@ -337,10 +330,9 @@ static tc_status print_columns(const wu_result_file *file, const wu_table *table
     wu_cursor cursors[SOME_COLUMNS] = { { 0 } };
     tc_status status = TC_OK;
     for (size_t r = 0; r < n_rows && status == TC_OK; r++) {
-        bool more = true;
         status = wu_cursor_open(file, table, &cursors[r], err);
-        for (size_t k = 0; k <= r && status == TC_OK; k++)
-            status = wu_cursor_next(&cursors[r], &more, err);
+        for (size_t k = 0; k <= r && wu_cursor_next(&cursors[r], &status, err);)
+            k++;
     }
     for (size_t c = 0; c < n_lines && status == TC_OK; c++) {
         char text[WU_CELL_MAX], title[WU_TITLE_MAX];

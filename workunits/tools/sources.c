@@ -767,9 +767,7 @@ static tc_status add_stack(finder *f, const char *folder, char *key, wu_pages *p
                            tc_err *err)
 {
     wu_source *item = NULL;
-    const tc_status status = add_stack_item(f, folder, key, &item, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(add_stack_item(f, folder, key, &item, err));
     item->pages.files = pictures->files;
     item->pages.n_files = pictures->n_files;
     *pictures = (wu_pages){ 0 };
@@ -1032,9 +1030,7 @@ static tc_status check_matching(wu_source *item, wu_kind kind, bool slices, tc_e
 {
     wu_pages *const pages = wu_pages_of(item, kind);
     pages->want.kind = kind;
-    const tc_status status = inspect(pages, slices, true, NULL, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(inspect(pages, slices, true, NULL, err));
     const wu_picture_info *a = &pages->info, *b = &item->pages.info;
     if (a->nx != b->nx || a->ny != b->ny || a->nz != b->nz)
         return tc_fail(err, TC_BAD_INPUT,

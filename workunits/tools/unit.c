@@ -489,12 +489,12 @@ static tc_status write_job(unit_writer *w)
 static tc_status write_item(unit_writer *w, size_t i)
 {
     wu_source *const item = &w->unit->items[i];
-    tc_status status = write_pages(w, item, WU_KIND_IMAGE);
-    if (status == TC_OK && item->mask.n_files > 0)
-        status = write_pages(w, item, WU_KIND_MASK);
-    if (status == TC_OK && item->labels.n_files > 0)
-        status = write_labels(w, item);
-    return status == TC_OK ? end_item(w, i) : status;
+    return_if_error(write_pages(w, item, WU_KIND_IMAGE));
+    if (item->mask.n_files > 0)
+        return_if_error(write_pages(w, item, WU_KIND_MASK));
+    if (item->labels.n_files > 0)
+        return_if_error(write_labels(w, item));
+    return end_item(w, i);
 }
 
 static tc_status write_members(unit_writer *w)

@@ -374,10 +374,7 @@ tc_status cc_host_resume(void *worker, cc_phase next, uint32_t threshold, uint32
     w->threshold = threshold;
     for (uint32_t y = 0; y < w->ny; y++) {
         uint64_t *const words = w->picture.bits + y * w->picture.stride;
-        const tc_status status = tc_ask(w->work->poll, err);
-
-        if (status != TC_OK)
-            return status;
+        return_if_error(tc_ask(w->work->poll, err));
         memset(words, 0, w->picture.stride * sizeof *words);
         for (uint32_t x = 0; x < w->nx; x++)
             words[x / 64] |= (uint64_t)(w->up[(size_t)y * w->nx + x] >= 0) << x % 64;

@@ -56,10 +56,7 @@ tc_status ls_check_result(const void *params, const wu_item *item, const wu_outp
     const double measure = *(const double *)wu_output_data(out, "measure");
     const int64_t iterations = *(const int64_t *)wu_output_data(out, "iterations_run");
     const bool converged = *(const uint8_t *)wu_output_data(out, "converged") != 0;
-    const tc_status status = check_mask(&out->arrays[LS_OUT_MASK], inside, err);
-
-    if (status != TC_OK)
-        return status;
+    return_if_error(check_mask(&out->arrays[LS_OUT_MASK], inside, err));
     /* Not ==: it would take -0 for 0, and other programs print them differently. */
     if (measure != ls_measure(item, inside) || signbit(measure))
         return tc_fail(err, TC_BAD_INPUT, "measure: is %.17g, but that of inside_voxels is %.17g",

@@ -429,9 +429,7 @@ tc_status vol_host_step(void *worker, vol_state *state, vol_phase until, uint64_
     *chunks_done = state->head.chunks_done;
     if (state->head.chunks_done == w->work->plan.chunks || w->phase >= until)
         return TC_OK;
-    status = take_nodes(w, state, err);
-    if (status != TC_OK)
-        return status;
+    return_if_error(take_nodes(w, state, err));
     /* A small stack is done in one step. */
     do {
         const size_t parts = phase_parts(w, w->phase);

@@ -62,10 +62,9 @@ static tc_status find_in_rows(const voting_scheme *s, const uint32_t *votes, uin
                               uint32_t y0, uint32_t y1, candidates *c, tc_err *err)
 {
     size_t i = ((size_t)z * s->ny + y0) * s->nx;
-    tc_status status = TC_OK;
 
     for (uint32_t y = y0; y < y1; y++)
-        for (uint32_t x = 0; status == TC_OK && x < s->nx; x++, i++) {
+        for (uint32_t x = 0; x < s->nx; x++, i++) {
             /* Most pixels are decided by four of their neighbours. */
             if (votes[i] == 0 || (x > 0 && votes[i - 1] >= votes[i]) ||
                 (x + 1 < s->nx && votes[i + 1] > votes[i]) ||
@@ -73,9 +72,9 @@ static tc_status find_in_rows(const voting_scheme *s, const uint32_t *votes, uin
                 (y + 1 < s->ny && votes[i + s->nx] > votes[i]))
                 continue;
             if (is_peak(s, votes, z, y, x))
-                status = add_candidate(c, (candidate){ votes[i], (uint32_t)i }, err);
+                return_if_error(add_candidate(c, (candidate){ votes[i], (uint32_t)i }, err));
         }
-    return status;
+    return TC_OK;
 }
 
 /* What the threads find, each in its bands. */
@@ -235,22 +234,19 @@ static tc_status keep_if_apart(const voting_scheme *s, grid *g, const voting_pea
 tc_status voting_suppress(const voting_scheme *s, voting_peaks *p, const tc_poll *poll, tc_err *err)
 {
     const size_t n = p->n;
-    grid g = { .head = NULL };
-    tc_status status = tc_sort(p->list, n, sizeof *p->list, voting_by_order, poll, err);
+    TC_AUTO(free_grid) grid g = { .head = NULL };
+    return_if_error(tc_sort(p->list, n, sizeof *p->list, voting_by_order, poll, err));
 
-    if (status == TC_OK)
-        status = grid_init(s, n, &g, err);
+    return_if_error(grid_init(s, n, &g, err));
     p->n = 0; /* those that are kept come to where they fit */
     p->room = n;
-    for (size_t i = 0; status == TC_OK && i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         const voting_peak one = p->list[i];
 
-        status = keep_if_apart(s, &g, &one, p, err);
-        if (status == TC_OK)
-            status = tc_ask(poll, err);
+        return_if_error(keep_if_apart(s, &g, &one, p, err));
+        return_if_error(tc_ask(poll, err));
     }
-    free_grid(&g);
-    return status;
+    return TC_OK;
 }
 
 /* What voting_suppress makes of peaks that take fewer bytes. */
@@ -337,21 +333,18 @@ tc_status voting_add_points(const an_work *work, double radius, size_t item_inde
                             wu_output *out, tc_err *err)
 {
     const size_t dims = work->item->is_stack ? 3 : 2;
-    tc_status status = voting_keep_foreground(work, p, err);
+    const voting_params *const params = work->params;
+    return_if_error(voting_keep_foreground(work, p, err));
 
-    if (status == TC_OK)
-        status = voting_expect(work->params, work->item, out, err);
-    if (status == TC_OK)
-        status = wu_output_allocate(out, p->n, err);
-    if (status == TC_OK && ((const voting_params *)work->params)->polarity == VOTING_AUTO) {
+    return_if_error(voting_expect(params, work->item, out, err));
+    return_if_error(wu_output_allocate(out, p->n, err));
+    if (params->polarity == VOTING_AUTO) {
         bool dark;
 
-        status = voting_find_dark(work, &dark, err);
+        return_if_error(voting_find_dark(work, &dark, err));
         *(uint8_t *)wu_output_data(out, "bright") = !dark;
     }
-    if (status != TC_OK)
-        return status;
-    if (((const voting_params *)work->params)->own_radius)
+    if (params->own_radius)
         *(double *)wu_output_data(out, "radius") = radius;
     *(int64_t *)wu_output_data(out, "count") = (int64_t)p->n;
     for (size_t i = 0; i < p->n; i++) {
@@ -370,10 +363,9 @@ tc_status voting_find_points(const an_work *work, const voting_scheme *s, const 
     const uint32_t *const votes = voting_votes_const(state);
     candidates all = { 0, 0, NULL };
     TC_AUTO(an_pool_destroy) an_pool *pool = NULL;
-    tc_status status = an_pool_create(work->threads, &pool, err);
+    return_if_error(an_pool_create(work->threads, &pool, err));
 
-    if (status == TC_OK)
-        status = find_peaks(work, s, votes, pool, &all, err);
+    tc_status status = find_peaks(work, s, votes, pool, &all, err);
     if (status == TC_OK)
         status = choose_candidates(s, &all, found, work->poll, err);
     free(all.list);
@@ -382,19 +374,19 @@ tc_status voting_find_points(const an_work *work, const voting_scheme *s, const 
     return p->refine ? voting_refine(s, votes + s->n, NULL, pool, found, work->poll, err) : TC_OK;
 }
 
+static void free_peaks(voting_peaks *p)
+{
+    free(p->list);
+}
+
 tc_status voting_finish(const an_work *work, size_t item_index, const void *state, wu_output *out,
                         tc_err *err)
 {
-    voting_peaks found = { 0, 0, NULL };
+    TC_AUTO(free_peaks) voting_peaks found = { 0, 0, NULL };
     voting_scheme s;
-    tc_status status = voting_scheme_init(work->params, work->item, work->item->name, &s, err);
+    return_if_error(voting_scheme_init(work->params, work->item, work->item->name, &s, err));
 
-    if (status == TC_OK)
-        status = voting_levels_init(work, &s, err);
-    if (status == TC_OK)
-        status = voting_find_points(work, &s, state, &found, err);
-    if (status == TC_OK)
-        status = voting_add_points(work, s.radius, item_index, &found, out, err);
-    free(found.list);
-    return status;
+    return_if_error(voting_levels_init(work, &s, err));
+    return_if_error(voting_find_points(work, &s, state, &found, err));
+    return voting_add_points(work, s.radius, item_index, &found, out, err);
 }
