@@ -166,7 +166,8 @@ static tc_status run_command(const command *c, tc_err *err)
                       .gpu_share = (double)c->gpu_percent / 100,
                       .threads = c->threads != 0 ? (unsigned)c->threads : processors(),
                       .all_threads = getenv("TEXCELL_ALL_THREADS") != NULL };
-    char *checkpoint = NULL, *spool = NULL;
+    TC_AUTOFREE char *checkpoint = NULL;
+    TC_AUTOFREE char *spool = NULL;
 
     o.driver_fault = driver_fault_restart;
     o.kernels = c->kernel_cache;
@@ -182,12 +183,9 @@ static tc_status run_command(const command *c, tc_err *err)
     spool = path_with_suffix(c, "spool");
     o.checkpoint = checkpoint;
     o.spool = spool;
-    tc_status status = checkpoint == NULL || spool == NULL ? tc_no_memory(err, "a file name")
-                                                           : check_names(&o, err);
-    if (status == TC_OK)
-        status = wu_json_verdict(run_job(&o, err), err);
-    free(checkpoint);
-    free(spool);
+    return_if_error(checkpoint == NULL || spool == NULL ? tc_no_memory(err, "a file name")
+                                                        : check_names(&o, err));
+    const tc_status status = wu_json_verdict(run_job(&o, err), err);
     if (status == TC_TRY_LATER && bw_why()[0] != '\0') {
         fprintf(stderr, "texcell: %s; the same command goes on from here\n",
                 tc_plain(err->message));
@@ -234,24 +232,19 @@ static tc_status do_task(const command *c, const bw_task *task, tc_err *err)
                       .watched = true,
                       .gpu_share = (double)c->gpu_percent / 100,
                       .driver_fault = driver_fault_wait };
-    char *input = NULL, *output = NULL;
-    tc_status status = choose_for_task(c, &o, err);
+    TC_AUTOFREE char *input = NULL;
+    TC_AUTOFREE char *output = NULL;
+    return_if_error(choose_for_task(c, &o, err));
 
     o.threads = threads_of_task(c);
     o.kernels = c->kernel_cache != NULL   ? c->kernel_cache
                 : task->folder[0] != '\0' ? task->folder
                                           : NULL;
-    if (status == TC_OK)
-        status = bw_resolve("workunit", &input, err);
-    if (status == TC_OK)
-        status = bw_resolve("result", &output, err);
+    return_if_error(bw_resolve("workunit", &input, err));
+    return_if_error(bw_resolve("result", &output, err));
     o.input = input;
     o.output = output;
-    if (status == TC_OK)
-        status = wu_json_verdict(run_job(&o, err), err);
-    free(input);
-    free(output);
-    return status;
+    return wu_json_verdict(run_job(&o, err), err);
 }
 
 /* A task of the client, with the command line as it was found: status, err. Does
@@ -378,11 +371,11 @@ static tc_status selftest_verb(int argc, char **argv, tc_err *err)
     const char *device = "auto";
     const tc_option options[] = { { "device", 0, TC_TEXT, .to = &device }, { .name = NULL } };
     int n_words;
-    const tc_status status = tc_read_options(argc, argv, options, &n_words, err);
+    return_if_error(tc_read_options(argc, argv, options, &n_words, err));
 
-    if (status == TC_OK && n_words > 0)
+    if (n_words > 0)
         return tc_fail(err, TC_USAGE, "selftest: takes only --device");
-    return status == TC_OK ? selftest(device, err) : status;
+    return selftest(device, err);
 }
 
 /* Returns only where there is no client, and then with an error. */

@@ -129,8 +129,7 @@ static tc_status run_test(ocl_device *device, cl_program program, const test *t,
 {
     const size_t bytes = t->word * t->count;
     ocl_buffer buffer = { 0 };
-    unsigned char *got = calloc(2, bytes);
-    tc_status status = TC_OK;
+    TC_AUTOFREE unsigned char *const got = calloc(2, bytes);
 
     if (got == NULL)
         return tc_no_memory(err, "the self-test");
@@ -138,15 +137,15 @@ static tc_status run_test(ocl_device *device, cl_program program, const test *t,
     if (t->start != NULL)
         t->start(got);
     t->expect(expected);
-    status = ocl_buffer_new(device, bytes, CL_MEM_READ_WRITE, "the self-test", &buffer, err);
-    if (status == TC_OK)
-        status = run_kernel(device, program, t, &buffer, got, err);
-    for (size_t i = 0; status == TC_OK && i < t->count; i++)
-        if (memcmp(got + i * t->word, expected + i * t->word, t->word) != 0)
-            status = tell_wrong(device, t, i, err);
+    return_if_error(
+        ocl_buffer_new(device, bytes, CL_MEM_READ_WRITE, "the self-test", &buffer, err));
+    const tc_status status = run_kernel(device, program, t, &buffer, got, err);
     ocl_buffer_free(device, &buffer);
-    free(got);
-    return status;
+    return_if_error(status);
+    for (size_t i = 0; i < t->count; i++)
+        if (memcmp(got + i * t->word, expected + i * t->word, t->word) != 0)
+            return tell_wrong(device, t, i, err);
+    return TC_OK;
 }
 
 tc_status ocl_selftest(ocl_device *device, bool floats, const tc_poll *poll, tc_err *err)

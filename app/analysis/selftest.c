@@ -127,6 +127,7 @@ static bool same_output(const wu_output *a, const wu_output *b)
 
 /* A test's item, and its work. */
 typedef struct made_up {
+    const an_analysis *analysis;
     wu_item item;
     wu_pixels pixels;
     void *params;
@@ -136,8 +137,7 @@ typedef struct made_up {
 static tc_status make_up(const an_analysis *a, const an_selftest *t, struct ocl_device *device,
                          unsigned threads, const tc_poll *poll, made_up *m, tc_err *err)
 {
-    json_t *const json = wu_json_load(t->parameters, strlen(t->parameters), 0, NULL);
-    tc_status status;
+    json_auto_t *json = wu_json_load(t->parameters, strlen(t->parameters), 0, NULL);
 
     *m = (made_up){ .work = { .item = &m->item,
                               .pixels = &m->pixels,
@@ -145,41 +145,35 @@ static tc_status make_up(const an_analysis *a, const an_selftest *t, struct ocl_
                               .device = device,
                               .poll = poll,
                               .launch_ms = FIRST_MS } };
-    status = json == NULL ? tc_fail(err, TC_INTERNAL, "%s: self-test: bad parameters", a->name)
-                          : an_parse(a, json, "self-test", &m->params, err);
+    m->analysis = a;
+    return_if_error(json == NULL
+                        ? tc_fail(err, TC_INTERNAL, "%s: self-test: bad parameters", a->name)
+                        : an_parse(a, json, "self-test", &m->params, err));
     m->work.params = m->params;
-    if (status == TC_OK)
-        status = an_selftest_pixels(t, a->takes_labels, &m->pixels, err);
+    return_if_error(an_selftest_pixels(t, a->takes_labels, &m->pixels, err));
     m->item = an_selftest_item(t, &m->pixels);
-    if (status == TC_OK)
-        status = a->plan(m->params, &m->item, &m->work.plan, err);
-    json_decref(json);
-    return status;
+    return a->plan(m->params, &m->item, &m->work.plan, err);
 }
 
-static void free_item(const an_analysis *a, made_up *m)
+static void free_item(made_up *m)
 {
     wu_pixels_free(&m->pixels);
-    an_params_free(a, &m->params);
+    an_params_free(m->analysis, &m->params);
 }
 
 tc_status an_selftest_crc(const an_analysis *a, const an_selftest *t, const an_backend *backend,
                           struct ocl_device *device, unsigned threads, const tc_poll *poll,
                           uint32_t *crc, tc_err *err)
 {
-    made_up m;
-    void *state = NULL;
-    tc_status status = make_up(a, t, device, threads, poll, &m, err);
+    TC_AUTO(free_item) made_up m;
+    TC_AUTOFREE void *state = NULL;
+    return_if_error(make_up(a, t, device, threads, poll, &m, err));
 
-    if (status == TC_OK && (state = calloc(1, m.work.plan.state_bytes)) == NULL)
-        status = tc_no_memory(err, "the self-test");
-    if (status == TC_OK) {
-        status = an_work_run(a, backend, &m.work, state, 0, err);
-        *crc = tc_crc32(0, state, m.work.plan.state_bytes);
-    }
-    free(state);
-    free_item(a, &m);
-    return status;
+    state = calloc(1, m.work.plan.state_bytes);
+    return_if_error(state == NULL ? tc_no_memory(err, "the self-test")
+                                  : an_work_run(a, backend, &m.work, state, 0, err));
+    *crc = tc_crc32(0, state, m.work.plan.state_bytes);
+    return TC_OK;
 }
 
 /* The result by the CPU, from the state that it makes. */
@@ -217,30 +211,27 @@ tc_status an_selftest_result(const an_analysis *a, const an_selftest *t, const a
                              struct ocl_device *device, unsigned threads, const tc_poll *poll,
                              tc_err *err)
 {
-    wu_output theirs = { .n = 0 }, ours = { .n = 0 };
-    made_up m;
-    void *state[2] = { NULL, NULL };
-    tc_status status = make_up(a, t, device, threads, poll, &m, err);
+    TC_AUTO(wu_output_free) wu_output theirs = { .n = 0 };
+    TC_AUTO(wu_output_free) wu_output ours = { .n = 0 };
+    TC_AUTO(free_item) made_up m;
+    TC_AUTOFREE void *of_backend = NULL;
+    TC_AUTOFREE void *of_cpu = NULL;
+    return_if_error(make_up(a, t, device, threads, poll, &m, err));
 
     m.work.result_only = true;
-    for (int i = 0; status == TC_OK && i < 2; i++)
-        if ((state[i] = calloc(1, m.work.plan.state_bytes)) == NULL)
-            status = tc_no_memory(err, "the self-test");
-    if (status == TC_OK)
-        status = result_by_backend(a, backend, &m.work, state[0], &theirs, err);
-    if (status == TC_OK) {
-        status = result_by_cpu(a, m.work, state[1], &ours, err);
-        if (status == TC_OK && !same_output(&ours, &theirs))
-            status = tc_fail(err, TC_DEVICE,
-                             "%s: self-test: this device makes another result of the same work",
-                             a->name);
-    }
-    wu_output_free(&theirs);
-    wu_output_free(&ours);
-    free(state[0]);
-    free(state[1]);
-    free_item(a, &m);
-    return status == TC_MORE ? TC_OK : status;
+    of_backend = calloc(1, m.work.plan.state_bytes);
+    of_cpu = calloc(1, m.work.plan.state_bytes);
+    if (of_backend == NULL || of_cpu == NULL)
+        return tc_no_memory(err, "the self-test");
+    const tc_status status = result_by_backend(a, backend, &m.work, of_backend, &theirs, err);
+    if (status != TC_OK)
+        return status == TC_MORE ? TC_OK : status;
+    return_if_error(result_by_cpu(a, m.work, of_cpu, &ours, err));
+    return same_output(&ours, &theirs)
+               ? TC_OK
+               : tc_fail(err, TC_DEVICE,
+                         "%s: self-test: this device makes another result of the same work",
+                         a->name);
 }
 
 uint32_t an_unit_kernels(const an_analysis *a, const an_unit *unit)
@@ -258,7 +249,7 @@ bool an_selftest_concerns(const an_analysis *a, size_t which, uint32_t kernels)
 {
     const an_selftest *const t = &a->selftests[which];
     const wu_item item = { .is_stack = t->nz > 1, .nz = t->nz, .bits = t->bits };
-    json_t *const json = wu_json_load(t->parameters, strlen(t->parameters), 0, NULL);
+    json_auto_t *json = wu_json_load(t->parameters, strlen(t->parameters), 0, NULL);
     void *params = NULL;
     tc_err ignored;
     bool concerns = true;
@@ -267,7 +258,6 @@ bool an_selftest_concerns(const an_analysis *a, size_t which, uint32_t kernels)
         an_parse(a, json, "self-test", &params, &ignored) == TC_OK)
         concerns = (a->kernels(params, &item) & ~kernels) == 0;
     an_params_free(a, &params);
-    json_decref(json);
     return concerns;
 }
 

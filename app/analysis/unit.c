@@ -284,7 +284,7 @@ tc_status an_look(const an_backend *backend, const an_work *work,
                   tc_status (*look)(void *worker, void *state, void *found, tc_err *err),
                   void *found, tc_err *err)
 {
-    void *const state = calloc(1, work->plan.state_bytes);
+    TC_AUTOFREE void *const state = calloc(1, work->plan.state_bytes);
     void *worker = NULL;
     tc_status status = state == NULL ? tc_no_memory(err, "the state of an item")
                                      : backend->open(work, state, &worker, err);
@@ -293,7 +293,6 @@ tc_status an_look(const an_backend *backend, const an_work *work,
         status = look(worker, state, found, err);
     if (worker != NULL)
         backend->close(&worker);
-    free(state);
     return status;
 }
 

@@ -162,14 +162,16 @@ static tc_status load_panels(shown *s, tc_err *err)
         seen->small = NULL;
         return TC_OK;
     }
-    uint8_t *const slice = malloc(bytes), *const most = calloc(1, projected != NULL ? bytes : 1);
-    tc_status status = slice == NULL || most == NULL ? tc_no_memory(err, s->r->page->path) : TC_OK;
-    for (uint32_t z = 0, next = projected != NULL; status == TC_OK && z < s->nz; z++) {
+    TC_AUTOFREE uint8_t *const slice = malloc(bytes);
+    TC_AUTOFREE uint8_t *const most = calloc(1, projected != NULL ? bytes : 1);
+    if (slice == NULL || most == NULL)
+        return tc_no_memory(err, s->r->page->path);
+    for (uint32_t z = 0, next = projected != NULL; z < s->nz; z++) {
         const bool wanted = next < s->n_panels && s->panels[next].z == z;
         if (!wanted && projected == NULL)
             continue;
-        status = wu_item_image(s->r->images, s->item, z, slice, err);
-        for (size_t i = 0; status == TC_OK && projected != NULL && i < n; i++) {
+        return_if_error(wu_item_image(s->r->images, s->item, z, slice, err));
+        for (size_t i = 0; projected != NULL && i < n; i++) {
             if (sample_at(s, slice, i) <= sample_at(s, most, i))
                 continue;
             if (s->head->bits == 16)
@@ -177,14 +179,10 @@ static tc_status load_panels(shown *s, tc_err *err)
             else
                 most[i] = slice[i];
         }
-        if (status == TC_OK && wanted)
-            status = shrink_picture(s, slice, &s->panels[next++], err);
+        if (wanted)
+            return_if_error(shrink_picture(s, slice, &s->panels[next++], err));
     }
-    if (status == TC_OK && projected != NULL)
-        status = shrink_picture(s, most, projected, err);
-    free(slice);
-    free(most);
-    return status;
+    return projected != NULL ? shrink_picture(s, most, projected, err) : TC_OK;
 }
 
 /* Greys of 16 bits are shown from the least to what one in 200 is above, and so are those of 8 bits
@@ -342,30 +340,28 @@ static tc_status put_outlines(shown *s, const layer *l, size_t k, tc_err *err)
 {
     const size_t n = (size_t)s->sx * s->sy;
     wu_page *const page = s->r->page;
-    const wu_label_grid g = { s->sx, s->sy, l->grid + k * n, calloc(n, sizeof *g.seen) };
-    tc_status status = g.seen == NULL ? tc_no_memory(err, page->path) : TC_OK;
+    TC_AUTOFREE bool *const seen = calloc(n, sizeof *seen);
+    const wu_label_grid g = { s->sx, s->sy, l->grid + k * n, seen };
+    if (seen == NULL)
+        return tc_no_memory(err, page->path);
     const long start = ftell(page->file),
                room =
                    (long)(WU_REPORT_BYTES / 2 / (s->r->n_items * s->r->n_variants * s->n_panels));
     size_t i = 0, drawn = 0;
-    if (status == TC_OK) {
-        wu_page_put(page, "<g class=\"outlines %s\" data-t=%zu>", l->labels ? "many" : "one",
-                    l->table);
-        for (bool full = false; i < n && !full; i++)
-            if (wu_outline_begins(&g, (int64_t)(i % s->sx), (int64_t)(i / s->sx))) {
-                put_outline(s, &g, i);
-                full = ++drawn % 64 == 0 &&
-                       ftell(page->file) - start >= room; /* which asks the system */
-            }
-        wu_page_put(page, "</g>");
-    }
-    if (status == TC_OK && l->labels)
-        status = put_numbers(s, &g, err);
-    if (status == TC_OK && i < n)
+    wu_page_put(page, "<g class=\"outlines %s\" data-t=%zu>", l->labels ? "many" : "one", l->table);
+    for (bool full = false; i < n && !full; i++)
+        if (wu_outline_begins(&g, (int64_t)(i % s->sx), (int64_t)(i / s->sx))) {
+            put_outline(s, &g, i);
+            full =
+                ++drawn % 64 == 0 && ftell(page->file) - start >= room; /* which asks the system */
+        }
+    wu_page_put(page, "</g>");
+    if (l->labels)
+        return_if_error(put_numbers(s, &g, err));
+    if (i < n)
         wu_page_put(page, "<text class=cut x=\"%u\" y=\"%u\">no room for the outlines below</text>",
                     s->nx / 50, (unsigned)(i / s->sx) * s->step);
-    free(g.seen);
-    return status;
+    return TC_OK;
 }
 
 /* --- points, scale --------------------------------------------------------------------------- */
@@ -564,54 +560,48 @@ static tc_status load_rows(const shown *s, const layer *l, size_t index, tc_err 
 {
     const size_t bytes = (size_t)s->nx * (l->labels ? sizeof(uint32_t) : 1);
     const uint32_t most = (uint32_t)(((size_t)1 << 18) / bytes + 1);
-    uint8_t *const rows = malloc(most * bytes);
+    TC_AUTOFREE uint8_t *const rows = malloc(most * bytes);
+    TC_AUTO(wu_npz_stream_close) wu_npz_stream *stream = NULL;
     size_t k = s->panels[0].projected;
-    wu_npz_stream *stream = NULL;
-    tc_status status = rows == NULL ? tc_no_memory(err, s->r->page->path)
-                                    : wu_npz_stream_open(s->r->file->npz, index, &stream, err);
+    return_if_error(rows == NULL ? tc_no_memory(err, s->r->page->path)
+                                 : wu_npz_stream_open(s->r->file->npz, index, &stream, err));
     for (uint32_t z = 0; z < s->nz; z++) {
         const bool wanted = k < s->n_panels && s->panels[k].z == z;
         const wu_sampled to = sampling_of(s, l->grid + (wanted ? k : 0) * s->sx * s->sy);
-        for (uint32_t y = 0, n; status == TC_OK && y < s->ny; y += n) {
+        for (uint32_t y = 0, n; y < s->ny; y += n) {
             n = s->ny - y < most ? s->ny - y : most;
-            status = wu_npz_stream_read(stream, rows, n * bytes, err);
-            for (uint32_t i = 0; status == TC_OK && wanted && i < n; i++)
+            return_if_error(wu_npz_stream_read(stream, rows, n * bytes, err));
+            for (uint32_t i = 0; wanted && i < n; i++)
                 wu_sample_row(&to, y + i, rows + i * bytes, l->labels);
         }
         k += wanted;
     }
-    if (status == TC_OK)
-        status = wu_npz_stream_end(stream, err);
-    wu_npz_stream_close(&stream);
-    free(rows);
-    return status;
+    return wu_npz_stream_end(stream, err);
 }
 
 static tc_status load_layers(const shown *s, layers *l, tc_err *err)
 {
     const wu_result_file *const file = s->r->file;
-    tc_status status = TC_OK;
     *l = (layers){ 0, calloc(file->n_declared + 1, sizeof *l->all) }; /* the work unit's own, too */
     if (l->all == NULL)
         return tc_no_memory(err, s->r->page->path);
-    for (size_t i = 0; status == TC_OK && i < file->n_declared; i++) {
+    for (size_t i = 0; i < file->n_declared; i++) {
         const wu_declared *const d = &file->declared[i];
         if (d->role != WU_LABELS && d->role != WU_MASK)
             continue;
         size_t index;
-        status = find_picture(s, d, &index, err);
-        if (status == TC_OK)
-            status = add_layer(s, l, d->role == WU_LABELS, table_named(s->r, d->table), err);
+        return_if_error(find_picture(s, d, &index, err));
+        return_if_error(add_layer(s, l, d->role == WU_LABELS, table_named(s->r, d->table), err));
         wu_sampled *const kept = &s->r->outlined[s->item].labels;
-        if (status == TC_OK && d->role == WU_LABELS && kept->grid != NULL) {
+        if (d->role == WU_LABELS && kept->grid != NULL) {
             free(l->all[l->n - 1].grid);
             l->all[l->n - 1].grid = kept->grid;
             kept->grid = NULL;
-        } else if (status == TC_OK) {
-            status = load_rows(s, &l->all[l->n - 1], index, err);
+        } else {
+            return_if_error(load_rows(s, &l->all[l->n - 1], index, err));
         }
     }
-    return status == TC_OK ? load_own_labels(s, l, err) : status;
+    return load_own_labels(s, l, err);
 }
 
 static void free_layers(layers *l)
@@ -658,21 +648,20 @@ static tc_status load_parts(shown *s, layers *l, tc_err *err)
 
 static tc_status put_panels(shown *s, const layers *l, tc_err *err)
 {
-    tc_status status = TC_OK;
     begin_stack(s);
-    for (size_t k = 0; status == TC_OK && k < s->n_panels; k++) {
+    for (size_t k = 0; k < s->n_panels; k++) {
         const panel *const p = &s->panels[k];
         begin_figure(s, s->r->file->item_names[s->item]);
-        status = put_picture(s, p, err);
-        for (size_t i = 0; status == TC_OK && !p->projected && i < l->n; i++)
-            status = put_outlines(s, &l->all[i], k, err);
+        return_if_error(put_picture(s, p, err));
+        for (size_t i = 0; !p->projected && i < l->n; i++)
+            return_if_error(put_outlines(s, &l->all[i], k, err));
         put_points(s, p);
         put_scale(s);
         wu_page_put(s->r->page, "</svg>");
         end_figure(s, p, "");
     }
     end_stack(s);
-    return status;
+    return TC_OK;
 }
 
 /* --- maps ------------------------------------------------------------------------------------ */
@@ -707,23 +696,22 @@ static void colour_panel(shown *s, const panel *p, const float *values, double l
 static tc_status put_map(shown *s, const wu_declared *d, tc_err *err)
 {
     double least = INFINITY, most = -INFINITY;
-    void *data = NULL;
+    TC_AUTOFREE void *data = NULL;
     size_t index;
-    tc_status status = find_picture(s, d, &index, err);
-    if (status == TC_OK)
-        status = wu_npz_load(s->r->file->npz, index, &data, err);
-    for (size_t i = 0; status == TC_OK && i < (size_t)s->nx * s->ny * s->nz; i++) {
+    return_if_error(find_picture(s, d, &index, err));
+    return_if_error(wu_npz_load(s->r->file->npz, index, &data, err));
+    for (size_t i = 0; i < (size_t)s->nx * s->ny * s->nz; i++) {
         const double value = (double)((const float *)data)[i];
         least = isfinite(value) && value < least ? value : least;
         most = isfinite(value) && value > most ? value : most;
     }
     begin_stack(s);
-    for (size_t k = 0; status == TC_OK && k < s->n_panels; k++) {
+    for (size_t k = 0; k < s->n_panels; k++) {
         if (s->panels[k].projected)
             continue;
         begin_figure(s, d->title != NULL ? d->title : d->name);
         colour_panel(s, &s->panels[k], data, least, most);
-        status = put_image(s, "map", 3, err);
+        return_if_error(put_image(s, "map", 3, err));
         put_scale(s);
         wu_page_put(s->r->page, "</svg>");
         if (least <= most)
@@ -731,29 +719,25 @@ static tc_status put_map(shown *s, const wu_declared *d, tc_err *err)
         end_figure(s, &s->panels[k], d->title != NULL ? d->title : d->name);
     }
     end_stack(s);
-    free(data);
-    return status;
+    return TC_OK;
 }
 
 tc_status wu_report_figures(wu_report *r, size_t item, tc_err *err)
 {
     assert(item < r->n_items && r->n_variants >= 1);
-    shown s;
-    tc_status status = load_item(r, item, &s, err);
-    if (status == TC_OK && s.n_panels > 0) {
-        layers l = { 0, NULL };
-        status = load_parts(&s, &l, err);
-        if (status == TC_OK && s.head != NULL)
-            status = choose_greys(&s, err);
-        wu_page_put(r->page, "<div class=figures>\n");
-        if (status == TC_OK)
-            status = put_panels(&s, &l, err);
-        free_layers(&l);
-        for (size_t i = 0; status == TC_OK && i < r->file->n_declared; i++)
-            if (r->file->declared[i].role == WU_MAP)
-                status = put_map(&s, &r->file->declared[i], err);
-        wu_page_put(r->page, "</div>\n");
-    }
-    unload_item(&s);
-    return status;
+    TC_AUTO(unload_item) shown s;
+    TC_AUTO(free_layers) layers l = { 0, NULL };
+    return_if_error(load_item(r, item, &s, err));
+    if (s.n_panels == 0)
+        return TC_OK;
+    return_if_error(load_parts(&s, &l, err));
+    if (s.head != NULL)
+        return_if_error(choose_greys(&s, err));
+    wu_page_put(r->page, "<div class=figures>\n");
+    return_if_error(put_panels(&s, &l, err));
+    for (size_t i = 0; i < r->file->n_declared; i++)
+        if (r->file->declared[i].role == WU_MAP)
+            return_if_error(put_map(&s, &r->file->declared[i], err));
+    wu_page_put(r->page, "</div>\n");
+    return TC_OK;
 }

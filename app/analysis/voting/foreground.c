@@ -54,21 +54,19 @@ tc_status voting_keep_foreground(const an_work *work, voting_peaks *p, tc_err *e
     const voting_params *const params = work->params;
     uint32_t threshold = 0;
     bool dark = false;
-    tc_status status = TC_OK;
     size_t kept = 0;
 
     if (!params->foreground)
         return TC_OK;
-    status = voting_find_dark(work, &dark, err);
-    if (status == TC_OK)
-        status = find_threshold(work, dark, &threshold, err);
-    for (size_t i = 0; status == TC_OK && i < p->n; i++) {
+    return_if_error(voting_find_dark(work, &dark, err));
+    return_if_error(find_threshold(work, dark, &threshold, err));
+    for (size_t i = 0; i < p->n; i++) {
         const double *const at = p->list[i].at; /* never below -1/2 */
 
         if (is_cell(work->pixels, (uint32_t)(at[0] + 0.5), (uint32_t)(at[1] + 0.5),
                     (uint32_t)(at[2] + 0.5), threshold, dark))
             p->list[kept++] = p->list[i];
     }
-    p->n = status == TC_OK ? kept : p->n;
-    return status;
+    p->n = kept;
+    return TC_OK;
 }
