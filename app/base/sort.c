@@ -33,25 +33,22 @@ static tc_status copy_bytes(unsigned char *to, const unsigned char *from, size_t
 static tc_status sort_part(const sorter *s, unsigned char *at, size_t n, unsigned char *room)
 {
     const size_t half = n / 2, size = s->size;
-    tc_status status;
 
     if (n <= RUN) {
         qsort(at, n, size, s->compare);
         return tc_ask(s->poll, s->err);
     }
-    status = sort_part(s, at, half, room);
-    if (status == TC_OK)
-        status = sort_part(s, at + half * size, n - half, room);
-    if (status == TC_OK)
-        status = copy_bytes(room, at, half * size, s->poll, s->err);
-    for (size_t i = 0, a = 0, b = half; status == TC_OK && a < half; i++) {
+    return_if_error(sort_part(s, at, half, room));
+    return_if_error(sort_part(s, at + half * size, n - half, room));
+    return_if_error(copy_bytes(room, at, half * size, s->poll, s->err));
+    for (size_t i = 0, a = 0, b = half; a < half; i++) {
         const bool left = b == n || s->compare(room + a * size, at + b * size) <= 0;
 
         memcpy(at + i * size, left ? room + a++ * size : at + b++ * size, size);
         if (i % RUN == 0)
-            status = tc_ask(s->poll, s->err);
+            return_if_error(tc_ask(s->poll, s->err));
     }
-    return status;
+    return TC_OK;
 }
 
 tc_status tc_sort(void *list, size_t n, size_t size, int (*compare)(const void *a, const void *b),
@@ -59,13 +56,11 @@ tc_status tc_sort(void *list, size_t n, size_t size, int (*compare)(const void *
 {
     assert(size > 0 && compare != NULL);
     const sorter s = { n, size, compare, poll, err };
-    unsigned char *const room = n > RUN ? os_zeroed(n / 2 * size) : NULL;
-    tc_status status = n > RUN && room == NULL ? tc_no_memory(err, "sorting") : TC_OK;
+    TC_AUTOFREE unsigned char *const room = n > RUN ? os_zeroed(n / 2 * size) : NULL;
 
-    if (status == TC_OK && n > 0)
-        status = sort_part(&s, list, n, room);
-    free(room);
-    return status;
+    if (n > RUN && room == NULL)
+        return tc_no_memory(err, "sorting");
+    return n > 0 ? sort_part(&s, list, n, room) : TC_OK;
 }
 
 /* --- by keys --------------------------------------------------------------------------------- */

@@ -189,7 +189,7 @@ static tc_status put_titles(const exporting *x, const char *query, wu_csv *csv, 
 static tc_status write_rows(exporting *x, const analysis_table *t, char *file, char *titles,
                             char *query, row_putter put, bool one_line, tc_err *err)
 {
-    sqlite3_stmt *rows = NULL;
+    TC_AUTO(val_sql_close) sqlite3_stmt *rows = NULL;
     wu_csv csv = { 0 };
     tc_status status =
         file == NULL || titles == NULL || query == NULL ? tc_no_memory(err, t->name) : TC_OK;
@@ -205,7 +205,6 @@ static tc_status write_rows(exporting *x, const analysis_table *t, char *file, c
             status = put_items(x, t, rows, put, one_line, &csv, err);
         status = wu_csv_close(&csv, status, err);
     }
-    sqlite3_finalize(rows);
     sqlite3_free(file);
     sqlite3_free(titles);
     sqlite3_free(query);
@@ -269,19 +268,22 @@ static tc_status find_table(const exporting *x, const char *name, analysis_table
     return TC_OK;
 }
 
+static void free_table(analysis_table *t)
+{
+    sqlite3_free(t->analysis);
+    sqlite3_free(t->base);
+}
+
 static tc_status write_tables(exporting *x, tc_err *err)
 {
     TC_AUTO(val_sql_close) sqlite3_stmt *tables = NULL;
     tc_status status = val_sql_item_tables(x->ds, &tables, err);
 
     while (val_sql_next(x->ds, tables, &status, err)) {
-        analysis_table t = { .name = NULL };
+        TC_AUTO(free_table) analysis_table t = { .name = NULL };
 
-        status = find_table(x, (const char *)sqlite3_column_text(tables, 0), &t, err);
-        if (status == TC_OK)
-            status = write_table(x, &t, err);
-        sqlite3_free(t.analysis);
-        sqlite3_free(t.base);
+        return_if_error(find_table(x, (const char *)sqlite3_column_text(tables, 0), &t, err));
+        return_if_error(write_table(x, &t, err));
     }
     return status;
 }

@@ -203,23 +203,24 @@ static tc_status make_all_wide(cut_table *t, tc_err *err)
     return status;
 }
 
+static void free_table(cut_table *t)
+{
+    sqlite3_free(t->name);
+    sqlite3_free(t->base);
+}
+
 tc_status val_make_views(const val_dataset *ds, const char *analysis, const wu_table *table,
                          tc_err *err)
 {
+    TC_AUTO(free_table)
     cut_table t = { .ds = ds,
                     .analysis = analysis,
                     .declared = table->arrays[0].declared,
                     .n_keys = val_cut_axes(table),
                     .name = sqlite3_mprintf("%s_%s", analysis, table->name),
                     .base = val_view_base(analysis, table->name) };
-    tc_status status =
-        t.name == NULL || t.base == NULL ? tc_no_memory(err, "a view") : drop_views(&t, err);
-
-    if (status == TC_OK)
-        status = make_long(&t, err);
-    if (status == TC_OK)
-        status = make_all_wide(&t, err);
-    sqlite3_free(t.name);
-    sqlite3_free(t.base);
-    return status;
+    return_if_error(t.name == NULL || t.base == NULL ? tc_no_memory(err, "a view")
+                                                     : drop_views(&t, err));
+    return_if_error(make_long(&t, err));
+    return make_all_wide(&t, err);
 }

@@ -524,18 +524,17 @@ static tc_status read_members(wu_npz_reader *r, tc_err *err)
     if (r->arrays == NULL || r->array_of_member == NULL)
         return tc_no_memory(err, "a result");
     wu_unzip *zip = NULL;
-    tc_status status = wu_unzip_open(a, a->poll, &zip, err);
+    return_if_error(wu_unzip_open(a, a->poll, &zip, err));
     r->idle = zip;
-    if (status == TC_OK)
-        status = wu_unzip_json(r->idle, (size_t)json, r->limits.json_bytes, MAX_RESULT_VALUES,
-                               &r->json, err);
-    if (status == TC_OK && r->limits.canonical && wu_json_negative_zero(r->json))
-        status = tc_fail(err, TC_BAD_INPUT, "%s: " RESULT_JSON ": a zero has a sign", a->path);
+    return_if_error(
+        wu_unzip_json(zip, (size_t)json, r->limits.json_bytes, MAX_RESULT_VALUES, &r->json, err));
+    if (r->limits.canonical && wu_json_negative_zero(r->json))
+        return tc_fail(err, TC_BAD_INPUT, "%s: " RESULT_JSON ": a zero has a sign", a->path);
     r->array_of_member[json] = -1;
-    for (size_t i = 0; i < a->n && status == TC_OK; i++)
+    for (size_t i = 0; i < a->n; i++)
         if ((long)i != json)
-            status = read_member(r, i, err);
-    return status;
+            return_if_error(read_member(r, i, err));
+    return TC_OK;
 }
 
 /* The smaller one, if there are two. */

@@ -72,14 +72,13 @@ static tc_status add_pieces(loader *l, piece_kind kind, char *const *members, si
 /* RGB to grey in place: sample i is written where samples 3i.. were read. */
 static tc_status rgb_to_grey(uint8_t *p, size_t n, const tc_poll *poll, tc_err *err)
 {
-    tc_status status = TC_OK;
-    for (size_t i = 0; status == TC_OK && i < n;) {
+    for (size_t i = 0; i < n;) {
         const size_t end = tc_block_end(i, n);
         wu_make_grey(p + 3 * i, end - i, p + i);
         i = end;
-        status = tc_ask(poll, err);
+        return_if_error(tc_ask(poll, err));
     }
-    return status;
+    return TC_OK;
 }
 
 static tc_status decode_image(const loader *l, decoder *d, const piece *p)
@@ -96,29 +95,25 @@ static tc_status decode_image(const loader *l, decoder *d, const piece *p)
 static tc_status threshold_mask(const uint8_t *samples, unsigned bits, size_t n, uint8_t *mask,
                                 const tc_poll *poll, tc_err *err)
 {
-    tc_status status = TC_OK;
-    for (size_t i = 0; status == TC_OK && i < n;) {
+    for (size_t i = 0; i < n;) {
         const size_t end = tc_block_end(i, n);
         for (; i < end; i++)
             mask[i] = bits == 8 ? samples[i] != 0 : (samples[2 * i] | samples[2 * i + 1]) != 0;
-        status = tc_ask(poll, err);
+        return_if_error(tc_ask(poll, err));
     }
-    return status;
+    return TC_OK;
 }
 
 static tc_status decode_mask(const loader *l, decoder *d, const piece *p)
 {
     const wu_png_info *const head = &l->job->heads[p->member];
-    uint8_t *const mask = l->out->mask + p->first, *const deep =
-                                                       head->bits == 8 ? NULL : malloc(2 * p->n);
+    TC_AUTOFREE uint8_t *const deep = head->bits == 8 ? NULL : malloc(2 * p->n);
+    uint8_t *const mask = l->out->mask + p->first;
     uint8_t *const samples = deep != NULL ? deep : mask;
     if (head->bits != 8 && deep == NULL)
         return tc_no_memory(&d->err, "the mask of an item");
-    tc_status status = wu_member_pixels(d->zip, p->member, head, samples, &d->err);
-    if (status == TC_OK)
-        status = threshold_mask(samples, head->bits, p->n, mask, d->poll, &d->err);
-    free(deep);
-    return status;
+    return_if_error(wu_member_pixels(d->zip, p->member, head, samples, &d->err));
+    return threshold_mask(samples, head->bits, p->n, mask, d->poll, &d->err);
 }
 
 /* Labels from to to - 1 from samples of that kind, in place. From the last to the first: no sample
@@ -140,14 +135,14 @@ static tc_status decode_labels(const loader *l, decoder *d, const piece *p)
 {
     const wu_png_info *const head = &l->job->heads[p->member];
     uint32_t *const labels = l->out->labels + p->first;
-    tc_status status = wu_member_pixels(d->zip, p->member, head, labels, &d->err);
-    for (size_t to = p->n; status == TC_OK && to > 0;) {
+    return_if_error(wu_member_pixels(d->zip, p->member, head, labels, &d->err));
+    for (size_t to = p->n; to > 0;) {
         const size_t from = to > TC_BLOCK ? to - TC_BLOCK : 0;
         widen_labels(labels, from, to, head);
         to = from;
-        status = tc_ask(d->poll, &d->err);
+        return_if_error(tc_ask(d->poll, &d->err));
     }
-    return status;
+    return TC_OK;
 }
 
 /* --- all of them ----------------------------------------------------------------------------- */
@@ -241,10 +236,11 @@ static tc_status gather_greys(const loader *l, tc_err *err)
 static tc_status count_labels(const loader *l, size_t n, tc_err *err)
 {
     const uint32_t *const labels = l->out->labels;
-    uint64_t *const seen = calloc(WU_MAX_LABEL / 64 + 1, sizeof *seen); /* a bit for each */
+    TC_AUTOFREE uint64_t *const seen = calloc(WU_MAX_LABEL / 64 + 1, sizeof *seen); /* bits */
     uint32_t count = 0, largest = 0, last = 0;
-    tc_status status = seen == NULL ? tc_no_memory(err, "the labels of an item") : TC_OK;
-    for (size_t i = 0; status == TC_OK && i < n;) {
+    if (seen == NULL)
+        return tc_no_memory(err, "the labels of an item");
+    for (size_t i = 0; i < n;) {
         for (const size_t end = tc_block_end(i, n); i < end; i++) {
             if (labels[i] == last || labels[i] == 0)
                 continue;
@@ -253,15 +249,14 @@ static tc_status count_labels(const loader *l, size_t n, tc_err *err)
             seen[last / 64] |= (uint64_t)1 << last % 64;
             largest = last > largest ? last : largest;
         }
-        status = tc_ask(l->poll, err);
+        return_if_error(tc_ask(l->poll, err));
     }
-    free(seen);
     l->out->largest_label = largest;
-    if (status == TC_OK && count != l->item->n_objects)
-        status = tc_fail(
-            err, TC_BAD_INPUT, "%s: job.json: item \"%s\" has %u different labels, not %u objects",
-            l->job->path, l->item->name, (unsigned)count, (unsigned)l->item->n_objects);
-    return status;
+    if (count != l->item->n_objects)
+        return tc_fail(err, TC_BAD_INPUT,
+                       "%s: job.json: item \"%s\" has %u different labels, not %u objects",
+                       l->job->path, l->item->name, (unsigned)count, (unsigned)l->item->n_objects);
+    return TC_OK;
 }
 
 /* Room for n pixels of all kinds. The sizes were held against WU_MAX_SIDE and WU_MAX_VOXELS on

@@ -381,10 +381,9 @@ static tc_status add_spacing(const wu_job *job, wu_output *out, tc_err *err)
         any = any || job->items[i].has_spacing || job->items[i].has_pixel;
     if (!any)
         return TC_OK;
-    const tc_status status =
-        wu_output_add(out, WU_ONCE, WU_ITEM_SPACING, WU_F64, 0, 2, shape, &data, err);
+    return_if_error(wu_output_add(out, WU_ONCE, WU_ITEM_SPACING, WU_F64, 0, 2, shape, &data, err));
     double *at = data;
-    for (size_t i = 0; status == TC_OK && i < job->n_items; i++, at += 3) {
+    for (size_t i = 0; i < job->n_items; i++, at += 3) {
         const wu_item *const item = &job->items[i];
         at[0] = item->has_spacing ? item->spacing[0] : (double)NAN;
         for (size_t k = 0; k < 2; k++)
@@ -392,7 +391,7 @@ static tc_status add_spacing(const wu_job *job, wu_output *out, tc_err *err)
                         : item->has_pixel ? item->pixel[k]
                                           : (double)NAN;
     }
-    return status;
+    return TC_OK;
 }
 
 tc_status wu_add_item_names(const wu_job *job, wu_output *out, tc_err *err)
@@ -402,11 +401,11 @@ tc_status wu_add_item_names(const wu_job *job, wu_output *out, tc_err *err)
     void *chars = NULL;
     for (size_t i = 0; i < job->n_items; i++)
         width = strlen(job->items[i].name) > width ? strlen(job->items[i].name) : width;
-    const tc_status status =
-        wu_output_add(out, WU_ONCE, "item_names", WU_STR, (uint32_t)width, 1, &n, &chars, err);
-    for (size_t i = 0; status == TC_OK && i < job->n_items; i++)
+    return_if_error(
+        wu_output_add(out, WU_ONCE, "item_names", WU_STR, (uint32_t)width, 1, &n, &chars, err));
+    for (size_t i = 0; i < job->n_items; i++)
         wu_utf8_to_ucs4(job->items[i].name, (uint32_t *)chars + i * width, (uint32_t)width);
-    return status == TC_OK ? add_spacing(job, out, err) : status;
+    return add_spacing(job, out, err);
 }
 
 /* --- arrays of the items --------------------------------------------------------------------- */
@@ -501,10 +500,18 @@ static tc_status write_items(result_writer *r)
     return r->any_own ? write_own(r) : TC_OK;
 }
 
+static void free_writer(result_writer *r)
+{
+    wu_npz_abort(&r->npz);
+    wu_output_free(&r->current);
+    free(r->rows);
+}
+
 tc_status wu_result_write(const char *path, const wu_job *job, const json_t *parameters,
                           const wu_output *once, const wu_output *declared,
                           const wu_result_source *source, const wu_written *written, tc_err *err)
 {
+    TC_AUTO(free_writer)
     result_writer r = { .path = path,
                         .job = job,
                         .poll = job->archive != NULL ? job->archive->poll : NULL,
@@ -513,28 +520,15 @@ tc_status wu_result_write(const char *path, const wu_job *job, const json_t *par
                         .written = written,
                         .err = err,
                         .rows = calloc(declared->n + 1, sizeof *r.rows) };
-    json_t *const json = wu_result_json(job, parameters, once, declared);
-    wu_output names = { 0 };
-    tc_status status = json == NULL || r.rows == NULL ? tc_no_memory(err, WU_RESULT_JSON)
-                                                      : wu_npz_create(path, &r.npz, err);
-    if (status == TC_OK) {
-        wu_npz_use_threads(r.npz, job->threads);
-        status = wu_npz_add_json(r.npz, WU_RESULT_JSON, json, err);
-    }
-    if (status == TC_OK)
-        status = write_once(&r, once);
-    if (status == TC_OK)
-        status = wu_add_item_names(job, &names, err);
-    if (status == TC_OK)
-        status = write_once(&r, &names);
-    if (status == TC_OK)
-        status = write_items(&r);
-    if (status == TC_OK)
-        status = wu_npz_close(&r.npz, err);
-    wu_npz_abort(&r.npz);
-    json_decref(json);
-    wu_output_free(&names);
-    wu_output_free(&r.current);
-    free(r.rows);
-    return status;
+    json_auto_t *json = wu_result_json(job, parameters, once, declared);
+    TC_AUTO(wu_output_free) wu_output names = { 0 };
+    return_if_error(json == NULL || r.rows == NULL ? tc_no_memory(err, WU_RESULT_JSON)
+                                                   : wu_npz_create(path, &r.npz, err));
+    wu_npz_use_threads(r.npz, job->threads);
+    return_if_error(wu_npz_add_json(r.npz, WU_RESULT_JSON, json, err));
+    return_if_error(write_once(&r, once));
+    return_if_error(wu_add_item_names(job, &names, err));
+    return_if_error(write_once(&r, &names));
+    return_if_error(write_items(&r));
+    return wu_npz_close(&r.npz, err);
 }

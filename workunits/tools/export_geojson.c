@@ -30,7 +30,7 @@ typedef struct rings {
     corner *corners;
     corner *walk;    /* as it was followed: it may meet a corner twice */
     uint32_t *place; /* [ny + 1][nx + 1]: of a corner in the walk, from 1; 0: it is not there */
-    bool starved;
+    bool no_memory;
 } rings;
 
 typedef struct geojson {
@@ -54,7 +54,7 @@ static void add_corner(void *user, int64_t x, int64_t y)
     rings *const r = user;
     corner *const more = tc_array_grow(r->walk, r->n_walk, &r->walk_room, sizeof *more);
     if (more == NULL) {
-        r->starved = true;
+        r->no_memory = true;
         return;
     }
     r->walk = more;
@@ -160,7 +160,7 @@ static tc_status find_rings(const wu_label_grid *grid, rings *r, const char *wha
             continue;
         r->n_walk = 0;
         wu_outline_follow(grid, at.x, at.y, add_corner, r);
-        if (r->starved || !split_walk(r, grid->label[i], grid->nx))
+        if (r->no_memory || !split_walk(r, grid->label[i], grid->nx))
             return tc_no_memory(err, what);
     }
     if (r->n > 0)
@@ -255,6 +255,14 @@ static tc_status end_file(geojson *g, tc_status status, size_t *written, tc_err 
     return status;
 }
 
+static void free_rings(rings *r)
+{
+    free(r->list);
+    free(r->corners);
+    free(r->walk);
+    free(r->place);
+}
+
 /* An item's labels, or its mask, slice by slice. */
 static tc_status write_regions(const wu_result_file *file, const wu_declared *d, size_t item,
                                size_t index, const char *folder, size_t *written, tc_err *err)
@@ -264,11 +272,11 @@ static tc_status write_regions(const wu_result_file *file, const wu_declared *d,
                    ny = (uint32_t)info->shape[info->ndim - 2];
     const uint32_t nz = info->ndim == 3 ? (uint32_t)info->shape[0] : 1;
     const size_t n = (size_t)nx * ny;
-    uint32_t *const label = malloc(n * sizeof *label);
-    bool *const seen = malloc(n * sizeof *seen);
-    rings r = { .n = 0 };
+    TC_AUTOFREE uint32_t *const label = malloc(n * sizeof *label);
+    TC_AUTOFREE bool *const seen = malloc(n * sizeof *seen);
+    TC_AUTOFREE void *data = NULL;
+    TC_AUTO(free_rings) rings r = { .n = 0 };
     geojson g = { .features = 0 };
-    void *data = NULL;
     r.place = calloc((size_t)(nx + 1) * (ny + 1), sizeof *r.place);
     tc_status status = label == NULL || seen == NULL || r.place == NULL
                            ? tc_no_memory(err, info->name)
@@ -285,13 +293,6 @@ static tc_status write_regions(const wu_result_file *file, const wu_declared *d,
             put_regions(&g, &r, d->title != NULL ? d->title : "region",
                         info->ndim == 3 ? (int64_t)z : -1);
     }
-    free(label);
-    free(seen);
-    free(data);
-    free(r.list);
-    free(r.corners);
-    free(r.walk);
-    free(r.place);
     return end_file(&g, status, written, err);
 }
 

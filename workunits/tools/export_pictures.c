@@ -154,19 +154,15 @@ static tc_status write_canvas(const wu_canvas *canvas, drawing *d, const char *f
                               const char *end, tc_err *err)
 {
     const wu_file_name name = wu_name_file(d->file, d->declared, d->item, d->info->name);
-    char *path = wu_path_in(folder, name.text, end);
-    if (path == NULL)
-        return tc_no_memory(err, d->info->name);
-    tc_status status = wu_export_begin(folder, name.text, end, err);
-    if (status == TC_OK)
-        status = wu_canvas_write(canvas, path, err);
-    free(path);
-    d->written += status == TC_OK;
-    return status;
+    TC_AUTOFREE char *const path = wu_path_in(folder, name.text, end);
+    return_if_error(path == NULL ? tc_no_memory(err, d->info->name)
+                                 : wu_export_begin(folder, name.text, end, err));
+    return_if_error(wu_canvas_write(canvas, path, err));
+    d->written++;
+    return TC_OK;
 }
 
-/* --- maps
- * ------------------------------------------------------------------------------------------ */
+/* --- maps ------------------------------------------------------------------------------------ */
 
 typedef struct map_view {
     double min, max;         /* of the finite values; min > max: there are none */
@@ -315,8 +311,7 @@ static tc_status draw_map(drawing *d, const char *folder, tc_err *err)
     return write_canvas(&canvas, d, folder, ".png", err);
 }
 
-/* --- labels and masks
- * -------------------------------------------------------------------------------- */
+/* --- labels and masks ------------------------------------------------------------------------- */
 
 static uint32_t label_at(const drawing *d, uint32_t x, uint32_t y, uint32_t z)
 {
@@ -487,8 +482,7 @@ static tc_status draw_mask(drawing *d, const char *folder, tc_err *err)
     return d->nz > 1 ? draw_planes(d, folder, err) : TC_OK;
 }
 
-/* --- all of them
- * ------------------------------------------------------------------------------------- */
+/* --- all of them ------------------------------------------------------------------------------ */
 
 static tc_status draw(drawing *d, const char *folder, tc_err *err)
 {

@@ -112,13 +112,12 @@ static tc_status write_views(const view *views, size_t n, size_t columns, const 
     const uint64_t scale =
         wu_enlarged(columns * (px->nx > px->ny ? px->nx : px->ny), WU_SMALL_SIDE);
     const uint64_t nx = px->nx * scale, ny = px->ny * scale;
-    char *const path = wu_path_in(folder, name, ".png");
-    wu_canvas canvas;
-    if (path == NULL)
-        return tc_no_memory(err, name);
-    tc_status status = wu_canvas_init(&canvas, columns * nx + (columns - 1) * GAP,
-                                      rows * ny + (rows - 1) * GAP, around, name, err);
-    for (size_t i = 0; status == TC_OK && i < n; i++) {
+    TC_AUTOFREE char *const path = wu_path_in(folder, name, ".png");
+    TC_AUTO(wu_canvas_free) wu_canvas canvas = { 0 };
+    return_if_error(path == NULL ? tc_no_memory(err, name)
+                                 : wu_canvas_init(&canvas, columns * nx + (columns - 1) * GAP,
+                                                  rows * ny + (rows - 1) * GAP, around, name, err));
+    for (size_t i = 0; i < n; i++) {
         view v = views[i];
         v.scale = scale;
         v.numbered = n > 1;
@@ -126,13 +125,8 @@ static tc_status write_views(const view *views, size_t n, size_t columns, const 
         v.top = i / columns * (ny + GAP);
         draw_view(&canvas, &v, px, p, item);
     }
-    if (status == TC_OK)
-        status = wu_export_begin(folder, name, ".png", err);
-    if (status == TC_OK)
-        status = wu_canvas_write(&canvas, path, err);
-    wu_canvas_free(&canvas);
-    free(path);
-    return status;
+    return_if_error(wu_export_begin(folder, name, ".png", err));
+    return wu_canvas_write(&canvas, path, err);
 }
 
 static void grey_range(const wu_pixels *px, unsigned *lo, unsigned *hi)
@@ -155,15 +149,15 @@ static tc_status draw_item(const wu_job *images, const char *table, const wu_poi
     const wu_item_title title =
         wu_item_title_of(images->items[item].name, images->items[item].source);
     char name[2 * WU_MAX_NAME];
-    wu_pixels px;
+    TC_AUTO(wu_pixels_free) wu_pixels px = { .nx = 0 };
     view all = { .first = -1e9, .last = 1e9 }, views[MAX_SLICES];
     return_if_error(wu_item_load(images, item, &px, err));
     grey_range(&px, &all.lo, &all.hi);
     all.z1 = px.nz;
     snprintf(name, sizeof name, "%s_%s", table, title.text);
-    tc_status status = write_views(&all, 1, 1, &px, p, item, folder, name, err);
-    *written += status == TC_OK;
-    if (status == TC_OK && px.nz > 1) {
+    return_if_error(write_views(&all, 1, 1, &px, p, item, folder, name, err));
+    ++*written;
+    if (px.nz > 1) {
         const uint32_t n = px.nz < MAX_SLICES ? px.nz : MAX_SLICES;
         for (uint32_t i = 0; i < n; i++) {
             const uint32_t z = (uint32_t)((uint64_t)i * (px.nz - 1) / (n - 1));
@@ -175,11 +169,11 @@ static tc_status draw_item(const wu_job *images, const char *table, const wu_poi
                 views[i - 1].last = views[i].first;
         }
         snprintf(name, sizeof name, "%s_%s_slices", table, title.text);
-        status = write_views(views, n, (size_t)ceil(sqrt(n)), &px, p, item, folder, name, err);
-        *written += status == TC_OK;
+        return_if_error(
+            write_views(views, n, (size_t)ceil(sqrt(n)), &px, p, item, folder, name, err));
+        ++*written;
     }
-    wu_pixels_free(&px);
-    return status;
+    return TC_OK;
 }
 
 tc_status wu_export_points(const wu_result_file *file, const wu_table *table, const wu_job *images,

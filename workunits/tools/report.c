@@ -412,7 +412,7 @@ static tc_status put_sweep(const wu_variant *variants, wu_report *reports, size_
 tc_status wu_report_sweep(const wu_variant *variants, size_t n, const char *output,
                           const char *colour, tc_err *err)
 {
-    wu_report *const reports = calloc(n, sizeof *reports);
+    TC_AUTOFREE wu_report *const reports = calloc(n, sizeof *reports);
     wu_page page = { .file = NULL };
     tc_status status = reports == NULL ? tc_no_memory(err, output) : TC_OK;
     for (size_t k = 0; status == TC_OK && k < n; k++) {
@@ -431,7 +431,6 @@ tc_status wu_report_sweep(const wu_variant *variants, size_t n, const char *outp
         status = wu_report_marks_csv(&reports[k], variants[k].place, err);
     for (size_t k = 0; reports != NULL && k < n; k++)
         wu_report_close(&reports[k]);
-    free(reports);
     return status;
 }
 

@@ -1004,6 +1004,14 @@ static bool make_scratch(cpu_worker *w, unsigned threads)
     return true;
 }
 
+static tc_status open_parts(cpu_worker *w, tc_err *err)
+{
+    return_if_error(glcm_geometry_init(w->work, &w->g, err));
+    return_if_error(glcm_tables_init(w->g.fbits, w->g.max_pairs, &w->tables, err));
+    return_if_error(an_pool_create(w->work->threads, &w->pool, err));
+    return make_scratch(w, w->work->threads) ? make_planes(w, err) : tc_no_memory(err, "glcm");
+}
+
 static tc_status cpu_open(const an_work *work, const void *state, void **worker, tc_err *err)
 {
     const glcm_params *const p = work->params;
@@ -1017,19 +1025,9 @@ static tc_status cpu_open(const an_work *work, const void *state, void **worker,
     w->work = work;
     w->params = p;
     w->slice = UINT32_MAX;
-    status = glcm_geometry_init(work, &w->g, err);
-    if (status == TC_OK)
-        status = glcm_tables_init(w->g.fbits, w->g.max_pairs, &w->tables, err);
-    if (status == TC_OK)
-        status = an_pool_create(work->threads, &w->pool, err);
+    status = open_parts(w, err);
     if (status != TC_OK)
-        goto fail;
-    status = make_scratch(w, work->threads) ? make_planes(w, err) : tc_no_memory(err, "glcm");
-    if (status != TC_OK)
-        goto fail;
-    return TC_OK;
-fail:
-    cpu_close(worker);
+        cpu_close(worker);
     return status;
 }
 

@@ -67,8 +67,7 @@ static bool is_within(double v, double lo, double hi)
     return at_most(lo, v) && at_most(v, hi);
 }
 
-/* --- shape
- * ----------------------------------------------------------------------------------------- */
+/* --- shape ------------------------------------------------------------------------------------ */
 
 static const char *box_fault(row *r)
 {
@@ -222,8 +221,7 @@ static const char *deep_fault(const row *r, const obj_mesh *mesh)
     return NULL;
 }
 
-/* --- intensity
- * ------------------------------------------------------------------------------------- */
+/* --- intensity -------------------------------------------------------------------------------- */
 
 static const char *order_fault(const row *r, double lo, double hi)
 {
@@ -307,8 +305,7 @@ static const char *intensity_fault(const row *r)
     return fault == NULL ? weighted_fault(r, sum) : fault;
 }
 
-/* --- texture
- * ---------------------------------------------------------------------------------------- */
+/* --- texture ---------------------------------------------------------------------------------- */
 
 /* Greatest values; the least are 0, -1 (correlation, imc1) and, of averages of levels, 1 and 2. */
 static void bounds_of(int feature, double levels, double *lo, double *hi)
@@ -439,8 +436,7 @@ static const char *texture_fault(const row *r)
     return fault;
 }
 
-/* --- the table
- * --------------------------------------------------------------------------------------- */
+/* --- the table -------------------------------------------------------------------------------- */
 
 static const char *row_fault(row *r, const obj_mesh *mesh)
 {

@@ -412,8 +412,7 @@ tc_status obj_host_give_index(void *worker, size_t n, const uint32_t *label, con
                            : status;
 }
 
-/* --- for a device's backend
- * ----------------------------------------------------------------------- */
+/* --- for a device's backend ------------------------------------------------------------------- */
 
 uint64_t obj_host_small(const void *worker, uint32_t large, uint64_t most, uint64_t pixels)
 {

@@ -59,8 +59,7 @@ static void add_moments(obj_sums *s, uint64_t z, uint64_t y, uint64_t x0, uint64
     widen_box(s, 2, (uint32_t)x0, (uint32_t)x1 + 1);
 }
 
-/* --- windows of 2 x 2 (x 2) pixels
- * ---------------------------------------------------------------- */
+/* --- windows of 2 x 2 (x 2) pixels ------------------------------------------------------------ */
 
 size_t obj_rows_bytes(const wu_item *item)
 {
@@ -341,8 +340,7 @@ void obj_mesh_init(const double spacing[3], obj_mesh *mesh)
         }
 }
 
-/* --- hull and pieces, of pictures
- * ------------------------------------------------------------------- */
+/* --- hull and pieces, of pictures ------------------------------------------------------------- */
 
 enum { HULL_ROOM = 16384 }; /* a convex outline within 131,072 half pixels has far fewer corners */
 
@@ -556,8 +554,7 @@ static void measure_hull(obj_outline *h, uint64_t *area, uint64_t *feret)
         }
 }
 
-/* --- columns
- * ----------------------------------------------------------------------------------------- */
+/* --- columns ---------------------------------------------------------------------------------- */
 
 /* area^2 times the covariance of two axes (0 z, 1 y, 2 x), exactly. */
 static i128 covariance(const obj_sums *s, int i, int k)
