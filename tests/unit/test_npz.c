@@ -486,6 +486,15 @@ static void deflates_rows(void **state)
         if (size > 0)
             assert_int_equal(
                 wu_deflate_rows(d, layout, data + WINDOW, n, before, last, out, size - 1), 0);
+        layout.anywhere = true;
+        const size_t more =
+            wu_deflate_rows(d, layout, data + WINDOW, n, before, last, out, WU_ROWS_ROOM(n));
+        assert_true(more > 0);
+        inflates_to(out, more, data + WINDOW, n, before, last);
+        if (before == 0) /* the same, whatever it had before */
+            assert_int_equal(
+                wu_deflate_rows(d, layout, data + WINDOW, n, before, last, out, WU_ROWS_ROOM(n)),
+                more);
     }
     assert_true(deflated > 300 && left > 300);
     free(d);

@@ -1,4 +1,5 @@
-/* Deflates rows of equal words: matches with the word before and with the row above alone. */
+/* Deflates rows of equal words: matches with the word before and with the row above alone, or
+ * with what began with the same bytes last. */
 #include "workunits/format/deflate_rows.h"
 
 #include <assert.h>
@@ -30,6 +31,7 @@ enum {
     MAX_SEQUENCES = 1 << 13, /* of a block */
     MAX_LITERALS = 1 << 15,
     STEP = 4, /* bytes that are the same for a match to be seen, and from one look to the next */
+    HASH_BITS = 15,
 };
 
 /* So many bytes as they are, then a match; length 0: none. */
@@ -39,6 +41,9 @@ typedef struct sequence {
 } sequence;
 
 struct wu_row_deflater {
+    /* Of matches anywhere, modulo 2^16: where in the stream bytes of each hash stood last, and
+     * where those at hand begin. */
+    uint16_t places[1 << HASH_BITS], begin;
     sequence sequences[MAX_SEQUENCES];
     size_t n, n_literals;
     uint32_t literals[LITERALS], distances[DISTANCES]; /* how often each symbol comes */
@@ -47,7 +52,7 @@ struct wu_row_deflater {
 
 wu_row_deflater *wu_row_deflater_create(void)
 {
-    return malloc(sizeof(wu_row_deflater));
+    return calloc(1, sizeof(wu_row_deflater));
 }
 
 /* --- what repeats ---------------------------------------------------------------------------- */
@@ -60,9 +65,8 @@ typedef struct symbol {
 /* Of the codes that come 2^step for each number of extra bits. */
 static symbol find_symbol(unsigned value, unsigned step)
 {
-    unsigned bits = 0;
-    while (value >> bits >= 2u << step)
-        bits++;
+    const unsigned high = 31 - (unsigned)__builtin_clz(value | 1),
+                   bits = high > step ? high - step : 0;
     return (symbol){ (bits << step) + (value >> bits), value & ((1u << bits) - 1), bits };
 }
 
@@ -89,6 +93,16 @@ static inline bool is_same32(const unsigned char *a, const unsigned char *b)
 }
 #endif
 
+/* The first byte in memory that is not 0: v has one. */
+static size_t first_other(uint64_t v)
+{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    return (size_t)__builtin_ctzll(v) / 8;
+#else
+    return (size_t)__builtin_clzll(v) / 8;
+#endif
+}
+
 /* How many bytes are those that stand `back` before them, `most` at most. */
 static size_t count_same(const unsigned char *data, size_t back, size_t most)
 {
@@ -98,8 +112,12 @@ static size_t count_same(const unsigned char *data, size_t back, size_t most)
     while (n + 32 <= most && is_same32(data + n, from + n))
         n += 32;
 #endif
-    while (n + 8 <= most && memcmp(data + n, from + n, 8) == 0)
-        n += 8;
+    for (uint64_t a, b; n + sizeof a <= most; n += sizeof a) {
+        memcpy(&a, data + n, sizeof a);
+        memcpy(&b, from + n, sizeof b);
+        if (a != b)
+            return n + first_other(a ^ b);
+    }
     while (n < most && data[n] == from[n])
         n++;
     return n;
@@ -169,6 +187,50 @@ static match find_match(const size_t *backs, size_t n_backs, const unsigned char
     return best;
 }
 
+static uint32_t hash_of(const unsigned char *p)
+{
+    const uint32_t four = p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+    return four * 0x9e3779b1 >> (32 - HASH_BITS);
+}
+
+/* How far back bytes of the same hash as those at data[at] stood last; 0: not within the window.
+ * Whether it is they, the bytes tell. */
+static size_t find_back(wu_row_deflater *d, const unsigned char *data, size_t at, size_t before)
+{
+    uint16_t *const place = &d->places[hash_of(data + at)];
+    const uint16_t here = (uint16_t)(d->begin + at);
+    const size_t back = (uint16_t)(here - *place);
+    *place = here;
+    return back <= WINDOW && back <= before + at ? back : 0;
+}
+
+/* As find_sequences, with matches anywhere. */
+static size_t find_anywhere(wu_row_deflater *d, const unsigned char *data, size_t at, size_t n,
+                            size_t before)
+{
+    size_t from = at; /* literals */
+    while (at + STEP <= n && d->n < MAX_SEQUENCES && d->n_literals + (at - from) < MAX_LITERALS) {
+        const size_t back = find_back(d, data, at, before);
+        if (back == 0 || !is_same(data + at, back)) {
+            at++;
+            continue;
+        }
+        const size_t length = STEP + count_same(data + at + STEP, back, n - at - STEP);
+        add_literals(d, data + from, at - from);
+        add_match(d, length, back);
+        from = at + length;
+        for (at++; at < from && at + STEP <= n; at++)
+            d->places[hash_of(data + at)] = (uint16_t)(d->begin + at);
+        at = from;
+    }
+    const size_t end = at + STEP > n ? n : at;
+    if (end > from && d->n < MAX_SEQUENCES) {
+        add_literals(d, data + from, end - from);
+        from = end;
+    }
+    return from;
+}
+
 /* How far back matches are looked for. */
 static size_t list_backs(wu_row_layout layout, size_t backs[3])
 {
@@ -191,7 +253,9 @@ static size_t find_sequences(wu_row_deflater *d, wu_row_layout layout, const uns
     memset(d->distances, 0, sizeof d->distances);
     memset(d->bytes, 0, sizeof d->bytes);
     d->literals[END] = 1;
-    while (at < n && d->n < MAX_SEQUENCES && d->n_literals < MAX_LITERALS) {
+    if (layout.anywhere)
+        at = find_anywhere(d, data, at, n, before);
+    while (!layout.anywhere && at < n && d->n < MAX_SEQUENCES && d->n_literals < MAX_LITERALS) {
         const size_t room = MAX_LITERALS - d->n_literals, to = n - at < room ? n : at + room;
         match m = { .length = 0 };
         size_t i = at;
@@ -425,12 +489,17 @@ size_t wu_deflate_rows(wu_row_deflater *d, wu_row_layout layout, const unsigned 
     bit_writer w = { .to = out, .room = room };
     size_t at = 0;
     assert(layout.word > 0 && layout.row >= layout.word);
+    if (layout.anywhere && before == 0) {
+        memset(d->places, 0, sizeof d->places);
+        d->begin = 0;
+    }
     do {
         const unsigned char *const block = data + at;
         at = find_sequences(d, layout, data, at, n, before);
         put_bits(&w, last && at == n ? 5 : 4, 3); /* with codes of its own */
         put_block(&w, d, block);
     } while (at < n && w.n <= w.room);
+    d->begin = (uint16_t)(d->begin + n);
     if (!last)
         put_bits(&w, 0, 3);
     put_bits(&w, 0, (8 - w.n_waiting) % 8);

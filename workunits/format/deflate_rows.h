@@ -6,9 +6,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* How the bytes are arranged: in words and in rows, of so many bytes each. */
+/* How the bytes are arranged: in words and in rows, of so many bytes each. anywhere: what repeats
+ * is looked for elsewhere, too, in what the deflater was given since `before` was 0. */
 typedef struct wu_row_layout {
     size_t word, row;
+    bool anywhere;
 } wu_row_layout;
 
 /* Bytes of which more than one in so many is left may become fewer with zlib. */

@@ -320,12 +320,13 @@ tc_status wu_png_convert(wu_read_fn read, void *user, const char *what, bool num
  * makes as little in a third of the time. The first is the smallest on most others; each is faster
  * than the one before it. */
 typedef struct png_effort {
-    int level;  /* zlib's; 0: repeats */
-    bool plain; /* without a filter */
+    int level;     /* zlib's; 0: repeats */
+    bool anywhere; /* or where rows do not repeat alone */
+    bool plain;    /* without a filter */
 } png_effort;
 
 static const png_effort efforts[] = {
-    { .level = 4 }, { .level = 1 }, { .level = 0 }, { .plain = true }
+    { .level = 4 }, { .anywhere = true }, { .level = 0 }, { .plain = true }
 };
 
 enum {
@@ -452,7 +453,7 @@ static void filter_row(png_writer *w, const unsigned char *samples)
 static tc_status put_filtered(png_writer *w, bool first, bool last)
 {
     unsigned char *const at = w->filtered + WINDOW, *const to = w->deflated;
-    const wu_row_layout layout = { w->pixel, w->row + 1 };
+    const wu_row_layout layout = { w->pixel, w->row + 1, w->effort.anywhere };
     size_t n = 0;
     w->sum = adler32_z(w->sum, at, w->n);
     if (first) { /* a window of 32 KiB, no dictionary */
