@@ -139,6 +139,34 @@ void wu_page_number(wu_page *page, char before, int64_t value)
     (void)fwrite(at, 1, (size_t)(text + sizeof text - at), page->file);
 }
 
+void wu_page_value(wu_page *page, double value)
+{
+    const double size = fabs(value),
+                 scale = size < 10     ? 1e3
+                         : size < 100  ? 1e2
+                         : size < 1000 ? 10
+                                       : 1,
+                 scaled = size * scale, rest = scaled - floor(scaled);
+    char text[16], *at = text + sizeof text;
+    unsigned n, decimals = size < 10 ? 3 : size < 100 ? 2 : size < 1000;
+    /* Near the middle of two the product may be on the wrong side. */
+    if (!(size >= 1 && scaled < 9999) || fabs(rest - 0.5) < 1e-6) {
+        wu_page_put(page, " %.4g", value);
+        return;
+    }
+    for (n = (unsigned)(scaled + 0.5); decimals > 0 && n % 10 == 0; decimals--)
+        n /= 10;
+    for (unsigned i = 0; n > 0; i++, n /= 10) {
+        if (i > 0 && i == decimals)
+            *--at = '.';
+        *--at = (char)('0' + n % 10);
+    }
+    if (value < 0)
+        *--at = '-';
+    *--at = ' ';
+    (void)fwrite(at, 1, (size_t)(text + sizeof text - at), page->file);
+}
+
 void wu_page_text(wu_page *page, const char *text)
 {
     while (*text != '\0') {

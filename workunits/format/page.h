@@ -23,6 +23,7 @@ TC_FORMAT(2, 3)
 void wu_page_put(wu_page *page, const char *format, ...);
 /* A character and a number, of which a page has many. */
 void wu_page_number(wu_page *page, char before, int64_t value);
+void wu_page_value(wu_page *page, double value); /* " %.4g" */
 /* Anybody's text: what HTML would take for markup is written as characters, and what is not
  * UTF-8 or controls text as '?'. Good between tags and between double quotes. */
 void wu_page_text(wu_page *page, const char *text);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "app/analysis/analysis.h"
+#include "app/base/sort.h"
 #include "workunits/tools/pages.h"
 #include "workunits/tools/report.h"
 #include "workunits/tools/tools.h"
@@ -183,22 +184,19 @@ static tc_status find_groups(summary *s, tc_err *err)
 /* --- numbers --------------------------------------------------------------------------------- */
 
 typedef struct measure {
-    size_t item;
+    uint32_t item, group;
     double value;
 } measure;
-
-static int by_item(const void *a, const void *b)
-{
-    const measure *const m = a, *const n = b;
-    if (m->item != n->item)
-        return m->item < n->item ? -1 : 1;
-    return m->value < n->value ? -1 : m->value > n->value;
-}
 
 static int by_value(const void *a, const void *b)
 {
     const double m = *(const double *)a, n = *(const double *)b;
     return m < n ? -1 : m > n;
+}
+
+static int by_measure(const void *a, const void *b)
+{
+    return by_value(&((const measure *)a)->value, &((const measure *)b)->value);
 }
 
 /* Of the circle or ball of this size; power 0: the size itself. */
@@ -249,7 +247,8 @@ static tc_status read_rows(const summary *s, measure *measures, size_t *n, tc_er
         const double value = s->size < 0 ? NAN : wu_cursor_number(&cursor, (size_t)s->size);
         s->of[cursor.item].rows++;
         if (isfinite(value))
-            measures[(*n)++] = (measure){ cursor.item, value };
+            measures[(*n)++] =
+                (measure){ (uint32_t)cursor.item, (uint32_t)s->in[cursor.item], value };
         if (s->border >= 0)
             s->of[cursor.item].at_border += wu_cursor_number(&cursor, (size_t)s->border) > 0;
     }
@@ -266,15 +265,27 @@ static void find_quartiles(const summary *s, const measure *sorted, size_t n, fo
     }
 }
 
-/* of[item]: of the measures that have this item. */
-static void find_each(const summary *s, measure *measures, size_t n, found *of)
+static uint32_t item_of(const void *m)
 {
-    qsort(measures, n, sizeof *measures, by_item);
+    return ((const measure *)m)->item;
+}
+
+static uint32_t group_of_measure(const void *m)
+{
+    return ((const measure *)m)->group;
+}
+
+/* of[key]: of the measures that have this key; they are sorted by their values. */
+static tc_status find_each(const summary *s, measure *measures, size_t n,
+                           uint32_t (*key)(const void *m), found *of, tc_err *err)
+{
+    return_if_error(tc_sort_by_key(measures, n, sizeof *measures, key, NULL, NULL, err));
     for (size_t i = 0, end; i < n; i = end) {
-        for (end = i; end < n && measures[end].item == measures[i].item;)
+        for (end = i; end < n && key(&measures[end]) == key(&measures[i]);)
             end++;
-        find_quartiles(s, &measures[i], end - i, &of[measures[i].item]);
+        find_quartiles(s, &measures[i], end - i, &of[key(&measures[i])]);
     }
+    return TC_OK;
 }
 
 static tc_status find_sizes(summary *s, tc_err *err)
@@ -286,14 +297,13 @@ static tc_status find_sizes(summary *s, tc_err *err)
     size_t n = 0;
     return_if_error(measures == NULL ? tc_no_memory(err, s->table->name)
                                      : read_rows(s, measures, &n, err));
-    find_each(s, measures, n, s->of);
-    for (size_t i = 0; i < n; i++)
-        measures[i].item = s->in[measures[i].item];
-    find_each(s, measures, n, s->of_groups);
-    for (size_t i = 0; i < n; i++)
-        measures[i].item = 0;
-    find_each(s, measures, n, &s->all);
-    return TC_OK;
+    /* Once by their values: what sorts by groups, and then by items of one each, keeps that order.
+     */
+    return_if_error(tc_sort(measures, n, sizeof *measures, by_measure, NULL, err));
+    if (n > 0)
+        find_quartiles(s, measures, n, &s->all);
+    return_if_error(find_each(s, measures, n, group_of_measure, s->of_groups, err));
+    return find_each(s, measures, n, item_of, s->of, err);
 }
 
 /* The analysis' own count where it has one. */

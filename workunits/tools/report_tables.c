@@ -167,7 +167,7 @@ static void put_values(wu_report *r, const wu_table *table, size_t column, const
     wu_page_text(page, title);
     wu_page_put(page, "\">");
     for (size_t i = 0; i < n; i++)
-        wu_page_put(page, "%.4g ", values[i * stride]);
+        wu_page_value(page, values[i * stride]);
     wu_page_put(page, "</div>\n");
 }
 
@@ -204,7 +204,7 @@ static tc_status put_all_values(wu_report *r, const wu_table *table, const size_
     wu_page_text(r->page, table->has_item ? wu_report_word(table) : "images");
     wu_page_put(r->page, "\">");
     for (size_t i = 0; i < kept; i++)
-        wu_page_put(r->page, "%zu ", items[i]);
+        wu_page_number(r->page, ' ', (int64_t)items[i]);
     wu_page_put(r->page, "</div>\n");
     for (size_t i = 0; i < n; i++)
         if (wu_column_dtype(table, columns[i]) != WU_BOOL)
