@@ -168,6 +168,8 @@ size_t os_terminal_columns(void);
 /* Zeroed memory for something large that is written to nearly everywhere: in huge pages
  * where there are any, as a page at a time takes the kernel long. NULL; free. */
 void *os_zeroed(size_t bytes);
+/* Gives back what was freed and is kept for later. */
+void os_trim_memory(void);
 /* Zeroed memory at a multiple of 64 bytes, for os_aligned_free. NULL. */
 void *os_aligned(size_t bytes);
 void os_aligned_free(void *memory);

@@ -5,6 +5,9 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -201,6 +204,13 @@ void os_begin(void)
         close(fd);
     signal(SIGXFSZ, SIG_IGN);
     signal(SIGPIPE, SIG_IGN);
+#ifdef __GLIBC__
+    /* glibc keeps ever larger blocks for later, which it has to clear then and os_zeroed does not.
+     */
+    mallopt(M_MMAP_THRESHOLD, 4 << 20);
+    mallopt(M_TRIM_THRESHOLD, 8 << 20);
+    mallopt(M_ARENA_MAX, 1);
+#endif
 }
 
 void os_exit_now(int code)
@@ -521,6 +531,13 @@ void *os_zeroed(size_t bytes)
         (void)madvise(memory + skip, bytes - skip, MADV_HUGEPAGE);
 #endif
     return memory;
+}
+
+void os_trim_memory(void)
+{
+#ifdef __GLIBC__
+    (void)malloc_trim(0);
+#endif
 }
 
 void *os_aligned(size_t bytes)

@@ -560,6 +560,10 @@ void *os_zeroed(size_t bytes)
     return calloc(1, bytes);
 }
 
+void os_trim_memory(void)
+{
+}
+
 void *os_aligned(size_t bytes)
 {
     void *const memory = _aligned_malloc(bytes > 0 ? bytes : 1, 64);

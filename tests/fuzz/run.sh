@@ -32,7 +32,8 @@ if [ -n "$FUZZ_FAST" ]; then
     sanitizers=fuzzer,undefined
     reports="-O2 -fsanitize-trap=undefined"
 fi
-libs=${FUZZ_LIBS:-"-ltiff -ljpeg -lexpat -lpng -ljansson -lsqlite3 -lz -lm"}
+deflate=$(grep -q 'define HAVE_LIBDEFLATE' "$build/config.h" && echo -ldeflate)
+libs=${FUZZ_LIBS:-"-ltiff -ljpeg -lexpat -lpng $deflate -ljansson -lsqlite3 -lz -lm"}
 # All that reads files, but for command lines and another system's side.
 sources=$(cd "$src" && find app/base app/analysis app/checkpoint.c app/spool.c workunits validator/check validator/dataset \
     tests/fuzz/fuzz_zip.c tests/fuzz/fuzz_fail.c tests/fuzz/fuzz_files.c -name '*.c' ! -name main.c ! -name os_windows.c)

@@ -92,6 +92,59 @@ static void reads_any_pixels(void **state)
         }
 }
 
+/* libpng's own writer, for what ours does not write. */
+static void to_bytes(png_structp png, png_bytep data, size_t n)
+{
+    bytes_write(png_get_io_ptr(png), data, n);
+}
+
+/* With rows of this filter, as libpng writes them. */
+static void check_filter(const wu_png_info *h, int filter)
+{
+    const size_t row = (size_t)h->width * h->channels * (h->bits / 8);
+    uint8_t *const pixels = malloc(row * h->height), *const seen = malloc(row * h->height);
+    bytes b = { 0 };
+    png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, NULL, NULL);
+    png_infop info = png_create_info_struct(png);
+    assert_true(pixels != NULL && seen != NULL);
+    for (size_t i = 0; i < row * h->height; i++)
+        pixels[i] = (uint8_t)(pattern(3, i) >> i % 5);
+    MUST(setjmp(png_jmpbuf(png)) == 0);
+    png_set_write_fn(png, &b, to_bytes, NULL);
+    png_set_IHDR(png, info, h->width, h->height, (int)h->bits,
+                 h->channels == 1 ? PNG_COLOR_TYPE_GRAY : PNG_COLOR_TYPE_RGB, 0, 0, 0);
+    png_set_filter(png, 0, filter);
+    png_set_gAMA(png, info, 0.3);
+    png_write_info(png, info);
+    png_set_swap(png);
+    for (uint32_t y = 0; y < h->height; y++)
+        png_write_row(png, pixels + y * row);
+    png_write_end(png, NULL);
+    png_destroy_write_struct(&png, &info);
+    assert_int_equal(read_pixels(&b, h, seen), TC_OK);
+    assert_memory_equal(pixels, seen, row * h->height);
+    for (size_t i = 0; i < b.n; i += 1 + b.n / 97) { /* then a CRC is wrong */
+        b.data[i] ^= 16;
+        assert_int_not_equal(read_pixels(&b, h, seen), TC_OK);
+        b.data[i] ^= 16;
+    }
+    free(b.data);
+    free(pixels);
+    free(seen);
+}
+
+static void reads_every_filter(void **state)
+{
+    static const int filters[] = { PNG_FILTER_NONE, PNG_FILTER_SUB,   PNG_FILTER_UP,
+                                   PNG_FILTER_AVG,  PNG_FILTER_PAETH, PNG_ALL_FILTERS };
+    static const wu_png_info infos[] = { { 61, 23, 8, 1 }, { 61, 23, 16, 1 }, { 61, 23, 8, 3 },
+                                         { 1, 9, 8, 3 },   { 1, 1, 8, 1 },    { 200, 3, 8, 3 } };
+    (void)state;
+    for (size_t k = 0; k < sizeof infos / sizeof *infos; k++)
+        for (size_t i = 0; i < sizeof filters / sizeof *filters; i++)
+            check_filter(&infos[k], filters[i]);
+}
+
 static void writes_the_same_bytes(void **state)
 {
     (void)state;
@@ -100,12 +153,6 @@ static void writes_the_same_bytes(void **state)
     assert_memory_equal(a.data, b.data, a.n);
     free(a.data);
     free(b.data);
-}
-
-/* libpng's own writer, for what ours does not write. */
-static void to_bytes(png_structp png, png_bytep data, size_t n)
-{
-    bytes_write(png_get_io_ptr(png), data, n);
 }
 
 static bytes foreign_png(int bits, int colour, int interlace, size_t comment)
@@ -348,6 +395,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_what_it_wrote),
         cmocka_unit_test(reads_any_pixels),
+        cmocka_unit_test(reads_every_filter),
         cmocka_unit_test(writes_the_same_bytes),
         cmocka_unit_test(reads_interlaced),
         cmocka_unit_test(skips_other_chunks),

@@ -37,7 +37,7 @@ typedef struct loader {
     const tc_poll *poll;
     bool any_thread; /* asks it, not only the main one */
     const wu_item *item;
-    uint8_t *image; /* samples as they are stored; RGB becomes grey at the piece's begin */
+    uint8_t *image; /* samples as they are stored, or greys of colours */
     wu_pixels *out; /* NULL: colours stay */
     piece *pieces;
     size_t n, room;
@@ -69,26 +69,40 @@ static tc_status add_pieces(loader *l, piece_kind kind, char *const *members, si
 
 /* --- one member ------------------------------------------------------------------------------ */
 
-/* RGB to grey in place: sample i is written where samples 3i.. were read. */
-static tc_status rgb_to_grey(uint8_t *p, size_t n, const tc_poll *poll, tc_err *err)
+/* RGB to grey, in place, too: sample i is written where samples 3i.. were read. */
+static tc_status rgb_to_grey(const uint8_t *p, size_t n, uint8_t *grey, const tc_poll *poll,
+                             tc_err *err)
 {
     for (size_t i = 0; i < n;) {
         const size_t end = tc_block_end(i, n);
-        wu_make_grey(p + 3 * i, end - i, p + i);
+        wu_make_grey(p + 3 * i, end - i, grey + i);
         i = end;
         return_if_error(tc_ask(poll, err));
     }
     return TC_OK;
 }
 
+/* Of several members each becomes grey by itself: all colours at once are thrice as many bytes. */
+static bool is_greyed_apart(const loader *l)
+{
+    return l->item->channels == 3 && l->out != NULL && l->item->n_images > 1;
+}
+
 static tc_status decode_image(const loader *l, decoder *d, const piece *p)
 {
     const wu_png_info *const head = &l->job->heads[p->member];
-    uint8_t *const to = l->image + p->first * head->channels * (head->bits / 8);
-    const tc_status status = wu_member_pixels(d->zip, p->member, head, to, &d->err);
-    return status == TC_OK && head->channels == 3 && l->out != NULL
-               ? rgb_to_grey(to, p->n, d->poll, &d->err)
-               : status;
+    const size_t pixel = (size_t)head->channels * (head->bits / 8);
+    const bool apart = is_greyed_apart(l);
+    uint8_t *const to = l->image + p->first * (apart ? 1 : pixel);
+    uint8_t *const samples = apart ? malloc(p->n * pixel) : to;
+    if (samples == NULL)
+        return tc_no_memory(&d->err, "the pixels of an item");
+    tc_status status = wu_member_pixels(d->zip, p->member, head, samples, &d->err);
+    if (status == TC_OK && head->channels == 3 && l->out != NULL)
+        status = rgb_to_grey(samples, p->n, to, d->poll, &d->err);
+    if (apart)
+        free(samples);
+    return status;
 }
 
 /* n samples to 0 and 1; the mask may be the samples. */
@@ -219,19 +233,6 @@ static tc_status decode_pieces(loader *l, tc_err *err)
     return status;
 }
 
-/* Greys that stand at the begin of each piece's colours, one behind the other. */
-static tc_status gather_greys(const loader *l, tc_err *err)
-{
-    for (size_t i = 0; i < l->n; i++) {
-        const piece *const p = &l->pieces[i];
-        if (p->kind == IMAGE && p->first > 0) {
-            memmove(l->image + p->first, l->image + 3 * p->first, p->n);
-            return_if_error(tc_ask(l->poll, err));
-        }
-    }
-    return TC_OK;
-}
-
 /* The item's labels are as many as job.json says; notes the largest. */
 static tc_status count_labels(const loader *l, size_t n, tc_err *err)
 {
@@ -264,7 +265,7 @@ static tc_status count_labels(const loader *l, size_t n, tc_err *err)
 static tc_status make_room(loader *l, size_t n, tc_err *err)
 {
     const wu_item *const item = l->item;
-    l->image = os_zeroed(n * (item->bits / 8) * item->channels);
+    l->image = os_zeroed(n * (item->bits / 8) * (is_greyed_apart(l) ? 1 : item->channels));
     l->out->mask = item->n_masks > 0 ? os_zeroed(n) : NULL;
     l->out->labels = item->n_labels > 0 ? os_zeroed(n * sizeof *l->out->labels) : NULL;
     if (l->image == NULL || (item->n_masks > 0 && l->out->mask == NULL) ||
@@ -276,7 +277,7 @@ static tc_status make_room(loader *l, size_t n, tc_err *err)
 /* Grey pixels are the caller's, and need no more room than that. */
 static void give_image(loader *l, size_t n)
 {
-    if (l->item->channels == 3) {
+    if (l->item->channels == 3 && !is_greyed_apart(l)) {
         uint8_t *const less = realloc(l->image, n);
         l->image = less != NULL ? less : l->image;
     }
@@ -296,8 +297,6 @@ static tc_status load(loader *l, tc_err *err)
     return_if_error(add_pieces(l, MASK, item->masks, 0, item->n_masks, err));
     return_if_error(add_pieces(l, LABELS, item->labels, 0, item->n_labels, err));
     return_if_error(decode_pieces(l, err));
-    if (item->channels == 3)
-        return_if_error(gather_greys(l, err));
     if (item->n_labels > 0)
         return_if_error(count_labels(l, n, err));
     give_image(l, n);
@@ -316,9 +315,12 @@ static tc_status load_item(const wu_job *job, size_t index, const tc_poll *poll,
     out->ny = item->ny;
     out->nz = item->nz;
     out->bits = item->bits;
+    const size_t large = (size_t)4 << 20; /* bytes, of which some are free now */
     const tc_status status = load(&l, err);
     free(l.image);
     free(l.pieces);
+    if ((uint64_t)item->nx * item->ny * item->nz * (item->bits / 8) >= large)
+        os_trim_memory();
     if (status != TC_OK)
         wu_pixels_free(out);
     return status;

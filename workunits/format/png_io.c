@@ -1,4 +1,6 @@
-/* Reads PNG through libpng, and writes it. */
+/* Reads PNG, through libpng or where it is easy by itself, and writes it. */
+#include "config.h"
+
 #include "workunits/format/png_io.h"
 
 #include <errno.h>
@@ -9,12 +11,27 @@
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
+#ifdef HAVE_LIBDEFLATE
+#include <libdeflate.h>
+#endif
 
 #include "app/base/crc32.h"
 #include "workunits/format/deflate_rows.h"
 #include "workunits/format/new_file.h"
 
 #define MAX_DEFLATE_RATIO 1032u
+
+enum {
+    LANES = 16,             /* bytes at once */
+    MOST_AT_ONCE = 8 << 20, /* bytes of samples of a PNG that is decoded at once: of a work unit, */
+    MOST_CONVERTED = 1 << 20, /* of a picture that becomes part of one */
+    SIGNATURE = 8,
+    FRAME = 12, /* of a chunk */
+};
+
+typedef uint8_t lanes8 __attribute__((vector_size(LANES), aligned(1)));
+typedef int8_t signed8 __attribute__((vector_size(LANES)));
+typedef uint16_t lanes16 __attribute__((vector_size(LANES)));
 
 /* Everything a libpng callback or a body run under setjmp needs. It is reached
  * through a pointer only, so a longjmp cannot leave a stale local behind. */
@@ -238,6 +255,197 @@ static void read_all(png_ctx *c)
     png_read_end(c->png, NULL);
 }
 
+/* --- reading at once ------------------------------------------------------------------------- */
+
+static void put_number(unsigned char *to, uint32_t v)
+{
+    for (int i = 0; i < 4; i++)
+        to[i] = (unsigned char)(v >> (24 - 8 * i));
+}
+
+/* A PNG in memory, and how much of it libpng has read. */
+typedef struct png_bytes {
+    unsigned char *data; /* owned */
+    size_t n, at;
+    wu_read_fn read; /* what comes behind it, by */
+    void *user;
+} png_bytes;
+
+static long read_bytes(void *user, void *buf, size_t n)
+{
+    png_bytes *const b = user;
+    const size_t left = b->n - b->at, part = left < n ? left : n;
+    if (part == 0)
+        return b->read(b->user, buf, n);
+    memcpy(buf, b->data + b->at, part);
+    b->at += part;
+    return (long)part;
+}
+
+#ifdef HAVE_LIBDEFLATE
+static uint32_t number_at(const unsigned char *p)
+{
+    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+enum { IHDR = 13, HEAD = SIGNATURE + FRAME + IHDR, BODY = 8 };
+
+/* Whether it is a whole PNG of this kind with good CRCs, and no chunk that libpng would heed
+ * besides. */
+static bool is_simple(const unsigned char *png, size_t n, const wu_png_info *h)
+{
+    const unsigned char kind[] = { (unsigned char)h->bits,
+                                   h->channels == 1 ? PNG_COLOR_TYPE_GRAY : PNG_COLOR_TYPE_RGB, 0,
+                                   0, 0 };
+    bool has_data = false, behind = false;
+    if (n < HEAD || png_sig_cmp(png, 0, SIGNATURE) != 0)
+        return false;
+    for (size_t at = SIGNATURE; n - at >= FRAME;) {
+        const uint32_t size = number_at(png + at);
+        const unsigned char *const name = png + at + 4, *const body = png + at + BODY;
+        const bool first = at == SIGNATURE;
+        if (size > n - at - FRAME || tc_crc32(0, name, size + 4) != number_at(body + size))
+            return false;
+        at += FRAME + size;
+        if (first) {
+            if (memcmp(name, "IHDR", 4) != 0 || size != IHDR || number_at(body) != h->width ||
+                number_at(body + 4) != h->height || memcmp(body + 8, kind, sizeof kind) != 0)
+                return false;
+        } else if (memcmp(name, "IDAT", 4) == 0 && !behind) {
+            has_data = true;
+        } else if ((name[0] & 0x20) != 0 && memcmp(name, "tRNS", 4) != 0) { /* ancillary */
+            behind = has_data;
+        } else {
+            return memcmp(name, "IEND", 4) == 0 && size == 0 && at == n && has_data;
+        }
+    }
+    return false;
+}
+
+/* Makes one IDAT chunk of all, of a PNG that is simple, and leaves out what is not needed. Returns
+ * how many bytes of data stand at HEAD + BODY. */
+static size_t gather_data(png_bytes *png)
+{
+    unsigned char *const all = png->data, *to = all + HEAD + BODY, *const name = to - 4;
+    size_t at = HEAD, size;
+    for (; memcmp(all + at + 4, "IEND", 4) != 0; at += FRAME + size) {
+        size = number_at(all + at);
+        if (memcmp(all + at + 4, "IDAT", 4) == 0) {
+            memmove(to, all + at + BODY, size);
+            to += size;
+        }
+    }
+    size = (size_t)(to - name) - 4;
+    memcpy(name, "IDAT", 4);
+    put_number(name - 4, (uint32_t)size);
+    memmove(to + 4, all + at, FRAME); /* IEND */
+    put_number(to, tc_crc32(0, name, size + 4));
+    png->n = (size_t)(to - all) + 4 + FRAME;
+    return size;
+}
+
+static unsigned char paeth(int left, int above, int corner)
+{
+    const int by_left = abs(above - corner), by_above = abs(left - corner),
+              by_corner = abs(left + above - 2 * corner);
+    return (unsigned char)(by_left <= by_above && by_left <= by_corner ? left
+                           : by_above <= by_corner                     ? above
+                                                                       : corner);
+}
+
+/* A row of n bytes as PNG has it, from what its filter left. above: zeros for the first one.
+ * False: there is no such filter. */
+static bool undo_filter(const unsigned char *filtered, size_t n, size_t pixel,
+                        const unsigned char *above, unsigned char *row)
+{
+    enum { NONE, SUB, UP, AVERAGE, PAETH };
+    const unsigned char kind = filtered[0], *const from = filtered + 1;
+    size_t i = 0;
+    if (kind > PAETH)
+        return false;
+    if (kind == NONE)
+        memcpy(row, from, n);
+    for (size_t c = 0; kind == SUB && c < pixel; c++) {
+        unsigned char v = 0;
+        for (i = c; i < n; i += pixel)
+            row[i] = v = (unsigned char)(v + from[i]);
+    }
+    for (; kind == UP && n - i >= LANES; i += LANES)
+        *(lanes8 *)(void *)(row + i) =
+            *(const lanes8 *)(const void *)(from + i) + *(const lanes8 *)(const void *)(above + i);
+    for (; kind == UP && i < n; i++)
+        row[i] = (unsigned char)(from[i] + above[i]);
+    for (; kind > UP && i < n; i++) {
+        const int left = i < pixel ? 0 : row[i - pixel], corner = i < pixel ? 0 : above[i - pixel];
+        row[i] = (unsigned char)(from[i] + (kind == AVERAGE ? (left + above[i]) / 2
+                                                            : paeth(left, above[i], corner)));
+    }
+    return true;
+}
+
+/* Decodes a whole PNG of a kind that needs no conversion. False: libpng decides what it is. */
+static bool decode_at_once(png_bytes *png, const wu_png_info *h, unsigned char *pixels)
+{
+    const size_t pixel = (size_t)h->channels * (h->bits / 8), row = h->width * pixel,
+                 all = (row + 1) * h->height;
+    if (!is_simple(png->data, png->n, h))
+        return false;
+    const size_t n = gather_data(png);
+    const unsigned char *const data = png->data + HEAD + BODY;
+    unsigned char *const filtered = malloc(all + row);
+    struct libdeflate_decompressor *const inflater = libdeflate_alloc_decompressor();
+    size_t used = 0;
+    /* Of the whole window: zlib holds streams to it. */
+    bool good = filtered != NULL && inflater != NULL && n > 0 && data[0] == 0x78 &&
+                libdeflate_zlib_decompress_ex(inflater, data, n, filtered, all, &used, NULL) ==
+                    LIBDEFLATE_SUCCESS &&
+                used == n;
+    libdeflate_free_decompressor(inflater);
+    if (good)
+        memset(filtered + all, 0, row);
+    for (uint32_t y = 0; good && y < h->height; y++)
+        good = undo_filter(filtered + y * (row + 1), row, pixel,
+                           y > 0 ? pixels + (y - 1) * row : filtered + all, pixels + y * row);
+    free(filtered);
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    for (size_t i = 0; good && h->bits == 16 && i < row * h->height; i += 2) {
+        const unsigned char high = pixels[i];
+        pixels[i] = pixels[i + 1];
+        pixels[i + 1] = high;
+    }
+#endif
+    return good;
+}
+#endif
+
+/* Reads a PNG of `most` bytes of samples whole, and decodes it if that is easy; else libpng reads
+ * it, and what is behind it. */
+static bool read_at_once(png_ctx *c, uint64_t most, png_bytes *png)
+{
+    enum { CHUNKS = 1 << 16 }; /* bytes of what is around the data */
+    const wu_png_info *const h = c->expected;
+    const uint64_t row = (uint64_t)h->width * h->channels * (h->bits / 8) + 1,
+                   room = row * h->height <= most ? row * h->height + CHUNKS : 0;
+    *png = (png_bytes){ .read = c->read, .user = c->user };
+#ifdef HAVE_LIBDEFLATE
+    png->data = room > 0 ? malloc((size_t)room) : NULL;
+    for (long got = png->data != NULL; got > 0 && png->n < room; png->n += (size_t)got) {
+        got = c->read(c->user, png->data + png->n, (size_t)room - png->n);
+        if (got < 0) {
+            c->status = tc_fail(c->err, TC_BAD_INPUT, "%s: cannot be read", c->what);
+            return true;
+        }
+    }
+    if (png->n > 0 && png->n < room && !c->numbers && decode_at_once(png, h, c->in_pixels))
+        return true;
+#else
+    (void)room;
+#endif
+    c->read = read_bytes;
+    c->user = png;
+    return false;
+}
+
 static tc_status read_with(png_ctx *c, void (*body)(png_ctx *))
 {
     tc_status status = TC_OK;
@@ -252,6 +460,14 @@ static tc_status read_with(png_ctx *c, void (*body)(png_ctx *))
 cleanup:
     png_destroy_read_struct(&c->png, &c->info, NULL);
     free(c->raw);
+    return status;
+}
+
+static tc_status read_whole(png_ctx *c, uint64_t most)
+{
+    png_bytes png;
+    const tc_status status = read_at_once(c, most, &png) ? c->status : read_with(c, read_all);
+    free(png.data);
     return status;
 }
 
@@ -276,7 +492,7 @@ tc_status wu_png_read(wu_read_fn read, void *user, uint64_t encoded_bytes, const
                   .expected = expected,
                   .in_pixels = pixels,
                   .err = err };
-    return read_with(&c, read_all);
+    return read_whole(&c, MOST_AT_ONCE);
 }
 
 /* To samples as texcell has them, whatever the file has. */
@@ -308,7 +524,7 @@ tc_status wu_png_convert(wu_read_fn read, void *user, const char *what, bool num
     png_ctx c = converter_of(read, user, what, numbers, err);
     c.expected = expected;
     c.in_pixels = pixels;
-    const tc_status status = read_with(&c, read_all);
+    const tc_status status = read_whole(&c, MOST_CONVERTED);
     *alpha_dropped = c.alpha_dropped;
     *no_end = c.no_end;
     return status;
@@ -330,7 +546,6 @@ static const png_effort efforts[] = {
 };
 
 enum {
-    LANES = 16,         /* bytes at once */
     FILTERED = 1 << 17, /* bytes that are deflated at once */
     PLACES = 4,         /* of a part that is tried */
     MARGIN = 50,        /* such a share more bytes are taken for less time, */
@@ -358,12 +573,6 @@ typedef struct png_writer {
 
 enum { WINDOW = 1 << 15 };
 
-static void put_number(unsigned char *to, uint32_t v)
-{
-    for (int i = 0; i < 4; i++)
-        to[i] = (unsigned char)(v >> (24 - 8 * i));
-}
-
 static tc_status put_bytes(png_writer *w, const void *data, size_t n)
 {
     errno = 0;
@@ -385,10 +594,6 @@ static tc_status put_chunk(png_writer *w, const char kind[4], const void *data, 
 }
 
 /* --- filters --------------------------------------------------------------------------------- */
-
-typedef uint8_t lanes8 __attribute__((vector_size(LANES), aligned(1)));
-typedef int8_t signed8 __attribute__((vector_size(LANES)));
-typedef uint16_t lanes16 __attribute__((vector_size(LANES)));
 
 /* What is left of the row without `from`; returns how far from 0 all of it is. */
 static uint64_t subtract_row(const unsigned char *row, const unsigned char *from, size_t n,
@@ -635,7 +840,7 @@ tc_status wu_png_write_for_page(wu_write_fn write, void *user, const char *what,
 
 size_t wu_png_strip(unsigned char *png, size_t n)
 {
-    enum { SIGNATURE = 8, FRAME = 12, BITS = SIGNATURE + 16, COLOUR, INTERLACED = COLOUR + 3 };
+    enum { BITS = SIGNATURE + 16, COLOUR, INTERLACED = COLOUR + 3 };
     if (n < SIGNATURE + FRAME + 13)
         return 0;
     const bool grey = png[COLOUR] == PNG_COLOR_TYPE_GRAY && (png[BITS] == 8 || png[BITS] == 16);
