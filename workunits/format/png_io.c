@@ -344,7 +344,8 @@ static size_t gather_data(png_bytes *png)
     return size;
 }
 
-static unsigned char paeth(int left, int above, int corner)
+/* Paeth's predictor: which of them is nearest to left + above - corner. */
+static unsigned char find_nearest(int left, int above, int corner)
 {
     const int by_left = abs(above - corner), by_above = abs(left - corner),
               by_corner = abs(left + above - 2 * corner);
@@ -358,10 +359,10 @@ static unsigned char paeth(int left, int above, int corner)
 static bool undo_filter(const unsigned char *filtered, size_t n, size_t pixel,
                         const unsigned char *above, unsigned char *row)
 {
-    enum { NONE, SUB, UP, AVERAGE, PAETH };
+    enum { NONE, SUB, UP, AVERAGE, NEAREST };
     const unsigned char kind = filtered[0], *const from = filtered + 1;
     size_t i = 0;
-    if (kind > PAETH)
+    if (kind > NEAREST)
         return false;
     if (kind == NONE)
         memcpy(row, from, n);
@@ -377,8 +378,9 @@ static bool undo_filter(const unsigned char *filtered, size_t n, size_t pixel,
         row[i] = (unsigned char)(from[i] + above[i]);
     for (; kind > UP && i < n; i++) {
         const int left = i < pixel ? 0 : row[i - pixel], corner = i < pixel ? 0 : above[i - pixel];
-        row[i] = (unsigned char)(from[i] + (kind == AVERAGE ? (left + above[i]) / 2
-                                                            : paeth(left, above[i], corner)));
+        row[i] =
+            (unsigned char)(from[i] + (kind == AVERAGE ? (left + above[i]) / 2
+                                                       : find_nearest(left, above[i], corner)));
     }
     return true;
 }
