@@ -326,6 +326,7 @@ static bool is_simple(const unsigned char *png, size_t n, const wu_png_info *h)
  * how many bytes of data stand at HEAD + BODY. */
 static size_t gather_data(png_bytes *png)
 {
+    static const unsigned char idat[] = { 'I', 'D', 'A', 'T' };
     unsigned char *const all = png->data, *to = all + HEAD + BODY, *const name = to - 4;
     size_t at = HEAD, size;
     for (; memcmp(all + at + 4, "IEND", 4) != 0; at += FRAME + size) {
@@ -336,7 +337,7 @@ static size_t gather_data(png_bytes *png)
         }
     }
     size = (size_t)(to - name) - 4;
-    memcpy(name, "IDAT", 4);
+    memcpy(name, idat, sizeof idat);
     put_number(name - 4, (uint32_t)size);
     memmove(to + 4, all + at, FRAME); /* IEND */
     put_number(to, tc_crc32(0, name, size + 4));
