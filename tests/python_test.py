@@ -4,6 +4,7 @@ import contextlib
 import gc
 import json
 import os
+import pickle
 import signal
 import sys
 import threading
@@ -212,6 +213,26 @@ def refusals():
                                ({"analysis": "voting"}, texcell.InputError, "radius")):
         error = refusal(SPOTS, **given)
         tap.ok(isinstance(error, kind) and words in str(error) and "/tmp" not in str(error), "refused: %s" % sorted(given), error)
+    labels = ((Y % 30 - 15) ** 2 + (X % 30 - 15) ** 2 < 60) * (Y // 30 * 4 + X // 30 + 1)
+    for title, images, given, kind, words in (
+            ("no images", [], {}, texcell.InputError, "no images"), ("names", [SPOTS] * 2, {"names": "ab"}, texcell.InputError, "1 name of 2 images"),
+            ("spacing", SPOTS, {"spacing": "5um"}, texcell.UsageError, "spacing 5um"), ("no spacing", SPOTS, {"spacing": 0}, texcell.UsageError, "positive"),
+            ("labels of others", {"a": SPOTS, "b": SPOTS}, {"analysis": "objects", "labels": {"a": labels}}, texcell.InputError, "its own name: b"),
+            ("names that are one", {"a b": SPOTS, "c": SPOTS}, {"analysis": "objects", "labels": {"a b": labels, "a_b": labels, "c": labels}},
+             texcell.InputError, "letters and digits"),
+            ("none at all", SPOTS, {"analysis": "objects"}, texcell.InputError, "image: has no labels; objects measures the objects that they mark, labels="),
+            ("what is no number", SPOTS, {"min_area": 3j}, texcell.InputError, "min_area")):
+        error = refusal(images, **given)
+        tap.ok(isinstance(error, kind) and words in str(error), "refused: " + title, repr(error))
+    whole = texcell.analyse([SPOTS, SPOTS], "objects", labels=[labels, labels], **QUIET)
+    some = np.empty(2, object)
+    some[:] = [SPOTS, SPOTS]
+    for title, images, given in (("a generator", (SPOTS for _ in range(2)), {}), ("an array of objects", some, {}),
+                                 ("values of a dict", {1: SPOTS, 2: SPOTS}.values(), {}), ("a stack of label pictures", [SPOTS] * 2, {"labels": np.stack([labels] * 2)})):
+        tap.ok(read(texcell.analyse(images, "objects", **{"labels": [labels] * 2, **QUIET, **given}).path) == read(whole.path), title + ": as a list")
+    tap.ok(texcell.analyse(SPOTS, names="one", spacing={"x": .5, "y": .6}, **QUIET).spacing(0) == (.6, .5), "a name, and spacing by axes")
+    again = pickle.loads(pickle.dumps(whole))
+    tap.ok(again.path != whole.path and read(again.path) == read(whole.path) and read(again.unit) == read(whole.unit), "a Result is pickled with its files")
     error = refusal(path("nowhere.png"))
     tap.ok(isinstance(error, texcell.InputError) and error.code == 2 and "nowhere.png" in str(error), "a file that is not there", error)
     error = refusal("nowhere")
@@ -343,7 +364,7 @@ def told():
         found = texcell.analyse({"empty": np.zeros((50, 50), np.uint8), "black": np.zeros((40, 40), np.uint8), "some": (SPOTS >> 4).astype(np.uint8)},
                                 polarity="bright", threshold=150, **QUIET)
     said, table = [str(w.message) for w in caught], found.tables["items"]
-    tap.ok(list(table["mark"]) == ["wrong?", "wrong?", "ok"] and all(why in " ".join(said) and why in " ".join(found.notes) for why in table["why"])
+    tap.ok(list(table["mark"]) == ["wrong?", "wrong?", "ok"] and all(why.replace("--param ", "") in " ".join(said) and why in " ".join(found.notes) for why in table["why"])
            and {os.path.abspath(w.filename) for w in caught} == {os.path.abspath(__file__)} and list(table["why"])[2] == "",
            "marks and their reasons are columns, notes and warnings of the caller's line", (said, found.notes, dict(table)))
     suggested = texcell.suggest([SPOTS, SPOTS.T], "cellcount", scale="linear")

@@ -17,7 +17,7 @@
 
 const char wu_export_help[] =
     "usage: texcell-wu export [--pictures] [--images WU.zip] [--marks WU.zip]\n"
-    "                         [--tiff] [--geojson] RESULT.npz -o DIR\n"
+    "                         [--only-marks] [--tiff] [--geojson] RESULT.npz -o DIR\n"
     "\n"
     "Writes a result as files that any program opens. What an earlier export wrote\n"
     "into DIR is removed first (exported.txt lists it), and nothing else.\n"
@@ -48,6 +48,7 @@ const char wu_export_help[] =
     "  --marks WU.zip       the work unit: items.csv has each image's mark (ok, look,\n"
     "                       wrong?) and group, groups.csv the groups, as the page of\n"
     "                       report has them\n"
+    "  --only-marks         with --marks: no other files\n"
     "  --tiff               also labels, masks and maps as TIFF, for ImageJ and\n"
     "                       napari: values as they are, with the size of a pixel if\n"
     "                       --images has it\n"
@@ -65,6 +66,7 @@ static tc_status parse_options(int argc, char **argv, export_options *o, tc_err 
                                   { "images", 0, TC_TEXT, .to = &o->images },
                                   { "pictures", 0, TC_FLAG, .to = &o->also.pictures },
                                   { "marks", 0, TC_TEXT, .to = &o->marks },
+                                  { "only-marks", 0, TC_FLAG, .to = &o->also.only_marks },
                                   { "tiff", 0, TC_FLAG, .to = &o->also.tiff },
                                   { "geojson", 0, TC_FLAG, .to = &o->also.geojson },
                                   { .name = NULL } };
@@ -75,6 +77,9 @@ static tc_status parse_options(int argc, char **argv, export_options *o, tc_err 
     o->result = argv[1];
     o->also.marks = o->marks != NULL;
     o->also.pictures = o->also.pictures || o->images != NULL;
+    if (o->also.only_marks &&
+        (o->marks == NULL || o->also.pictures || o->also.tiff || o->also.geojson))
+        return tc_fail(err, TC_USAGE, "export: --only-marks goes with --marks alone");
     if (o->folder == NULL)
         return tc_fail(err, TC_USAGE, "export: -o DIR is missing");
     return TC_OK;
@@ -279,6 +284,8 @@ tc_status wu_export_write(const char *result, const char *unit, const char *fold
     return_if_error(wu_tables_find(&file, &tables, err));
     return_if_error(wu_make_folder(folder, err));
     return_if_error(clear_folder(folder, err));
+    if (also.only_marks)
+        return TC_OK;
     return_if_error(wu_export_tables(&file, &tables, folder, also.marks, &n_tables, err));
     if (also.pictures)
         return_if_error(wu_export_pictures(&file, images, folder, tables.used, &n_pictures, err));

@@ -19,6 +19,7 @@ typedef struct wu_export_also {
     bool pictures, tiff, geojson;
     bool shown; /* a page shows the pictures */
     bool marks; /* wu_report_marks_csv writes items.csv */
+    bool only_marks;
 } wu_export_also;
 
 /* All files of a result; unit: its work unit, or NULL. */

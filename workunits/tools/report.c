@@ -321,6 +321,7 @@ void wu_report_close(wu_report *r)
     if (r->tables != NULL)
         wu_tables_free(r->tables);
     free(r->tables);
+    wu_report_free_summary(r);
     free(r->marks);
     for (size_t i = 0; r->outlined != NULL && i < r->n_items; i++)
         free(r->outlined[i].labels.grid);
@@ -377,7 +378,7 @@ static tc_status put_sweep(const wu_variant *variants, wu_report *reports, size_
     const wu_tables *const tables = reports[0].tables;
     for (size_t k = 0; k < n; k++)
         return_if_error(wu_report_find_marks(&reports[k], err));
-    return_if_error(wu_report_variant_sums(reports, variants, n, err));
+    wu_report_variant_sums(reports, variants, n);
     for (size_t t = 0; t < tables->n; t++)
         if (!tables->tables[t].has_item)
             return_if_error(wu_report_variants(reports, variants, n, t, err));

@@ -42,6 +42,7 @@ typedef struct wu_report {
     double *radii;                   /* [file->n_items] of points, where each item has its own */
     char **notes;                    /* of each item, as wu_notes_read has them */
     wu_outlined *outlined;           /* [n_items], once wu_report_find_marks was called */
+    struct wu_summary *summary;      /* once wu_report_find_marks was called */
     wu_mark *marks;                  /* of each item, once wu_report_find_marks was called */
     const char *colour;              /* what of colours is analysed, in words, or "" */
     const an_suggestion *suggestion; /* that the parameters came from, or NULL; not owned */
@@ -80,8 +81,10 @@ void wu_sample_row(const wu_sampled *to, uint32_t y, const void *row, bool label
  * count and the work unit is known. */
 tc_status wu_report_find_noise(const wu_report *r, bool *noise_alone, tc_err *err);
 
-/* The mark of each image, which the summary and the tables of variants show. */
+/* Sums up what was found, and the mark of each image, which the summary and the tables of variants
+ * show. Once a report. */
 tc_status wu_report_find_marks(wu_report *r, tc_err *err);
+void wu_report_free_summary(wu_report *r);
 void wu_report_mark(wu_page *page, const wu_mark *mark); /* a cell */
 /* Once the marks are found: items.csv, with each image's group and mark behind its own columns, and
  * groups.csv where images are compared by their folders. After wu_export_write with also.marks. */
@@ -134,8 +137,7 @@ typedef struct wu_variant {
 
 /* A row for each variant, of all images together: counts, sizes, the worst mark and how many have
  * it; nothing where nothing is found in images. Once the marks of each report are found. */
-tc_status wu_report_variant_sums(wu_report *reports, const wu_variant *variants, size_t n,
-                                 tc_err *err);
+void wu_report_variant_sums(wu_report *reports, const wu_variant *variants, size_t n);
 /* Table t of each variant in one. */
 tc_status wu_report_variants(wu_report *reports, const wu_variant *variants, size_t n_variants,
                              size_t t, tc_err *err);

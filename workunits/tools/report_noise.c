@@ -31,7 +31,7 @@ static tc_status find_noise(const wu_pixels *px, double *noise, tc_err *err)
     uint64_t n = 0, below = 0;
     if (px->nx <= LAG)
         return TC_OK;
-    uint64_t *const histogram = calloc(1 << 16, sizeof *histogram);
+    uint64_t *const histogram = calloc((size_t)1 << px->bits, sizeof *histogram);
     if (histogram == NULL)
         return tc_no_memory(err, "noise");
     for (uint64_t row = 0; row < rows; row += step)

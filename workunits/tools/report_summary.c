@@ -26,7 +26,7 @@ typedef struct group {
     double usual_count, usual_size; /* medians over its images, NaN: too few to say */
 } group;
 
-typedef struct summary {
+typedef struct wu_summary {
     const wu_report *r;
     const wu_table *table; /* of what was found in the images, or NULL */
     const wu_table *own;   /* of the images themselves, or NULL */
@@ -394,12 +394,16 @@ static tc_status open_summary(wu_report *r, summary *s, tc_err *err)
     return find_usual(s, err);
 }
 
-static void close_summary(summary *s)
+void wu_report_free_summary(wu_report *r)
 {
+    summary *const s = r->summary;
+    if (s == NULL)
+        return;
     free(s->groups);
     free(s->of_groups);
     free(s->in);
     free(s->of);
+    free(s);
 }
 
 /* --- marks ----------------------------------------------------------------------------------- */
@@ -719,17 +723,18 @@ static tc_status find_marks(const summary *s, wu_mark *marks, size_t *n_ragged, 
 
 tc_status wu_report_find_marks(wu_report *r, tc_err *err)
 {
-    TC_AUTO(close_summary) summary s;
+    assert(r->summary == NULL);
     size_t n_ragged = 0;
-    return_if_error(open_summary(r, &s, err));
     TC_AUTOFREE size_t *const counts = calloc(r->file->n_items + 1, sizeof *counts);
+    summary *const s = r->summary = calloc(1, sizeof *s);
     r->marks = calloc(r->file->n_items + 1, sizeof *r->marks);
-    if (counts == NULL || r->marks == NULL)
+    if (counts == NULL || s == NULL || r->marks == NULL)
         return tc_no_memory(err, "marks");
-    for (size_t i = 0; s.table != NULL && i < r->n_items; i++)
-        counts[i] = (size_t)s.of[i].rows;
+    return_if_error(open_summary(r, s, err));
+    for (size_t i = 0; i < r->n_items; i++)
+        counts[i] = s->table != NULL ? (size_t)s->of[i].rows : 0;
     return_if_error(wu_report_find_ragged(r, counts, err));
-    return_if_error(find_marks(&s, r->marks, &n_ragged, err));
+    return_if_error(find_marks(s, r->marks, &n_ragged, err));
     if (n_ragged > 0 && r->n_variants == 1)
         wu_note("%zu of %zu images: most outlines are ragged, so that parts of cells, or several, "
                 "may be counted; look at them on the page",
@@ -821,21 +826,16 @@ static void put_variant(const summary *s, const char *name, bool first)
     wu_page_put(page, "</tr>\n");
 }
 
-tc_status wu_report_variant_sums(wu_report *reports, const wu_variant *variants, size_t n,
-                                 tc_err *err)
+void wu_report_variant_sums(wu_report *reports, const wu_variant *variants, size_t n)
 {
     size_t put = 0;
-    tc_status status = TC_OK;
-    for (size_t k = 0; status == TC_OK && k < n; k++) {
-        summary s;
-        status = open_summary(&reports[k], &s, err);
-        if (status == TC_OK && s.table != NULL)
-            put_variant(&s, variants[k].name, put++ == 0);
-        close_summary(&s);
+    for (size_t k = 0; k < n; k++) {
+        assert(reports[k].summary != NULL);
+        if (reports[k].summary->table != NULL)
+            put_variant(reports[k].summary, variants[k].name, put++ == 0);
     }
     if (put > 0)
         wu_page_put(reports[0].page, "</tbody></table></div>\n");
-    return status;
 }
 
 /* The images' own columns that the table has: not their count again, and not what is the same in
@@ -858,21 +858,21 @@ static tc_status choose_columns(const summary *s, size_t *columns, size_t *n, tc
 
 tc_status wu_report_summary(wu_report *r, tc_err *err)
 {
-    TC_AUTO(close_summary) summary s;
+    assert(r->summary != NULL);
+    const summary *const s = r->summary;
     size_t columns[MOST_MEASURED], n = 0;
-    return_if_error(open_summary(r, &s, err));
-    return_if_error(choose_columns(&s, columns, &n, err));
-    put_headline(&s);
+    return_if_error(choose_columns(s, columns, &n, err));
+    put_headline(s);
     if (r->suggestion != NULL && r->suggestion->doubt[0] != '\0') {
         wu_page_put(r->page, "<p class=doubt><strong class=look>look</strong> ");
         wu_page_text(r->page, r->suggestion->doubt);
         wu_page_put(r->page, "</p>\n");
     }
     wu_page_put(r->page, "<div class=scroll><table class=images>\n");
-    put_head(&s, columns, n);
-    return_if_error(put_rows(&s, columns, n, err));
+    put_head(s, columns, n);
+    return_if_error(put_rows(s, columns, n, err));
     wu_page_put(r->page, "</tbody></table></div>\n");
-    put_groups(&s);
+    put_groups(s);
     return TC_OK;
 }
 
@@ -981,9 +981,8 @@ static tc_status write_groups(const summary *s, const char *folder, tc_err *err)
 
 tc_status wu_report_marks_csv(wu_report *r, const char *folder, tc_err *err)
 {
-    assert(r->marks != NULL);
-    TC_AUTO(close_summary) summary s;
-    return_if_error(open_summary(r, &s, err));
-    return_if_error(write_items(&s, folder, err));
-    return s.n_groups > 1 && s.table != NULL ? write_groups(&s, folder, err) : TC_OK;
+    assert(r->summary != NULL);
+    const summary *const s = r->summary;
+    return_if_error(write_items(s, folder, err));
+    return s->n_groups > 1 && s->table != NULL ? write_groups(s, folder, err) : TC_OK;
 }

@@ -4,10 +4,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import pathlib
 import shlex
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Callable, Optional, Union
 
@@ -35,7 +36,7 @@ def _packed(images: Any, analysis: str, *, spacing: Any = None, labels: Any = No
         if isinstance(scale, str):
             parameters["scale"], scale = scale, None
         if spacing is not None:
-            spacing = [float(s) for s in np.atleast_1d(spacing)]
+            spacing = [spacing[axis] for axis in "zyx" if axis in spacing] if isinstance(spacing, Mapping) else np.ravel(spacing).tolist()
             spacing = spacing * 3 if len(spacing) == 1 else spacing
             pictures = [p._replace(spacing=None) for p in pictures]
         words = ["--analysis", analysis]
@@ -44,7 +45,7 @@ def _packed(images: Any, analysis: str, *, spacing: Any = None, labels: Any = No
                 words += ["--" + option, ",".join(map(str, np.atleast_1d(value).tolist()))]
         if parameters:
             with open(os.path.join(private, "parameters.json"), "w", encoding="utf-8") as f:
-                json.dump(parameters, f, default=lambda value: value.tolist())
+                json.dump(parameters, f, default=lambda value: getattr(value, "tolist", value.__str__)())
             words += ["--params", f.name]
         inputs = _pictures.write_all(pictures, os.path.join(private, "images"))
         for option, given in (("mask", masks), ("labels", labels)):
@@ -80,16 +81,15 @@ def analyse(images: Any, analysis: str = "cellcount", *, spacing: Any = None, la
     folder = os.path.abspath(resume) if resume is not None else tempfile.mkdtemp(prefix="texcell-")
     own = folder if resume is None else None
     unit, result = os.path.join(folder, "workunit.zip"), os.path.join(folder, "result.npz")
-    more = [] if threads is None else ["--threads", str(threads)]
     try:
         os.makedirs(folder, exist_ok=True)
         with _packed(images, analysis, spacing=spacing, labels=labels, masks=masks, names=names, scale=scale, channel=channel,
                      stain=stain, stains=stains, **parameters) as (words, private, pictures):
             known = LOOKED + ("|" + SAID_BY_US if all(p.path is None for p in pictures) else "")
-            look = [] if defaults else ["--suggest"]
-            notes = _program.run("texcell-wu", "pack", "-o", unit, *look, *words, private=private, unlike=known)
+            notes = _program.run("texcell-wu", "pack", "-o", unit, *["--suggest"] * (not defaults), *words, private=private, unlike=known)
         if own is not None or not _is_of(result, unit):
-            notes += _program.run("texcell", "run", unit, "-o", result, "--device", device, *more, private=folder,
+            notes += _program.run("texcell", "run", unit, "-o", result, "--device", device or "auto",
+                                  *([] if threads is None else ["--threads", str(threads)]), private=folder,
                                   watch=_program.bar(len(pictures)) if progress else None)
         found = Result(result, unit, [line for line in notes if ": done (" not in line], own)
         found.notes += found.doubts(found.notes)
@@ -102,10 +102,8 @@ def analyse(images: Any, analysis: str = "cellcount", *, spacing: Any = None, la
 
 def _is_of(result: str, unit: str) -> bool:
     """Whether the result of this very work unit is there."""
-    if not os.path.exists(result):
-        return False
-    with open(unit, "rb") as f:
-        return bool(Result(result).workunit["sha256"] == hashlib.sha256(f.read()).hexdigest())
+    digest = hashlib.sha256(pathlib.Path(unit).read_bytes()).hexdigest()
+    return os.path.exists(result) and bool(Result(result).workunit["sha256"] == digest)
 
 
 def suggest(images: Any, analysis: str = "cellcount", **options: Any) -> dict[str, Any]:

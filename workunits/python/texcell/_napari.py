@@ -46,9 +46,9 @@ class Widget(Container):  # type: ignore[type-arg, misc, unused-ignore]
         self.viewer: Any = napari_viewer
         self.worker: Any = None
         self.result: Optional[Result] = None
-        kind = "labels" if self.analysis == "objects" else "mask"
         self.image = create_widget(annotation="napari.layers.Image", name="image", label="image")
-        self.matching = create_widget(annotation="Optional[napari.layers.Labels]", name="matching", label=kind)
+        self.matching = create_widget(annotation="Optional[napari.layers.Labels]", name="matching",
+                                      label="labels" if self.analysis == "objects" else "mask")
         self.known = parameters(self.analysis)
         self.fields = {p["key"]: field(p) for p in self.known}
         look, start = PushButton(text="Suggest"), PushButton(text="Run")

@@ -2,11 +2,12 @@
 type as it is."""
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shutil
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, ValuesView
 from typing import Any, NamedTuple, Optional
 
 import numpy as np
@@ -42,10 +43,6 @@ def plain_name(name: str, taken: set[str]) -> str:
     return unique
 
 
-def in_um(unit: Any) -> Optional[float]:
-    return IN_UM.get(str(unit).lower())
-
-
 def spacing_of(image: Any, axes: Optional[str]) -> Optional[tuple[float, ...]]:
     """What the object says of the size of a voxel: bioio's, napari's or xarray's words."""
     sizes = getattr(image, "physical_pixel_sizes", None)
@@ -55,12 +52,12 @@ def spacing_of(image: Any, axes: Optional[str]) -> Optional[tuple[float, ...]]:
     if axes is not None and hasattr(image, "coords"):
         for dim, axis in zip(image.dims, axes):
             at = image.coords[dim].values if dim in image.coords else []
-            factor = in_um(image.coords[dim].attrs.get("units", "")) if len(at) else None
+            factor = IN_UM.get(str(image.coords[dim].attrs.get("units")).lower()) if len(at) else None
             if axis in "zyx" and factor and len(at) > 1:
                 found[axis] = abs(float(at[1] - at[0])) * factor
     elif hasattr(image, "scale"):
         scale = [float(s) for s in image.scale][-3:]
-        factors = [in_um(unit) for unit in getattr(image, "units", None) or []][-len(scale):]
+        factors = [IN_UM.get(str(unit).lower()) for unit in getattr(image, "units", None) or []][-len(scale):]
         if any(factors) or any(s != 1 for s in scale):       # napari's 1 of a pixel is not known
             found = dict(zip("zyx"[-len(scale):], (s * (f or 1.0) for s, f in zip(scale, factors or [1.0] * len(scale)))))
     return (found.get("z", 1.0), found["y"], found["x"]) if "y" in found and "x" in found else None
@@ -97,13 +94,18 @@ def take_array(image: Any, name: str, rgb: Optional[bool] = None) -> Picture:
     array = np.asarray(data)
     if axes is None or len(axes) != array.ndim:
         axes = guess_axes(array, rgb if plain else getattr(image, "rgb", rgb), name)
-    if not {"y", "x"} <= set(axes) <= set("tczyxs") or len(set(axes)) != len(axes):
+    order, every = order_of(axes)
+    if not order:
         raise InputError("%s: axes %s; of these t, c, z, y, x and the colours' s are known" % (name, ", ".join(axes)))
     spacing = None if plain else spacing_of(image, axes)
-    array = check_type(array, axes, name)
-    array = array.transpose([axes.index(a) for a in "ctzyxs" if a in axes])
-    every = tuple(slice(None) if a in axes else None for a in "ctzyx")
-    return Picture(name, None, array[every], "s" in axes, spacing)
+    return Picture(name, None, check_type(array, axes, name).transpose(order)[every], "s" in axes, spacing)
+
+
+@functools.lru_cache(maxsize=None)
+def order_of(axes: str) -> tuple[list[int], tuple[Optional[slice], ...]]:
+    """What makes c, t, z, y, x, s of these axes: how they are transposed (empty: some are not known) and indexed."""
+    good = {"y", "x"} <= set(axes) <= set("tczyxs") and len(set(axes)) == len(axes)
+    return [axes.index(a) for a in "ctzyxs" if good and a in axes], tuple(slice(None) if a in axes else None for a in "ctzyx")
 
 
 def check_type(array: NDArray[Any], axes: str, name: str) -> NDArray[Any]:
@@ -167,14 +169,22 @@ def read_foreign(path: str, name: str) -> Iterator[tuple[str, Any]]:
         yield (name if len(image.scenes) == 1 else "%s_%s" % (name, scene)), image
 
 
-def take(images: Any, names: Optional[list[str]] = None) -> list[Picture]:
+def take(images: Any, names: Any = None) -> list[Picture]:
     """All of a call, each with its name."""
     if isinstance(images, Mapping):
-        names, images = [str(name) for name in images], list(images.values())
-    elif isinstance(images, (str, os.PathLike)) or not isinstance(images, (list, tuple)):
+        names, images = list(images), list(images.values())
+    elif isinstance(images, (set, Iterator, ValuesView)) or getattr(getattr(images, "dtype", None), "kind", "") == "O":
+        images = list(images)
+    elif not isinstance(images, (list, tuple)):
         images = [images]
-    if names is not None and len(names) != len(images):
-        raise InputError("%d names of %d images" % (len(names), len(images)))
+    if not images:
+        raise InputError("no images are given")
+    if names is not None:
+        names = [names] if isinstance(names, str) else [str(name) for name in names]
+        if len(names) != len(images):
+            raise InputError("%d name%s of %d image%s" % (len(names), "s"[:len(names) != 1], len(images), "s"[:len(images) != 1]))
+    # As texcell-wu pack names the times of image.nii.
+    default = ["image_t%0*d" % (len(str(len(images))), i + 1) for i in range(len(images))] if len(images) > 1 else ["image"]
     taken, out = set[str](), []
     for i, image in enumerate(images):
         if isinstance(image, (str, os.PathLike)):
@@ -185,25 +195,11 @@ def take(images: Any, names: Optional[list[str]] = None) -> list[Picture]:
                 continue
             scenes = read_foreign(path, name)
         else:
-            own = getattr(image, "name", None)
-            # Not the key of a lazy array.
-            own = own if isinstance(own, str) and hasattr(image, "data") else ""
-            name = names[i] if names is not None else own or default_name(i, len(images))
+            own = getattr(image, "name", None) or b""                  # a lazy array's is a key
+            name = names[i] if names is not None else own if isinstance(own, str) and hasattr(image, "data") else default[i]
             scenes = iter([(name, image)])
         out += [take_array(image, plain_name(name, taken)) for name, image in scenes]
     return out
-
-
-def default_name(i: int, n: int) -> str:
-    """As texcell-wu pack names the times of image.nii."""
-    return "image_t%0*d" % (len(str(n)), i + 1) if n > 1 else "image"
-
-
-def are_alike(pictures: list[Picture]) -> bool:
-    """Whether they can be one file, which takes less time to write and to read than many."""
-    kinds = {(p.array is not None and (p.array.shape, p.array.dtype.str), p.colour, p.spacing) for p in pictures}
-    kind = kinds.pop()[0]
-    return len(pictures) > 1 and not kinds and kind and kind[0][:2] == (1, 1)
 
 
 def place_of(pictures: list[Picture]) -> Optional[str]:
@@ -219,16 +215,16 @@ def write_all(pictures: list[Picture], folder: str) -> list[str]:
     """The inputs of pack, and their names if they are in one file: paths as they were given, but
     for files with another name, and the files of arrays."""
     os.mkdir(folder)
-    if are_alike(pictures):
-        write_nifti(os.path.join(folder, "image.nii"), pictures)
-        with open(os.path.join(folder, "names.txt"), "w", encoding="ascii") as f:
-            f.writelines(p.name + "\n" for p in pictures)
-        return ["--names", f.name, "--", os.path.join(folder, "image.nii")]
-    inputs = ["--"]
+    kinds = {(p.array.shape, p.array.dtype.str, p.colour, p.spacing) if p.array is not None else () for p in pictures}
+    first, inputs = pictures[0].array, ["--"]
+    alike = len(kinds) == 1 < len(pictures) and first is not None and first.shape[:2] == (1, 1)    # one file takes less time
     if all(p.array is not None and p.array.shape[1] == 1 for p in pictures):    # names, not files, are the user's
         inputs = ["--names", os.path.join(folder, "names.txt"), "--"]
         with open(inputs[1], "w", encoding="ascii") as f:
             f.writelines(p.name + "\n" for p in pictures)
+    if alike:
+        write_nifti(os.path.join(folder, "image.nii"), pictures)
+        return [*inputs, os.path.join(folder, "image.nii")]
     for p in pictures:
         if p.path is not None and p.name == stem_of(p.path):
             inputs.append(p.path)
@@ -248,9 +244,14 @@ def write_matching(pictures: list[Picture], given: Any, folder: str) -> str:
     if hasattr(given, "path") and hasattr(given, "unit"):       # a Result
         return str(given.path)
     if isinstance(given, Mapping):
-        given = [given[p.name] for p in pictures]
+        by_name = {plain_name(str(name), set()): one for name, one in given.items()}
+        lacking = [p.name for p in pictures if p.name not in by_name]
+        if lacking or len(by_name) < len(given):       # else it is not told which is of which image
+            raise InputError("masks or label pictures of %s; each image needs one of its own name%s" % (
+                ", ".join(map(str, given)) or "none", ": " + lacking[0] if lacking else ", letters and digits"))
+        given = [by_name[p.name] for p in pictures]
     elif not isinstance(given, (list, tuple)):
-        given = [given]
+        given = list(given) if isinstance(given, np.ndarray) and len(given) == len(pictures) > 1 else [given]
     if len(given) != len(pictures):
         raise InputError("%d image%s need%s as many masks or label pictures, %d given" % (
             len(pictures), "s"[:len(pictures) != 1], "s"[:len(pictures) == 1], len(given)))

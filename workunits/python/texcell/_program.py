@@ -65,8 +65,10 @@ def folder() -> str:
 def spell(words: str, private: str) -> str:
     """The program's words, its options as Python's and without the name of a temporary folder."""
     if private:
+        words = re.sub(re.escape(private + os.sep) + r"(?:images|labels|mask)[/\\]([\w.-]+)\.nii\b", r"\1", words)
         words = words.replace(private + os.sep, "").replace(private, "")
-    return re.sub(r"--(\w+) ([A-Z]+(?:,[A-Z]+)+)", r"\1=(\2)", words)
+    words = re.sub(r"--(\w+) ([A-Z]+(?:,[A-Z]+)+)", r"\1=(\2)", words)
+    return re.sub(r"--(labels|channel) (N\b)?", lambda m: m[1] + "=" + (m[2] or " "), words)
 
 
 def end(running: subprocess.Popen[str]) -> None:
@@ -80,10 +82,8 @@ def end(running: subprocess.Popen[str]) -> None:
 
 
 def fail(code: int, faults: list[str]) -> Error:
-    if code < 0:
-        faults.append("ended by signal %d" % -code)
     kind = {1: UsageError, 2: InputError, 3: TryLater}.get(code, TryLater if code < 0 else InternalError)
-    error = kind("\n".join(faults) or "ended with exit code %d" % code)
+    error = kind("\n".join(faults + ["ended by signal %d" % -code] * (code < 0)).replace("--param ", "") or "ended with exit code %d" % code)
     error.code = code
     return error
 
@@ -93,17 +93,17 @@ def note(words: str) -> None:
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_globals["__name__"].partition(".")[0] == __name__.partition(".")[0]:
         frame, level = frame.f_back, level + 1
-    warnings.warn(words, Note, stacklevel=level)
+    warnings.warn(words.replace("--param ", ""), Note, stacklevel=level)
 
 
-def run(program: str, *arguments: str, cwd: Optional[str] = None, private: str = "",
+def run(program: str, *arguments: str, private: str = "",
         watch: Optional[Callable[[str], None]] = None, unlike: str = "(?!)") -> list[str]:
     """Runs a program to its end: all it said but errors. watch gets each line at once; a note that
     unlike matches is not passed on."""
     command = [os.path.join(folder(), program + SUFFIX), *arguments]
     said, faults = [], []
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                          encoding="utf-8", errors="replace", cwd=cwd) as running:
+                          encoding="utf-8", errors="replace") as running:
         try:
             assert running.stderr is not None
             for line in running.stderr:
@@ -138,8 +138,7 @@ def all_parameters() -> dict[str, Any]:
 
 def formats() -> str:
     """t where the program reads TIFF, j for JPEG."""
-    libraries = _told(folder(), "--version")
-    return "t" * ("libtiff" in libraries) + "j" * ("libjpeg" in libraries)
+    return "".join(letter for letter, library in (("t", "libtiff"), ("j", "libjpeg")) if library in _told(folder(), "--version"))
 
 
 def parameters(analysis: str) -> list[dict[str, Any]]:

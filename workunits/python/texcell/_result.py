@@ -8,10 +8,12 @@ import itertools
 import json
 import math
 import os
+import pathlib
 import re
 import shutil
 import tempfile
 import weakref
+import zipfile
 from collections.abc import Iterator, Mapping
 from typing import Any, Callable, Optional, Union
 
@@ -63,11 +65,9 @@ def um_column(array: dict[str, Any], title: str, values: Array, spacing: Array) 
     word = re.search(r"(?:^|_)([zyx])\d*$", title) if len(axes) == 1 else None
     if unit in ("pixel", "voxel") and word:
         return title + "_um", values * spacing[:, "zyx".index(word.group(1))]
-    if unit == "pixel^2" and not axes:
-        return title + "_um2", values * (y * x)
-    if unit == "pixel" and not axes:
-        return title + "_um", values * np.where(y == x, y, np.nan)
-    return None
+    if axes or unit not in ("pixel", "pixel^2"):
+        return None
+    return (title + "_um2", values * (y * x)) if unit == "pixel^2" else (title + "_um", values * np.where(y == x, y, np.nan))
 
 
 def in_voxels(array: dict[str, Any], columns: list[tuple[str, Array]], known: Optional[Array]) -> list[tuple[str, Array]]:
@@ -93,7 +93,10 @@ class Result(Mapping[str, Array]):
 
     def __init__(self, path: str, unit: Optional[str] = None, notes: Optional[list[str]] = None, own: Optional[str] = None) -> None:
         self.path, self.unit, self.notes = path, unit, notes or []
-        self._npz = np.load(path, allow_pickle=False)
+        try:
+            self._npz = np.load(path, allow_pickle=False)
+        except (ValueError, EOFError, zipfile.BadZipFile):
+            self._npz = None
         weakref.finalize(self, dispose, self._npz, own)
         if "result.json" not in getattr(self._npz, "files", ()):
             raise _program.InputError("%s: is no result of texcell" % path)
@@ -125,6 +128,10 @@ class Result(Mapping[str, Array]):
         return "<texcell.Result: %s of %d image%s; tables: %s>" % (self.analysis, len(self.names), "s" * (len(self.names) != 1),
                                                                   ", ".join(self.tables))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For pickle: with the files' bytes, as they go with their Result."""
+        return unpickle, ([pathlib.Path(path).read_bytes() for path in (self.path, self.unit) if path is not None], self.notes)
+
     def save(self, path: Union[str, "os.PathLike[str]"]) -> None:
         """Copies the result, an NPZ file."""
         shutil.copyfile(self.path, path)
@@ -153,10 +160,11 @@ class Result(Mapping[str, Array]):
         if self.unit is None:
             return []
         with tempfile.TemporaryDirectory(prefix="texcell-") as private:
-            notes = _program.run("texcell-wu", "export", self.path, "--marks", self.unit, "-o", private, private=private)
+            notes = _program.run("texcell-wu", "export", self.path, "--marks", self.unit, "--only-marks", "-o", private,
+                                 private=private)
             with open(os.path.join(private, "items.csv"), newline="", encoding="utf-8") as f:
-                rows = list(csv.DictReader(f))
-        self._marks = {c: np.array([row[c] for row in rows], object) for c in MARKED if rows and c in rows[0]}
+                columns = {title: values for title, *values in zip(*csv.reader(f))}
+        self._marks = {c: np.array(columns[c], object) for c in MARKED if c in columns}
         return notes
 
     def doubts(self, known: list[str]) -> list[str]:
@@ -174,8 +182,8 @@ class Result(Mapping[str, Array]):
     # --- pictures
 
     def _with(self, role: str) -> list[str]:
-        there = set(self._arrays) if any(d["role"] == role for d in self._declared) else set()
-        return [n for n in self.names if any(d["role"] == role and d["array"].replace("{item}", n) in there for d in self._declared)]
+        kinds, there = [d["array"] for d in self._declared if d["role"] == role], set(self._arrays)
+        return [n for n in self.names if any(kind.replace("{item}", n) in there for kind in kinds)] if kinds else []
 
     def _of(self, role: str, item: str) -> Iterator[tuple[str, str]]:
         """(what stands behind the item in the array's name, the name)"""
@@ -242,6 +250,14 @@ class Result(Mapping[str, Array]):
                 columns[axis["name"]] = np.asarray(axis["values"])[at]
         columns.update(zip(words_of(axes[-1]), values.reshape(-1, values.shape[-1]).T))
         return columns
+
+
+def unpickle(files: list[bytes], notes: list[str]) -> Result:
+    own = tempfile.mkdtemp(prefix="texcell-")
+    paths = [os.path.join(own, name) for name in ("result.npz", "workunit.zip")[:len(files)]]
+    for path, data in zip(paths, files):
+        pathlib.Path(path).write_bytes(data)
+    return Result(paths[0], paths[-1] if len(files) > 1 else None, notes, own)
 
 
 def dispose(npz: Any, folder: Optional[str]) -> None:
