@@ -9,11 +9,15 @@ enum {
     LAG = 3,                /* pixels, by which the greys differ that tell the noise */
     MOST_PLACES = 400,      /* that are looked at, evenly chosen */
     MOST_SAMPLES = 1 << 20, /* differences */
-    MOST_RADIUS = 20        /* pixels that are taken along one; of larger ones fewer are */
+    MOST_RADIUS = 20,       /* pixels that are taken along one; of larger ones fewer are */
+    LEAST_COMPARED = 60,    /* places all over an image, that their distribution says something */
+    MOST_COMPARED = 1000
 };
 
-/* In units of the noise of a disc's mean: of noise alone up to 5, of cells 15 and more. */
-static const double least_contrast = 8, pi = 3.14159265358979323846;
+/* In units of the noise of a disc's mean: of noise alone up to 5, of cells 15 and more; where
+ * neighbours are alike, as in a blurred picture, noise has more, but not as much as sure_contrast.
+ */
+static const double least_contrast = 8, sure_contrast = 100, pi = 3.14159265358979323846;
 
 static int compare(const void *a, const void *b)
 {
@@ -74,7 +78,7 @@ static double contrast_of(const wu_pixels *px, int64_t z, const double at[2], do
             n[k]++;
         }
     return n[0] > 0 && n[1] > 0
-               ? fabs(sum[0] / n[0] - sum[1] / n[1]) / (noise * sqrt(1 / n[0] + 1 / n[1]))
+               ? (sum[0] / n[0] - sum[1] / n[1]) / (noise * sqrt(1 / n[0] + 1 / n[1]))
                : NAN;
 }
 
@@ -90,11 +94,43 @@ static double radius_of(const wu_report *r, size_t item)
     return 0.8 * (head->has_spacing ? radius / head->spacing[2] : radius);
 }
 
+/* Whether discs all over the image differ from their rings as sums of noise do: by a normal
+ * distribution, in which what was counted is not even an exception. Cells make it lopsided, or give
+ * it long tails. typical: the median contrast of what was counted. */
+static bool is_normal(const wu_pixels *px, double radius, double noise, double typical)
+{
+    const uint64_t rows = (uint64_t)px->ny * px->nz;
+    const double r = fmax(radius, 1.5), reach = ceil(fmax(1.6 * r, 1.2 * r + 1)),
+                 area = ((double)px->ny - 2 * reach) * ((double)px->nx - 2 * reach) * px->nz;
+    double sum[5] = { 0 };
+    if (px->nx <= 2 * reach || px->ny <= 2 * reach)
+        return false;
+    const uint64_t step = (uint64_t)ceil(fmax(sqrt(area / MOST_COMPARED), 1.0)),
+                   edge = (uint64_t)reach;
+    for (uint64_t row = edge; row < rows; row += step)
+        for (uint64_t x = edge; x + edge < px->nx; x += step) {
+            const uint64_t y = row % px->ny;
+            if (y < edge || y + edge >= px->ny)
+                break;
+            const double at[] = { (double)y, (double)x },
+                         value = contrast_of(px, (int64_t)(row / px->ny), at, radius, noise);
+            for (int k = 0; k < 5; k++)
+                sum[k] += pow(value, k);
+        }
+    const double n = sum[0], mean = sum[1] / n, var = sum[2] / n - mean * mean,
+                 third = sum[3] / n - mean * (3 * sum[2] / n - 2 * mean * mean),
+                 fourth = sum[4] / n -
+                          mean * (4 * sum[3] / n - mean * (6 * sum[2] / n - 3 * mean * mean));
+    return n >= LEAST_COMPARED && area > LEAST_COMPARED * pi * reach * reach &&
+           fabs(third) < 0.3 * pow(var, 1.5) && fabs(fourth / (var * var) - 3) < 0.6 &&
+           typical < 2.5 * sqrt(var);
+}
+
 static tc_status measure(const wu_report *r, const wu_points *points, const int64_t *areas,
                          size_t item, bool *noise_alone, tc_err *err)
 {
     TC_AUTO(wu_pixels_free) wu_pixels px = { .bits = 8 };
-    double noise = 0, contrast[MOST_PLACES];
+    double noise = 0, contrast[MOST_PLACES], radii[MOST_PLACES];
     uint64_t rows = 0, seen = 0;
     size_t n = 0;
     for (uint64_t i = 0; i < points->n; i++)
@@ -114,11 +150,18 @@ static tc_status measure(const wu_report *r, const wu_points *points, const int6
             continue;
         const double radius = areas != NULL ? sqrt((double)areas[i] / pi) : radius_of(r, item),
                      value = contrast_of(&px, (int64_t)z, at + points->dims - 2, radius, noise);
-        if (!isnan(value))
-            contrast[n++] = value;
+        if (isnan(value))
+            continue;
+        radii[n] = radius;
+        contrast[n++] = fabs(value);
     }
+    if (n == 0)
+        return TC_OK;
     qsort(contrast, n, sizeof *contrast, compare);
-    *noise_alone = n > 0 && contrast[n / 2] < least_contrast;
+    qsort(radii, n, sizeof *radii, compare);
+    const double typical = contrast[n / 2];
+    *noise_alone = typical < least_contrast ||
+                   (typical < sure_contrast && is_normal(&px, radii[n / 2], noise, typical));
     return TC_OK;
 }
 
