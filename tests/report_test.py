@@ -89,6 +89,28 @@ def spots(shape, n, rng=RNG):
     return image
 
 
+def drawn():
+    """A frame around the field, a scale bar, and points as wide as the picture are marked with what
+    to do; the picture without them is not."""
+    rng = np.random.default_rng(12)
+    clean = ndimage.gaussian_filter(spots((240, 320), 25, rng).astype(float), 1)
+    clean = np.clip(np.minimum(clean, 160) + rng.normal(0, 2, clean.shape), 4, 200).round().astype(np.uint8)
+    bar, framed = clean.copy(), np.zeros((280, 360), np.uint8)
+    bar[220:225, 230:300] = 255
+    framed[20:260, 20:340] = 255 - clean
+    for name, analysis, picture, parameters, mark, words in (
+            ("clean", "cellcount", clean, ["smooth=1"], "ok", ""), ("points", "voting", clean, ["radius=7"], "ok", ""),
+            ("bar", "cellcount", bar, ["smooth=1"], "look", "a single pixel"), ("wide", "voting", clean, ["radius=60"], "look", "--param radius"),
+            ("framed", "voting", framed, ["radius=60"], "wrong?", "crop"), ("field", "cellcount", framed, ["fill_holes=true"], "wrong?", "crop")):
+        Image.fromarray(picture).save(path(name + ".png"))
+        given = [word for one in parameters for word in ("--param", one)]
+        r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", analysis, "--defaults", "--param", "polarity=bright", *given,
+                     "-o", path("drawn_" + name), path(name + ".png")])
+        with open(os.path.join(path("drawn_" + name), "items.csv"), newline="") as f:
+            row = next(csv.DictReader(f))
+        tap.ok(r.returncode == 0 and row["mark"] == mark and words in row["why"], "%s: %s" % (name, mark), row)
+
+
 def noise():
     """Pictures without cells are marked wrong?, also next to others, in an image as in a stack."""
     rng = np.random.default_rng(11)
@@ -578,6 +600,7 @@ def main():
     sweep()
     groups()
     noise()
+    drawn()
     apart()
     tap.done()
 

@@ -77,9 +77,22 @@ wu_sampled wu_report_sampling(const wu_report *r, size_t item);
 /* Takes what there is of row y: labels, or a mask. */
 void wu_sample_row(const wu_sampled *to, uint32_t y, const void *row, bool labels);
 
-/* Of each image whether what was counted in it is no more than noise, where cellcount and voting
- * count and the work unit is known. */
-tc_status wu_report_find_noise(const wu_report *r, bool *noise_alone, tc_err *err);
+/* What the pixels of an image say of what was counted in it. */
+typedef struct wu_seen_doubt {
+    bool noise; /* most of it stands out no more than noise does */
+    bool frame; /* a frame of one grey value surrounds the field */
+    bool drawn; /* some of it has edges of a pixel, as letters have */
+    bool wide;  /* points of cells of a third of the image were looked for */
+} wu_seen_doubt;
+/* Of each image, where cellcount and voting count and the work unit is known. */
+tc_status wu_report_find_noise(const wu_report *r, wu_seen_doubt *doubts, tc_err *err);
+/* The least and the greatest grey value, and the median. */
+typedef struct wu_range {
+    uint32_t lo, hi, median;
+} wu_range;
+bool wu_has_frame(const wu_pixels *px, const wu_range *range);
+bool wu_is_drawn(const wu_pixels *px, size_t z, const double at[2], double radius,
+                 const wu_range *range);
 
 /* Sums up what was found, and the mark of each image, which the summary and the tables of variants
  * show. Once a report. */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/analysis/common/otsu.h"
 #include "workunits/tools/report.h"
 
 enum {
@@ -126,13 +127,31 @@ static bool is_normal(const wu_pixels *px, double radius, double noise, double t
            typical < 2.5 * sqrt(var);
 }
 
+static tc_status find_range(const wu_pixels *px, wu_range *out, tc_err *err)
+{
+    const uint64_t n = (uint64_t)px->nx * px->ny * px->nz;
+    uint64_t *histogram = NULL, below = 0;
+    tc_status status = an_histogram_of(px, NULL, &histogram, err);
+    *out = (wu_range){ .hi = px->bits == 16 ? UINT16_MAX : UINT8_MAX };
+    for (; status == TC_OK && histogram[out->lo] == 0; out->lo++)
+        continue;
+    for (; status == TC_OK && histogram[out->hi] == 0; out->hi--)
+        continue;
+    for (out->median = out->lo; status == TC_OK; out->median++)
+        if (2 * (below += histogram[out->median]) >= n)
+            break;
+    free(histogram);
+    return status;
+}
+
 static tc_status measure(const wu_report *r, const wu_points *points, const int64_t *areas,
-                         size_t item, bool *noise_alone, tc_err *err)
+                         size_t item, wu_seen_doubt *doubt, tc_err *err)
 {
     TC_AUTO(wu_pixels_free) wu_pixels px = { .bits = 8 };
     double noise = 0, contrast[MOST_PLACES], radii[MOST_PLACES];
-    uint64_t rows = 0, seen = 0;
+    uint64_t rows = 0, seen = 0, drawn = 0;
     size_t n = 0;
+    wu_range range;
     for (uint64_t i = 0; i < points->n; i++)
         rows += points->item[i] == (int64_t)item;
     const uint64_t step = rows / MOST_PLACES + 1;
@@ -140,6 +159,9 @@ static tc_status measure(const wu_report *r, const wu_points *points, const int6
         return TC_OK;
     return_if_error(wu_item_load(r->images, item, &px, err));
     return_if_error(find_noise(&px, &noise, err));
+    return_if_error(find_range(&px, &range, err));
+    doubt->frame = wu_has_frame(&px, &range);
+    doubt->wide = areas == NULL && radius_of(r, item) > 0.17 * (px.nx < px.ny ? px.nx : px.ny);
     for (uint64_t i = 0; i < points->n && noise > 0; i++) {
         const double *const at = points->at + i * points->dims;
         if (points->item[i] != (int64_t)item || seen++ % step != 0)
@@ -150,17 +172,19 @@ static tc_status measure(const wu_report *r, const wu_points *points, const int6
             continue;
         const double radius = areas != NULL ? sqrt((double)areas[i] / pi) : radius_of(r, item),
                      value = contrast_of(&px, (int64_t)z, at + points->dims - 2, radius, noise);
+        drawn += wu_is_drawn(&px, (size_t)z, at + points->dims - 2, radius, &range);
         if (isnan(value))
             continue;
         radii[n] = radius;
         contrast[n++] = fabs(value);
     }
+    doubt->drawn = drawn > 0 && 2 * drawn < n;
     if (n == 0)
         return TC_OK;
     qsort(contrast, n, sizeof *contrast, compare);
     qsort(radii, n, sizeof *radii, compare);
     const double typical = contrast[n / 2];
-    *noise_alone = typical < least_contrast ||
+    doubt->noise = typical < least_contrast ||
                    (typical < sure_contrast && is_normal(&px, radii[n / 2], noise, typical));
     return TC_OK;
 }
@@ -191,7 +215,7 @@ static tc_status load_regions(const wu_report *r, const wu_table *table, wu_poin
     return status;
 }
 
-tc_status wu_report_find_noise(const wu_report *r, bool *noise_alone, tc_err *err)
+tc_status wu_report_find_noise(const wu_report *r, wu_seen_doubt *doubts, tc_err *err)
 {
     tc_status status = TC_OK;
     for (size_t t = 0; t < r->tables->n && r->images != NULL && status == TC_OK; t++) {
@@ -205,7 +229,7 @@ tc_status wu_report_find_noise(const wu_report *r, bool *noise_alone, tc_err *er
             continue;
         points = regions ? &own : points;
         for (size_t i = 0; status == TC_OK && points->n > 0 && i < r->n_items; i++)
-            status = measure(r, points, areas, i, &noise_alone[i], err);
+            status = measure(r, points, areas, i, &doubts[i], err);
         wu_points_free(&own);
         free(areas);
     }

@@ -477,7 +477,7 @@ void wu_report_mark(wu_page *page, const wu_mark *mark)
 
 /* Whether the answer of an image can be believed. Its notes say what is most likely wrong; what
  * only differs from the others is to be looked at. */
-static void find_mark(const summary *s, size_t item, bool stopped, bool noise_alone,
+static void find_mark(const summary *s, size_t item, bool stopped, const wu_seen_doubt *seen,
                       const char *doubt, wu_mark *mark)
 {
     enum { ENOUGH = 8 /* whole ones, to go on with */, MANY = 20 };
@@ -488,14 +488,27 @@ static void find_mark(const summary *s, size_t item, bool stopped, bool noise_al
     const char *const which = s->n_groups > 1 ? "its group" : "all images";
     why[0] = '\0';
     /* A note on few says more. */
-    noise_alone = noise_alone && (s->r->notes[item] == NULL || f->rows >= MANY);
+    const bool noise_alone = seen->noise && (s->r->notes[item] == NULL || f->rows >= MANY);
     if (noise_alone)
         snprintf(why, size,
                  "most of what was counted stands out no more than noise does: there may be no "
                  "%s in this picture",
                  wu_report_word(s->table));
+    else if (seen->frame && (seen->wide || s->r->notes[item] != NULL))
+        snprintf(why, size,
+                 "a frame of one grey value surrounds the field, which hides the %s: crop the "
+                 "picture, or give --mask",
+                 wu_report_word(s->table));
     else if (s->r->notes[item] != NULL)
         snprintf(why, size, "%s", s->r->notes[item]);
+    else if (seen->wide)
+        snprintf(why, size,
+                 "%s of a third of the picture were looked for: try another --param radius",
+                 wu_report_word(s->table));
+    else if (seen->drawn)
+        snprintf(why, size,
+                 "some of what was counted has edges of a single pixel, as letters, scale bars and "
+                 "hot pixels have: crop the picture, or give --mask");
     else if (stopped)
         snprintf(why, size, "the outline still moved: try a larger --param iterations");
     else if (doubt[0] != '\0')
@@ -516,7 +529,9 @@ static void find_mark(const summary *s, size_t item, bool stopped, bool noise_al
                                  f->quartile[1] < others->usual_size / 2.5))
         snprintf(why, size, "sizes unlike those of the other images%s: compare the pictures",
                  s->n_groups > 1 ? " of its group" : "");
-    mark->level = noise_alone || s->r->notes[item] != NULL ? 2 : why[0] != '\0';
+    mark->level = noise_alone || s->r->notes[item] != NULL || (seen->frame && seen->wide)
+                      ? 2
+                      : why[0] != '\0';
 }
 
 /* --- the page -------------------------------------------------------------------------------- */
@@ -701,10 +716,10 @@ static tc_status find_marks(const summary *s, wu_mark *marks, size_t *n_ragged, 
     TC_AUTO(wu_cursor_close) wu_cursor cursor = { 0 };
     char doubt[sizeof marks->why];
     size_t n_noise = 0;
-    TC_AUTOFREE bool *const noise_alone = calloc(s->r->file->n_items + 1, sizeof *noise_alone);
-    if (noise_alone == NULL)
+    TC_AUTOFREE wu_seen_doubt *const seen = calloc(s->r->file->n_items + 1, sizeof *seen);
+    if (seen == NULL)
         return tc_no_memory(err, "marks");
-    tc_status status = wu_report_find_noise(s->r, noise_alone, err);
+    tc_status status = wu_report_find_noise(s->r, seen, err);
     if (status == TC_OK && converged >= 0)
         status = wu_cursor_open(s->r->file, s->own, &cursor, err);
     while (converged >= 0 && wu_cursor_next(&cursor, &status, err))
@@ -712,8 +727,8 @@ static tc_status find_marks(const summary *s, wu_mark *marks, size_t *n_ragged, 
     return_if_error(status);
     for (size_t i = 0; i < s->r->file->n_items; i++) {
         return_if_error(find_doubt(s, i, n_ragged, doubt, sizeof doubt, err));
-        find_mark(s, i, marks[i].level == 1, noise_alone[i], doubt, &marks[i]);
-        n_noise += noise_alone[i];
+        find_mark(s, i, marks[i].level == 1, &seen[i], doubt, &marks[i]);
+        n_noise += seen[i].noise;
     }
     if (n_noise > 0 && s->r->n_variants == 1)
         wu_note("%zu of %zu images: most of what was counted stands out no more than noise does",

@@ -1,0 +1,76 @@
+/* Whether programs drew into an image: a frame around its field, letters, a scale bar. */
+#include <math.h>
+
+#include "workunits/tools/report.h"
+
+/* Values this near to the least or the greatest one, as a part of the range, are taken for it. */
+static const double near_part = 1.0 / 32;
+
+static bool is_near(uint32_t value, uint32_t extreme, const wu_range *range)
+{
+    return fabs((double)value - extreme) <= near_part * (range->hi - range->lo);
+}
+
+/* A frame of this value: it has the corners, lies on both sides of what it surrounds in each row,
+ * and hardly within. */
+static bool has_frame_of(const wu_pixels *px, uint32_t extreme, const wu_range *range)
+{
+    const size_t nx = px->nx, ny = px->ny, corners[] = { 0, nx - 1, (ny - 1) * nx, ny * nx - 1 };
+    uint64_t frame = 0, inside = 0, holes = 0;
+    for (int k = 0; k < 4; k++)
+        if (!is_near(wu_grey(px, corners[k]), extreme, range))
+            return false;
+    for (size_t y = 0; y < ny; y++) {
+        size_t from = 0, to = nx;
+        while (from < to && is_near(wu_grey(px, y * nx + from), extreme, range))
+            from++;
+        while (to > from && is_near(wu_grey(px, y * nx + to - 1), extreme, range))
+            to--;
+        frame += nx - (to - from);
+        inside += to - from;
+        for (size_t x = from; x < to; x++)
+            holes += is_near(wu_grey(px, y * nx + x), extreme, range);
+    }
+    return frame > 0.03 * (double)(nx * ny) && inside > 0.2 * (double)(nx * ny) &&
+           holes < 0.05 * (double)inside;
+}
+
+bool wu_has_frame(const wu_pixels *px, const wu_range *range)
+{
+    return px->nz == 1 && range->lo < range->hi &&
+           (has_frame_of(px, range->lo, range) || has_frame_of(px, range->hi, range));
+}
+
+/* Of pairs of neighbours of which one is extreme, in the disc, how many differ by more than half
+ * of what it stands out by: the least or greatest value is drawn where nearly all do, as no lens
+ * makes such edges. */
+bool wu_is_drawn(const wu_pixels *px, size_t z, const double at[2], double radius,
+                 const wu_range *range)
+{
+    const int64_t cy = llround(at[0]), cx = llround(at[1]), reach = (int64_t)fmin(radius, 20) + 2;
+    uint32_t hard[2] = { 0 }, all[2] = { 0 };
+    for (int64_t y = cy - reach; y <= cy + reach; y++)
+        for (int64_t x = cx - reach; x <= cx + reach; x++) {
+            static const int64_t step[4][2] = { { 0, 1 }, { 0, -1 }, { 1, 0 }, { -1, 0 } };
+            if (y < 1 || x < 1 || y + 1 >= px->ny || x + 1 >= px->nx)
+                continue;
+            const size_t i = (z * px->ny + (size_t)y) * px->nx + (size_t)x;
+            const uint32_t v = wu_grey(px, i);
+            for (int k = 0; k < 2; k++) {
+                const uint32_t extreme = k == 0 ? range->lo : range->hi;
+                const double out = fabs((double)extreme - range->median);
+                const bool counts =
+                    is_near(v, extreme, range) && out > 0.2 * (range->hi - range->lo);
+                for (int d = 0; counts && d < 4; d++) {
+                    const int64_t other = (int64_t)i + step[d][0] * px->nx + step[d][1];
+                    const uint32_t w = wu_grey(px, (size_t)other);
+                    all[k] += !is_near(w, extreme, range);
+                    hard[k] += !is_near(w, extreme, range) && 2 * fabs((double)v - w) > out;
+                }
+            }
+        }
+    for (int k = 0; k < 2; k++)
+        if (all[k] >= 8 && hard[k] > 0.8 * all[k])
+            return true;
+    return false;
+}
