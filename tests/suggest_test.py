@@ -69,6 +69,16 @@ def voting():
         found, near = len(z["point"]), voting_score.matched(z["point"], centres, 21)
     tap.ok(parameters("noise").get("foreground") == "otsu" and found <= 1.3 * len(centres) and near >= 0.8 * len(centres),
            "in noise hardly a point is not on a disc", "%d points, %d of %d discs: %s" % (found, near, len(centres), r.stderr))
+    rng = np.random.default_rng(5)
+    y, x = np.mgrid[-9:10, -9:10]
+    ring, rings, places = np.hypot(y, x), np.full((240, 240), 180.0), [(a, b) for a in range(20, 240, 40) for b in range(20, 240, 40)]
+    for a, b in places:
+        rings[a - 9:a + 10, b - 9:b + 10] -= np.where(abs(ring - 6) < 2.5, 80, 0)
+    r = analyse("voting", "rings", save("rings.png", np.clip(rings + rng.normal(0, 2, rings.shape), 0, 255).round().astype(np.uint8)))
+    with np.load(path("rings", "result.npz")) as z:
+        found, near = len(z["point"]), voting_score.matched(z["point"], np.array(places), 3)
+    tap.ok("foreground" not in parameters("rings") and near >= 34 and found <= 38,
+           "cells that are pale in the middle are not left out as background", [r.stderr, near])
     if tap.data("voting/stardist_img2d.tif") is None:
         tap.skip("nuclei", "the folder of real pictures is absent")
         return

@@ -2,8 +2,8 @@
  * voting: the radius that cellcount's regions have, since these are about as large as cells even
  * where some touch: the radius of a disc as large as the median of them, and a quarter more, as the
  * radius is to be that of the larger cells and 0.8 to 1.4 times it does as well. Bright or dark is
- * what cellcount takes. In pictures, points must be on the foreground: where cells are dense
- * gradients also meet between them, and noise has centres anywhere.
+ * what cellcount takes. In pictures, points must be on the foreground, unless cells are pale in the
+ * middle: where cells are dense gradients also meet between them, and noise has centres anywhere.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -67,6 +67,51 @@ static tc_status add_radius(an_suggestion *out, const an_pictures *pictures, con
                : status;
 }
 
+/* How many of the regions that cellcount finds, with their holes filled, have their centre on the
+ * foreground. */
+static tc_status count_centres(const an_pictures *pictures, size_t i, const json_t *cells,
+                               const void *params, size_t *on, size_t *all, tc_err *err)
+{
+    const an_work work = { .params = params,
+                           .item = &pictures->items[i],
+                           .pixels = &pictures->pixels[i],
+                           .threads = pictures->threads,
+                           .poll = pictures->poll };
+    TC_AUTO(wu_output_free) wu_output out = { .n = 0 };
+    return_if_error(an_try(an_find("cellcount"), pictures, i, cells, &out, err));
+    const wu_out_array *const centroids = wu_output_find(&out, "region_centroid");
+    const double *const at = centroids->data;
+    const size_t n = (size_t)centroids->info.shape[0];
+    voting_peaks centres = { .n = n, .list = calloc(n + 1, sizeof *centres.list) };
+    if (centres.list == NULL)
+        return tc_no_memory(err, "a suggestion");
+    for (size_t k = 0; k < n; k++)
+        memcpy(centres.list[k].at + 1, at + 2 * k, 2 * sizeof *at);
+    const tc_status status = voting_keep_foreground(&work, &centres, err);
+    *on += centres.n;
+    *all += n;
+    free(centres.list);
+    return status;
+}
+
+/* Whether points are to be on Otsu's foreground: not where cells are pale in the middle, or rings.
+ * parameters: what is given and suggested. */
+static tc_status find_foreground(const an_pictures *pictures, const json_t *parameters,
+                                 const json_t *cells, bool *suits, tc_err *err)
+{
+    size_t on = 0, all = 0;
+    void *params = NULL;
+    json_auto_t *own = json_deep_copy(parameters);
+    if (own == NULL || json_object_set_new(own, "foreground", json_string("otsu")) != 0)
+        return tc_no_memory(err, "a suggestion");
+    tc_status status = an_parse(an_find("voting"), own, "parameters", &params, err);
+    for (size_t i = 0; status == TC_OK && i < pictures->n; i++)
+        status = count_centres(pictures, i, cells, params, &on, &all, err);
+    an_params_free(an_find("voting"), &params);
+    *suits = 4 * on >= 3 * all;
+    return status;
+}
+
 static bool is_otsu(const json_t *given)
 {
     const char *const foreground = json_string_value(json_object_get(given, "foreground"));
@@ -99,8 +144,16 @@ tc_status voting_suggest(const an_pictures *pictures, const json_t *given, an_su
     if (pictures->of_stacks)
         return TC_OK;
     json_t *const classes = json_object_get(known, "classes");
-    return_if_error(an_suggest(out, given, "foreground", json_string("otsu"), err));
-    return classes != NULL && is_otsu(given)
+    json_auto_t *parameters = json_deep_copy(given);
+    bool suits = true;
+    if (parameters == NULL || json_object_update(parameters, out->parameters) != 0 ||
+        (classes != NULL && json_object_set(parameters, "classes", classes) != 0))
+        return tc_no_memory(err, "a suggestion");
+    if (json_object_get(given, "foreground") == NULL)
+        return_if_error(find_foreground(pictures, parameters, known, &suits, err));
+    if (suits)
+        return_if_error(an_suggest(out, given, "foreground", json_string("otsu"), err));
+    return classes != NULL && suits && is_otsu(given)
                ? an_suggest(out, given, "classes", json_incref(classes), err)
                : TC_OK;
 }
