@@ -5,6 +5,7 @@ other half (docs/analyses/cellcount.md).
 
 The rules of voting were chosen on half of the nuclei of six kinds, those of cellcount on its page's
 advice (a third of a cell's area); StarDist's nuclei and smears are not among them."""
+import csv
 import html
 import json
 import os
@@ -171,6 +172,29 @@ def mixed():
         counts, windows, areas = z["count"].tolist(), z["window"].tolist(), z["min_area"].tolist()
     tap.ok(r.returncode == 0 and 105 <= counts[0] <= 129 and 112 <= counts[1] <= 138 and parameters("folder")["min_area"] == "auto",
            "a smear and nuclei in one folder", "%s of 117 and 125, windows %s, min_area %s: %s" % (counts, windows, areas, r.stderr))
+
+
+def kinds():
+    """Cells of another kind that min_area leaves out are told, dirt of all sizes is not; nor is volume
+    silent on nuclei."""
+    rng = np.random.default_rng(9)
+    for name, small, told in (("platelets", rng.uniform(4, 5, 36), True), ("dirt", rng.uniform(0.5, 2.2, 36), False)):
+        picture = np.full((400, 400), 200.0)
+        for k, r in enumerate(np.concatenate([rng.uniform(17, 20, 36), small])):
+            y, x = 34 + 60 * (k % 36 // 6) + 30 * (k >= 36), 34 + 60 * (k % 6) + 30 * (k >= 36)
+            picture -= 90 / (1 + np.exp(np.clip(np.hypot(*np.ogrid[-y:400 - y, -x:400 - x]) - r, -30, 30)))
+        r = analyse("cellcount", name, save(name + ".png", np.clip(picture + rng.normal(0, 2, picture.shape), 0, 255).round().astype(np.uint8)))
+        with open(path(name, "items.csv"), newline="") as f:
+            row = next(csv.DictReader(f))
+        tap.ok(int(row["count"]) == 36 and ("are left out" in row["why"]) == (row["mark"] == "look") == told and
+               ("are left out" in r.stderr) == told, "small regions besides cells: " + name, [row, r.stderr])
+    stack, _ = voting_score.balls((20, 100, 100), 6, 30, 5, 3)
+    tifffile.imwrite(path("balls.tif"), stack)
+    r = analyse("volume", "balls", "--stack", "--spacing", "1,1,1", path("balls.tif"))
+    tap.ok("voting counts nuclei" in r.stderr, "a stack of nuclei is not one of walls", r.stderr)
+    tifffile.imwrite(path("foam.tif"), foam((20, 80, 80), 25, 100, 8, rng)[0])
+    r = analyse("volume", "walls", "--stack", "--spacing", "1,1,1", path("foam.tif"))
+    tap.ok(r.returncode == 0 and "nuclei" not in r.stderr, "a stack of walls is", r.stderr)
 
 
 def glcm():
@@ -363,6 +387,7 @@ def main():
     refused()
     masks()
     voting()
+    kinds()
     cellcount()
     glcm()
     volume()

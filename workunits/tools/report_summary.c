@@ -475,6 +475,12 @@ void wu_report_mark(wu_page *page, const wu_mark *mark)
     wu_page_put(page, "</td>");
 }
 
+/* Whether the look at the pictures had one. */
+static bool has_doubt(const summary *s)
+{
+    return s->r->suggestion != NULL && s->r->suggestion->doubt[0] != '\0';
+}
+
 /* Whether the answer of an image can be believed. Its notes say what is most likely wrong; what
  * only differs from the others is to be looked at. */
 static void find_mark(const summary *s, size_t item, bool stopped, const wu_seen_doubt *seen,
@@ -517,6 +523,8 @@ static void find_mark(const summary *s, size_t item, bool stopped, const wu_seen
         snprintf(why, size,
                  "how large a pixel is is not known here, as it is of others: no size of this one "
                  "is in a median (--spacing)");
+    else if (has_doubt(s) && s->r->file->n_items == 1)
+        snprintf(why, size, "%s", s->r->suggestion->doubt);
     else if (f->rows >= 8 && f->at_border * 2 > f->rows)
         snprintf(why, size, "more than half of the %s are cut by the border: %s",
                  wu_report_word(s->table),
@@ -878,7 +886,7 @@ tc_status wu_report_summary(wu_report *r, tc_err *err)
     size_t columns[MOST_MEASURED], n = 0;
     return_if_error(choose_columns(s, columns, &n, err));
     put_headline(s);
-    if (r->suggestion != NULL && r->suggestion->doubt[0] != '\0') {
+    if (has_doubt(s) && r->file->n_items > 1) {
         wu_page_put(r->page, "<p class=doubt><strong class=look>look</strong> ");
         wu_page_text(r->page, r->suggestion->doubt);
         wu_page_put(r->page, "</p>\n");

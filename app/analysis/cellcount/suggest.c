@@ -330,7 +330,49 @@ static int64_t least_area(trial *t, bool bright)
     return round_off(cc_least_area(t->typical, cc_area_quantile(t->area, t->n, 1, 10), bright));
 }
 
-static tc_status add_area(an_suggestion *out, const json_t *given, trial *t, bool dark, bool differ,
+/* Regions below this area, but for specks. *from: the first of them. */
+static size_t count_small(const trial *t, int64_t least, size_t *from)
+{
+    enum { SPECK = 12 };
+    size_t to = 0;
+    for (*from = 0; to < t->n && t->area[to] < least; to++)
+        *from += t->area[to] < SPECK;
+    return to - *from;
+}
+
+/* Says if min_area leaves out what may be cells of another kind: many of like size, which stand out
+ * as large ones do. parameters: of the trial. */
+static tc_status report_small_kind(an_suggestion *out, const an_pictures *pictures,
+                                   const json_t *parameters, const trial *t, int64_t least,
+                                   tc_err *err)
+{
+    enum { FEW = 10, SHARE = 4 };
+    json_auto_t *own = json_deep_copy(parameters);
+    json_t *const contrast =
+        json_pack("{s:I, s:i}", "full_area", (json_int_t)cc_full_area(t->typical), "percent",
+                  (int)CONTRAST_PERCENT);
+    trial small = { .n = 0 };
+    size_t from, n = count_small(t, least, &from);
+    const size_t larger = t->n - from - n;
+    if (own == NULL || json_object_set_new(own, "min_contrast", contrast) != 0)
+        return tc_no_memory(err, "a suggestion");
+    if (n < FEW || SHARE * n < larger)
+        return TC_OK;
+    const tc_status status = try_all(pictures, own, NULL, NULL, &small, err);
+    n = status == TC_OK ? count_small(&small, least, &from) : 0;
+    const int64_t *const area = small.area + from;
+    if (n >= FEW && SHARE * n >= larger && area[3 * n / 4] < 2 * area[n / 4])
+        snprintf(
+            out->doubt, sizeof out->doubt,
+            "%zu regions of about %lld pixels are left out, besides %zu larger ones: if they are "
+            "cells too, cellcount with --param min_area=%lld counts them",
+            n, (long long)area[n / 2], larger, (long long)area[n / 2] / 3);
+    free(small.area);
+    return status;
+}
+
+static tc_status add_area(an_suggestion *out, const an_pictures *pictures, const json_t *given,
+                          const json_t *parameters, trial *t, bool dark, bool differ,
                           const char *why, tc_err *err)
 {
     const json_t *const min_area = json_object_get(given, "min_area");
@@ -365,6 +407,8 @@ static tc_status add_area(an_suggestion *out, const json_t *given, trial *t, boo
             "%sTypical cell: %lld pixels (half of all cell area lies in larger ones). min_area "
             "%lld%s%s.",
             why, (long long)t->typical, (long long)least, own ? ", as given" : "", below);
+    if (!own && !differ && out->doubt[0] == '\0')
+        return_if_error(report_small_kind(out, pictures, parameters, t, least, err));
     if (differ && json_object_get(out->parameters, "window") != NULL)
         return_if_error(an_suggest(out, given, "window", json_string("auto"), err));
     return_if_error(an_suggest(out, given, "min_area",
@@ -575,7 +619,8 @@ tc_status cc_suggest(const an_pictures *pictures, const json_t *given, an_sugges
     else if (status == TC_OK && last.n > 0) {
         const bool differ = report_differences(out, pictures, &last) ||
                             (best == CC_AUTO && json_object_get(given, "polarity") == NULL);
-        status = add_area(out, given, &last, best == CC_DARK, differ, why, err);
+        status =
+            add_area(out, pictures, given, parameters, &last, best == CC_DARK, differ, why, err);
     }
     for (size_t k = 0; k < 3; k++)
         free(trials[k].area);

@@ -6,6 +6,7 @@
  */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "app/analysis/common/otsu.h"
 #include "app/analysis/common/real.h"
@@ -65,6 +66,23 @@ static double round_off(double value)
     return value >= 10 ? round(value / unit) * unit : round(value * 10) / 10;
 }
 
+/* Says if what is bright lies apart in the slices, as nuclei do, rather than around dark cells. */
+static tc_status report_nuclei(const an_pictures *pictures, an_suggestion *out, tc_err *err)
+{
+    TC_AUTO(an_suggestion_free) an_suggestion cells = { .parameters = json_object() };
+    json_auto_t *none = json_object();
+    if (cells.parameters == NULL || none == NULL)
+        return tc_no_memory(err, "a suggestion");
+    return_if_error(an_find("cellcount")->suggest(pictures, none, &cells, err));
+    const char *const polarity = json_string_value(json_object_get(cells.parameters, "polarity"));
+    if (polarity != NULL && strcmp(polarity, "bright") == 0)
+        snprintf(
+            out->doubt, sizeof out->doubt,
+            "bright things lie apart here, as nuclei do, but volume looks for cells that "
+            "bright walls surround: voting counts nuclei, and objects measures label pictures");
+    return TC_OK;
+}
+
 tc_status vol_suggest(const an_pictures *pictures, const json_t *given, an_suggestion *out,
                       tc_err *err)
 {
@@ -94,5 +112,5 @@ tc_status vol_suggest(const an_pictures *pictures, const json_t *given, an_sugge
         contrast, json_object_get(given, "h") == NULL ? "; h is a tenth of that" : "", noise,
         smooth > smooth_quiet ? "much" : "little",
         json_object_get(given, "smooth") == NULL ? ", which smooth is chosen by" : "");
-    return TC_OK;
+    return report_nuclei(pictures, out, err);
 }
