@@ -11,12 +11,12 @@
 #include "app/analysis/voting/voting.h"
 
 tc_status voting_find_area(const an_pictures *pictures, size_t i, const json_t *parameters,
-                           int64_t *area, size_t *n, tc_err *err)
+                           int64_t area[3], size_t *n, tc_err *err)
 {
     wu_output out;
     tc_status status = an_try(an_find("cellcount"), pictures, i, parameters, &out, err);
 
-    *area = 0;
+    area[0] = area[1] = area[2] = 0;
     if (status == TC_OK) {
         const wu_out_array *const areas = wu_output_find(&out, "region_area");
         const size_t here = (size_t)areas->info.shape[0];
@@ -27,7 +27,8 @@ tc_status voting_find_area(const an_pictures *pictures, size_t i, const json_t *
         else if (here > 0) {
             memcpy(sorted, areas->data, here * sizeof *sorted);
             qsort(sorted, here, sizeof *sorted, an_compare_areas);
-            *area = sorted[here / 2];
+            for (size_t q = 0; q < 3; q++)
+                area[q] = sorted[here * (q + 1) / 4];
             *n += here;
         }
         free(sorted);
@@ -52,7 +53,7 @@ tc_status voting_own_radius(const an_work *work, double *radius, tc_err *err)
     an_pictures pictures = { .n = 1, .unit = 1, .threads = work->threads, .poll = work->poll };
     const double least = voting_least_radius(p);
     json_t *parameters = NULL;
-    int64_t area = 0;
+    int64_t area[3] = { 0 };
     size_t n = 0;
     bool dark;
     tc_status status = voting_find_dark(work, &dark, err);
@@ -80,8 +81,8 @@ tc_status voting_own_radius(const an_work *work, double *radius, tc_err *err)
         json_decref(threshold);
     }
     if (status == TC_OK)
-        status = voting_find_area(&pictures, 0, parameters, &area, &n, err);
-    *radius = area > 0 ? voting_radius_of(area) : p->radius;
+        status = voting_find_area(&pictures, 0, parameters, area, &n, err);
+    *radius = area[1] > 0 ? voting_radius_of(area[1]) : p->radius;
     *radius = *radius < least ? least : *radius < p->radius ? *radius : p->radius;
     json_decref(parameters);
     wu_pixels_free(&pictures.pixels[0]);

@@ -27,12 +27,21 @@ static double radius_of(const an_pictures *pictures, int64_t area, double by)
 static tc_status add_radius(an_suggestion *out, const an_pictures *pictures, const json_t *given,
                             const json_t *cells, tc_err *err)
 {
+    enum { MANY = 16, MOST_RATIO = 8 };
     int64_t areas[AN_MAX_PICTURES];
     size_t with_cells = 0, regions = 0;
     tc_status status = TC_OK;
     for (size_t i = 0; status == TC_OK && i < pictures->n; i++) {
-        status = voting_find_area(pictures, i, cells, &areas[with_cells], &regions, err);
-        with_cells += areas[with_cells] > 0;
+        const size_t before = regions;
+        int64_t quartiles[3];
+        status = voting_find_area(pictures, i, cells, quartiles, &regions, err);
+        areas[with_cells] = quartiles[1];
+        with_cells += quartiles[1] > 0;
+        if (regions - before >= MANY && quartiles[2] / MOST_RATIO > quartiles[0])
+            snprintf(out->doubt, sizeof out->doubt,
+                     "cells that differ much in size: a quarter of %.60s have below %lld pixels, a "
+                     "quarter above %lld. cellcount counts them all, voting those of one radius",
+                     pictures->items[i].name, (long long)quartiles[0], (long long)quartiles[2]);
     }
     if (status != TC_OK)
         return status;
@@ -136,7 +145,8 @@ tc_status voting_suggest(const an_pictures *pictures, const json_t *given, an_su
         an_suggest(out, given, "polarity", json_incref(json_object_get(known, "polarity")), err));
     if (json_object_get(given, "radius") == NULL) {
         return_if_error(add_radius(out, pictures, given, known, err));
-        memcpy(out->doubt, cells.doubt, sizeof out->doubt);
+        if (cells.doubt[0] != '\0')
+            memcpy(out->doubt, cells.doubt, sizeof out->doubt);
         memcpy(out->curves, cells.curves, sizeof out->curves);
         out->n_curves = cells.n_curves;
         cells.n_curves = 0;

@@ -107,9 +107,10 @@ tc_status voting_own_radius(const an_work *work, double *radius, tc_err *err);
 double voting_least_radius(const voting_params *p);
 /* The radius for a median area of regions. */
 double voting_radius_of(int64_t area);
-/* The median area of cellcount's regions in a picture; 0: there are none. *n: plus their number. */
+/* The quartiles of the areas of cellcount's regions in a picture; 0: there are none. *n: plus their
+ * number. */
 tc_status voting_find_area(const struct an_pictures *pictures, size_t i, const json_t *parameters,
-                           int64_t *area, size_t *n, tc_err *err);
+                           int64_t area[3], size_t *n, tc_err *err);
 /* With own_radius the scheme is that of the greatest until this: rounds that a smaller one does not
  * have are its last one again. */
 tc_status voting_take_radius(const voting_params *p, const wu_item *item, double radius,
