@@ -3,6 +3,8 @@
 
 #include "workunits/tools/report.h"
 
+enum { MOST_ROWS = 1000 /* that a frame is looked for in, evenly chosen */ };
+
 /* Values this near to the least or the greatest one, as a part of the range, are taken for it. */
 static const double near_part = 1.0 / 32;
 
@@ -20,7 +22,7 @@ static bool has_frame_of(const wu_pixels *px, uint32_t extreme, const wu_range *
     for (int k = 0; k < 4; k++)
         if (!is_near(wu_grey(px, corners[k]), extreme, range))
             return false;
-    for (size_t y = 0; y < ny; y++) {
+    for (size_t y = 0; y < ny; y += ny / MOST_ROWS + 1) {
         size_t from = 0, to = nx;
         while (from < to && is_near(wu_grey(px, y * nx + from), extreme, range))
             from++;
@@ -30,9 +32,12 @@ static bool has_frame_of(const wu_pixels *px, uint32_t extreme, const wu_range *
         inside += to - from;
         for (size_t x = from; x < to; x++)
             holes += is_near(wu_grey(px, y * nx + x), extreme, range);
+        if (holes > (frame + inside) / 20 + nx)
+            return false;
     }
-    return frame > 0.03 * (double)(nx * ny) && inside > 0.2 * (double)(nx * ny) &&
-           holes < 0.05 * (double)inside;
+    const double all = (double)(frame + inside);
+    return (double)frame > 0.03 * all && (double)inside > 0.2 * all &&
+           (double)holes < 0.05 * (double)inside;
 }
 
 bool wu_has_frame(const wu_pixels *px, const wu_range *range)

@@ -127,21 +127,26 @@ static bool is_normal(const wu_pixels *px, double radius, double noise, double t
            typical < 2.5 * sqrt(var);
 }
 
+/* Of rows that are evenly chosen. */
 static tc_status find_range(const wu_pixels *px, wu_range *out, tc_err *err)
 {
-    const uint64_t n = (uint64_t)px->nx * px->ny * px->nz;
-    uint64_t *histogram = NULL, below = 0;
-    tc_status status = an_histogram_of(px, NULL, &histogram, err);
-    *out = (wu_range){ .hi = px->bits == 16 ? UINT16_MAX : UINT8_MAX };
-    for (; status == TC_OK && histogram[out->lo] == 0; out->lo++)
-        continue;
-    for (; status == TC_OK && histogram[out->hi] == 0; out->hi--)
-        continue;
-    for (out->median = out->lo; status == TC_OK; out->median++)
-        if (2 * (below += histogram[out->median]) >= n)
-            break;
+    const uint64_t rows = (uint64_t)px->ny * px->nz,
+                   step = rows * px->nx / (4 * (uint64_t)MOST_SAMPLES) + 1;
+    uint64_t *const histogram = calloc(1 << 16, sizeof *histogram), below = 0, n = 0;
+    if (histogram == NULL)
+        return tc_no_memory(err, "greys");
+    for (uint64_t row = 0; row < rows; row += step, n += px->nx)
+        an_histogram(px, row * px->nx, (row + 1) * px->nx, histogram);
+    *out = (wu_range){ .hi = UINT16_MAX };
+    while (histogram[out->lo] == 0)
+        out->lo++;
+    while (histogram[out->hi] == 0)
+        out->hi--;
+    out->median = out->lo;
+    while (2 * (below += histogram[out->median]) < n)
+        out->median++;
     free(histogram);
-    return status;
+    return TC_OK;
 }
 
 static tc_status measure(const wu_report *r, const wu_points *points, const int64_t *areas,
