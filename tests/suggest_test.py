@@ -197,6 +197,19 @@ def kinds():
     tap.ok(r.returncode == 0 and "nuclei" not in r.stderr, "a stack of walls is", r.stderr)
 
 
+def groups():
+    """The same files sorted into folders, of any order, get the same parameters."""
+    for i in range(12):
+        picture, _ = voting_score.balls((120, 120), 3 + i % 7, 12, 4, i)
+        for folder in ("all", "b" if i % 5 < 2 else "a"):
+            os.makedirs(path("groups", folder), exist_ok=True)
+            Image.fromarray(picture).save(path("groups", folder, "p%d.png" % i))
+    r = [analyse("cellcount", "whole", path("groups", "all")), analyse("cellcount", "groups_ab", path("groups", "a"), path("groups", "b")),
+         analyse("cellcount", "groups_ba", path("groups", "b"), path("groups", "a"))]
+    tap.ok(all(x.returncode == 0 for x in r) and parameters("whole") == parameters("groups_ab") == parameters("groups_ba"),
+           "sorting pictures into groups does not change what is suggested", [x.stderr for x in r])
+
+
 def glcm():
     """Two pictures of 512 x 512 in seconds; range and levels are NumPy's quantiles of both."""
     rng = np.random.default_rng(7)
@@ -389,6 +402,7 @@ def main():
     voting()
     kinds()
     cellcount()
+    groups()
     glcm()
     volume()
     levelset()

@@ -108,14 +108,36 @@ static tc_status look_at(wu_source *source, an_pictures *out, an_pictures *whole
     return status;
 }
 
+static const char *file_of(const wu_source *source)
+{
+    const char *const slash = strrchr(source->path, '/');
+    return slash != NULL ? slash + 1 : source->path;
+}
+
+/* For qsort of wu_source *: by their files' names, then as they lie. */
+static int compare_files(const void *a, const void *b)
+{
+    const wu_source *const x = *(wu_source *const *)a, *const y = *(wu_source *const *)b;
+    const int names = wu_natural_compare(file_of(x), file_of(y));
+    return names != 0 ? names : (x > y) - (x < y);
+}
+
+/* Evenly by the names of files, whatever their folders: whoever sorts pictures into groups gets the
+ * same parameters. */
 static tc_status choose_pictures(wu_sources *sources, an_pictures *out, an_pictures *whole,
                                  tc_err *err)
 {
     tc_status status = TC_OK;
     const size_t n = sources->n < AN_MAX_PICTURES ? sources->n : AN_MAX_PICTURES;
+    TC_AUTOFREE wu_source **const sorted = calloc(sources->n + 1, sizeof(wu_source *));
     *out = (an_pictures){ .n = 0, .unit = 1, .threads = os_processors() };
+    if (sorted == NULL)
+        return tc_no_memory(err, "a look at the pictures");
+    for (size_t i = 0; i < sources->n; i++)
+        sorted[i] = &sources->items[i];
+    qsort(sorted, sources->n, sizeof(wu_source *), compare_files);
     for (size_t k = 0; status == TC_OK && k < n; k++) {
-        wu_source *const source = &sources->items[n == 1 ? 0 : k * (sources->n - 1) / (n - 1)];
+        wu_source *const source = sorted[n == 1 ? 0 : k * (sources->n - 1) / (n - 1)];
         if (source->fault != NULL)
             continue;
         status = look_at(source, out, whole, out->n, err);
