@@ -111,6 +111,25 @@ def drawn():
         tap.ok(r.returncode == 0 and row["mark"] == mark and words in row["why"], "%s: %s" % (name, mark), row)
 
 
+def labels():
+    """Label pictures that SciPy makes are marked; masks and smooth pictures are not."""
+    rng = np.random.default_rng(13)
+    blobs = np.where(spots((240, 320), 25, rng) == 200, 200, 0).astype(np.uint8)
+    numbers, n = ndimage.label(blobs)
+    pictures = {"eight": (numbers.astype(np.uint8), "wrong?"), "spread": (numbers.astype(np.uint16) * 97, "wrong?"), "mask": (blobs, ""),
+                "few": (np.where(numbers < 5, numbers, 0).astype(np.uint8), "wrong?"), "smooth": (ndimage.gaussian_filter(blobs.astype(float), 3).astype(np.uint8), ""),
+                "one": (ndimage.gaussian_filter(np.pad([[1e6]], 99), 20).astype(np.uint8), "")}
+    for name, (picture, mark) in pictures.items():
+        Image.fromarray(picture).save(path(name + ".png"))
+        for analysis in ("cellcount", "voting"):
+            r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", analysis, "--param", "min_area=1" if analysis == "cellcount" else "radius=4",
+                         "-o", path(analysis + name), path(name + ".png")])
+            with open(os.path.join(path(analysis + name), "items.csv"), newline="") as f:
+                row = next(csv.DictReader(f))
+            tap.ok(r.returncode == 0 and ("looks like a label picture" in row["why"]) == (mark != "") and row["mark"].startswith(mark),
+                   "%s, %d labels of %s: %s" % (analysis, n, name, row["mark"]), row)
+
+
 def noise():
     """Pictures without cells are marked wrong?, also next to others, in an image as in a stack."""
     rng = np.random.default_rng(11)
@@ -601,6 +620,7 @@ def main():
     groups()
     noise()
     drawn()
+    labels()
     apart()
     tap.done()
 

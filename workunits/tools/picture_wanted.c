@@ -238,7 +238,10 @@ tc_status wu_picture_refuse_unscaled(wu_picture *picture, tc_err *err)
                        picture->path);
     return tc_fail(
         err, TC_BAD_INPUT,
-        "%s: has %s, from %g to %g; --scale LO,HI says which values become black and white%s",
+        "%s: has %s, from %g to %g%s; --scale LO,HI says which values become black and white%s",
         picture->path, say_samples(s), lo, hi,
+        lo == 0 && s->slope == 0 && s->type != WU_SAMPLE_FLOAT && s->bits >= 32
+            ? ", as label pictures have, which objects takes as --labels"
+            : "",
         is_deep_colour(picture) ? ", --channel N takes one channel as it is" : "");
 }

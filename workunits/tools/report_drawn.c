@@ -1,5 +1,6 @@
-/* Whether programs drew into an image: a frame around its field, letters, a scale bar. */
+/* Whether programs drew into an image: a frame around its field, letters, a scale bar, labels. */
 #include <math.h>
+#include <stdlib.h>
 
 #include "workunits/tools/report.h"
 
@@ -78,4 +79,48 @@ bool wu_is_drawn(const wu_pixels *px, size_t z, const double at[2], double radiu
         if (all[k] >= 8 && hard[k] > 0.8 * all[k])
             return true;
     return false;
+}
+
+/* Whether one of the pixels from x0 to x1 of the row at `row` has this value. */
+static bool has_value(const wu_pixels *px, size_t row, size_t x0, size_t x1, uint32_t value)
+{
+    for (size_t x = x0; x < x1; x++)
+        if (wu_grey(px, row * px->nx + x) == value)
+            return true;
+    return false;
+}
+
+/* Labels are values, of few without large gaps, nearly each in one patch, with 0 between. A patch
+ * is counted where a run of its pixels has none above it: convex ones once. What is no label
+ * picture is left after a few rows. */
+tc_status wu_find_labels(const wu_pixels *px, const wu_range *range, bool *labels, tc_err *err)
+{
+    enum { FEWEST = 3, MANY = 16, LEAST_AREA = 10, ZEROS = 50, GAPS = 4, TOPS = 3, SLACK = 64 };
+    const size_t rows = (size_t)px->ny * px->nz, nx = px->nx;
+    uint64_t patches = 0, inside = 0, values = 0;
+    uint32_t least = range->hi;
+    *labels = false;
+    if (range->lo > 0)
+        return TC_OK;
+    TC_AUTOFREE bool *const there = calloc((size_t)range->hi + 1, sizeof *there);
+    if (there == NULL)
+        return tc_no_memory(err, "labels");
+    for (size_t row = 0; row < rows && patches <= TOPS * values + SLACK; row++)
+        for (size_t x = 0, end; x < nx; x = end) {
+            const uint32_t value = wu_grey(px, row * nx + x);
+            for (end = x + 1; end < nx && wu_grey(px, row * nx + end) == value;)
+                end++;
+            if (value == 0)
+                continue;
+            inside += end - x;
+            values += !there[value];
+            there[value] = true;
+            least = value < least ? value : least;
+            patches += !(row % px->ny > 0 && has_value(px, row - 1, x, end, value)) &&
+                       !(row >= px->ny && has_value(px, row - px->ny, x, end, value));
+        }
+    *labels = values >= FEWEST && patches <= TOPS * values && inside >= LEAST_AREA * values &&
+              ZEROS * (rows * nx - inside) >= rows * nx &&
+              (values >= MANY || range->hi - least < GAPS * values);
+    return TC_OK;
 }

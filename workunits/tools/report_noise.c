@@ -165,6 +165,7 @@ static tc_status measure(const wu_report *r, const wu_points *points, const int6
     return_if_error(wu_item_load(r->images, item, &px, err));
     return_if_error(find_noise(&px, &noise, err));
     return_if_error(find_range(&px, &range, err));
+    return_if_error(wu_find_labels(&px, &range, &doubt->labels, err));
     doubt->frame = wu_has_frame(&px, &range);
     doubt->wide = areas == NULL && radius_of(r, item) > 0.17 * (px.nx < px.ny ? px.nx : px.ny);
     for (uint64_t i = 0; i < points->n && noise > 0; i++) {

@@ -495,7 +495,11 @@ static void find_mark(const summary *s, size_t item, bool stopped, const wu_seen
     why[0] = '\0';
     /* A note on few says more. */
     const bool noise_alone = seen->noise && (s->r->notes[item] == NULL || f->rows >= MANY);
-    if (noise_alone)
+    if (seen->labels)
+        snprintf(why, size,
+                 "looks like a label picture, with a value for each of its objects: these are "
+                 "measured by objects, which takes it as --labels");
+    else if (noise_alone)
         snprintf(why, size,
                  "most of what was counted stands out no more than noise does: there may be no "
                  "%s in this picture",
@@ -537,9 +541,10 @@ static void find_mark(const summary *s, size_t item, bool stopped, const wu_seen
                                  f->quartile[1] < others->usual_size / 2.5))
         snprintf(why, size, "sizes unlike those of the other images%s: compare the pictures",
                  s->n_groups > 1 ? " of its group" : "");
-    mark->level = noise_alone || s->r->notes[item] != NULL || (seen->frame && seen->wide)
-                      ? 2
-                      : why[0] != '\0';
+    mark->level =
+        seen->labels || noise_alone || s->r->notes[item] != NULL || (seen->frame && seen->wide)
+            ? 2
+            : why[0] != '\0';
 }
 
 /* --- the page -------------------------------------------------------------------------------- */
