@@ -6,9 +6,10 @@ plain chain: Gaussian of 1, Otsu's threshold, holes filled, the watershed of the
 h-maxima.
 
   nuclei.py            every seventh picture of each kind: mean F1 of at least 0.7
-  nuclei.py all        all pictures of each kind, and scikit-image
+  nuclei.py all        all pictures of each kind, and scikit-image; how far counts are off by their marks
   nuclei.py all FOLDER of this folder, which has a folder for each kind: ID.png and ID_truth.png
   nuclei.py voting     [FOLDER] points by voting, each of a nucleus if within the radius of its centre: F1, of all pictures"""
+import csv
 import os
 import shutil
 import sys
@@ -67,16 +68,23 @@ def plain(picture, bright):
 
 def scores(folder, some, peer=True):
     """{kind: (F1, that of scikit-image)}."""
-    out = {}
+    out, marks = {}, {}
     for kind, bright in KINDS.items():
         names = pictures(folder, kind)[::some]
         labels, suggested = analysed(folder, kind, names)
         truth = {n: read(os.path.join(folder, kind, n + "_truth.png")) for n in names}
+        with open(os.path.join(FOLDER, "cellcount", kind, "items.csv"), newline="") as f:
+            for row in csv.DictReader(f):
+                true = len(np.unique(truth[row["item"]])) - 1
+                mark = "several cells each" if "several cells each" in row["why"] else row["mark"]
+                marks.setdefault(mark, []).append(abs(int(row["count"]) - true) > 0.15 * true)
         own = np.mean([f1(labels[n], truth[n]) for n in names])
         other = np.mean([f1(plain(read(os.path.join(folder, kind, n + ".png")), bright), truth[n]) for n in names]) if peer else np.nan
         out[kind] = own, other
         tap.note("%-8s %2d pictures: F1 %.3f, scikit-image %.3f; %s" % (kind, len(names), own, other, suggested))
     out["mean"] = tuple(np.mean(list(out.values()), axis=0))
+    for mark, off in sorted(marks.items()):
+        tap.note("%s: of %d counts %d are off by more than 15 %%" % (mark, len(off), sum(off)))
     tap.note("mean of %d kinds: F1 %.3f, scikit-image %.3f" % ((len(KINDS),) + out["mean"]))
     return out
 

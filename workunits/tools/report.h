@@ -26,6 +26,7 @@ typedef struct wu_sampled {
 /* What is found in the labels of an image that is shown. */
 typedef struct wu_outlined {
     bool ragged;       /* most outlines are */
+    size_t merged, n;  /* regions that look like several cells, where these are many, of n */
     wu_sampled labels; /* its figure takes the grid, which is owned; NULL: it is not kept */
 } wu_outlined;
 

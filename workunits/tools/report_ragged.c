@@ -1,5 +1,6 @@
 /* Whether most of an image's regions have ragged outlines, as what is cut from its surroundings
- * at a wrong place has: half of them fill less of their convex hulls than cells do. */
+ * at a wrong place has: half of them fill less of their convex hulls than cells do. Where some of
+ * the larger ones do, they are cells that touch. */
 #include <stdlib.h>
 
 #include "app/base/os.h"
@@ -8,6 +9,7 @@
 
 enum {
     LEAST_REGIONS = 8,
+    MERGED = 20,          /* one of so many regions, and more, is many */
     LEAST_PERCENT = 92,   /* of the hull, which round and oval cells fill to 95 and more */
     MOST_PIXELS = 1 << 24 /* that are read: of a larger picture the first rows */
 };
@@ -137,13 +139,19 @@ static tc_status read_labels(const wu_report *r, size_t index, region *regions, 
     return status;
 }
 
+static int compare_areas(const void *a, const void *b)
+{
+    const region *const x = a, *const y = b;
+    return (x->area > y->area) - (x->area < y->area);
+}
+
 /* Of an image with `count` regions. */
 static tc_status find_ragged(const wu_report *r, const wu_declared *labels, size_t item,
                              size_t count, wu_outlined *out, tc_err *err)
 {
     enum { MOST_KEPT = 1 << 22 }; /* pixels of the page, of all images */
     const wu_result_file *const file = r->file;
-    size_t index, n = 0, few = 0;
+    size_t index, first = 0, few = 0, large = 0;
     if (count < LEAST_REGIONS)
         return TC_OK;
     tc_status status = wu_find_declared(file, labels, file->item_names[item], &index, err);
@@ -159,12 +167,18 @@ static tc_status find_ragged(const wu_report *r, const wu_declared *labels, size
         kept->grid = calloc((size_t)kept->sx * kept->sy, sizeof *kept->grid);
     status = regions == NULL ? tc_no_memory(err, r->page->path)
                              : read_labels(r, index, regions, count, kept, err);
-    for (size_t i = 0; status == TC_OK && i < count; i++) {
-        int64_t hull;
+    if (regions != NULL)
+        qsort(regions, count, sizeof *regions, compare_areas);
+    while (status == TC_OK && first < count && regions[first].area == 0)
+        first++;
+    const size_t n = count - first;
+    for (size_t i = first; status == TC_OK && i < count; i++) {
+        int64_t hull = 0;
         if (!hull_area(&regions[i], &hull))
             status = tc_no_memory(err, r->page->path);
-        n += regions[i].area > 0;
-        few += regions[i].area > 0 && 800 * regions[i].area < LEAST_PERCENT * hull;
+        const bool indented = 800 * regions[i].area < LEAST_PERCENT * hull;
+        few += indented;
+        large += indented && regions[i].area > regions[first + n / 2].area;
     }
     for (size_t i = 0; regions != NULL && i < count; i++) {
         free(regions[i].sides[0].corner);
@@ -172,6 +186,8 @@ static tc_status find_ragged(const wu_report *r, const wu_declared *labels, size
     }
     free(regions);
     out->ragged = n >= LEAST_REGIONS && 2 * few > n;
+    out->merged = n >= LEAST_REGIONS && MERGED * large > n ? large : 0;
+    out->n = n;
     return status;
 }
 

@@ -541,6 +541,11 @@ static void find_mark(const summary *s, size_t item, bool stopped, const wu_seen
                                  f->quartile[1] < others->usual_size / 2.5))
         snprintf(why, size, "sizes unlike those of the other images%s: compare the pictures",
                  s->n_groups > 1 ? " of its group" : "");
+    else if (item < s->r->n_items && s->r->outlined[item].merged > 0)
+        snprintf(why, size,
+                 "%zu of %zu regions, large and indented, look like several cells each: compare "
+                 "the outlines; Cellpose or StarDist may part them",
+                 s->r->outlined[item].merged, s->r->outlined[item].n);
     mark->level =
         seen->labels || noise_alone || s->r->notes[item] != NULL || (seen->frame && seen->wide)
             ? 2
