@@ -259,6 +259,10 @@ def volume():
         p = parameters(name)
         tap.ok(p["method"] == "watershed" and p["smooth"] == (1.5 if name == "quiet" else 2) and 2 * found / (n + 20) >= 0.8,
                "volume: %s walls with gaps: F1 of at least 0.8" % name, "%d of %d cells, of 20: %s %s" % (found, n, p, r.stderr))
+    for noise, told in ((6, False), (16, True)):
+        tifffile.imwrite(path("foam.tif"), foam((32, 72, 72), 20, 80, noise, np.random.default_rng(30))[0])
+        r = analyse("volume", "told%d" % noise, path("foam.tif"))
+        tap.ok(r.returncode == 0 and ("number of cells depends on h" in r.stderr) == told, "volume: noise of %d: whether the number depends on h" % noise, r.stderr)
     r = analyse("volume", "tight", "--param", "method=threshold", path("foam.tif"))
     tap.ok(r.returncode == 0 and set(parameters("tight")) == {"method", "labels"}, "volume: a threshold is left as it is", r.stderr)
 

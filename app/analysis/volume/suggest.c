@@ -83,6 +83,42 @@ static tc_status report_nuclei(const an_pictures *pictures, an_suggestion *out, 
     return TC_OK;
 }
 
+/* How many cells a slice has with h times `factor`. parameters: of the watershed. */
+static tc_status count_cells(const an_pictures *slices, size_t i, const json_t *parameters,
+                             double factor, size_t *n, tc_err *err)
+{
+    const double h = json_number_value(json_object_get(parameters, "h"));
+    json_auto_t *own = json_deep_copy(parameters);
+    TC_AUTO(wu_output_free) wu_output out = { .n = 0 };
+    if (own == NULL || json_object_set_new(own, "h", json_real(fmin(factor * h, UINT16_MAX))) != 0)
+        return tc_no_memory(err, "a suggestion");
+    return_if_error(an_try(an_find("volume"), slices, i, own, &out, err));
+    *n += (size_t)wu_output_find(&out, "cell_label")->info.shape[0];
+    return TC_OK;
+}
+
+/* Says if half of h and twice h give numbers that differ by more than a third of what h gives. */
+static tc_status report_instability(const an_pictures *pictures, const json_t *given,
+                                    an_suggestion *out, tc_err *err)
+{
+    an_pictures slices = *pictures;
+    size_t n[3] = { 0 };
+    json_auto_t *parameters = json_deep_copy(given);
+    if (parameters == NULL || json_object_update(parameters, out->parameters) != 0)
+        return tc_no_memory(err, "a suggestion");
+    for (size_t i = 0; i < slices.n; i++) {
+        slices.items[i].is_stack = true;
+        for (int k = 0; k < 3; k++)
+            return_if_error(count_cells(&slices, i, parameters, ldexp(1, k - 1), &n[k], err));
+    }
+    if (3 * n[0] > 3 * n[2] + n[1])
+        snprintf(out->doubt, sizeof out->doubt,
+                 "the number of cells depends on h: a slice has %zu with half of it, %zu, and %zu "
+                 "with twice as much; --sweep h=A,B shows which suits",
+                 n[0], n[1], n[2]);
+    return TC_OK;
+}
+
 tc_status vol_suggest(const an_pictures *pictures, const json_t *given, an_suggestion *out,
                       tc_err *err)
 {
@@ -108,9 +144,10 @@ tc_status vol_suggest(const an_pictures *pictures, const json_t *given, an_sugge
         out->why, sizeof out->why,
         "A watershed, since real walls are dim and have gaps. Walls are brighter than cells by "
         "about %.3g grey values here%s. The noise is %.2g grey values, %s compared with the "
-        "walls%s.",
+        "walls%s. With fill, sizes include walls, and what lies around the tissue is cells, too.",
         contrast, json_object_get(given, "h") == NULL ? "; h is a tenth of that" : "", noise,
         smooth > smooth_quiet ? "much" : "little",
         json_object_get(given, "smooth") == NULL ? ", which smooth is chosen by" : "");
+    return_if_error(report_instability(pictures, given, out, err));
     return report_nuclei(pictures, out, err);
 }
