@@ -8,7 +8,7 @@
 
 #include "app/analysis/analysis.h"
 
-enum { AN_MAX_PICTURES = 8, AN_MAX_CURVES = 12 };
+enum { AN_MAX_PICTURES = 16, AN_MAX_CURVES = 12 };
 /* What of a picture is looked at: its middle, at most so many pixels along a side. */
 enum { AN_LOOKED_AT = 512 };
 

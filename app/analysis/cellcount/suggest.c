@@ -592,7 +592,7 @@ tc_status cc_suggest(const an_pictures *pictures, const json_t *given, an_sugges
     if (status == TC_OK && json_object_get(given, "polarity") == NULL)
         explain_polarity(trials, best, why, sizeof why);
     const size_t n_why = strlen(why);
-    for (size_t i = 0; status == TC_OK && i < pictures->n; i++)
+    for (size_t i = 0; status == TC_OK && i < pictures->n && i + 1 < AN_MAX_CURVES; i++)
         status = add_greys(out, pictures, i, trials[best].threshold[i], err);
     for (size_t k = 0; status == TC_OK && k < 4; k++) {
         json_t *const value = json_object_get(given, local_keys[k]);
