@@ -262,6 +262,10 @@ def test_texts():
     takes("tifffile's JSON in another order", tiff("x.tif", SIX, '{"axes":"ZCYX",\n "shape":[3,2,8,8]}'), [200, 201, 202], "--channel", 2)
     refuses("tifffile without axes", tiff("x.tif", SIX, '{"shape": [3, 2, 8, 8]}'), "not named")
     refuses("tifffile's other axes", tiff("x.tif", SIX, '{"shape": [3, 2, 8, 8], "axes": "RZYX"}'), "(R)")
+    for text in ('{"shape": [6, 8, 8]}', '{"shape": [6, 8, 8], "axes": "QYX"}', "shape=(6, 8, 8)"):
+        takes("tifffile's unnamed axis: " + text, tiff("x.tif", SIX, text), [int(p[0, 0]) for p in SIX])
+        takes("its second channel", tiff("x.tif", SIX, text), [int(SIX[1][0, 0])], "--channel", 2, says="taken as channels")
+    refuses("slices are no channels", tiff("x.tif", SIX, '{"shape": [6, 8, 8], "axes": "ZYX"}'), "is a stack of slices, grey, but --channel", "--channel", 2)
     refuses("tifffile: fewer pages", tiff("x.tif", SIX[:5], '{"shape": [3, 2, 8, 8], "axes": "ZCYX"}'), "but it has 5 pages", "--channel", 1)
     takes("tifffile's first form", tiff("x.tif", flat(1, 2, 3), "shape=(3, 8, 8)"), [1, 2, 3])
     takes("a text of nobody", tiff("x.tif", flat(1, 2, 3), "our cells, slices=7"), [1, 2, 3], says="does not say what its pages are")

@@ -1092,7 +1092,7 @@ def test_sources():
        np.array_equal(item_samples(out, 3, "mask") > 0, GREY > 99), "--recursive: masks in folders of the same names", r.stderr)
     os.remove(path("study_masks/sick/p_2.png"))
     r, _ = packed("--recursive", "--mask", path("study_masks"), study)
-    ok(r.returncode == 2 and "called sick/p_2 was looked for" in r.stderr, "a mask of another folder is not taken", r.stderr)
+    ok(r.returncode == 2 and "called sick/p_2 or sick/p_2_mask was looked for" in r.stderr, "a mask of another folder is not taken", r.stderr)
     os.makedirs(path("nothing/here"))
     for more in ([], ["--recursive"]):
         r, _ = packed(*more, path("nothing"))
@@ -1407,7 +1407,18 @@ def test_labels_of_result():
     ok(found == [3] and r.stderr == "", "square ones are not", r.stderr)
     picture = folders[0] + "/1.png"
     r, found = objects(picture, picture)
-    ok(found == [2] and "is its own label picture" in r.stderr, "a picture as its own labels", r.stderr)
+    ok(found is None and "1.png: is the picture itself, no labels of it" in r.stderr, "a picture is not its own labels", r.stderr)
+    numbers = np.repeat(np.arange(1, 5, dtype=np.uint8), 12).reshape(6, 8)
+    for end in ("_cp_masks.png", "_MASKS.tif", "_labels.png", "_label.png", "_seg.tif"):
+        pair = save_all("lab/cp" + end, {"x.png": GREY[:6, :8], "x" + end: numbers})
+        r, found = objects(pair, pair)
+        ok(found == [4], "labels next to the pictures: x" + end, r.stderr)
+    r, found = objects(pair, save_all("lab/only", {"x.png": GREY[:6, :8]}))
+    ok(r.returncode == 2 and "two label pictures for x: " in r.stderr and "x_seg.tif" in r.stderr, "of two, one in doubt is not taken", r.stderr)
+    r, found = objects(pair, save_all("lab/none", {"x.png": GREY[:6, :8], "y.png": GREY[:6, :8]}), "--skip-bad")
+    ok("no label picture for y: " in r.stderr, "nor another picture's", r.stderr)
+    r, found = objects(save_all("lab/like", {"a.png": numbers, "x-lbl.png": numbers}), path("lab/only"))
+    ok("but there is x-lbl.png; if that is it, call it x_labels" in r.stderr, "what may be it is named, not the first", r.stderr)
     r, found = objects(picture, "--param", 'families=["shape"]', picture)
     ok(found == [2] and r.stderr == "", "labels alone, for their shapes", r.stderr)
     run([TEXCELL, "run", path("lab/objects.zip"), "-o", path("lab/objects.npz"), "--device", "cpu", "--quiet"])

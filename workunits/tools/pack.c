@@ -337,34 +337,38 @@ static tc_status use_colour(wu_sources *sources, const wu_colour *colour, tc_err
         if (source->fault != NULL)
             continue;
         source->colour = colour->channel > 0 ? NULL : colour;
-        if (colour->is_stain ? source->pages.info.channels == 1
-                             : colour->channel > 0 && !source->pages.info.chosen)
-            return_if_error(wu_source_keep_fault(source,
-                                                 tc_fail(err, TC_BAD_INPUT,
-                                                         "%s: is grey, but %s is for colours",
-                                                         source->pages.files[0], colour->shown),
-                                                 err));
+        const wu_picture_info *const info = &source->pages.info;
+        if (colour->is_stain ? info->channels == 1 : colour->channel > 0 && !info->chosen)
+            return_if_error(wu_source_keep_fault(
+                source,
+                tc_fail(err, TC_BAD_INPUT, "%s: is %sgrey, but %s is for colours%s",
+                        source->pages.files[0], info->nz > 1 ? "a stack of slices, " : "",
+                        colour->shown, colour->is_stain ? "" : " and channels"),
+                err));
     }
     return TC_OK;
 }
 
 /* A picture of cells is no label picture; one that is is measured in its own numbers. */
-static void note_own_labels(const wu_sources *sources, const json_t *parameters)
+static tc_status refuse_own_labels(wu_sources *sources, const json_t *parameters, tc_err *err)
 {
     const json_t *const families = json_object_get(parameters, "families");
     const bool shapes = json_array_size(families) == 1 &&
                         strcmp(json_string_value(json_array_get(families, 0)), "shape") == 0;
     for (size_t i = 0; !shapes && i < sources->n; i++) {
-        const wu_source *const item = &sources->items[i];
-        if (item->fault != NULL || item->labels.n_files == 0 ||
-            !os_same_file(item->labels.files[0], item->pages.files[0]))
-            continue;
-        wu_note("%s: is its own label picture: each grey value is taken for an object. Cells are "
-                "found by cellcount, whose result --labels takes; of labels alone, --param "
-                "'families=[\"shape\"]' measures the shapes",
-                item->pages.files[0]);
-        return;
+        wu_source *const item = &sources->items[i];
+        if (item->fault == NULL && item->labels.n_files > 0 &&
+            os_same_file(item->labels.files[0], item->pages.files[0]))
+            return_if_error(wu_source_keep_fault(
+                item,
+                tc_fail(err, TC_BAD_INPUT,
+                        "%s: is the picture itself, no labels of it. To find cells first, run "
+                        "cellcount and give --labels its result.npz; labels alone are measured "
+                        "with --param 'families=[\"shape\"]'",
+                        item->pages.files[0]),
+                err));
     }
+    return TC_OK;
 }
 
 static tc_status check_items(const an_analysis *analysis, const void *params, wu_sources *sources,
@@ -780,7 +784,7 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
     if (status == TC_OK && o.labels != NULL)
         status = wu_labels_add(&sources, o.labels, o.recursive, err);
     if (status == TC_OK)
-        note_own_labels(&sources, o.parameters);
+        status = refuse_own_labels(&sources, o.parameters, err);
     if (status == TC_OK)
         status = wu_use_about(&sources, o.spacing, err);
     if (status == TC_OK && count_bad(&sources) == sources.n) /* nothing to look at */

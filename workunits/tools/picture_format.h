@@ -108,6 +108,9 @@ tc_status wu_picture_open_bare(const char *path, const wu_picture_want *want, wu
 
 /* The one decision on what a file says of its pages: sets info.nz, or refuses with the remedy. */
 tc_status wu_picture_choose_pages(wu_picture *picture, tc_err *err);
+/* Whether pages of which nothing is said are channels: one was asked for by its number, and there
+ * is none within a pixel. */
+bool wu_wants_silent_channel(const wu_picture *picture, unsigned samples);
 /* A colour was asked for by name, and these channels are others. TC_BAD_INPUT. */
 tc_status wu_picture_refuse_colour(const wu_picture *picture, uint64_t channels, tc_err *err);
 /* Decodes number k of the wanted pages, whatever file it is in. */

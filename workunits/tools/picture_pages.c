@@ -136,6 +136,11 @@ static void drop_times(wu_picture *picture)
     }
 }
 
+bool wu_wants_silent_channel(const wu_picture *picture, unsigned samples)
+{
+    return picture->want.channel > 0 && !picture->want.colour && samples == 1;
+}
+
 /* Makes the axes agree with the pages, where that is no guess. */
 static tc_status check_counts(wu_picture *picture, tc_err *err)
 {
@@ -163,8 +168,8 @@ static tc_status check_counts(wu_picture *picture, tc_err *err)
                            "the file: it is cut short; copy it once more, or save the pages that "
                            "are there with Fiji",
                            picture->path, (unsigned long long)n);
-        const bool channels = said->by == NULL && picture->want.channel > 0 &&
-                              !picture->want.colour && picture->samples.channels == 1;
+        const bool channels =
+            said->by == NULL && wu_wants_silent_channel(picture, picture->samples.channels);
         *(channels ? &said->channels : &said->slices) = n;
         picture->about.remarks |= said->by != NULL                      ? WU_UNSAID_PAGES
                                   : channels                            ? WU_CHANNELS

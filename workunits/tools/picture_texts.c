@@ -221,10 +221,11 @@ static char tifffile_axis(bool slices, char letter)
 }
 
 /* The axes in front of those that a page has, the last of which changes first. Letters that say
- * nothing (Q, I) are slices where there is one such axis. */
-static void read_shape(wu_said *said, const uint64_t *shape, size_t n, const char *axes,
-                       const wu_picture *picture, const wu_pages_there *there)
+ * nothing (Q, I) are slices where there is one such axis, or channels if one is asked for. */
+static void read_shape(wu_picture *picture, const uint64_t *shape, size_t n, const char *axes,
+                       const wu_pages_there *there)
 {
+    wu_said *const said = &picture->said;
     size_t unknown = 0;
     said->by = "tifffile's text";
     const size_t named = axes == NULL ? 0 : strlen(axes);
@@ -257,7 +258,10 @@ static void read_shape(wu_said *said, const uint64_t *shape, size_t n, const cha
         static const char unnamed[] = "Q";
         const char letter = *(known ? &axes[i] : unnamed);
         const bool slices = unknown == 1 && shape[i] > 1 && strchr("QI", letter) != NULL;
-        const char axis = tifffile_axis(slices, letter);
+        const bool channels = slices && wu_wants_silent_channel(picture, there->samples) &&
+                              (!known || strpbrk(axes, "CS") == NULL);
+        const char axis = channels ? 'c' : tifffile_axis(slices, letter);
+        picture->about.remarks |= channels ? WU_CHANNELS : 0;
         add_axis(said, axis, known ? &axes[i] : "not named", known ? 1 : 9, shape[i]);
     }
     complete_order(said);
@@ -282,7 +286,7 @@ static tc_status read_json(wu_picture *picture, const char *text, const wu_pages
             const json_int_t value = json_integer_value(size);
             shape[n++] = value < 1 ? 1 : value < (json_int_t)MOST ? (uint64_t)value : MOST;
         }
-        read_shape(&picture->said, shape, n, axes, picture, there);
+        read_shape(picture, shape, n, axes, there);
     }
     json_decref(json);
     return TC_OK;
@@ -303,7 +307,7 @@ static void read_old_shape(wu_picture *picture, const char *text, const wu_pages
         at = *end == ',' ? end : NULL;
     }
     if (n > 0)
-        read_shape(&picture->said, shape, n, NULL, picture, there);
+        read_shape(picture, shape, n, NULL, there);
 }
 
 /* --- all of them ----------------------------------------------------------------------------- */

@@ -508,8 +508,8 @@ static void note_left_out(const char *folder, const listing *in, bool recursive)
     if (n > 0 && named < n)
         snprintf(text + strlen(text), sizeof text - strlen(text), " and %zu more", n - named);
     if (n > 0)
-        wu_note("%s: left out: %s%s", folder, text,
-                n_folders > 0 ? " (--recursive takes the pictures in folders)" : "");
+        wu_note_of(folder, "left out: %s%s", text,
+                   n_folders > 0 ? " (--recursive takes the pictures in folders)" : "");
 }
 
 /* The pictures in a folder, in which there must be one, as pages->files. */
@@ -965,8 +965,20 @@ typedef struct mask_folder {
     const char *path;
     wu_kind kind;
     wu_pages files; /* the pictures in it; may be none */
-    json_t *by_key; /* make_key to index into files; -1: several have it */
+    json_t *by_key; /* the make_key of a picture to indexes into files: X of X.png, X_mask.png */
 } mask_folder;
+
+/* The next file is found by this key. Names of files need not be UTF-8, so nothing checks for that
+ * here. */
+static tc_status index_mask(mask_folder *masks, const char *key, tc_err *err)
+{
+    json_t *list = json_object_get(masks->by_key, key);
+    if (list == NULL && json_object_set_new_nocheck(masks->by_key, key, json_array()) == 0)
+        list = json_object_get(masks->by_key, key);
+    return json_array_append_new(list, json_integer((json_int_t)masks->files.n_files)) == 0
+               ? TC_OK
+               : tc_no_memory(err, "the list of masks");
+}
 
 /* Adds the pictures of a folder within that of the masks. */
 static tc_status add_mask_files(mask_folder *masks, const char *folder, bool recursive, tc_err *err)
@@ -975,12 +987,12 @@ static tc_status add_mask_files(mask_folder *masks, const char *folder, bool rec
     tc_status status = list_entries(folder, &in, err);
     for (size_t i = 0; i < in.pictures.n_files && status == TC_OK; i++) {
         char *const key = make_key(masks->path, in.pictures.files[i], false);
-        const bool again = key != NULL && json_object_get(masks->by_key, key) != NULL;
-        /* Names of files need not be UTF-8, so nothing checks for that here. */
-        if (key == NULL || json_object_set_new_nocheck(
-                               masks->by_key, key,
-                               json_integer(again ? -1 : (json_int_t)masks->files.n_files)) != 0)
-            status = tc_no_memory(err, "the list of masks");
+        status = key == NULL ? tc_no_memory(err, "the list of masks") : index_mask(masks, key, err);
+        const size_t part = key == NULL ? 0 : masked_part(key);
+        if (status == TC_OK && part > 0) {
+            key[part] = '\0';
+            status = index_mask(masks, key, err);
+        }
         free(key);
         if (status == TC_OK)
             status = add_file(&masks->files, strdup(in.pictures.files[i]), err);
@@ -989,6 +1001,49 @@ static tc_status add_mask_files(mask_folder *masks, const char *folder, bool rec
         status = add_mask_files(masks, in.folders.files[i], true, err);
     free_listing(&in);
     return status;
+}
+
+/* The file that the item's key finds; the item's own picture only if there is no other. NULL: none.
+ * *other: a second one, or NULL. */
+static const char *look_up(const mask_folder *masks, const wu_source *item, const char **other)
+{
+    const json_t *const list = json_object_get(masks->by_key, item->base), *index;
+    const char *found = NULL, *own = NULL;
+    size_t i;
+    *other = NULL;
+    json_array_foreach(list, i, index) {
+        const char *const file = masks->files.files[json_integer_value(index)];
+        if (json_array_size(list) > 1 && os_same_file(file, item->pages.files[0]))
+            own = file;
+        else if (found == NULL)
+            found = file;
+        else
+            *other = file;
+    }
+    return found != NULL ? found : own;
+}
+
+/* Says what was looked for, and of what is there the file that begins like the item first. */
+static tc_status refuse_missing(const mask_folder *masks, const wu_source *item, tc_err *err)
+{
+    const char *const word = word_for(masks->kind), *const base = os_last_part(item->base),
+                      *const end = masks->kind == WU_KIND_LABELS ? "_labels" : "_mask";
+    const size_t n = masks->files.n_files;
+    char rename[160] = "";
+    size_t like = 0;
+    for (bool is_like = false; like < n && !is_like; like += !is_like) {
+        TC_AUTOFREE char *const key = make_key(masks->path, masks->files.files[like], false);
+        is_like = key != NULL && strncmp(key, item->base, strlen(item->base)) == 0 &&
+                  !os_same_file(masks->files.files[like], item->pages.files[0]);
+    }
+    if (like < n)
+        snprintf(rename, sizeof rename, "; if that is it, call it %.100s%s", base, end);
+    return tc_fail(err, TC_BAD_INPUT,
+                   "%s: no %s for %s: a picture%s called %s or %s%s was looked for%s%s%s%s",
+                   masks->path, word, item->name, item->is_stack ? " or folder" : "", item->base,
+                   item->base, end, n == 0 ? "" : ", but there is ",
+                   n == 0 ? "" : os_last_part(masks->files.files[like < n ? like : 0]),
+                   n > 1 && like == n ? ", ..." : "", rename);
 }
 
 /* The files of one item's mask. *slices tells whether they are one file for
@@ -1000,30 +1055,19 @@ static tc_status find_mask(const mask_folder *masks, wu_source *item, bool only_
     TC_AUTOFREE char *sub = join_path(masks->path, item->base);
     if (sub == NULL)
         return tc_no_memory(err, masks->path);
-    *slices = true;
-    const json_t *found = json_object_get(masks->by_key, item->base);
-    const json_int_t at = json_integer_value(found);
-    const char *const there = masks->files.n_files > 0 ? os_last_part(masks->files.files[0]) : NULL;
-    if (item->is_stack && is_folder(sub) == 1) {
-        return_if_error(list_folder(sub, pages, err));
-    } else if (found != NULL && at < 0) {
-        return tc_fail(err, TC_BAD_INPUT, "%s: two %ss are called %s", masks->path,
-                       word_for(masks->kind), item->base);
-    } else if (found != NULL) {
-        *slices = false;
-        return_if_error(wu_pages_add(pages, masks->files.files[at], err));
-    } else if (item->is_stack && only_item) {
-        return_if_error(list_folder(masks->path, pages, err));
-    } else {
+    const char *other, *const found = look_up(masks, item, &other);
+    *slices = item->is_stack && is_folder(sub) == 1;
+    if (*slices)
+        return list_folder(sub, pages, err);
+    if (other != NULL)
         return tc_fail(err, TC_BAD_INPUT,
-                       "%s: no %s for %s: a picture%s called %s was looked "
-                       "for%s%s%s",
-                       masks->path, word_for(masks->kind), item->name,
-                       item->is_stack ? " or folder" : "", item->base,
-                       there == NULL ? "" : ", but there is ", there == NULL ? "" : there,
-                       masks->files.n_files > 1 ? ", ..." : "");
-    }
-    return TC_OK;
+                       "%s: two %ss for %s: %s and %s; leave one of them in the folder",
+                       masks->path, word_for(masks->kind), item->name, os_last_part(found),
+                       os_last_part(other));
+    if (found != NULL)
+        return wu_pages_add(pages, found, err);
+    *slices = item->is_stack && only_item;
+    return *slices ? list_folder(masks->path, pages, err) : refuse_missing(masks, item, err);
 }
 
 static tc_status check_matching(wu_source *item, wu_kind kind, bool slices, tc_err *err)
