@@ -5,6 +5,7 @@ import base64
 import csv
 import decimal
 import fcntl
+import filecmp
 import hashlib
 import html
 import html.parser
@@ -467,7 +468,7 @@ def analyse():
     tap.ok(r.returncode == 0 and not left & set(os.listdir(out)), "what a run has left beside its result is taken away", r.stderr)
 
     os.remove(os.path.join(out, "result.npz"))
-    for number, to in ((signal.SIGTERM, "texcell-wu"), (signal.SIGINT, "both")):
+    for number, to in ((signal.SIGTERM, "texcell-wu"), (signal.SIGINT, "both"), (signal.SIGINT, "texcell-wu")):
         p = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True)
         end = time.monotonic() + 60
         while not any(f.endswith(".spool") for f in os.listdir(out)) and p.poll() is None and time.monotonic() < end:
@@ -479,15 +480,40 @@ def analyse():
             os.kill(p.pid, number)
         said = p.communicate(timeout=60)[1]
         left = sorted(os.listdir(out))
-        tap.ok(p.returncode != 0 and "goes on" in said and "result.npz" not in left and
+        tap.ok(p.returncode == 3 and "goes on" in said.splitlines()[-1] and "result.npz" not in left and
                any(f.endswith(".checkpoint") for f in left), "stopped by %s of %s: the state is kept" % (number.name, to), (p.returncode, said, left))
     last = tap.run(command)
     with open(os.path.join(out, "result.npz"), "rb") as f:
         same = f.read() == first
     tap.ok(last.returncode == 0 and same, "the same command goes on, to the same bytes", last.stderr)
+    r = tap.run(command[:-1] + [path("no_device"), "--device", "99:0"])
+    tap.ok(r.returncode == 3 and r.stderr.count("error:") == 1, "what texcell has said is said once", r.stderr)
     for words, wanted in ((["--split", "2"], "--split is for pack"), (["--device", "opencl:x"], "opencl:x: is none of auto, cpu, opencl")):
         r = tap.run(command[:-2] + words + ["-o", path("no")])
         tap.ok(r.returncode == 1 and wanted in r.stderr and not os.path.exists(path("no")), "analyse refuses " + " ".join(words), (r.returncode, r.stderr))
+
+
+def into_a_folder():
+    """What is in the folder already, and how an analysis is repeated from what it wrote."""
+    picture = path("one.png")
+    Image.fromarray(spots((60, 60), 3)).save(picture)
+    first, again = path("first"), path("again")
+
+    def count(out, *words):
+        return tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "cellcount", "--device=cpu", *words, "-o", out, picture])
+
+    count(first)
+    r = count(again, "--defaults", "--params", os.path.join(first, "parameters.json"))
+    tap.ok(r.returncode == 0 and all(filecmp.cmp(os.path.join(first, n), os.path.join(again, n), False) for n in ("parameters.json", "regions.csv", "items.csv")),
+           "parameters.json repeats it", r.stderr)
+    r = count(first, "--param", "min_area=3")
+    tap.ok(r.returncode == 0 and "replaces the result there, which has other parameters" in r.stderr, "a result that is replaced is told", r.stderr)
+    r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "glcm", "--device=cpu", "-o", first, picture])
+    tap.ok(r.returncode == 1 and "holds the result of cellcount" in r.stderr, "another analysis is given another folder", r.stderr)
+    os.mkdir(path("own"))
+    open(path("own", "items.csv"), "w", encoding="utf-8").close()
+    r = count(path("own"))
+    tap.ok(r.returncode == 2 and "items.csv: is there" in r.stderr and os.listdir(path("own")) == ["items.csv"], "a file of one's own: refused at once", r.stderr)
 
 
 def stained():
@@ -632,6 +658,7 @@ def main():
     others()
     own_radii()
     analyse()
+    into_a_folder()
     stained()
     sweep()
     groups()

@@ -105,8 +105,8 @@ void os_restart(const char *value);
  * more of it than a log should take for one file, and without control characters. */
 int os_run_child(int (*work)(void *user), void *user, int *ended_by);
 /* Runs a program of this one's folder, or else on the search path, until it ends; words: its
- * command line, the program's name first, ended by NULL. A person who wants the program to stop
- * stops that one. Its exit code and *ended_by as above. */
+ * command line, the program's name first, ended by NULL. What asks this one to stop stops that one.
+ * Its exit code and *ended_by as above. */
 int os_run_program(char *const *words, int *ended_by);
 /* Closes all descriptors but the standard streams: whoever started this process may have left it
  * a connection of its own. */

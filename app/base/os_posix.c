@@ -377,11 +377,10 @@ int os_run_child(int (*work)(void *user), void *user, int *ended_by)
 
 static volatile sig_atomic_t running;
 
-/* A terminal sends Ctrl-C to both. */
+/* A terminal sends Ctrl-C to both, and a second one would end the other at once. */
 static void pass_on(int number)
 {
-    if (number != SIGINT)
-        kill(running, number);
+    kill(running, number == SIGINT ? SIGTERM : number);
 }
 
 int os_run_program(char *const *words, int *ended_by)

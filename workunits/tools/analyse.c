@@ -18,6 +18,7 @@ const char wu_analyse_help[] =
     "\n"
     "  report.html          what was found, for any browser: begin here\n"
     "  items.csv, ...       the tables; items.csv has each image's mark\n"
+    "  parameters.json      as run; --defaults --params FILE runs the same again\n"
     "  workunit.zip         the pictures and parameters; up to 1 GiB uncompressed and\n"
     "                       without --pictures in the greys that are analysed\n"
     "  result.npz           all arrays, for numpy.load\n"
@@ -42,7 +43,7 @@ const char wu_analyse_help[] =
     "  -o, --output DIR     the folder to write into\n"
     "\n"
     "Interrupted, the same command continues. A folder that holds the result of\n"
-    "other pictures is left as it is.\n";
+    "other pictures or another analysis is refused; other parameters replace it.\n";
 
 typedef struct run_words {
     const char *device, *threads;
@@ -122,11 +123,11 @@ static tc_status run(const run_words *o, const char *unit, const char *result, t
     if (signal != 0)
         return tc_fail(err, TC_TRY_LATER, "texcell run: ended by %s; the same command goes on",
                        os_signal_name(signal));
-    if (code == 1 || code == 2) /* it has said why */
-        return code == 1 ? TC_USAGE : TC_BAD_INPUT;
+    err->message[0] = '\0';
+    if (code >= 1 && code <= 3) /* it has said why */
+        return code == 1 ? TC_USAGE : code == 2 ? TC_BAD_INPUT : TC_TRY_LATER;
     return code == 0 ? TC_OK
-                     : tc_fail(err, code == 3 ? TC_TRY_LATER : TC_INTERNAL,
-                               "texcell run: ended with exit code %d", code);
+                     : tc_fail(err, TC_INTERNAL, "texcell run: ended with exit code %d", code);
 }
 
 /* From pictures to a result, in into's place. *result: free. */
@@ -137,8 +138,12 @@ static tc_status compute(const run_words *o, int argc, char **argv, wu_pack_into
     *result = wu_path_in(into->place, "result", ".npz");
     if (*result == NULL)
         return tc_no_memory(err, into->folder);
-    return is_done(into->unit, *result) ? remove_spool(into->place, err)
-                                        : run(o, into->unit, *result, err);
+    if (is_done(into->unit, *result))
+        return remove_spool(into->place, err);
+    if (os_kind_of(*result) == OS_FILE)
+        wu_note("%s: replaces the result there, which has other parameters or options",
+                into->folder);
+    return run(o, into->unit, *result, err);
 }
 
 static void free_into(wu_pack_into *into)

@@ -13,6 +13,8 @@
 #include "app/base/command.h"
 #include "app/base/os.h"
 #include "workunits/format/csv.h"
+#include "workunits/format/json_text.h"
+#include "workunits/format/new_file.h"
 #include "workunits/tools/tools.h"
 
 const char wu_export_help[] =
@@ -131,6 +133,14 @@ wu_file_name wu_name_file(const wu_result_file *file, const wu_declared *d, size
     return out;
 }
 
+static tc_status refuse_there(const char *path, const char *folder, tc_err *err)
+{
+    return tc_fail(err, TC_BAD_INPUT,
+                   "%s: is there, and %s/" WU_EXPORT_LIST " does not list it; remove it, or give "
+                   "another folder",
+                   path, folder);
+}
+
 tc_status wu_export_begin(const char *folder, const char *name, const char *end, tc_err *err)
 {
     char *const path = wu_path_in(folder, name, end), *const file = path == NULL
@@ -140,11 +150,7 @@ tc_status wu_export_begin(const char *folder, const char *name, const char *end,
     if (path == NULL)
         return tc_no_memory(err, name);
     if (os_kind_of_link(path) != OS_NOTHING)
-        status =
-            tc_fail(err, TC_BAD_INPUT,
-                    "%s: is there, and %s/" WU_EXPORT_LIST " does not list it; remove it, or give "
-                    "another folder",
-                    path, folder);
+        status = refuse_there(path, folder, err);
     else
         status = write_list(folder, "ab", file, "\n", err);
     free(path);
@@ -154,13 +160,41 @@ tc_status wu_export_begin(const char *folder, const char *name, const char *end,
 /* Whether it is what an export can have written. */
 static bool is_ours(const char *name, size_t n)
 {
-    static const char *const ends[] = { ".csv", ".png", ".tif", ".geojson" };
+    static const char *const ends[] = { ".csv", ".json", ".png", ".tif", ".geojson" };
     for (size_t i = 0;
          name[0] != '.' && os_last_part(name) == name && i < sizeof ends / sizeof *ends; i++)
         if (n > strlen(ends[i]) &&
             strncmp(name + n - strlen(ends[i]), ends[i], strlen(ends[i])) == 0)
             return true;
     return false;
+}
+
+static bool is_listed(const char *folder, const char *name)
+{
+    TC_AUTOFREE char *const path = wu_path_in(folder, WU_EXPORT_LIST, "");
+    FILE *const list = path == NULL ? NULL : fopen(path, "rb");
+    char line[1024]; /* a name has 255 bytes */
+    bool found = false;
+    while (list != NULL && !found && fgets(line, sizeof line, list) != NULL) {
+        line[strcspn(line, "\n")] = '\0';
+        found = strcmp(line, name) == 0;
+    }
+    if (list != NULL)
+        fclose(list);
+    return found;
+}
+
+tc_status wu_export_check(const char *folder, tc_err *err)
+{
+    static const char *const names[] = { "items.csv", "columns.csv", WU_EXPORT_PARAMETERS ".json" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        TC_AUTOFREE char *const path = wu_path_in(folder, names[i], "");
+        if (path == NULL)
+            return tc_no_memory(err, names[i]);
+        if (os_kind_of_link(path) != OS_NOTHING && !is_listed(folder, names[i]))
+            return refuse_there(path, folder, err);
+    }
+    return TC_OK;
 }
 
 static tc_status remove_file(const char *folder, const char *name, const char *end, tc_err *err)
@@ -271,6 +305,22 @@ static void note_unused(const wu_result_file *file, wu_export_also also, bool *u
     }
 }
 
+/* The parameters as run, for pack --params. */
+static tc_status write_parameters(const wu_result_file *file, const char *folder, tc_err *err)
+{
+    TC_AUTOFREE char *const text =
+        wu_json_text(json_object_get(wu_npz_json(file->npz), "parameters"), WU_JSON_LAYOUT);
+    TC_AUTOFREE char *const path = wu_path_in(folder, WU_EXPORT_PARAMETERS, ".json");
+    wu_new_file out = { 0 };
+    if (text == NULL || path == NULL)
+        return tc_no_memory(err, "parameters");
+    return_if_error(wu_export_begin(folder, WU_EXPORT_PARAMETERS, ".json", err));
+    const tc_status status = wu_new_file_open(path, &out, err);
+    if (status == TC_OK)
+        fprintf(out.file, "%s\n", text);
+    return wu_new_file_close(&out, status, err);
+}
+
 tc_status wu_export_write(const char *result, const char *unit, const char *folder,
                           wu_export_also also, tc_err *err)
 {
@@ -287,6 +337,8 @@ tc_status wu_export_write(const char *result, const char *unit, const char *fold
     if (also.only_marks)
         return TC_OK;
     return_if_error(wu_export_tables(&file, &tables, folder, also.marks, &n_tables, err));
+    if (also.shown)
+        return_if_error(write_parameters(&file, folder, err));
     if (also.pictures)
         return_if_error(wu_export_pictures(&file, images, folder, tables.used, &n_pictures, err));
     for (size_t i = 0; also.pictures && images != NULL && i < tables.n; i++)

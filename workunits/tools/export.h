@@ -13,11 +13,12 @@
 /* A file in each folder of an export, with a title, then the name of a file of the export a line.
  */
 #define WU_EXPORT_LIST "exported.txt"
+#define WU_EXPORT_PARAMETERS "parameters" /* .json */
 
 /* What is written besides tables. */
 typedef struct wu_export_also {
     bool pictures, tiff, geojson;
-    bool shown; /* a page shows the pictures */
+    bool shown; /* a page shows the pictures and names the file of the parameters */
     bool marks; /* wu_report_marks_csv writes items.csv */
     bool only_marks;
 } wu_export_also;
@@ -25,6 +26,10 @@ typedef struct wu_export_also {
 /* All files of a result; unit: its work unit, or NULL. */
 tc_status wu_export_write(const char *result, const char *unit, const char *folder,
                           wu_export_also also, tc_err *err);
+
+/* Before anything is computed: TC_BAD_INPUT: the folder has a file of somebody's own that analyse
+ * would write. */
+tc_status wu_export_check(const char *folder, tc_err *err);
 
 /* Opens the work unit that a result is of, by SHA-256, or by size and CRC-32 alone, which are
  * enough where both were written just now. TC_BAD_INPUT: it is of another. */

@@ -16,6 +16,7 @@
 #include "workunits/format/job.h"
 #include "workunits/format/json_text.h"
 #include "workunits/tools/confine.h"
+#include "workunits/tools/export.h"
 #include "workunits/tools/labels.h"
 #include "workunits/tools/micrometres.h"
 #include "workunits/tools/pack_about.h"
@@ -683,8 +684,10 @@ static tc_status go_into(wu_pack_into *into, const an_analysis *analysis, pack_o
     return into->unit == NULL ? tc_no_memory(err, into->folder) : TC_OK;
 }
 
-/* What was found in other pictures, of which none is among these, is not written over. */
-static tc_status keep_others(const wu_pack_into *into, const wu_sources *sources, tc_err *err)
+/* What was found in other pictures, of which none is among these, or by another analysis is not
+ * written over, nor somebody's own file. */
+static tc_status keep_others(const wu_pack_into *into, const char *analysis,
+                             const wu_sources *sources, tc_err *err)
 {
     TC_AUTOFREE char *const result = wu_path_in(into->place, "result", ".npz");
     TC_AUTO(wu_job_destroy) wu_job *job = NULL;
@@ -692,6 +695,11 @@ static tc_status keep_others(const wu_pack_into *into, const wu_sources *sources
         return tc_no_memory(err, into->folder);
     bool other = os_kind_of(result) == OS_FILE && wu_job_read(into->unit, &job, NULL) == TC_OK &&
                  job->n_items > 0;
+    if (other && strcmp(job->analysis, analysis) != 0)
+        return tc_fail(err, TC_USAGE,
+                       "pack: -o %s: holds the result of %s: give another folder, or remove that "
+                       "one",
+                       into->folder, job->analysis);
     for (size_t i = 0; other && i < job->n_items; i++)
         for (size_t k = 0; other && k < sources->n; k++)
             other = job->items[i].source != NULL &&
@@ -701,7 +709,7 @@ static tc_status keep_others(const wu_pack_into *into, const wu_sources *sources
                        "pack: -o %s: holds the result of other pictures, such as %s: give another "
                        "folder, or remove that one",
                        into->folder, job->items[0].source);
-    return TC_OK;
+    return wu_export_check(into->place, err);
 }
 
 static tc_status read_parameters(const an_analysis *analysis, const pack_options *o, void **params,
@@ -780,7 +788,7 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
         status =
             wu_sources_find(o.inputs, o.n_inputs, o.stacks, o.recursive, o.mask, &sources, err);
     if (status == TC_OK && into != NULL)
-        status = keep_others(into, &sources, err);
+        status = keep_others(into, analysis->name, &sources, err);
     if (status == TC_OK && o.labels != NULL)
         status = wu_labels_add(&sources, o.labels, o.recursive, err);
     if (status == TC_OK)

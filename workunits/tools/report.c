@@ -208,11 +208,10 @@ static tc_status put_parameters(wu_report *r, const an_analysis *analysis, tc_er
         return_if_error(put_rows(page, analysis->parameters, parameters, "", err));
         wu_page_put(page, "</tbody></table></div>\n");
     }
-    wu_page_put(
-        page,
-        "<details><summary>As a file, which gives the same again: texcell-wu pack --analysis ");
+    wu_page_put(page, "<details><summary>To repeat, with this as parameters.json: texcell-wu "
+                      "analyse --analysis ");
     wu_page_text(page, text_of(r, "analysis"));
-    wu_page_put(page, " --params FILE.json</summary>\n<pre>");
+    wu_page_put(page, " --defaults --params parameters.json -o NEW PICTURES</summary>\n<pre>");
     wu_page_text(page, text);
     wu_page_put(page, "</pre></details>\n<h2>To cite</h2>\n<p>");
     if (analysis != NULL && analysis->cite != NULL) {
