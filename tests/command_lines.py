@@ -88,6 +88,12 @@ def unknown():
         r = call(program, *args)
         tap.ok(r.returncode == 1 and ('"%s"?)' % meant in r.stderr if meant else "did you mean" not in r.stderr),
                "%s: %s is meant" % (args[-1][:20], meant), r.stderr)
+    for args, words in ((["--polarity", "dark"], '"--polarity": is a parameter: write --param polarity=VALUE'),
+                        (["--min-area=20"], "write --param min_area=20"), (["--pixel-size", "0.2"], 'did you mean "--spacing"?'),
+                        (["-param", "x=1"], 'did you mean "--param"?'), (["--param", "min_area", "20"], "must be KEY=VALUE"),
+                        (["--param", "smooth=0,5"], "write 0.5, with a point"), (["--spacing", "0.2um"], "without a unit"),
+                        (["--threads", "0"], "--threads 0: is not a whole number from 1")):
+        refused("texcell-wu", ["analyse", "--analysis", "cellcount", "-o", "x", *args, "nowhere.png"], words, "texcell-wu analyse")
     refused("texcell", [], "no BOINC client has started", "texcell")
     r = call("texcell-wu")
     tap.ok(r.returncode == 1 and r.stdout == "" and r.stderr.startswith("usage: texcell-wu ") and

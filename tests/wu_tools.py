@@ -1539,7 +1539,7 @@ def test_parameters():
     with open(path("list.json"), "w") as f:
         f.write("[1]")
     for args, code, word in (
-            (["--param", "levels=[8"], 1, "levels"), (["--param", "levels"], 1, "KEY=JSON"), (["--param", "=3"], 1, "KEY"),
+            (["--param", "levels=[8"], 1, "levels"), (["--param", "levels"], 1, "KEY=VALUE"), (["--param", "=3"], 1, "KEY"),
             (["--param", "colour=red"], 2, "colour"), (["--param", "levels=0"], 2, "levels"),
             (["--param", "levles=[8]"], 2, 'did you mean "levels"?'), (["--param", "per_offset=1O"], 2, 'not "1O"'), (["--preset", "nope"], 2, "preset"),
             (["--params", path("broken.json")], 2, "broken.json: line 2"), (["--params", path("list.json")], 2, "list.json"),

@@ -115,8 +115,8 @@ static an_text describe_value(const json_t *value)
 
 static tc_status refuse_value(const an_param *p, const json_t *value, const char *at, tc_err *err)
 {
-    return tc_fail(err, TC_BAD_INPUT, "%s: must be %s, not %s", at, an_value_in_words(p).text,
-                   describe_value(value).text);
+    return tc_fail(err, TC_BAD_INPUT, "%s: must be %s%s, not %s", at, an_value_in_words(p).text,
+                   p->type == AN_OBJECT ? " {\"KEY\": VALUE}" : "", describe_value(value).text);
 }
 
 static tc_status unknown_key(const an_param *keys, const char *key, const char *where, tc_err *err)

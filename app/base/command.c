@@ -61,6 +61,7 @@ static tc_status take_value(const tc_option *o, const char *value, tc_err *err)
 static tc_status refuse_option(int answer, char **argv, const tc_option *options, tc_err *err)
 {
     const char *what = argv[optind - 1], *meant = NULL;
+    const char *const group = argv[optind]; /* if its first letter was refused */
     const char letter[] = { '-', (char)optopt, '\0' };
     char name[32];
     size_t least = TC_UNLIKE;
@@ -71,7 +72,11 @@ static tc_status refuse_option(int answer, char **argv, const tc_option *options
         return tc_fail(err, TC_USAGE, "%.64s needs a value", what);
     if (optopt >= FIRST_ANSWER)
         return tc_fail(err, TC_USAGE, "%.64s: this option takes no value", what);
-    snprintf(name, sizeof name, "%.*s", (int)strcspn(what, "="), what);
+    if (what == letter && group != NULL && group[0] == '-' && group[1] == optopt &&
+        strlen(group) > 3)
+        snprintf(name, sizeof name, "-%.*s", (int)strcspn(group, "="), group); /* -param x=1 */
+    else
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(what, "="), what);
     for (; options->name != NULL && strncmp(name, "--", 2) == 0; options++)
         if (tc_is_like(name + 2, options->name, &least))
             meant = options->name;

@@ -278,7 +278,7 @@ static void refuses(void **state)
         { "{\"range\":[0.0,5]}", "F: p.range[0]: must be an integer from 0 to 65535, not 0.0" },
         { "{\"range\":7}", "F: p.range: must be \"type\", \"image\", null or a list of 2 integers "
                            "from 0 to 65535, not 7" },
-        { "{\"window\":5}", "F: p.window: must be an object, not 5" },
+        { "{\"window\":5}", "F: p.window: must be an object {\"KEY\": VALUE}, not 5" },
         { "{\"window\":{\"shape\":\"round\"}}",
           "F: p.window.shape: must be \"disc\", \"square\" or \"roi\", not \"round\"" },
         { "{\"window\":{\"size\":5}}",
@@ -300,7 +300,7 @@ static void refuses(void **state)
           "F: p.directions: must be \"all\" or \"four\", not \"eight\"" },
         { "{\"directions\":[0,45]}",
           "F: p.directions: must be \"all\" or \"four\", not a list of 2" },
-        { "{\"roi\":\"all\"}", "F: p.roi: must be an object, not \"all\"" },
+        { "{\"roi\":\"all\"}", "F: p.roi: must be an object {\"KEY\": VALUE}, not \"all\"" },
         { "{\"roi\":{}}", "F: p.roi.type: is required: \"all\", \"disc\" or \"mask\"" },
         { "{\"roi\":{\"type\":\"ring\"}}",
           "F: p.roi.type: must be \"all\", \"disc\" or \"mask\", not \"ring\"" },
@@ -454,8 +454,9 @@ static void spoilt_value(const place *at, json_t *value, const char *shown)
 {
     char message[TC_ERR_MAX];
 
-    snprintf(message, sizeof message, "F: p.%s: must be %s, not %s", at->path,
-             an_value_in_words(at->p).text, shown);
+    snprintf(message, sizeof message, "F: p.%s: must be %s%s, not %s", at->path,
+             an_value_in_words(at->p).text, at->p->type == AN_OBJECT ? " {\"KEY\": VALUE}" : "",
+             shown);
     spoilt(at, value, message);
 }
 

@@ -27,9 +27,15 @@ tc_status wu_make_folder(const char *folder, tc_err *err)
         above--;
     while (above > 0 && folder[above - 1] != '/')
         above--;
-    if (!made && reason == ENOENT && above > 1)
-        return tc_fail(err, TC_IO, "%s: cannot be made: the folder %.*s does not exist", folder,
-                       (int)above - 1, folder);
+    TC_AUTOFREE char *const parent = strdup(folder);
+    if (parent != NULL && above > 1)
+        parent[above - 1] = '\0';
+    if (!made && reason == ENOENT && above > 1 && parent != NULL &&
+        os_kind_of(parent) == OS_NOTHING)
+        return tc_fail(err, TC_IO, "%s: cannot be made: the folder %s does not exist", folder,
+                       parent);
+    if (!made && reason == ENOENT)
+        return tc_fail(err, TC_IO, "%s: cannot be made in that folder", folder);
     if (!made && reason != EEXIST)
         return tc_fail(err, TC_IO, "%s: cannot be made: %s", folder, strerror(reason));
     if (os_kind_of(folder) != OS_FOLDER)

@@ -64,6 +64,15 @@ static tc_status take_device(void *to, const char *text, tc_err *err)
     return TC_OK;
 }
 
+static tc_status take_threads(void *to, const char *text, tc_err *err)
+{
+    *(const char **)to = text;
+    return text[strspn(text, "0")] != '\0' && text[strspn(text, "0123456789")] == '\0'
+               ? TC_OK
+               : tc_fail(err, TC_USAGE, "analyse: --threads %s: is not a whole number from 1",
+                         text);
+}
+
 /* Whether the result of this very work unit is there. */
 static bool is_done(const char *unit, const char *result)
 {
@@ -399,7 +408,7 @@ tc_status wu_analyse(int argc, char **argv, tc_err *err)
     analyse_options o = { .also = { .shown = true, .marks = true } };
     const char *swept;
     tc_option options[] = { { "device", 0, TC_TAKE, .to = &o.run.device, .take = take_device },
-                            { "threads", 0, TC_TEXT, .to = &o.run.threads },
+                            { "threads", 0, TC_TAKE, .to = &o.run.threads, .take = take_threads },
                             { "sweep", 0, TC_TAKE, .to = &o, .take = take_sweep },
                             { "defaults", 0, TC_FLAG, .to = &o.defaults },
                             { "suggest", 0, TC_FLAG, .to = &o.suggest },

@@ -42,7 +42,7 @@ const char wu_pack_help[] =
     "  --analysis NAME      what to compute; texcell-wu parameters lists the names\n"
     "  --preset P           the same as --param preset=P\n"
     "  --params FILE.json   parameters from a file: a JSON object\n"
-    "  --param KEY=JSON     one parameter; a word that is not JSON is a string:\n"
+    "  --param KEY=VALUE    one parameter, in JSON; other words are strings:\n"
     "                       --param 'distances=[1,2,3]' --param directions=four\n"
     "                       The last one given for a KEY counts. Where the size of a\n"
     "                       pixel is known, lengths, areas and volumes may be in\n"
@@ -139,7 +139,11 @@ static tc_status take_params(void *to, const char *path, tc_err *err)
     json_error_t where;
     json_t *json = wu_json_load_file(path, JSON_REJECT_DUPLICATES, &where);
     if (json == NULL)
-        return tc_fail(err, TC_BAD_INPUT, "%s: line %d: %s", path, where.line, where.text);
+        return tc_fail(err, TC_BAD_INPUT, "%s: line %d: %s%s", path, where.line, where.text,
+                       strstr(where.text, "string or '}' expected") != NULL ||
+                               strstr(where.text, "invalid token") != NULL
+                           ? "; names and words stand in double quotes"
+                           : "");
     tc_status status = TC_OK;
     if (!json_is_object(json))
         status = tc_fail(err, TC_BAD_INPUT, "%s: must be a JSON object of parameters", path);
@@ -165,6 +169,12 @@ static tc_status set_param(pack_options *o, const char *key, size_t key_length, 
     json_t *json = json_loads(value, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &where);
     if (json == NULL && is_word(value))
         json = json_string(value);
+    const size_t whole = strspn(value, "-0123456789"), comma = value[whole] == ',' ? whole + 1 : 0;
+    if (json == NULL && whole > 0 && comma > 0 && value[comma] != '\0' &&
+        value[comma + strspn(value + comma, "0123456789")] == '\0')
+        return tc_fail(err, TC_USAGE,
+                       "pack: --param %.*s: write %.*s.%s, with a point; a list is [%s]",
+                       (int)key_length, key, (int)whole, value, value + comma, value);
     if (json == NULL)
         return tc_fail(err, TC_USAGE, "pack: --param %.*s: \"%s\" is neither JSON nor a word: %s",
                        (int)key_length, key, value, where.text);
@@ -179,7 +189,7 @@ static tc_status take_param(void *to, const char *text, tc_err *err)
 {
     const char *equals = strchr(text, '=');
     if (equals == NULL || equals == text || equals - text > MAX_KEY)
-        return tc_fail(err, TC_USAGE, "pack: --param %s: must be KEY=JSON", text);
+        return tc_fail(err, TC_USAGE, "pack: --param %s: must be KEY=VALUE, without blanks", text);
     return set_param(to, text, (size_t)(equals - text), equals + 1, err);
 }
 
@@ -236,14 +246,45 @@ static tc_status take_spacing(void *to, const char *text, tc_err *err)
     if (!good)
         return tc_fail(
             err, TC_USAGE,
-            "pack: --spacing %s: must be three positive numbers Z,Y,X in micrometres, for "
-            "pictures two, Y,X, or one",
+            "pack: --spacing %s: must be positive numbers, in micrometres, without a unit: three, "
+            "Z,Y,X, or for pictures two, Y,X, or one",
             text);
     if (n == 1)
         all[1] = all[0];
     o->spacing[0] = n == 3 ? all[0] : n == 2 ? 0 : -1;
     memcpy(o->spacing + 1, all + (n == 3), 2 * sizeof *all);
     return TC_OK;
+}
+
+static bool is_parameter(const char *key)
+{
+    for (const an_analysis *const *a = an_table; *a != NULL; a++)
+        for (const an_param *p = (*a)->parameters; p->key != NULL; p++)
+            if (strcmp(p->key, key) == 0)
+                return true;
+    return false;
+}
+
+/* The name of a parameter, or of what another program calls --spacing, is no option. */
+static tc_status explain_slip(void *to, const char *message, tc_err *err)
+{
+    static const char begins[] = "unknown option \"--";
+    const tc_err said = *err;
+    char key[64] = "";
+    (void)to;
+    (void)message;
+    if (strncmp(said.message, begins, strlen(begins)) != 0)
+        return TC_USAGE;
+    const char *const at = said.message + strlen(begins);
+    const size_t n = strcspn(at, "=\""), m = strcspn(at, "\"");
+    for (size_t i = 0; i < n && i + 1 < sizeof key; i++)
+        key[i] = (char)(at[i] == '-' ? '_' : at[i]);
+    if (is_parameter(key))
+        return tc_fail(err, TC_USAGE, "%s%.*s\": is a parameter: write --param %s%.*s", begins,
+                       (int)m, at, key, n < m ? (int)(m - n) : 6, n < m ? at + n : "=VALUE");
+    if (strcmp(key, "pixel_size") == 0 || strcmp(key, "voxel_size") == 0)
+        return tc_fail(err, TC_USAGE, "%s%.*s\" (did you mean \"--spacing\"?)", begins, (int)n, at);
+    return TC_USAGE;
 }
 
 static tc_status fail_no_analysis(tc_err *err)
@@ -283,12 +324,12 @@ static tc_status parse_options(int argc, char **argv, const wu_pack_into *into, 
         { .name = NULL }
     };
     int n_inputs, n = 0;
+    while (options[n].name != NULL)
+        n++;
     for (const tc_option *more = into != NULL ? into->options : NULL;
-         more != NULL && more->name != NULL; more++) {
-        while (options[n].name != NULL)
-            n++;
-        options[n] = *more;
-    }
+         more != NULL && more->name != NULL; more++)
+        options[n++] = *more;
+    options[n] = (tc_option){ .name = NULL, .take = explain_slip };
     return_if_error(tc_read_options(argc, argv, options, &n_inputs, err));
     o->inputs = argv + 1;
     o->n_inputs = (size_t)n_inputs;
@@ -418,6 +459,8 @@ static tc_status check_pixels(void *user, wu_source *source, tc_err *err)
     char text[TC_ERR_MAX];
     if (c->analysis->check_survey != NULL)
         return_if_error(c->analysis->check_survey(c->params, &item, &source->survey, path, err));
+    if (item.n_masks > 0 && source->survey.inside == 0)
+        wu_note_of(path, "its mask is empty: no pixel counts");
     if ((wu_one_colour(&source->survey, text, sizeof text) ||
          (c->analysis->note_survey != NULL
               ? c->analysis->note_survey(c->params, &item, &source->survey, text, sizeof text)
