@@ -1064,7 +1064,7 @@ def test_sources():
     r, items = packed(path("study/healthy"), path("study/sick/"))
     ok(items == [("p_2_2", "study/healthy/p 2.png"), ("p_2", "study/healthy/p_2.png"), ("p_2_3", "study/sick/p_2.png")],
        "sources, and no swapped names", str(items) + r.stderr)
-    ok("healthy/p 2.png: as an item it is called p_2_2\n" in r.stderr and "sick/p_2.png: as an item it is called p_2_3\n" in r.stderr
+    ok("healthy/p 2.png: is called p_2_2 in the tables\n" in r.stderr and "sick/p_2.png: is called p_2_3 in the tables\n" in r.stderr
        and "healthy/p_2.png" not in r.stderr and "sick/: left out: deep/, notes.txt (--recursive takes" in r.stderr
        and r.stderr.count("\n") == 3, "names that had to change, and what is left out, are told", r.stderr)
     save_all("labelled", {n + ".png": GREY for n in ("a", "a_truth", "b_mask", "c", "c_cp_masks")})
@@ -1105,7 +1105,7 @@ def test_sources():
     r, items = packed("--recursive", path("bytes"))
     ok(items and items[0][1] == "?/a????\u00fc.png", "a path that is no text, or drives a terminal", ascii(items) + r.stderr)
     r = pack(out, *[save_all("same%d" % i, {"a.png": GREY}) for i in range(9)])
-    ok(r.stderr.count("as an item it is called") == 3 and "5 more items" in r.stderr, "many names: some are told", r.stderr)
+    ok(r.stderr.count(" in the tables\n") == 3 and "5 more items" in r.stderr, "many names: some are told", r.stderr)
     unit = path("run.zip")
     wu("pack", "--analysis", "cellcount", "-o", unit, os.path.join(study, "healthy"), os.path.join(study, "sick"))
     run([TEXCELL, "run", unit, "-o", path("run.npz"), "--device", "cpu"])

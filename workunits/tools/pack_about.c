@@ -152,9 +152,8 @@ tc_status wu_use_about(wu_sources *sources, const double given[3], tc_err *err)
                "for nothing");
     if (notes[OBLONG].n > 0)
         snprintf(text, sizeof text,
-                 "a pixel is %.9g micrometres high and %.9g wide, as %s: of lengths in all "
-                 "directions (perimeters, axes, diameters) the micrometres are nan, and shapes are "
-                 "those of pixels",
+                 "a pixel is %.9g micrometres high and %.9g wide, as %s: as it is not square, "
+                 "perimeters, axes and diameters are in pixels alone (um: nan)",
                  notes[OBLONG].first->um[1], notes[OBLONG].first->um[2],
                  given[2] > 0 ? "--spacing Y,X says (one number, with a decimal point, is of both)"
                               : "the file says");

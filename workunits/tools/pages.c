@@ -105,8 +105,7 @@ bool wu_few_greys(const an_survey *survey, char *text, size_t size)
     if (survey->lo >= survey->hi || survey->hi - survey->lo >= FEW)
         return false;
     snprintf(text, size,
-             "its greys are %u to %u alone, and thresholds and smoothing are in whole greys: "
-             "--scale %u,%u spreads them",
+             "its greys are %u to %u alone: --scale %u,%u spreads them from black to white",
              survey->lo, survey->hi, survey->lo, survey->hi);
     return true;
 }

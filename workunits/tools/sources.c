@@ -170,7 +170,7 @@ static tc_status name_some(wu_sources *all, json_t *taken, bool others, tc_err *
         if (starved || (wanted && item->name == NULL))
             return tc_no_memory(err, "an item's name");
         if (!named && others && ++changed <= SOME_NAMES)
-            wu_note("%s: as an item it is called %s", item->path, item->name);
+            wu_note("%s: is called %s in the tables", item->path, item->name);
     }
     if (changed > SOME_NAMES)
         wu_note("%zu more items have other names than their files; texcell-wu show lists both",

@@ -231,8 +231,9 @@ bool cc_note_result(const void *params, const wu_item *item, const wu_output *ou
     /* Untrusted numbers: their products may be no int64. */
     if (n == 0)
         snprintf(text, size,
-                 "no cells: try another --param polarity or threshold, a smaller min_area, or no "
-                 "max_area and exclude_border");
+                 "no cells: %stry another --param polarity or threshold, a smaller min_area, or no "
+                 "max_area and exclude_border",
+                 item->n_masks > 0 ? "the mask may be empty, else " : "");
     else if (n == 1 && (item->nx > 0 ? area[0] == (int64_t)item->nx * item->ny
                                      : bbox[0] == 0 && bbox[1] == 0 &&
                                            (double)area[0] == (double)bbox[2] * (double)bbox[3]))

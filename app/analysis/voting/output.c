@@ -320,12 +320,13 @@ bool voting_note_result(const void *params, const wu_item *item, const wu_output
                         size_t size)
 {
     const voting_params *const p = params;
-    (void)item;
     if (wu_output_find(out, "point_item")->info.shape[0] > 0)
         return false;
-    snprintf(text, size,
-             "no cells: try another --param radius%s, polarity or foreground, or a lower threshold",
-             p->own_radius ? " (now the largest)" : "");
+    snprintf(
+        text, size,
+        "no cells: %stry another --param radius%s, polarity or foreground, or a lower threshold",
+        item->n_masks > 0 ? "the mask may be empty, else " : "",
+        p->own_radius ? " (now the largest)" : "");
     return true;
 }
 
