@@ -121,7 +121,7 @@ def cellcount():
         page = f.read()
     tap.ok(r.returncode == 0 and "pictures that differ" in r.stderr and "in small" in r.stderr and "pictures that differ" in page and parameters("mixed")["min_area"] == "auto"
            and abs(counts["small"] - len(centres)) <= 3, "two magnifications: a warning, and the small cells are not lost", "%s %s" % (counts, r.stderr))
-    r = analyse("cellcount", "blank", "--suggest", save("blank.png", np.full((60, 60), 9, np.uint8)))
+    r = analyse("cellcount", "no_cells", "--suggest", save("blank.png", np.full((60, 60), 9, np.uint8)))
     tap.ok(r.returncode == 0 and "differ" not in r.stderr, "a blank picture", r.stderr)
     r = analyse("cellcount", "defaults", "--defaults", path("c.png"))
     tap.ok(r.returncode == 0 and "look" not in r.stderr and parameters("defaults") == {"labels": True}, "--defaults: no look", r.stderr)
