@@ -257,10 +257,10 @@ static void read_shape(wu_picture *picture, const uint64_t *shape, size_t n, con
     for (size_t i = front; i-- > 0;) {
         static const char unnamed[] = "Q";
         const char letter = *(known ? &axes[i] : unnamed);
-        const bool slices = unknown == 1 && shape[i] > 1 && strchr("QI", letter) != NULL;
-        const bool channels = slices && wu_wants_silent_channel(picture, there->samples) &&
+        const bool silent = unknown == 1 && shape[i] > 1 && strchr("QI", letter) != NULL;
+        const bool channels = silent && wu_wants_silent_channel(picture, there->samples) &&
                               (!known || strpbrk(axes, "CS") == NULL);
-        const char axis = channels ? 'c' : tifffile_axis(slices, letter);
+        const char axis = tifffile_axis(silent && !channels, *(channels ? "C" : &letter));
         picture->about.remarks |= channels ? WU_CHANNELS : 0;
         add_axis(said, axis, known ? &axes[i] : "not named", known ? 1 : 9, shape[i]);
     }
