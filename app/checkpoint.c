@@ -126,6 +126,8 @@ void checkpoint_remove(const char *path)
     free(temporary);
 }
 
+static const char of_another[] = "is of another work unit";
+
 /* Why this header will not do, or NULL. */
 static const char *fault_of(const header *h, const checkpoint *whose, uint64_t file_size)
 {
@@ -137,7 +139,7 @@ static const char *fault_of(const header *h, const checkpoint *whose, uint64_t f
         return "is corrupt";
     if (h->job_crc != whose->job_crc || h->job_size != whose->job_size ||
         memcmp(h->analysis, whose->analysis, sizeof h->analysis) != 0)
-        return "is of another work unit";
+        return of_another;
     if (file_size - sizeof *h != h->state_size)
         return "is torn";
     return NULL;
@@ -194,7 +196,8 @@ tc_status checkpoint_read(const char *path, const checkpoint *whose, checkpoint 
     }
     fault = fault_of(&h, whose, (uint64_t)info.st_size);
     if (fault != NULL) {
-        status = tc_fail(err, TC_BAD_INPUT, "%s: %s", path, fault);
+        status =
+            tc_fail(err, fault == of_another ? TC_NO_MATCH : TC_BAD_INPUT, "%s: %s", path, fault);
         goto end;
     }
     status = read_state(fd, path, &h, state, poll, err);

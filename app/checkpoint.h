@@ -37,7 +37,7 @@ tc_status checkpoint_write(const char *path, const checkpoint *c, const void *st
 /* Reads PATH. whose: the first group filled in, what the checkpoint has to
  * match. On TC_OK *state is the caller's (NULL when c->state_size is 0).
  * TC_MORE: there is none. TC_BAD_INPUT: there is one, and err says why it is
- * of no use (torn, corrupt, of another work unit, of another version). */
+ * of no use (torn, corrupt, of another version). TC_NO_MATCH: it is of another work unit. */
 tc_status checkpoint_read(const char *path, const checkpoint *whose, checkpoint *c, void **state,
                           const tc_poll *poll, tc_err *err);
 

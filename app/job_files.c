@@ -53,7 +53,11 @@ tc_status job_files_find_start(job_files *f, size_t n_items, const progress *p, 
     }
     free(f->state);
     f->state = NULL;
-    if (status == TC_BAD_INPUT)
+    if (status == TC_NO_MATCH && f->keeps_others)
+        return tc_fail(err, TC_USAGE,
+                       "%s than this: finish that first, give another -o, or --replace",
+                       why.message);
+    if (status == TC_BAD_INPUT || status == TC_NO_MATCH)
         progress_say(p, "the work starts over", why.message);
     else if (status != TC_MORE)
         return tc_fail(err, status, "%s", why.message);

@@ -26,10 +26,11 @@ typedef struct job_files {
     uint64_t reserved; /* bytes of a state that room is set aside for */
     double pause;      /* seconds from one question whether the disk takes files to the next */
     bool warned;       /* of a checkpoint that could not be written */
+    bool keeps_others; /* another work unit's checkpoint is a TC_USAGE, and stays */
 } job_files;
 
-/* Opens the spool; fails where another process has it. f is zeroed but for its poll. The paths
- * must last. */
+/* Opens the spool; fails where another process has it. f is zeroed but for its poll and
+ * keeps_others. The paths must last. */
 tc_status job_files_open(job_files *f, const char *checkpoint_path, const char *spool_path,
                          const an_unit *unit, tc_err *err);
 /* keep: for another try; otherwise both files are removed. */

@@ -31,7 +31,7 @@ typedef struct command {
     double launch_ms; /* 0: as suits who is there */
     uint64_t threads; /* 0: not given */
     uint64_t gpu_percent;
-    bool quiet;
+    bool quiet, replace;
     bool is_task; /* no verb: the client has started it */
 } command;
 
@@ -60,6 +60,8 @@ static const char usage[] =
     "  --gpu-percent N            a device works N% of the time (default: 100)\n"
     "  --kernel-cache DIR         where to keep kernels that took long to compile\n"
     "                             (default: nowhere)\n"
+    "  --replace                  RESULT.npz may be another file, which is lost, and\n"
+    "                             so is what an interrupted run has left for it\n"
     "  --quiet                    only errors\n"
     "\n"
     "Exit codes: 0 done, 1 bad usage, 2 bad input, 3 try again later, 70 a fault\n"
@@ -106,6 +108,7 @@ static tc_status read_command(int argc, char **argv, command *c, int *n_words, t
         { "gpu-slice-ms", 0, TC_NUMBER, .to = &c->launch_ms, .most = 10000, .word = "auto" },
         { "gpu-percent", 0, TC_COUNT, .to = &c->gpu_percent, .least = 1, .most = 100 },
         { "kernel-cache", 0, TC_TEXT, .to = &c->kernel_cache },
+        { "replace", 0, TC_FLAG, .to = &c->replace },
         { "quiet", 0, TC_FLAG, .to = &c->quiet },
         { .name = NULL, .take = c->is_task && bw_has_client() ? ignore_slip : NULL }
     };
@@ -162,6 +165,7 @@ static tc_status run_command(const command *c, tc_err *err)
     run_options o = { .input = c->input,
                       .output = c->output,
                       .quiet = c->quiet,
+                      .keeps_others = !c->replace && getenv("TEXCELL_REPLACE") == NULL,
                       .launch_ms = launch_ms(c, false),
                       .gpu_share = (double)c->gpu_percent / 100,
                       .threads = c->threads != 0 ? (unsigned)c->threads : processors(),

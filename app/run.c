@@ -12,6 +12,7 @@
 #include "app/base/text.h"
 #include "app/item.h"
 #include "opencl/backends.h"
+#include "workunits/format/npz.h"
 #include "workunits/format/title.h"
 #include "wrapper/bw.h"
 
@@ -270,11 +271,41 @@ static tc_status check_output(const run_options *o, tc_err *err)
     return TC_OK;
 }
 
+/* Whether what lies at the output's place may go: an older result of the same work unit, or
+ * nothing. */
+static tc_status check_replaced(const run_options *o, const wu_job *job, tc_err *err)
+{
+    wu_npz_reader *npz = NULL;
+    struct stat info;
+    const char *crc = "";
+    json_int_t size = -1;
+
+    if (!o->keeps_others || stat(o->output, &info) != 0 || info.st_size == 0)
+        return TC_OK;
+    const tc_status status = wu_npz_open(o->output, NULL, &npz, err);
+    if (status != TC_OK && status != TC_BAD_INPUT)
+        return status;
+    const bool is_result =
+        status == TC_OK && json_unpack(json_object_get(wu_npz_json(npz), "workunit"), "{s:s, s:I}",
+                                       "crc32", &crc, "size", &size) == 0;
+    const bool same =
+        is_result && strtoul(crc, NULL, 16) == job->file_crc && (uint64_t)size == job->file_size;
+    wu_npz_reader_close(&npz);
+    return same ? TC_OK
+                : tc_fail(err, TC_USAGE,
+                          "%s: is there already, and is %s %s: give another -o, or --replace",
+                          o->output,
+                          is_result ? "the result of another work unit than" : "no result of",
+                          o->input);
+}
+
 static tc_status open_outputs(const run_options *o, const an_unit *unit, job_files *files,
                               tc_err *err)
 {
-    const tc_status status = check_output(o, err);
+    tc_status status = check_output(o, err);
 
+    if (status == TC_OK)
+        status = check_replaced(o, unit->job, err);
     return status == TC_OK ? job_files_open(files, o->checkpoint, o->spool, unit, err) : status;
 }
 
@@ -294,7 +325,7 @@ tc_status run_job(const run_options *options, tc_err *err)
 {
     assert(options->threads >= 1);
     progress p = progress_begin(options->quiet, bw_has_client());
-    job_files files = { .poll = { ask_client, &files } };
+    job_files files = { .poll = { ask_client, &files }, .keeps_others = options->keeps_others };
     an_unit unit;
     tc_status status = an_unit_read_polled(options->input, &files.poll, &unit, err);
 

@@ -158,6 +158,32 @@ def changed_unit(place):
     place.right("and gives its result", p)
 
 
+def keeps_others(place):
+    """By hand, what an interrupted run of another work unit has left, its result and a file of somebody else stay."""
+    env = {key: value for key, value in os.environ.items() if key != "TEXCELL_REPLACE"}
+    other = Place("others", 4, (90, 80))
+    argv = [tap.TEXCELL, "run", other.unit, "-o", place.out, "--device", "cpu"]
+
+    def stays(words):
+        before = {name: place.bytes(place.path(name)) for name in place.files()}
+        refused("not replaced: " + words, tap.run(argv, env=env), USAGE, words)
+        tap.ok({name: place.bytes(place.path(name)) for name in place.files()} == before, "and stays", place.files())
+
+    place.interrupted(2)
+    stays("out.npz.checkpoint: is of another work unit than this: finish that first, give another -o, or --replace")
+    place.right("it goes on", place.run(env=env))
+    for content, words in ((place.expected, "is the result of another work unit than " + other.unit), (b"my thesis", "is no result of " + other.unit)):
+        with open(place.out, "wb") as f:
+            f.write(content)
+        stays("out.npz: is there already, and %s: give another -o, or --replace" % words)
+    p = tap.run([*argv, "--replace"], env=env)
+    tap.ok(p.returncode == DONE and place.bytes() == other.expected, "--replace", p.stderr)
+    for content in (place.expected, b""):
+        with open(place.out, "wb") as f:
+            f.write(content)
+        place.right("an older result of the same work unit, or an empty file, is replaced", place.run(env=env))
+
+
 def vanished_folder(place):
     """The folder of the checkpoints is removed while the run goes on."""
     state = os.path.join(WORK, "state")
@@ -339,6 +365,7 @@ def main():
     validator_arguments(place)
     slow = Place("slow", 4, (500, 700))
     changed_unit(slow)
+    keeps_others(slow)
     vanished_folder(slow)
     two_runs(slow)
     no_memory()

@@ -24,6 +24,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Small pictures, which tests have, are to meet as many threads as --threads says.
 os.environ.setdefault("TEXCELL_ALL_THREADS", "1")
+# Many give the result of each run the same name.
+os.environ.setdefault("TEXCELL_REPLACE", "1")
 
 _lock = threading.Lock()   # a test may have several stories at a time
 _count = 0

@@ -104,7 +104,7 @@ def main():
             analysis, parameters = job[:2]
             unit = pack(folder, shown, *job)
             needs = json.loads(subprocess.check_output([TEXCELL_WU, "show", "--needs", unit]))
-            spent = seconds([TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--threads", "1", "--quiet"])
+            spent = seconds([TEXCELL, "run", unit, "--replace", "-o", result, "--device", "cpu", "--threads", "1", "--quiet"])
             rates.append((needs["operations"] / max(spent - 0.004, 1e-3), spent, analysis, " ".join(parameters)))
     middle = math.exp(sum(math.log(r[0]) for r in rates) / len(rates))
     for rate, spent, analysis, parameters in rates:

@@ -59,7 +59,7 @@ def course(unit, result):
     begin = time.monotonic()
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
-    p = subprocess.Popen([plans.TEXCELL, "run", unit, "-o", result, "--device", DEVICE, "--threads", "1"], stderr=slave)
+    p = subprocess.Popen([plans.TEXCELL, "run", unit, "--replace", "-o", result, "--device", DEVICE, "--threads", "1"], stderr=slave)
     os.close(slave)
     points, text = [], b""
     try:

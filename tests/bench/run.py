@@ -61,7 +61,7 @@ def large_picture(path):
 def memory_row(folder, what, pictures, *options):
     unit, result = os.path.join(folder, "unit.zip"), os.path.join(folder, "result.npz")
     output_of([os.path.join(BUILD, "texcell-wu"), "pack", "--analysis", "glcm", "-o", unit] + list(options) + pictures)
-    peak = peak_of([os.path.join(BUILD, "texcell"), "run", unit, "-o", result, "--device", "cpu",
+    peak = peak_of([os.path.join(BUILD, "texcell"), "run", unit, "--replace", "-o", result, "--device", "cpu",
                     "--threads", "2", "--quiet"])
     print("%-52s %6.1f MiB" % (what, peak))
     sys.stdout.flush()

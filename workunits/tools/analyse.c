@@ -113,8 +113,8 @@ static tc_status remove_spool(const char *place, tc_err *err)
 /* texcell run; its own messages say what is the matter. */
 static tc_status run(const run_words *o, const char *unit, const char *result, tc_err *err)
 {
-    const char *words[10] = { "texcell", "run", unit, "-o", result };
-    size_t n = 5;
+    const char *words[11] = { "texcell", "run", unit, "-o", result, "--replace" };
+    size_t n = 6;
     int signal;
     if (o->device != NULL) {
         words[n++] = "--device";

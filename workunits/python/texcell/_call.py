@@ -88,7 +88,7 @@ def analyse(images: Any, analysis: str = "cellcount", *, spacing: Any = None, la
             known = LOOKED + ("|" + SAID_BY_US if all(p.path is None for p in pictures) else "")
             notes = _program.run("texcell-wu", "pack", "-o", unit, *["--suggest"] * (not defaults), *words, private=private, unlike=known)
         if own is not None or not _is_of(result, unit):
-            notes += _program.run("texcell", "run", unit, "-o", result, "--device", device or "auto",
+            notes += _program.run("texcell", "run", unit, "-o", result, "--replace", "--device", device or "auto",
                                   *([] if threads is None else ["--threads", str(threads)]), private=folder,
                                   watch=_program.bar(len(pictures)) if progress else None)
         found = Result(result, unit, [line for line in notes if ": done (" not in line], own)
