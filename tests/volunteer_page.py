@@ -15,7 +15,7 @@ SOURCES = ["app/*.c", "app/base/*.c", "wrapper/*.c", "wrapper/*.cpp", "opencl/ba
 NOT_A_TASKS = ["is the work unit and cannot be written too", "run: takes one work unit", "no result is named",
                "the same command goes on from here", "devices: takes no arguments", "selftest: takes only", "of the analyses: see above", "on %u thread",
                "unknown command", "no BOINC client has started", "\\033[K", "stands alone", "nothing to do", "standard output: cannot",
-               "%s: error: %s"]
+               "%s: error: %s", "or --replace"]
 LITERAL = r'"(?:[^"\\]|\\.)*"'
 LITERALS = r'(?:%s\s*(?:PRI\w+\s*)?)+' % LITERAL
 STATUS = r'(?:TC_BAD_INPUT|TC_TRY_LATER|TC_IO|tc_write_fault\(\w+\)|TC_DEVICE|TC_TOO_LARGE|TC_USAGE|TC_NO_MEMORY|st|status|device != NULL \? TC_DEVICE : TC_INTERNAL)'
