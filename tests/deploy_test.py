@@ -1621,6 +1621,7 @@ for line in sqlite3.connect(sys.argv[-1]).iterdump():
 """
 LOAD = """#!/usr/bin/python3
 import sqlite3, sys
+assert "--binary-mode" in sys.argv
 with sqlite3.connect(sys.argv[-1]) as db:       # as mariadb-dump's file does, it begins with DROP TABLE
     for name, in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
         db.execute("DROP TABLE " + name)
@@ -1677,7 +1678,7 @@ def test_backup(folder):
     r = run([os.path.join(folder, "bin", "texcell-backup"), saved + "3"], env=env)
     ok(r.returncode == 0 and tree(saved + "3").keys() == tree(saved).keys(), "backup: after one that was ended", r.stderr)
     make_project("restored")
-    for name in ("texcell-backup", "texcell_project.py", "xml_insert.py"):
+    for name in ("texcell-backup", "texcell_project.py", "texcell_units.py", "xml_insert.py"):
         shutil.copy(os.path.join(folder, "bin", name), os.path.join(new, "bin"))
     for table in ("user(id, name)", "host(id, userid)", "workunit(id, name)"):
         sql(new, "INSERT INTO %s VALUES(5, 5)" % table)
@@ -1686,12 +1687,23 @@ def test_backup(folder):
         ok(r.returncode == 2 and "(rows: 1 %s), which would be lost" % table.split("(")[0] in r.stderr and tree(new) == before
            and not os.path.exists(os.path.join(new, "texcell")), "restore: never over the work of another project: " + table, r.stderr)
         sql(new, "DELETE FROM " + table.split("(")[0])
-    submissions = read(saved, "texcell", "submissions.sqlite")
-    write(os.path.join(saved, "texcell", "submissions.sqlite"), b"damaged" * 1000)
-    r = run([os.path.join(new, "bin", "texcell-backup"), "--restore", saved], env=env)
-    ok(r.returncode == 3 and "SQLite's files in texcell/: file is not a database" in r.stderr and not glob.glob(os.path.join(new, "texcell", "*.sqlite")),
-       "restore: stops at a file that is damaged", r.stderr)
-    write(os.path.join(saved, "texcell", "submissions.sqlite"), submissions)
+    ok(run(["sha256sum", "-c", "--quiet", "SHA256SUMS"], cwd=saved).returncode == 0, "backup: lists its files as sha256sum reads them")
+    before = tree(new)
+    for name, content, reason in (
+            ("texcell/submissions.sqlite", b"damaged" * 1000, "texcell/submissions.sqlite is damaged"),
+            ("database.sql.gz", read(saved, "database.sql.gz")[:-9], "database.sql.gz is damaged"),
+            ("keys/code_sign_private", None, "keys/code_sign_private is missing"),
+            ("texcell/dataset.sqlite", None, "texcell/dataset.sqlite is missing"),
+            ("SHA256SUMS", read(saved, "SHA256SUMS")[:200], "SHA256SUMS: is damaged"),
+            ("SHA256SUMS", None, "is no backup of texcell-backup, or not all of one: it has no file SHA256SUMS")):
+        whole = read(saved, name)
+        os.unlink(os.path.join(saved, name))
+        if content is not None:
+            write(os.path.join(saved, name), content)
+        r = run([os.path.join(new, "bin", "texcell-backup"), "--restore", saved], env=env)
+        ok(r.returncode == 2 and reason in r.stderr and "Traceback" not in r.stderr and tree(new) == before,
+           "restore: changes nothing where a file of the backup is not whole: " + reason, r.stderr)
+        write(os.path.join(saved, name), whole)
     r = run([os.path.join(new, "bin", "texcell-backup"), "--restore", saved], env=env)
     ok(r.returncode == 0 and sql(new, "SELECT id, name FROM workunit") == sql(folder, "SELECT id, name FROM workunit")
        and read(new, "keys", "code_sign_private") == b"secret" and str(os.path.join(new, "db.sqlite")) in read(new, "config.xml").decode(),
@@ -1746,7 +1758,7 @@ def test_backup(folder):
     ok(r.returncode == 2 and "has a data set or submissions already" in r.stderr, "restore: never over a data set", r.stderr)
     write(os.path.join(tools, "mariadb-dump"), "#!/bin/sh\nexit 2\n", 0o755)
     r = run([os.path.join(folder, "bin", "texcell-backup"), saved + "2"], env=env)
-    ok(r.returncode == 3 and not os.path.exists(saved + "2"), "backup: without the database there is none", r.stderr)
+    ok(r.returncode == 3 and not glob.glob(saved + "2*"), "backup: without the database there is none", r.stderr)
 
 
 def main():
