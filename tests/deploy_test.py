@@ -353,6 +353,10 @@ def test_new_versions(folder):
     os.mkdir(build)
     for name in ("texcell", "texcell-wu", "texcell-validate", "texcell-assimilate"):
         shutil.copy(os.path.join(BUILD, name), build)
+    refused("programs of who knows which sources", folder, "the programs are not those of .* as it is now: build it", build=build)
+    write(os.path.join(build, "sources.sha256"), "0" * 64 + "  -\n")
+    refused("programs of other sources", folder, "the programs are not those of .* as it is now: build it", build=build)
+    shutil.copy(os.path.join(BUILD, "sources.sha256"), build)
     with open(os.path.join(build, "texcell"), "ab") as f:
         f.write(b"another build")
     refused("another program as the same version", folder, "versions never change: give a higher --version",
@@ -1089,6 +1093,12 @@ def test_submit(folder):
        "submit: staged where BOINC looks")
     r = submit(folder, *request[:-1], os.path.join(pictures, "cell 1.png"))
     ok(r.returncode == 2 and "is the name of another submission" in r.stderr, "submit: a name is used once", r.stderr)
+    program = os.path.join(folder, "bin", "texcell-wu")
+    right = read(program)
+    write(program, "#!/bin/sh\n%s \"$@\" | sed 's/\"device_bytes\": [0-9]*, //'\n" % os.path.join(BUILD, "texcell-wu"), 0o755)
+    r = submit(folder, "--analysis", "cellcount", "--name", "older", "--dry-run", one)
+    ok(r.returncode == 2 and "bin/texcell-wu: is of another texcell than this program: build it" in r.stderr, "submit: an older texcell-wu", r.stderr)
+    write(program, right, 0o755)
     sql(folder, "INSERT INTO workunit(name) VALUES('taken')")
     r = submit(folder, "--analysis", "cellcount", "--name", "taken", one)
     again = submit(folder, "--analysis", "cellcount", "--name", "taken", one)

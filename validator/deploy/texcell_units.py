@@ -42,6 +42,10 @@ def share_for_loss(loss):
 
 # --- what a unit takes ------------------------------------------------------------------
 
+NEEDED = {"items", "operations", "pixels", "row_bytes", "memory_bytes", "thread_bytes", "device_bytes", "state_bytes",
+          "output_bytes", "most_rows_bytes", "taken_rows_bytes"}
+
+
 def estimate(needs, deadline_days):
     """create_work's numbers from those of `texcell-wu show --needs`.
 
@@ -72,7 +76,10 @@ def needs_of(texcell_wu, units):
     code, text = run([texcell_wu, "show", "--needs"] + units)
     if code != 0:
         raise Problem(text.rpartition("texcell-wu: error: ")[2].strip())
-    return [json.loads(line) for line in text.splitlines()]
+    found = [json.loads(line) for line in text.splitlines()]
+    if not all(NEEDED.issubset(needs) for needs in found):
+        raise Problem("%s: is of another texcell than this program: build it, and give texcell-deploy again" % texcell_wu)
+    return found
 
 
 def read_template(path, element, name):
