@@ -1070,12 +1070,18 @@ def test_submit(folder):
                "submit: create_work's message is passed on", r.stderr)
             os.unlink(os.path.join(folder, "no_work"))
     r = submit(folder, *request)
-    ok(r.returncode == 0 and "3 in all" in r.stdout and os.listdir(os.path.join(folder, "texcell", "submissions", "blood")) == ["lock"]
+    ok(r.returncode == 0 and "3 in all" in r.stdout and glob.glob(os.path.join(glob.escape(folder), "texcell", "submissions", "blood", "*.zip*")) == []
        and [row[0] for row in sql(folder, "SELECT name FROM workunit ORDER BY id")] == ["blood_0001", "blood_0002", "blood_0003"],
        "submit: goes on, every unit once", r.stdout + r.stderr)
     state = tree(folder)
     r = submit(folder, *request)
     ok(r.returncode == 0 and "0 work units created now" in r.stdout and tree(folder) == state, "submit: again: nothing")
+    picture(os.path.join(pictures, "new.png"), 9)
+    picture(os.path.join(pictures, "cell 1.png"), 9)
+    os.rename(os.path.join(pictures, "cell 2.png"), os.path.join(pictures, "cell 2.txt"))
+    r = submit(folder, *request)
+    ok(r.returncode == 2 and "0 work units created now" in r.stdout and "1 new, 1 changed, 1 gone; none of that is submitted, such as %s"
+       % os.path.join(pictures, "cell 1.png") in r.stderr, "submit: again: says what was not submitted", r.stdout + r.stderr)
     one = os.path.join(pictures, "cell 0.png")
     r = submit(folder, "--analysis", "cellcount", "--about", "Counts cells.", "--name", "called", one)
     with zipfile.ZipFile(glob.glob(os.path.join(glob.escape(folder), "download", "*", "called.zip"))[0]) as unit:
@@ -1155,6 +1161,21 @@ def test_many(folder):
     fields = read(staged + ".md5").decode().split()
     ok(fields[0] == hashlib.md5(read(staged)).hexdigest() and float(fields[1]) == os.path.getsize(staged) and os.stat(staged).st_nlink == 1,
        "submit: staged with size and MD5, and nowhere else", fields)
+
+
+def test_kill_pack(folder):
+    """Killed while it packs, it leaves no process that packs on."""
+    words = ["--analysis", "glcm", "--split", "1", "--name", "killed", os.path.join(TMP, "many")]
+    place = os.path.join(folder, "texcell", "submissions", "killed")
+    process = subprocess.Popen([os.path.join(folder, "bin", "texcell-submit"), *words], env=ENV, stdout=subprocess.DEVNULL)
+    while process.poll() is None and not glob.glob(os.path.join(glob.escape(place), "*.zip*")):
+        time.sleep(0.001)
+    packs = read("/proc/%d/task/%d/children" % (process.pid, process.pid)).split()
+    process.kill()
+    process.wait()
+    r = submit(folder, *words)
+    ok(len(packs) == 1 and not os.path.exists(os.path.join("/proc", packs[0].decode())) and r.returncode == 0 and "300 work units created now" in r.stdout,
+       "submit: killed while texcell-wu packs, which ends, too; the same call begins anew", "%s %s" % (packs, r.stdout[-300:] + r.stderr))
 
 
 def test_alone(folder):
@@ -1778,6 +1799,7 @@ def main():
     folder = test_install()
     test_submit(folder)
     test_many(folder)
+    test_kill_pack(folder)
     test_alone(folder)
     test_quorum(folder)
     test_what_fails(folder)

@@ -194,6 +194,11 @@ def story(folder):
     ok(r.returncode == 1, "an option that pack has not", r.stderr)
     r = submit("--no-wait", *words, "--param", "threshold=100")
     ok(r.returncode == 2 and "has another submission" in r.stderr, "another submission of that name", r.stderr)
+    shutil.copy(os.path.join(folder, "p0.png"), os.path.join(folder, "p9.png"))
+    r = submit("--no-wait", *words)
+    os.unlink(os.path.join(folder, "p9.png"))
+    ok(r.returncode == 2 and "1 new, 0 changed, 0 gone; none of that is submitted, such as %s" % os.path.join(folder, "p9.png") in r.stderr,
+       "a picture that came later", r.stderr)
 
 
 def ended(folder):

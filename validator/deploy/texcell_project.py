@@ -2,12 +2,14 @@
 shell is ever used: names are arguments."""
 import argparse
 import contextlib
+import ctypes
 import fcntl
 import hashlib
 import os
 import pwd
 import re
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -79,10 +81,17 @@ def agreed(question, yes):
         return False
 
 
-def run(argv, folder=None, reads=subprocess.DEVNULL):
+def end_with_parent():
+    """Of a process that will be a program: Linux ends it when whoever started it ends."""
+    with contextlib.suppress(AttributeError):
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)      # PR_SET_PDEATHSIG
+
+
+def run(argv, folder=None, reads=subprocess.DEVNULL, ends_with_us=False):
     """Runs a program with nothing to read, or an open file; text of both streams together."""
     try:
-        done = subprocess.run(argv, cwd=folder, stdin=reads, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        done = subprocess.run(argv, cwd=folder, stdin=reads, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              preexec_fn=end_with_parent if ends_with_us else None)
     except OSError as error:
         raise Problem("%s: cannot be run: %s" % (argv[0], error.strerror))
     return done.returncode, done.stdout.decode(errors="replace")
@@ -201,7 +210,8 @@ class Project:
             raise Problem("%s: no such folder" % folder)
         for name in ("config.xml", "bin", "apps", "templates"):
             if not os.path.exists(self.path(name)):
-                hint = ": give --project (or texcell-submit --url)" if os.path.realpath(folder) == os.path.dirname(HERE) else ""
+                hint = ": give --project" if os.path.realpath(folder) == os.path.dirname(HERE) else ""
+                hint += " (or --url)" if hint and os.path.basename(sys.argv[0]) == "texcell-submit" else ""
                 raise Problem("%s: is not the folder of a BOINC project: it has no %s%s" % (folder, name, hint))
         try:
             root = ElementTree.parse(self.path("config.xml")).getroot()

@@ -17,7 +17,7 @@ import zipfile
 
 from texcell_project import NAME, Problem, TRY_LATER, agreed, locked, read_file, write_file
 from texcell_submissions import settle_quorum
-from texcell_units import MORE_RESULTS, checked_numbers, digest_of, pack_all, total_of, unit_of
+from texcell_units import MORE_RESULTS, changed_pictures, checked_numbers, digest_of, note_pictures, pack_all, total_of, unit_of
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 # Of the kit's folder: the project's, the sources', and those of make install.
@@ -152,6 +152,7 @@ class Submission:
         if self.state is None:
             folder = os.path.join(self.folder, "units")
             os.makedirs(folder, exist_ok=True)
+            note_pictures(options, self.folder)
             paths, _words = pack_all(texcell_wu(), options, folder)
             self.note(request=request, quorum=options.quorum, units=[[unit_of(p), digest_of(p)] for p in paths], batch=None, submitted=False,
                       until=int(time.time()) + KEPT)
@@ -304,6 +305,9 @@ def main(options):
     submission = Submission(options)
     with locked(submission.folder):
         submission.pack(options)
+        changed = changed_pictures(options, submission.folder)
+        if changed:
+            print("note: " + changed, file=sys.stderr)
         if not submission.state["submitted"]:
             submit(server, submission, options)
-        return 0 if follow(server, submission, options) else 2
+        return 0 if follow(server, submission, options) and not changed else 2

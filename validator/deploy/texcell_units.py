@@ -1,5 +1,7 @@
 """Packing work units, and what each will take: what texcell-submit does before it submits."""
+import contextlib
 import glob
+import gzip
 import hashlib
 import json
 import math
@@ -8,7 +10,7 @@ import shutil
 import tempfile
 import xml.etree.ElementTree as ElementTree
 
-from texcell_project import Problem, TRY_LATER, run
+from texcell_project import Problem, TRY_LATER, read_file, run, write_file
 
 MIB = 1 << 20
 DAY = 86400
@@ -21,6 +23,7 @@ MOST_THREADS = 4
 # plan_classes.xml expects a hundredth of 20 TFLOPS.
 SIZES = {"cpu": 3600 * 5e9, "gpu": 1800 * 2e11}
 MOST_ITEMS = 100000     # of pack --split
+PICTURES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".nii", ".nii.gz")
 SHORT = 900             # seconds of a unit that a dry run warns of
 # BOINC's: 200 credits for a day of 1 GFLOPS.
 CREDIT = 200 / (DAY * 1e9)
@@ -153,7 +156,7 @@ def pack(texcell_wu, words, name, inputs, folder, quiet=False):
     """Work units NAME_0001.zip ... in `folder`; a list of paths."""
     for old in glob.glob(os.path.join(glob.escape(folder), "*.zip*")):   # of a run that was ended
         os.unlink(old)
-    code, text = run([texcell_wu, "pack"] + words + ["-o", os.path.join(folder, name + ".zip"), "--"] + inputs)
+    code, text = run([texcell_wu, "pack"] + words + ["-o", os.path.join(folder, name + ".zip"), "--"] + inputs, ends_with_us=True)
     if code != 0:
         raise Problem(text.rpartition("texcell-wu: error: ")[2].strip(), code if 0 < code < 64 else TRY_LATER)
     for line in text.splitlines():
@@ -171,6 +174,40 @@ def files_of(inputs):
             folders.sort()
             found = (os.path.join(folder, name) for name in sorted(names) if name[0] != ".")
             yield from ((file, os.path.relpath(file, path)) for file in found)
+
+
+def pictures_of(options):
+    """{file: its size and time} of what is packed."""
+    found, recursive = {}, "--recursive" in options.pack
+    for path, inner in files_of(options.inputs + [p for p in (options.params, options.mask, options.labels) if p]):
+        if inner is None or inner.lower().endswith(PICTURES) and (recursive or os.sep not in inner):
+            with contextlib.suppress(OSError):
+                info = os.stat(path)
+                found[os.fsencode(os.path.abspath(path))] = b"%d %d" % (info.st_size, info.st_mtime_ns)
+    return found
+
+
+def note_pictures(options, folder):
+    """Before they are packed."""
+    lines = (b"%s %s\0" % (what, path) for path, what in pictures_of(options).items())
+    write_file(os.path.join(folder, "pictures.gz"), gzip.compress(b"".join(lines)))
+
+
+def changed_pictures(options, folder):
+    """What was not submitted, as it came after note_pictures; None."""
+    try:
+        lines = gzip.decompress(read_file(os.path.join(folder, "pictures.gz"))).split(b"\0")[:-1]
+    except (OSError, EOFError):         # not in a backup
+        return None
+    then, now = {}, pictures_of(options)
+    for size, when, path in (line.split(b" ", 2) for line in lines):
+        then[path] = size + b" " + when
+    new, gone = now.keys() - then.keys(), len(then.keys() - now.keys())
+    changed = {path for path in now.keys() & then.keys() if now[path] != then[path]}
+    if not new and not changed:
+        return None
+    return ("%s: files were changed after they were packed: %d new, %d changed, %d gone; none of that is submitted, such as %s: give another --name"
+            % (options.name, len(new), len(changed), gone, os.fsdecode(min(new | changed))))
 
 
 def link_or_copy(path, target):
