@@ -1572,7 +1572,7 @@ def test_watch():
         ok(r.returncode == 4 and r.stdout == "daemon down: feeder -d 3\n", "watch: another program has the number", r.stdout)
         write(os.path.join(pids, "feeder.pid"), "%d\n" % running[0].pid)
         r = watch()
-        ok(r.returncode == 4 and r.stdout == "work runs out: 0 results wait for a host, fewer than 100\n", "watch: work runs out", r.stdout)
+        ok(r.returncode == 4 and r.stdout == "work runs out: 0 results wait for a host, fewer than 100 (--unsent 0 does not tell)\n", "watch: work runs out", r.stdout)
         for host, bad, number in ((1, 3, 30), (2, 4, 30), (3, 15, 19)):
             for i in range(number):
                 sql(folder, "INSERT INTO result(workunitid, server_state, outcome, validate_state, hostid, app_version_id, received_time) "
