@@ -170,8 +170,7 @@ class Result(Mapping[str, Array]):
     def doubts(self, known: list[str]) -> list[str]:
         """A line, and a warning, for each reason why images' answers may be wrong, those aside that are known."""
         notes, of = self._mark(), dict[tuple[str, str], list[str]]()
-        marks = self.marks()
-        for name, mark, why in zip(self.names, marks.get("mark", ()), marks.get("why", ())):
+        for name, mark, why in zip(self.names, *(self.marks().get(column, ()) for column in MARKED[1:])):
             if mark != "ok" and not any(why in line for line in known):
                 of.setdefault((mark, why), []).append(name)
         for (mark, why), names in of.items():
