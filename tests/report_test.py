@@ -625,6 +625,13 @@ def apart():
            [(group, "6", str(len(own)), "0", float(np.median(own))) for group, own in areas.items()], "groups.csv has them too", found["groups"])
     tap.ok([row["group"] for row in found["items"]] == ["large"] * 6 + ["small"] * 6 and [row["why"] for row in found["items"] if row["mark"] == "look"]
            == reasons[:1] and all(row["mark"] in ("ok", "look") for row in found["items"]), "items.csv has marks and groups", found["items"])
+    export = [tap.TEXCELL_WU, "export", os.path.join(out, "result.npz"), "-o", path("marks"), "--only-marks"]
+    marks = ["--marks", os.path.join(out, "workunit.zip")]
+    refused = [tap.run(export + more).returncode for more in ([], marks + ["--tiff"])]
+    r = tap.run(export + marks)
+    tap.ok(refused == [1, 1] and r.returncode == 0 and sorted(os.listdir(path("marks"))) == ["exported.txt", "groups.csv", "items.csv"] and
+           all(text_of(path("marks", name)) == text_of(os.path.join(out, name)) for name in ("groups.csv", "items.csv")),
+           "export --only-marks: those alone, the same", (refused, r.stderr))
     if CHROMIUM:
         within, heights, widths = in_browser(page, """
             const box = one => one.getBoundingClientRect(), all = which => [...document.querySelectorAll(which)];
