@@ -64,8 +64,9 @@ def analyse(images: Any, analysis: str = "cellcount", *, spacing: Any = None, la
     kept. The result's parameters are what was taken.
 
     images      an array ([y, x], a stack [z, y, x], colours [y, x, 3]), a path (of a file or a folder), an object that
-                has .data and the size of its pixels (napari's layers, xarray, bioio), or a list or a dict of these
-    spacing     size of a voxel in micrometres: z, y, x, of images y, x, or one number; else what the object says
+                has .data and the size of its pixels (napari's layers, xarray, bioio), or a list, a dict or another
+                iterable of these
+    spacing     size of a voxel in micrometres: z, y, x, of images y, x, one number or a dict; else what the object says
     labels      which object each pixel is of: an array, a list, a dict, a path or a Result; or True: return labels
     masks       which pixels count, in the same way
     names       of a list's images; else image_t1, ...
