@@ -230,6 +230,9 @@ def refusals():
     for title, images, given in (("a generator", (SPOTS for _ in range(2)), {}), ("an array of objects", some, {}),
                                  ("values of a dict", {1: SPOTS, 2: SPOTS}.values(), {}), ("a stack of label pictures", [SPOTS] * 2, {"labels": np.stack([labels] * 2)})):
         tap.ok(read(texcell.analyse(images, "objects", **{"labels": [labels] * 2, **QUIET, **given}).path) == read(whole.path), title + ": as a list")
+    spaced = path("with a space.png")
+    Image.fromarray(SPOTS).save(spaced)
+    tap.ok(len(texcell.analyse([spaced], "objects", labels={"with a space": labels}, **QUIET).tables["objects"]) == 12, "labels by a file's own name")
     tap.ok(texcell.analyse(SPOTS, names="one", spacing={"x": .5, "y": .6}, **QUIET).spacing(0) == (.6, .5), "a name, and spacing by axes")
     again = pickle.loads(pickle.dumps(whole))
     tap.ok(again.path != whole.path and read(again.path) == read(whole.path) and read(again.unit) == read(whole.unit), "a Result is pickled with its files")

@@ -245,11 +245,12 @@ def write_matching(pictures: list[Picture], given: Any, folder: str) -> str:
         return str(given.path)
     if isinstance(given, Mapping):
         by_name = {plain_name(str(name), set()): one for name, one in given.items()}
-        lacking = [p.name for p in pictures if p.name not in by_name]
-        if lacking or len(by_name) < len(given):       # else it is not told which is of which image
+        own = [plain_name(p.name, set()) for p in pictures]
+        lacking = [name for name in own if name not in by_name]
+        if lacking or len(by_name) < len(given) or len(set(own)) < len(own):       # else it is not told which is of which image
             raise InputError("masks or label pictures of %s; each image needs one of its own name%s" % (
-                ", ".join(map(str, given)) or "none", ": " + lacking[0] if lacking else ", letters and digits"))
-        given = [by_name[p.name] for p in pictures]
+                ", ".join(list(map(str, given))[:9]) or "none", ": " + lacking[0] if lacking else ", letters and digits"))
+        given = [by_name[name] for name in own]
     elif not isinstance(given, (list, tuple)):
         given = list(given) if isinstance(given, np.ndarray) and len(given) == len(pictures) > 1 else [given]
     if len(given) != len(pictures):

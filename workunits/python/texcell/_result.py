@@ -160,8 +160,7 @@ class Result(Mapping[str, Array]):
         if self.unit is None:
             return []
         with tempfile.TemporaryDirectory(prefix="texcell-") as private:
-            notes = _program.run("texcell-wu", "export", self.path, "--marks", self.unit, "--only-marks", "-o", private,
-                                 private=private)
+            notes = _program.run("texcell-wu", "export", self.path, "--marks", self.unit, "--only-marks", "-o", private, private=private)
             with open(os.path.join(private, "items.csv"), newline="", encoding="utf-8") as f:
                 columns = {title: values for title, *values in zip(*csv.reader(f))}
         self._marks = {c: np.array(columns[c], object) for c in MARKED if c in columns}
