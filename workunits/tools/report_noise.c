@@ -70,7 +70,7 @@ static double contrast_of(const wu_pixels *px, int64_t z, const double at[2], do
     double sum[2] = { 0 }, n[2] = { 0 };
     for (int64_t y = cy - reach; y <= cy + reach; y += step)
         for (int64_t x = cx - reach; x <= cx + reach; x += step) {
-            const double away = hypot((double)(y - cy), (double)(x - cx));
+            const double away = sqrt((double)((y - cy) * (y - cy) + (x - cx) * (x - cx)));
             if (y < 0 || x < 0 || y >= px->ny || x >= px->nx || away > to ||
                 (away > inner && away <= from))
                 continue;
