@@ -262,8 +262,8 @@ def rolled(names):
     return lambda a, _analysis: a.update({name: np.roll(a[name], 1, 0) for name in a if re.match(names, name)})
 
 
-def every_second(a, _analysis):
-    relabel(a, np.arange(len(a["region_item"])) % 2 == 0)
+def without_each(n):
+    return lambda a, _analysis: relabel(a, np.arange(len(a["region_item"])) % n != n - 1)
 
 
 def left_half(a, _analysis):
@@ -344,7 +344,8 @@ def left_out():
     yield "cellcount", "of every second pixel", step, [cells_], None, coarse(dict(step, min_area=5), [cells_])
     otsu = dict(step, threshold="otsu")
     yield "cellcount", "another Otsu's threshold", otsu, [cells_], None, another_threshold(otsu, cells_)
-    yield "cellcount", "every second region", step, [cells_], None, every_second
+    yield "cellcount", "every second region", step, [cells_], None, without_each(2)
+    yield "cellcount", "all but each tenth region", step, [cells_], None, without_each(10)
     yield "cellcount", "the left half, twice", step, [cells_], None, left_half
     yield "cellcount", "all regions with one mean", step, [cells_], None, alike("region", ["area", "mean"])
     stack = shells()

@@ -14,7 +14,7 @@
 #include "app/analysis/common/watershed_core.h"
 #include "app/base/random.h"
 
-enum { LOOKS = 48, LABELS = 256 };
+enum { LOOKS = 96, LABELS = 256 };
 /* LEAST_KNOWN of the looks must tell something, in tiles LEAST_IN_TILES. Components are followed
  * for LEAST_ROOM pixels and one pixel in ROOM_SHARE. */
 enum { LEAST_KNOWN = 2, LEAST_IN_TILES = 4, ROOM_SHARE = 128, LEAST_ROOM = 256 };
