@@ -88,12 +88,6 @@ static bool is_greyed_apart(const loader *l)
     return l->item->channels == 3 && l->out != NULL && l->item->n_images > 1;
 }
 
-/* Of several members each becomes grey by itself: all colours at once are thrice as many bytes. */
-static bool is_greyed_apart(const loader *l)
-{
-    return l->item->channels == 3 && l->out != NULL && l->item->n_images > 1;
-}
-
 static tc_status decode_image(const loader *l, decoder *d, const piece *p)
 {
     const wu_png_info *const head = &l->job->heads[p->member];
