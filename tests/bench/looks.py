@@ -64,9 +64,9 @@ def slices_of(file):
         import gzip
         with gzip.open(file) as f:
             raw = f.read()
-        nx, ny, nz = np.frombuffer(raw, "<i2", 3, 42)
-        whole = np.frombuffer(raw, np.uint8, int(nx) * ny * nz, 352).reshape(nz, ny, nx)
-        return [np.ascontiguousarray(s) for s in whole[int(nz) // 4:]]
+        nx, ny, nz = map(int, np.frombuffer(raw, "<i2", 3, 42))
+        whole = np.frombuffer(raw, np.uint8, nx * ny * nz, 352).reshape(nz, ny, nx)
+        return [np.ascontiguousarray(s) for s in whole[nz // 4:]]
     with Image.open(file) as im:
         return [np.asarray(p if p.mode in ("L", "I;16", "I;16B") else p.convert("L")) for p in ImageSequence.Iterator(im)]
 

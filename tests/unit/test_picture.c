@@ -17,11 +17,17 @@
 #include "workunits/tools/picture.h"
 #include "workunits/format/png_io.h"
 #include "workunits/tools/sources.h"
+#include "workunits/tools/tools.h"
 
-/* sources.c speaks through this; the program's own is in wu_main.c. */
-void wu_note(const char *format, ...);
+/* sources.c speaks through this; the program's own is in main.c. */
 void wu_note(const char *format, ...)
 {
+    (void)format;
+}
+
+void wu_note_of(const char *path, const char *format, ...)
+{
+    (void)path;
     (void)format;
 }
 
