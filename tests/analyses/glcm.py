@@ -167,7 +167,7 @@ def forgeries():
     yield ("a flat map", "full", lambda a: set_at(first_map(a), slice(None), first_map(a).max()), "of offset_features")
     yield ("a map turned over", "full", lambda a: set_at(first_map(a), slice(None), first_map(a)[::-1].copy()), None)
     yield ("maps of two items swapped", "full", swap_maps, "is not that of offset_features")
-    yield ("values of two items swapped", "plain", lambda a: swap_rows(a, ["features"], 0, 1), None)
+    yield ("values of two items swapped", "plain", lambda a: swap_rows(a, ["features"], 0, 1), "their means are not those of band_sums")
     yield ("the lowest bit of a mean", *f("plain", "correlation", "mean", bit(0)), None)
     yield ("the lowest bit of an sd", *f("plain", "contrast", "sd", bit(0)), None)
     yield ("the lowest bit of a range", *f("plain", "contrast", "range", bit(0)), None)
