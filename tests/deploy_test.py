@@ -1297,6 +1297,10 @@ def test_sizes(folder):
         n = int(re.search(r"--for %s: (\d+) items? a unit" % size, r.stdout).group(1))
         each = float(re.search(r"rsc_fpops_est (\S+),", r.stdout).group(1)) - 1e10
         ok(r.returncode == 0 and 0.95 < n * each / flops < 1.06, "submit --for %s: %d pictures" % (size, n), r.stdout)
+    noise = os.path.join(TMP, "noise.png")
+    Image.fromarray(np.random.default_rng(1).integers(0, 255, (1024, 1024), np.uint8)).save(noise)
+    r = submit(folder, "--analysis", "cellcount", "--for", "cpu", "--name", "for_bytes", "--dry-run", noise)
+    ok(r.returncode == 0 and re.search(r"--for cpu: 25\d items a unit, for a download of about 256 MiB", r.stdout), "submit --for: no more than is downloaded at a time", r.stdout)
 
 
 def test_status(folder):

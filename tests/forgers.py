@@ -211,9 +211,15 @@ def levelset():
         mask[48:85, 48:85] = 1
         stays(a, mask)
 
+    def box_at_last(a):
+        sides = [a["history_one"] >> k & 1 for k in range(int(a["history_one"].max()).bit_length())]
+        sides[-1] = np.zeros_like(a["mask_one"])
+        sides[-1][48:85, 48:85] = 1
+        goes(a, sides)
+
     for where, band in ("", 0), (" in a band", 6):
         yield "a picture" + where, LEVEL | {"band": band}, [coins()[:160, :160]], None, {
-            "a box": box, "the start": lambda a: ball(a, 12), "the start, half as large again": lambda a: ball(a, 18)}
+            "a box": box, "a box after an honest way": box_at_last, "the start": lambda a: ball(a, 12), "the start, half as large again": lambda a: ball(a, 18)}
         long = LEVEL | {"band": band, "iterations": 1630}
         for title, more in (("a part of a stretch", {}), ("an early end", {"iterations": 20000, "stop_after": 300}), ("vanishes", {"epsilon": 1}),
                             ("by Otsu", {"target": "otsu", "init": {"type": "otsu"}}), ("all the picture", {"epsilon": 255, "alpha": 0.2}),

@@ -514,6 +514,13 @@ def into_a_folder():
     open(path("own", "items.csv"), "w", encoding="utf-8").close()
     r = count(path("own"))
     tap.ok(r.returncode == 2 and "items.csv: is there" in r.stderr and os.listdir(path("own")) == ["items.csv"], "a file of one's own: refused at once", r.stderr)
+    result = os.path.join(again, "result.npz")
+    with open(result, "rb") as f:
+        whole = f.read()
+    for kind, words in (("page", ["report", result]), ("work unit", ["pack", "--analysis", "cellcount", picture])):
+        r = tap.run([tap.TEXCELL_WU, *words, "-o", result])
+        with open(result, "rb") as f:
+            tap.ok(r.returncode == 1 and "is there already, and is no " + kind in r.stderr and f.read() == whole, "a result is replaced by no " + kind, r.stderr)
 
 
 def stained():

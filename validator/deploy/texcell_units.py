@@ -23,6 +23,7 @@ MOST_THREADS = 4
 # plan_classes.xml expects a hundredth of 20 TFLOPS.
 SIZES = {"cpu": 3600 * 5e9, "gpu": 1800 * 2e11}
 MOST_ITEMS = 100000     # of pack --split
+UNIT_BYTES = 256 * MIB  # of --for: what a client downloads at a time
 PICTURES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".nii", ".nii.gz")
 SHORT = 900             # seconds of a unit that a dry run warns of
 # BOINC's: 200 credits for a day of 1 GFLOPS.
@@ -220,7 +221,7 @@ def link_or_copy(path, target):
 
 def items_of_size(texcell_wu, options):
     """How many items make a unit of the size that is asked for, as the first picture lets
-    expect."""
+    expect, and whether fewer because they are too many bytes to download."""
     inputs = [(options.inputs[0], None)] if "--stack" in options.pack else files_of(options.inputs)
     reason = Problem("there is no picture to go by: give --split")
     for path, inner in inputs:
@@ -237,7 +238,9 @@ def items_of_size(texcell_wu, options):
                     raise
                 reason = Problem(str(problem).replace(alone, os.path.dirname(path) if inner else path), getattr(problem, "code", TRY_LATER))
                 continue
-            return min(MOST_ITEMS, max(1, round(SIZES[options.size] / max(1.0, needs_of(texcell_wu, [unit])[0]["operations"]))))
+            by_time = round(SIZES[options.size] / max(1.0, needs_of(texcell_wu, [unit])[0]["operations"]))
+            by_bytes = UNIT_BYTES // os.path.getsize(unit)
+            return max(1, min(MOST_ITEMS, by_time, by_bytes)), by_bytes < min(MOST_ITEMS, by_time)
     raise reason
 
 
@@ -245,8 +248,8 @@ def pack_all(texcell_wu, options, folder):
     """The paths, and the options of pack."""
     words = list(options.pack)
     if options.size and "--split" not in words:
-        n = items_of_size(texcell_wu, options)
-        print("--for %s: %d item%s a unit" % (options.size, n, "" if n == 1 else "s"))
+        n, large = items_of_size(texcell_wu, options)
+        print("--for %s: %d item%s a unit%s" % (options.size, n, "" if n == 1 else "s", ", for a download of about %d MiB" % (UNIT_BYTES // MIB) if large else ""))
         words += ["--split", str(n)]
     return pack(texcell_wu, words, options.name, options.inputs, folder), words
 

@@ -1,7 +1,9 @@
 /* Writes a temporary file that is renamed once it is complete. */
 #include "workunits/format/new_file.h"
 
+#include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,6 +24,21 @@ static tc_status check_target(const char *path, tc_err *err)
                ? TC_OK
                : tc_fail(err, TC_IO, "%s: cannot write: %s", path,
                          kind == OS_FOLDER ? strerror(EISDIR) : "not a regular file");
+}
+
+tc_status wu_new_file_replaces(const char *path, const char *begins, size_t at, const char *kind,
+                               tc_err *err)
+{
+    char start[64];
+    assert(at + strlen(begins) <= sizeof start);
+    FILE *const file = os_kind_of(path) == OS_FILE ? fopen(path, "rb") : NULL;
+    const size_t n = file != NULL ? fread(start, 1, at + strlen(begins), file) : 0;
+    if (file != NULL)
+        fclose(file);
+    if (n > 0 && (n < at + strlen(begins) || memcmp(start + at, begins, strlen(begins)) != 0))
+        return tc_fail(err, TC_USAGE, "%s: is there already, and is no %s: give another -o", path,
+                       kind);
+    return TC_OK;
 }
 
 tc_status wu_new_file_open(const char *path, wu_new_file *out, tc_err *err)

@@ -15,6 +15,10 @@ typedef struct wu_new_file {
     bool synced;            /* all of it is on the disk already */
 } wu_new_file;
 
+/* TC_USAGE: there is a file PATH that is none of its kind, and is not to be replaced: it has
+ * something in it, but not `begins` at this byte. kind: "page". */
+tc_status wu_new_file_replaces(const char *path, const char *begins, size_t at, const char *kind,
+                               tc_err *err);
 /* Begins PATH.tmp, or what somebody who was killed left of it anew. wu_new_file_close also after a
  * failure. TC_TRY_LATER: another process is at it. */
 tc_status wu_new_file_open(const char *path, wu_new_file *out, tc_err *err);

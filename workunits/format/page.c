@@ -91,6 +91,8 @@ static void put_script_digest(FILE *to)
 
 tc_status wu_page_open(const char *path, const char *title, wu_page *out, tc_err *err)
 {
+    *out = (wu_page){ .file = NULL };
+    return_if_error(wu_new_file_replaces(path, "<!DOCTYPE html>", 0, "page", err));
     return_if_error(wu_new_file_open(path, out, err));
     wu_page_put(
         out,

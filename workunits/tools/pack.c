@@ -15,6 +15,7 @@
 #include "workunits/format/csv.h"
 #include "workunits/format/job.h"
 #include "workunits/format/json_text.h"
+#include "workunits/format/new_file.h"
 #include "workunits/tools/confine.h"
 #include "workunits/tools/export.h"
 #include "workunits/tools/labels.h"
@@ -595,6 +596,8 @@ static tc_status check_outputs(const outputs *out, const pack_options *o, const 
             return tc_fail(err, TC_USAGE, "pack: -o %s: is there and is not a file", out->paths[i]);
         if (is_input(out->paths[i], o, sources))
             return tc_fail(err, TC_USAGE, "pack: -o %s: is one of the inputs", out->paths[i]);
+        /* The name of its first member. */
+        return_if_error(wu_new_file_replaces(out->paths[i], "job.json", 30, "work unit", err));
     }
     return TC_OK;
 }

@@ -131,8 +131,8 @@ static uint32_t find_tail(const way *w, uint32_t moving)
 }
 
 /* From when on the sides stay as they are, for the same sides go the same way, or are all the same
- * one, phi is not followed: the stretch that says so is repeated, and those before it by `random`.
- */
+ * one, phi is not followed: the stretch that says so is repeated, or else the one that ends at the
+ * mask, and those before it by `random`. */
 static tc_status check_way(way *w, uint64_t *random, tc_err *err)
 {
     const uint32_t full = w->kept - 1, both = w->inside & w->outside;
@@ -147,10 +147,12 @@ static tc_status check_way(way *w, uint64_t *random, tc_err *err)
 
     if (later || (!rests && tail && w->moves >> full & 1))
         return tc_fail(err, TC_NO_MATCH, "it moves after it stood still");
-    left = n;
-    wanted = left < STRETCHES ? left : STRETCHES;
     if (first < full)
         return_if_error(repeat_stretch(w, first, first + 1, err));
+    else if (!tail && n > 0)
+        return_if_error(repeat_stretch(w, --n, full, err));
+    left = n;
+    wanted = left < STRETCHES ? left : STRETCHES;
     if (tail && (rests || w->converged))
         return_if_error(repeat_stretch(w, find_tail(w, rests ? full : n - 1), w->kept, err));
     for (uint32_t i = 0; i < n; i++, left--)
@@ -186,6 +188,6 @@ double ls_pixels_share(const an_work *work)
 
     if (work->plan.flops < FEW || ls_kept_every(p) == 0)
         return 1;
-    return fmin(1, (p->band > 0 ? ALONE : 1) * (STRETCHES + 1) /
+    return fmin(1, (p->band > 0 ? ALONE : 1) * (STRETCHES + 2) /
                        (ls_kept_count(p, p->iterations, false) - 1.0));
 }
