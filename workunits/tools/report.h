@@ -85,6 +85,8 @@ typedef struct wu_seen_doubt {
     bool drawn;  /* some of it has edges of a pixel, as letters have */
     bool wide;   /* points of cells of a third of the image were looked for */
     bool labels; /* its values are labels */
+    bool surveyed;
+    an_survey survey; /* its greys, if all of them were seen */
 } wu_seen_doubt;
 /* Of each image, where cellcount and voting count and the work unit is known. */
 tc_status wu_report_find_noise(const wu_report *r, wu_seen_doubt *doubts, tc_err *err);

@@ -127,17 +127,18 @@ static bool is_normal(const wu_pixels *px, double radius, double noise, double t
            typical < 2.5 * sqrt(var);
 }
 
-/* Of rows that are evenly chosen. */
-static tc_status find_range(const wu_pixels *px, wu_range *out, tc_err *err)
+/* Of rows that are evenly chosen; *all: these are all rows. */
+static tc_status find_range(const wu_pixels *px, wu_range *out, bool *all, tc_err *err)
 {
     const uint64_t rows = (uint64_t)px->ny * px->nz,
                    step = rows * px->nx / (4 * (uint64_t)MOST_SAMPLES) + 1;
-    uint64_t *const histogram = calloc(1 << 16, sizeof *histogram), below = 0, n = 0;
+    uint64_t *const histogram = calloc((size_t)1 << px->bits, sizeof *histogram), below = 0, n = 0;
     if (histogram == NULL)
         return tc_no_memory(err, "greys");
+    *all = step == 1;
     for (uint64_t row = 0; row < rows; row += step, n += px->nx)
         an_histogram(px, row * px->nx, (row + 1) * px->nx, histogram);
-    *out = (wu_range){ .hi = UINT16_MAX };
+    *out = (wu_range){ .hi = (1u << px->bits) - 1 };
     while (histogram[out->lo] == 0)
         out->lo++;
     while (histogram[out->hi] == 0)
@@ -164,7 +165,8 @@ static tc_status measure(const wu_report *r, const wu_points *points, const int6
         return TC_OK;
     return_if_error(wu_item_load(r->images, item, &px, err));
     return_if_error(find_noise(&px, &noise, err));
-    return_if_error(find_range(&px, &range, err));
+    return_if_error(find_range(&px, &range, &doubt->surveyed, err));
+    doubt->survey = (an_survey){ .lo = range.lo, .hi = range.hi };
     return_if_error(wu_find_labels(&px, &range, &doubt->labels, err));
     doubt->frame = wu_has_frame(&px, &range);
     doubt->wide = areas == NULL && radius_of(r, item) > 0.17 * (px.nx < px.ny ? px.nx : px.ny);

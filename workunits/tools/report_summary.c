@@ -416,9 +416,10 @@ static bool are_few(const an_analysis *analysis, const void *params, const wu_it
                           : wu_few_greys(survey, text, size);
 }
 
-/* What pack notes of an image's greys, or "". As many rows are looked at as can be of few: more
- * of them give no fewer greys. */
-static tc_status read_greys(const wu_report *r, size_t index, char *text, size_t size, tc_err *err)
+/* What pack notes of an image's greys, or "". known: these, or NULL: as many rows are looked at as
+ * can be of few: more of them give no fewer greys. */
+static tc_status read_greys(const wu_report *r, size_t index, const an_survey *known, char *text,
+                            size_t size, tc_err *err)
 {
     const char *const name =
         json_string_value(json_object_get(wu_npz_json(r->file->npz), "analysis"));
@@ -432,9 +433,8 @@ static tc_status read_greys(const wu_report *r, size_t index, char *text, size_t
     const wu_picture_info row = {
         .nx = item->nx, .ny = 1, .bits = item->bits, .channels = item->channels
     };
-    const wu_seen *const seen = wu_seen_by(r, index);
     const size_t bytes = (size_t)item->nx * item->channels * (item->bits / 8);
-    uint8_t *const slice = malloc(seen != NULL ? 1 : item->ny * bytes);
+    uint8_t *const slice = malloc(known != NULL ? 1 : item->ny * bytes);
     tc_status status =
         slice == NULL ? tc_no_memory(err, r->page->path)
         : analysis->note_survey != NULL
@@ -442,11 +442,9 @@ static tc_status read_greys(const wu_report *r, size_t index, char *text, size_t
                        "parameters", &params, err)
             : TC_OK;
     bool few = status == TC_OK;
-    if (seen != NULL && few) {
-        survey = seen->survey;
-        few = survey.lo < survey.hi && are_few(analysis, params, item, &survey, text, size);
-    }
-    for (uint32_t z = 0; seen == NULL && z < item->nz && few && status == TC_OK; z++) {
+    if (known != NULL && few)
+        few = known->lo < known->hi && are_few(analysis, params, item, known, text, size);
+    for (uint32_t z = 0; known == NULL && z < item->nz && few && status == TC_OK; z++) {
         status = wu_item_image(r->images, index, z, slice, err);
         for (uint32_t y = 0; y < item->ny && few && status == TC_OK; y++) {
             wu_survey_greys(slice + y * bytes, &row, &survey);
@@ -715,11 +713,15 @@ static void put_row(const summary *s, size_t item, wu_cursor *cursor, const size
 }
 
 /* What the picture of an image, or of its regions, makes doubtful, or "". */
-static tc_status find_doubt(const summary *s, size_t item, size_t *n_ragged, char *text,
-                            size_t size, tc_err *err)
+static tc_status find_doubt(const summary *s, size_t item, const wu_seen_doubt *doubt,
+                            size_t *n_ragged, char *text, size_t size, tc_err *err)
 {
+    const wu_seen *const seen = wu_seen_by(s->r, item);
+    const an_survey *const known = seen != NULL      ? &seen->survey
+                                   : doubt->surveyed ? &doubt->survey
+                                                     : NULL;
     const bool ragged = item < s->r->n_items && s->r->outlined[item].ragged;
-    return_if_error(read_greys(s->r, item, text, size, err));
+    return_if_error(read_greys(s->r, item, known, text, size, err));
     *n_ragged += ragged;
     if (ragged && text[0] == '\0')
         snprintf(text, size,
@@ -744,7 +746,7 @@ static tc_status find_marks(const summary *s, wu_mark *marks, size_t *n_ragged, 
         marks[cursor.item].level = wu_cursor_number(&cursor, (size_t)converged) == 0;
     return_if_error(status);
     for (size_t i = 0; i < s->r->file->n_items; i++) {
-        return_if_error(find_doubt(s, i, n_ragged, doubt, sizeof doubt, err));
+        return_if_error(find_doubt(s, i, &seen[i], n_ragged, doubt, sizeof doubt, err));
         find_mark(s, i, marks[i].level == 1, &seen[i], doubt, &marks[i]);
         n_noise += seen[i].noise;
     }
