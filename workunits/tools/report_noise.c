@@ -1,4 +1,5 @@
 /* Whether what was counted in an image stands out from its surroundings more than noise does. */
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@ enum {
     MOST_PLACES = 400,      /* that are looked at, evenly chosen */
     MOST_SAMPLES = 1 << 20, /* differences */
     MOST_RADIUS = 20,       /* pixels that are taken along one; of larger ones fewer are */
+    MOST_IN_TARGET = 5000,  /* pixels: 1.6 of these to each side, squared */
     LEAST_COMPARED = 60,    /* places all over an image, that their distribution says something */
     MOST_COMPARED = 1000
 };
@@ -57,30 +59,59 @@ static tc_status find_noise(const wu_pixels *px, double *noise, tc_err *err)
     return TC_OK;
 }
 
-/* How far the mean grey of a disc is from that of a ring around it, in units of the noise of this
- * difference; NaN: there is no ring. */
-static double contrast_of(const wu_pixels *px, int64_t z, const double at[2], double radius,
-                          double noise)
+/* A disc and a ring around it: places of pixels by the disc's centre, of the disc at the beginning,
+ * of the ring at the end. */
+typedef struct target {
+    int64_t reach;
+    size_t n[2]; /* in the disc, the ring */
+    struct {
+        int32_t y, x;
+    } at[MOST_IN_TARGET];
+} target;
+
+static void make_target(double radius, target *out)
 {
     const double r = fmax(radius, 1.5), inner = 0.8 * r, from = 1.2 * r,
                  to = fmax(1.6 * r, from + 1);
-    const int64_t cy = llround(at[0]), cx = llround(at[1]),
-                  reach = (int64_t)fmin(to, UINT16_MAX) + 1,
-                  step = (int64_t)fmin(r, UINT16_MAX) / MOST_RADIUS + 1;
-    double sum[2] = { 0 }, n[2] = { 0 };
-    for (int64_t y = cy - reach; y <= cy + reach; y += step)
-        for (int64_t x = cx - reach; x <= cx + reach; x += step) {
-            const double away = sqrt((double)((y - cy) * (y - cy) + (x - cx) * (x - cx)));
-            if (y < 0 || x < 0 || y >= px->ny || x >= px->nx || away > to ||
-                (away > inner && away <= from))
+    const int32_t reach = (int32_t)fmin(to, UINT16_MAX) + 1,
+                  step = (int32_t)fmin(r, UINT16_MAX) / MOST_RADIUS + 1;
+    out->reach = reach;
+    out->n[0] = out->n[1] = 0;
+    for (int32_t y = -reach; y <= reach; y += step)
+        for (int32_t x = -reach; x <= reach; x += step) {
+            const double away = sqrt((double)y * y + (double)x * x);
+            if (away > to || (away > inner && away <= from))
                 continue;
-            const int k = away > inner;
-            sum[k] += wu_grey(px, (size_t)((z * px->ny + y) * px->nx + x));
-            n[k]++;
+            assert(out->n[0] + out->n[1] < MOST_IN_TARGET);
+            const size_t i = away <= inner ? out->n[0]++ : MOST_IN_TARGET - ++out->n[1];
+            out->at[i].y = y;
+            out->at[i].x = x;
         }
-    return n[0] > 0 && n[1] > 0
-               ? (sum[0] / n[0] - sum[1] / n[1]) / (noise * sqrt(1 / n[0] + 1 / n[1]))
-               : NAN;
+}
+
+/* How far the mean grey of a disc is from that of a ring around it, in units of the noise of this
+ * difference; NaN: there is no ring. */
+static double contrast_of(const wu_pixels *px, int64_t z, const double at[2], const target *t,
+                          double noise)
+{
+    const int64_t cy = llround(at[0]), cx = llround(at[1]), nx = px->nx, ny = px->ny,
+                  centre = (z * ny + cy) * nx + cx;
+    const bool whole = cy >= t->reach && cx >= t->reach && cy + t->reach < ny && cx + t->reach < nx;
+    double mean[2], n[2];
+    for (int k = 0; k < 2; k++) {
+        const size_t from = k == 0 ? 0 : MOST_IN_TARGET - t->n[1];
+        uint64_t sum = 0, seen = 0;
+        for (size_t i = from; i < from + t->n[k]; i++) {
+            const int64_t y = t->at[i].y, x = t->at[i].x;
+            if (!whole && (cy + y < 0 || cx + x < 0 || cy + y >= ny || cx + x >= nx))
+                continue;
+            sum += wu_grey(px, (size_t)(centre + y * nx + x));
+            seen++;
+        }
+        n[k] = (double)seen;
+        mean[k] = (double)sum / n[k];
+    }
+    return n[0] > 0 && n[1] > 0 ? (mean[0] - mean[1]) / (noise * sqrt(1 / n[0] + 1 / n[1])) : NAN;
 }
 
 /* The radius in pixels of each point of an image, or 0: by those of its regions. */
@@ -104,8 +135,10 @@ static bool is_normal(const wu_pixels *px, double radius, double noise, double t
     const double r = fmax(radius, 1.5), reach = ceil(fmax(1.6 * r, 1.2 * r + 1)),
                  area = ((double)px->ny - 2 * reach) * ((double)px->nx - 2 * reach) * px->nz;
     double sum[5] = { 0 };
+    target disc;
     if (px->nx <= 2 * reach || px->ny <= 2 * reach)
         return false;
+    make_target(radius, &disc);
     const uint64_t step = (uint64_t)ceil(fmax(sqrt(area / MOST_COMPARED), 1.0)),
                    edge = (uint64_t)reach;
     for (uint64_t row = edge; row < rows; row += step)
@@ -114,9 +147,10 @@ static bool is_normal(const wu_pixels *px, double radius, double noise, double t
             if (y < edge || y + edge >= px->ny)
                 break;
             const double at[] = { (double)y, (double)x },
-                         value = contrast_of(px, (int64_t)(row / px->ny), at, radius, noise);
-            for (int k = 0; k < 5; k++)
-                sum[k] += pow(value, k);
+                         value = contrast_of(px, (int64_t)(row / px->ny), at, &disc, noise);
+            double power = 1;
+            for (int k = 0; k < 5; k++, power *= value)
+                sum[k] += power;
         }
     const double n = sum[0], mean = sum[1] / n, var = sum[2] / n - mean * mean,
                  third = sum[3] / n - mean * (3 * sum[2] / n - 2 * mean * mean),
@@ -158,6 +192,7 @@ static tc_status measure(const wu_report *r, const wu_points *points, const int6
     uint64_t rows = 0, seen = 0, drawn = 0;
     size_t n = 0;
     wu_range range;
+    target disc;
     for (uint64_t i = 0; i < points->n; i++)
         rows += points->item[i] == (int64_t)item;
     const uint64_t step = rows / MOST_PLACES + 1;
@@ -178,8 +213,9 @@ static tc_status measure(const wu_report *r, const wu_points *points, const int6
         if (!(z >= 0 && z < px.nz && fabs(at[points->dims - 1]) < px.nx &&
               fabs(at[points->dims - 2]) < px.ny))
             continue;
-        const double radius = areas != NULL ? sqrt((double)areas[i] / pi) : radius_of(r, item),
-                     value = contrast_of(&px, (int64_t)z, at + points->dims - 2, radius, noise);
+        const double radius = areas != NULL ? sqrt((double)areas[i] / pi) : radius_of(r, item);
+        make_target(radius, &disc);
+        const double value = contrast_of(&px, (int64_t)z, at + points->dims - 2, &disc, noise);
         drawn += wu_is_drawn(&px, (size_t)z, at + points->dims - 2, radius, &range);
         if (isnan(value))
             continue;
