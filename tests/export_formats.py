@@ -176,7 +176,7 @@ def sizes_of_voxels(analysis, table, stack):
         exported(out, analysis, {"membrane": 100} if labels is None else {},
                  [workunit.item(n, list(stack), labels=labels, spacing=[2.0, 0.5, 0.25] if n in known else []) for n in "ab"])
         units = {row["column"]: row["unit"] for row in rows_of(out, "columns.csv")}
-        title = "volume_um3" if known and labels else "volume"
+        title = "volume_voxels" if not known else "volume_um3" if labels else "volume"
         rows = rows_of(out, table + ".csv")
         wanted = [float(row["voxels"]) * (1 if not known else 0.25 if row["item"] in known else np.nan) for row in rows]
         tap.ok({row["item"] for row in rows} == {"a", "b"} and np.array_equal([float(row[title]) for row in rows], wanted, equal_nan=True),
@@ -186,6 +186,16 @@ def sizes_of_voxels(analysis, table, stack):
                out + ": units", units)
         columns = texcell.read(path(out + ".npz")).tables[table]
         tap.ok(list(columns) == list(rows[0]) and np.array_equal(columns[title], wanted, equal_nan=True), out + ": the same in Python", list(columns))
+
+
+def measures_of_pictures():
+    """The measure of a picture is in pixels, whatever the size of one is."""
+    wide = [workunit.item(name, [np.full((24, 24), 200, np.uint8)], spacing=spacing) for name, spacing in (("a", [0.5, 0.25]), ("b", []))]
+    r, out = exported("pictures", "levelset", {"target": 200, "epsilon": 60, "iterations": 5,
+                                               "init": {"type": "box", "x0": 8, "y0": 6, "x1": 20, "y1": 18}}, wide)
+    units = {row["column"]: row["unit"] for row in rows_of("pictures", "columns.csv")}
+    tap.ok([float(row["measure"]) for row in rows_of("pictures", "items.csv")] == r["inside_voxels"].tolist() == texcell.read(path("pictures.npz")).tables["items"]["measure"].tolist()
+           and units["measure"] == "pixel^2", "measures of pictures of which one says how large a pixel is", units)
 
 
 def far_away():
@@ -234,6 +244,7 @@ def main():
     r, out = exported("deep", "volume", {"membrane": 100, "labels": True}, [workunit.item("s", list(stack), spacing=[2.0, 0.5, 0.25])])
     same_regions("labels_s", out, r["labels_s"], "cells")
     same_tiff("labels_s", out, r["labels_s"], np.uint16, [2.0, 0.5, 0.25])
+    measures_of_pictures()
     for analysis, table in (("volume", "cells"), ("objects", "objects")):
         sizes_of_voxels(analysis, table, stack)
 

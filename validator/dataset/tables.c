@@ -56,9 +56,6 @@ static void column_title(const target *t, size_t i, char out[WU_TITLE_MAX])
         wu_title(t->cut, i, t->n_numbers, out);
     else
         wu_column_title(t->table, i, out);
-    /* Rows of results that know it have micrometres in their column. */
-    if (t->cut == NULL && wu_column_in_voxels(t->table, i))
-        snprintf(out + strlen(out), WU_TITLE_MAX - strlen(out), "_voxels");
 }
 
 static const char *column_type(const target *t, size_t i)

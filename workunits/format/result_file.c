@@ -289,12 +289,18 @@ static int power_of(const wu_table *table, const wu_column *c)
     return power;
 }
 
+/* An area of pictures, in pixels, or a volume of stacks. */
+static bool is_measure(const wu_declared *d)
+{
+    return d->unit == NULL && d->title != NULL && strcmp(d->title, "measure") == 0;
+}
+
 /* Of a size that the size of a voxel scales, to micrometres, the power: 1 to 3; 0: it is none. */
-static int scaled_power(const wu_declared *d)
+static int scaled_power(const wu_table *table, const wu_declared *d)
 {
     static const char *const units[] = { "um", "um^2", "um^3" };
     if (d->unit == NULL)
-        return d->title != NULL && strcmp(d->title, "measure") == 0 ? 3 : 0;
+        return is_measure(d) && !table->flat ? 3 : 0;
     for (int power = 1; power <= 3; power++)
         if (strcmp(d->unit, units[power - 1]) == 0)
             return power;
@@ -413,6 +419,13 @@ void wu_tables_free(wu_tables *tables)
     *tables = (wu_tables){ 0 };
 }
 
+static bool is_in_voxels(const wu_table *table, size_t column)
+{
+    const wu_column *const c = &table->columns[column];
+    const wu_declared *const d = table->arrays[c->array].declared;
+    return table->in_voxels && !c->in_um && scaled_power(table, d) > 0;
+}
+
 void wu_column_title(const wu_table *table, size_t column, char out[WU_TITLE_MAX])
 {
     assert(column < table->n_columns);
@@ -421,16 +434,10 @@ void wu_column_title(const wu_table *table, size_t column, char out[WU_TITLE_MAX
     const size_t n = strlen(out);
     if (c->in_um)
         snprintf(out + n, WU_TITLE_MAX - n, "%s", power_of(table, c) == 2 ? "_um2" : "_um");
-    else if (wu_column_in_voxels(table, column) && n > 4 && strcmp(out + n - 4, "_um3") == 0)
-        out[n - 4] = '\0';
-}
-
-bool wu_column_in_voxels(const wu_table *table, size_t column)
-{
-    const wu_column *const c = &table->columns[column];
-    const wu_declared *const d = table->arrays[c->array].declared;
-    return table->in_voxels && !c->in_um && scaled_power(d) > 0 &&
-           !(d->unit == NULL && table->flat);
+    else if (is_in_voxels(table, column)) {
+        const size_t end = n > 4 && strcmp(out + n - 4, "_um3") == 0 ? n - 4 : n;
+        snprintf(out + end, WU_TITLE_MAX - end, "_voxels");
+    }
 }
 
 /* Results name no unit of greys. */
@@ -458,10 +465,10 @@ const char *wu_column_unit(const wu_table *table, size_t column)
     const wu_declared *const d = table->arrays[c->array].declared;
     if (c->in_um)
         return power_of(table, c) == 2 ? "um^2" : "um";
-    if (wu_column_in_voxels(table, column))
-        return scaled_power(d) == 2 ? "voxel^2" : "voxel";
-    if (d->unit == NULL && scaled_power(d) > 0)
-        return table->in_voxels ? "pixel^2" : "um^3";
+    if (is_in_voxels(table, column))
+        return scaled_power(table, d) == 2 ? "voxel^2" : "voxel";
+    if (is_measure(d))
+        return table->flat ? "pixel^2" : "um^3";
     return d->unit == NULL && is_grey(d) ? "grey values" : d->unit;
 }
 
@@ -571,7 +578,7 @@ const void *wu_cursor_value(wu_cursor *cursor, size_t column, const wu_array_inf
     int power;
     *info = array->info;
     if (!c->in_um && !cursor->table->in_voxels && array->info->dtype == WU_F64 &&
-        scaled_power(array->declared) > 0 && !is_scaled(cursor->file, cursor->item))
+        scaled_power(cursor->table, array->declared) > 0 && !is_scaled(cursor->file, cursor->item))
         return &unknown;
     if (!c->in_um)
         return data;

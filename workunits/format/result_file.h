@@ -80,7 +80,6 @@ void wu_column_title(const wu_table *table, size_t column, char out[WU_TITLE_MAX
 /* "pixel^2", or NULL. */
 const char *wu_column_unit(const wu_table *table, size_t column);
 /* Whether its values would be in micrometres if a stack said how large a voxel is. */
-bool wu_column_in_voxels(const wu_table *table, size_t column);
 
 /* Reads a table row by row with the memory of one row. */
 typedef struct wu_cursor {

@@ -231,7 +231,7 @@ long wu_report_find_column(const wu_table *table, const char *name)
 /* The first of these that the table has. */
 static long size_column(const wu_table *table)
 {
-    static const char *const names[] = { "area_um2", "area", "volume", "voxels" };
+    static const char *const names[] = { "area_um2", "area", "volume", "volume_voxels", "voxels" };
     long at = -1;
     for (size_t i = 0; at < 0 && i < sizeof names / sizeof *names; i++)
         at = wu_report_find_column(table, names[i]);

@@ -76,7 +76,7 @@ def in_voxels(array: dict[str, Any], columns: list[tuple[str, Array]], known: Op
         return columns
     if known is not None:
         return [(title, np.where(known, values, np.nan)) for title, values in columns]
-    return [(re.sub("_um3$", "", title), values) for title, values in columns if title != "voxel_volume"]
+    return [(re.sub("_um3$", "", title) + "_voxels", values) for title, values in columns if title != "voxel_volume"]
 
 
 class Result(Mapping[str, Array]):
@@ -224,10 +224,13 @@ class Result(Mapping[str, Array]):
                 continue
             values = self[d["array"]]
             found = list(zip(titles_of(d), values.reshape(len(items), math.prod(values.shape[1:])).T))
-            columns.update(in_voxels(d, found, known))
+            columns.update(found if d.get("title") == "measure" and self._is_flat() else in_voxels(d, found, known))
             if spacing is not None:
                 columns.update(filter(None, (um_column(d, title, column, spacing) for title, column in found)))
         return columns
+
+    def _is_flat(self) -> bool:
+        return next((self.masks[name].ndim == 2 for name in self.masks), False)
 
     def _of_items(self, items: Array) -> dict[str, Array]:
         columns = {"item": np.asarray(self.names, object)[items]}
