@@ -590,8 +590,14 @@ def groups():
         for name, array in (("mean", z["region_mean"]), ("centroid_y", z["region_centroid"][:, 0])):
             tap.ok([r[name] for r in rows] == [repr(v).removesuffix(".0") for v in array.tolist()], name + ": the fewest digits that read back")
     with open(os.path.join(out, "columns.csv"), encoding="utf-8") as f:
-        units = {r["column"]: r["unit"] for r in csv.DictReader(f) if r["file"] == "regions.csv"}
+        columns = list(csv.DictReader(f))
+    units = {r["column"]: r["unit"] for r in columns if r["file"] == "regions.csv"}
     tap.ok(set(units) == set(rows[0]) - {"item", "source"} and units["area"] == "pixel^2" and units["mean"] == "grey values", "columns.csv has the units", units)
+    for name, size in (("items", None), ("groups", "median_diameter")):
+        with open(os.path.join(out, name + ".csv"), encoding="utf-8") as f:
+            titles = set(next(csv.reader(f)))
+        units = {r["column"]: r["unit"] for r in columns if r["file"] == name + ".csv"}
+        tap.ok(set(units) == titles - {"item", "source"} and units.get(size) == (size and "pixel"), "and those of %s.csv" % name, (units, titles))
 
 
 def apart():

@@ -199,7 +199,7 @@ static tc_status write_files(const char *folder, const wu_variant *v, const char
         pthread_join(thread, NULL);
     if (e.status != TC_OK)
         return tc_fail(err, e.status, "%s", e.err.message);
-    return status == TC_OK ? wu_report_marks_csv(&report, folder, err) : status;
+    return status == TC_OK ? wu_report_marks_csv(&report, folder, true, err) : status;
 }
 
 /* seen, suggestion: NULL: there is none. */

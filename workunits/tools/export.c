@@ -373,5 +373,6 @@ tc_status wu_export(int argc, char **argv, tc_err *err)
                                            (char *)(uintptr_t)o.marks },
                                3, o.folder, err));
     return_if_error(wu_export_write(o.result, o.images, o.folder, o.also, err));
-    return o.marks != NULL ? wu_write_marks(o.result, o.marks, o.folder, err) : TC_OK;
+    return o.marks != NULL ? wu_write_marks(o.result, o.marks, o.folder, !o.also.only_marks, err)
+                           : TC_OK;
 }

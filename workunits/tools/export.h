@@ -19,7 +19,7 @@
 typedef struct wu_export_also {
     bool pictures, tiff, geojson;
     bool shown; /* a page shows the pictures and names the file of the parameters */
-    bool marks; /* wu_report_marks_csv writes items.csv */
+    bool marks; /* wu_report_marks_csv writes items.csv and columns.csv */
     bool only_marks;
 } wu_export_also;
 
@@ -51,11 +51,16 @@ tc_status wu_export_begin(const char *folder, const char *name, const char *end,
 /* The same for folder/NAME.csv, which it begins. wu_csv_close also after a failure. */
 tc_status wu_export_csv(const char *folder, const char *name, wu_csv *out, tc_err *err);
 
-/* Writes one CSV file per table (but items.csv if `marks`) into `folder`, columns.csv with their
- * units, and one named after each array that has more axes, which is then `used`. *written counts
- * the files. */
+/* Writes one CSV file per table into `folder`, with their units in columns.csv (but items.csv and
+ * columns.csv if `marks`), and one named after each array that has more axes, which is then `used`.
+ * *written counts the files. */
 tc_status wu_export_tables(const wu_result_file *file, wu_tables *tables, const char *folder,
                            bool marks, size_t *written, tc_err *err);
+/* Begins columns.csv with the units of the tables' columns. wu_csv_close also after a failure. */
+tc_status wu_export_columns(const wu_tables *tables, const char *folder, wu_csv *out, tc_err *err);
+/* A line of it. unit: NULL: none. */
+tc_status wu_export_column(wu_csv *columns, const char *table, const char *title, const char *unit,
+                           tc_err *err);
 /* Whether the table is items.csv. */
 bool wu_is_of_items(const wu_table *table);
 /* The first cells of a line: the item, and the file that it was made of where that is known. */

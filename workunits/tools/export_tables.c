@@ -58,35 +58,33 @@ static tc_status write_rows(const wu_result_file *file, const wu_table *table, w
     return status;
 }
 
-/* A line for each column of a table: of which unit it is. */
-static tc_status write_units(const wu_table *table, wu_csv *units, tc_err *err)
+tc_status wu_export_column(wu_csv *columns, const char *table, const char *title, const char *unit,
+                           tc_err *err)
 {
-    char text[WU_TITLE_MAX];
-    for (size_t c = 0; c < table->n_columns; c++) {
-        snprintf(text, sizeof text, "%s.csv", table->name);
-        wu_csv_put(units, text);
-        wu_column_title(table, c, text);
-        wu_csv_put(units, text);
-        wu_csv_put(units, wu_column_unit(table, c) != NULL ? wu_column_unit(table, c) : "");
-        return_if_error(wu_csv_end_line(units, err));
-    }
-    return TC_OK;
+    char file[WU_TITLE_MAX];
+    snprintf(file, sizeof file, "%s.csv", table);
+    wu_csv_put(columns, file);
+    wu_csv_put(columns, title);
+    wu_csv_put(columns, unit != NULL ? unit : "");
+    return wu_csv_end_line(columns, err);
 }
 
-/* columns.csv, next to the tables that it is about. */
-static tc_status write_columns(const wu_tables *tables, const char *folder, tc_err *err)
+tc_status wu_export_columns(const wu_tables *tables, const char *folder, wu_csv *out, tc_err *err)
 {
-    wu_csv out = { 0 };
-    tc_status status = wu_export_csv(folder, "columns", &out, err);
-    if (status == TC_OK) {
-        wu_csv_put(&out, "file");
-        wu_csv_put(&out, "column");
-        wu_csv_put(&out, "unit");
-        status = wu_csv_end_line(&out, err);
-    }
-    for (size_t i = 0; i < tables->n && status == TC_OK; i++)
-        status = write_units(&tables->tables[i], &out, err);
-    return wu_csv_close(&out, status, err);
+    char title[WU_TITLE_MAX];
+    return_if_error(wu_export_csv(folder, "columns", out, err));
+    wu_csv_put(out, "file");
+    wu_csv_put(out, "column");
+    wu_csv_put(out, "unit");
+    return_if_error(wu_csv_end_line(out, err));
+    for (size_t i = 0; i < tables->n; i++)
+        for (size_t c = 0; c < tables->tables[i].n_columns; c++) {
+            const wu_table *const table = &tables->tables[i];
+            wu_column_title(table, c, title);
+            return_if_error(
+                wu_export_column(out, table->name, title, wu_column_unit(table, c), err));
+        }
+    return TC_OK;
 }
 
 static tc_status write_table(const wu_result_file *file, const wu_table *table, const char *folder,
@@ -247,7 +245,10 @@ tc_status wu_export_tables(const wu_result_file *file, wu_tables *tables, const 
                            bool marks, size_t *written, tc_err *err)
 {
     assert(folder != NULL && written != NULL);
-    tc_status status = tables->n > 0 ? write_columns(tables, folder, err) : TC_OK;
+    wu_csv columns = { 0 };
+    tc_status status = TC_OK;
+    if (tables->n > 0 && !marks)
+        status = wu_csv_close(&columns, wu_export_columns(tables, folder, &columns, err), err);
     *written += marks;
     for (size_t i = 0; i < tables->n && status == TC_OK; i++) {
         if (marks && wu_is_of_items(&tables->tables[i]))

@@ -428,20 +428,21 @@ tc_status wu_report_sweep(const wu_variant *variants, size_t n, const char *outp
         status = put_sweep(variants, reports, n, err);
     status = wu_page_close(&page, status, err);
     for (size_t k = 0; status == TC_OK && k < n; k++)
-        status = wu_report_marks_csv(&reports[k], variants[k].place, err);
+        status = wu_report_marks_csv(&reports[k], variants[k].place, true, err);
     for (size_t k = 0; reports != NULL && k < n; k++)
         wu_report_close(&reports[k]);
     return status;
 }
 
-tc_status wu_write_marks(const char *result, const char *unit, const char *folder, tc_err *err)
+tc_status wu_write_marks(const char *result, const char *unit, const char *folder, bool columns,
+                         tc_err *err)
 {
     wu_page page = { .path = (char *)(uintptr_t)folder }; /* for messages */
     TC_AUTO(wu_report_close) wu_report r;
     return_if_error(wu_report_open(&r, result, unit, NULL, WU_REPORT_ITEMS, err));
     r.page = &page;
     return_if_error(wu_report_find_marks(&r, err));
-    return wu_report_marks_csv(&r, folder, err);
+    return wu_report_marks_csv(&r, folder, columns, err);
 }
 
 tc_status wu_report_verb(int argc, char **argv, tc_err *err)

@@ -105,8 +105,9 @@ tc_status wu_report_find_marks(wu_report *r, tc_err *err);
 void wu_report_free_summary(wu_report *r);
 void wu_report_mark(wu_page *page, const wu_mark *mark); /* a cell */
 /* Once the marks are found: items.csv, with each image's group and mark behind its own columns, and
- * groups.csv where images are compared by their folders. After wu_export_write with also.marks. */
-tc_status wu_report_marks_csv(wu_report *r, const char *folder, tc_err *err);
+ * groups.csv where images are compared by their folders; columns: columns.csv, too. After
+ * wu_export_write with also.marks. */
+tc_status wu_report_marks_csv(wu_report *r, const char *folder, bool columns, tc_err *err);
 /* How many were found, and a row for each image: counts, sizes, and whether to believe them. */
 tc_status wu_report_summary(wu_report *r, tc_err *err);
 

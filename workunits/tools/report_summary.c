@@ -791,6 +791,11 @@ static tc_status put_rows(const summary *s, const size_t *columns, size_t n, tc_
     return status;
 }
 
+static bool has_groups(const summary *s)
+{
+    return s->n_groups > 1 && s->table != NULL;
+}
+
 /* The worst of the marks of a group's images, or of all. */
 static wu_mark worst_mark(const summary *s, size_t g, bool all)
 {
@@ -811,7 +816,7 @@ static wu_mark worst_mark(const summary *s, size_t g, bool all)
 static void put_groups(const summary *s)
 {
     wu_page *const page = s->r->page;
-    if (s->n_groups < 2 || s->table == NULL)
+    if (!has_groups(s))
         return;
     wu_page_put(page,
                 "<h2>Groups</h2>\n<div class=scroll><table class=groups>\n"
@@ -956,55 +961,88 @@ static tc_status write_items(const summary *s, const char *folder, tc_err *err)
     return wu_csv_close(&out, status, err);
 }
 
-/* The median and what half of them lie between; quartile NULL: the titles of NAME. */
-static void put_three(wu_csv *out, const char *name, const double *quartile, bool known)
+/* The next column of groups.csv: columns NULL: its title, else a line of columns.csv. */
+static tc_status put_title(wu_csv *out, wu_csv *columns, const char *title, const char *unit,
+                           tc_err *err)
 {
-    static const char *const words[] = { "q1", "median", "q3" };
-    static const wu_array_info f64 = { .dtype = WU_F64 };
-    const double none = NAN;
-    char title[WU_TITLE_MAX + 16];
-    for (size_t q = 0; q < 3; q++) {
-        snprintf(title, sizeof title, "%s_%s", words[q], name);
-        if (quartile == NULL)
-            wu_csv_put(out, title);
-        else
-            wu_csv_put_value(out, &f64, known ? &quartile[q] : &none);
-    }
+    if (columns != NULL)
+        return wu_export_column(columns, "groups", title, unit, err);
+    wu_csv_put(out, title);
+    return TC_OK;
 }
 
-/* f NULL: the titles. */
+static tc_status put_group_titles(const summary *s, wu_csv *out, wu_csv *columns, tc_err *err)
+{
+    static const char *const words[] = { "q1", "median", "q3" };
+    const bool pixel = strcmp(s->length, "px") == 0, voxel = strcmp(s->length, "voxels") == 0;
+    const char *const counts[] = { "group", wu_report_has_stacks(s->r) ? "stacks" : "images",
+                                   wu_report_word(s->table), "at_border" };
+    char size[WU_TITLE_MAX], title[WU_TITLE_MAX + 16];
+    for (size_t i = 0; i < (s->border >= 0 ? 4 : 3); i++)
+        return_if_error(put_title(out, columns, counts[i], NULL, err));
+    for (size_t q = 0; q < 3 && s->power > 0; q++) {
+        snprintf(title, sizeof title, "%s_diameter%s", words[q], pixel || voxel ? "" : "_um");
+        return_if_error(put_title(out, columns, title,
+                                  pixel   ? "pixel"
+                                  : voxel ? "voxel"
+                                          : "um",
+                                  err));
+    }
+    for (size_t q = 0; q < 3 && s->size >= 0; q++) {
+        wu_column_title(s->table, (size_t)s->size, size);
+        snprintf(title, sizeof title, "%s_%s", words[q], size);
+        return_if_error(
+            put_title(out, columns, title, wu_column_unit(s->table, (size_t)s->size), err));
+    }
+    return TC_OK;
+}
+
+/* The median and what half of them lie between. */
+static void put_three(wu_csv *out, const double quartile[3], bool known)
+{
+    static const wu_array_info f64 = { .dtype = WU_F64 };
+    const double none = NAN;
+    for (size_t q = 0; q < 3; q++)
+        wu_csv_put_value(out, &f64, known ? &quartile[q] : &none);
+}
+
 static void put_group(const summary *s, const char *name, uint64_t images, const found *f,
                       wu_csv *out)
 {
-    char title[WU_TITLE_MAX];
-    const double counts[] = { (double)images, f != NULL ? f->count : 0,
-                              f != NULL ? (double)f->at_border : 0 };
-    const char *const words[] = { wu_report_has_stacks(s->r) ? "stacks" : "images",
-                                  wu_report_word(s->table), "at_border" };
+    const double counts[] = { (double)images, f->count, (double)f->at_border };
+    char text[32];
     wu_csv_put(out, name);
     for (size_t i = 0; i < (s->border >= 0 ? 3 : 2); i++) {
-        snprintf(title, sizeof title, "%.0f", counts[i]);
-        wu_csv_put(out, f != NULL ? title : words[i]);
+        snprintf(text, sizeof text, "%.0f", counts[i]);
+        wu_csv_put(out, text);
     }
     if (s->power > 0)
-        put_three(out,
-                  strcmp(s->length, "px") == 0 || strcmp(s->length, "voxels") == 0 ? "diameter"
-                                                                                   : "diameter_um",
-                  f != NULL ? f->diameter : NULL, f != NULL && f->measured > 0);
-    if (s->size >= 0) {
-        wu_column_title(s->table, (size_t)s->size, title);
-        put_three(out, title, f != NULL ? f->quartile : NULL, f != NULL && f->measured > 0);
-    }
+        put_three(out, f->diameter, f->measured > 0);
+    if (s->size >= 0)
+        put_three(out, f->quartile, f->measured > 0);
+}
+
+/* Units of all tables, and of what only these two have. */
+static tc_status write_columns(const summary *s, const char *folder, tc_err *err)
+{
+    static const char *const own[] = { "group", "mark", "why" };
+    wu_csv out = { 0 };
+    tc_status status = wu_export_columns(s->r->tables, folder, &out, err);
+    for (size_t i = s->grouped ? 0 : 1; i < 3 && status == TC_OK; i++)
+        status = wu_export_column(&out, "items", own[i], NULL, err);
+    if (status == TC_OK && has_groups(s))
+        status = put_group_titles(s, NULL, &out, err);
+    return wu_csv_close(&out, status, err);
 }
 
 static tc_status write_groups(const summary *s, const char *folder, tc_err *err)
 {
     wu_csv out = { 0 };
     tc_status status = wu_export_csv(folder, "groups", &out, err);
-    if (status == TC_OK) {
-        put_group(s, "group", 0, NULL, &out);
+    if (status == TC_OK)
+        status = put_group_titles(s, &out, NULL, err);
+    if (status == TC_OK)
         status = wu_csv_end_line(&out, err);
-    }
     for (size_t g = 0; status == TC_OK && g < s->n_groups; g++) {
         char name[256];
         group_of(s, s->groups[g].first, name, sizeof name);
@@ -1014,10 +1052,12 @@ static tc_status write_groups(const summary *s, const char *folder, tc_err *err)
     return wu_csv_close(&out, status, err);
 }
 
-tc_status wu_report_marks_csv(wu_report *r, const char *folder, tc_err *err)
+tc_status wu_report_marks_csv(wu_report *r, const char *folder, bool columns, tc_err *err)
 {
     assert(r->summary != NULL);
     const summary *const s = r->summary;
     return_if_error(write_items(s, folder, err));
-    return s->n_groups > 1 && s->table != NULL ? write_groups(s, folder, err) : TC_OK;
+    if (columns)
+        return_if_error(write_columns(s, folder, err));
+    return has_groups(s) ? write_groups(s, folder, err) : TC_OK;
 }
