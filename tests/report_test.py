@@ -580,6 +580,7 @@ def groups():
     page = os.path.join(out, "report.html")
     tap.ok(r.returncode == 0 and re.findall(r'data-group="(\w*)"', text_of(page)) == ["control", "control", "drug", "drug"],
            "groups are the folders below the one of all pictures", r.stderr)
+    tap.ok("compared: 3 tables" in r.stdout, "groups.csv is one of the tables that are told", r.stdout)
     said = CHROMIUM and in_browser(page, "return [...document.querySelectorAll('.boxes svg text')].map(t => t.textContent)")
     looks = CHROMIUM and in_browser(page, "return [document.querySelector('.headline').textContent, document.querySelectorAll('.images strong.look, "
                                     ".images strong.wrong').length]")

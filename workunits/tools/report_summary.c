@@ -997,6 +997,20 @@ static tc_status put_group_titles(const summary *s, wu_csv *out, wu_csv *columns
     return TC_OK;
 }
 
+bool wu_report_has_groups(wu_result_file *file, const wu_tables *tables)
+{
+    const wu_report r = { .file = file };
+    summary s = { .r = &r, .shared = file->n_items > 0 ? shared_folder(file) : 0 };
+    tc_err err;
+    for (size_t i = 0; i < tables->n; i++)
+        s.table = tables->tables[i].has_item ? &tables->tables[i] : s.table;
+    const bool has = find_groups(&s, &err) == TC_OK && has_groups(&s);
+    free(s.groups);
+    free(s.of_groups);
+    free(s.in);
+    return has;
+}
+
 /* The median and what half of them lie between. */
 static void put_three(wu_csv *out, const double quartile[3], bool known)
 {
