@@ -149,8 +149,10 @@ static bool is_normal(const wu_pixels *px, double radius, double noise, double t
             const double at[] = { (double)y, (double)x },
                          value = contrast_of(px, (int64_t)(row / px->ny), at, &disc, noise);
             double power = 1;
-            for (int k = 0; k < 5; k++, power *= value)
+            for (int k = 0; k < 5; k++) {
                 sum[k] += power;
+                power *= value;
+            }
         }
     const double n = sum[0], mean = sum[1] / n, var = sum[2] / n - mean * mean,
                  third = sum[3] / n - mean * (3 * sum[2] / n - 2 * mean * mean),
