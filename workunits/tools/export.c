@@ -15,7 +15,6 @@
 #include "workunits/format/csv.h"
 #include "workunits/format/json_text.h"
 #include "workunits/format/new_file.h"
-#include "workunits/tools/report.h"
 #include "workunits/tools/tools.h"
 
 const char wu_export_help[] =
@@ -338,7 +337,7 @@ tc_status wu_export_write(const char *result, const char *unit, const char *fold
     if (also.only_marks)
         return TC_OK;
     return_if_error(wu_export_tables(&file, &tables, folder, also.marks, &n_tables, err));
-    n_tables += also.marks && wu_report_has_groups(&file, &tables);
+    n_tables += also.marks && wu_has_groups(&file, &tables);
     if (also.shown)
         return_if_error(write_parameters(&file, folder, err));
     if (also.pictures)

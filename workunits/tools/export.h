@@ -61,6 +61,8 @@ tc_status wu_export_columns(const wu_tables *tables, const char *folder, wu_csv 
 /* A line of it. unit: NULL: none. */
 tc_status wu_export_column(wu_csv *columns, const char *table, const char *title, const char *unit,
                            tc_err *err);
+/* Whether wu_report_marks_csv writes groups.csv. */
+bool wu_has_groups(wu_result_file *file, const wu_tables *tables);
 /* Whether the table is items.csv. */
 bool wu_is_of_items(const wu_table *table);
 /* The first cells of a line: the item, and the file that it was made of where that is known. */

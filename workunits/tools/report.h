@@ -108,8 +108,6 @@ void wu_report_mark(wu_page *page, const wu_mark *mark); /* a cell */
  * groups.csv where images are compared by their folders; columns: columns.csv, too. After
  * wu_export_write with also.marks. */
 tc_status wu_report_marks_csv(wu_report *r, const char *folder, bool columns, tc_err *err);
-/* Whether it writes groups.csv. */
-bool wu_report_has_groups(wu_result_file *file, const wu_tables *tables);
 /* How many were found, and a row for each image: counts, sizes, and whether to believe them. */
 tc_status wu_report_summary(wu_report *r, tc_err *err);
 

@@ -231,7 +231,7 @@ long wu_report_find_column(const wu_table *table, const char *name)
 /* The first of these that the table has. */
 static long size_column(const wu_table *table)
 {
-    static const char *const names[] = { "area_um2", "area", "volume", "volume_voxels", "voxels" };
+    static const char *const names[] = { "area_um2", "area", "volume", "voxels" };
     long at = -1;
     for (size_t i = 0; at < 0 && i < sizeof names / sizeof *names; i++)
         at = wu_report_find_column(table, names[i]);
@@ -997,7 +997,7 @@ static tc_status put_group_titles(const summary *s, wu_csv *out, wu_csv *columns
     return TC_OK;
 }
 
-bool wu_report_has_groups(wu_result_file *file, const wu_tables *tables)
+bool wu_has_groups(wu_result_file *file, const wu_tables *tables)
 {
     const wu_report r = { .file = file };
     summary s = { .r = &r, .shared = file->n_items > 0 ? shared_folder(file) : 0 };
