@@ -132,15 +132,18 @@ static tc_status replace_one(const an_param *p, json_t *parameters, const measur
                              const wu_sources *sources, tc_err *err)
 {
     const int power = p->measure == AN_AREA ? 2 : p->measure == AN_VOLUME ? 3 : 1;
-    static const char *const forms[] = { "a length: 12um", "an area: 12um2", "a volume: 12um3" };
+    static const char *const kinds[] = { "a length", "an area", "a volume" }, *const powers[] = {
+        "", "2", "3"
+    };
     const wu_source *item = NULL;
     double pixel = 1;
     char given[80];
-    snprintf(given, sizeof given, "%s \"%.40s\"", p->key,
-             json_string_value(json_object_get(parameters, p->key)));
+    const char *const text = json_string_value(json_object_get(parameters, p->key));
+    snprintf(given, sizeof given, "%s \"%.40s\"", p->key, text);
     if (m->power != power)
-        return tc_fail(err, TC_BAD_INPUT, "pack: parameters: %s: it is %s", given,
-                       forms[power - 1]);
+        return tc_fail(err, TC_BAD_INPUT, "pack: parameters: %s: it is %s: %.*s%s", given,
+                       kinds[power - 1], (int)(strrchr(text, 'm') + 1 - text), text,
+                       powers[power - 1]);
     return_if_error(find_size(sources, given, &item, err));
     return_if_error(pixel_of(p, item, &pixel, err));
     const double value = round_to_digits(m->um / pixel);
