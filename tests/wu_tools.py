@@ -1079,7 +1079,7 @@ def test_sources():
     r, items = packed("--recursive", study)
     ok([s for _, s in items] == ["study/" + s for s in ("healthy/p 2.png", "healthy/p_2.png", "sick/p_2.png", "sick/deep/x.png",
                                                         "sick/deep/y.png")], "--recursive", str(items) + r.stderr)
-    ok("sick: left out: notes.txt\n" in r.stderr and "deep: left out: around\n" in r.stderr, "--recursive goes round no circle", r.stderr)
+    ok("sick: left out: notes.txt\n" in r.stderr and "deep: left out: around (links " in r.stderr, "--recursive goes round no circle", r.stderr)
     r, items = packed("--recursive", "--stack", study)
     ok(items == [("healthy", "study/healthy"), ("sick", "study/sick"), ("deep", "study/sick/deep")] and
        [len(i["stack"]) for i in job_of(out)["items"]] == [2, 1, 2], "--recursive --stack: each folder is one", str(items) + r.stderr)
@@ -1413,6 +1413,19 @@ def test_labels_of_result():
         pair = save_all("lab/cp" + end, {"x.png": GREY[:6, :8], "x" + end: numbers})
         r, found = objects(pair, pair)
         ok(found == [4], "labels next to the pictures: x" + end, r.stderr)
+    drawn = ("_flows.tif", "_cp_output.png", "_outlines.png")
+    left = save_all("lab/left", {"x" + end: numbers for end in (".png", "_cp_masks.png", *drawn)})
+    r, found = objects(left, left)
+    ok(found == [4] and "left out: 4 files named like" in r.stderr, "what Cellpose draws is neither picture nor labels", r.stderr)
+    save_all("lab/left", {"y.png": GREY[:6, :8]})
+    r, found = objects(left, left)
+    ok(r.returncode == 2 and "y.png: no label picture for y: a picture called y_labels or y_cp_masks was looked for" in r.stderr and
+       "itself" not in r.stderr, "a picture without labels, in the folder of both", r.stderr)
+    r = wu("pack", "--analysis", "objects", "-o", path("lab/objects.zip"), left)
+    ok(r.returncode == 1 and "objects measures label pictures: give --labels " + left in r.stderr, "labels that are there are proposed", r.stderr)
+    os.symlink(folders[0], os.path.join(left, "linked"))
+    r = pack(path("lab/linked.zip"), left)
+    ok(r.returncode == 0 and "left out: linked (links to folders are not followed: name them)" in r.stderr, "links to folders", r.stderr)
     r, found = objects(pair, save_all("lab/only", {"x.png": GREY[:6, :8]}))
     ok(r.returncode == 2 and "two label pictures for x: " in r.stderr and "x_seg.tif" in r.stderr, "of two, one in doubt is not taken", r.stderr)
     r, found = objects(pair, save_all("lab/none", {"x.png": GREY[:6, :8], "y.png": GREY[:6, :8]}), "--skip-bad")

@@ -392,24 +392,36 @@ static tc_status use_colour(wu_sources *sources, const wu_colour *colour, tc_err
     return TC_OK;
 }
 
+static bool is_own_labels(const wu_source *item)
+{
+    return item->labels.n_files > 0 && os_same_file(item->labels.files[0], item->pages.files[0]);
+}
+
 /* A picture of cells is no label picture; one that is is measured in its own numbers. */
 static tc_status refuse_own_labels(wu_sources *sources, const json_t *parameters, tc_err *err)
 {
     const json_t *const families = json_object_get(parameters, "families");
     const bool shapes = json_array_size(families) == 1 &&
                         strcmp(json_string_value(json_array_get(families, 0)), "shape") == 0;
+    bool others = false; /* a folder of pictures, some with labels next to them */
+    for (size_t i = 0; !others && i < sources->n; i++)
+        others = sources->items[i].labels.n_files > 0 && !is_own_labels(&sources->items[i]);
     for (size_t i = 0; !shapes && i < sources->n; i++) {
         wu_source *const item = &sources->items[i];
-        if (item->fault == NULL && item->labels.n_files > 0 &&
-            os_same_file(item->labels.files[0], item->pages.files[0]))
-            return_if_error(wu_source_keep_fault(
-                item,
-                tc_fail(err, TC_BAD_INPUT,
-                        "%s: is the picture itself, no labels of it. To find cells first, run "
-                        "cellcount and give --labels its result.npz; labels alone are measured "
-                        "with --param 'families=[\"shape\"]'",
-                        item->pages.files[0]),
-                err));
+        if (item->fault != NULL || !is_own_labels(item))
+            continue;
+        const char *const path = item->pages.files[0];
+        const tc_status status =
+            others ? tc_fail(err, TC_BAD_INPUT,
+                             "%s: no label picture for %s: a picture called %s_labels or "
+                             "%s_cp_masks was looked for; --skip-bad leaves it out",
+                             path, item->name, os_last_part(item->base), os_last_part(item->base))
+                   : tc_fail(err, TC_BAD_INPUT,
+                             "%s: is the picture itself, no labels of it. To find cells first, "
+                             "run cellcount and give --labels its result.npz; labels alone are "
+                             "measured with --param 'families=[\"shape\"]'",
+                             path);
+        return_if_error(wu_source_keep_fault(item, status, err));
     }
     return TC_OK;
 }
@@ -835,6 +847,9 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
             wu_sources_find(o.inputs, o.n_inputs, o.stacks, o.recursive, o.mask, &sources, err);
     if (status == TC_OK && into != NULL)
         status = keep_others(into, analysis->name, &sources, err);
+    if (status == TC_OK && o.labels == NULL && analysis->takes_labels && sources.masks_in != NULL)
+        status = tc_fail(err, TC_USAGE, "pack: %s measures label pictures: give --labels %s",
+                         analysis->name, sources.masks_in);
     if (status == TC_OK && o.labels != NULL)
         status = wu_labels_add(&sources, o.labels, o.recursive, err);
     if (status == TC_OK)

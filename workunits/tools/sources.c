@@ -424,13 +424,16 @@ static tc_status leave_out_exported(const char *folder, bool named, listing *in,
     return status;
 }
 
-/* How much of a base name is its picture's if it is that of a mask or label picture, or 0. */
-static size_t masked_part(const char *base)
+/* How much of a base name is its picture's if it is that of a mask or label picture, or else 0;
+ * drawn: also of what Cellpose draws besides. */
+static size_t masked_part(const char *base, bool drawn)
 {
-    static const char *const ends[] = { "_cp_masks", "_masks", "_mask", "_labels",
-                                        "_label",    "_truth", "_seg" };
-    const size_t n = strlen(base);
-    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+    static const char *const ends[] = { "_cp_masks", "_masks",     "_mask",     "_labels",
+                                        "_label",    "_truth",     "_seg",      "_flows",
+                                        "_cp_flows", "_cp_output", "_outlines", "_cp_outlines" };
+    enum { MASKS = 7 }; /* the others are no masks */
+    const size_t n = strlen(base), n_ends = drawn ? sizeof ends / sizeof ends[0] : MASKS;
+    for (size_t i = 0; i < n_ends; i++) {
         const size_t m = strlen(ends[i]);
         if (n > m && strcasecmp(base + n - m, ends[i]) == 0)
             return n - m;
@@ -440,7 +443,7 @@ static size_t masked_part(const char *base)
 
 /* X_mask.png next to X.png is no picture of its own: counted as well, it would double what was
  * found. */
-static tc_status leave_out_masks(const char *folder, listing *in, tc_err *err)
+static tc_status leave_out_masks(const char *folder, listing *in, wu_sources *out, tc_err *err)
 {
     wu_pages *const all = &in->pictures;
     wu_pages kept = { 0 }, masks = { 0 };
@@ -455,7 +458,7 @@ static tc_status leave_out_masks(const char *folder, listing *in, tc_err *err)
     for (size_t i = 0; i < all->n_files && status == TC_OK; i++) {
         char *const base = base_name(all->files[i], false);
         if (base != NULL)
-            base[masked_part(base)] = '\0';
+            base[masked_part(base, true)] = '\0';
         status = base == NULL ? tc_no_memory(err, "a list of files")
                               : add_file(json_object_get(bases, base) != NULL ? &masks : &kept,
                                          strdup(all->files[i]), err);
@@ -466,6 +469,8 @@ static tc_status leave_out_masks(const char *folder, listing *in, tc_err *err)
         wu_note("%s: left out: %zu files named like masks or label pictures of others, "
                 "such as %s; named by themselves, they are taken",
                 folder, masks.n_files, os_last_part(masks.files[0]));
+        if (out->masks_in == NULL)
+            out->masks_in = strdup(folder);
         *all = kept;
         kept = before;
     }
@@ -507,9 +512,13 @@ static void note_left_out(const char *folder, const listing *in, bool recursive)
     }
     if (n > 0 && named < n)
         snprintf(text + strlen(text), sizeof text - strlen(text), " and %zu more", n - named);
+    bool links = false;
+    for (size_t i = 0; !links && i < in->others.n_files; i++)
+        links = os_kind_of(in->others.files[i]) == OS_FOLDER;
     if (n > 0)
-        wu_note_of(folder, "left out: %s%s", text,
-                   n_folders > 0 ? " (--recursive takes the pictures in folders)" : "");
+        wu_note_of(folder, "left out: %s%s%s", text,
+                   n_folders > 0 ? " (--recursive takes the pictures in folders)" : "",
+                   links ? " (links to folders are not followed: name them)" : "");
 }
 
 /* The pictures in a folder, in which there must be one, as pages->files. */
@@ -925,7 +934,7 @@ static tc_status add_folder(finder *f, const char *input, const char *folder, tc
     TC_AUTO(free_listing) listing in;
     return_if_error(list_entries(folder, &in, err));
     return_if_error(leave_out_exported(folder, strcmp(folder, input) == 0, &in, err));
-    return_if_error(leave_out_masks(folder, &in, err));
+    return_if_error(leave_out_masks(folder, &in, f->out, err));
     note_left_out(folder, &in, f->recursive);
     if (f->stacks && in.pictures.n_files > 0)
         return_if_error(add_stacks(f, input, folder, &in.pictures, err));
@@ -988,7 +997,7 @@ static tc_status add_mask_files(mask_folder *masks, const char *folder, bool rec
     for (size_t i = 0; i < in.pictures.n_files && status == TC_OK; i++) {
         char *const key = make_key(masks->path, in.pictures.files[i], false);
         status = key == NULL ? tc_no_memory(err, "the list of masks") : index_mask(masks, key, err);
-        const size_t part = key == NULL ? 0 : masked_part(key);
+        const size_t part = key == NULL ? 0 : masked_part(key, false);
         if (status == TC_OK && part > 0) {
             key[part] = '\0';
             status = index_mask(masks, key, err);
@@ -1180,6 +1189,7 @@ void wu_sources_free(wu_sources *sources)
         free_pages(&item->labels);
     }
     free(sources->items);
+    free(sources->masks_in);
     *sources = (wu_sources){ 0 };
 }
 

@@ -49,6 +49,7 @@ typedef struct wu_sources {
                              work unit takes */
     wu_picture_want want; /* how pictures are read */
     const char *names;    /* a file of their names; NULL: they are called as their files are */
+    char *masks_in; /* a folder with masks or label pictures next to pictures; owned, or NULL */
 } wu_sources;
 
 /* Finds the items; out->max_pixels, out->want and out->names are said before. A folder gives an
