@@ -321,7 +321,7 @@ def test_tiff_layouts():
     packs_as("TIFF signed, none negative", tiff("a.tif", (GREY16 // 2).astype(np.int16)), GREY16 // 2)
     packs_as("TIFF of 12 bits", packed_12("a.tif", GREY16 // 16), GREY16 // 16, "its greys are")
     refused("TIFF float", tiff("bad.tif", GREY.astype(np.float32)), "has floating-point samples, from %g to %g; --scale" % (GREY.min(), GREY.max()))
-    refused("TIFF 32 bits", tiff("bad.tif", GREY.astype(np.uint32)), "has samples of 32 bits, from %d to %d; --scale" % (GREY.min(), GREY.max()))
+    refused("TIFF 32 bits", tiff("bad.tif", GREY.astype(np.uint32)), "has samples of 32 bits, from %d to %d, as label pictures have, which" % (GREY.min(), GREY.max()))
     refused("TIFF signed", tiff("bad.tif", GREY16.astype(np.int16)), "has values from %d to %d, and" %
             (GREY16.astype(np.int16).min(), GREY16.astype(np.int16).max()))
     refused("TIFF RGB 16", tiff("bad.tif", colour.astype(np.uint16), photometric="rgb"), "has RGB of 16 bits, from 0 to 255; --scale")
