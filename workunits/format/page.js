@@ -4,6 +4,8 @@ for (const box of document.querySelectorAll("[data-layer]")) {
   const some = box.dataset.layer === "own" ? "image.own" : "." + box.dataset.layer;
   if (!document.querySelector(".figures " + some)) box.parentNode.remove();
   box.addEventListener("change", () => document.body.classList.toggle("no-" + box.dataset.layer, !box.checked));
+  // Of many none can be read, and they hide the picture.
+  if (some === ".numbers" && [...document.querySelectorAll(some)].some(one => one.childElementCount > 200)) box.click();
 }
 const bright = document.querySelector("[data-brightness]");
 if (bright) bright.addEventListener("input", () => document.body.style.setProperty("--bright", 2 ** bright.value));
