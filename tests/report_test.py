@@ -546,14 +546,17 @@ def sweep():
             counts += z["count"].tolist()
     text = text_of(os.path.join(out, "report.html"))
     rows = [re.findall(r"<td[^>]*>(?:<a[^>]*>|<strong[^>]*>)?([^<]*)", row) for row in re.findall(r"<tr data-i=.*?</tr>", text)]
-    tap.ok([row[-1] == "wrong?" for row in rows] == [n == 0 for n in counts], "marks what each found", rows)
+    tap.ok([row[2] == "wrong?" for row in rows] == [n == 0 for n in counts], "marks what each found", rows)
     tap.ok(all({"items.csv", "regions.csv"} <= set(os.listdir(os.path.join(out, v))) for v in variants), "each variant has its tables")
-    tap.ok([(row[0], int(row[2])) for row in rows] == [("threshold=%d, min_area=%d" % (t, a), n) for (t, a), n in
+    tap.ok([(row[0], int(row[3])) for row in rows] == [("threshold=%d, min_area=%d" % (t, a), n) for (t, a), n in
                                                       zip(((100, 1), (220, 1), (100, 1000), (220, 1000)), counts)]
            and counts[0] > counts[2] and counts[1] == 0, "the page has what each found", (rows, counts))
     sums = re.findall(r"<tr><td>(threshold=[^<]*)</td><td class=n>(\d+)</td><td class=why data-v=(\d)", text)
     tap.ok([(name, int(n)) for name, n, _ in sums] == [(row[0], n) for row, n in zip(rows, counts)] and [v == "2" for *_, v in sums] == [n == 0 for n in counts],
            "and begins with their sums", sums)
+    titles = re.findall(r"<th(?: [^>]*)?>([^<]*)", text[text.index("<h2>Images"):text.index("<h2>Pictures")])
+    tap.ok(titles[:4] == ["variant", "image", "mark", "count"] and "threshold" in titles[4] and "left_out" not in titles,
+           "of each image, without columns that say nothing", titles)
     tap.ok(text.count("<h4>") == 4 and text.count("<svg viewBox") == 4, "each picture is there once for each variant")
     again = tap.run(command + ["--sweep", "threshold=100,220", "--sweep", "min_area=1,1000", picture])
     tap.ok(again.returncode == 0 and "cellcount on" not in again.stderr, "what is done is not computed again", again.stderr)

@@ -46,24 +46,24 @@ static bool has_um(const wu_table *table, const wu_column *column)
 /* --- columns --------------------------------------------------------------------------------- */
 
 /* What all rows of each column have in common: spreads[column]. */
-static tc_status look_through(const wu_report *r, const wu_table *table, wu_spread *spreads,
-                              tc_err *err)
+static tc_status look_through(const wu_report *r, const wu_table *table, size_t n,
+                              wu_spread *spreads, tc_err *err)
 {
     TC_AUTO(wu_cursor_close) wu_cursor cursor;
     tc_status status = wu_cursor_open(r->file, table, &cursor, err);
     while (wu_cursor_next(&cursor, &status, err))
-        for (size_t c = 0; c < table->n_columns; c++)
+        for (size_t c = 0; c < n; c++)
             wu_spread_look(&spreads[c], wu_cursor_number(&cursor, c), false);
     return status;
 }
 
 /* Nothing, or the same in all of several rows, or no number anywhere; or a second time what another
  * says. */
-static bool says_nothing(const wu_report *r, const wu_table *table, size_t column,
+static bool says_nothing(const wu_report *r, const wu_table *table, uint64_t rows, size_t column,
                          const wu_spread *s)
 {
     const char *const title = declared_of(table, column)->title;
-    if (table->rows == 0 || wu_column_dtype(table, column) == WU_STR)
+    if (rows == 0 || wu_column_dtype(table, column) == WU_STR)
         return false;
     if (declared_of(table, column)->role == WU_KEY)
         return false;
@@ -72,9 +72,9 @@ static bool says_nothing(const wu_report *r, const wu_table *table, size_t colum
     /* Where walls belong to the cells at their sides none is told by a threshold. */
     if (title != NULL && strcmp(title, "threshold") == 0 && wu_report_fills(r))
         return true;
-    return s->n == 0 || (s->n == table->rows && s->least == s->most &&
-                         (table->rows >= LEAST_ROWS ||
-                          (s->most == 0 && wu_column_dtype(table, column) != WU_BOOL)));
+    return s->n == 0 ||
+           (s->n == rows && s->least == s->most &&
+            (rows >= LEAST_ROWS || (s->most == 0 && wu_column_dtype(table, column) != WU_BOOL)));
 }
 
 /* Settings, which the picture decided; how sure; voxels, whose volume is told, too. */
@@ -113,12 +113,14 @@ tc_status wu_report_columns(const wu_report *r, const wu_table *table, size_t **
     size_t *const all = calloc(table->n_columns + 1, sizeof *all);
     *n = 0;
     *out = all;
-    return_if_error(spreads == NULL || all == NULL ? tc_no_memory(err, r->page->path)
-                                                   : look_through(r, table, spreads, err));
+    return_if_error(spreads == NULL || all == NULL
+                        ? tc_no_memory(err, r->page->path)
+                        : look_through(r, table, table->n_columns, spreads, err));
     for (int rank = 0; rank < 3; rank++)
         for (size_t c = 0; c < table->n_columns; c++)
             if (rank_of(table, c) == rank && wu_column_dtype(table, c) != WU_STR &&
-                declared_of(table, c)->role != WU_KEY && !says_nothing(r, table, c, &spreads[c]))
+                declared_of(table, c)->role != WU_KEY &&
+                !says_nothing(r, table, table->rows, c, &spreads[c]))
                 all[(*n)++] = c;
     return TC_OK;
 }
@@ -131,20 +133,33 @@ static int row_rank_of(const wu_table *table, size_t column)
                : 1 + rank_of(table, column);
 }
 
-/* Those of the rows on the page; all: in their order. */
-static tc_status choose_columns(const wu_report *r, const wu_table *table, bool all, size_t **out,
+/* Those of the rows on the page, in their order; of variants as in the table, with the first one,
+ * which is what was found. */
+static tc_status choose_columns(const wu_report *reports, size_t n_variants, size_t t, size_t **out,
                                 size_t *n, tc_err *err)
 {
-    TC_AUTOFREE wu_spread *const spreads = calloc(table->n_columns + 1, sizeof *spreads);
+    const wu_table *const table = &reports[0].tables->tables[t];
+    const bool variants = n_variants > 1;
+    size_t n_columns = table->n_columns;
+    uint64_t rows = 0;
+    for (size_t k = 0; k < n_variants; k++) {
+        const wu_table *const other = &reports[k].tables->tables[t];
+        n_columns = other->n_columns < n_columns ? other->n_columns : n_columns;
+        rows += other->rows;
+    }
+    TC_AUTOFREE wu_spread *const spreads = calloc(n_columns + 1, sizeof *spreads);
     size_t *const chosen = calloc(MAX_COLUMNS, sizeof *chosen);
     *n = 0;
     *out = chosen;
-    return_if_error(spreads == NULL || chosen == NULL ? tc_no_memory(err, r->page->path)
-                    : all                             ? TC_OK
-                                                      : look_through(r, table, spreads, err));
-    for (int rank = 0; rank < (all ? 1 : RANKS); rank++)
-        for (size_t c = 0; c < table->n_columns && *n < MAX_COLUMNS; c++)
-            if (all || (row_rank_of(table, c) == rank && !says_nothing(r, table, c, &spreads[c])))
+    if (spreads == NULL || chosen == NULL)
+        return tc_no_memory(err, reports[0].page->path);
+    for (size_t k = 0; k < n_variants; k++)
+        return_if_error(
+            look_through(&reports[k], &reports[k].tables->tables[t], n_columns, spreads, err));
+    for (int rank = 0; rank < (variants ? 1 : RANKS); rank++)
+        for (size_t c = 0; c < n_columns && *n < MAX_COLUMNS; c++)
+            if ((variants && c == 0) || ((variants || row_rank_of(table, c) == rank) &&
+                                         !says_nothing(&reports[0], table, rows, c, &spreads[c])))
                 chosen[(*n)++] = c;
     return TC_OK;
 }
@@ -239,13 +254,15 @@ static void put_head(wu_report *r, const wu_table *table, bool variants, const s
                                   : "<thead><tr><th>image</th>");
     if (has_sources(r))
         wu_page_put(r->page, "<th>source</th>");
+    if (variants)
+        wu_page_put(r->page, "<th>mark</th>");
     for (size_t i = 0; i < n; i++) {
         wu_page_put(r->page,
                     wu_column_dtype(table, columns[i]) == WU_STR ? "<th>" : "<th class=n>");
         wu_report_title(r, table, columns[i]);
         wu_page_put(r->page, "</th>");
     }
-    wu_page_put(r->page, "%s</tr></thead>\n", variants ? "<th>mark</th>" : "");
+    wu_page_put(r->page, "</tr></thead>\n");
 }
 
 /* A number as people read it; data-v has it whole, for who sorts. */
@@ -303,13 +320,13 @@ static void put_row(wu_report *r, wu_cursor *cursor, const char *variant, const 
         wu_page_text(r->page, r->file->item_sources[cursor->item]);
         wu_page_put(r->page, "</td>");
     }
+    if (variant != NULL)
+        wu_report_mark(r->page, &r->marks[cursor->item]);
     for (size_t i = 0; i < n; i++) {
         const wu_array_info *info;
         const void *const value = wu_cursor_value(cursor, columns[i], &info);
         wu_report_cell(r, cursor->table, columns[i], info, value);
     }
-    if (variant != NULL)
-        wu_report_mark(r->page, &r->marks[cursor->item]);
     wu_page_put(r->page, "</tr>\n");
 }
 
@@ -328,7 +345,7 @@ tc_status wu_report_table(wu_report *r, const wu_table *table, tc_err *err)
     wu_page *const page = r->page;
     const char *const name = table->has_item ? wu_report_word(table) : "images";
     size_t *columns = NULL, n = 0;
-    tc_status status = choose_columns(r, table, false, &columns, &n, err);
+    tc_status status = choose_columns(r, 1, (size_t)(table - r->tables->tables), &columns, &n, err);
     wu_page_put(page, "<section class=table>\n<h2>");
     wu_page_text(page, name);
     wu_page_put(page, " <small>%" PRIu64 " row%s</small></h2>\n<p class=note>", table->rows,
@@ -361,8 +378,10 @@ tc_status wu_report_variants(wu_report *reports, const wu_variant *variants, siz
     wu_page *const page = reports[0].page;
     const wu_table *const table = &reports[0].tables->tables[t];
     size_t *columns = NULL, n = 0;
-    tc_status status = choose_columns(&reports[0], table, true, &columns, &n, err);
-    wu_page_put(page, "<section class=table>\n<div class=scroll><table class=images data-t=%zu>\n",
+    tc_status status = choose_columns(reports, n_variants, t, &columns, &n, err);
+    wu_page_put(page,
+                "<section class=table>\n<h2>Images</h2>\n<div class=scroll><table class=images "
+                "data-t=%zu>\n",
                 t);
     put_head(&reports[0], table, true, columns, n);
     wu_page_put(page, "<tbody>\n");
