@@ -408,6 +408,8 @@ void wu_report_free_summary(wu_report *r)
 
 /* --- marks ----------------------------------------------------------------------------------- */
 
+static const char same_grey[] = "all pixels have the same grey";
+
 /* Whether something is to be said of an item's greys; params NULL: its analysis has no rule. */
 static bool are_few(const an_analysis *analysis, const void *params, const wu_item *item,
                     const an_survey *survey, char *text, size_t size)
@@ -451,7 +453,9 @@ static tc_status read_greys(const wu_report *r, size_t index, const an_survey *k
             few = survey.lo >= survey.hi || are_few(analysis, params, item, &survey, text, size);
         }
     }
-    if (!few)
+    if (status == TC_OK && survey.lo == survey.hi)
+        snprintf(text, size, "%s", same_grey);
+    else if (!few)
         text[0] = '\0';
     free(slice);
     an_params_free(analysis, &params);
@@ -493,7 +497,9 @@ static void find_mark(const summary *s, size_t item, bool stopped, const wu_seen
     why[0] = '\0';
     /* A note on few says more. */
     const bool noise_alone = seen->noise && (s->r->notes[item] == NULL || f->rows >= MANY);
-    if (seen->labels)
+    if (strcmp(doubt, same_grey) == 0)
+        snprintf(why, size, "%s", doubt);
+    else if (seen->labels)
         snprintf(why, size,
                  "looks like a label picture, with a value for each of its objects: these are "
                  "measured by objects, which takes it as --labels");
