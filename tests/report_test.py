@@ -563,8 +563,9 @@ def sweep():
     for words, code, wanted in ((["--sweep", "threshold"], 1, "must be KEY=A,B"), (["--sweep", "=1"], 1, "must be KEY=A,B"),
                                 (["--sweep", "a=1", "--sweep", "b=1", "--sweep", "c=1"], 1, "two parameters"),
                                 (["--sweep", "threshold=" + ",".join("12345678901234567890123456789012345")], 1, "more than 32 values"),
-                                (["--sweep", "tresh=1,2"], 2, "unknown key")):
+                                (["--sweep", "threshold=50,x"], 2, "threshold"), (["--sweep", "tresh=1,2"], 2, "unknown key")):
         r = tap.run(command + words + [picture])
+        tap.ok("cellcount on" not in r.stderr, "nothing is computed before all values are known to be good", r.stderr)
         tap.ok(r.returncode == code and wanted in r.stderr, "refused: " + " ".join(words)[:40], (r.returncode, r.stderr))
     r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "glcm", "--device=cpu", "-o", path("lists"), "--sweep", "distances=[1,2],[3]",
                  "--param=levels=[8]", picture])

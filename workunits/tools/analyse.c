@@ -140,11 +140,9 @@ static tc_status run(const run_words *o, const char *unit, const char *result, t
                      : tc_fail(err, TC_INTERNAL, "texcell run: ended with exit code %d", code);
 }
 
-/* From pictures to a result, in into's place. *result: free. */
-static tc_status compute(const run_words *o, int argc, char **argv, wu_pack_into *into,
-                         char **result, tc_err *err)
+/* From a work unit to its result, next to it. *result: free. */
+static tc_status compute(const run_words *o, const wu_pack_into *into, char **result, tc_err *err)
 {
-    return_if_error(wu_pack_folder(argc, argv, into, err));
     *result = wu_path_in(into->place, "result", ".npz");
     if (*result == NULL)
         return tc_no_memory(err, into->folder);
@@ -309,9 +307,9 @@ static void folder_of(size_t k, const char *name, char out[64])
 }
 
 /* The command line with the variant's parameters behind it. */
-static tc_status compute_variant(const analyse_options *o, const tc_option *options, int argc,
-                                 char **argv, size_t k, char **folder, wu_variant *v,
-                                 char colour[160], tc_err *err)
+static tc_status pack_variant(const analyse_options *o, const tc_option *options, int argc,
+                              char **argv, size_t k, char **folder, wu_variant *v, char colour[160],
+                              tc_err *err)
 {
     char within[64], *params[MAX_SWEEPS] = { NULL };
     char **const words = calloc((size_t)argc + MAX_SWEEPS + 1, sizeof *words);
@@ -338,16 +336,15 @@ static tc_status compute_variant(const analyse_options *o, const tc_option *opti
         memcpy(words + n, argv + 1, (size_t)(argc - 1) * sizeof *words);
         printf("%s\n", v->name);
         fflush(stdout);
-        status = compute(&o->run, n + argc - 1, words, &into, &v->result, err);
-        if (status == TC_OK)
-            status = wu_export_write(v->result, o->also.pictures || o->also.tiff ? into.unit : NULL,
-                                     into.place, o->also, err);
+        status = wu_pack_folder(n + argc - 1, words, &into, err);
         v->unit = into.unit;
         v->place = into.place;
         into.unit = into.place = NULL;
         memcpy(colour, into.colour, sizeof into.colour);
-        if (status == TC_OK && *folder == NULL)
+        if (status == TC_OK && *folder == NULL) {
             *folder = strdup(into.folder);
+            status = *folder == NULL ? tc_no_memory(err, "a sweep") : TC_OK;
+        }
     }
     free_into(&into);
     an_suggestion_free(&suggestion);
@@ -355,6 +352,15 @@ static tc_status compute_variant(const analyse_options *o, const tc_option *opti
         free(params[i]);
     free(words);
     return status;
+}
+
+static tc_status compute_variant(const analyse_options *o, const char *folder, wu_variant *v,
+                                 tc_err *err)
+{
+    const wu_pack_into into = { .folder = folder, .place = v->place, .unit = v->unit };
+    return_if_error(compute(&o->run, &into, &v->result, err));
+    return wu_export_write(v->result, o->also.pictures || o->also.tiff ? v->unit : NULL, v->place,
+                           o->also, err);
 }
 
 static tc_status analyse_variants(const analyse_options *o, const tc_option *options, int argc,
@@ -369,11 +375,13 @@ static tc_status analyse_variants(const analyse_options *o, const tc_option *opt
     if (n > MAX_VARIANTS)
         status = tc_fail(err, TC_USAGE, "analyse: --sweep: %zu variants, of at most %d", n,
                          MAX_VARIANTS);
+    /* All values are checked before anything is computed. */
     for (size_t k = 0; status == TC_OK && k < n; k++)
-        status = compute_variant(o, options, argc, argv, k, &folder, &variants[k], colour, err);
+        status = pack_variant(o, options, argc, argv, k, &folder, &variants[k], colour, err);
+    for (size_t k = 0; status == TC_OK && k < n; k++)
+        status = compute_variant(o, folder, &variants[k], err);
     if (status == TC_OK)
-        status = folder == NULL ? tc_no_memory(err, "a sweep")
-                                : write_page(folder, variants, n, o->also, NULL, colour, NULL, err);
+        status = write_page(folder, variants, n, o->also, NULL, colour, NULL, err);
     for (size_t k = 0; k < n; k++) {
         free(variants[k].name);
         free(variants[k].unit);
@@ -398,7 +406,8 @@ static tc_status analyse_once(const analyse_options *o, const tc_option *options
                           .for_page = true,
                           .suggestion = o->defaults ? NULL : &suggestion };
     TC_AUTOFREE char *result = NULL;
-    return_if_error(compute(&o->run, argc, argv, &into, &result, err));
+    return_if_error(wu_pack_folder(argc, argv, &into, err));
+    return_if_error(compute(&o->run, &into, &result, err));
     return write_page(into.folder, &(wu_variant){ .unit = into.unit, .result = result }, 1, o->also,
                       into.seen, into.colour, suggestion.parameters != NULL ? &suggestion : NULL,
                       err);
