@@ -534,9 +534,9 @@ static void find_mark(const summary *s, size_t item, bool stopped, const wu_seen
     else if (has_doubt(s) && s->r->file->n_items == 1)
         snprintf(why, size, "%s", s->r->suggestion->doubt);
     else if (f->rows >= 8 && f->at_border * 2 > f->rows)
-        snprintf(why, size, "more than half of the %s are cut by the border: %s",
+        snprintf(why, size, "more than half of the %s are cut by the border: the count holds; %s",
                  wu_report_word(s->table),
-                 f->rows - f->at_border >= ENOUGH ? "--param exclude_border=true"
+                 f->rows - f->at_border >= ENOUGH ? "for sizes alone, --param exclude_border=true"
                                                   : "their sizes are not those of whole ones");
     else if (f->count > 3 * others->usual_count || f->count < others->usual_count / 3)
         snprintf(why, size, "%.0f, where the median of %s is %.0f: compare the pictures", f->count,
