@@ -115,10 +115,10 @@ const axis = (svg, wide, least, most, high, title) => {
   return x;
 };
 const images = [...document.querySelectorAll("tr[data-image]")].map(row => ({name: row.cells[0].textContent, group: row.dataset.group}));
-const looks = [...document.querySelectorAll(".images .why, .doubt")].filter(one => one.dataset.v !== "0").length;
+const looks = [...document.querySelectorAll(".images .why")].filter(one => one.dataset.v !== "0").length;
 if (looks && images.length)
   document.querySelector(".headline").append(made("span", {}, ...(images.length > 1 ? [made("strong", {className: "look", textContent: looks}), " to look at"]
-    : [document.querySelector(".images .why strong:not(.ok), .doubt strong").cloneNode(true)])));
+    : [document.querySelector(".images .why strong:not(.ok)").cloneNode(true)])));
 const tables = new Map();
 for (const one of document.querySelectorAll(".of"))
   tables.set(one.dataset.of, {items: numbers(one), name: one.dataset.name, step: +one.dataset.step});
