@@ -114,7 +114,7 @@ static tc_status report_instability(const an_pictures *pictures, const json_t *g
     if (3 * n[0] > 3 * n[2] + n[1])
         snprintf(out->doubt, sizeof out->doubt,
                  "the number of cells depends on h: a slice has %zu with half of it, %zu, and %zu "
-                 "with twice as much; --sweep h=A,B shows which suits",
+                 "with twice as much (--sweep h=A,B shows which suits)",
                  n[0], n[1], n[2]);
     return TC_OK;
 }
