@@ -102,7 +102,8 @@ def drawn():
     for name, analysis, picture, parameters, mark, words in (
             ("clean", "cellcount", clean, ["smooth=1"], "ok", ""), ("points", "voting", clean, ["radius=7"], "ok", ""),
             ("bar", "cellcount", bar, ["smooth=1"], "look", "a single pixel"), ("wide", "voting", clean, ["radius=60"], "look", "--param radius"),
-            ("framed", "voting", framed, ["radius=60"], "wrong?", "crop"), ("field", "cellcount", framed, ["fill_holes=true"], "wrong?", "crop")):
+            ("framed", "voting", framed, ["radius=60"], "wrong?", "crop"), ("taken", "voting", framed, ["radius=7", "polarity=dark"], "look", "--param polarity=bright"),
+            ("field", "cellcount", framed, ["fill_holes=true"], "wrong?", "crop")):
         Image.fromarray(picture).save(path(name + ".png"))
         given = [word for one in parameters for word in ("--param", one)]
         r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", analysis, "--defaults", "--param", "polarity=bright", *given,

@@ -38,6 +38,7 @@ typedef struct an_suggestion {
     json_t *parameters; /* that were not given; owned */
     char why[800];      /* for people */
     char doubt[300];    /* for people: why it may not suit all pictures; "": no doubt */
+    const char *each;   /* such a doubt of each picture, or NULL */
     size_t n_curves;
     an_curve curves[AN_MAX_CURVES];
 } an_suggestion;

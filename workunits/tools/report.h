@@ -80,11 +80,11 @@ void wu_sample_row(const wu_sampled *to, uint32_t y, const void *row, bool label
 
 /* What the pixels of an image say of what was counted in it. */
 typedef struct wu_seen_doubt {
-    bool noise;  /* most of it stands out no more than noise does */
-    bool frame;  /* a frame of one grey value surrounds the field */
-    bool drawn;  /* some of it has edges of a pixel, as letters have */
-    bool wide;   /* points of cells of a third of the image were looked for */
-    bool labels; /* its values are labels */
+    bool noise;        /* most of it stands out no more than noise does */
+    const char *frame; /* "dark" or "bright": one of one grey value surrounds the field; or NULL */
+    bool drawn;        /* some of it has edges of a pixel, as letters have */
+    bool wide;         /* points of cells of a quarter of the image were looked for */
+    bool labels;       /* its values are labels */
     bool surveyed;
     an_survey survey; /* its greys, if all of them were seen */
 } wu_seen_doubt;
@@ -95,7 +95,8 @@ typedef struct wu_range {
     uint32_t lo, hi, median;
 } wu_range;
 tc_status wu_find_labels(const wu_pixels *px, const wu_range *range, bool *labels, tc_err *err);
-bool wu_has_frame(const wu_pixels *px, const wu_range *range);
+/* "dark" or "bright"; NULL: it has none. */
+const char *wu_find_frame(const wu_pixels *px, const wu_range *range);
 bool wu_is_drawn(const wu_pixels *px, size_t z, const double at[2], double radius,
                  const wu_range *range);
 

@@ -41,10 +41,13 @@ static bool has_frame_of(const wu_pixels *px, uint32_t extreme, const wu_range *
            (double)holes < 0.05 * (double)inside;
 }
 
-bool wu_has_frame(const wu_pixels *px, const wu_range *range)
+const char *wu_find_frame(const wu_pixels *px, const wu_range *range)
 {
-    return px->nz == 1 && range->lo < range->hi &&
-           (has_frame_of(px, range->lo, range) || has_frame_of(px, range->hi, range));
+    if (px->nz > 1 || range->lo >= range->hi)
+        return NULL;
+    return has_frame_of(px, range->lo, range)   ? "dark"
+           : has_frame_of(px, range->hi, range) ? "bright"
+                                                : NULL;
 }
 
 /* Of pairs of neighbours of which one is extreme, in the disc, how many differ by more than half

@@ -205,8 +205,8 @@ static tc_status measure(const wu_report *r, const wu_points *points, const int6
     return_if_error(find_range(&px, &range, &doubt->surveyed, err));
     doubt->survey = (an_survey){ .lo = range.lo, .hi = range.hi };
     return_if_error(wu_find_labels(&px, &range, &doubt->labels, err));
-    doubt->frame = wu_has_frame(&px, &range);
-    doubt->wide = areas == NULL && radius_of(r, item) > 0.17 * (px.nx < px.ny ? px.nx : px.ny);
+    doubt->frame = wu_find_frame(&px, &range);
+    doubt->wide = areas == NULL && radius_of(r, item) > 0.12 * (px.nx < px.ny ? px.nx : px.ny);
     for (uint64_t i = 0; i < points->n && noise > 0; i++) {
         const double *const at = points->at + i * points->dims;
         if (points->item[i] != (int64_t)item || seen++ % step != 0)

@@ -483,6 +483,14 @@ static bool has_doubt(const summary *s)
     return s->r->suggestion != NULL && s->r->suggestion->doubt[0] != '\0';
 }
 
+/* Whether the frame around the field is what was taken for cells. */
+static bool is_frame_taken(const summary *s, const wu_seen_doubt *seen)
+{
+    const json_t *const parameters = json_object_get(wu_npz_json(s->r->file->npz), "parameters");
+    const char *const polarity = json_string_value(json_object_get(parameters, "polarity"));
+    return seen->frame != NULL && polarity != NULL && strcmp(polarity, seen->frame) == 0;
+}
+
 /* Whether the answer of an image can be believed. Its notes say what is most likely wrong; what
  * only differs from the others is to be looked at. */
 static void find_mark(const summary *s, size_t item, bool stopped, const wu_seen_doubt *seen,
@@ -508,7 +516,13 @@ static void find_mark(const summary *s, size_t item, bool stopped, const wu_seen
                  "most of what was counted stands out no more than noise does: there may be no "
                  "%s in this picture",
                  wu_report_word(s->table));
-    else if (seen->frame && (seen->wide || s->r->notes[item] != NULL))
+    else if (is_frame_taken(s, seen))
+        snprintf(why, size,
+                 "the frame of one grey value around the field was taken for %s: try --param "
+                 "polarity=%s; if the field has %s %s, crop the picture, or give --mask",
+                 wu_report_word(s->table), strcmp(seen->frame, "dark") == 0 ? "bright" : "dark",
+                 seen->frame, wu_report_word(s->table));
+    else if (seen->frame != NULL && (seen->wide || s->r->notes[item] != NULL))
         snprintf(why, size,
                  "a frame of one grey value surrounds the field, which hides the %s: crop the "
                  "picture, or give --mask",
@@ -517,7 +531,7 @@ static void find_mark(const summary *s, size_t item, bool stopped, const wu_seen
         snprintf(why, size, "%s", s->r->notes[item]);
     else if (seen->wide)
         snprintf(why, size,
-                 "%s of a third of the picture were looked for: try another --param radius",
+                 "%s of a quarter of the picture were looked for: try another --param radius",
                  wu_report_word(s->table));
     else if (seen->drawn)
         snprintf(why, size,
@@ -533,11 +547,8 @@ static void find_mark(const summary *s, size_t item, bool stopped, const wu_seen
                  "is in a median (--spacing)");
     else if (has_doubt(s) && s->r->file->n_items == 1)
         snprintf(why, size, "%s", s->r->suggestion->doubt);
-    else if (f->rows >= 8 && f->at_border * 2 > f->rows)
-        snprintf(why, size, "more than half of the %s are cut by the border: the count holds; %s",
-                 wu_report_word(s->table),
-                 f->rows - f->at_border >= ENOUGH ? "for sizes alone, --param exclude_border=true"
-                                                  : "their sizes are not those of whole ones");
+    else if (s->r->suggestion != NULL && s->r->suggestion->each != NULL)
+        snprintf(why, size, "%s", s->r->suggestion->each);
     else if (f->count > 3 * others->usual_count || f->count < others->usual_count / 3)
         snprintf(why, size, "%.0f, where the median of %s is %.0f: compare the pictures", f->count,
                  which, round(others->usual_count));
@@ -550,10 +561,18 @@ static void find_mark(const summary *s, size_t item, bool stopped, const wu_seen
                  "%zu of %zu regions, large and indented, look like several cells each: compare "
                  "the outlines; Cellpose or StarDist may part them",
                  s->r->outlined[item].merged, s->r->outlined[item].n);
-    mark->level =
-        seen->labels || noise_alone || s->r->notes[item] != NULL || (seen->frame && seen->wide)
-            ? 2
-            : why[0] != '\0';
+    mark->level = seen->labels || noise_alone || s->r->notes[item] != NULL ||
+                          (seen->frame != NULL && seen->wide)
+                      ? 2
+                      : why[0] != '\0';
+    if (mark->level == 2 || f->rows < 8 || f->at_border * 2 <= f->rows)
+        return;
+    const size_t n = strlen(why);
+    snprintf(why + n, size - n, "%smore than half of the %s are cut by the border: %s%s",
+             n > 0 ? "; also: " : "", wu_report_word(s->table), n > 0 ? "" : "the count holds; ",
+             f->rows - f->at_border >= ENOUGH ? "for sizes alone, --param exclude_border=true"
+                                              : "their sizes are not those of whole ones");
+    mark->level = 1;
 }
 
 /* --- the page -------------------------------------------------------------------------------- */

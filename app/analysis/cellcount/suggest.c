@@ -302,10 +302,10 @@ static tc_status choose_threshold(an_suggestion *out, const an_pictures *picture
                  "classes %d: what is darkest lies in larger, paler things, as nuclei do in "
                  "cytoplasm. ",
                  CLASSES);
-        snprintf(
-            out->doubt, sizeof out->doubt,
+        out->each =
             "the darkest things are taken for the cells, nuclei perhaps; for the larger, paler "
-            "things around them: --param classes=2");
+            "things around them: --param classes=2";
+        snprintf(out->doubt, sizeof out->doubt, "%s", out->each);
         return an_suggest(out, given, "classes", json_integer(CLASSES), err);
     }
     if (status == TC_OK)
@@ -529,6 +529,7 @@ static tc_status suggest_dish(an_suggestion *out, const an_pictures *pictures, c
             json_decref(all[k].value);
     json_object_del(out->parameters, "classes");
     out->doubt[0] = '\0';
+    out->each = NULL;
     return status;
 }
 

@@ -147,6 +147,7 @@ tc_status voting_suggest(const an_pictures *pictures, const json_t *given, an_su
         return_if_error(add_radius(out, pictures, given, known, err));
         if (cells.doubt[0] != '\0')
             memcpy(out->doubt, cells.doubt, sizeof out->doubt);
+        out->each = cells.each;
         memcpy(out->curves, cells.curves, sizeof out->curves);
         out->n_curves = cells.n_curves;
         cells.n_curves = 0;
