@@ -96,13 +96,16 @@ def drawn():
     rng = np.random.default_rng(12)
     clean = ndimage.gaussian_filter(spots((240, 320), 25, rng).astype(float), 1)
     clean = np.clip(np.minimum(clean, 160) + rng.normal(0, 2, clean.shape), 4, 200).round().astype(np.uint8)
-    bar, framed = clean.copy(), np.zeros((280, 360), np.uint8)
+    bar, specks, framed = clean.copy(), clean.copy(), np.zeros((280, 360), np.uint8)
     bar[220:225, 230:300] = 255
+    ys, xs = np.nonzero(ndimage.binary_erosion(clean > 130, iterations=2))
+    specks[ys[::20], xs[::20]] = specks[ys[::20], xs[::20] + 1] = 0
     framed[20:260, 20:340] = 255 - clean
     for name, analysis, picture, parameters, mark, words in (
             ("clean", "cellcount", clean, ["smooth=1"], "ok", ""), ("points", "voting", clean, ["radius=7"], "ok", ""),
             ("bar", "cellcount", bar, ["smooth=1"], "look", "a single pixel"), ("wide", "voting", clean, ["radius=60"], "look", "--param radius"),
             ("framed", "voting", framed, ["radius=60"], "wrong?", "crop"), ("taken", "voting", framed, ["radius=7", "polarity=dark"], "look", "--param polarity=bright"),
+            ("print", "cellcount", 255 - bar, ["smooth=1", "polarity=dark"], "look", "a single pixel"), ("specks", "cellcount", specks, ["smooth=1"], "ok", ""),
             ("field", "cellcount", framed, ["fill_holes=true"], "wrong?", "crop")):
         Image.fromarray(picture).save(path(name + ".png"))
         given = [word for one in parameters for word in ("--param", one)]

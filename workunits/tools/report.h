@@ -97,7 +97,7 @@ typedef struct wu_range {
 tc_status wu_find_labels(const wu_pixels *px, const wu_range *range, bool *labels, tc_err *err);
 /* "dark" or "bright"; NULL: it has none. */
 const char *wu_find_frame(const wu_pixels *px, const wu_range *range);
-bool wu_is_drawn(const wu_pixels *px, size_t z, const double at[2], double radius,
+bool wu_is_drawn(const wu_pixels *px, size_t z, const double at[2], double radius, bool bright,
                  const wu_range *range);
 
 /* Sums up what was found, and the mark of each image, which the summary and the tables of variants

@@ -52,12 +52,16 @@ const char *wu_find_frame(const wu_pixels *px, const wu_range *range)
 
 /* Of pairs of neighbours of which one is extreme, in the disc, how many differ by more than half
  * of what it stands out by: the least or greatest value is drawn where nearly all do, as no lens
- * makes such edges. */
-bool wu_is_drawn(const wu_pixels *px, size_t z, const double at[2], double radius,
+ * makes such edges. bright: than what is around it, as what is drawn there is. */
+bool wu_is_drawn(const wu_pixels *px, size_t z, const double at[2], double radius, bool bright,
                  const wu_range *range)
 {
     const int64_t cy = llround(at[0]), cx = llround(at[1]), reach = (int64_t)fmin(radius, 20) + 2;
-    uint32_t hard[2] = { 0 }, all[2] = { 0 };
+    const uint32_t extreme = bright ? range->hi : range->lo;
+    const double out = fabs((double)extreme - range->median);
+    uint32_t hard = 0, all = 0;
+    if (out <= 0.2 * (range->hi - range->lo))
+        return false;
     for (int64_t y = cy - reach; y <= cy + reach; y++)
         for (int64_t x = cx - reach; x <= cx + reach; x++) {
             static const int64_t step[4][2] = { { 0, 1 }, { 0, -1 }, { 1, 0 }, { -1, 0 } };
@@ -65,23 +69,14 @@ bool wu_is_drawn(const wu_pixels *px, size_t z, const double at[2], double radiu
                 continue;
             const size_t i = (z * px->ny + (size_t)y) * px->nx + (size_t)x;
             const uint32_t v = wu_grey(px, i);
-            for (int k = 0; k < 2; k++) {
-                const uint32_t extreme = k == 0 ? range->lo : range->hi;
-                const double out = fabs((double)extreme - range->median);
-                const bool counts =
-                    is_near(v, extreme, range) && out > 0.2 * (range->hi - range->lo);
-                for (int d = 0; counts && d < 4; d++) {
-                    const int64_t other = (int64_t)i + step[d][0] * px->nx + step[d][1];
-                    const uint32_t w = wu_grey(px, (size_t)other);
-                    all[k] += !is_near(w, extreme, range);
-                    hard[k] += !is_near(w, extreme, range) && 2 * fabs((double)v - w) > out;
-                }
+            for (int d = 0; is_near(v, extreme, range) && d < 4; d++) {
+                const int64_t other = (int64_t)i + step[d][0] * px->nx + step[d][1];
+                const uint32_t w = wu_grey(px, (size_t)other);
+                all += !is_near(w, extreme, range);
+                hard += !is_near(w, extreme, range) && 2 * fabs((double)v - w) > out;
             }
         }
-    for (int k = 0; k < 2; k++)
-        if (all[k] >= 8 && hard[k] > 0.8 * all[k])
-            return true;
-    return false;
+    return all >= 8 && hard > 0.8 * all;
 }
 
 /* Whether one of the pixels from x0 to x1 of the row at `row` has this value. */

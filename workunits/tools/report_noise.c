@@ -218,9 +218,9 @@ static tc_status measure(const wu_report *r, const wu_points *points, const int6
         const double radius = areas != NULL ? sqrt((double)areas[i] / pi) : radius_of(r, item);
         make_target(radius, &disc);
         const double value = contrast_of(&px, (int64_t)z, at + points->dims - 2, &disc, noise);
-        drawn += wu_is_drawn(&px, (size_t)z, at + points->dims - 2, radius, &range);
         if (isnan(value))
             continue;
+        drawn += wu_is_drawn(&px, (size_t)z, at + points->dims - 2, radius, value > 0, &range);
         radii[n] = radius;
         contrast[n++] = fabs(value);
     }
