@@ -58,6 +58,11 @@ def voting():
     pages[0].save(path("s.tif"), save_all=True, append_images=pages[1:])
     r = analyse("voting", "stack", "--suggest", "--spacing", "0.5,0.5,0.5", path("s.tif"))
     tap.ok(r.returncode == 0 and 0.7 <= parameters("stack")["radius"] / 3.5 <= 1.4, "balls: the radius in micrometres", r.stderr)
+    tap.ok("cubes" not in r.stderr, "their size is known", r.stderr)
+    r = analyse("voting", "cubes", path("s.tif"))
+    with open(os.path.join(path("cubes"), "items.csv"), encoding="utf-8") as f:
+        marked = f.read()
+    tap.ok(r.returncode == 0 and "cubes" in r.stderr and "look" in marked and "--spacing" in marked, "balls of unknown size: voxels are taken for cubes", r.stderr + marked)
     r = analyse("voting", "given", "--suggest", "--param", "radius=9", "--param", "polarity=dark", "--param", "foreground=none", save("d.png", picture))
     tap.ok(r.returncode == 0 and parameters("given") == {"radius": 9, "polarity": "dark", "foreground": "none"} and "nothing that was not given" in r.stderr,
            "what is given stays", r.stderr)

@@ -426,6 +426,18 @@ static tc_status refuse_own_labels(wu_sources *sources, const json_t *parameters
     return TC_OK;
 }
 
+/* Whether an item of unknown spacing has a parameter that is a length across slices, too. */
+static bool note_cubes(const an_analysis *analysis, const wu_item *item, char *text, size_t size)
+{
+    const an_param *p = analysis->parameters;
+    while (p->key != NULL && p->measure != AN_LENGTH_SPACED)
+        p++;
+    if (p->key == NULL || !item->is_stack || item->has_spacing)
+        return false;
+    snprintf(text, size, "voxels are taken for cubes, as their size is not known: --spacing Z,Y,X");
+    return true;
+}
+
 static tc_status check_items(const an_analysis *analysis, const void *params, wu_sources *sources,
                              tc_err *err)
 {
@@ -446,8 +458,10 @@ static tc_status check_items(const an_analysis *analysis, const void *params, wu
             status = tc_fail(err, TC_BAD_INPUT,
                              "%s: %s takes images or stacks, not both in one work unit",
                              source->pages.files[0], analysis->name);
-        if (status == TC_OK && analysis->note != NULL &&
-            analysis->note(params, &item, text, sizeof text) && strcmp(text, last) != 0) {
+        if (status == TC_OK &&
+            (note_cubes(analysis, &item, text, sizeof text) ||
+             (analysis->note != NULL && analysis->note(params, &item, text, sizeof text))) &&
+            strcmp(text, last) != 0) {
             wu_note_of(source->pages.files[0], "%s", text);
             memcpy(last, text, sizeof last);
         }

@@ -85,6 +85,7 @@ typedef struct wu_seen_doubt {
     bool drawn;        /* some of it has edges of a pixel, as letters have */
     bool wide;         /* points of cells of a quarter of the image were looked for */
     bool labels;       /* its values are labels */
+    bool cubes;        /* of unknown size, its voxels were taken for cubes */
     bool surveyed;
     an_survey survey; /* its greys, if all of them were seen */
 } wu_seen_doubt;

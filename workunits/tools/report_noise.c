@@ -205,6 +205,8 @@ static tc_status measure(const wu_report *r, const wu_points *points, const int6
     return_if_error(find_range(&px, &range, &doubt->surveyed, err));
     doubt->survey = (an_survey){ .lo = range.lo, .hi = range.hi };
     return_if_error(wu_find_labels(&px, &range, &doubt->labels, err));
+    doubt->cubes =
+        areas == NULL && r->images->items[item].is_stack && !r->images->items[item].has_spacing;
     doubt->frame = wu_find_frame(&px, &range);
     doubt->wide = areas == NULL && radius_of(r, item) > 0.12 * (px.nx < px.ny ? px.nx : px.ny);
     for (uint64_t i = 0; i < points->n && noise > 0; i++) {

@@ -549,6 +549,9 @@ static void find_mark(const summary *s, size_t item, bool stopped, const wu_seen
         snprintf(why, size, "%s", s->r->suggestion->doubt);
     else if (s->r->suggestion != NULL && s->r->suggestion->each != NULL)
         snprintf(why, size, "%s", s->r->suggestion->each);
+    else if (seen->cubes)
+        snprintf(why, size,
+                 "voxels were taken for cubes, as their size is not known: --spacing Z,Y,X");
     else if (f->count > 3 * others->usual_count || f->count < others->usual_count / 3)
         snprintf(why, size, "%.0f, where the median of %s is %.0f: compare the pictures", f->count,
                  which, round(others->usual_count));
