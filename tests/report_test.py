@@ -101,11 +101,17 @@ def drawn():
     ys, xs = np.nonzero(ndimage.binary_erosion(clean > 130, iterations=2))
     specks[ys[::20], xs[::20]] = specks[ys[::20], xs[::20] + 1] = 0
     framed[20:260, 20:340] = 255 - clean
+    cut = np.full(clean.shape, 40.0)
+    for k in range(12):
+        cut[:8, 20 + 24 * k:30 + 24 * k] = 160
+        cut[60:70, 20 + 24 * k:30 + 24 * k] = 160 if k < 9 else 40
+    cut = np.clip(ndimage.gaussian_filter(cut, 1) + rng.normal(0, 2, cut.shape), 4, 200).round().astype(np.uint8)
     for name, analysis, picture, parameters, mark, words in (
             ("clean", "cellcount", clean, ["smooth=1"], "ok", ""), ("points", "voting", clean, ["radius=7"], "ok", ""),
             ("bar", "cellcount", bar, ["smooth=1"], "look", "a single pixel"), ("wide", "voting", clean, ["radius=60"], "look", "--param radius"),
             ("framed", "voting", framed, ["radius=60"], "wrong?", "crop"), ("taken", "voting", framed, ["radius=7", "polarity=dark"], "look", "--param polarity=bright"),
             ("print", "cellcount", 255 - bar, ["smooth=1", "polarity=dark"], "look", "a single pixel"), ("specks", "cellcount", specks, ["smooth=1"], "ok", ""),
+            ("cut", "cellcount", cut, ["smooth=1"], "look", "the count holds; for sizes alone try --param exclude_border=true"),
             ("field", "cellcount", framed, ["fill_holes=true"], "wrong?", "crop")):
         Image.fromarray(picture).save(path(name + ".png"))
         given = [word for one in parameters for word in ("--param", one)]

@@ -573,7 +573,7 @@ static void find_mark(const summary *s, size_t item, bool stopped, const wu_seen
     const size_t n = strlen(why);
     snprintf(why + n, size - n, "%smore than half of the %s are cut by the border: %s%s",
              n > 0 ? "; also: " : "", wu_report_word(s->table), n > 0 ? "" : "the count holds; ",
-             f->rows - f->at_border >= ENOUGH ? "for sizes alone, --param exclude_border=true"
+             f->rows - f->at_border >= ENOUGH ? "for sizes alone try --param exclude_border=true"
                                               : "their sizes are not those of whole ones");
     mark->level = 1;
 }
