@@ -453,7 +453,8 @@ static tc_status read_greys(const wu_report *r, size_t index, const an_survey *k
             few = survey.lo >= survey.hi || are_few(analysis, params, item, &survey, text, size);
         }
     }
-    if (status == TC_OK && survey.lo == survey.hi)
+    known = known != NULL ? known : &survey;
+    if (status == TC_OK && known->lo == known->hi)
         snprintf(text, size, "%s", same_grey);
     else if (!few)
         text[0] = '\0';
@@ -506,7 +507,7 @@ static void find_mark(const summary *s, size_t item, bool stopped, const wu_seen
     /* A note on few says more. */
     const bool noise_alone = seen->noise && (s->r->notes[item] == NULL || f->rows >= MANY);
     if (strcmp(doubt, same_grey) == 0)
-        snprintf(why, size, "%s", doubt);
+        snprintf(why, size, "%s", same_grey);
     else if (seen->labels)
         snprintf(why, size,
                  "looks like a label picture, with a value for each of its objects: these are "
@@ -745,9 +746,7 @@ static tc_status find_doubt(const summary *s, size_t item, const wu_seen_doubt *
                             size_t *n_ragged, char *text, size_t size, tc_err *err)
 {
     const wu_seen *const seen = wu_seen_by(s->r, item);
-    const an_survey *const known = seen != NULL      ? &seen->survey
-                                   : doubt->surveyed ? &doubt->survey
-                                                     : NULL;
+    const an_survey *known = seen != NULL ? &seen->survey : doubt->surveyed ? &doubt->survey : NULL;
     const bool ragged = item < s->r->n_items && s->r->outlined[item].ragged;
     return_if_error(read_greys(s->r, item, known, text, size, err));
     *n_ragged += ragged;
