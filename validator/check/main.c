@@ -29,7 +29,7 @@ static const char usage[] =
     "       texcell-validate --help | --version\n"
     "\n"
     "check    Is the result well-formed, of this work unit, and possible? Looks at\n"
-    "         some pixels of each item, and computes an item again that is in doubt.\n"
+    "         some pixels of some items, and computes an item again that is in doubt.\n"
     "compare  Have two results the same content? If not: the first differences.\n"
     "verify   Checks, and computes the share F of the items again (above 0, up to 1;\n"
     "         at least one): are they the same? Says how likely that finds a forger.\n"

@@ -146,8 +146,11 @@ static tc_status compute(const run_words *o, const wu_pack_into *into, char **re
     *result = wu_path_in(into->place, "result", ".npz");
     if (*result == NULL)
         return tc_no_memory(err, into->folder);
-    if (is_done(into->unit, *result))
+    if (is_done(into->unit, *result)) {
+        wu_note("%s: has the result already, which is kept; another -o computes it again",
+                into->folder);
         return remove_spool(into->place, err);
+    }
     if (os_kind_of(*result) == OS_FILE)
         wu_note("%s: replaces the result there, which has other parameters or options",
                 into->folder);
