@@ -130,7 +130,6 @@ static tc_status open_picture(const char *path, const wu_picture_want *want, boo
     if (status == TC_OK)
         status = bare ? wu_picture_choose_pages(picture, err) : wu_picture_settle(picture, err);
     assert(status != TC_OK || (picture->info.nx >= 1 && picture->info.ny >= 1));
-    assert(status != TC_OK || bare || picture->info.channels == 1 || picture->info.bits == 8);
     if (status != TC_OK)
         wu_picture_close(&picture);
     *out = picture;

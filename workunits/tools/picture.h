@@ -63,7 +63,7 @@ typedef struct wu_picture_info {
     uint32_t nx, ny;   /* width and height: 1..WU_MAX_SIDE */
     uint32_t nz;       /* pages: 1..WU_MAX_SIDE; nx*ny*nz <= WU_MAX_VOXELS */
     unsigned bits;     /* 8 or 16 per sample; of labels also 32 */
-    unsigned channels; /* 1 grey, 3 RGB (8 bits only) */
+    unsigned channels; /* 1 grey, 3 RGB (8 bits; of a mask also 16) */
     bool chosen;       /* it is the channel that is wanted, of several */
 } wu_picture_info;
 

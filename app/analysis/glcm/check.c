@@ -539,9 +539,9 @@ static tc_status check_bands(const place *g, const int64_t *sum, tc_err *err)
 static bool all_have_pairs(const place *g, const wu_item *item)
 {
     const glcm_params *const p = g->p;
+    const int64_t side = 2 * (int64_t)p->radius;
 
-    if (p->roi == GLCM_ROI_MASK || item->n_masks > 0 || g->nx <= 2 * p->radius ||
-        g->ny <= 2 * p->radius)
+    if (p->roi == GLCM_ROI_MASK || item->n_masks > 0 || g->nx <= side || g->ny <= side)
         return false;
     for (size_t o = 0; o < p->n_offsets; o++)
         for (int corner = 0; corner < 4; corner++)
