@@ -128,8 +128,7 @@ static bool report_differences(an_suggestion *out, const an_pictures *pictures, 
         return false;
     snprintf(out->doubt, sizeof out->doubt,
              "pictures that differ: cells seem to have %lld pixels in %.60s, but %lld in %.60s. If "
-             "that is "
-             "not so, analyse the picture that is wrong by itself",
+             "that is not so, analyse the picture that is wrong by itself",
              (long long)t->of_picture[least], pictures->items[least].name,
              (long long)t->of_picture[most], pictures->items[most].name);
     return true;
