@@ -77,22 +77,10 @@ def oracle(device):
         cellcount_check.check("the oracle agrees with the device: " + name, parameters, small, 2, "opencl")
 
 
-def oclgrind():
-    for parameters in ('{"threshold":"otsu","polarity":"bright"}',
-                       '{"threshold":30000,"polarity":"bright","fill_holes":true,"connectivity":4,"min_area":2}',
-                       '{"threshold":"otsu","polarity":"bright","fill_holes":true,"split":"distance"}',
-                       '{"smooth":0.5,"background":{"radius":3},"threshold":"local","window":9}',
-                       '{"background":{"radius":9,"method":"mean","by":"ratio"},"split":"intensity"}'):
-        for bits in ("8", "16"):
-            yield "%s bits, %s" % (bits, parameters), ["--uninitialized"], \
-                [parameters.replace("30000", "120") if bits == "8" else parameters, "41", "37", "1", bits, "0"], None
-
-
 device = same_bits.has_device()
 # 3 MB: room for a picture, but not for a table of all squares of the chessboard.
 same_bits.everywhere(FOLDER, "cellcount", ((name, parameters, pictures()) for name, parameters in JOBS.items()), device,
                      (None, 3000000, 1700000))
 oracle(device)
-same_bits.oclgrind("cellcount", oclgrind())
 crossing(device)
 tap.done()

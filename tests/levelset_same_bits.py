@@ -2,7 +2,6 @@
 OpenCL device, and with the work handed on from one to the other again
 and again."""
 import os
-import shutil
 
 import numpy as np
 
@@ -73,40 +72,6 @@ def same(folder, name, shape, bits, given, missing):
     return tap.ok(not wrong, name, "\n".join(wrong))
 
 
-# Small enough for Oclgrind: both kinds of step, the band, an early end.
-SMALL = {
-    "2D": ((1, 10, 35), {"init": {"type": "ball", "cx": 15, "cy": 5, "r": 4}, "reinit_every": 1,
-                         "iterations": 2}),
-    "3D": ((5, 9, 12), {"init": {"type": "ball", "cx": 5, "cy": 4, "cz": 2, "r": 3}, "dt": 0.2,
-                        "reinit_every": 1, "iterations": 4, "stop_after": 2, "edge_stop": 0.001}),
-    "3D band": ((6, 12, 20), {"init": {"type": "ball", "cx": 9, "cy": 6, "cz": 3, "r": 4}, "band": 3,
-                              "reinit_every": 1, "iterations": 5, "stop_after": 4}),
-}
-
-
-# What is looked for, and how the kernels are built for it: Oclgrind 21.10 does not
-# know an instruction ("freeze") that its own compiler's optimiser makes.
-WATCH = {"races and wrong calls": ["--data-races", "--check-api"],
-         "uninitialized values": ["--uninitialized", "--build-options", "-cl-opt-disable"]}
-
-
-def oclgrind(folder):
-    if shutil.which("oclgrind") is None:
-        return tap.skip("Oclgrind finds nothing", "it is not installed")
-    for name, (shape, given) in SMALL.items():
-        p = dict({"target": 180, "epsilon": 60}, **given)
-        unit = ls.write(os.path.join(folder, "g.zip"), ls.balls(shape, 3), p)
-        want, _ = ls.state(unit, os.path.join(folder, "s"))
-        out = os.path.join(folder, "g")
-        for title, options in WATCH.items():
-            # It does not know an instruction that compilers make of a choice.
-            run = tap.run(["oclgrind", "--build-options", "-cl-opt-disable"] + options + [ls.STATE_OF, unit, "0", "opencl", "1", out],
-                          env=dict(os.environ, **tap.opencl_hooks(rounds=1)))
-            got = open(out, "rb").read() if run.returncode == 0 else None
-            tap.ok(run.stderr.strip() == "" and got is not None and got == want,
-                   "Oclgrind finds no %s, and the same bits: %s" % (title, name), run.stderr[:3000])
-
-
 def too_large(folder, missing):
     """A stack that does not fit the device: the CPU does it, and says so."""
     if missing is not None:
@@ -133,7 +98,6 @@ def main():
         same(folder, name, shape, bits, given, missing)
     if missing is not None:
         tap.skip("on an OpenCL device", missing)
-    oclgrind(folder)
     too_large(folder, missing)
     tap.done()
 

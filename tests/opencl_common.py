@@ -1,5 +1,5 @@
 """The OpenCL backend's common part: machines without OpenCL, a real device
-(PoCL), every call failing in turn, Oclgrind, and the embedding of kernels."""
+(PoCL), every call failing in turn, and the embedding of kernels."""
 import ast
 import os
 import re
@@ -17,14 +17,14 @@ EMBED = os.path.join(tap.SRC, "opencl", "embed.sh")
 SCRATCH = tap.scratch()
 
 
-def attempt(*args, before=(), **env):
+def attempt(*args, **env):
     """opencl_try with some environment variables; PoCL's cache goes to the
     scratch folder, and what PoCL itself leaks is no business of ours."""
     full = dict(os.environ, POCL_CACHE_DIR=os.path.join(SCRATCH, "pocl"),
                 LSAN_OPTIONS="print_suppressions=0:suppressions="
                              + os.path.join(tap.SRC, "tests", "pocl.supp"))
     full.update(env)
-    return tap.run(list(before) + [TRY] + list(args), env=full)
+    return tap.run([TRY] + list(args), env=full)
 
 
 COUNT = os.path.join(SCRATCH, "count")
@@ -154,37 +154,6 @@ def staged():
     tap.ok(last == expected and not wrong, "calls that fail there: the CPU goes on, and no object is left", "\n".join(wrong[:3]))
 
 
-def oclgrind():
-    log = os.path.join(SCRATCH, "oclgrind.log")
-    if shutil.which("oclgrind") is None:
-        tap.skip("clean under Oclgrind", "it is not installed")
-        return
-    tool = ("oclgrind", "--data-races", "--uninitialized", "--check-api", "--log", log)
-    sane = {"ASAN_OPTIONS": "detect_leaks=0"}
-
-    def run(*args, **hooks):
-        if os.path.exists(log):
-            os.remove(log)
-        r = attempt(*args, before=tool, **sane, **hooks)
-        if not os.path.exists(log):        # no device was opened
-            return r, ""
-        with open(log) as file:
-            return r, file.read()
-
-    r, report = run("selftest", "opencl", "floats", **tap.opencl_hooks(rounds=1))
-    if "ASan runtime does not come first" in r.stderr:
-        tap.skip("clean under Oclgrind", "sanitizers and Oclgrind exclude each other")
-        return
-    tap.ok("Oclgrind" in r.stdout, "a preloaded OpenCL comes first", said(r))
-    tap.ok(r.returncode == 0 and report == "", "the self-test is clean under Oclgrind",
-           said(r) + report)
-    r, report = run("selftest", "opencl", "floats")
-    tap.ok(r.returncode == 0 and report == "",
-           "Oclgrind, which does not say that it divides correctly, is taken by what it computes", said(r))
-    r, report = run("race", "opencl")
-    tap.ok("race" in report, "Oclgrind does look: it finds a race that is there", said(r) + report)
-
-
 def embed(files, *extra):
     """Embeds k.cl from some files; answers the run and the embedded lines."""
     root = os.path.join(SCRATCH, "root")
@@ -253,6 +222,5 @@ without_opencl()
 real_device()
 compiled.copy(SCRATCH, "cellcount")
 staged()
-oclgrind()
 embedding()
 tap.done()

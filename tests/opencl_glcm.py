@@ -1,7 +1,6 @@
 """glcm on OpenCL gives the bytes that the CPU gives: on jobs of every kind, when
-the device changes in mid-run, under Oclgrind, and when any OpenCL call fails."""
+the device changes in mid-run, and when any OpenCL call fails."""
 import os
-import shutil
 import signal
 import subprocess
 import time
@@ -16,7 +15,6 @@ from oracle import workunit
 FOLDER = tap.scratch()
 ENV = dict(os.environ, POCL_CACHE_DIR=compiled.copy(FOLDER),
            LSAN_OPTIONS="print_suppressions=0:suppressions=" + os.path.join(tap.SRC, "tests", "pocl.supp"))
-TRY = os.path.join(tap.BUILD, "tests", "unit", "backend_try")
 COUNT = os.path.join(FOLDER, "count")
 RANDOM_JOBS = int(os.environ.get("TEXCELL_OPENCL_JOBS", "12"))
 SEED = int(os.environ.get("TEXCELL_SEED", "20261121"))
@@ -132,25 +130,6 @@ def crossing():
         tap.ok(early and "going on from the checkpoint" in r.stderr, "it went on from a checkpoint", said(r))
 
 
-def oclgrind():
-    """Tiny items: one for each kernel and variant."""
-    if shutil.which("oclgrind") is None:
-        tap.skip("Oclgrind", "it is not installed")
-        return
-    small = [
-        ("sliding and maps", '{"levels":[8],"window":{"shape":"disc","radius":2},"distances":[1,2],'
-         '"directions":"four","maps":[{"feature":"imc2","levels":8,"offset":[1,0]}]}', "9", "8", "1", "8", "0"),
-        ("histograms in global memory", '{"levels":[256],"window":{"shape":"square","radius":1},"distances":[1],'
-         '"directions":"four","range":"image","roi":{"type":"mask"}}', "8", "7", "2", "16", "1"),
-        ("whole ROI", '{"levels":[6],"window":{"shape":"roi"},"distances":[1],"roi":{"type":"disc","r":3}}',
-         "9", "9", "1", "8", "0"),
-    ]
-    for name, *args in small:
-        r = tap.run(["oclgrind", "--data-races", "--uninitialized", "--check-api", TRY, "glcm"] + args, env=ENV)
-        tap.ok(r.returncode == 0 and r.stderr == "" and r.stdout.startswith("cpu "),
-               "clean under Oclgrind: " + name, said(r))
-
-
 def faults():
     """Every call made to fail in turn: the run ends with the right result on
     the CPU or, before it has a device, with a clear error and no result."""
@@ -194,7 +173,6 @@ def main():
         same_bits()
         crossing()
         faults()
-    oclgrind()
     tap.done()
 
 

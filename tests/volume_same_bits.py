@@ -98,25 +98,10 @@ def oracle(device):
         volume_check.check("the oracle agrees with the device: " + name, parameters, small, 2, "opencl")
 
 
-def oclgrind():
-    for parameters, bits, memory in (('{"membrane":110}', "8", None), ('{"membrane":30000,"mode":"slices"}', "16", None),
-                                     ('{"membrane":110}', "8", "9000"),
-                                     ('{"membrane":110,"repair":{"sigma":0.5}}', "8", None),
-                                     ('{"method":"watershed","smooth":0.5,"h":2}', "8", None),
-                                     ('{"method":"watershed","smooth":0.5,"h":900}', "16", "100000"),
-                                     ('{"method":"watershed","mode":"slices","connectivity":26,"fill":true}', "8", None)):
-        # After a repair the host writes the mask in parts, which Oclgrind takes for not written.
-        options = [] if "repair" in parameters else ["--uninitialized"]
-        for what in ([],) if memory or "repair" in parameters else ([], ["result"]):
-            yield " ".join([bits + " bits,", parameters] + what) + (", slabs" if memory else ""), options, \
-                [parameters, "35", "18", "11", bits, "0"] + what, memory
-
-
 device = same_bits.has_device()
 # The foam has 530,000 voxels: two slabs, many, slabs of fewer slices than a tile.
 same_bits.everywhere(FOLDER, "volume", ((name, parameters, items()) for name, (parameters, items) in JOBS.items()), device,
                      (None, 2000000, 700000, 200000))
 oracle(device)
-same_bits.oclgrind("volume", oclgrind())
 crossing(device)
 tap.done()
