@@ -18,17 +18,17 @@
 
 /* A texture's side is a power of two: old drivers want that. */
 enum { TEXTURE_SIDE = 512, READ_MS = 1000, LINE = 24, MARGIN = 16, TEXT_LINES = 8 };
-/* A band runs down to where the work is, and rests. */
+/* A bright band moves down the picture to where the work is; then there is none for a while. */
 enum { FRAME_MS = 100, SWEEP_FRAMES = 20, REST_FRAMES = 40, BAND = 24 };
-/* Seconds after which a rate tells the time that is left. */
+/* Seconds that must be watched before the time that is left can be told. */
 #define LEAST_SEEN 5.0
 
 /* GLUT's functions have no argument of ours. */
 static struct {
     view_file file; /* the last whole one */
     bool has_file;
-    unsigned places;    /* in it, */
-    double share;       /* of the picture in which something is found */
+    unsigned places;    /* where something is found in it: how many */
+    double share;       /* and how much of the picture they cover */
     double since, from; /* when the first file of this task was seen, and its fraction */
     unsigned frame;
     GLuint texture;
@@ -74,7 +74,7 @@ static bool is_text(const char *text, size_t size)
     return memchr(text, '\0', size) != NULL;
 }
 
-/* Whether every byte of it can be shown: it may be torn, or anybody's. */
+/* Whether it is a whole file of texcell's: it may be half written, or come from anybody. */
 static bool is_whole(const view_file *f)
 {
     const size_t from = offsetof(view_file, nx);
@@ -90,8 +90,8 @@ static bool is_whole(const view_file *f)
            is_text(v->project, sizeof v->project);
 }
 
-/* Empties the place around a pixel. */
-static void drop_place(uint8_t *found, uint32_t nx, uint32_t ny, uint32_t at)
+/* Clears the connected pixels in which something is found, from one of them on. */
+static void clear_place(uint8_t *found, uint32_t nx, uint32_t ny, uint32_t at)
 {
     static uint32_t stack[VIEW_SIDE * VIEW_SIDE];
     size_t n = 0;
@@ -111,8 +111,8 @@ static void drop_place(uint8_t *found, uint32_t nx, uint32_t ny, uint32_t at)
     }
 }
 
-/* What is found at a pixel is not settled before the end: so each place counts where there is some.
- */
+/* Counts connected places, not their numbers: which of them belong together is known only at the
+ * end. */
 static void count_found(void)
 {
     static uint8_t found[VIEW_SIDE * VIEW_SIDE];
@@ -126,7 +126,7 @@ static void count_found(void)
     show.places = 0;
     for (uint32_t i = 0; i < nx * ny && show.file.amounts == 0; i++)
         if (found[i] > 0) {
-            drop_place(found, nx, ny, i);
+            clear_place(found, nx, ny, i);
             show.places++;
         }
 }
@@ -152,8 +152,8 @@ static void read_view(void)
     fill_texture();
 }
 
-/* texcell shows its work while this file is young. */
-static void say_watching(void)
+/* Touches the file that tells texcell that somebody is watching. */
+static void touch_watched(void)
 {
     const int fd = os_open(VIEW_WATCHED, OS_OVER);
 
@@ -165,7 +165,7 @@ static void say_watching(void)
 
 /* --- drawing --------------------------------------------------------------------------------- */
 
-/* How much of this item is done, where items are alike. */
+/* How much of this item is done, if all items take equally long. */
 static double share_of_item(const view_file *f)
 {
     const double done = f->fraction * (double)f->n_items - (double)f->item;
@@ -299,8 +299,8 @@ static void draw_legend(double y)
     draw_text_at(x + 4, y, "how far this picture is");
 }
 
-/* ", 1:05:00 left", as long as the work that was seen lets expect; "" where it is too early. */
-static void time_left(char *out, size_t size)
+/* ", 1:05:00 left" at the rate that was seen so far; "" where it is too early to tell. */
+static void describe_time_left(char *out, size_t size)
 {
     const double seen = tc_seconds() - show.since, done = show.file.fraction - show.from,
                  left = done > 0 ? (1 - show.file.fraction) * seen / done : 0;
@@ -315,7 +315,7 @@ static void time_left(char *out, size_t size)
         snprintf(out, size, ", about %lu:%02lu:%02lu left", s / 3600, s / 60 % 60, s % 60);
 }
 
-static void say_found(char *out, size_t size)
+static void describe_found(char *out, size_t size)
 {
     if (show.file.amounts != 0)
         snprintf(out, size, "Found so far: in %.0f%% of the picture", 100 * show.share);
@@ -333,12 +333,12 @@ static void draw_texts(void)
 
     draw_bar(y);
     y += LINE + 6;
-    time_left(left, sizeof left);
+    describe_time_left(left, sizeof left);
     snprintf(line, sizeof line, "texcell %s: %s (%llu of %llu), %.1f%% of the task%s", f->analysis,
              f->name, (unsigned long long)f->item + 1, (unsigned long long)f->n_items,
              100 * f->fraction, left);
     draw_text(y, line);
-    say_found(line, sizeof line);
+    describe_found(line, sizeof line);
     draw_text(y += LINE, line);
     draw_legend(y += LINE);
     if (f->about[0] != '\0')
@@ -382,7 +382,7 @@ static void resize(int width, int height)
 static void on_timer(int unused)
 {
     (void)unused;
-    say_watching();
+    touch_watched();
     read_view();
     glutPostRedisplay();
     glutTimerFunc(READ_MS, on_timer, 0);

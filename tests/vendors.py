@@ -23,8 +23,7 @@ PYPI = {
     "intel26": (["intel-opencl-rt==2026.2.0", "intel-cmplr-lib-rt==2026.2.0", "tbb==2023.2.0",
                  "tcmlib==1.6.0"], {}),
 }
-# A device of these has no double precision, or computes wrongly in it:
-# the CPU does those, or nobody.
+# What a device says that lacks double precision, or computes wrongly in it.
 SENTENCES = ["double precision, which the texture of objects needs"]
 ALL = ["pocl", "rusticl", "intel26", "intel23", "intel21"]
 
@@ -39,8 +38,8 @@ def run(command, cwd):
                           stderr=subprocess.DEVNULL, timeout=600).returncode == 0
 
 
-def unpacked(name):
-    """The implementation's library, or None; environment of who uses it."""
+def unpack(name):
+    """The implementation's library, or None, and the environment variables that it needs."""
     folder = os.path.join(FOLDER, name)
     os.mkdir(folder)
     if name == "pocl":
@@ -70,8 +69,8 @@ def result(unit, device, env):
         return f.read(), r.stderr
 
 
-def implementation(name, units):
-    library, env = unpacked(name)
+def test_implementation(name, units):
+    library, env = unpack(name)
     if library is None:
         return tap.skip(name, "its packages cannot be had")
     vendors = os.path.join(FOLDER, name + ".vendors")
@@ -103,7 +102,7 @@ def main(names):
         units.append((unit, result(unit, "cpu", os.environ)[0]))
     tap.ok(all(expected is not None for _, expected in units), "the CPU does the jobs")
     for name in names:
-        implementation(name, units)
+        test_implementation(name, units)
 
 
 asked = sys.argv[1:] or os.environ.get("VENDORS", "rusticl intel23").split()

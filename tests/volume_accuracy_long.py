@@ -1,6 +1,6 @@
-"""The watershed of volume beside scikit-image's Gaussian, h-minima and watershed with the same
-numbers, in twelve settings; and settings chosen on one half of the stack, by z, and scored on the
-other. Ten minutes, most of them scikit-image's."""
+"""The watershed of volume compared with scikit-image's Gaussian, h-minima and watershed, in twelve
+settings; and settings that are chosen on one half of the stack, by z, and scored on the other. It
+takes ten minutes, most of them scikit-image's."""
 import itertools
 import time
 

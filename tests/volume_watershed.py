@@ -74,8 +74,8 @@ def high():
 
 
 def one_by_one():
-    """Ever higher maxima with ever lower saddles, of which each joins a hill only after the one
-    before has: in 445 rounds, which are more than a device goes."""
+    """Ever higher maxima with ever lower saddles: each joins its hill only after the one before it.
+    That takes 445 rounds, more than a device makes before the CPU takes over."""
     stack = np.full((1, 3, 1401), 65535, np.uint16)
     k = np.arange(700)
     stack[0, 1, 1:1400:2] = 59000 - 10 * k

@@ -12,8 +12,8 @@
 
 enum { LANES = 4, LANE = 16, STRIDE = LANES * LANE };
 
-/* a times x^distance, modulo the polynomial, plus b. by: x^(distance + 32) and x^(distance - 32),
- * each modulo it, with their bits reversed. */
+/* a times x^distance, modulo the CRC's polynomial, plus b. by: x^(distance + 32) and
+ * x^(distance - 32), each modulo the polynomial and with its bits reversed. */
 __attribute__((target("pclmul"))) static inline __m128i fold(__m128i a, __m128i by, __m128i b)
 {
     return _mm_xor_si128(
@@ -25,9 +25,9 @@ static inline const __m128i *lane_of(const unsigned char *at, int i)
     return (const __m128i *)(const void *)(at + (size_t)LANE * (size_t)i);
 }
 
-/* n: STRIDE or more; *done of them are in the CRC. As in Gopal et al., Fast CRC Computation for
- * Generic Polynomials Using PCLMULQDQ Instruction, Intel 2009; what is left of all is 16 bytes of
- * the same CRC, which zlib takes. */
+/* Adds all whole strides of n bytes, at least one, to the CRC; *done is their number of bytes. As
+ * in Gopal et al., Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction, Intel
+ * 2009, folds them into 16 bytes that have the same CRC; zlib computes that. */
 __attribute__((target("pclmul"))) static uint32_t add_by_products(uint32_t crc,
                                                                   const unsigned char *at, size_t n,
                                                                   size_t *done)
@@ -49,7 +49,8 @@ __attribute__((target("pclmul"))) static uint32_t add_by_products(uint32_t crc,
     return (uint32_t)crc32_z(UINT32_MAX, rest, sizeof rest);
 }
 
-/* Leaf 1 tells PCLMULQDQ; virtual machines take 10 us for the question. */
+/* Leaf 1 of cpuid says whether there is PCLMULQDQ. The answer is kept: virtual machines take 10 us
+ * to give it. */
 static bool has_products(void)
 {
     static _Atomic int known; /* 1: no, 2: yes */

@@ -46,7 +46,7 @@ class Host(Client):
 
     def does(self, task, words, what):
         """A task comes to its end; its stderr says words."""
-        report = self.server.over(task)
+        report = self.server.wait_for_report(task)
         tap.ok(report["exit_status"] == "0" and words in report["stderr_out"] and
                self.server.result(task) is not None, "%s: uploaded and reported" % what, report)
         until(20, lambda: task not in self.tasks(), "the client forgets what was acknowledged")
@@ -61,7 +61,7 @@ def is_cancelled(host, task):
     process = host.works_on(task)
     host.server.cancel(task)
     host.project("update")
-    report = host.server.over(task)
+    report = host.server.wait_for_report(task)
     tap.ok("the client aborted the task" in report["stderr_out"] and report["exit_status"] == "202",
            "cancelled by the server: the task ends and says so", report)
     tap.ok(not process.alive() and host.server.result(task) is None, "cancelled: nothing is uploaded")

@@ -8,7 +8,7 @@ and keeps what comes back.
         client.attach("the host's key")
         project.add_app_version(program, "mt", cmdline="--nthreads 2", ncpus=2)
         task = project.send("the host's key", "wu1", "/path/of/wu1.zip", "mt")
-        report = project.over(task)         # uploaded and reported
+        report = project.wait_for_report(task)
 """
 import hashlib
 import os
@@ -99,8 +99,8 @@ class Project(Server):
             xml_lines("file_ref", "<file_name>%s</file_name>" % name, "<main_program/>"))
 
     def send(self, key, unit, path, plan_class="", upload_server=None):
-        """Another task of the unit, whose file is at path, for a host, which
-        gets it when it next asks for work; the task's name."""
+        """Makes another task of the unit, whose file is at path, for the host with this key, which
+        gets it when it next asks for work. Returns the task's name."""
         with self._lock:
             if unit not in self._units:
                 self._units[unit] = unit + ".zip"
@@ -125,8 +125,8 @@ class Project(Server):
         """The uploaded file's bytes, or None."""
         return self._upload_servers[task].uploads.get(self.upload_name(task))
 
-    def over(self, task, seconds=90):
-        """What a host reported of a task, once it has."""
+    def wait_for_report(self, task, seconds=90):
+        """What the host reports of a task once it has uploaded the result."""
         return until(seconds, lambda: self.reports.get(task), "%s is reported" % task)
 
     # --- HTTP -----------------------------------------------------------------------

@@ -10,7 +10,7 @@ from scipy import ndimage
 from skimage import measure
 
 from oracle import watershed_oracle
-from oracle.gauss import cost_model_make
+from oracle.gauss import integer_weights
 
 DEFAULTS = {"threshold": "otsu", "polarity": "dark", "connectivity": 8, "fill_holes": False,
             "min_area": 1, "max_area": None, "exclude_border": False, "split": "none", "labels": False,
@@ -87,8 +87,8 @@ def share_of_contrast(values, percent):
 
 
 def smoothed(image, sigma):
-    out = (ndimage.convolve1d(image.astype(np.int64), cost_model_make(sigma), 1, mode="nearest") + 128) >> 8
-    out = (ndimage.convolve1d(out, cost_model_make(sigma), 0, mode="nearest") + 32768) >> 16
+    out = (ndimage.convolve1d(image.astype(np.int64), integer_weights(sigma), 1, mode="nearest") + 128) >> 8
+    out = (ndimage.convolve1d(out, integer_weights(sigma), 0, mode="nearest") + 32768) >> 16
     return ((out + 128) >> 8).astype(image.dtype)
 
 

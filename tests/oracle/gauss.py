@@ -1,4 +1,4 @@
-"""The Gaussian filter of docs/dev/analyses/volume.md: in double precision, and its weights in
+"""The weights of the Gaussian filter of docs/dev/analyses/volume.md, in double precision and as
 integers."""
 import math
 
@@ -11,8 +11,8 @@ def gaussian(sigma):
     return g / g.sum()
 
 
-def cost_model_make(sigma):
-    """Those of that page, 65,536 together."""
+def integer_weights(sigma):
+    """The page's integers, whose sum is 65,536."""
     if sigma == 0:
         return np.array([65536])
     weights = np.floor(gaussian(sigma) * 65536 + 0.5).astype(np.int64)

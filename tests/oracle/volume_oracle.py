@@ -7,7 +7,7 @@ from scipy import ndimage
 
 from oracle import watershed_oracle
 from oracle.cellcount_oracle import otsu
-from oracle.gauss import gaussian, cost_model_make
+from oracle.gauss import gaussian, integer_weights
 
 DEFAULTS = {"method": "threshold", "membrane": "otsu", "smooth": 0, "h": 1, "connectivity": 6, "fill": False,
             "mode": "3d", "repair": None, "min_voxels": 1, "max_voxels": None, "exclude_border": False,
@@ -26,15 +26,15 @@ def blurred(membrane, repair, mode):
 
 def smoothed(stack, sigma, mode):
     """Grey values in 2^-8."""
-    out = (ndimage.convolve1d(stack.astype(np.int64), cost_model_make(sigma), 2, mode="nearest") + 128) >> 8
+    out = (ndimage.convolve1d(stack.astype(np.int64), integer_weights(sigma), 2, mode="nearest") + 128) >> 8
     for axis in (1, 0) if mode == "3d" else (1,):
-        out = (ndimage.convolve1d(out, cost_model_make(sigma), axis, mode="nearest") + 32768) >> 16
+        out = (ndimage.convolve1d(out, integer_weights(sigma), axis, mode="nearest") + 32768) >> 16
     return out
 
 
 def blurred_fixed(membrane, repair, mode):
     """The same in 2^-15, by the integers of docs/dev/analyses/volume.md."""
-    weights = cost_model_make(repair["sigma"])
+    weights = integer_weights(repair["sigma"])
     out = (ndimage.convolve1d(membrane.astype(np.int64), weights, 2, mode="constant") + 1) >> 1
     for axis in (1, 0) if mode == "3d" else (1,):
         out = (ndimage.convolve1d(out, weights, axis, mode="constant") + 32768) >> 16

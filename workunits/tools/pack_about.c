@@ -125,8 +125,7 @@ tc_status wu_use_about(wu_sources *sources, const double given[3], tc_err *err)
     char text[400];
     print_note(&notes[TIMES],
                "says that its pages are a series of times; with --stack they are the "
-               "slices of a stack, without it "
-               "an item each");
+               "slices of a stack, without it an item each");
     print_note(&notes[TURNED],
                "says (Exif) that it is to be shown turned or mirrored; it is compressed as it "
                "is stored, and coordinates are counted so. If that matters, save it turned");
@@ -148,8 +147,7 @@ tc_status wu_use_about(wu_sources *sources, const double given[3], tc_err *err)
                  say_size(notes[OWN_SIZE].first->um).text);
     print_note(&notes[OWN_SIZE], text);
     print_note(&notes[FLAT],
-               "is a picture, not a stack: the first number of --spacing Z,Y,X counts "
-               "for nothing");
+               "is a picture, not a stack: the first number of --spacing Z,Y,X counts for nothing");
     if (notes[OBLONG].n > 0)
         snprintf(text, sizeof text,
                  "a pixel is %.9g micrometres high and %.9g wide, as %s: as it is not square, "

@@ -189,8 +189,7 @@ static void read_lsm(wu_picture *picture, const wu_tags *tags, const wu_tag *tag
                        (unsigned)scan);
     if (fseeko(tags->file, 0, SEEK_END) == 0 && ftello(tags->file) > (off_t)UINT32_MAX)
         wu_say_refusal(said, "is an LSM file of over 4 GB, which says no longer where its pages "
-                             "are: open it in Fiji and save "
-                             "it as OME-TIFF");
+                             "are: open it in Fiji and save it as OME-TIFF");
 }
 
 /* --- MetaMorph STK --------------------------------------------------------------------------- */
@@ -250,8 +249,7 @@ static void read_stk(wu_picture *picture, const wu_tags *tags, const wu_tag *uic
     } else if (n > 1 && !apart) {
         wu_say_refusal(said,
                        "is an STK file whose %llu planes are partly apart in z and partly not, "
-                       "which is not read: open it "
-                       "in Fiji and save it as OME-TIFF",
+                       "which is not read: open it in Fiji and save it as OME-TIFF",
                        (unsigned long long)n);
     }
     const bool waves =
@@ -439,8 +437,7 @@ static void check_index(wu_said *said)
     const int axes = (said->channels > 1) + (said->frames > 1) + (said->slices > 1);
     if (said->planes == NULL && axes > 1 && said->others == 1)
         wu_say_refusal(said, "is a MicroManager file without its list of planes: open it in Fiji "
-                             "(File > Import > Bio-Formats) "
-                             "and save it as OME-TIFF");
+                             "(File > Import > Bio-Formats) and save it as OME-TIFF");
 }
 
 /* --- all of them ----------------------------------------------------------------------------- */
@@ -468,8 +465,7 @@ void wu_say_slide(wu_said *said, const char *text, const wu_tags *tags)
     if (of != NULL)
         wu_say_refusal(said,
                        "is a slide of %s, which is too large as a whole; export the region that "
-                       "counts from QuPath, as "
-                       "OME-TIFF",
+                       "counts from QuPath, as OME-TIFF",
                        of);
 }
 

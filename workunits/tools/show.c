@@ -456,7 +456,5 @@ tc_status wu_show(int argc, char **argv, tc_err *err)
     if (is_result)
         return show_result(path, all, err);
     return tc_fail(err, TC_BAD_INPUT,
-                   "%s: is neither a work unit (no job.json) nor a result (no "
-                   "result.json)",
-                   path);
+                   "%s: is neither a work unit (no job.json) nor a result (no result.json)", path);
 }

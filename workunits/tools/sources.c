@@ -578,14 +578,12 @@ static tc_status inspect(wu_pages *pages, bool slices, bool exact, json_t *parts
         wu_picture_info *all = &pages->info;
         if (exact && lossy)
             return tc_fail(err, TC_BAD_INPUT,
-                           "%s: a %s cannot be a JPEG, which changes values; "
-                           "use PNG or TIFF",
-                           path, word_for(pages->want.kind));
+                           "%s: a %s cannot be a JPEG, which changes values; use PNG or TIFF", path,
+                           word_for(pages->want.kind));
         if (slices && page.nz != 1)
             return tc_fail(err, TC_BAD_INPUT,
-                           "%s: has %u pages; each slice of a stack must be a "
-                           "file of one",
-                           path, page.nz);
+                           "%s: has %u pages; each slice of a stack must be a file of one", path,
+                           page.nz);
         if (i == 0) {
             *all = page;
             continue;
@@ -602,8 +600,7 @@ static tc_status inspect(wu_pages *pages, bool slices, bool exact, json_t *parts
         all->nz = (uint32_t)(i + 1);
         if (all->nz > WU_MAX_SIDE || (uint64_t)all->nx * all->ny * all->nz > WU_MAX_VOXELS)
             return tc_fail(err, TC_BAD_INPUT,
-                           "%s: %u and more slices of %u x %u pixels are too many "
-                           "for a work unit",
+                           "%s: %u and more slices of %u x %u pixels are too many for a work unit",
                            path, all->nz, all->nx, all->ny);
     }
     return TC_OK;
@@ -1087,8 +1084,7 @@ static tc_status check_matching(wu_source *item, wu_kind kind, bool slices, tc_e
     const wu_picture_info *a = &pages->info, *b = &item->pages.info;
     if (a->nx != b->nx || a->ny != b->ny || a->nz != b->nz)
         return tc_fail(err, TC_BAD_INPUT,
-                       "%s: the %s is %u x %u of %u page(s), but %s is %u x %u "
-                       "of %u",
+                       "%s: the %s is %u x %u of %u page(s), but %s is %u x %u of %u",
                        pages->files[0], word_for(kind), a->nx, a->ny, a->nz, item->pages.files[0],
                        b->nx, b->ny, b->nz);
     return TC_OK;
@@ -1123,9 +1119,7 @@ tc_status wu_sources_add_matching(wu_sources *all, const char *mask, wu_kind kin
         return tc_fail(err, TC_BAD_INPUT, "%s: %s", mask, strerror(errno));
     if (folder == 0) {
         if (all->n != 1)
-            return tc_fail(err, TC_USAGE,
-                           "pack: one %s file for %zu items; give a folder of "
-                           "%ss",
+            return tc_fail(err, TC_USAGE, "pack: one %s file for %zu items; give a folder of %ss",
                            word_for(kind), all->n, word_for(kind));
         if (all->items[0].fault != NULL)
             return TC_OK;

@@ -477,8 +477,7 @@ static tc_status write_job(unit_writer *w)
     const size_t n = strlen(text);
     if (n >= WU_MAX_JSON)
         return tc_fail(w->err, TC_BAD_INPUT,
-                       "%s: job.json would have %zu bytes, %llu are the "
-                       "limit; use --split",
+                       "%s: job.json would have %zu bytes, %llu are the limit; use --split",
                        w->unit->shown, n + 1, (unsigned long long)WU_MAX_JSON);
     return_if_error(wu_zip_begin(w->zip, "job.json", true, n + 1, w->err));
     return_if_error(wu_zip_write(w->zip, text, n, w->err));

@@ -1,6 +1,7 @@
 /*
- * cellcount: whether a result has the regions that some tiles of the picture have. All is computed
- * again there, and with as much around them as prepared values and neighbouring regions depend on.
+ * cellcount: a spot check of a result. The regions of a few random tiles of the picture are
+ * computed again, each tile with a margin that is wide enough for them to come out as in the whole
+ * picture, and compared with those of the result.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -10,12 +11,13 @@
 #include "app/analysis/cellcount/cellcount.h"
 #include "app/base/random.h"
 
-/* A tile's side is BOXES times the mean side of a region's box, from LEAST to MOST pixels. AROUND
- * of that is added on all sides, besides what prepared values depend on. */
+/* A tile's side is BOXES times the mean side of a region's box, from LEAST to MOST pixels. The
+ * margin on each side of it is AROUND of that, and as much more as prepared grey values depend on.
+ */
 enum { BOXES = 5, LEAST = 96, MOST = 512, LEAST_TILES = 4, MOST_TILES = 16 };
 static const double AROUND = 0.25;
-/* How much of the picture is computed again. Where even LEAST_TILES are more than MOST_SHARE of it,
- * the whole picture is. */
+/* The share of the picture that is computed again. Where even LEAST_TILES are more than MOST_SHARE
+ * of it, there is no spot check: the caller computes the whole picture. */
 static const double SHARE = 0.16, MOST_SHARE = 0.24;
 /* How many of the regions must be the same: in all tiles, and in each tile that has FEW or more.
  * Fewer than LEAST_KNOWN in all tiles tell nothing. */
@@ -23,16 +25,16 @@ static const double SAME = 0.9, SAME_IN_TILE = 0.7;
 enum { FEW = 3, LEAST_KNOWN = 4 };
 
 typedef struct tile {
-    uint32_t y, x, ny, nx;  /* of the picture, with what is around */
-    int64_t y0, x0, y1, x1; /* regions whose box is within are the tile's */
+    uint32_t y, x, ny, nx;  /* with its margin, in the picture */
+    int64_t y0, x0, y1, x1; /* the tile's regions are those whose box is within these */
 } tile;
 
-/* Regions of tiles: in the result, when computed again, and in both. */
-typedef struct found {
+/* Numbers of regions: in the result, computed again, and in both. */
+typedef struct counts {
     size_t claimed, there, same;
-} found;
+} counts;
 
-/* By the boxes of the result's regions. */
+/* A tile's side, from the boxes of the result's regions. */
 static uint32_t choose_side(const wu_output *out)
 {
     const wu_out_array *const boxes = wu_output_find(out, "region_bbox");
@@ -62,8 +64,8 @@ static void place_axis(uint32_t length, uint32_t side, uint32_t around, uint64_t
 }
 
 /* Computes the tile's result. */
-static tc_status compute(const an_work *work, uint32_t threshold, const tile *t, wu_output *out,
-                         tc_err *err)
+static tc_status compute_tile(const an_work *work, uint32_t threshold, const tile *t,
+                              wu_output *out, tc_err *err)
 {
     cc_params params = *(const cc_params *)work->params;
     wu_item item = *work->item;
@@ -106,7 +108,7 @@ static region region_of(const wu_output *out, size_t i, const tile *t)
 }
 
 /* Whether it is the tile's, and not left out for touching the picture's border. */
-static bool is_in(const cc_params *p, const wu_item *item, const tile *t, const region *r)
+static bool is_in_tile(const cc_params *p, const wu_item *item, const tile *t, const region *r)
 {
     const int64_t *const b = r->box;
     const bool at_border = b[0] == 0 || b[1] == 0 || b[2] == item->ny || b[3] == item->nx;
@@ -121,23 +123,23 @@ static bool is_same(const region *a, const region *b)
            fabs(a->centre[0] - b->centre[0]) < 1e-6 && fabs(a->centre[1] - b->centre[1]) < 1e-6;
 }
 
-static found compare(const an_work *work, const tile *t, const wu_output *claimed,
-                     const wu_output *right)
+static counts compare_regions(const an_work *work, const tile *t, const wu_output *claimed,
+                              const wu_output *right)
 {
     const size_t n = (size_t)wu_output_find(claimed, "region_item")->info.shape[0],
                  m = (size_t)wu_output_find(right, "region_item")->info.shape[0];
-    found f = { .claimed = 0 };
+    counts f = { .claimed = 0 };
 
     for (size_t k = 0; k < m; k++) {
         const region r = region_of(right, k, t);
 
-        f.there += is_in(work->params, work->item, t, &r);
+        f.there += is_in_tile(work->params, work->item, t, &r);
     }
     for (size_t i = 0; i < n; i++) {
         const region r = region_of(claimed, i, NULL);
         bool same = false;
 
-        if (!is_in(work->params, work->item, t, &r))
+        if (!is_in_tile(work->params, work->item, t, &r))
             continue;
         f.claimed++;
         for (size_t k = 0; k < m && !same; k++) {
@@ -150,12 +152,12 @@ static found compare(const an_work *work, const tile *t, const wu_output *claime
     return f;
 }
 
-static bool suits(const found *f, double same)
+static bool agree(const counts *f, double same)
 {
     return (double)f->same >= same * (double)(f->claimed > f->there ? f->claimed : f->there);
 }
 
-/* Whether what a region is depends on what is around it alone. */
+/* Whether a region depends only on what is near it. */
 static bool is_local(const cc_params *p)
 {
     return !p->min_contrast && !p->offset_percent && !p->full_area_auto;
@@ -169,27 +171,27 @@ tc_status cc_check_again(const an_work *work, const wu_output *out, uint32_t thr
     const double share =
         (side + 2.0 * around) * (side + 2.0 * around) / ((double)item->nx * item->ny);
     const double tiles = fmin(fmax(SHARE / share, LEAST_TILES), MOST_TILES);
-    found all = { .claimed = 0 };
+    counts all = { .claimed = 0 };
     tc_status status = TC_OK;
 
     if (!is_local(work->params) || LEAST_TILES * share > MOST_SHARE)
         return TC_NO_MATCH;
     for (int k = 0; status == TC_OK && k < (int)tiles; k++) {
         wu_output right = { .n = 0 };
-        found f = { .claimed = 0 };
+        counts f = { .claimed = 0 };
         tile t;
 
         place_axis(item->ny, side, around, random, &t.y, &t.ny, &t.y0, &t.y1);
         place_axis(item->nx, side, around, random, &t.x, &t.nx, &t.x0, &t.x1);
-        status = compute(work, threshold, &t, &right, err);
+        status = compute_tile(work, threshold, &t, &right, err);
         if (status == TC_OK)
-            f = compare(work, &t, out, &right);
+            f = compare_regions(work, &t, out, &right);
         wu_output_free(&right);
         all.claimed += f.claimed;
         all.there += f.there;
         all.same += f.same;
-        if (status == TC_OK && f.claimed + f.there >= FEW && !suits(&f, SAME_IN_TILE))
+        if (status == TC_OK && f.claimed + f.there >= FEW && !agree(&f, SAME_IN_TILE))
             status = TC_NO_MATCH;
     }
-    return status == TC_OK && (all.same < LEAST_KNOWN || !suits(&all, SAME)) ? TC_NO_MATCH : status;
+    return status == TC_OK && (all.same < LEAST_KNOWN || !agree(&all, SAME)) ? TC_NO_MATCH : status;
 }

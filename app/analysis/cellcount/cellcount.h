@@ -17,8 +17,7 @@
 #include "app/analysis/common/otsu.h"
 #include "app/base/pool.h"
 
-/* What a threshold may be that is no number, what the background is, and how cells are
- * separated. */
+/* A threshold that is no number; the kind of background; how cells are separated; the polarity. */
 enum {
     CC_OTSU = 1,
     CC_LOCAL,
@@ -36,8 +35,8 @@ enum {
 
 typedef struct cc_params {
     an_params_head head;
-    int32_t threshold;      /* 0..65535, unless: */
-    int32_t threshold_word; /* CC_OTSU, CC_LOCAL */
+    int32_t threshold;      /* 0..65535, used if: */
+    int32_t threshold_word; /* 0; else CC_OTSU, CC_LOCAL */
     int32_t classes, scale; /* otsu: 2 to AN_OTSU_CLASSES, an_otsu_scale */
     int32_t window, offset; /* local: the side of the square, grey values */
     int32_t window_auto;    /* the side is what the picture's cells say: see cc_resolve */
@@ -68,8 +67,8 @@ typedef struct cc_params {
 typedef enum cc_phase {
     CC_SMOOTH,    /* the Gaussian filter */
     CC_EXTREME,   /* the least, of dark cells the greatest, within a disc */
-    CC_GROUND,    /* the background goes */
-    CC_LOCALLY,   /* and the mean that a local threshold refers to */
+    CC_GROUND,    /* the background is subtracted */
+    CC_LOCALLY,   /* and so is the mean that a local threshold refers to */
     CC_HISTOGRAM, /* for Otsu */
     CC_MASK,      /* pixels to bits */
     CC_HOLES,     /* components of the background, by bands */
@@ -122,10 +121,9 @@ typedef struct cc_state {
     int32_t plane[];
 } cc_state;
 
-/* Behind the plane, from byte cc_table_at of the state on, stands the table of the
- * regions by label (that of 0 is all zeros), if it has fewer than cc_table_rows; else
- * zeros. Pictures of cells have far fewer; to have room for noise would double
- * the state. */
+/* After the plane, from byte cc_table_at of the state on, comes the table of regions by label (row
+ * 0 is all zeros) if there are fewer than cc_table_rows of them; otherwise zeros. Pictures of cells
+ * have far fewer; room for noise would double the state. */
 static inline size_t cc_table_at(uint32_t nx, uint32_t ny)
 {
     return (sizeof(cc_state) + (size_t)nx * ny * sizeof(int32_t) + 7) / 8 * 8;
@@ -152,10 +150,11 @@ static inline uint32_t cc_bands(uint32_t nx, uint32_t ny)
 extern const an_param cc_parameters[];
 tc_status cc_derive_params(void *params, const char *where, tc_err *err);
 
-/* The threshold, if it is not Otsu's; of a local one, for what is left of grey values of so many
- * bits without the mean, which is the middle of them. */
+/* The threshold, if it is not Otsu's. A local one is for grey values of that many bits from which
+ * the mean has been subtracted, with the middle of the range as zero. */
 uint32_t cc_threshold(const cc_params *p, unsigned bits);
-/* Whether it comes from the histogram of the prepared grey values, and which it is then. */
+/* Whether the threshold comes from the histogram of the prepared grey values; and that threshold.
+ */
 bool cc_finds_threshold(const cc_params *p);
 tc_status cc_find_threshold(const cc_params *p, const uint64_t *histogram, unsigned bits,
                             uint32_t *threshold, tc_err *err);
@@ -164,15 +163,15 @@ tc_status cc_find_threshold(const cc_params *p, const uint64_t *histogram, unsig
 tc_status cc_resolve_polarity(const an_work *work, cc_params *out, tc_err *err);
 tc_status cc_resolve(const an_work *work, cc_params *out, tc_err *err);
 /* For a local threshold: a radius that is about the diameter of the cells that are found with it,
- * no greater than that of Otsu's. smaller: whether it is less. p: its polarity is known. */
+ * but no more than the diameter of the cells that Otsu's threshold finds. *smaller: whether it is
+ * less. p: its polarity is known. */
 tc_status cc_find_radius(const cc_params *p, const wu_pixels *px, unsigned threads,
                          const tc_poll *poll, int64_t *radius, bool *smaller, tc_err *err);
 int32_t cc_window_of(int64_t radius);
-/* The area up to which regions have such a part of all their pixels; sorts them. INT64_MAX: there
- * are none. */
+/* The area a such that regions of up to a pixels have part / of of the pixels of all regions. Sorts
+ * the areas. INT64_MAX: there are no regions. */
 int64_t cc_area_quantile(int64_t *area, size_t n, int64_t part, int64_t of);
-/* min_area for cells whose area is such that half of what is cell is in larger regions, given also
- * the area below which a tenth of it is. */
+/* min_area, from two quantiles (cc_area_quantile): half and a tenth of the regions' pixels. */
 int64_t cc_least_area(int64_t half, int64_t tenth, bool bright);
 int64_t cc_full_area(int64_t half);
 double cc_diameter(int64_t area);
@@ -181,19 +180,18 @@ static inline uint32_t cc_middle(unsigned bits)
     return (uint32_t)1 << (bits - 1);
 }
 
-/* again.c: whether the result has the regions of some tiles, computed again with so much around
- * them besides. TC_NO_MATCH, without a message: it has not, or they do not tell. */
+/* again.c: whether the result has the regions of a few random tiles, which are computed again with
+ * this margin and more. TC_NO_MATCH, without a message: it has not, or the tiles cannot tell. */
 tc_status cc_check_again(const an_work *work, const wu_output *out, uint32_t threshold,
                          uint32_t margin, uint64_t *random, tc_err *err);
 
 /* prepare.c: what is done to grey values before the threshold, step by step, from one plane to
- * another. Zeroed means none; begin, for each step that there is cc_prepare_step and all pieces of
- * all rows, end. */
+ * another. After cc_prepare_begin, each step that there is takes cc_prepare_step and then all
+ * pieces of all rows; cc_prepare_end also takes one that is zeroed. */
 typedef struct cc_prepare {
     const cc_params *params;
-    const wu_pixels *now; /* what is there: the item's pixels, or one of: */
+    const wu_pixels *now; /* the grey values so far: the item's pixels, or one of the planes */
     wu_pixels planes[3];
-    /* its own */
     const wu_pixels *from;
     an_gauss gauss;
     cc_phase step;

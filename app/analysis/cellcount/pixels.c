@@ -462,8 +462,7 @@ static tc_status judge_otsu(const uint64_t *histogram, uint32_t size, uint32_t c
     return here >= AS_GOOD * best
                ? TC_OK
                : tc_fail(err, TC_NO_MATCH,
-                         "threshold: %lu divides the grey values %.2f times as well as "
-                         "another",
+                         "threshold: %lu divides the grey values %.2f times as well as another",
                          (unsigned long)claimed, here / best);
 }
 

@@ -1,6 +1,6 @@
 /*
- * What the *_core.h headers stand on: the same names for integers, mul_hi and
- * address spaces in C and in OpenCL C, so that arithmetic is written once.
+ * Integer types, address spaces and arithmetic under the same names in C and in OpenCL C, so that
+ * what both compute (all *core.h) is written once.
  */
 #ifndef AN_CORE_H
 #define AN_CORE_H
@@ -49,17 +49,17 @@ TC_INLINE tc_u64 tc_mulhi(tc_u64 a, tc_u64 b)
 #define TC_ABS(a) ((tc_u64)((a) < 0 ? -(a) : (a)))
 #endif
 
-/* Of values of one type, evaluated more than once. Not by OpenCL C's functions: where work-items
- * have parted, Intel's runtimes of 2021 to 2023 call a function whose arguments are the same for
- * all of them only if the first of eight or sixteen takes part. That holds for all that are not
- * expressions (abs, clz, mul_hi, popcount): kernels call them with what differs, or where nobody
- * has parted. */
+/* The arguments have one type, and are evaluated more than once. OpenCL C's min and max are not
+ * used: in a branch that only some work-items take, Intel's runtimes of 2021 to 2023 skip a call
+ * whose arguments are the same for all work-items if the first of eight or sixteen is not in the
+ * branch. The other built-in functions (abs, clz, mul_hi, popcount) have the same fault: kernels
+ * call them outside such branches, or with arguments that differ. */
 #define TC_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define TC_MAX(a, b) ((a) > (b) ? (a) : (b))
 #define TC_CLAMP(a, lo, hi) TC_MIN(TC_MAX(a, lo), hi)
 
-/* A divisor, and its reciprocal in 63 + shift fractional bits, rounded up; 2^(shift-1) < den <=
- * 2^shift. */
+/* A divisor, and its reciprocal with 63 + shift bits of fraction, rounded up;
+ * 2^(shift-1) < den <= 2^shift. */
 typedef struct tc_divisor {
     tc_u64 rec;
     tc_u32 den, shift;
@@ -75,8 +75,8 @@ TC_INLINE tc_divisor tc_divisor_of(tc_u32 den)
 }
 #endif
 
-/* floor(num/den), exactly, for num < 2^63: rec is too large by less than den <= 2^shift parts of
- * den 2^(63+shift), the quotient by less than one of den. */
+/* floor(num/den), exactly, for num < 2^63: the reciprocal is too large by less than 2^-(63+shift),
+ * so that the product is by less than 2^-shift, which is at most 1/den. */
 TC_INLINE tc_u64 tc_div(tc_u64 num, tc_divisor d)
 {
     return tc_mulhi(num << 1, d.rec) >> d.shift;
@@ -112,7 +112,7 @@ TC_INLINE tc_u64 tc_ratio_q32(tc_u64 num, tc_u64 den)
     tc_u64 q = (num << shift) / upper;
     tc_u64 r = (num << 32) - q * den;
 
-    /* By three at the most, which a device that divides wrongly does not keep to. */
+    /* At most three times; the loop is bounded for devices that divide wrongly. */
     for (int i = 0; i < 4 && r >= den; i++) {
         q++;
         r -= den;
@@ -123,7 +123,6 @@ TC_INLINE tc_u64 tc_ratio_q32(tc_u64 num, tc_u64 den)
 /* Square root of a, rounded down: exact, however the estimate is rounded. */
 TC_INLINE tc_u64 tc_sqrt_floor(tc_u64 a)
 {
-    /* An estimate from the hardware, however rounded, put right by integers. */
 #ifdef __OPENCL_VERSION__
     tc_u64 root = (tc_u64)sqrt((float)a);
 
@@ -137,7 +136,8 @@ TC_INLINE tc_u64 tc_sqrt_floor(tc_u64 a)
 
     if (root > 0xffffffff)
         root = 0xffffffff;
-    /* By two at the most; where it is more a conversion is wrong, as the self-test then tells. */
+    /* Each at most twice; on a device that needs more a conversion is wrong, which the self-test
+     * finds. */
     for (int i = 0; i < 4 && root * root > a; i++)
         root--;
     for (int i = 0; i < 4 && a - root * root > 2 * root && root < 0xffffffff; i++)
@@ -145,7 +145,7 @@ TC_INLINE tc_u64 tc_sqrt_floor(tc_u64 a)
     return root;
 }
 
-/* And to the nearest integer. */
+/* Square root of a, rounded to the nearest integer. */
 TC_INLINE tc_u64 tc_sqrt_round(tc_u64 a)
 {
     const tc_u64 root = tc_sqrt_floor(a);

@@ -39,8 +39,8 @@ TC_INLINE tc_u128 tc_wide_sub(tc_u128 a, tc_u128 b)
     return tc_wide(a.hi - b.hi - (a.lo < b.lo ? 1 : 0), a.lo - b.lo);
 }
 
-/* The nearest double of a number in two's complement, ties to even: what is behind the upper 64
- * bits can but break a tie. */
+/* The double nearest to a number in two's complement, ties to even. Below the upper 64 bits it
+ * matters only whether a bit is set, which decides a tie. */
 TC_INLINE double tc_wide_double(tc_u128 a)
 {
     const bool negative = (a.hi >> 63) != 0;
@@ -112,8 +112,8 @@ TC_INLINE tc_u128 tc_mul_q127(tc_u128 a, tc_u128 b)
     return tc_wide(TC_HIGH(high) << 1 | TC_LOW(high) >> 63, TC_LOW(high) << 1 | TC_LOW(low) >> 63);
 }
 
-/* log2(k) in 2^-80, k > 0, within 2^-79. Bit by bit: squaring the mantissa doubles its logarithm. A
- * rounding error of 2^-127 in step i enters with weight 2^-i. */
+/* log2(k) in units of 2^-80, k > 0, within 2^-79. Bit by bit: squaring the mantissa doubles its
+ * logarithm. A rounding error of 2^-127 in step i enters with weight 2^-i. */
 TC_INLINE tc_u128 tc_log2_q80(tc_u64 k)
 {
     const int shift = tc_clz64(k);
@@ -133,8 +133,8 @@ TC_INLINE tc_u128 tc_log2_q80(tc_u64 k)
     return result;
 }
 
-/* 1 - exp(-x) for 0 <= x <= 64: the series below 1/16, u = 1 - exp(-s); then 1 - exp(-2s) = u (2 -
- * u) as often as x was halved. */
+/* 1 - exp(-x) for 0 <= x <= 64: x is halved until the series serves (up to 1/16); then, as often as
+ * it was halved, u = 1 - exp(-s) becomes 1 - exp(-2s) = u (2 - u). */
 TC_INLINE double tc_one_minus_exp(double x)
 {
     double sum = 0;

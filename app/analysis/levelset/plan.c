@@ -1,4 +1,4 @@
-/* levelset: which items, how the work is cut, and the start. */
+/* levelset: which items are taken, how the work is divided into chunks, and the first state. */
 #include "app/analysis/levelset/levelset.h"
 
 #include <math.h>
@@ -22,7 +22,7 @@ bool ls_starts_inside(const ls_params *p, const wu_pixels *px, uint32_t x, uint3
     }
 }
 
-/* What is wrong with a start of so many voxels, or NULL. */
+/* What is wrong with a start that has `inside` of all voxels, or NULL. */
 static const char *start_fault(uint64_t inside, uint64_t voxels)
 {
     return inside == 0 ? "parameters.init: there is no voxel inside to start from"
@@ -31,8 +31,8 @@ static const char *start_fault(uint64_t inside, uint64_t voxels)
                : NULL;
 }
 
-/* Whether a box or ball holds no voxel, or all. It is convex: all if the corners are in it, and
- * none if the voxel nearest to its middle is not. */
+/* Refuses a box or ball that holds all voxels or none. It is convex, so that it holds all if it has
+ * the corners, and none if it lacks the voxel nearest to its middle. */
 static tc_status check_start(const ls_params *p, const wu_item *item, const char *where,
                              tc_err *err)
 {
@@ -76,8 +76,7 @@ static tc_status check_item(const void *params, const wu_item *item, const char 
                        where);
     if (p->init != LS_INIT_MASK && item->n_masks > 0)
         return tc_fail(err, TC_BAD_INPUT,
-                       "%s: has a mask, but the parameters' init is not "
-                       "{\"type\":\"mask\"}",
+                       "%s: has a mask, but the parameters' init is not {\"type\":\"mask\"}",
                        where);
     if ((p->init == LS_INIT_BOX || p->init == LS_INIT_BALL) && p->init_has_z != item->is_stack)
         return tc_fail(err, TC_BAD_INPUT, "%s: parameters.init %s", where,
@@ -137,7 +136,7 @@ uint32_t ls_kept_count(const ls_params *p, int64_t iterations, bool converged)
 {
     const uint64_t every = ls_kept_every(p) * (uint64_t)p->reinit_every;
 
-    /* What has converged is not made a distance again. */
+    /* Once it has converged there is no further re-initialisation. */
     return every == 0 ? 0 : (uint32_t)((uint64_t)(iterations - converged) / every) + 1;
 }
 
@@ -178,10 +177,10 @@ static bool note(const void *params, const wu_item *item, char *text, size_t siz
 
 tc_status ls_not_finite(uint64_t iteration, tc_err *err)
 {
-    return tc_fail(err, TC_BAD_INPUT,
-                   "the level set is no longer finite after iteration %llu: "
-                   "parameters.dt is too large",
-                   (unsigned long long)iteration);
+    return tc_fail(
+        err, TC_BAD_INPUT,
+        "the level set is no longer finite after iteration %llu: parameters.dt is too large",
+        (unsigned long long)iteration);
 }
 
 ls_size ls_size_of(const wu_item *item)
@@ -257,8 +256,6 @@ static tc_status init(const an_work *work, void *state, tc_err *err)
     return fault == NULL ? TC_OK : tc_fail(err, TC_BAD_INPUT, "%s", fault);
 }
 
-/* 2D and 3D, cfl and fixed steps, dense and band, edges, smoothing, both kinds
- * of depth; sides that are no multiple of anything. */
 enum { PLANE = 1, STACK = 2, BAND = 4, DENSE = 8 };
 
 static uint32_t kernels_of(const void *params, const wu_item *item)
@@ -268,20 +265,21 @@ static uint32_t kernels_of(const void *params, const wu_item *item)
     return (item->nz == 1 ? PLANE : STACK) | (p->band > 0 ? BAND : DENSE);
 }
 
+/* 2D and 3D, cfl and fixed steps, dense and band, edges, smoothing, both depths of pixels; no side
+ * is a multiple of a block's. */
 static const an_selftest selftests[] = {
     { "{\"target\":180,\"epsilon\":60,\"alpha\":0.02,\"iterations\":40,\"reinit_every\":4,"
       "\"init\":{\"type\":\"box\",\"x0\":10,\"y0\":8,\"x1\":30,\"y1\":29}}",
       67, 45, 1, 8, false, 0x4ba5374a, AN_BALLS, false },
     { "{\"target\":46000,\"epsilon\":15000,\"alpha\":0.0001,\"iterations\":23,\"reinit_every\":3,"
-      "\"dt\":0.2,"
-      "\"smooth\":1.2,\"edge_stop\":0.000001,\"init\":{\"type\":\"mask\"}}",
+      "\"dt\":0.2,\"smooth\":1.2,\"edge_stop\":0.000001,\"init\":{\"type\":\"mask\"}}",
       35, 21, 19, 16, true, 0xcc8d0685, AN_BALLS, false },
     { "{\"target\":180,\"epsilon\":60,\"alpha\":0.01,\"iterations\":30,\"reinit_every\":7,"
-      "\"band\":4,\"stop_after\":9,"
-      "\"init\":{\"type\":\"ball\",\"cx\":20,\"cy\":18,\"cz\":9,\"r\":7.5}}",
+      "\"band\":4,\"stop_after\":9,\"init\":{\"type\":\"ball\",\"cx\":20,\"cy\":18,\"cz\":9,\"r\":"
+      "7.5}}",
       41, 37, 22, 8, false, 0x2d62d37e, AN_BALLS, false },
-    { "{\"target\":180,\"epsilon\":60,\"alpha\":0.01,\"iterations\":25,\"reinit_every\":3,\"band\":"
-      "4,\"init\":{\"type\":\"ball\",\"cx\":20,\"cy\":18,\"r\":9.5}}",
+    { "{\"target\":180,\"epsilon\":60,\"alpha\":0.01,\"iterations\":25,\"reinit_every\":3,"
+      "\"band\":4,\"init\":{\"type\":\"ball\",\"cx\":20,\"cy\":18,\"r\":9.5}}",
       61, 45, 1, 8, false, 0x26c756e8, AN_NOISE, false },
     { .parameters = NULL }
 };
@@ -296,10 +294,8 @@ const an_analysis an_levelset = {
     .name = "levelset",
     .summary = "outlines one structure in pictures and stacks (level set)",
     .cite = "A. E. Lefohn, J. M. Kniss, C. D. Hansen, R. T. Whitaker, A streaming narrow-band "
-            "algorithm: "
-            "interactive computation and visualization of level sets, IEEE Transactions on "
-            "Visualization and "
-            "Computer Graphics 10 (2004) 422-433.",
+            "algorithm: interactive computation and visualization of level sets, IEEE "
+            "Transactions on Visualization and Computer Graphics 10 (2004) 422-433.",
     .shorter = "fewer iterations, a stop_after, or a narrow band",
     .params_bytes = sizeof(ls_params),
     .parameters = ls_parameters,

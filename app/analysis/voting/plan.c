@@ -586,8 +586,7 @@ const an_analysis an_voting = { .name = "voting",
                                 .cite = "L. Saadatifard, L. C. Abbott, L. Montier, J. Ziburkus, D. "
                                         "Mayerich, Robust cell detection for "
                                         "large-scale 3D microscopy using GPU-accelerated iterative "
-                                        "voting, Frontiers in Neuroanatomy 12 "
-                                        "(2018) 28.",
+                                        "voting, Frontiers in Neuroanatomy 12 (2018) 28.",
                                 .shorter = "a smaller radius, a smaller cone or a higher floor",
                                 .params_bytes = sizeof(voting_params),
                                 .parameters = voting_parameters,
