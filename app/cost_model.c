@@ -42,20 +42,17 @@ void cost_model_free(cost_model *w)
 double cost_before(const cost_model *w, size_t i)
 {
     assert(i <= w->n);
-    assert(i <= w->n);
     return w->opening + w->host[i] + w->chunks[i] / w->speed;
 }
 
 double cost_total(const cost_model *w, size_t done, double bytes)
 {
-    assert(done <= w->n);
     assert(done <= w->n && bytes >= 0);
     return cost_before(w, w->n) + w->identifying + w->byte * bytes + w->writing[done];
 }
 
 void cost_learn(cost_model *w, size_t i, const item_times *times)
 {
-    assert(i < w->n);
     assert(i < w->n);
     if (w->n_known == 1)
         w->known_host = w->known_chunks = w->known.host = w->known.chunks = 0;

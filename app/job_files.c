@@ -16,6 +16,7 @@ enum { LEAVE_WITH = 32 << 20, LEAVE_WITHIN = 4 };
 tc_status job_files_open(job_files *f, const char *checkpoint_path, const char *spool_path,
                          const an_unit *unit, tc_err *err)
 {
+    assert(strlen(unit->analysis->name) < sizeof f->mark.analysis);
     f->checkpoint_path = checkpoint_path;
     f->spool_path = spool_path;
     f->mark = (checkpoint){ .job_crc = unit->job->file_crc, .job_size = unit->job->file_size };
@@ -35,6 +36,7 @@ void job_files_close(job_files *f, bool keep)
 
 tc_status job_files_find_start(job_files *f, size_t n_items, const progress *p, tc_err *err)
 {
+    assert(f->spool != NULL && f->state == NULL);
     checkpoint found;
     tc_err why;
     tc_status status =

@@ -323,7 +323,7 @@ static tc_status ask_client(void *user, tc_err *err)
 
 tc_status run_job(const run_options *options, tc_err *err)
 {
-    assert(options->threads >= 1);
+    assert(options->threads >= 1 && options->gpu_share > 0 && options->gpu_share <= 1);
     progress p = progress_begin(options->quiet, bw_has_client());
     job_files files = { .poll = { ask_client, &files }, .keeps_others = options->keeps_others };
     an_unit unit;

@@ -27,7 +27,7 @@ typedef struct run_options {
     bool watched;        /* a graphics program may look: what it reads lies in the current folder */
     bool quiet;          /* no progress on stderr */
     bool keeps_others;   /* TC_USAGE where the result would replace anything but one of this work
-                            unit, or   the checkpoint is of another one */
+                            unit, or the checkpoint is of another one */
 } run_options;
 
 /* Does the job from where it stands: begins it, or goes on from the checkpoint.

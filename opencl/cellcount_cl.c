@@ -586,7 +586,7 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     w->values = B_PIXELS;
     return_if_error(cc_cpu.open(work, state, &w->host, err));
     w->params = cc_host_params(w->host);
-    w->threshold = cc_threshold(w->params, work->pixels->bits);
+    w->threshold = cc_finds_threshold(w->params) ? 0 : cc_threshold(w->params, work->pixels->bits);
     if (cc_has_step(w->params, CC_SMOOTH))
         w->gauss = an_gauss_make(w->params->smooth);
     choose_strips(w);

@@ -140,9 +140,11 @@ tc_status ocl_launch(ocl_device *device, const ocl_kernel *kernel, cl_uint dimen
 {
     assert(dimensions >= 1 && dimensions <= 3);
     const bool first = batch->first == NULL;
-    for (cl_uint i = 0; i < dimensions; i++)
+    for (cl_uint i = 0; i < dimensions; i++) {
+        assert(local == NULL || global[i] % local[i] == 0);
         if (global[i] == 0)
             return TC_OK;
+    }
     const cl_int code =
         device->api.clEnqueueNDRangeKernel(device->queue, kernel->handle, dimensions, start, global,
                                            local, 0, NULL, first ? &batch->first : NULL);
@@ -262,6 +264,7 @@ void ocl_pace_init(ocl_pace *pace, double target_ms, uint64_t first, uint64_t mo
 
 uint64_t ocl_pace_next(const ocl_pace *pace, uint64_t left)
 {
+    assert(pace->now >= 1);
     return left < pace->now ? left : pace->now;
 }
 

@@ -13,6 +13,7 @@
 tc_status ocl_worker_open(const ocl_launcher *launcher, const an_work *work, const void *state,
                           void **worker, tc_err *err)
 {
+    assert(work->device != NULL && launcher->worker_bytes >= sizeof(ocl_worker));
     ocl_worker *const w = calloc(1, launcher->worker_bytes);
 
     *worker = w;
@@ -220,6 +221,7 @@ tc_status ocl_queue(ocl_worker *w, int kernel, ocl_grid grid, const ocl_arg *arg
                     tc_err *err)
 {
     assert(kernel >= 0 && kernel < OCL_MOST_KERNELS);
+    assert(w->kernel[kernel].handle != NULL);
 
     for (size_t i = 0; i < n; i++)
         return_if_error(set_arg(w, kernel, i, &args[i], err));
@@ -229,6 +231,7 @@ tc_status ocl_queue(ocl_worker *w, int kernel, ocl_grid grid, const ocl_arg *arg
 
 void ocl_pace_begin(ocl_worker *w, ocl_pace *pace, double first, uint64_t most)
 {
+    assert(first >= 0);
     ocl_device *const d = w->device;
     double *const grown = w->n_paces < OCL_MOST_PACES ? &d->grown[w->n_paces++] : NULL;
 

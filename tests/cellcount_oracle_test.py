@@ -152,7 +152,7 @@ def left_to_the_picture():
     for parameters in (
             {"polarity": "auto"}, {"classes": 3, "polarity": "bright"}, {"classes": 4}, {"classes": 4, "scale": "sqrt", "polarity": "bright"},
             {"scale": "sqrt", "polarity": "auto", "fill_holes": True, "split": "distance"},
-            {"threshold": "local", "window": 21, "offset_percent": 20, "polarity": "auto", "smooth": 1},
+            {"threshold": "local", "window": 21, "offset": 900, "offset_percent": 20, "polarity": "auto", "smooth": 1},
             {"threshold": "local", "window": 21, "offset": 20, "polarity": "auto"},
             {"threshold": "local", "window": 41, "offset_percent": 250, "polarity": "bright", "background": {"radius": 9}},
             {"threshold": "local", "window": "auto", "offset_percent": 20, "polarity": "auto", "exclude_border": True, "min_fill": 0.6},

@@ -845,7 +845,8 @@ def test_um_parameters():
     close, far = (write_png(n, GREY, 8, 0, [(b"pHYs", struct.pack(">IIB", p, p, 1))]) for n, p in (("s_near.png", 5000000), ("s_far.png", 2500000)))
     for args, why in (([flat], "does not say how large a pixel is"), (["--spacing", "0.5,0.25", flat], "not as long along all axes"),
                       ([close, far], "work units of their own"), (["--param", "radius=12um2", "--spacing", "1,1", flat], "it is a length: 12um"),
-                      (["--param", "radius=12miles", "--spacing", "1,1", flat], "radius"), (["--param", "sigma=-1um", "--spacing", "1,1", flat], "sigma")):
+                      (["--param", "radius=12miles", "--spacing", "1,1", flat], "radius"), (["--param", "sigma=-1um", "--spacing", "1,1", flat], "sigma"),
+                      (["--param", "radius=1e308mm", "--spacing", "1,1", flat], "is too large")):
         r = wu("pack", "--analysis", "voting", "--param", "radius=12um", "-o", path("none.zip"), *args)
         ok(r.returncode == 2 and why in r.stderr and not os.path.exists(path("none.zip")), "micrometres refused: " + why, r.stderr)
     r = wu("pack", "--analysis", "voting", "--param", "radius=12um", "-o", out, close)

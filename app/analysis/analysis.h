@@ -270,7 +270,7 @@ double an_reading_flops(const wu_item *item);
 double an_weight(const an_plan *plan, double speed);
 /* Which share of it has been spent when so many chunks are done, reading included: 0 to 1. */
 double an_spent(const an_analysis *analysis, const an_work *work, uint64_t chunks_done);
-/* The same when that share of its arrays is compressed. */
+/* The same when that share of its arrays, 0 to 1, is compressed. */
 double an_spent_packing(const an_work *work, double share);
 
 /* Does the work from start to end with nothing in between, in a zeroed state of

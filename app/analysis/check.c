@@ -92,7 +92,7 @@ static void add_run(an_extent *e, int64_t z, int64_t y, int64_t x, int64_t end)
 tc_status an_read_labels(const wu_out_array *labels, const wu_item *item, an_apart apart, int32_t n,
                          an_extent *extents, tc_err *err)
 {
-    assert(labels->info.dtype == WU_I32);
+    assert(labels->info.dtype == WU_I32 && n >= 0);
     const char *const name = labels->info.name;
     const uint32_t nx = item->nx, ny = item->ny, side = apart == AN_CORNERS ? 1 : 0;
     const int32_t *row = labels->data;

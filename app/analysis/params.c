@@ -182,6 +182,8 @@ static const char *param_fault(const an_param *p)
 {
     const size_t size = p->field.size;
 
+    if (strlen(p->key) > 31)
+        return "has more than 31 bytes";
     if ((p->type == AN_CHOICE || p->type == AN_PRESET || p->word.size > 0) && p->choices == NULL)
         return "has no choices";
     switch (p->type) {
@@ -433,6 +435,7 @@ static tc_status read_object(const an_param *keys, const json_t *object, void *b
 tc_status an_params_read(const an_param *keys, const json_t *json, an_params_head *params,
                          const char *where, tc_err *err)
 {
+    assert(params->as_run == NULL);
     const int preset =
         keys->type == AN_PRESET ? choice_of(keys, json_object_get(json, keys->key)) : -1;
     json_t *const given = (json_t *)(uintptr_t)json;

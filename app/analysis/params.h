@@ -44,7 +44,7 @@ typedef struct an_field {
 #define AN_FIELD(type, field) { offsetof(type, field), sizeof(((type *)0)->field) }
 
 typedef struct an_param {
-    const char *key; /* at most 31 bytes */
+    const char *key; /* at most 31 bytes: an_params_fault */
     an_type type;
     an_field field;
     double min, max; /* of a number, or of each in a list */

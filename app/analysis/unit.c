@@ -239,6 +239,7 @@ double an_spent(const an_analysis *analysis, const an_work *work, uint64_t chunk
 
 double an_spent_packing(const an_work *work, double share)
 {
+    assert(share >= 0 && share <= 1);
     return 1 - work->plan.compress_flops / an_weight(&work->plan, speed_of(work)) * (1 - share);
 }
 

@@ -1,6 +1,7 @@
 /* Reads a command line by a program's table of verbs and options. */
 #include "app/base/command.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -106,6 +107,7 @@ tc_status tc_read_options(int argc, char **argv, const tc_option *options, int *
     for (int i = 0; options[i].name != NULL; i++, end_of_table++) {
         const bool has_value = options[i].kind != TC_FLAG;
 
+        assert(options[i].kind == TC_TAKE ? options[i].take != NULL : options[i].to != NULL);
         if (i == OPTIONS_MAX)
             return tc_fail(err, TC_INTERNAL, "too many options");
         table[i] = (struct option){ options[i].name, has_value ? required_argument : no_argument,

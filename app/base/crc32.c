@@ -2,6 +2,7 @@
 #include "app/base/crc32.h"
 
 #if defined __x86_64__
+#include <assert.h>
 #include <cpuid.h>
 #include <immintrin.h>
 #endif
@@ -63,6 +64,7 @@ static bool has_products(void)
 
 uint32_t tc_crc32(uint32_t crc, const void *data, size_t n)
 {
+    assert(data != NULL || n == 0);
     const unsigned char *const from = data;
     size_t done = 0;
 

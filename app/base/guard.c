@@ -207,6 +207,7 @@ void tc_guard_enter(const char *call, bool is_work)
 
 void tc_guard_leave(void)
 {
+    assert(guard.call != NULL);
     guard.call = NULL;
     guard.calls++;
     fesetenv(FE_DFL_ENV);

@@ -1,6 +1,7 @@
 /* Tells which notes are of one kind. */
 #include "app/base/notes.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <string.h>
 
@@ -19,6 +20,7 @@ static void replace_numbers(const char *text, char out[TC_ERR_MAX])
 
 bool tc_notes_tells(tc_notes *notes, const char *text)
 {
+    assert(notes->n <= TC_NOTE_KINDS);
     char kind[TC_ERR_MAX], other[TC_ERR_MAX];
     size_t i = 0;
 

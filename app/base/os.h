@@ -148,8 +148,8 @@ void os_catch_faults(void (*caught)(int number));
 /* From now on a fault of this thread can be caught, whatever os_thread has made of it. */
 void os_let_faults_in(void);
 
-/* Makes another thread rest for so long, whatever it is doing. What it has locked stays locked
- * meanwhile. */
+/* Makes another thread rest for less than a second, whatever it is doing. What it has locked stays
+ * locked meanwhile. */
 void os_rest(pthread_t thread, double seconds);
 /* A thread that no signal reaches, so that those for the program find its main thread.
  * false: there is none. */

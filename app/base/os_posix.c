@@ -1,6 +1,7 @@
 /* Linux, macOS and their like. */
 #include "app/base/os.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -63,6 +64,7 @@ bool os_sync(int fd)
 
 bool os_write_out(int fd, uint64_t from, uint64_t to)
 {
+    assert(from <= to);
 #if defined SYS_sync_file_range && __SIZEOF_LONG__ == 8
     /* Those that the write has completed are begun, those before them waited for. */
     const uint64_t piece = 1 << 17, begin = from / piece * piece, end = to / piece * piece;
@@ -459,6 +461,7 @@ static void ignore_signal(int unused)
 /* SIGURG: nobody means anything by it, and unhandled it does nothing. */
 void os_rest(pthread_t thread, double seconds)
 {
+    assert(seconds >= 0 && seconds < 1);
     const struct sigaction action = { .sa_handler = ignore_signal, .sa_flags = SA_RESTART };
 
     rest_ns = (long)(seconds * 1e9);

@@ -4,6 +4,7 @@
  */
 #include "app/base/os.h"
 
+#include <assert.h>
 #include <direct.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -134,6 +135,7 @@ bool os_sync(int fd)
 
 bool os_write_out(int fd, uint64_t from, uint64_t to)
 {
+    assert(from <= to);
     return from >> 22 == to >> 22 || os_sync(fd);
 }
 
@@ -501,6 +503,7 @@ void os_let_faults_in(void)
 /* Nothing is called here that might want what the thread has locked. */
 void os_rest(pthread_t thread, double seconds)
 {
+    assert(seconds >= 0 && seconds < 1);
     const HANDLE handle = pthread_gethandle(thread);
 
     if (SuspendThread(handle) == (DWORD)-1)

@@ -3,7 +3,6 @@
 
 #include <assert.h>
 
-/* SplitMix64 (Steele, Lea, Flood 2014). */
 uint64_t tc_random(uint64_t *state)
 {
     uint64_t z = *state += 0x9e3779b97f4a7c15u;

@@ -1,5 +1,6 @@
 /*
- * Chance that can be had again: every seed gives a sequence of its own.
+ * Random numbers that are the same again for the same seed: SplitMix64 (G. L. Steele, D. Lea,
+ * C. H. Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
  */
 #ifndef TC_RANDOM_H
 #define TC_RANDOM_H

@@ -96,6 +96,7 @@ tc_status tc_sort_by_key(void *list, size_t n, size_t size, uint32_t (*key)(cons
                          int (*compare)(const void *a, const void *b), const tc_poll *poll,
                          tc_err *err)
 {
+    assert(size > 0 && key != NULL);
     const sorter s = { n, size, compare, poll, err };
     unsigned char *const at = list, *const room = os_zeroed(n * size + 1), *from = at, *to = room;
     tc_status status = room == NULL ? tc_no_memory(err, "sorting") : TC_OK;

@@ -13,8 +13,8 @@
 tc_status tc_sort(void *list, size_t n, size_t size, int (*compare)(const void *a, const void *b),
                   const tc_poll *poll, tc_err *err);
 
-/* The same by a key of each element, with memory for as many more: many times as fast. Elements of
- * one key are in the order of `compare`; NULL: they stay in theirs. */
+/* The same by a key of each element, ascending, with memory for as many more: many times as fast.
+ * Elements of one key are in the order of `compare`; NULL: they stay in theirs. */
 tc_status tc_sort_by_key(void *list, size_t n, size_t size, uint32_t (*key)(const void *element),
                          int (*compare)(const void *a, const void *b), const tc_poll *poll,
                          tc_err *err);

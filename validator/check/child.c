@@ -102,6 +102,7 @@ void val_say_confined(char *text, size_t size)
 {
     const unsigned version = os_confines();
     const size_t n = strlen(text);
+    assert(n < size);
 
     if (version > 0)
         snprintf(text + n, size - n, "; reads files confined by Landlock %u", version);

@@ -2,6 +2,7 @@
  * What BOINC's script_validator calls. It starts its scripts in the project's
  * tmp_HOST folder with paths of uploaded files; their names tell the work unit.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -48,6 +49,7 @@ tc_status val_is_there(const char *path, tc_err *err)
 
 tc_status val_found_twice(tc_status first, tc_status again, tc_err *err)
 {
+    assert(err != NULL);
     char found[TC_ERR_MAX];
 
     if (again == first || first == TC_OK)

@@ -33,6 +33,7 @@ typedef struct target {
 
 unsigned val_cut_axes(const wu_table *table)
 {
+    assert(table->n_arrays > 0);
     const wu_declared *const d = table->arrays[0].declared;
     unsigned numbers = 0;
 

@@ -219,6 +219,7 @@ tc_status val_make_views(const val_dataset *ds, const char *analysis, const wu_t
                     .n_keys = val_cut_axes(table),
                     .name = sqlite3_mprintf("%s_%s", analysis, table->name),
                     .base = val_view_base(analysis, table->name) };
+    assert(t.n_keys > 0);
     return_if_error(t.name == NULL || t.base == NULL ? tc_no_memory(err, "a view")
                                                      : drop_views(&t, err));
     return_if_error(make_long(&t, err));

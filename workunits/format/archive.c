@@ -711,6 +711,7 @@ void wu_unzip_close(wu_unzip **z)
 tc_status wu_unzip_json(wu_unzip *z, size_t index, uint64_t max_bytes, uint64_t max_values,
                         json_t **out, tc_err *err)
 {
+    assert(index < z->archive->n);
     const wu_archive *a = z->archive;
     const wu_member *m = &a->members[index];
     *out = NULL;

@@ -1,6 +1,7 @@
 /* Reads a picture that is a member of an archive. */
 #include "workunits/format/member_png.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,6 +57,7 @@ static size_t read_plain_head(png_source *s, wu_png_info *head)
 
 void wu_plain_swap(uint8_t *p, size_t n)
 {
+    assert(n % 2 == 0);
     for (size_t i = 0; i < n; i += 2) {
         const uint16_t v = (uint16_t)(p[i] << 8 | p[i + 1]);
         memcpy(p + i, &v, sizeof v);

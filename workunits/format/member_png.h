@@ -12,7 +12,8 @@ enum { WU_PLAIN_HEAD = 32 };
 
 /* What a .pnm of this kind begins with, and how many bytes that are. */
 size_t wu_plain_head(const wu_png_info *info, char out[WU_PLAIN_HEAD]);
-/* n bytes of samples of 16 bits: from those of a .pnm (big-endian) to those in memory, or back. */
+/* n bytes, an even number, of samples of 16 bits: from those of a .pnm (big-endian) to those in
+ * memory, or back. */
 void wu_plain_swap(uint8_t *samples, size_t n);
 
 /* Decompresses the member to its end, for its CRC (of samples as they are wu_member_pixels sees to

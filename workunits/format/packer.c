@@ -35,12 +35,13 @@ struct wu_compressor {
     bool first, last;     /* the blocks at hand begin, end a member */
     wu_row_layout layout; /* word 0: not known */
     wu_compressed member; /* so far */
+    uint64_t most;        /* bytes that it was said to have at most */
 };
 
 tc_status wu_compressor_create(int level, unsigned threads, const char *shown, wu_take take,
                                void *user, wu_compressor **out, tc_err *err)
 {
-    assert(level >= 0 && level <= 9);
+    assert(level >= 0 && level <= 9 && take != NULL);
     wu_compressor *const p = calloc(1, sizeof *p);
     *out = p;
     if (p == NULL)
@@ -110,6 +111,7 @@ static tc_status make_lanes(wu_compressor *p, uint64_t bytes, tc_err *err)
 tc_status wu_compressor_begin(wu_compressor *p, bool deflated, uint64_t bytes, tc_err *err)
 {
     p->member = (wu_compressed){ .deflated = deflated };
+    p->most = bytes;
     p->layout = (wu_row_layout){ .word = 0 };
     p->waiting = 0;
     p->first = true;
@@ -118,6 +120,7 @@ tc_status wu_compressor_begin(wu_compressor *p, bool deflated, uint64_t bytes, t
 
 tc_status wu_compressor_expect_rows(wu_compressor *p, wu_row_layout layout, tc_err *err)
 {
+    assert(p->member.size == 0 && layout.word > 0);
     p->layout = layout;
     for (unsigned i = 0; i < p->n_lanes; i++) {
         lane *const l = &p->lanes[i];
@@ -221,6 +224,7 @@ static tc_status deflate_more(wu_compressor *p, const unsigned char *data, size_
 
 tc_status wu_compressor_write(wu_compressor *p, const void *data, size_t n, tc_err *err)
 {
+    assert(n <= p->most - p->member.size);
     p->member.size += n;
     if (p->member.deflated)
         return deflate_more(p, data, n, err);

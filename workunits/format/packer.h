@@ -32,7 +32,8 @@ tc_status wu_compressor_create(int level, unsigned threads, const char *shown, w
 void wu_compressor_use_threads(wu_compressor *p, unsigned threads);
 /* A member: begin, any number of writes, end. bytes: as many at most. */
 tc_status wu_compressor_begin(wu_compressor *p, bool deflated, uint64_t bytes, tc_err *err);
-/* After begin: what is deflated are rows of words, which takes less time and fewer bytes then. */
+/* After begin, before any write: what is deflated are rows of words, which takes less time and
+ * fewer bytes then. */
 tc_status wu_compressor_expect_rows(wu_compressor *p, wu_row_layout layout, tc_err *err);
 tc_status wu_compressor_write(wu_compressor *p, const void *data, size_t n, tc_err *err);
 tc_status wu_compressor_end(wu_compressor *p, wu_compressed *out, tc_err *err);

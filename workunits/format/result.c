@@ -71,6 +71,7 @@ static tc_status declare_array(wu_output *out, const wu_declared *declared, cons
     wu_out_array array = { .declared = *declared,
                            .info = { .dtype = declared->dtype, .width = declared->width } };
     wu_array_info *const info = &array.info;
+    assert(item != NULL || !wu_is_own(declared));
     char text[256];
     const char *const fault = wu_declared_fault(declared, text, sizeof text);
     if (fault != NULL)

@@ -203,6 +203,7 @@ tc_status wu_find_declared(const wu_result_file *file, const wu_declared *d, con
 
 const wu_array_info *wu_first_picture(const wu_result_file *file, size_t item)
 {
+    assert(item < file->n_items);
     size_t index;
     for (size_t i = 0; i < file->n_declared; i++)
         if (wu_is_picture(file->declared[i].role) &&
@@ -569,6 +570,7 @@ double wu_value_number(const wu_array_info *info, const void *data)
 
 const void *wu_cursor_value(wu_cursor *cursor, size_t column, const wu_array_info **info)
 {
+    assert(cursor->row < cursor->table->rows && column < cursor->table->n_columns);
     static const wu_array_info f64 = { .dtype = WU_F64 };
     static const double unknown = NAN;
     const wu_column *const c = &cursor->table->columns[column];

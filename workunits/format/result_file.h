@@ -35,7 +35,7 @@ void wu_result_file_close(wu_result_file *file);
 tc_status wu_find_declared(const wu_result_file *file, const wu_declared *d, const char *item,
                            size_t *index, tc_err *err);
 
-/* The first picture of an item that is there, for the item's size; NULL: there is none. */
+/* The first picture of item `item` that is there, for the item's size; NULL: there is none. */
 const wu_array_info *wu_first_picture(const wu_result_file *file, size_t item);
 
 /* --- tables ---------------------------------------------------------------------------------- */
@@ -79,7 +79,6 @@ wu_dtype wu_column_dtype(const wu_table *table, size_t column);
 void wu_column_title(const wu_table *table, size_t column, char out[WU_TITLE_MAX]);
 /* "pixel^2", or NULL. */
 const char *wu_column_unit(const wu_table *table, size_t column);
-/* Whether its values would be in micrometres if a stack said how large a voxel is. */
 
 /* Reads a table row by row with the memory of one row. */
 typedef struct wu_cursor {

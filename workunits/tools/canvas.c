@@ -18,7 +18,7 @@ tc_status wu_canvas_init(wu_canvas *canvas, uint64_t nx, uint64_t ny, wu_rgb col
 {
     assert(nx > 0 && ny > 0);
     *canvas = (wu_canvas){ 0 };
-    if (nx == 0 || ny == 0 || nx > WU_MAX_SIDE || ny > WU_MAX_SIDE || nx * ny > WU_MAX_VOXELS)
+    if (nx > WU_MAX_SIDE || ny > WU_MAX_SIDE || nx * ny > WU_MAX_VOXELS)
         return tc_fail(err, TC_BAD_INPUT, "%s: cannot be drawn in %llu x %llu pixels", what,
                        (unsigned long long)nx, (unsigned long long)ny);
     canvas->data = malloc((size_t)(nx * ny * 3));

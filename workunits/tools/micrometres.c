@@ -147,6 +147,8 @@ static tc_status replace_one(const an_param *p, json_t *parameters, const measur
     return_if_error(find_size(sources, given, &item, err));
     return_if_error(pixel_of(p, item, &pixel, err));
     const double value = round_to_digits(m->um / pixel);
+    if (!isfinite(value))
+        return tc_fail(err, TC_BAD_INPUT, "pack: parameters: %s: is too large", given);
     const bool whole = p->type == AN_INT && fabs(value) < 1e15;
     wu_note("%s: %g %s", given, whole ? floor(value + 0.5) : value,
             p->measure == AN_LENGTH_SPACED && item->is_stack ? "in the unit of spacing"

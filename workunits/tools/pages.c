@@ -41,6 +41,7 @@ static void survey_mask(const uint8_t *data, const wu_picture_info *info, an_sur
 
 void wu_survey_greys(const void *data, const wu_picture_info *info, an_survey *out)
 {
+    assert(info->bits == 8 || info->bits == 16);
     const size_t n = (size_t)info->nx * info->ny;
     const uint8_t *const bytes = data;
     const uint16_t *const deep = data;

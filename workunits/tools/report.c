@@ -4,6 +4,7 @@
 #include "workunits/tools/confine.h"
 #include "workunits/tools/report.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -412,6 +413,7 @@ static tc_status put_sweep(const wu_variant *variants, wu_report *reports, size_
 tc_status wu_report_sweep(const wu_variant *variants, size_t n, const char *output,
                           const char *colour, tc_err *err)
 {
+    assert(n >= 1);
     TC_AUTOFREE wu_report *const reports = calloc(n, sizeof *reports);
     wu_page page = { .file = NULL };
     tc_status status = reports == NULL ? tc_no_memory(err, output) : TC_OK;

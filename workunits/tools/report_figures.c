@@ -529,6 +529,7 @@ static tc_status load_own_labels(const shown *s, layers *l, tc_err *err)
 
 void wu_sample_row(const wu_sampled *to, uint32_t y, const void *row, bool labels)
 {
+    assert(y < to->ny && to->grid != NULL);
     const uint32_t at = y / to->step, middle = at * to->step + to->step / 2;
     if (y != (middle < to->ny ? middle : to->ny - 1))
         return;
@@ -547,6 +548,7 @@ static wu_sampled sampling_of(const shown *s, uint32_t *grid)
 
 wu_sampled wu_report_sampling(const wu_report *r, size_t item)
 {
+    assert(item < r->n_items);
     shown s = shown_of(r, item);
     if (s.nz != 1)
         return (wu_sampled){ .sx = 0 };

@@ -1,6 +1,7 @@
 /* Whether most of an image's regions have ragged outlines, as what is cut from its surroundings
  * at a wrong place has: half of them fill less of their convex hulls than cells do. Where some of
  * the larger ones do, they are cells that touch. */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "app/base/os.h"
@@ -220,6 +221,7 @@ static void find_in_image(void *user, unsigned thread, size_t item)
 
 tc_status wu_report_find_ragged(wu_report *r, const size_t *counts, tc_err *err)
 {
+    assert(r->outlined == NULL);
     const wu_result_file *const file = r->file;
     finder f = { .r = r, .counts = counts };
     const unsigned processors = os_processors();

@@ -467,6 +467,7 @@ static const char *const mark_words[] = { "ok", "look", "wrong?" };
 
 void wu_report_mark(wu_page *page, const wu_mark *mark)
 {
+    assert(mark->level >= 0 && mark->level <= 2);
     const char *const word = mark_words[mark->level];
     wu_page_put(page, "<td class=why data-v=%d><strong class=%.*s>%s</strong>", mark->level,
                 (int)strcspn(word, "?"), word, word);

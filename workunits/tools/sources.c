@@ -610,6 +610,7 @@ static tc_status inspect(wu_pages *pages, bool slices, bool exact, json_t *parts
 
 tc_status wu_source_keep_fault(wu_source *item, tc_status status, tc_err *err)
 {
+    assert(item->fault == NULL);
     if (status != TC_BAD_INPUT)
         return status;
     item->fault = strdup(err->message);

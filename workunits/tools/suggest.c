@@ -202,7 +202,7 @@ tc_status wu_suggest_tell(const an_suggestion *s, const char *otherwise, tc_err 
 tc_status wu_suggest(const an_analysis *analysis, wu_sources *sources, json_t *parameters,
                      an_suggestion *out, tc_err *err)
 {
-    assert(json_is_object(parameters));
+    assert(analysis->suggest != NULL && json_is_object(parameters));
     an_pictures pictures = { .n = 0 }, whole = { .n = 0 };
     *out = (an_suggestion){ .parameters = json_object() };
     if (out->parameters == NULL)

@@ -150,12 +150,12 @@ static inline uint32_t cc_bands(uint32_t nx, uint32_t ny)
 extern const an_param cc_parameters[];
 tc_status cc_derive_params(void *params, const char *where, tc_err *err);
 
-/* The threshold, if it is not Otsu's. A local one is for grey values of that many bits from which
- * the mean has been subtracted, with the middle of the range as zero. */
-uint32_t cc_threshold(const cc_params *p, unsigned bits);
-/* Whether the threshold comes from the histogram of the prepared grey values; and that threshold.
- */
+/* Whether the threshold comes from the histogram of the prepared grey values. */
 bool cc_finds_threshold(const cc_params *p);
+/* The threshold, if it is not from the histogram. A local one is for grey values of that many bits
+ * from which the mean has been subtracted, with the middle of the range as zero. */
+uint32_t cc_threshold(const cc_params *p, unsigned bits);
+/* The threshold from the histogram. */
 tc_status cc_find_threshold(const cc_params *p, const uint64_t *histogram, unsigned bits,
                             uint32_t *threshold, tc_err *err);
 /* threshold.c: the parameters of an item, in which what is left to the picture before there are
@@ -293,8 +293,8 @@ const cc_params *cc_host_params(const void *worker);
  * component in its strip (CC_PARTS comes next) or its maximum (CC_SADDLES), -1 on
  * the background. NULL without memory. */
 int32_t *cc_host_roots(void *worker);
-/* The plane is filled, the threshold known; goes on with `next`. Strips begin every strip_rows
- * rows. */
+/* The plane is filled, the threshold known; goes on with `next`, one of these. Strips begin every
+ * strip_rows rows. */
 tc_status cc_host_resume(void *worker, cc_phase next, uint32_t threshold, uint32_t strip_rows,
                          tc_err *err);
 

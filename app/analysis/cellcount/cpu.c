@@ -1,4 +1,5 @@
 /* The CPU backend of cellcount: the worker, and its way through the phases. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -303,7 +304,7 @@ static tc_status cpu_open(const an_work *work, const void *state_at, void **work
     w->nx = work->item->nx;
     w->ny = work->item->ny;
     w->bands = cc_bands(w->nx, w->ny);
-    w->threshold = cc_threshold(w->params, work->pixels->bits);
+    w->threshold = cc_finds_threshold(w->params) ? 0 : cc_threshold(w->params, work->pixels->bits);
     w->picture = (lab_picture){ .nx = w->nx,
                                 .ny = w->ny,
                                 .stride = lab_stride(w->nx),
@@ -370,6 +371,7 @@ tc_status cc_host_resume(void *worker, cc_phase next, uint32_t threshold, uint32
                          tc_err *err)
 {
     cc_worker *const w = worker;
+    assert(w->up != NULL && (next == CC_PARTS || next == CC_SADDLES));
 
     w->threshold = threshold;
     for (uint32_t y = 0; y < w->ny; y++) {

@@ -120,6 +120,7 @@ static tc_status clear_table(const cc_measure *m, cc_region *table, size_t rows,
 
 tc_status cc_measure_begin(cc_measure *m, unsigned threads, tc_err *err)
 {
+    assert(threads >= 1 && m->rows >= 1);
     /* A table for each thread, unless they would be larger than the plane. */
     m->tables = threads * m->rows * sizeof *m->regions <= (size_t)m->nx * m->ny * sizeof *m->plane
                     ? threads

@@ -126,6 +126,7 @@ tc_status cc_derive_params(void *params, const char *where, tc_err *err)
 uint32_t cc_threshold(const cc_params *p, unsigned bits)
 {
     const uint32_t middle = cc_middle(bits), offset = (uint32_t)p->offset;
+    assert(!cc_finds_threshold(p) && (p->threshold_word != CC_LOCAL || offset < middle));
 
     return p->threshold_word != CC_LOCAL ? (uint32_t)p->threshold
            : p->bright                   ? middle + offset

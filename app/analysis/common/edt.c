@@ -52,6 +52,7 @@ static size_t rows_of_part(const edt_job *job)
 
 size_t edt_parts(const edt_job *job, unsigned pass)
 {
+    assert(pass < passes_of(job));
     const size_t blocks = ((size_t)job->nx + COLUMNS - 1) / COLUMNS;
     const size_t rows = (size_t)job->ny * job->nz;
 
@@ -175,7 +176,7 @@ static void run_part(void *user, unsigned thread, size_t part)
 
 tc_status edt_transform(const edt_job *job, an_pool *pool, unsigned threads, tc_err *err)
 {
-    assert(job->nx <= 65535 && job->ny <= 65535 && job->nz <= 65535);
+    assert(job->nx <= 65535 && job->ny <= 65535 && job->nz <= 65535 && threads >= 1);
     /* A multiple of 64: threads share no cache line. */
     run r = { .job = job, .size = (edt_scratch_bytes(job) + 63) / 64 * 64 };
 

@@ -27,7 +27,7 @@ typedef struct edt_job {
     uint32_t *out; /* [nz][ny][nx]: min(d^2, EDT_FAR) */
 } edt_job;
 
-/* Parts of a pass, of which there are two, and of stacks three. */
+/* Parts of a pass: 0 and 1, and of stacks 2. */
 size_t edt_parts(const edt_job *job, unsigned pass);
 /* Bytes of scratch memory that a part needs for itself. */
 size_t edt_scratch_bytes(const edt_job *job);

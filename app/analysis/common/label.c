@@ -96,6 +96,7 @@ static int32_t join_above(const lab_picture *p, size_t row, line *now, const lin
 int32_t lab_band(const lab_picture *p, size_t row0, size_t row1, void *scratch)
 {
     assert(p->nx <= 65535 && row0 < row1 && row1 <= p->ny);
+    assert(p->stride == lab_stride(p->nx) && p->room >= lab_room(p->nx));
     int32_t next = (int32_t)lab_ids(p->nx, row0);
     line lines[LINES];
     line *now = &lines[0], *above = &lines[1];

@@ -203,6 +203,7 @@ tc_status an_otsu_classes(const uint64_t *histogram, uint32_t size, an_otsu_scal
 
 void an_histogram(const wu_pixels *px, size_t from, size_t to, uint64_t *histogram)
 {
+    assert(from <= to && to <= (size_t)px->nx * px->ny * px->nz);
     if (px->u8 != NULL)
         for (size_t i = from; i < to; i++)
             histogram[px->u8[i]]++;

@@ -483,6 +483,7 @@ static tc_status join_hills(const ws_map *m, ws_list *lists, size_t n_lists, con
 void ws_first(const ws_map *m, size_t row0, size_t row1, int32_t *first,
               bool (*counts)(const void *user, size_t i), const void *user)
 {
+    assert(row0 <= row1 && row1 <= (size_t)m->shape.ny * (size_t)m->shape.nz);
     const size_t nx = (size_t)m->shape.nx;
 
     for (size_t i = row0 * nx; i < row1 * nx; i++) {
@@ -504,7 +505,7 @@ void ws_first(const ws_map *m, size_t row0, size_t row1, int32_t *first,
 
 void ws_rows(const ws_map *m, ws_part part, size_t row0, size_t row1, ws_list *list)
 {
-    assert(row0 <= row1);
+    assert(row0 <= row1 && row1 <= (size_t)m->shape.ny * (size_t)m->shape.nz);
     switch (part) {
     case WS_ASCEND: ascend_rows(m, row0, row1); break;
     case WS_EDGES: edge_rows(m, row0, row1, list); break;

@@ -64,7 +64,7 @@ typedef enum ws_part {
                 * joined with */
 } ws_part;
 
-/* The rows from row0 to row1 of a part. Out of memory is kept in the list, which is one
+/* Rows [row0, row1) of a part. Out of memory is kept in the list, which is one
  * thread's. */
 void ws_rows(const ws_map *m, ws_part part, size_t row0, size_t row1, ws_list *list);
 /* What comes after a part's rows; empties what the part has put into the lists. */

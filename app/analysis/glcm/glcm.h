@@ -213,6 +213,7 @@ typedef struct glcm_tables {
     uint64_t *step;             /* [2*max_pairs+1]: fs, fd */
 } glcm_tables;
 
+/* 32 < fbits <= 58; max_pairs > 0. *t: glcm_tables_free. */
 tc_status glcm_tables_init(int fbits, uint32_t max_pairs, glcm_tables *t, tc_err *err);
 void glcm_tables_free(glcm_tables *t);
 

@@ -52,6 +52,7 @@ static void lens_rows(const glcm_params *p, int dx, int dy, glcm_lens *lens)
 
 void glcm_lens_init(const glcm_params *p, const glcm_offset *o, glcm_lens *lens)
 {
+    assert(o->dy > 0 || (o->dy == 0 && o->dx > 0));
     glcm_lens turned;
 
     lens_rows(p, o->dx, o->dy, lens);
@@ -213,6 +214,7 @@ glcm_tile glcm_tile_at(const glcm_geometry *g, const glcm_view *v, uint32_t tile
 
 uint8_t *glcm_quantiser(const glcm_geometry *g, unsigned bits)
 {
+    assert(bits == 8 || bits == 16);
     const int64_t values = (int64_t)1 << bits, width = (int64_t)g->hi - g->lo + 1;
     uint8_t *const table = malloc((size_t)values * g->params->n_levels);
 

@@ -2,6 +2,7 @@
  * The tables that stand in for logarithm, exponential and division. Made with
  * integers only: they are the same on every machine.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,6 +88,7 @@ static tc_status make_steps(glcm_tables *t, tc_err *err)
 
 tc_status glcm_tables_init(int fbits, uint32_t max_pairs, glcm_tables *t, tc_err *err)
 {
+    assert(fbits > 32 && fbits <= 58 && max_pairs > 0);
     const uint32_t n = 2 * max_pairs;
     tc_status status;
 

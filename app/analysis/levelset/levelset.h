@@ -4,7 +4,7 @@
  * has the definition.
  *
  * phi < 0 inside. Iteration: F = (-alpha D + (1-alpha) kappa) * stop,
- * U = F |grad phi| (upwind), phi += dt U. levelset_real.h has the arithmetic.
+ * U = F |grad phi| (upwind), phi += dt U. real.h has the arithmetic.
  */
 #ifndef LEVELSET_H
 #define LEVELSET_H
@@ -59,7 +59,7 @@ extern const char ls_flat[];
  * re-initialisation one more, after every reinit_every-th iteration. */
 /* Iterations done when `chunks` chunks are. */
 uint64_t ls_iterations_at(const ls_params *p, uint64_t chunks);
-/* Units done right after an iteration (1..). */
+/* Chunks done right after an iteration (1..). */
 uint64_t ls_chunks_after(const ls_params *p, uint64_t iteration);
 /* Whether a chunk is a re-initialisation. */
 bool ls_is_reinit(const ls_params *p, uint64_t chunk);
@@ -75,7 +75,7 @@ enum { LS_KEPT = 32, LS_LEAST_STRETCHES = 4 };
 uint64_t ls_kept_every(const ls_params *p);
 /* The bit of a chunk; LS_KEPT: it is not kept. */
 uint32_t ls_kept_bit(const ls_params *p, uint64_t chunk);
-/* How many are kept after so many iterations. */
+/* How many are kept after so many iterations, one at least if they have converged. */
 uint32_t ls_kept_count(const ls_params *p, int64_t iterations, bool converged);
 
 /* --- state ---------------------------------------------------------------------

@@ -1,6 +1,7 @@
 /* Chooses the widest vector code that the processor has, and holds the plain one. */
 #include "app/analysis/levelset/rows.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "app/analysis/levelset/core.h"
@@ -68,6 +69,7 @@ size_t ls_scratch_floats(uint32_t nx, uint32_t ny)
 
 static inline buffers cut_scratch(float *s, uint32_t w, uint32_t h, bool is_picture)
 {
+    assert((uintptr_t)s % 64 == 0);
     const size_t pitch = scratch_pitch(w);
     float *const planes = s + 4 * pitch, *const central = planes + 2 * pitch * h;
 

@@ -1,6 +1,6 @@
 /*
- * The step in vectors of one width; levelset_rows.c includes this once for each.
- * Needs, besides the names of levelset_real.h: LANES, LS_INT (a vector of
+ * The step in vectors of one width; rows.c includes this once for each.
+ * Needs, besides the names of real.h: LANES, LS_INT (a vector of
  * int32_t), LS_LOAD, LS_STORE, LS_LANE(v, i), LS_BELOW0(a) (all bits where a < 0),
  * LS_ABS, LS_MAX, LS_TARGET. All but LS_INLINE are undefined again at the end.
  *

@@ -3,6 +3,7 @@
  * row; the pixels of large ones, and of one that was begun before, are spread over all
  * threads. A step ends in both after about a tenth of a second.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -405,6 +406,7 @@ tc_status obj_host_give_index(void *worker, size_t n, const uint32_t *label, con
 {
     enum { LOGS = 256 }; /* most counts of small objects are below it */
     cpu_worker *const w = worker;
+    assert(!w->indexed && n <= UINT32_MAX);
     const tc_status status = tc_logs_init(&w->o.logs, LOGS, err);
 
     w->indexed = true;
@@ -437,6 +439,7 @@ void obj_host_measure(void *worker, void *state, uint64_t n)
 {
     cpu_worker *const w = worker;
 
+    assert(w->object + n <= w->index.n);
     w->state = state;
     an_pool_run(w->pool, measure_object, w, n);
 }
@@ -446,6 +449,7 @@ tc_status obj_host_done(void *worker, uint64_t n, uint64_t *chunks_done)
     cpu_worker *const w = worker;
 
     w->object += n;
+    assert(w->object <= w->index.n);
     return report_progress(w, chunks_done);
 }
 

@@ -1,4 +1,5 @@
 /* objects: the grey values of an object, from its histogram. */
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -181,6 +182,7 @@ static uint64_t sum_of(const obj_grey_sums *g)
 
 uint64_t *obj_put_intensity(const obj_item *o, const obj_grey_sums *g, uint64_t area, uint64_t *at)
 {
+    assert(area > 0);
     const double n = (double)area;
     const uint64_t sum = sum_of(g);
     /* Moments about the integer next to the mean are exact, and lie close to those about the mean:

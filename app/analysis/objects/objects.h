@@ -10,6 +10,8 @@
 #ifndef AN_OBJECTS_H
 #define AN_OBJECTS_H
 
+#include <assert.h>
+
 #include "app/analysis/analysis.h"
 #include "app/analysis/common/cooc.h"
 
@@ -220,9 +222,10 @@ static inline size_t obj_n_directions(const obj_item *o)
     return o->dims == 3 ? OBJ_DIRECTIONS_3D : OBJ_DIRECTIONS_2D;
 }
 
-/* Bits that a level has. */
+/* Bits that a level has; there are two levels at least. */
 static inline int obj_bits(const obj_params *p)
 {
+    assert(p->levels >= 2);
     return 32 - __builtin_clz((unsigned)p->levels - 1);
 }
 
@@ -288,8 +291,8 @@ obj_levels obj_levels_of(const obj_item *o);
 /* Sets the grey levels of the runs' pixels. lo, hi: the object's. */
 void obj_quantise(const obj_item *o, const obj_run *runs, size_t n, uint32_t lo, uint32_t hi,
                   const obj_levels *levels);
-/* Adds the pairs in one direction whose first pixel is in `few` of an object's n runs, from `first`
- * on. */
+/* Adds the pairs in one direction whose first pixel is in `few` of the n runs of an object, from
+ * `first` on. */
 void obj_pairs_add(const obj_levels *levels, const obj_run *runs, size_t n, size_t first,
                    size_t few, obj_step step, obj_pairs *pairs);
 /* Puts an object of so many pixels into pairs->box. false: it is too large, or too thin, or there

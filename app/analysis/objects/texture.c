@@ -1,4 +1,5 @@
 /* objects: grey levels and pairs of an object, and from its matrices to the columns. */
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -187,6 +188,7 @@ static size_t run_at(const obj_run *runs, size_t n, int64_t place)
 void obj_pairs_add(const obj_levels *levels, const obj_run *runs, size_t n, size_t first,
                    size_t few, obj_step step, obj_pairs *pairs)
 {
+    assert(first + few <= n);
     const int64_t apart = place_of(step.dz, step.dy, step.dx);
     const ptrdiff_t pixels = obj_pixels_of(levels, step);
     /* Where the other ends may be rises from run to run. */
@@ -286,6 +288,7 @@ void obj_pairs_begin(const obj_item *o, obj_pairs *pairs, uint64_t pixels)
 
 void obj_pairs_merge(obj_pairs *pairs, obj_pairs *other)
 {
+    assert(!pairs->listed && !other->listed && pairs->levels == other->levels);
     const size_t cells = (size_t)pairs->levels * pairs->stride;
 
     for (size_t i = 0; i < cells; i++)
@@ -396,6 +399,7 @@ void obj_texture_add(const obj_item *o, obj_texture *t, const cooc_sums *sums)
 
 void obj_put_texture(const obj_item *o, const obj_texture *t, size_t distance, obj_row *row)
 {
+    assert(distance < o->params->n_distances);
     const obj_params *const p = o->params;
     uint64_t *at = row->words + o->texture_at + distance * p->n_features;
 

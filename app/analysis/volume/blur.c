@@ -75,6 +75,7 @@ static size_t chunks_of_row(const vol_blur *r)
 
 size_t vol_blur_parts(const vol_blur *r, vol_phase phase)
 {
+    assert(phase == VOL_BLUR || phase == VOL_BLUR_Z);
     if (phase == VOL_BLUR)
         return rows_of_bands(r) * r->pixels->nz;
     return along_z(r) ? chunks_of_row(r) * r->pixels->ny : 0;
@@ -261,6 +262,7 @@ static bool taken_from_inside(const vol_blur *r, size_t x, size_t y, size_t z)
 
 uint64_t vol_repair_bias(const vol_blur *r, size_t row0, size_t row1)
 {
+    assert(row0 <= row1 && row1 <= (size_t)r->pixels->ny * r->pixels->nz);
     const size_t nx = r->pixels->nx;
     uint64_t taken = 0;
 

@@ -2,6 +2,7 @@
  * The CPU backend of volume: phases of independent parts (bands of rows), with
  * a little sequential work at the end of some.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -599,6 +600,7 @@ void vol_host_mask(const vol_state *state, size_t nx, size_t row, size_t count, 
 tc_status vol_host_resume(void *worker, vol_state *state, vol_phase next, size_t slab_rows,
                           tc_err *err)
 {
+    assert((next == VOL_SEAMS) == (slab_rows > 0));
     vol_worker *const w = worker;
     tc_status status;
 

@@ -281,6 +281,7 @@ void vol_label_band(const vol_stack *s, size_t row0, size_t row1, uint64_t *scra
 
 void vol_label_seam(const vol_stack *s, size_t row0, size_t row1, uint64_t *scratch)
 {
+    assert(row0 <= row1 && row1 <= (size_t)s->ny * s->nz);
     line lines[LINES];
 
     lay_out(s, scratch, lines);

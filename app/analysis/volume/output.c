@@ -1,4 +1,5 @@
 /* volume: which arrays a result has, and from labels to them. */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -344,6 +345,7 @@ tc_status vol_finish_cells(const an_work *work, size_t item_index, vol_state *he
 
 int64_t vol_read_integer(const wu_output *out, const char *name)
 {
+    assert(wu_output_find(out, name)->info.dtype == WU_I64);
     return *(const int64_t *)wu_output_data(out, name);
 }
 

@@ -3,6 +3,7 @@
  */
 #include "app/analysis/voting/voting.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -360,6 +361,7 @@ tc_status voting_add_points(const an_work *work, double radius, size_t item_inde
 tc_status voting_find_points(const an_work *work, const voting_scheme *s, const void *state,
                              voting_peaks *found, tc_err *err)
 {
+    assert(found->n == 0 && found->list == NULL);
     const voting_params *const p = work->params;
     const uint32_t *const votes = voting_votes_const(state);
     candidates all = { 0, 0, NULL };

@@ -4,6 +4,7 @@
  */
 #include "app/analysis/voting/voting.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -157,6 +158,7 @@ tc_status voting_scheme_init(const voting_params *p, const wu_item *item, const 
 tc_status voting_take_radius(const voting_params *p, const wu_item *item, double radius,
                              voting_scheme *s, tc_err *err)
 {
+    assert(radius > 0);
     voting_params own = *p;
     const int rounds = s->rounds, phases = s->phases;
     const uint64_t chunks = s->chunks;
@@ -175,6 +177,7 @@ tc_status voting_take_radius(const voting_params *p, const wu_item *item, double
 void voting_chunk_at(const voting_scheme *s, uint64_t chunk, voting_phase *phase, int *round,
                      uint64_t *band)
 {
+    assert(chunk < s->chunks);
     const int index = (int)(chunk / s->bands);
 
     *band = chunk % s->bands;
@@ -192,6 +195,7 @@ void voting_chunk_at(const voting_scheme *s, uint64_t chunk, voting_phase *phase
 void voting_band_rows(const voting_scheme *s, uint64_t band, uint32_t *z, uint32_t *y0,
                       uint32_t *y1)
 {
+    assert(band < s->bands);
     *z = (uint32_t)(band / s->bands_per_slice);
     *y0 = (uint32_t)(band % s->bands_per_slice) * s->band_rows;
     *y1 = s->ny - *y0 > s->band_rows ? *y0 + s->band_rows : s->ny;
@@ -388,6 +392,7 @@ static void blur_x(const voting_scheme *s, uint32_t *row, uint32_t *out)
 void voting_blur(const voting_scheme *s, const wu_pixels *px, uint32_t z, uint32_t y0, uint32_t y1,
                  uint32_t *scratch, uint32_t *out)
 {
+    assert(z < s->nz && y0 <= y1 && y1 <= s->ny);
     const uint32_t *lines[2 * VOTING_MAX_HALF + 1];
     const int h = s->shape.taps[1];
     uint32_t *const padded = scratch + ((size_t)(y1 - y0) + 2 * (size_t)h) * s->nx;

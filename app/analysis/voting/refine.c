@@ -6,6 +6,7 @@
  */
 #include "app/analysis/voting/voting.h"
 
+#include <assert.h>
 #include <string.h>
 
 typedef struct refiner {
@@ -269,6 +270,7 @@ static void refine_some(void *user, unsigned thread, size_t part)
 tc_status voting_refine(const voting_scheme *s, const uint32_t *blurred, const voting_lines *lines,
                         an_pool *pool, voting_peaks *p, const tc_poll *poll, tc_err *err)
 {
+    assert(blurred != NULL || lines != NULL);
     refiner r = { s, blurred, lines, p };
     size_t kept = 0;
 
