@@ -9,7 +9,6 @@
  * own copy of those of the state. Maps stay on the device until a sync, which brings
  * the two together: the caller's state never holds half of what was done.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

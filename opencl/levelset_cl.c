@@ -3,7 +3,6 @@
  * chunks as take about launch_ms and then looks once at what was met; phi stays on
  * the device until sync.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "app/analysis/levelset/layout.h"

@@ -137,8 +137,7 @@ static tc_status run_test(ocl_device *device, cl_program program, const test *t,
     if (t->start != NULL)
         t->start(got);
     t->expect(expected);
-    return_if_error(
-        ocl_buffer_new(device, bytes, CL_MEM_READ_WRITE, "the self-test", &buffer, err));
+    return_if_error(ocl_buffer_new(device, bytes, "the self-test", &buffer, err));
     const tc_status status = run_kernel(device, program, t, &buffer, got, err);
     ocl_buffer_free(device, &buffer);
     return_if_error(status);

@@ -11,8 +11,8 @@
 
 /* --- buffers --------------------------------------------------------------------------------- */
 
-tc_status ocl_buffer_new(ocl_device *device, size_t bytes, cl_mem_flags flags, const char *what,
-                         ocl_buffer *buffer, tc_err *err)
+tc_status ocl_buffer_new(ocl_device *device, size_t bytes, const char *what, ocl_buffer *buffer,
+                         tc_err *err)
 {
     cl_int code = CL_SUCCESS;
     const double mib = 1.0 / (1 << 20);
@@ -32,7 +32,8 @@ tc_status ocl_buffer_new(ocl_device *device, size_t bytes, cl_mem_flags flags, c
                        "allows itself are in use",
                        device->info.name, (double)bytes * mib, what,
                        (double)device->memory_used * mib, (double)device->memory_limit * mib);
-    cl_mem memory = device->api.clCreateBuffer(device->context, flags, bytes, NULL, &code);
+    cl_mem memory =
+        device->api.clCreateBuffer(device->context, CL_MEM_READ_WRITE, bytes, NULL, &code);
     if (memory == NULL || code != CL_SUCCESS)
         return tc_fail(err, TC_DEVICE, "%s: no %.1f MiB of device memory for %s: %s",
                        device->info.name, (double)bytes * mib, what, ocl_error_name(code));

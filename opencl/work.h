@@ -28,8 +28,8 @@ typedef struct ocl_buffer {
  * exceeded (ocl_device.memory_limit). Many drivers allocate late: the first command that
  * touches the buffer may be the one that fails.
  */
-tc_status ocl_buffer_new(ocl_device *device, size_t bytes, cl_mem_flags flags, const char *what,
-                         ocl_buffer *buffer, tc_err *err);
+tc_status ocl_buffer_new(ocl_device *device, size_t bytes, const char *what, ocl_buffer *buffer,
+                         tc_err *err);
 /* Frees and zeroes; fine for a buffer that is zeroed. */
 void ocl_buffer_free(ocl_device *device, ocl_buffer *buffer);
 

@@ -90,8 +90,8 @@ tc_status ocl_make_buffers(ocl_worker *w, const ocl_need *needs, size_t n, tc_er
         assert(w->buffer[need->buffer].memory == NULL);
         if (need->bytes == 0)
             continue;
-        return_if_error(ocl_buffer_new(w->device, need->bytes, CL_MEM_READ_WRITE, need->what,
-                                       &w->buffer[need->buffer], err));
+        return_if_error(
+            ocl_buffer_new(w->device, need->bytes, need->what, &w->buffer[need->buffer], err));
         if (need->from != NULL)
             return_if_error(ocl_put(w, need->buffer, 0, need->from, need->bytes, err));
     }

@@ -2,7 +2,6 @@
 #include "app/analysis/selftest.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

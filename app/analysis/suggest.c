@@ -3,7 +3,6 @@
 
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 void an_suggestion_free(an_suggestion *s)
 {

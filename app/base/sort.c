@@ -1,5 +1,4 @@
 /* A merge sort that can be stopped. */
-#include "app/base/numbers.h"
 #include "app/base/sort.h"
 
 #include <assert.h>

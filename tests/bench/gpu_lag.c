@@ -63,7 +63,7 @@ static tc_status measure(ocl_device *d, double seconds, tc_err *err)
     if (status == TC_OK)
         status = ocl_kernel_new(d, program, "spin", &kernel, err);
     if (status == TC_OK)
-        status = ocl_buffer_new(d, ITEMS * sizeof(cl_uint), CL_MEM_READ_WRITE, "turns", &out, err);
+        status = ocl_buffer_new(d, ITEMS * sizeof(cl_uint), "turns", &out, err);
     while (status == TC_OK && (status = once(d, &kernel, &out, turns, &took, err)) == TC_OK &&
            took < 1 && turns < 1u << 30)
         turns *= 2;

@@ -89,7 +89,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                               (wu_export_also){ .pictures = true, .tiff = true, .geojson = true },
                               &err));
         empty_folder();
-        check(wu_report_write(path, NULL, NULL, page, 3, "", NULL, &err));
+        check(wu_report_write(path, NULL, page, 3, &err));
         empty_folder();
     }
     return 0;

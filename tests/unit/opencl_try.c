@@ -31,7 +31,7 @@ static tc_status launch(ocl_device *device, const char *const lines[4], tc_err *
     if (status == TC_OK)
         status = ocl_kernel_new(device, program, "k", &kernel, err);
     if (status == TC_OK)
-        status = ocl_buffer_new(device, 4, CL_MEM_READ_WRITE, "a test", &buffer, err);
+        status = ocl_buffer_new(device, 4, "a test", &buffer, err);
     if (status == TC_OK) {
         const ocl_arg args[] = { OCL_BUFFER(buffer) };
         status = ocl_set_args(device, &kernel, args, 1, err);

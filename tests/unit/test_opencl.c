@@ -469,22 +469,21 @@ static void test_buffers(void **state)
     tc_err err;
     open_fake(&o); /* 512 KiB allowed, 256 KiB a buffer */
     ocl_device *d = o.device;
-    assert_int_equal(ocl_buffer_new(d, 1 << 18, CL_MEM_READ_WRITE, "A", &a, &err), TC_OK);
-    assert_int_equal(ocl_buffer_new(d, (1 << 18) - 1, CL_MEM_READ_WRITE, "B", &b, &err), TC_OK);
+    assert_int_equal(ocl_buffer_new(d, 1 << 18, "A", &a, &err), TC_OK);
+    assert_int_equal(ocl_buffer_new(d, (1 << 18) - 1, "B", &b, &err), TC_OK);
     assert_int_equal(d->memory_used, (1 << 19) - 1);
-    assert_int_equal(ocl_buffer_new(d, 2, CL_MEM_READ_WRITE, "state", &c, &err), TC_TOO_LARGE);
+    assert_int_equal(ocl_buffer_new(d, 2, "state", &c, &err), TC_TOO_LARGE);
     assert_non_null(strstr(err.message, "state"));
     assert_null(c.memory);
-    assert_int_equal(ocl_buffer_new(d, 1, CL_MEM_READ_WRITE, "C", &c, &err), TC_OK);
+    assert_int_equal(ocl_buffer_new(d, 1, "C", &c, &err), TC_OK);
     ocl_buffer_free(d, &c);
     assert_null(c.memory);
     ocl_buffer_free(d, &b);
     ocl_buffer_free(d, &b);
-    assert_int_equal(ocl_buffer_new(d, (1 << 18) + 1, CL_MEM_READ_WRITE, "B", &b, &err),
-                     TC_TOO_LARGE);
+    assert_int_equal(ocl_buffer_new(d, (1 << 18) + 1, "B", &b, &err), TC_TOO_LARGE);
     assert_non_null(strstr(err.message, "at most"));
-    assert_int_equal(ocl_buffer_new(d, SIZE_MAX, CL_MEM_READ_WRITE, "B", &b, &err), TC_TOO_LARGE);
-    assert_int_equal(ocl_buffer_new(d, 0, CL_MEM_READ_WRITE, "B", &b, &err), TC_INTERNAL);
+    assert_int_equal(ocl_buffer_new(d, SIZE_MAX, "B", &b, &err), TC_TOO_LARGE);
+    assert_int_equal(ocl_buffer_new(d, 0, "B", &b, &err), TC_INTERNAL);
 
     assert_int_equal(ocl_write(d, &a, (1 << 18) - 16, data, 16, &err), TC_OK);
     assert_int_equal(ocl_write(d, &a, (1 << 18) - 15, data, 16, &err), TC_INTERNAL);
@@ -497,7 +496,7 @@ static void test_buffers(void **state)
     assert_int_equal(ocl_read(d, &a, 0, data, 16, &err), TC_DEVICE);
     assert_string_equal(err.message, "G: clEnqueueReadBuffer: CL_OUT_OF_RESOURCES");
     fake.fail_at = fake.calls + 1;
-    assert_int_equal(ocl_buffer_new(d, 16, CL_MEM_READ_WRITE, "votes", &b, &err), TC_DEVICE);
+    assert_int_equal(ocl_buffer_new(d, 16, "votes", &b, &err), TC_DEVICE);
     assert_non_null(strstr(err.message, "votes: CL_MEM_OBJECT_ALLOCATION_FAILURE"));
     ocl_buffer_free(d, &a);
     close_fake(&o);

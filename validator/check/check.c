@@ -1,5 +1,4 @@
 /* texcell-validate check: whether a result is one of its work unit. */
-#include <stdio.h>
 
 #include "validator/check/items.h"
 #include "validator/check/verify.h"

@@ -1,5 +1,4 @@
 /* texcell-validate compare: whether two results are equal, byte by byte. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

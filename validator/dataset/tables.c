@@ -4,8 +4,6 @@
  */
 #include <assert.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "validator/dataset/dataset.h"

@@ -1,6 +1,5 @@
 /* The pixels of an item: its members, decoded side by side. */
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -7,7 +7,6 @@
 #include "workunits/tools/canvas.h"
 #include "workunits/format/csv.h"
 #include "workunits/tools/export.h"
-#include "workunits/tools/tools.h"
 
 enum { MAX_SLICES = 36, ARM = 3, GAP = 4 };
 

@@ -2,7 +2,6 @@
 #include "app/base/numbers.h"
 #include "workunits/tools/needs.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "app/analysis/analysis.h"

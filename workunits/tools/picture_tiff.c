@@ -7,7 +7,6 @@
 #include <tiffio.h>
 
 #include "app/base/array.h"
-#include "workunits/format/job.h"
 #include "workunits/tools/picture_tags.h"
 #include "workunits/tools/tiff_open.h"
 

@@ -5,7 +5,6 @@
 #include "workunits/tools/report.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -356,13 +355,12 @@ tc_status wu_report_write_page(wu_report *r, const char *output, const char *col
     return status;
 }
 
-tc_status wu_report_write(const char *result, const char *images, wu_seen *seen, const char *output,
-                          uint64_t items, const char *colour, const an_suggestion *suggestion,
-                          tc_err *err)
+tc_status wu_report_write(const char *result, const char *images, const char *output,
+                          uint64_t items, tc_err *err)
 {
     TC_AUTO(wu_report_close) wu_report r;
-    return_if_error(wu_report_open(&r, result, images, seen, items, err));
-    return wu_report_write_page(&r, output, colour, suggestion, err);
+    return_if_error(wu_report_open(&r, result, images, NULL, items, err));
+    return wu_report_write_page(&r, output, "", NULL, err);
 }
 
 /* --- several of them ------------------------------------------------------------------------- */
@@ -453,7 +451,7 @@ tc_status wu_report_verb(int argc, char **argv, tc_err *err)
     return_if_error(parse_options(argc, argv, &o, err));
     return_if_error(wu_confine(
         (char *[]){ (char *)(uintptr_t)o.result, (char *)(uintptr_t)o.images }, 2, o.output, err));
-    return_if_error(wu_report_write(o.result, o.images, NULL, o.output, o.items, "", NULL, err));
+    return_if_error(wu_report_write(o.result, o.images, o.output, o.items, err));
     printf("%s\n", o.output);
     return TC_OK;
 }

@@ -54,20 +54,20 @@ typedef struct wu_report {
  * Nothing where nothing is known of its looks. */
 tc_status wu_report_figures(wu_report *r, size_t item, tc_err *err);
 
-/* Opens a result, and its work unit unless that is NULL; wu_report_close also after a failure. */
+/* Opens a result, and its work unit unless that is NULL; wu_report_close also after a failure.
+ * seen: of the work unit that was run just now, whose items' pictures it gives up; or NULL. */
 tc_status wu_report_open(wu_report *r, const char *result, const char *images, wu_seen *seen,
                          uint64_t items, tc_err *err);
 void wu_report_close(wu_report *r);
 
-/* Writes the page of an open report, and finds the marks. */
+/* Writes the page of an open report, and finds the marks. colour: what of colours is analysed, or
+ * ""; suggestion: or NULL. */
 tc_status wu_report_write_page(wu_report *r, const char *output, const char *colour,
                                const an_suggestion *suggestion, tc_err *err);
-/* Writes the page; images, seen and suggestion may be NULL; pictures of up to `items` items. seen:
- * of the work unit that was run just now, whose items' pictures it gives up. colour: what of
- * colours is analysed, or "". */
-tc_status wu_report_write(const char *result, const char *images, wu_seen *seen, const char *output,
-                          uint64_t items, const char *colour, const an_suggestion *suggestion,
-                          tc_err *err);
+/* Both, of a result by itself or with its work unit (images: its file, or NULL): pictures of up to
+ * `items` items. */
+tc_status wu_report_write(const char *result, const char *images, const char *output,
+                          uint64_t items, tc_err *err);
 /* What was kept of an item's picture; NULL: nothing. */
 wu_seen *wu_seen_by(const wu_report *r, size_t item);
 
@@ -144,8 +144,8 @@ const char *wu_report_unit(const wu_report *r, const wu_table *table, size_t col
 /* A unit as people write it: "px" with a raised 2 for "pixel^2". */
 void wu_report_unit_text(const char *unit, char *out, size_t size);
 void wu_report_title(const wu_report *r, const wu_table *table, size_t column);
-/* A number with the digits that mean something; whole: of what is counted. */
-void wu_report_number(wu_page *page, double value, bool whole);
+/* A number with the digits that mean something. */
+void wu_report_number(wu_page *page, double value);
 void wu_report_cell(const wu_report *r, const wu_table *table, size_t column,
                     const wu_array_info *info, const void *data);
 

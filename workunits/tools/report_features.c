@@ -116,7 +116,7 @@ static tc_status put_features(const wu_report *r, const wu_table *table, const w
         for (size_t i = 0; i < images; i++) {
             const double value = values[i * elements + e];
             wu_page_put(r->page, "<td class=n data-v=%.17g>", value);
-            wu_report_number(r->page, value, false);
+            wu_report_number(r->page, value);
             wu_page_put(r->page, "</td>");
         }
         wu_page_put(r->page, "</tr>\n");

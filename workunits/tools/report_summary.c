@@ -593,11 +593,11 @@ static double round_to(double value, int digits)
     return isfinite(rounded) ? rounded : value;
 }
 
-void wu_report_number(wu_page *page, double value, bool whole)
+void wu_report_number(wu_page *page, double value)
 {
     if (isnan(value))
         wu_page_put(page, "&#8211;");
-    else if ((whole || fabs(value) >= 1000 || value == floor(value)) && fabs(value) < 1e15)
+    else if ((fabs(value) >= 1000 || value == floor(value)) && fabs(value) < 1e15)
         wu_page_put(page, "%.0f", round(value));
     else
         wu_page_put(page, "%.4g", round_to(value, 4));

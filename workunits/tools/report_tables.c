@@ -1,7 +1,6 @@
 /* The tables of a report: rows to look at, and the values that its figures are drawn from. */
 #include <assert.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -282,7 +281,7 @@ void wu_report_cell(const wu_report *r, const wu_table *table, size_t column,
         if (is_coordinate(declared_of(table, column), table->columns[column].element))
             wu_page_put(page, "%.1f", wu_value_number(info, data));
         else
-            wu_report_number(page, wu_value_number(info, data), false);
+            wu_report_number(page, wu_value_number(info, data));
     } else {
         wu_page_put(page, "<td class=n>%s", text);
     }

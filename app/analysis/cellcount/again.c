@@ -4,7 +4,6 @@
  * picture, and compared with those of the result.
  */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "app/analysis/analyses.h"

@@ -1,5 +1,4 @@
 /* cellcount on the CPU: components, and their labels. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "app/analysis/cellcount/core.h"
@@ -277,10 +276,9 @@ static bool is_kept(const cc_worker *w, size_t i)
                    (int64_t)s->x1 + s->x0 - (w->sieve != NULL ? w->nx : 0));
 }
 
-/* The least area such that regions up to it have so much of the pixels of all that are left in; 1:
- * there are none. */
-static tc_status find_area(const cc_worker *w, uint64_t part, uint64_t of, int64_t *area,
-                           tc_err *err)
+/* The least area such that regions up to it have 1/parts of the pixels of all that
+ * are left in; 1: there are none. */
+static tc_status find_area(const cc_worker *w, uint64_t parts, int64_t *area, tc_err *err)
 {
     const size_t n = (size_t)w->first[w->bands];
     uint64_t all = 0;
@@ -297,7 +295,7 @@ static tc_status find_area(const cc_worker *w, uint64_t part, uint64_t of, int64
                     sum += w->areas[i] & ~BORDER;
         if (first)
             all = sum;
-        else if (sum * of >= all * part)
+        else if (sum * parts >= all)
             hi = most;
         else
             lo = most + 1;
@@ -313,9 +311,9 @@ static tc_status resolve_areas(cc_worker *w, tc_err *err)
     tc_status status = TC_OK;
 
     if (w->params->min_area_auto || (w->params->min_contrast && w->params->full_area_auto))
-        status = find_area(w, 1, 2, &half, err);
+        status = find_area(w, 2, &half, err);
     if (status == TC_OK && w->params->min_area_auto)
-        status = find_area(w, 1, 10, &tenth, err);
+        status = find_area(w, 10, &tenth, err);
     if (w->own.min_area_auto)
         w->own.min_area = cc_least_area(half, tenth, w->own.bright);
     if (w->own.full_area_auto)

@@ -5,7 +5,6 @@
  */
 #include <string.h>
 
-#include "app/analysis/cellcount/core.h"
 #include "app/analysis/cellcount/cpu.h"
 
 /* --- the phases ------------------------------------------------------------------------------ */

@@ -7,7 +7,6 @@
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "app/analysis/analyses.h"
 #include "app/analysis/cellcount/cellcount.h"

@@ -2,7 +2,6 @@
 #include "app/analysis/common/edt.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Columns are taken this many at a time, so that whole cache lines are read. */
@@ -52,7 +51,7 @@ static size_t rows_of_part(const edt_job *job)
 
 size_t edt_parts(const edt_job *job, unsigned pass)
 {
-    assert(pass < passes_of(job));
+    assert(pass < passes_of(job) && job->nx <= 65535 && job->ny <= 65535 && job->nz <= 65535);
     const size_t blocks = ((size_t)job->nx + COLUMNS - 1) / COLUMNS;
     const size_t rows = (size_t)job->ny * job->nz;
 
@@ -156,35 +155,4 @@ void edt_part(const edt_job *job, unsigned pass, size_t part, void *memory)
         later_pass_block(job, part / blocks * plane + x, width, job->nx, job->ny, &s);
     else
         later_pass_block(job, part / blocks * job->nx + x, width, plane, job->nz, &s);
-}
-
-/* --- all of it ------------------------------------------------------------------------------- */
-
-typedef struct run {
-    const edt_job *job;
-    unsigned pass;
-    unsigned char *scratch; /* [threads][size] */
-    size_t size;
-} run;
-
-static void run_part(void *user, unsigned thread, size_t part)
-{
-    const run *const r = user;
-
-    edt_part(r->job, r->pass, part, r->scratch + thread * r->size);
-}
-
-tc_status edt_transform(const edt_job *job, an_pool *pool, unsigned threads, tc_err *err)
-{
-    assert(job->nx <= 65535 && job->ny <= 65535 && job->nz <= 65535 && threads >= 1);
-    /* A multiple of 64: threads share no cache line. */
-    run r = { .job = job, .size = (edt_scratch_bytes(job) + 63) / 64 * 64 };
-
-    r.scratch = malloc(r.size * threads);
-    if (r.scratch == NULL)
-        return tc_no_memory(err, "the distance transform");
-    for (r.pass = 0; r.pass < passes_of(job); r.pass++)
-        an_pool_run(pool, run_part, &r, edt_parts(job, r.pass));
-    free(r.scratch);
-    return TC_OK;
 }

@@ -6,13 +6,12 @@
  *
  * The work is three passes (x, y, z; a picture has two) of independent parts,
  * so that a caller can stop between any two of them. Each pass must be complete
- * before the next begins. Or edt_transform does it all.
+ * before the next begins.
  */
 #ifndef AN_EDT_H
 #define AN_EDT_H
 
 #include "app/analysis/common/edt_core.h"
-#include "app/base/pool.h"
 
 typedef enum edt_sides {
     EDT_INSIDE, /* pixels of the mask: distance to the nearest pixel not of it; others 0 */
@@ -32,8 +31,5 @@ size_t edt_parts(const edt_job *job, unsigned pass);
 /* Bytes of scratch memory that a part needs for itself. */
 size_t edt_scratch_bytes(const edt_job *job);
 void edt_part(const edt_job *job, unsigned pass, size_t part, void *scratch);
-
-/* All passes on the pool, whose number of threads is given. */
-tc_status edt_transform(const edt_job *job, an_pool *pool, unsigned threads, tc_err *err);
 
 #endif

@@ -4,10 +4,8 @@
  * (NaN, and nowhere else), and that features, features of the offsets and maps agree.
  */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "app/analysis/check.h"
 #include "app/analysis/glcm/glcm.h"
 
 /* --- where there are pairs ------------------------------------------------------------------- */

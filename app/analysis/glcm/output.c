@@ -2,7 +2,6 @@
  * backends share. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "app/analysis/common/real.h"

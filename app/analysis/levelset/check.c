@@ -1,6 +1,5 @@
 /* levelset: whether the arrays of a result can be right. */
 #include <math.h>
-#include <stdio.h>
 
 #include "app/analysis/check.h"
 #include "app/analysis/levelset/levelset.h"

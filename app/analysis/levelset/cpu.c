@@ -4,7 +4,6 @@
  * tenth of a second and may end within a chunk; phi is then as the last whole
  * chunk left it, or, in a phase that changes it in place, sync finishes the chunk.
  */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,5 @@
 /* objects: which arrays a result has, and from the final state to them. */
 #include <stdio.h>
-#include <string.h>
 
 #include "app/analysis/objects/objects.h"
 

@@ -1,6 +1,5 @@
 /* volume: whether the arrays of a result can be right. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "app/analysis/check.h"

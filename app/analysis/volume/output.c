@@ -1,7 +1,6 @@
 /* volume: which arrays a result has, and from labels to them. */
 #include <assert.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "app/analysis/check.h"

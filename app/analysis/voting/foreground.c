@@ -2,7 +2,6 @@
  * voting: which points are on what Otsu's threshold takes for cells. Gradients meet between cells,
  * too, where these are dense, and in the background where there is nothing but noise.
  */
-#include <stdlib.h>
 
 #include "app/analysis/common/otsu.h"
 #include "app/analysis/voting/voting.h"
