@@ -56,10 +56,11 @@ an_curve *an_add_curve(an_suggestion *s, const char *x_name, const char *y_name,
 tc_status an_try(const an_analysis *analysis, const an_pictures *pictures, size_t i,
                  const json_t *parameters, wu_output *out, tc_err *err);
 
+/* A picture's middle, AN_LOOKED_AT pixels along a side at most, as a picture of its own. *out:
+ * wu_pixels_free. */
+tc_status an_copy_middle(const wu_pixels *px, wu_pixels *out, tc_err *err);
 /* How many pixels that has. */
 double an_looked_at(const wu_item *item);
-/* A picture's middle as a picture of its own. *out: wu_pixels_free. */
-tc_status an_copy_middle(const wu_pixels *px, wu_pixels *out, tc_err *err);
 
 /* For qsort of areas (int64_t), ascending. */
 int an_compare_areas(const void *a, const void *b);

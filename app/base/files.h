@@ -1,8 +1,8 @@
 /*
  * What files that must survive need: one writer at a time, and names that last.
  */
-#ifndef TC_LOCKFILE_H
-#define TC_LOCKFILE_H
+#ifndef TC_FILES_H
+#define TC_FILES_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -108,7 +108,7 @@ json_t *wu_job_identity(const wu_job *job);
 /* Frees the job and sets *job to NULL; *job may be NULL already. */
 void wu_job_destroy(wu_job **job);
 
-/* Decodes item `index`. *out is filled; wu_pixels_free releases it. */
+/* Decodes item `index` (TC_INTERNAL: there is none). *out is filled; wu_pixels_free releases it. */
 tc_status wu_item_load(const wu_job *job, size_t index, wu_pixels *out, tc_err *err);
 /* The same in parallel with the main thread, as long as poll lets it, which may be asked by several
  * threads at a time. */

@@ -34,7 +34,7 @@ char *wu_json_text(const json_t *json, size_t flags);
 bool wu_json_same(const json_t *a, const json_t *b);
 /* Whether there is a zero below that no texcell writes. */
 bool wu_json_negative_zero(const json_t *json);
-/* The bytes of that, or 0. */
+/* The bytes of wu_json_text, or 0. */
 uint64_t wu_json_size(const json_t *json, size_t flags);
 
 /* Remembers from now on; the calls above do so, too. */

@@ -106,7 +106,7 @@ tc_status wu_npz_load(wu_npz_reader *r, size_t index, void **data, tc_err *err);
  * its reader. */
 typedef struct wu_npz_stream wu_npz_stream;
 tc_status wu_npz_stream_open(wu_npz_reader *r, size_t index, wu_npz_stream **out, tc_err *err);
-/* The next n bytes; there must be so many. */
+/* The next n bytes; TC_BAD_INPUT where fewer are left. */
 tc_status wu_npz_stream_read(wu_npz_stream *s, void *buf, size_t n, tc_err *err);
 /* Bytes that are still to be read. */
 uint64_t wu_npz_stream_left(const wu_npz_stream *s);

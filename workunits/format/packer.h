@@ -25,8 +25,8 @@ typedef struct wu_compressed {
 /* Takes compressed bytes. */
 typedef tc_status (*wu_take)(void *user, const void *data, size_t n, tc_err *err);
 
-/* level: zlib's. So many threads deflate, 8 at most, a megabyte for each. shown: what messages
- * name; it must outlive the packer, and so must whoever takes the bytes. */
+/* level: zlib's, 0 to 9. So many threads deflate (0 is 1, 8 at most), a megabyte for each. shown:
+ * what messages name; it must outlive the packer, and so must whoever takes the bytes. */
 tc_status wu_compressor_create(int level, unsigned threads, const char *shown, wu_take take,
                                void *user, wu_compressor **out, tc_err *err);
 void wu_compressor_use_threads(wu_compressor *p, unsigned threads);

@@ -49,7 +49,8 @@ tc_status wu_png_convert(wu_read_fn read, void *user, const char *what, bool num
 /* Appends n bytes somewhere; returns 0, or nonzero on a write error. */
 typedef int (*wu_write_fn)(void *user, const void *buf, size_t n);
 
-/* Writes a PNG (deterministic bytes: no time stamp). pixels as above. */
+/* Writes a PNG (deterministic bytes: no time stamp) of a kind that work units have, else
+ * TC_INTERNAL. pixels as above. */
 tc_status wu_png_write(wu_write_fn write, void *user, const char *what, const wu_png_info *info,
                        const void *pixels, tc_err *err);
 /* The same in less time, a seventh larger at most. */

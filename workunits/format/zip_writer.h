@@ -11,7 +11,7 @@
 typedef struct wu_zip_writer wu_zip_writer;
 
 /* Writes into the open file fd from its beginning; fd stays the caller's. level: zlib's,
- * for members that are deflated. shown: the file that messages name; it must outlive the
+ * 0 to 9, for members that are deflated. shown: the file that messages name; it must outlive the
  * writer. */
 tc_status wu_zip_create(int fd, const char *shown, int level, wu_zip_writer **out, tc_err *err);
 /* As wu_compressor_use_threads. */

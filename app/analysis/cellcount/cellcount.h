@@ -167,14 +167,18 @@ tc_status cc_resolve(const an_work *work, cc_params *out, tc_err *err);
  * less. p: its polarity is known. */
 tc_status cc_find_radius(const cc_params *p, const wu_pixels *px, unsigned threads,
                          const tc_poll *poll, int64_t *radius, bool *smaller, tc_err *err);
+/* The side of the window for such a radius, in pixels. */
 int32_t cc_window_of(int64_t radius);
 /* The area a such that regions of up to a pixels have part / of of the pixels of all regions. Sorts
  * the areas. INT64_MAX: there are no regions. */
 int64_t cc_area_quantile(int64_t *area, size_t n, int64_t part, int64_t of);
 /* min_area, from two quantiles (cc_area_quantile): half and a tenth of the regions' pixels. */
 int64_t cc_least_area(int64_t half, int64_t tenth, bool bright);
+/* full_area for the same cells. */
 int64_t cc_full_area(int64_t half);
+/* Of a disc of this area. */
 double cc_diameter(int64_t area);
+/* The middle of grey values of so many bits. */
 static inline uint32_t cc_middle(unsigned bits)
 {
     return (uint32_t)1 << (bits - 1);
