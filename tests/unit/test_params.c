@@ -653,6 +653,7 @@ static void a_table_that_does_not_fit(void **unused)
         { .key = "k", .type = AN_OBJECT },
         { .key = "k", .type = AN_OBJECTS, .field = four, .keys = keys },
         { .key = "k", .type = AN_PRESET, .choices = words },
+        { .key = "k of more bytes than messages have room for", .type = AN_BOOL, .field = byte },
     };
     char text[256];
 
