@@ -984,6 +984,14 @@ def test_export(names):
     ok(tree(path("out")) == before, "exported twice: the same bytes")
     r = assimilate("export", "--db", path("a.sqlite"), "-o", path("one"), "--only", "items")
     ok(r.returncode == 0 and os.listdir(path("one")) == ["items.csv"], "export --only", r.stderr)
+    for name in ("units", "refused", "failed", "glcm_wide"):
+        with open(path("one", name + ".csv"), "w") as f:
+            f.write("sample,mine\n1,2\n")
+        r = assimilate("export", "--db", path("a.sqlite"), "-o", path("one"))
+        with open(path("one", name + ".csv")) as f:
+            ok(r.returncode == 1 and name + ".csv: is there already, and is no table of an export" in r.stderr and f.read() == "sample,mine\n1,2\n",
+               "export: leaves somebody's own %s.csv" % name, r.stderr)
+        os.remove(path("one", name + ".csv"))
     for what, code, args in (("a table that is not there", 1, [path("a.sqlite"), "-o", path("one"), "--only", "x"]),
                              ("no data set", 2, [path("none.sqlite"), "-o", path("one")]),
                              ("a file as folder", 3, [path("a.sqlite"), "-o", path("plain.zip")])):

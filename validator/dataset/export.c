@@ -48,6 +48,18 @@ static void put_column(wu_csv *csv, sqlite3_stmt *row, int column, const char *n
     }
 }
 
+/* Begins a table. Its first titles tell one of an earlier export from somebody else's file. */
+static tc_status open_table(exporting *x, const char *file, const char *titles, wu_csv *csv,
+                            tc_err *err)
+{
+    TC_AUTOFREE char *const path = wu_path_in(x->folder, file, ".csv");
+    if (path == NULL)
+        return tc_no_memory(err, file);
+    x->written++;
+    return_if_error(wu_new_file_replaces(path, titles, 0, "table of an export", err));
+    return wu_csv_open(x->folder, file, csv, err);
+}
+
 /* All rows of a query, with titles. */
 static tc_status put_query(const exporting *x, const char *query, wu_csv *csv, tc_err *err)
 {
@@ -65,17 +77,16 @@ static tc_status put_query(const exporting *x, const char *query, wu_csv *csv, t
     return status;
 }
 
-static tc_status write_query(exporting *x, const char *file, const char *query, tc_err *err)
+static tc_status write_query(exporting *x, const char *file, const char *titles, const char *query,
+                             tc_err *err)
 {
-    wu_csv csv;
-    tc_status status;
+    wu_csv csv = { 0 };
 
     if (!is_requested(x, file))
         return TC_OK;
-    status = wu_csv_open(x->folder, file, &csv, err);
+    tc_status status = open_table(x, file, titles, &csv, err);
     if (status == TC_OK)
         status = put_query(x, query, &csv, err);
-    x->written++;
     return wu_csv_close(&csv, status, err);
 }
 
@@ -195,8 +206,7 @@ static tc_status write_rows(exporting *x, const analysis_table *t, char *file, c
         file == NULL || titles == NULL || query == NULL ? tc_no_memory(err, t->name) : TC_OK;
 
     if (status == TC_OK && is_requested(x, file)) {
-        status = wu_csv_open(x->folder, file, &csv, err);
-        x->written++;
+        status = open_table(x, file, "workunit,item,source", &csv, err);
         if (status == TC_OK)
             status = put_titles(x, titles, &csv, err);
         if (status == TC_OK)
@@ -292,22 +302,26 @@ tc_status val_export(const val_dataset *ds, const char *folder, const char *only
                      tc_err *err)
 {
     static const struct {
-        const char *file, *query;
+        const char *file, *titles, *query;
     } common[] = {
-        { "units", "SELECT workunit, name, wu_id, result, analysis, parameters, n_items, checked, "
-                   "kept, program, stored "
-                   "FROM units ORDER BY name, workunit" },
-        { "items", "SELECT units.workunit, number, items.name AS item, source FROM units JOIN "
-                   "items ON items.unit = units.id "
-                   "ORDER BY units.name, units.workunit, number" },
-        { "aliases",
+        { "units", "workunit,name,wu_id",
+          "SELECT workunit, name, wu_id, result, analysis, parameters, n_items, checked, "
+          "kept, program, stored "
+          "FROM units ORDER BY name, workunit" },
+        { "items", "workunit,number,item",
+          "SELECT units.workunit, number, items.name AS item, source FROM units JOIN "
+          "items ON items.unit = units.id "
+          "ORDER BY units.name, units.workunit, number" },
+        { "aliases", "workunit,name,wu_id",
           "SELECT units.workunit, aliases.name, aliases.wu_id, aliases.result, aliases.stored FROM "
           "aliases JOIN units "
           "ON units.id = aliases.unit ORDER BY aliases.name, aliases.wu_id, units.workunit" },
-        { "refused", "SELECT kind, reason, name, wu_id, result, kept, stored FROM refused ORDER BY "
-                     "name, result, reason" },
-        { "failed", "SELECT name, wu_id, batch, error_mask, reasons, stored FROM failed ORDER BY "
-                    "name, wu_id" },
+        { "refused", "kind,reason,name",
+          "SELECT kind, reason, name, wu_id, result, kept, stored FROM refused ORDER BY "
+          "name, result, reason" },
+        { "failed", "name,wu_id,batch",
+          "SELECT name, wu_id, batch, error_mask, reasons, stored FROM failed ORDER BY "
+          "name, wu_id" },
     };
     char others[MAX_OTHERS] = "";
     exporting x = { .ds = ds, .folder = folder, .only = only, .others = others };
@@ -316,7 +330,7 @@ tc_status val_export(const val_dataset *ds, const char *folder, const char *only
     if (status == TC_OK)
         status = val_sql(ds, err, "BEGIN");
     for (size_t i = 0; status == TC_OK && i < sizeof common / sizeof common[0]; i++)
-        status = write_query(&x, common[i].file, common[i].query, err);
+        status = write_query(&x, common[i].file, common[i].titles, common[i].query, err);
     if (status == TC_OK)
         status = write_tables(&x, err);
     if (status == TC_OK && x.written == 0)
