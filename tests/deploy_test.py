@@ -145,7 +145,7 @@ leave()
 """,
     "update_versions": """
 assert sys.argv[1:] == ["--noconfirm", "--verbose"], sys.argv
-for app in os.listdir("apps"):
+for app in sorted(os.listdir("apps")):
     print("App %s:" % app)
     for version in os.listdir("apps/" + app):
         print("   Version %s:" % version)
@@ -164,6 +164,10 @@ for app in os.listdir("apps"):
                     leave(0)
                 shutil.copy(here, there)
             db["versions"].append(key)
+            platform, _, plan_class = folder.partition("__")
+            sql.execute("INSERT INTO platform(name) SELECT ?1 WHERE NOT EXISTS (SELECT 1 FROM platform WHERE name = ?1)", (platform,))
+            sql.execute("INSERT INTO app_version(appid, version_num, platformid, plan_class) SELECT a.id, ?, p.id, ? FROM app a, platform p "
+                        "WHERE a.name = ? AND p.name = ?", (round(100 * float(version)), plan_class, app, platform))
             print("    App version added successfully; ID=%d" % len(db["versions"]))
 leave()
 """,
@@ -376,10 +380,10 @@ def test_new_versions(folder):
                                  for n in libraries),
        "a new version takes the libraries that the project hands out already", r.stdout + r.stderr)
     ok(len(database(folder)["versions"]) == 2 * len(FOLDERS), "both versions are known")
-    platform, plan_class = FOLDERS[0].split("__")
-    sql(folder, "INSERT INTO platform VALUES(1, ?), (2, 'other')", platform)
-    sql(folder, "INSERT INTO app_version(appid, version_num, platformid, plan_class) SELECT id, 100, 1, ? FROM app WHERE name = 'texcell' UNION ALL "
-        "SELECT id, 100, 1, 'old' FROM app WHERE name = 'texcell' UNION ALL SELECT id, 100, 2, 'old' FROM app WHERE name = 'texcell'", plan_class)
+    platform = FOLDERS[0].split("__")[0]
+    sql(folder, "INSERT INTO platform(name) VALUES('other')")
+    sql(folder, "INSERT INTO app_version(appid, version_num, platformid, plan_class) SELECT a.id, 100, p.id, 'old' FROM app a, platform p "
+        "WHERE a.name = 'texcell' ORDER BY p.id")
     r = deploy(folder, build=build, version="1.01")
     ok("note: hosts still get 1.00 for %s (old); with --deprecate no more\nnote: hosts still get 1.00 for other (old)\n" % platform in r.stdout,
        "what hosts would still get is told", r.stdout + r.stderr)
@@ -388,7 +392,7 @@ def test_new_versions(folder):
        and sql(folder, "SELECT sum(deprecated) FROM app_version") == [(0,)], "--deprecate --dry-run names what it would end", r.stdout + r.stderr)
     r = deploy(folder, "--deprecate", build=build, version="1.01")
     ok("database: 1.00 for %s (old) is deprecated\nnote: hosts still get 1.00 for other (old)\n" % platform in r.stdout
-       and sql(folder, "SELECT deprecated FROM app_version ORDER BY id") == [(0,), (1,), (0,)], "--deprecate ends what is superseded", r.stdout + r.stderr)
+       and sql(folder, "SELECT deprecated FROM app_version WHERE plan_class = 'old' ORDER BY id") == [(1,), (0,)], "--deprecate ends what is superseded", r.stdout + r.stderr)
 
 
 # --- other systems ------------------------------------------------------------------------
@@ -558,8 +562,6 @@ def test_options_of_scripts():
         refused("--max-memory " + memory, folder, "--max-memory: must be from 64 to 16777216 .MiB., or the word default", "--max-memory=" + memory, code=1)
     write(check, "#!/bin/sh\nexec mine $1\n", 0o755)
     refused("a script that has no place for it", folder, 'bin/texcell_check: has no "\\$@"', "--verify", "0.1", version=None)
-    sql(folder, "INSERT INTO platform SELECT 1, ? WHERE NOT EXISTS (SELECT 1 FROM platform)", PLATFORM)
-    sql(folder, "INSERT INTO app_version(appid, version_num, platformid, plan_class) SELECT id, 100, 1, ? FROM app", FOLDERS[0].partition("__")[2])
     r = deploy(folder, "--classes", "cpu", version="0.98")
     ok(r.returncode == 0 and "note: no host gets 0.98 for %s (%s): there is 1.00" % (PLATFORM, FOLDERS[0].partition("__")[2]) in r.stdout
        and re.search(r"wrote apps/texcell/0.98/\S+ \(\d+ files, \d+ bytes\)", r.stdout) and r.stdout.splitlines()[-2].startswith("note: bin/texcell_check"),
@@ -568,7 +570,7 @@ def test_options_of_scripts():
 
 def test_update_versions_refuses():
     folder = make_project("refusing")
-    write(os.path.join(folder, "apps", "texcell", "0.99", PLATFORM, "other"), "new")
+    write(os.path.join(folder, "apps", "another", "0.99", PLATFORM, "other"), "new")
     write(os.path.join(folder, "download", "other"), "old")
     r = deploy(folder)
     ok(r.returncode == 2 and re.search(r"did not take texcell/1\.00/.*immutable|differ", r.stderr),
@@ -577,6 +579,26 @@ def test_update_versions_refuses():
     r = deploy(folder)
     ok(r.returncode == 2 and "bin/xadd: did not take the app: PHP Fatal error" in r.stderr, "so is that of xadd",
        r.stderr)
+
+
+def test_failed_versions():
+    """What a call left that failed before update_versions stands in nobody's way, and is not published later by mistake."""
+    program = "texcell_1.00_" + PLATFORM
+    folder, build = make_project("failed"), os.path.join(TMP, "build")
+    xadd = read(folder, "bin", "xadd")
+    write(os.path.join(folder, "bin", "xadd"), "#!/bin/sh\nexit 1\n", 0o755)
+    ok(deploy(folder, "--classes", "cpu,mt", build=build).returncode == 2 and not database(folder)["versions"], "a call that fails in xadd")
+    write(os.path.join(folder, "bin", "xadd"), xadd, 0o755)
+    there = os.path.join(folder, "apps", "texcell", "1.00")
+    name = next(n for n in sorted(os.listdir(there)) if "_cpu_" in n)
+    for stray in ("left.over", program + ".sig"):
+        write(os.path.join(there, name, stray), "x")
+    refused("versions that an earlier call left", folder, r"apps/texcell/1\.00/\S+_cpu_\S+: is in no database, .*remove that folder", version="1.01")
+    refused("classes that an earlier call left", folder, r"apps/texcell/1\.00/\S+_mt_\S+: is in no database", "--classes", "cpu")
+    r = deploy(folder, "--classes", "cpu,mt")
+    ok(r.returncode == 0 and read(there, name, program) == read(TEXCELL) == read(folder, "download", program) and len(database(folder)["versions"]) == 2
+       and not {"left.over", program + ".sig"} & set(os.listdir(os.path.join(there, name))), "another program in place of it", r.stdout + r.stderr)
+    refused("another program, once it is published", folder, "versions never change", "--classes", "cpu,mt", build=build)
 
 
 def test_what_is_there():
@@ -1742,10 +1764,27 @@ def test_backup(folder):
         ok(r.returncode == 2 and reason in r.stderr and "Traceback" not in r.stderr and tree(new) == before,
            "restore: changes nothing where a file of the backup is not whole: " + reason, r.stderr)
         write(os.path.join(saved, name), whole)
+    for name, put, reason in (
+            ("keys/more", lambda path: write(path, "x"), "keys/more is not in SHA256SUMS"),
+            ("html/project/evil.php", lambda path: os.symlink("/etc/passwd", path), "html/project/evil.php is not in SHA256SUMS"),
+            ("apps/more", lambda path: os.symlink(TMP, path), "apps/more is not in SHA256SUMS"),
+            ("config.xml", lambda path: os.symlink(os.path.join(folder, "config.xml"), path), "config.xml is a link")):
+        path = os.path.join(saved, name)
+        aside = [os.rename(path, path + ".aside")] if os.path.exists(path) else []
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        put(path)
+        r = run([os.path.join(new, "bin", "texcell-backup"), "--restore", saved], env=env)
+        ok(r.returncode == 2 and reason in r.stderr and tree(new) == before, "restore: changes nothing where " + reason, r.stderr)
+        os.unlink(path)
+        if aside:
+            os.rename(path + ".aside", path)
+    os.rename(os.path.join(new, "config.xml"), os.path.join(new, "linked.xml"))
+    os.symlink("linked.xml", os.path.join(new, "config.xml"))
     r = run([os.path.join(new, "bin", "texcell-backup"), "--restore", saved], env=env)
     ok(r.returncode == 0 and sql(new, "SELECT id, name FROM workunit") == sql(folder, "SELECT id, name FROM workunit")
        and read(new, "keys", "code_sign_private") == b"secret" and str(os.path.join(new, "db.sqlite")) in read(new, "config.xml").decode(),
        "restore: database and keys; config.xml stays the new machine's", r.stdout + r.stderr)
+    ok(os.readlink(os.path.join(new, "config.xml")) == "linked.xml", "restore: a link to config.xml stays one")
     lost = sql(new, "SELECT outcome, validate_state, granted_credit FROM result WHERE id > 9000 ORDER BY id")
     units = sql(new, "SELECT canonical_resultid, assimilate_state, need_validate, transition_time > 7 FROM workunit WHERE id < 10 ORDER BY id")
     ok(lost == [(1, 1, 1), (7, 1, 1), (7, 3, 1), (7, 3, 1)] and units == [(1, 2, 1, 0)] + [(0, 0, 0, 1)] * 3,
@@ -1822,6 +1861,7 @@ def main():
     test_settings()
     test_options_of_scripts()
     test_update_versions_refuses()
+    test_failed_versions()
     test_what_is_there()
     test_refusals()
     test_scripts()

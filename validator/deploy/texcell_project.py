@@ -98,8 +98,8 @@ def run(argv, folder=None, reads=subprocess.DEVNULL, ends_with_us=False):
 
 
 def write_file(path, data, mode=0o644, sync=True):
-    """Complete under its name or not there: temporary file, fsync (unless sync is False), rename."""
-    temporary = None
+    """Complete under its name or not there: temporary file, fsync (unless sync is False), rename. A link stays one."""
+    temporary, path = None, os.path.realpath(path)
     try:
         handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".texcell-")
         with os.fdopen(handle, "wb") as f:
