@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import threading
 import time
+import zipfile
 import zlib
 
 import numpy as np
@@ -92,10 +93,23 @@ def command_line(unit, result):
                  ["script-compare", result, result, result], ["script-compare", "--workunits", ".", result, result]):
         expect("bad usage: %s" % " ".join(a if "/" not in a else "FILE" for a in args), 1, validate(*args), "^$",
                "^texcell-validate: error: .*\n$")
-    expect("no such work unit", 2, validate("check", path("no.zip"), result), "^$", "no.zip: cannot open")
-    expect("no such result", 2, validate("check", unit, path("no.npz")), "^$", "no.npz: cannot open")
-    expect("a folder for a result", 2, validate("check", unit, FOLDER), "^$", "is a folder")
-    expect("a result for a work unit", 2, validate("check", result, result), "^$", "is a result, not a work unit")
+    # None of these says anything of a result.
+    for verb in (["check"], ["verify", "--fraction", "1"]):
+        expect(verb[0] + ": no such work unit", 3, validate(*verb, path("no.zip"), result), "^$", "no.zip: there is no such file")
+        expect(verb[0] + ": no such result", 3, validate(*verb, unit, path("no.npz")), "^$", "no.npz: there is no such file")
+    expect("compare: no such result", 3, validate("compare", result, path("no.npz")), "^$", "no.npz: there is no such file")
+    expect("a folder for a result", 3, validate("check", unit, FOLDER), "^$", "is a folder")
+    expect("a result for a work unit", 3, validate("check", result, result), "^$", "is a result, not a work unit")
+    expect("check says what it looked at", 0, validate("check", "--seed", "5", unit, result), "^looked at [1-9] of [1-9] items?, computed [0-9] again .--seed 5.\nvalid\n$", "^$")
+    expect("and nothing where it did not", 0, validate("check", "--no-pixels", unit, result), "^valid\n$", "^$")
+    with zipfile.ZipFile(unit) as z:
+        member = next(m for m in z.infolist() if m.filename.endswith(".png"))
+    with open(unit, "rb") as f:
+        body = bytearray(f.read())
+    body[member.header_offset + 30 + len(member.filename) + 60] ^= 1
+    with open(path("damaged.zip"), "wb") as f:
+        f.write(body)
+    expect("a damaged work unit", 3, validate("check", "--no-pixels", path("damaged.zip"), result), "^$", "damaged.zip: member .* is corrupt")
     with open("/dev/full", "w") as full:
         run = tap.subprocess.run([tap.TEXCELL_VALIDATE, "check", unit, result], stdout=full)
     tap.ok(run.returncode == 3, "an answer that cannot be written: try later")

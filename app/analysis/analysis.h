@@ -243,6 +243,8 @@ typedef struct an_unit {
 tc_status an_unit_read(const char *path, an_unit *out, tc_err *err);
 /* The same under a poll: wu_job_read_polled. */
 tc_status an_unit_read_polled(const char *path, const tc_poll *poll, an_unit *out, tc_err *err);
+/* As wu_job_read_heads does. */
+tc_status an_unit_read_heads(const char *path, an_unit *out, tc_err *err);
 void an_unit_free(an_unit *unit);
 
 /* What all chunks take, of plan.flops. */

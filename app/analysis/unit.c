@@ -123,12 +123,11 @@ tc_status an_unit_read(const char *path, an_unit *out, tc_err *err)
     return an_unit_read_polled(path, NULL, out, err);
 }
 
-/* What an_unit_read_polled gives; an_unit_free also after a failure. */
-static tc_status read_unit(const char *path, const tc_poll *poll, an_unit *out, tc_err *err)
+/* What belongs to the job; an_unit_free also after a failure. */
+static tc_status read_unit(const char *path, an_unit *out, tc_err *err)
 {
     char where[TC_ERR_MAX];
 
-    return_if_error(wu_job_read_polled(path, poll, &out->job, err));
     out->analysis = an_find(out->job->analysis);
     if (out->analysis == NULL)
         return tc_fail(err, TC_BAD_INPUT,
@@ -140,14 +139,26 @@ static tc_status read_unit(const char *path, const tc_poll *poll, an_unit *out, 
     return check_names(out, err);
 }
 
-tc_status an_unit_read_polled(const char *path, const tc_poll *poll, an_unit *out, tc_err *err)
+/* status: of reading the job. */
+static tc_status complete_unit(tc_status status, const char *path, an_unit *out, tc_err *err)
 {
-    *out = (an_unit){ .job = NULL };
-    const tc_status status = read_unit(path, poll, out, err);
-
+    if (status == TC_OK)
+        status = read_unit(path, out, err);
     if (status != TC_OK)
         an_unit_free(out);
     return status;
+}
+
+tc_status an_unit_read_polled(const char *path, const tc_poll *poll, an_unit *out, tc_err *err)
+{
+    *out = (an_unit){ .job = NULL };
+    return complete_unit(wu_job_read_polled(path, poll, &out->job, err), path, out, err);
+}
+
+tc_status an_unit_read_heads(const char *path, an_unit *out, tc_err *err)
+{
+    *out = (an_unit){ .job = NULL };
+    return complete_unit(wu_job_read_heads(path, &out->job, err), path, out, err);
 }
 
 void an_unit_free(an_unit *unit)

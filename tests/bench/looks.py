@@ -16,6 +16,7 @@ import os
 import re
 import resource
 import sys
+import zipfile
 
 import numpy as np
 import scipy.ndimage
@@ -212,7 +213,7 @@ def units(names, of):
         count = min(int(rate.get((analysis, job), 4)), 20000)
         items = [dict(pool[j], name="i%d" % i) for i, j in enumerate(rng.integers(len(pool), size=max(count, 1)))]
         shape = np.min([(len(it["slices"]),) + it["slices"][0].shape for it in items], 0).tolist()
-        workunit.write(file, analysis, parameters(shape) if callable(parameters) else parameters, items)
+        workunit.write(file, analysis, parameters(shape) if callable(parameters) else parameters, items, pictures_as=zipfile.ZIP_STORED)
         if os.path.exists(result):
             os.remove(result)
         work, _ = seconds(tap.TEXCELL, "run", file, "-o", result, "--device", "cpu", "--quiet", "--threads", "1")

@@ -43,9 +43,9 @@ def item(name, slices, masks=None, stack=None, spacing=None, source=None, labels
             "stack": len(slices) > 1 if stack is None else stack, "spacing": spacing, "source": source}
 
 
-def write(path, analysis, parameters, items, strips=None):
+def write(path, analysis, parameters, items, strips=None, pictures_as=zipfile.ZIP_DEFLATED):
     """The work unit of these items; images, their masks and their labels cut into strips of so many
-    rows (a number for each of the three)."""
+    rows (a number for each of the three). texcell-wu has pictures_as ZIP_STORED."""
     members, described = [], []
 
     def add(folder, it, pictures, png_of, rows):
@@ -78,5 +78,5 @@ def write(path, analysis, parameters, items, strips=None):
     with zipfile.ZipFile(path, "w") as z:
         for name, data in [("job.json", json.dumps(job))] + members:
             # of 1980: the same unit is the same file
-            z.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
+            z.writestr(zipfile.ZipInfo(name), data, pictures_as if name.endswith(".png") else zipfile.ZIP_DEFLATED)
     return path

@@ -1,11 +1,13 @@
 /* texcell-validate check: whether a result is one of its work unit. */
+#include <inttypes.h>
+#include <stdio.h>
 
 #include "validator/check/items.h"
 #include "validator/check/verify.h"
 
 /* One item: whether its values are possible, for its pixels too. */
 static tc_status check_item(const an_unit *unit, const char *path, val_items *items, size_t index,
-                            const val_verifier *verifier, tc_err *err)
+                            val_verifier *verifier, tc_err *err)
 {
     const wu_item *const item = &unit->job->items[index];
     wu_output claimed = { .n = 0 };
@@ -56,5 +58,10 @@ tc_status val_check(const an_unit *unit, const char *result, const val_verificat
         return_if_error(val_verifier_init(&verifier, unit, verification, err));
     for (size_t i = 0; i < unit->job->n_items; i++)
         return_if_error(check_item(unit, result, items, i, &verifier, err));
-    return val_items_end(items, err);
+    return_if_error(val_items_end(items, err));
+    if (verifier.n_seen > 0)
+        printf("looked at %zu of %zu item%s, computed %zu again (--seed %" PRIu64 ")\n",
+               verifier.n_seen, unit->job->n_items, unit->job->n_items == 1 ? "" : "s",
+               verifier.n_again, verifier.seed);
+    return TC_OK;
 }

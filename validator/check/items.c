@@ -57,6 +57,16 @@ static tc_status parameters_differ(const val_items *v, const json_t *want, const
     return refuse_difference(v, "parameters", err);
 }
 
+/* The result is of another work unit, unless this one is damaged. */
+static tc_status refuse_unit(const val_items *v, tc_err *err)
+{
+    const wu_job *const job = v->unit->job;
+
+    if (job->only_heads && wu_job_read_rest(job, err) != TC_OK)
+        return TC_TRY_LATER;
+    return refuse_difference(v, "workunit", err);
+}
+
 static tc_status compare_json(const val_items *v, const json_t *want, tc_err *err)
 {
     const json_t *const json = wu_npz_json(v->r);
@@ -72,6 +82,8 @@ static tc_status compare_json(const val_items *v, const json_t *want, tc_err *er
         if (strcmp(key, "version") == 0)
             return tc_fail(err, TC_BAD_INPUT, "%s: %s: \"version\" is not %d", v->path,
                            WU_RESULT_JSON, WU_RESULT_FORMAT_VERSION);
+        if (strcmp(key, "workunit") == 0)
+            return refuse_unit(v, err);
         return strcmp(key, "parameters") == 0
                    ? parameters_differ(v, value, json_object_get(json, key), err)
                    : refuse_difference(v, key, err);

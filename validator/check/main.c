@@ -62,8 +62,9 @@ static const char usage[] =
     "                   that has the exit code; all else goes to standard error\n"
     "\n"
     "Exit codes: 0 yes, 1 bad usage (also no file, or one too many), 2 not a valid\n"
-    "result (or work unit), 3 try again later, 4 no match. To script_validator 0 is\n"
-    "valid or a match, 3 try again later, all else invalid or no match.\n";
+    "result, 3 try again later (also a file that is not there, a damaged work unit),\n"
+    "4 no match. To script_validator 0 is valid or a match, 3 try again later, all\n"
+    "else invalid or no match.\n";
 
 typedef enum verb { CHECK, COMPARE, VERIFY, SCRIPT_INIT, SCRIPT_COMPARE, VERBS } verb;
 
@@ -152,10 +153,26 @@ static tc_status read_command(int argc, char **argv, command *c, tc_err *err)
 
 /* --- commands -------------------------------------------------------------------------------- */
 
+/* A path that is misspelt says nothing of a result. */
+static tc_status check_there(const command *c, tc_err *err)
+{
+    for (int i = 0; i < verbs[c->verb].n_files; i++) {
+        const os_kind kind = os_kind_of(c->files[i]);
+
+        if (kind == OS_NOTHING || kind == OS_FOLDER)
+            return tc_fail(err, TC_TRY_LATER, "%.600s: %s", c->files[i],
+                           kind == OS_FOLDER ? "is a folder" : "there is no such file");
+    }
+    return TC_OK;
+}
+
+/* What is wrong with the work unit is no fault of the result's, either. */
 static tc_status check(const command *c, tc_err *err)
 {
-    TC_AUTO(an_unit_free) an_unit unit;
-    return_if_error(an_unit_read(c->files[0], &unit, err));
+    TC_AUTO(an_unit_free) an_unit unit = { .job = NULL };
+    return_if_error(check_there(c, err));
+    if (an_unit_read_heads(c->files[0], &unit, err) != TC_OK)
+        return TC_TRY_LATER;
 
     return val_check(&unit, c->files[1], &c->verification, err);
 }
@@ -166,7 +183,9 @@ static tc_status do_command(command *c, tc_err *err)
     switch (c->verb) {
     case CHECK:
     case VERIFY: return check(c, err);
-    case COMPARE: return val_compare(c->files[0], c->files[1], false, err);
+    case COMPARE:
+        return_if_error(check_there(c, err));
+        return val_compare(c->files[0], c->files[1], false, err);
     case SCRIPT_INIT: return val_script_init(&c->places, c->files[0], &c->verification, err);
     case SCRIPT_COMPARE: return val_script_compare(&c->places, c->files[0], c->files[1], err);
     case VERBS: break;

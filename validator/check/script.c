@@ -163,7 +163,7 @@ static tc_status read_workunit(const char *folder, const char *result, an_unit *
     tc_status status = val_find_workunit(folder, result, &path, err);
 
     if (status == TC_OK)
-        status = an_unit_read(path, unit, err);
+        status = an_unit_read_heads(path, unit, err);
     free(path);
     return status == TC_BAD_INPUT ? TC_TRY_LATER : status;
 }

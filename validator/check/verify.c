@@ -193,7 +193,7 @@ static tc_status verify_item(const val_verifier *v, size_t index, const an_work 
 
 /* --- pixels ---------------------------------------------------------------------------------- */
 
-tc_status val_check_pixels(const val_verifier *v, size_t index, const wu_output *claimed,
+tc_status val_check_pixels(val_verifier *v, size_t index, const wu_output *claimed,
                            const char *path, tc_err *err)
 {
     assert(index < v->unit->job->n_items && v->options->threads >= 1);
@@ -210,6 +210,7 @@ tc_status val_check_pixels(const val_verifier *v, size_t index, const wu_output 
 
     if (!again && !v->looked_at[index])
         return TC_OK;
+    v->n_seen++;
     status = a->plan(v->unit->params, item, &work.plan, err);
     if (status == TC_OK)
         status = wu_item_load(v->unit->job, index, &pixels, err);
@@ -227,6 +228,7 @@ tc_status val_check_pixels(const val_verifier *v, size_t index, const wu_output 
     }
     if (!again && v->small)
         again = v->options->max_memory == 0 || memory_of(&work) <= v->options->max_memory;
+    v->n_again += again;
     if (status == TC_OK && again)
         status = verify_item(v, index, &work, claimed, path, err);
     wu_pixels_free(&pixels);

@@ -12,10 +12,11 @@ typedef struct val_verifier {
     const val_verification *options;
     uint64_t seed;
     size_t n_chosen;
-    bool *chosen;    /* [items]: is computed again */
-    bool *looked_at; /* [items]: has pixels that are looked at */
-    bool small;      /* what is looked at is computed again in any case */
-    double deadline; /* in tc_seconds; 0: none */
+    bool *chosen;           /* [items]: is computed again */
+    bool *looked_at;        /* [items]: has pixels that are looked at */
+    bool small;             /* what is looked at is computed again in any case */
+    double deadline;        /* in tc_seconds; 0: none */
+    size_t n_seen, n_again; /* items that were looked at, of which so many were computed again */
 } val_verifier;
 
 /* Chooses the items; prints which seed did and how likely a forger is caught, if any is chosen.
@@ -26,7 +27,7 @@ void val_verifier_free(val_verifier *v);
 /* Whether the item's pixels give `claimed`, as far as can be known: computed again if it is
  * one of the chosen, if a look at the pixels leaves a doubt, or if that takes hardly any time.
  * path: the result's, for names. */
-tc_status val_check_pixels(const val_verifier *v, size_t index, const wu_output *claimed,
+tc_status val_check_pixels(val_verifier *v, size_t index, const wu_output *claimed,
                            const char *path, tc_err *err);
 
 #endif

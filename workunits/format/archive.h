@@ -77,7 +77,7 @@ const char *wu_archive_untidy(const wu_archive *archive);
  * stored is known by its own, and not read again. TC_BAD_INPUT if the file is shorter than it was.
  */
 tc_status wu_archive_crc_of_read(const wu_archive *archive, uint32_t *crc, tc_err *err);
-/* CRC-32 and SHA-256 of the whole file, for which it is read. */
+/* CRC-32 (crc may be NULL) and SHA-256 of the whole file, for which it is read. */
 tc_status wu_archive_digest(const wu_archive *archive, uint32_t *crc, char sha256[TC_SHA256_TEXT],
                             tc_err *err);
 

@@ -150,7 +150,8 @@ static tc_status find_picture(job_reader *r, const json_t *value, const char *pl
         return job_fail(r, place, "\"%s\" is not a picture", name);
     wu_png_info *const known = &r->job->heads[member];
     if (known->width == 0) {
-        return_if_error(wu_member_head(r->zip, (size_t)member, known, r->err));
+        return_if_error((r->job->only_heads ? wu_member_begin : wu_member_head)(
+            r->zip, (size_t)member, known, r->err));
     }
     r->used[member] = true;
     r->compressed += r->job->archive->members[member].compressed;
@@ -560,12 +561,14 @@ tc_status wu_job_read(const char *path, wu_job **out, tc_err *err)
     return wu_job_read_polled(path, NULL, out, err);
 }
 
-tc_status wu_job_read_polled(const char *path, const tc_poll *poll, wu_job **out, tc_err *err)
+static tc_status read_job(const char *path, const tc_poll *poll, bool only_heads, wu_job **out,
+                          tc_err *err)
 {
     *out = NULL;
     job_reader r = { .job = calloc(1, sizeof *r.job), .err = err };
     if (r.job == NULL)
         return tc_no_memory(err, "a work unit");
+    r.job->only_heads = only_heads;
     tc_status status = wu_archive_read(path, WU_MAX_MEMBERS, poll, &r.job->archive, err);
     if (status != TC_OK)
         goto cleanup;
@@ -588,12 +591,35 @@ cleanup:
     return status;
 }
 
+tc_status wu_job_read_polled(const char *path, const tc_poll *poll, wu_job **out, tc_err *err)
+{
+    return read_job(path, poll, false, out, err);
+}
+
+tc_status wu_job_read_heads(const char *path, wu_job **out, tc_err *err)
+{
+    return read_job(path, NULL, true, out, err);
+}
+
+tc_status wu_job_read_rest(const wu_job *job, tc_err *err)
+{
+    TC_AUTO(wu_unzip_close) wu_unzip *zip = NULL;
+    return_if_error(wu_unzip_open(job->archive, job->archive->poll, &zip, err));
+    for (size_t i = 0; i < job->archive->n; i++) {
+        wu_unzip_begin(zip, i);
+        return_if_error(wu_unzip_drain(zip, err));
+    }
+    return TC_OK;
+}
+
 tc_status wu_job_identify(wu_job *job, tc_err *err)
 {
-    uint32_t crc = 0;
+    uint32_t crc = job->file_crc;
     if (job->file_sha256[0] != '\0')
         return TC_OK;
-    const tc_status status = wu_archive_digest(job->archive, &crc, job->file_sha256, err);
+    /* Of pictures that were not read a CRC is the list's: so is that of the file. */
+    const tc_status status =
+        wu_archive_digest(job->archive, job->only_heads ? NULL : &crc, job->file_sha256, err);
     if (status == TC_OK && crc == job->file_crc)
         return TC_OK;
     job->file_sha256[0] = '\0';

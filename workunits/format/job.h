@@ -69,6 +69,7 @@ typedef struct wu_job {
     struct wu_archive *archive; /* the list of members (workunits/format/archive.h) */
     struct wu_png_info
         *heads;       /* per member: of a picture that an item names (workunits/format/png_io.h) */
+    bool only_heads;  /* of pictures were read */
     unsigned threads; /* that decode pixels; 0 is 1, and any number may be put in */
 } wu_job;
 
@@ -97,6 +98,12 @@ tc_status wu_job_read(const char *path, wu_job **out, tc_err *err);
 /* The same under a poll, which is asked by whatever reads or writes for this job from now
  * on, too, and outlives it. */
 tc_status wu_job_read_polled(const char *path, const tc_poll *poll, wu_job **out, tc_err *err);
+
+/* The same, but of a picture its header is read alone: for who reads a few of them, and identifies
+ * the job. A damaged picture is found when it is read; wu_job_read_rest reads all. */
+tc_status wu_job_read_heads(const char *path, wu_job **out, tc_err *err);
+/* TC_BAD_INPUT: a member of a job of wu_job_read_heads is damaged. */
+tc_status wu_job_read_rest(const wu_job *job, tc_err *err);
 
 /* Finds the SHA-256: reads the file once more, which must be what it was when it was first read
  * (TC_BAD_INPUT). */

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/base/files.h"
+
 /* Where a PNG comes from. Why it cannot be read is kept for the one who asked. */
 typedef struct png_source {
     wu_unzip *zip;
@@ -125,6 +127,19 @@ static tc_status read_member(wu_unzip *zip, size_t member, wu_png_info *head, vo
 tc_status wu_member_head(wu_unzip *zip, size_t member, wu_png_info *head, tc_err *err)
 {
     return read_member(zip, member, head, NULL, err);
+}
+
+tc_status wu_member_begin(wu_unzip *zip, size_t member, wu_png_info *head, tc_err *err)
+{
+    const wu_archive *const a = wu_unzip_archive(zip);
+    const wu_member *const m = &a->members[member];
+    unsigned char begin[WU_PNG_HEAD];
+    size_t got = 0;
+    if (!m->is_deflated && m->compressed > WU_PNG_HEAD)
+        return_if_error(tc_read_at(a->fd, a->path, m->data, begin, sizeof begin, &got, err));
+    return got == sizeof begin && wu_png_plain_head(begin, m->size, head)
+               ? tc_ask(a->poll, err)
+               : wu_member_head(zip, member, head, err);
 }
 
 tc_status wu_member_pixels(wu_unzip *zip, size_t member, const wu_png_info *expected, void *samples,

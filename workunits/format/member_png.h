@@ -20,6 +20,9 @@ void wu_plain_swap(uint8_t *samples, size_t n);
  * that), reading the picture's header on the way.
  * TC_BAD_INPUT: a member that is corrupt is reported as such rather than as a bad picture. */
 tc_status wu_member_head(wu_unzip *zip, size_t member, wu_png_info *head, tc_err *err);
+/* The same, but of most pictures their first bytes are read alone: what is damaged behind them,
+ * wu_member_head or who decodes it finds out. */
+tc_status wu_member_begin(wu_unzip *zip, size_t member, wu_png_info *head, tc_err *err);
 /* Decodes the member, whose header was read as *expected, into samples (wu_png_read). */
 tc_status wu_member_pixels(wu_unzip *zip, size_t member, const wu_png_info *expected, void *samples,
                            tc_err *err);

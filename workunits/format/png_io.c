@@ -121,14 +121,19 @@ static const char *colour_name(int type)
     }
 }
 
-/* Refuses more pixels than the file's bytes could decompress to. */
+/* Whether so many bytes can decompress to its pixels. */
+static bool holds_pixels(const wu_png_info *head, uint64_t encoded_bytes)
+{
+    const uint64_t row = (uint64_t)head->width * head->channels * (head->bits / 8) + 1;
+    const uint64_t most = encoded_bytes < UINT64_MAX / MAX_DEFLATE_RATIO
+                              ? encoded_bytes * MAX_DEFLATE_RATIO
+                              : UINT64_MAX;
+    return most / row >= head->height;
+}
+
 static void check_bomb(png_ctx *c)
 {
-    const uint64_t row = (uint64_t)c->head.width * c->head.channels * (c->head.bits / 8) + 1;
-    const uint64_t most = c->encoded_bytes < UINT64_MAX / MAX_DEFLATE_RATIO
-                              ? c->encoded_bytes * MAX_DEFLATE_RATIO
-                              : UINT64_MAX;
-    if (most / row < c->head.height)
+    if (!holds_pixels(&c->head, c->encoded_bytes))
         give_up(c, tc_fail(c->err, TC_BAD_INPUT,
                            "%s: the PNG claims %ux%u pixels, more than its %llu bytes can hold",
                            c->what, (unsigned)c->head.width, (unsigned)c->head.height,
@@ -282,7 +287,6 @@ static long read_bytes(void *user, void *buf, size_t n)
     return (long)part;
 }
 
-#ifdef HAVE_LIBDEFLATE
 static uint32_t number_at(const unsigned char *p)
 {
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
@@ -290,6 +294,28 @@ static uint32_t number_at(const unsigned char *p)
 
 enum { IHDR = 13, HEAD = SIGNATURE + FRAME + IHDR, BODY = 8 };
 
+bool wu_png_plain_head(const unsigned char begin[WU_PNG_HEAD], uint64_t encoded_bytes,
+                       wu_png_info *out)
+{
+    static const unsigned char start[] = { 0, 0, 0, IHDR, 'I', 'H', 'D', 'R' };
+    const unsigned char *const chunk = begin + SIGNATURE, *const body = chunk + BODY;
+    const unsigned bits = body[8], colour = body[9];
+    const wu_png_info head = { .width = number_at(body),
+                               .height = number_at(body + 4),
+                               .bits = bits,
+                               .channels = colour == PNG_COLOR_TYPE_RGB ? 3 : 1 };
+    _Static_assert((int)WU_PNG_HEAD == (int)HEAD, "signature and first chunk");
+    *out = head;
+    return png_sig_cmp(begin, 0, SIGNATURE) == 0 && memcmp(chunk, start, sizeof start) == 0 &&
+           tc_crc32(0, chunk + 4, IHDR + 4) == number_at(body + IHDR) &&
+           ((colour == PNG_COLOR_TYPE_GRAY && (bits == 8 || bits == 16)) ||
+            (colour == PNG_COLOR_TYPE_RGB && bits == 8)) &&
+           body[10] == 0 && body[11] == 0 && body[12] == 0 && head.width > 0 && head.height > 0 &&
+           head.width <= PNG_UINT_31_MAX && head.height <= PNG_UINT_31_MAX &&
+           holds_pixels(&head, encoded_bytes);
+}
+
+#ifdef HAVE_LIBDEFLATE
 /* Whether it is a whole PNG of this kind with good CRCs, and no chunk that libpng would heed
  * besides. */
 static bool is_simple(const unsigned char *png, size_t n, const wu_png_info *h)

@@ -28,6 +28,12 @@ typedef long (*wu_read_fn)(void *user, void *buf, size_t n);
 tc_status wu_png_read_info(wu_read_fn read, void *user, uint64_t encoded_bytes, const char *what,
                            wu_png_info *info, tc_err *err);
 
+/* Whether a PNG that begins so is of a kind that is in most work units, and what it is then: the
+ * same as wu_png_read_info gives, if nothing is wrong behind it. */
+enum { WU_PNG_HEAD = 33 };
+bool wu_png_plain_head(const unsigned char begin[WU_PNG_HEAD], uint64_t encoded_bytes,
+                       wu_png_info *out);
+
 /* Reads header and pixels, through to the end of the PNG (CRCs checked).
  * `pixels` receives width*height*channels samples of uint8_t or uint16_t (host
  * order), and must have been sized by the caller from an earlier

@@ -9,12 +9,23 @@
 /* Beyond what sums and roots are rounded by. */
 #define SLACK 1e-9
 
+enum { MOST_READS = 64 }; /* of columns for a row: some more than there are */
+
+/* What was read of a row, in this order: most rows are read in the same one. */
+typedef struct reads {
+    struct {
+        const char *name; /* the caller's, as a pointer */
+        const void *data;
+    } of[MOST_READS];
+    size_t next;
+} reads;
+
 /* The columns of a row, where their family is there. */
 typedef struct row {
     const obj_params *params;
     const wu_item *item;
     const wu_output *out;
-    size_t *next; /* array: what is looked for next, most likely */
+    reads *reads; /* of the row before */
     size_t i;
     int dims;
     bool has_shape;
@@ -23,17 +34,15 @@ typedef struct row {
     int64_t lo[3];   /* the box's first pixel */
 } row;
 
-/* Columns are looked for about in their order. */
 static const void *column_of(const row *r, const char *name)
 {
-    for (size_t k = 0; k < r->out->n; k++) {
-        const wu_out_array *const array = &r->out->arrays[(*r->next)++ % r->out->n];
+    const size_t i = r->reads->next++ % MOST_READS;
 
-        if (strcmp(array->info.name, name) == 0)
-            return array->data;
+    if (r->reads->of[i].name != name) {
+        r->reads->of[i].name = name;
+        r->reads->of[i].data = wu_output_data(r->out, name);
     }
-    assert(!"the array is there");
-    return NULL;
+    return r->reads->of[i].data;
 }
 
 static int64_t integer_of(const row *r, const char *name)
@@ -463,10 +472,11 @@ tc_status obj_check_result(const void *params, const wu_item *item, const wu_out
     const int64_t *const label = wu_output_data(out, "object_label");
     const uint64_t n = wu_output_find(out, "object_label")->info.shape[0];
     uint64_t pixels = 0;
-    size_t next = 0;
+    reads known = { .next = 0 };
     obj_mesh mesh;
 
-    obj_mesh_init(item->spacing, &mesh);
+    if (item->is_stack)
+        obj_mesh_init(item->spacing, &mesh);
     if (*(const int64_t *)wu_output_data(out, "objects") != (int64_t)n)
         return tc_fail(err, TC_BAD_INPUT, "objects: is %lld, but there are %llu rows",
                        (long long)*(const int64_t *)wu_output_data(out, "objects"),
@@ -478,13 +488,14 @@ tc_status obj_check_result(const void *params, const wu_item *item, const wu_out
         row r = { .params = p,
                   .item = item,
                   .out = out,
-                  .next = &next,
+                  .reads = &known,
                   .i = i,
                   .dims = item->is_stack ? 3 : 2,
                   .has_shape = (p->families & OBJ_SHAPE) != 0,
                   .size = { item->nz, item->ny, item->nx } };
         const char *fault = NULL;
 
+        known.next = 0;
         if (label[i] < 1 || label[i] > (int64_t)WU_MAX_LABEL || (i > 0 && label[i] <= label[i - 1]))
             fault = "object_label: labels must rise, from 1 to 16777215";
         if (fault == NULL)
