@@ -257,17 +257,19 @@ def test_texts():
     for axes, shape, channel, values in (("ZCYX", [3, 2], 2, [200, 201, 202]), ("CZYX", [3, 2], 2, [20, 201]), ("TZYX", [2, 3], 0, [[10, 200, 20], [201, 30, 202]]),
                                          ("TCYX", [3, 2], 1, [[10], [20], [30]]), ("ZYX", [6], 0, [10, 200, 20, 201, 30, 202]), ("QYX", [6], 0, [10, 200, 20, 201, 30, 202])):
         text = json.dumps({"shape": shape + [8, 8], "axes": axes})
-        takes("tifffile's " + axes, tiff("x.tif", SIX, text), values, *(["--channel", channel] if channel else []))
-        takes("the same, truncated", tiff("x.tif", SIX, text[:-1] + ', "truncated": true}', one=True), values, *(["--channel", channel] if channel else []))
+        says = "taken as slices" if "Q" in axes else None
+        takes("tifffile's " + axes, tiff("x.tif", SIX, text), values, *(["--channel", channel] if channel else []), says=says)
+        takes("the same, truncated", tiff("x.tif", SIX, text[:-1] + ', "truncated": true}', one=True), values, *(["--channel", channel] if channel else []),
+              says=says)
     takes("tifffile's JSON in another order", tiff("x.tif", SIX, '{"axes":"ZCYX",\n "shape":[3,2,8,8]}'), [200, 201, 202], "--channel", 2)
     refuses("tifffile without axes", tiff("x.tif", SIX, '{"shape": [3, 2, 8, 8]}'), "not named")
     refuses("tifffile's other axes", tiff("x.tif", SIX, '{"shape": [3, 2, 8, 8], "axes": "RZYX"}'), "(R)")
     for text in ('{"shape": [6, 8, 8]}', '{"shape": [6, 8, 8], "axes": "QYX"}', "shape=(6, 8, 8)"):
-        takes("tifffile's unnamed axis: " + text, tiff("x.tif", SIX, text), [int(p[0, 0]) for p in SIX])
+        takes("tifffile's unnamed axis: " + text, tiff("x.tif", SIX, text), [int(p[0, 0]) for p in SIX], says="taken as slices")
         takes("its second channel", tiff("x.tif", SIX, text), [int(SIX[1][0, 0])], "--channel", 2, says="taken as channels")
     refuses("slices are no channels", tiff("x.tif", SIX, '{"shape": [6, 8, 8], "axes": "ZYX"}'), "is a stack of slices, grey, but --channel", "--channel", 2)
     refuses("tifffile: fewer pages", tiff("x.tif", SIX[:5], '{"shape": [3, 2, 8, 8], "axes": "ZCYX"}'), "but it has 5 pages", "--channel", 1)
-    takes("tifffile's first form", tiff("x.tif", flat(1, 2, 3), "shape=(3, 8, 8)"), [1, 2, 3])
+    takes("tifffile's first form", tiff("x.tif", flat(1, 2, 3), "shape=(3, 8, 8)"), [1, 2, 3], says="taken as slices")
     takes("a text of nobody", tiff("x.tif", flat(1, 2, 3), "our cells, slices=7"), [1, 2, 3], says="does not say what its pages are")
     refuses("ScanImage's channels", tiff("x.tif", SIX, "SI.VERSION_MAJOR = 5\nSI.hChannels.channelSave = [1;2]\n"), "ScanImage")
     takes("ScanImage's only channel", tiff("x.tif", SIX[:2], "SI.VERSION_MAJOR = 5\nSI.hChannels.channelSave = 1\n"), [10, 200], says="does not say what its pages are")

@@ -1,5 +1,6 @@
 """The Python package against the programs: the same bytes from arrays as from files that others
 wrote, the tables that export writes, refusals and exit codes, an interrupted call that goes on."""
+import csv
 import contextlib
 import gc
 import json
@@ -408,14 +409,15 @@ def looked():
              ("glcm", "glcm", {"b": SPOTS[::-1]}, file, {}), ("volume", "volume", {"walls": walls}, path("walls.nii"), {})]):
         params = [w for key, value in given.items() for w in ("--param", "%s=%s" % (key, value))]
         theirs = taken("taken_" + title.replace(" ", "_"), "--analysis", analysis, *params, inputs)
-        if any(p["key"] == "labels" for p in texcell.parameters(analysis)):
-            given = dict(given, labels=True)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             mine = texcell.analyse(images, analysis, **dict(QUIET, defaults=False), **given)
         tap.ok(mine.parameters == theirs.parameters and given.items() <= mine.parameters.items() and sorted(mine) == sorted(theirs)
                and all(np.array_equal(mine[a], theirs[a], equal_nan=mine[a].dtype.kind == "f") for a in mine if a != "item_sources"),
                "%s: the parameters and numbers of the command" % title, (mine.parameters, theirs.parameters))
+        with open(path("taken_" + title.replace(" ", "_"), "items.csv"), newline="") as f:
+            marks = [(row["mark"], row["why"]) for row in csv.DictReader(f)]
+        tap.ok(list(zip(mine.marks()["mark"], mine.marks()["why"])) == marks, title + ": and its marks", (mine.marks(), marks))
         tap.ok(not any("suggests" in str(w.message) for w in caught) and any("suggests" in n for n in mine.notes), "told as a note, no warning",
                [str(w.message) for w in caught])
     plain = texcell.analyse(SPOTS, **QUIET)

@@ -261,7 +261,9 @@ static void read_shape(wu_picture *picture, const uint64_t *shape, size_t n, con
         const bool channels = silent && wu_wants_silent_channel(picture, there->samples) &&
                               (!known || strpbrk(axes, "CS") == NULL);
         const char axis = tifffile_axis(silent && !channels, *(channels ? "C" : &letter));
-        picture->about.remarks |= channels ? WU_CHANNELS : 0;
+        picture->about.remarks |= channels                                        ? WU_CHANNELS
+                                  : silent && picture->want.kind == WU_KIND_IMAGE ? WU_SILENT_PAGES
+                                                                                  : 0;
         add_axis(said, axis, known ? &axes[i] : "not named", known ? 1 : 9, shape[i]);
     }
     complete_order(said);

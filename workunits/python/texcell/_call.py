@@ -20,6 +20,7 @@ from ._result import MARKED, Result
 
 Path = Union[str, "os.PathLike[str]"]
 FEATURES: dict[str, dict[str, Any]] = {"glcm": {"window": {"shape": "roi"}, "levels": [32], "distances": [1, 2, 4], "range": "image"}}
+LABELLED = ("cellcount", "volume")        # of which texcell-wu analyse asks for labels, too: marks need them
 LOOKED = "a look at the pictures suggests"
 SAID_BY_US = r"as the file says; --spacing|as the file says; spacing=|is a picture, not a stack: the first"
 
@@ -67,7 +68,8 @@ def analyse(images: Any, analysis: str = "cellcount", *, spacing: Any = None, la
                 has .data and the size of its pixels (napari's layers, xarray, bioio), or a list, a dict or another
                 iterable of these
     spacing     size of a voxel in micrometres: z, y, x, of images y, x, one number or a dict; else what the object says
-    labels      which object each pixel is of: an array, a list, a dict, a path or a Result; or True: return labels
+    labels      which object each pixel is of: an array, a list, a dict, a path or a Result; or whether to return labels:
+                without them (False), marks say less of outlines
     masks       which pixels count, in the same way
     names       of a list's images; else image_t1, ...
     scale       (lo, hi): what becomes black and white of floating-point samples and those of 32 bits
@@ -79,6 +81,8 @@ def analyse(images: Any, analysis: str = "cellcount", *, spacing: Any = None, la
     defaults    no look: what is not given has its default
     parameters  of the analysis: texcell.parameters(analysis); lengths may be "12um", areas "50um2"
     """
+    if labels is None and analysis in LABELLED:
+        labels = True
     folder = os.path.abspath(resume) if resume is not None else tempfile.mkdtemp(prefix="texcell-")
     own = folder if resume is None else None
     unit, result = os.path.join(folder, "workunit.zip"), os.path.join(folder, "result.npz")
