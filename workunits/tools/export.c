@@ -51,6 +51,7 @@ const char wu_export_help[] =
     "                       wrong?) and group, groups.csv the groups, as the page of\n"
     "                       report has them\n"
     "  --only-marks         with --marks: no other files\n"
+    "  --suggested FILE     of pack: marks know what its look at the pictures doubted\n"
     "  --tiff               also labels, masks and maps as TIFF, for ImageJ and\n"
     "                       napari: values as they are, with the size of a pixel if\n"
     "                       --images has it\n"
@@ -58,7 +59,7 @@ const char wu_export_help[] =
     "                       QuPath\n";
 
 typedef struct export_options {
-    const char *result, *folder, *images, *marks;
+    const char *result, *folder, *images, *marks, *suggested;
     wu_export_also also;
 } export_options;
 
@@ -69,6 +70,7 @@ static tc_status parse_options(int argc, char **argv, export_options *o, tc_err 
                                   { "pictures", 0, TC_FLAG, .to = &o->also.pictures },
                                   { "marks", 0, TC_TEXT, .to = &o->marks },
                                   { "only-marks", 0, TC_FLAG, .to = &o->also.only_marks },
+                                  { "suggested", 0, TC_TEXT, .to = &o->suggested },
                                   { "tiff", 0, TC_FLAG, .to = &o->also.tiff },
                                   { "geojson", 0, TC_FLAG, .to = &o->also.geojson },
                                   { .name = NULL } };
@@ -371,9 +373,10 @@ tc_status wu_export(int argc, char **argv, tc_err *err)
     if (os_kind_of(o.result) == OS_FILE)
         return_if_error(wu_make_folder(o.folder, err)); /* there is no way to it later */
     return_if_error(wu_confine((char *[]){ (char *)(uintptr_t)o.result, (char *)(uintptr_t)o.images,
-                                           (char *)(uintptr_t)o.marks },
-                               3, o.folder, err));
+                                           (char *)(uintptr_t)o.marks,
+                                           (char *)(uintptr_t)o.suggested },
+                               4, o.folder, err));
     return_if_error(wu_export_write(o.result, o.images, o.folder, o.also, err));
-    return o.marks != NULL ? wu_write_marks(o.result, o.marks, o.folder, !o.also.only_marks, err)
+    return o.marks != NULL ? wu_write_marks(o.result, o.marks, o.suggested, o.folder, !o.also.only_marks, err)
                            : TC_OK;
 }

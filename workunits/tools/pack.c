@@ -81,6 +81,7 @@ const char wu_pack_help[] =
     "                       each); masks are looked for in folders of the same names\n"
     "  --suggest            choose parameters that are not given by a look at the\n"
     "                       pictures, as analyse does\n"
+    "  --suggested FILE     also write what it chose, and what is doubtful, as JSON\n"
     "  --about TEXT         what this work is for, in a sentence or two, for\n"
     "                       volunteers\n"
     "  --skip-bad           leave out inputs that cannot be packed, and list them\n"
@@ -115,7 +116,7 @@ typedef struct pack_options {
     double spacing[3]; /* z, y, x; x 0: not given, z 0: not of z, -1: one number */
     double scale[2];   /* what becomes black and white; equal: not given */
     const char *channel, *stain, *stains;
-    const char *mask, *labels, *names;
+    const char *mask, *labels, *names, *suggested;
     bool stacks, recursive, skip_bad, suggest;
     uint64_t split;      /* 0: one work unit */
     uint64_t max_pixels; /* of an item; 0: as many as a work unit takes */
@@ -322,6 +323,7 @@ static tc_status parse_options(int argc, char **argv, const wu_pack_into *into, 
         { "split", 0, TC_COUNT, .to = &o->split, .least = 1, .most = WU_MAX_ITEMS },
         { "output", 'o', TC_TEXT, .to = &o->output },
         { into == NULL ? "suggest" : NULL, 0, TC_FLAG, .to = &o->suggest },
+        { into == NULL ? "suggested" : NULL, 0, TC_TEXT, .to = &o->suggested },
         { .name = NULL }
     };
     int n_inputs, n = 0;
@@ -886,6 +888,8 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
         status = check_items(analysis, params, &sources, err);
     if (status == TC_OK && suggested && count_bad(&sources) < sources.n)
         status = wu_suggest_tell(suggestion, into != NULL ? " (--defaults: not to look)" : "", err);
+    if (status == TC_OK && suggested && o.suggested != NULL)
+        status = wu_suggest_save(suggestion, o.suggested, err);
     check = (pixel_check){ .analysis = analysis, .params = params };
     if (status == TC_OK && (o.skip_bad || count_bad(&sources) > 0))
         status = wu_sources_decode(&sources, check_of(&check), &check, err);

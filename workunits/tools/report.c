@@ -434,13 +434,17 @@ tc_status wu_report_sweep(const wu_variant *variants, size_t n, const char *outp
     return status;
 }
 
-tc_status wu_write_marks(const char *result, const char *unit, const char *folder, bool columns,
+tc_status wu_write_marks(const char *result, const char *unit, const char *suggested, const char *folder, bool columns,
                          tc_err *err)
 {
     wu_page page = { .path = (char *)(uintptr_t)folder }; /* for messages */
+    TC_AUTO(an_suggestion_free) an_suggestion suggestion = { .parameters = NULL };
     TC_AUTO(wu_report_close) wu_report r;
     return_if_error(wu_report_open(&r, result, unit, NULL, WU_REPORT_ITEMS, err));
     r.page = &page;
+    if (suggested != NULL)
+        return_if_error(wu_suggest_load(suggested, &suggestion, err));
+    r.suggestion = suggested != NULL ? &suggestion : NULL;
     return_if_error(wu_report_find_marks(&r, err));
     return wu_report_marks_csv(&r, folder, columns, err);
 }

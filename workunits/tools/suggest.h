@@ -16,6 +16,10 @@ tc_status wu_suggest(const an_analysis *analysis, wu_sources *sources, json_t *p
  * it, or "". */
 tc_status wu_suggest_tell(const an_suggestion *s, const char *otherwise, tc_err *err);
 
+/* What marks need of it (wu_suggest_load), and the parameters, as JSON in a file. */
+tc_status wu_suggest_save(const an_suggestion *s, const char *path, tc_err *err);
+tc_status wu_suggest_load(const char *path, an_suggestion *out, tc_err *err);
+
 /* "--param radius=15", as a shell takes it, quoted where necessary. free(). NULL: no memory. */
 char *wu_param_text(const char *key, const json_t *value);
 

@@ -5,7 +5,6 @@ import hashlib
 import json
 import os
 import pathlib
-import shlex
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -16,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _pictures, _program
-from ._result import MARKED, Result
+from ._result import MARKED, SUGGESTED, Result
 
 Path = Union[str, "os.PathLike[str]"]
 FEATURES: dict[str, dict[str, Any]] = {"glcm": {"window": {"shape": "roi"}, "levels": [32], "distances": [1, 2, 4], "range": "image"}}
@@ -91,7 +90,9 @@ def analyse(images: Any, analysis: str = "cellcount", *, spacing: Any = None, la
         with _packed(images, analysis, spacing=spacing, labels=labels, masks=masks, names=names, scale=scale, channel=channel,
                      stain=stain, stains=stains, **parameters) as (words, private, pictures):
             known = LOOKED + ("|" + SAID_BY_US if all(p.path is None for p in pictures) else "")
-            notes = _program.run("texcell-wu", "pack", "-o", unit, *["--suggest"] * (not defaults), *words, private=private, unlike=known)
+            look = [] if defaults else ["--suggest", "--suggested", os.path.join(folder, SUGGESTED)]
+            pathlib.Path(folder, SUGGESTED).unlink(missing_ok=True)
+            notes = _program.run("texcell-wu", "pack", "-o", unit, *look, *words, private=private, unlike=known)
         if own is not None or not _is_of(result, unit):
             notes += _program.run("texcell", "run", unit, "-o", result, "--replace", "--device", device or "auto",
                                   *([] if threads is None else ["--threads", str(threads)]), private=folder,
@@ -118,11 +119,12 @@ def suggest(images: Any, analysis: str = "cellcount", **options: Any) -> dict[st
     options: as analyse has them. A parameter that is given is kept, and so is not among them.
     """
     with _packed(images, analysis, **options) as (words, private, _):
-        said = _program.run("texcell-wu", "pack", "--suggest", "-o", os.path.join(private, "workunit.zip"), *words,
-                            private=private, unlike="")
-    told = shlex.split(" ".join(line for line in said if "--param " in line and "note:" not in line))
-    pairs = [told[i + 1].partition("=") for i, word in enumerate(told[:-1]) if word == "--param"]
-    return {key: _program.json_or_word(text) for key, _, text in pairs}
+        suggested = os.path.join(private, SUGGESTED)
+        _program.run("texcell-wu", "pack", "--suggest", "--suggested", suggested, "-o", os.path.join(private, "workunit.zip"), *words,
+                     private=private, unlike="")
+        if not os.path.exists(suggested):         # of an analysis that looks at no pictures
+            return {}
+        return dict(json.loads(pathlib.Path(suggested).read_text(encoding="utf-8"))["parameters"])
 
 
 def features(images: Any, analysis: str = "glcm", **options: Any) -> tuple[NDArray[Any], list[str]]:

@@ -25,6 +25,7 @@ from . import _program
 Array = NDArray[Any]
 
 
+SUGGESTED = "suggested.json"              # next to the work unit: what pack's look at the pictures chose
 MARKED = ("group", "mark", "why")         # the columns of tables["items"] that texcell-wu analyse adds, too
 
 
@@ -130,7 +131,7 @@ class Result(Mapping[str, Array]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For pickle: with the files' bytes, as they go with their Result."""
-        return unpickle, ([pathlib.Path(path).read_bytes() for path in (self.path, self.unit) if path is not None], self.notes)
+        return unpickle, ([pathlib.Path(path).read_bytes() for path in (self.path, self.unit, self._looked()) if path is not None], self.notes)
 
     def save(self, path: Union[str, "os.PathLike[str]"]) -> None:
         """Copies the result, an NPZ file."""
@@ -159,12 +160,18 @@ class Result(Mapping[str, Array]):
         self._marks = {}
         if self.unit is None:
             return []
+        looked = self._looked()
         with tempfile.TemporaryDirectory(prefix="texcell-") as private:
-            notes = _program.run("texcell-wu", "export", self.path, "--marks", self.unit, "--only-marks", "-o", private, private=private)
+            notes = _program.run("texcell-wu", "export", self.path, "--marks", self.unit, "--only-marks",
+                                 *(["--suggested", looked] if looked else []), "-o", private, private=private)
             with open(os.path.join(private, "items.csv"), newline="", encoding="utf-8") as f:
                 columns = {title: values for title, *values in zip(*csv.reader(f))}
         self._marks = {c: np.array(columns[c], object) for c in MARKED if c in columns}
         return notes
+
+    def _looked(self) -> Optional[str]:
+        path = os.path.join(os.path.dirname(self.unit or ""), SUGGESTED)
+        return path if self.unit is not None and os.path.exists(path) else None
 
     def doubts(self, known: list[str]) -> list[str]:
         """A line, and a warning, for each reason why images' answers may be wrong, those aside that are known."""
@@ -255,10 +262,10 @@ class Result(Mapping[str, Array]):
 
 def unpickle(files: list[bytes], notes: list[str]) -> Result:
     own = tempfile.mkdtemp(prefix="texcell-")
-    paths = [os.path.join(own, name) for name in ("result.npz", "workunit.zip")[:len(files)]]
+    paths = [os.path.join(own, name) for name in ("result.npz", "workunit.zip", SUGGESTED)[:len(files)]]
     for path, data in zip(paths, files):
         pathlib.Path(path).write_bytes(data)
-    return Result(paths[0], paths[-1] if len(files) > 1 else None, notes, own)
+    return Result(paths[0], paths[1] if len(files) > 1 else None, notes, own)
 
 
 def dispose(npz: Any, folder: Optional[str]) -> None:
