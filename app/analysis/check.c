@@ -76,10 +76,21 @@ static inline uint32_t end_of_run(const int32_t *row, uint32_t x, uint32_t end)
     return x;
 }
 
+typedef int32_t labels4 __attribute__((vector_size(16), aligned(4), may_alias));
+
 /* The first label from `first` to `end` that is neither 0 nor this one; or 0. */
 static int32_t find_other(const int32_t *row, uint32_t first, uint32_t end, int32_t label)
 {
-    for (uint32_t x = first; x < end; x = end_of_run(row, x, end))
+    uint32_t x = first;
+
+    for (; end - x >= 4; x += 4) {
+        const labels4 v = *(const labels4 *)(const void *)(row + x);
+        const lanes other = (lanes)((v != 0) & (v != label));
+
+        if ((other[0] | other[1]) != 0)
+            break;
+    }
+    for (; x < end; x++)
         if (row[x] != 0 && row[x] != label)
             return row[x];
     return 0;
