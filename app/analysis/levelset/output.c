@@ -18,7 +18,7 @@ tc_status ls_expect(const void *params, const wu_item *item, wu_output *out, tc_
         { "iterations_run", WU_I64, WU_VALUE, "items", .title = "iterations_run" },
         { "converged", WU_BOOL, WU_VALUE, "items", .title = "converged" },
         [LS_OUT_MASK] = { "mask_{item}", WU_U8, WU_MASK, .title = "inside" },
-        [LS_OUT_HISTORY] = { "history_{item}", WU_I32, WU_PROOF }, /* if sides are kept */
+        [LS_OUT_HISTORY] = { "history_{item}", WU_I32, .role = WU_PROOF }, /* if sides are kept */
     };
 
     return wu_output_declare(out, arrays, LS_OUT_HISTORY + (ls_kept_every(params) > 0), item, err);

@@ -275,8 +275,8 @@ static const an_selftest selftests[] = {
       "\"dt\":0.2,\"smooth\":1.2,\"edge_stop\":0.000001,\"init\":{\"type\":\"mask\"}}",
       35, 21, 19, 16, true, 0xcc8d0685, AN_BALLS, false },
     { "{\"target\":180,\"epsilon\":60,\"alpha\":0.01,\"iterations\":30,\"reinit_every\":7,"
-      "\"band\":4,\"stop_after\":9,\"init\":{\"type\":\"ball\",\"cx\":20,\"cy\":18,\"cz\":9,\"r\":"
-      "7.5}}",
+      "\"band\":4,\"stop_after\":9,"
+      "\"init\":{\"type\":\"ball\",\"cx\":20,\"cy\":18,\"cz\":9,\"r\":7.5}}",
       41, 37, 22, 8, false, 0x2d62d37e, AN_BALLS, false },
     { "{\"target\":180,\"epsilon\":60,\"alpha\":0.01,\"iterations\":25,\"reinit_every\":3,"
       "\"band\":4,\"init\":{\"type\":\"ball\",\"cx\":20,\"cy\":18,\"r\":9.5}}",
