@@ -390,8 +390,8 @@ def test_unknown_analysis():
 def test_views():
     """A view under a table's name may have rows without end, and so may one that is read like
     texcell's own."""
-    endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x AS wu_id, 'n' AS name, 1 AS batch, " \
-              "1 AS error_mask, 'r' AS reasons, 's' AS stored FROM c"
+    endless = ("WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x AS wu_id, "
+               "'n' AS name, 1 AS batch, 1 AS error_mask, 'r' AS reasons, 's' AS stored FROM c")
     for change, text in (("DROP TABLE failed; CREATE VIEW failed AS " + endless, "failed is no table"),
                          ("DROP TABLE aliases; CREATE VIEW Aliases AS " + endless, "liases is no table")):
         shutil.copy(path("a.sqlite"), path("views.sqlite"))

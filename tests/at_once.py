@@ -203,7 +203,8 @@ def judge_stops(title, found):
         return
     clock, used, syncs = (sorted(of) for of in zip(*found))
     judged, at = clock if QUIET else used, int(0.95 * len(found))
-    figures = "%d stops: 95%% within %.0f ms, longest %.0f ms, of processor time %.0f and %.0f, and fsync %.0f and %.0f" % (
+    figures = ("%d stops: 95%% within %.0f ms, longest %.0f ms, of processor time %.0f and %.0f, and "
+               "fsync %.0f and %.0f") % (
         (len(found),) + tuple(1e3 * of[i] for of in (clock, used, syncs) for i in (at, -1)))
     tap.ok(judged[at] <= (USUAL if len(found) > 20 else MOST) and judged[-1] <= MOST, "%s: it stops at once (%s)" % (title, figures))
 

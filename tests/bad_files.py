@@ -367,7 +367,8 @@ def bad_items():
     for n in (-1, 1 << 24, 1.5, "1", None, [1]):
         yield "%s objects" % json.dumps(n), labelled(labels="s/0.png", objects=n), "items[0].objects: must be an integer from 0 to 16777215"
     yield "labels that are a number", labelled(labels=7, objects=1), \
-        "items[0].labels: the labels of an image must be a string or a list of strips, not an integer"
+        "items[0].labels: the labels of an image must be a string or a list of strips, not an " \
+        "integer"
     yield "labels that are missing", labelled(labels="m.png", objects=1), 'items[0].labels: no member "m.png"'
     yield "labels of another size", labelled(labels="s/wide.png", objects=1), "items[0].labels: the label picture has 17 x 12"
     yield "labels for who takes none", labelled(labels="s/0.png", objects=1), "has labels; glcm takes none"

@@ -837,15 +837,24 @@ typedef unsigned long long my_ulonglong;
 extern "C" { int mysql_query(MYSQL *, const char *); my_ulonglong mysql_affected_rows(MYSQL *); unsigned mysql_errno(MYSQL *);
              const char *mysql_error(MYSQL *); }
 """,
-    "error_numbers.h": "", "sched_config.h": "struct CONFIG { const char *download_dir; int uldl_dir_fanout; };\nextern CONFIG config;",
-    "sched_util.h": "#include <cstring>\n#define SECONDS_IN_DAY 86400\n#define CREDIT_HALF_LIFE (SECONDS_IN_DAY*7)\ninline bool is_arg(const char *x, const char *y) { return strcmp(x + 2, y) == 0; }\n"
+    "error_numbers.h": "",
+    "sched_config.h": "struct CONFIG { const char *download_dir; int uldl_dir_fanout; };\n"
+                      "extern CONFIG config;",
+    "sched_util.h": "#include <cstring>\n#define SECONDS_IN_DAY 86400\n"
+                    "#define CREDIT_HALF_LIFE (SECONDS_IN_DAY*7)\n"
+                    "inline bool is_arg(const char *x, const char *y)"
+                    " { return strcmp(x + 2, y) == 0; }\n"
                     "int dir_hier_path(const char *, const char *, int, char *);",
-    "sched_msgs.h": "#include <cstdio>\nenum { MSG_CRITICAL, MSG_NORMAL };\nstruct { template <class... T> void printf(int, "
-                    "const char *text, T... values) { fprintf(stderr, text, values...); } } static log_messages;",
+    "sched_msgs.h": "#include <cstdio>\nenum { MSG_CRITICAL, MSG_NORMAL };\n"
+                    "struct { template <class... T> void printf(int, const char *text, T... values)"
+                    " { fprintf(stderr, text, values...); } } static log_messages;",
     "validate_util.h": "int get_output_file_paths(const RESULT &, std::vector<std::string> &);",
-    "validate_util2.h": "enum { VAL_RESULT_TRANSIENT_ERROR = 3 };\nint init_result(const RESULT &, void *&);\n"
-                        "int compare_results(RESULT &, void *, const RESULT &, void *, bool &);\nint cleanup_result(const RESULT &, void *);",
-    "validator.h": "extern WORKUNIT *g_wup;\nint validate_handler_init(int, char **);\nvoid validate_handler_usage();",
+    "validate_util2.h": "enum { VAL_RESULT_TRANSIENT_ERROR = 3 };\n"
+                        "int init_result(const RESULT &, void *&);\n"
+                        "int compare_results(RESULT &, void *, const RESULT &, void *, bool &);\n"
+                        "int cleanup_result(const RESULT &, void *);",
+    "validator.h": "extern WORKUNIT *g_wup;\nint validate_handler_init(int, char **);\n"
+                   "void validate_handler_usage();",
 }
 VALIDATOR = """
 #include <cstdlib>
@@ -1397,7 +1406,8 @@ def test_status(folder):
     submit(folder, "--analysis", "cellcount", "--split", "10", "--name", "waits", pictures)
     os.unlink(os.path.join(folder, "no_work"))
     r, cancelled = submit(folder, "--status", "waits"), submit(folder, "--cancel", "waits", "--yes")
-    ok("packed     30  are not created yet: give the command that submits them again" in r.stdout and "waits: 30 work units cancelled" in cancelled.stdout,
+    ok("packed     30  are not created yet: give the command that submits them again" in r.stdout
+       and "waits: 30 work units cancelled" in cancelled.stdout,
        "submit --status, --cancel: units that were not created", r.stdout + cancelled.stdout)
 
 

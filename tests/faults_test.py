@@ -22,8 +22,10 @@ from oracle.workunit import item
 FOLDER = tap.scratch()
 SWEEP = places.Sweep("FAULTS", 300)
 ONLY = re.compile(os.environ.get("FAULTS_ONLY", ""))
-PRELOAD = {"ASAN_OPTIONS": "exitcode=99:verify_asan_link_order=0:detect_stack_use_after_return=1:fast_unwind_on_malloc=0",
-           "LSAN_OPTIONS": "print_suppressions=0:suppressions=" + os.path.join(os.path.abspath(tap.SRC), "tests", "faults", "leaks.supp")}
+LEAKS = os.path.join(os.path.abspath(tap.SRC), "tests", "faults", "leaks.supp")
+PRELOAD = {"ASAN_OPTIONS": "exitcode=99:verify_asan_link_order=0:detect_stack_use_after_return=1:"
+                           "fast_unwind_on_malloc=0",
+           "LSAN_OPTIONS": "print_suppressions=0:suppressions=" + LEAKS}
 # Sanitizers need memory of their own.
 TOOL = "AddressSanitizer: CHECK failed: sanitizer_"
 KINDS = (("memory", errno.ENOMEM), ("open", errno.EMFILE), ("open", errno.EIO), ("read", errno.EIO),

@@ -164,8 +164,9 @@ def tables():
                       for f in os.listdir(folder) if f.endswith(".csv") and f != "columns.csv"}
             bad = [t for t in {*theirs, *found.tables} if t not in theirs or t not in found.tables or
                    not columns_agree(found.tables[t], theirs[t])]
-            tap.ok(theirs and not bad, "%s, %s: the tables of export" % (name, title), {t: (list(found.tables[t]), list(theirs[t]))
-                                                                                       for t in bad if t in theirs and t in found.tables})
+            tap.ok(theirs and not bad, "%s, %s: the tables of export" % (name, title),
+                   {t: (list(found.tables[t]), list(theirs[t]))
+                    for t in bad if t in theirs and t in found.tables})
             with np.load(unit + ".npz") as npz:
                 pictures = {a for a in npz.files if a.startswith(("labels_", "mask_", "map_"))}
                 shown = [npz[a] for a in sorted(pictures)]

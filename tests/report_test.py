@@ -234,8 +234,8 @@ def answer(text, result):
 
 def outlines():
     images = [spots((90, 120), 14), (RNG.random((40, 50)) < 0.45).astype(np.uint8) * 255]
-    page, result = made("cellcount", {"labels": True, "threshold": 128, "polarity": "bright"}, [workunit.item("a", [images[0]]),
-                                                                          workunit.item("noise", [images[1]])], "outlines")
+    items = [workunit.item("a", [images[0]]), workunit.item("noise", [images[1]])]
+    page, result = made("cellcount", {"labels": True, "threshold": 128, "polarity": "bright"}, items, "outlines")
     with np.load(result) as r:
         for i, name in enumerate(("a", "noise")):
             labels, found = r["labels_" + name], loops(page, "i%d" % i)

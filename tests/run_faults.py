@@ -89,7 +89,8 @@ class Live:
         with open(self.log, "w") as f:
             self.process = subprocess.Popen(place.argv("--checkpoint-every", "0.01", *options), stderr=f)
         until = time.monotonic() + 60
-        while ": done (1 of" not in self.text() and time.monotonic() < until and self.process.poll() is None:
+        while ": done (1 of" not in self.text() and time.monotonic() < until and \
+                self.process.poll() is None:
             time.sleep(0.01)
 
     def text(self):

@@ -1591,8 +1591,8 @@ def test_memory():
     pages[0].save(path("large.tif"), save_all=True, append_images=pages[1:])
 
     def measured(argv):
-        code = "import resource,subprocess,sys; r=subprocess.run(sys.argv[1:]); " \
-               "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss); sys.exit(r.returncode)"
+        code = "import resource,subprocess,sys; r=subprocess.run(sys.argv[1:]); print(" \
+               "resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss); sys.exit(r.returncode)"
         r = run([sys.executable, "-c", code] + argv)
         return r.returncode, int(r.stdout.split()[-1]) if r.stdout else 0
     code, one = measured([TEXCELL_WU, "pack", "--analysis", "glcm", "-o", path("l.zip"), path("g8.png")])

@@ -27,14 +27,17 @@ def random_job(rng):
     threshold = one_of(rng, "otsu", "local", int(rng.integers(256)))
     left = {"otsu": {"classes": int(rng.integers(2, 5)), "scale": one_of(rng, "linear", "sqrt")},
             "local": {"offset_percent": int(rng.integers(0, 300))}}.get(threshold, {})
-    return one_of(rng, left, {}) | one_of(rng, {}, {"min_fill": 0.4, "max_aspect": 2.5}, {"min_contrast": {"full_area": 30}}) | {
-            "threshold": threshold, "polarity": one_of(rng, "dark", "bright", "auto"),
-            "connectivity": one_of(rng, 4, 8), "fill_holes": one_of(rng, True, False), "min_area": one_of(rng, 1, 1, 3, 10),
-            "max_area": one_of(rng, None, 50), "exclude_border": one_of(rng, True, False),
-            "split": one_of(rng, "none", "distance", "intensity"), "h": int(rng.integers(20)),
-            "smooth": one_of(rng, 0, 0, 0.3, 2.0), "window": 2 * int(rng.integers(1, 30)) + 1, "offset": int(rng.integers(127)),
-            "background": one_of(rng, None, None, {"radius": int(rng.integers(1, 40)), "by": one_of(rng, "ratio", "difference"),
-                                                   "method": one_of(rng, "mean", "lines", "opening")}), "labels": one_of(rng, True, False)}, random_items(rng, False, False)
+    filters = one_of(rng, {}, {"min_fill": 0.4, "max_aspect": 2.5}, {"min_contrast": {"full_area": 30}})
+    background = {"radius": int(rng.integers(1, 40)), "by": one_of(rng, "ratio", "difference"),
+                  "method": one_of(rng, "mean", "lines", "opening")}
+    return dict(one_of(rng, left, {}) | filters,
+                threshold=threshold, polarity=one_of(rng, "dark", "bright", "auto"),
+                connectivity=one_of(rng, 4, 8), fill_holes=one_of(rng, True, False), min_area=one_of(rng, 1, 1, 3, 10),
+                max_area=one_of(rng, None, 50), exclude_border=one_of(rng, True, False),
+                split=one_of(rng, "none", "distance", "intensity"), h=int(rng.integers(20)),
+                smooth=one_of(rng, 0, 0, 0.3, 2.0), window=2 * int(rng.integers(1, 30)) + 1, offset=int(rng.integers(127)),
+                background=one_of(rng, None, None, background), labels=one_of(rng, True, False)), \
+        random_items(rng, False, False)
 
 
 def memory_jobs():

@@ -241,7 +241,7 @@ def a_slip(server):
                     edit=lambda text: text.replace("--nthreads", "--help --ntreads")) as client:
         task = runs(client)
         until(30, lambda: " on " in client.stderr_of(task), "it says where it runs")
-        tap.ok("warning: ignored, in the command line: unknown option \"--ntreads\"" in client.stderr_of(task),
+        tap.ok('ignored, in the command line: unknown option "--ntreads"' in client.stderr_of(task),
                "a slip in app_config.xml: the task says so, and goes on without", client.stderr_of(task))
 
 

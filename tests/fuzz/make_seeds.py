@@ -291,7 +291,8 @@ def odd_tiff():
                  {"t322": 0, "t323": 0, "t324": 8, "t325": 256}, {"t322": 16, "t323": 16, "t324": 8, "t325": 256},
                  {"t322": 16, "t323": 1 << 30, "t324": 8, "t325": 64, "t258": 1, "t259": 2}, {"t322": 16, "t323": 256, "t324": 8, "t325": 64, "t258": 1, "t259": 3},
                  {"t270": b"ImageJ=1.53\nimages=70000\nslices=70000\nspacing=0.5\nunit=micron\n\0"},
-                 {"t270": b"ImageJ=1.53\nimages=4\nchannels=2\nslices=2\nframes=1\nunit=\\u00B5m\n\0"},
+                 {"t270": b"ImageJ=1.53\nimages=4\nchannels=2\nslices=2\nframes=1\n"
+                          b"unit=\\u00B5m\n\0"},
                  {"t270": b"<?xml?><OME><Image><Pixels DimensionOrder=\"XYQZT\" SizeC=\"x\" SizeZ=\"2\" SizeT=\"\"/></Image></OME>\0"},
                  {"t270": b"<OME><Image><Pixels SizeC=\"3\" SizeZ=\"2\" SizeT=\"99\" DimensionOrder=\"XYZCT\" PhysicalSizeX=\"0\"\0"}):
         yield raw_tiff(page(**tags))

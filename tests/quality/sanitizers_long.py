@@ -13,8 +13,8 @@ from quality import builds, sanitizers, small_job
 OTHERS = ["windows_test", "release_test", "arm64_test", "new_analysis", "estimates"]
 # Skipped by what they look at themselves: hardened, confine_test, faults_test, calls_test,
 # memory_test, at_once.
-WHOLE = "$(filter-out %s, $(UNIT_TESTS) $(PY_TESTS) $(OWN_TESTS) tests/strips.py tests/wu_tools.py tests/run_faults.py)" % \
-    " ".join("tests/%s.py" % name for name in OTHERS)
+WHOLE = "$(filter-out %s, $(UNIT_TESTS) $(PY_TESTS) $(OWN_TESTS) " \
+    "tests/strips.py tests/wu_tools.py tests/run_faults.py)" % " ".join("tests/%s.py" % name for name in OTHERS)
 VALGRIND = ["export_formats", "notes_test"]
 MEMCHECK = ["valgrind", "--quiet", "--vgdb=no", "--error-exitcode=99", "--leak-check=full", "--errors-for-leak-kinds=definite,indirect,possible",
             "--show-leak-kinds=definite,indirect,possible", "--fair-sched=yes"]
@@ -55,8 +55,8 @@ def threads():
     if folder is None:
         return
     prefix = ["setarch", "-R"] if builds.have("setarch") and tap.run(["setarch", "-R", "true"]).returncode == 0 else []
-    known = "exitcode=99:halt_on_error=0:atexit_sleep_ms=0:ignore_noninstrumented_modules=1:suppressions=" + \
-        os.path.join(os.path.abspath(tap.SRC), "tests", "tsan.supp")
+    known = "exitcode=99:halt_on_error=0:atexit_sleep_ms=0:ignore_noninstrumented_modules=1:" \
+        "suppressions=" + os.path.join(os.path.abspath(tap.SRC), "tests", "tsan.supp")
     small_job.run(small_job.Watched("threads", folder, prefix, {"TSAN_OPTIONS": known}))
     reports = reports_of(folder)
     builds.check("threads, all of check", folder, WHOLE, prefix, TSAN_OPTIONS=known + ":log_path=" + reports)
