@@ -27,8 +27,8 @@ DAY = 1767225600     # of every file: the first of 2026
 VERSION = re.search(r"AC_INIT\(\[texcell\], \[(.*?)\]", (ROOT / "configure.ac").read_text()).group(1)
 NAMES = {"release": "linux-x86_64", "arm64": "linux-arm64", "windows": "windows-x86_64"}
 STRIP = {"release": "strip", "arm64": "aarch64-linux-gnu-strip", "windows": "x86_64-w64-mingw32-strip"}
-LIBRARIES = {"zlib": "Zlib", "libpng1.6": "libpng-2.0", "jansson": "MIT", "libjpeg-turbo": "IJG AND BSD-3-Clause AND Zlib",
-             "tiff": "libtiff", "expat": "MIT"}
+LIBRARIES = {"zlib": "Zlib", "libdeflate": "MIT", "libpng1.6": "libpng-2.0", "jansson": "MIT",
+             "libjpeg-turbo": "IJG AND BSD-3-Clause AND Zlib", "tiff": "libtiff", "expat": "MIT"}
 # What compilers link in: packages of Debian's, whose copyright files have the texts; for Linux
 # zig's own, and the start of programs from the C library that it brings.
 LINUX = {"ziglang": "MIT", "glibc": "LGPL-2.1-or-later"}

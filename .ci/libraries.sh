@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds zlib, libpng, jansson, libjpeg-turbo, libtiff and expat, from Debian's source packages, as static
-# libraries for another system than the one at hand: what configure then finds by CPPFLAGS and LDFLAGS.
+# Builds zlib, libdeflate, libpng, jansson, libjpeg-turbo, libtiff and expat, from Debian's source packages, as
+# static libraries for another system than the one at hand: what configure then finds by CPPFLAGS and LDFLAGS.
 #
 #   CC=... AR=... [CFLAGS=...] sh .ci/libraries.sh PREFIX
 #
@@ -11,7 +11,7 @@ prefix=${1:?usage: libraries.sh PREFIX}
 : "${CC:?}" "${AR:?}"
 sources=$PWD/build/sources
 apt=$PWD/build/apt
-packages="zlib libpng1.6 jansson libjpeg-turbo tiff expat"
+packages="zlib libdeflate libpng1.6 jansson libjpeg-turbo tiff expat"
 . .ci/apt.sh
 
 # shellcheck disable=SC2086  # packages are words
@@ -45,7 +45,8 @@ compile() {
     mkdir -p "$prefix/obj/$library"
     # A compiler for each file, and one file for each processor. No name of this folder gets into a program.
     for name in "$@"; do
-        echo "$CC -w -O2 -ffile-prefix-map=$sources/= ${CFLAGS:-} -I$prefix/include -I$folder $flags -c $folder/$name.c -o $prefix/obj/$library/$name.o"
+        object=$prefix/obj/$library/$(echo "$name" | tr / -).o
+        echo "$CC -w -O2 -ffile-prefix-map=$sources/= ${CFLAGS:-} -I$prefix/include -I$folder $flags -c $folder/$name.c -o $object"
     done | xargs -P "$(nproc)" -I '{}' sh -c '{}'
     mkdir -p "$prefix/lib"
     rm -f "$prefix/lib/$library"
@@ -57,11 +58,12 @@ exec 9> build/sources.lock
 flock 9
 fetching=
 trap '[ -z "$fetching" ] || exit 75' EXIT        # no fault of what is built
-[ -d "$(echo "$sources"/expat-*/)" ] || { rm -rf "$sources.new"; fetching=yes; fetch; fetching=; }
+[ -d "$(echo "$sources"/libdeflate-*/)" ] || { rm -rf "$sources.new"; fetching=yes; fetch; fetching=; }
 flock -u 9
 mkdir -p "$prefix/include"
 z=$(echo "$sources"/zlib-*/) png=$(echo "$sources"/libpng1.6-*/) jansson=$(echo "$sources"/jansson-*/)
 jpeg=$(echo "$sources"/libjpeg-turbo-*/) tiff=$(echo "$sources"/tiff-*/)libtiff/ expat=$(echo "$sources"/expat-*/)expat/lib/
+inflate=$(echo "$sources"/libdeflate-*/)
 # OpenCL's are looked up at run time; the headers are for any system.
 cp -r /usr/include/CL "$prefix/include"
 cp "$z"zlib.h "$z"zconf.h "$png"png.h "$png"pngconf.h "$jansson"src/jansson.h "$prefix/include"
@@ -77,6 +79,8 @@ done > "$prefix/include/jansson_private_config.h"
 echo '#define INITIAL_HASHTABLE_ORDER 3' >> "$prefix/include/jansson_private_config.h"
 compile libz.a "$z" -DHAVE_UNISTD_H -- adler32 compress crc32 deflate gzclose gzlib gzread gzwrite infback inffast inflate inftrees \
     trees uncompr zutil
+cp "$inflate"libdeflate.h "$prefix/include"
+compile libdeflate.a "$inflate"lib -- adler32 deflate_decompress utils zlib_decompress arm/cpu_features x86/cpu_features
 compile libpng16.a "$png" -DPNG_ARM_NEON_OPT=0 -- png pngerror pngget pngmem pngpread pngread pngrio pngrtran pngrutil pngset pngtrans \
     pngwio pngwrite pngwtran pngwutil
 compile libjansson.a "$jansson"src -DHAVE_CONFIG_H -- dump error hashtable hashtable_seed load memory \
