@@ -400,11 +400,12 @@ def looked():
         return texcell.read(path(folder, "result.npz"))
     walls = np.full((9, 40, 40), 200, np.uint8)
     walls[2:7, 3:18, 3:37] = walls[2:7, 22:37, 3:37] = 30
-    smear = tap.data("count/chula_1.jpg")
+    smear, dark = tap.data("count/chula_1.jpg"), tap.data("nuclei/bf1024/3594684b9e.png")
     file = path("apart", "images", "b.nii")
     nifti(path("walls.nii"), walls)
     for title, analysis, images, inputs, given in (
             [("a smear", "cellcount", smear, smear, {})] * (smear is not None) +
+            [("a doubt of the look", "voting", dark, dark, {})] * (dark is not None) +
             [("discs", "cellcount", {"b": SPOTS[::-1]}, file, {}), ("a parameter", "cellcount", {"b": SPOTS[::-1]}, file, {"polarity": "dark"}),
              ("voting", "voting", {"b": SPOTS[::-1]}, file, {}), ("levelset", "levelset", {"b": SPOTS[::-1]}, file, {}),
              ("glcm", "glcm", {"b": SPOTS[::-1]}, file, {}), ("volume", "volume", {"walls": walls}, path("walls.nii"), {})]):
@@ -421,6 +422,12 @@ def looked():
         tap.ok(list(zip(mine.marks()["mark"], mine.marks()["why"])) == marks, title + ": and its marks", (mine.marks(), marks))
         tap.ok(not any("suggests" in str(w.message) for w in caught) and any("suggests" in n for n in mine.notes), "told as a note, no warning",
                [str(w.message) for w in caught])
+    for group in "ab":
+        for i in range(3):
+            nifti(path("groups", group, "%s%d.nii" % (group, i)), SPOTS)
+    grouped = texcell.analyse(path("groups"), recursive=True, **QUIET)
+    tap.ok(list(grouped.tables["groups"]["group"]) == ["a", "b"] and list(grouped.tables["groups"]["images"]) == [3, 3],
+           "groups of a folder's folders", grouped.tables)
     plain = texcell.analyse(SPOTS, **QUIET)
     tap.ok(plain.parameters["polarity"] == "dark", "defaults: no look", plain.parameters)
     given = dict(QUIET, defaults=False, resume=path("looked_once"))

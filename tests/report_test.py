@@ -640,17 +640,19 @@ def apart():
     table = text_of(page).partition("<table class=groups>")[2].partition("</tbody>")[0]
     rows = [[html.unescape(re.sub(r"<[^>]*>", "", cell)) for cell in re.findall(r"<td.*?</td>", row)]
             for row in table.split("<tr>")[2:]]
-    wanted = []
+    wanted, counts = [], {group: [int(row["count"]) for row in csv.DictReader(text_of(os.path.join(out, "items.csv")).splitlines())
+                                  if row["group"] == group] for group in areas}
     for group, own in areas.items():
         told = []
-        for values in (2 * np.sqrt(np.array(own) / np.pi), own):
+        for values in (counts[group], 2 * np.sqrt(np.array(own) / np.pi), own):
             low, median, high = (rounded(q) for q in np.percentile(values, [25, 50, 75]))
             told.append("%s %s\u2013%s" % (median, low, high))
         wanted.append([group, "6", str(len(own)), "look 1 of 6" if group == "small" else "ok", *told, "0"])
     tap.ok(rows == wanted, "groups have their totals", (rows, wanted))
     found = {name: list(csv.DictReader(text_of(os.path.join(out, name + ".csv")).splitlines())) for name in ("items", "groups")}
-    tap.ok([(row["group"], row["images"], row["cells"], row["at_border"], float(row["median_area"])) for row in found["groups"]] ==
-           [(group, "6", str(len(own)), "0", float(np.median(own))) for group, own in areas.items()], "groups.csv has them too", found["groups"])
+    tap.ok([(row["group"], row["images"], row["cells"], row["at_border"], float(row["q1_cells_per_image"]),
+             float(row["median_cells_per_image"]), float(row["median_area"])) for row in found["groups"]] ==
+           [(group, "6", str(len(own)), "0", *np.percentile(counts[group], [25, 50]), float(np.median(own))) for group, own in areas.items()], "groups.csv has them too", found["groups"])
     tap.ok([row["group"] for row in found["items"]] == ["large"] * 6 + ["small"] * 6 and [row["why"] for row in found["items"] if row["mark"] == "look"]
            == reasons[:1] and all(row["mark"] in ("ok", "look") for row in found["items"]), "items.csv has marks and groups", found["items"])
     export = [tap.TEXCELL_WU, "export", os.path.join(out, "result.npz"), "-o", path("marks"), "--only-marks"]

@@ -372,11 +372,12 @@ tc_status wu_export(int argc, char **argv, tc_err *err)
     return_if_error(parse_options(argc, argv, &o, err));
     if (os_kind_of(o.result) == OS_FILE)
         return_if_error(wu_make_folder(o.folder, err)); /* there is no way to it later */
-    return_if_error(wu_confine((char *[]){ (char *)(uintptr_t)o.result, (char *)(uintptr_t)o.images,
-                                           (char *)(uintptr_t)o.marks,
-                                           (char *)(uintptr_t)o.suggested },
-                               4, o.folder, err));
+    return_if_error(
+        wu_confine((char *[]){ (char *)(uintptr_t)o.result, (char *)(uintptr_t)o.images,
+                               (char *)(uintptr_t)o.marks, (char *)(uintptr_t)o.suggested },
+                   4, o.folder, err));
     return_if_error(wu_export_write(o.result, o.images, o.folder, o.also, err));
-    return o.marks != NULL ? wu_write_marks(o.result, o.marks, o.suggested, o.folder, !o.also.only_marks, err)
-                           : TC_OK;
+    return o.marks != NULL
+               ? wu_write_marks(o.result, o.marks, o.suggested, o.folder, !o.also.only_marks, err)
+               : TC_OK;
 }

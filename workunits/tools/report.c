@@ -434,8 +434,8 @@ tc_status wu_report_sweep(const wu_variant *variants, size_t n, const char *outp
     return status;
 }
 
-tc_status wu_write_marks(const char *result, const char *unit, const char *suggested, const char *folder, bool columns,
-                         tc_err *err)
+tc_status wu_write_marks(const char *result, const char *unit, const char *suggested,
+                         const char *folder, bool columns, tc_err *err)
 {
     wu_page page = { .path = (char *)(uintptr_t)folder }; /* for messages */
     TC_AUTO(an_suggestion_free) an_suggestion suggestion = { .parameters = NULL };

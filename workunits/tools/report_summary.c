@@ -17,7 +17,8 @@ enum { MOST_MEASURED = 6 }; /* columns of images' own numbers in the table */
 typedef struct found {
     uint64_t rows, at_border, measured;
     double quartile[3], diameter[3];
-    double count; /* as the analysis counted, else the rows */
+    double count;     /* as the analysis counted, else the rows */
+    double counts[3]; /* of a group: quartiles of its images' */
 } found;
 
 /* Images of one folder, which are compared with each other. */
@@ -350,6 +351,8 @@ static tc_status find_usual(const summary *s, tc_err *err)
                 sizes[k++] = s->of[i].quartile[1];
         }
         own->usual_count = median_of(counts, c);
+        for (int q = 0; q < 3; q++) /* sorted now */
+            s->of_groups[g].counts[q] = quantile(counts, c, sizeof *counts, (q + 1) * 0.25, 0);
         own->usual_size = median_of(sizes, k);
     }
     return TC_OK;
@@ -851,7 +854,10 @@ static void put_groups(const summary *s)
                 "<thead><tr><th>group</th><th class=n>%ss</th>",
                 wu_report_has_stacks(s->r) ? "stack" : "image");
     put_word_head(s);
-    wu_page_put(page, "<th>mark</th>");
+    wu_page_put(page, "<th>mark</th><th class=n>median ");
+    wu_page_text(page, wu_report_word(s->table));
+    wu_page_put(page, " of a%s <small>(quartiles)</small></th>",
+                wu_report_has_stacks(s->r) ? " stack" : "n image");
     put_found_head(s);
     wu_page_put(page, "</tr></thead>\n<tbody>\n");
     for (size_t g = 0; g < s->n_groups; g++) {
@@ -863,6 +869,7 @@ static void put_groups(const summary *s)
                     s->of_groups[g].count);
         const wu_mark mark = worst_mark(s, g, false);
         wu_report_mark(page, &mark);
+        put_quartiles(page, s->of_groups[g].counts, true);
         put_found(s, &s->of_groups[g]);
         wu_page_put(page, "</tr>\n");
     }
@@ -1008,6 +1015,10 @@ static tc_status put_group_titles(const summary *s, wu_csv *out, wu_csv *columns
     char size[WU_TITLE_MAX], title[WU_TITLE_MAX + 16];
     for (size_t i = 0; i < (s->border >= 0 ? 4 : 3); i++)
         return_if_error(put_title(out, columns, counts[i], NULL, err));
+    for (size_t q = 0; q < 3; q++) {
+        snprintf(title, sizeof title, "%s_%s_per_%.5s", words[q], counts[2], counts[1]);
+        return_if_error(put_title(out, columns, title, NULL, err));
+    }
     for (size_t q = 0; q < 3 && s->power > 0; q++) {
         snprintf(title, sizeof title, "%s_diameter%s", words[q], pixel || voxel ? "" : "_um");
         return_if_error(put_title(out, columns, title,
@@ -1058,6 +1069,7 @@ static void put_group(const summary *s, const char *name, uint64_t images, const
         snprintf(text, sizeof text, "%.0f", counts[i]);
         wu_csv_put(out, text);
     }
+    put_three(out, f->counts, true);
     if (s->power > 0)
         put_three(out, f->diameter, f->measured > 0);
     if (s->size >= 0)

@@ -204,8 +204,7 @@ tc_status wu_suggest_save(const an_suggestion *s, const char *path, tc_err *err)
     wu_new_file out = { .path = NULL };
     json_t *const json = json_pack("{s:O, s:s, s:s*}", "parameters", s->parameters, "doubt",
                                    s->doubt, "each", s->each);
-    tc_status status =
-        json == NULL ? tc_no_memory(err, path) : wu_new_file_open(path, &out, err);
+    tc_status status = json == NULL ? tc_no_memory(err, path) : wu_new_file_open(path, &out, err);
     if (status == TC_OK && json_dumpf(json, out.file, JSON_INDENT(2)) != 0)
         status = tc_fail(err, TC_IO, "%s: cannot be written", path);
     json_decref(json);

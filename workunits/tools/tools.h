@@ -17,8 +17,8 @@ tc_status wu_analyse(int argc, char **argv, tc_err *err);
 tc_status wu_parameters(int argc, char **argv, tc_err *err);
 
 /* items.csv and groups.csv of an export with marks, as the page has them; columns: columns.csv. */
-tc_status wu_write_marks(const char *result, const char *unit, const char *suggested, const char *folder, bool columns,
-                         tc_err *err);
+tc_status wu_write_marks(const char *result, const char *unit, const char *suggested,
+                         const char *folder, bool columns, tc_err *err);
 
 extern const char wu_pack_help[];
 extern const char wu_show_help[];

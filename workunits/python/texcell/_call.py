@@ -26,7 +26,7 @@ SAID_BY_US = r"as the file says; --spacing|as the file says; spacing=|is a pictu
 
 @contextmanager
 def _packed(images: Any, analysis: str, *, spacing: Any = None, labels: Any = None, masks: Any = None, names: Any = None,
-            scale: Any = None, channel: Any = None, stain: Any = None, stains: Any = None,
+            scale: Any = None, channel: Any = None, stain: Any = None, stains: Any = None, recursive: bool = False,
             **parameters: Any) -> Iterator[tuple[list[str], str, list[_pictures.Picture]]]:
     """The arguments that pack and analyse have in common, and the folder of what they name."""
     pictures = _pictures.take(images, names)
@@ -39,7 +39,7 @@ def _packed(images: Any, analysis: str, *, spacing: Any = None, labels: Any = No
             spacing = [spacing[axis] for axis in "zyx" if axis in spacing] if isinstance(spacing, Mapping) else np.ravel(spacing).tolist()
             spacing = spacing * 3 if len(spacing) == 1 else spacing
             pictures = [p._replace(spacing=None) for p in pictures]
-        words = ["--analysis", analysis]
+        words = ["--analysis", analysis, *["--recursive"] * recursive]
         for option, value in (("channel", channel), ("stain", stain), ("stains", stains), ("spacing", spacing), ("scale", scale)):
             if value is not None:
                 words += ["--" + option, ",".join(map(str, np.atleast_1d(value).tolist()))]
@@ -56,7 +56,7 @@ def _packed(images: Any, analysis: str, *, spacing: Any = None, labels: Any = No
 
 def analyse(images: Any, analysis: str = "cellcount", *, spacing: Any = None, labels: Any = None, masks: Any = None,
             names: Optional[list[str]] = None, scale: Any = None, channel: Any = None, stain: Optional[str] = None,
-            stains: Optional[str] = None, device: str = "auto", threads: Optional[int] = None, progress: bool = True,
+            stains: Optional[str] = None, recursive: bool = False, device: str = "auto", threads: Optional[int] = None, progress: bool = True,
             resume: Optional[Path] = None, defaults: bool = False, **parameters: Any) -> Result:
     """Computes an analysis of images.
 
@@ -73,6 +73,7 @@ def analyse(images: Any, analysis: str = "cellcount", *, spacing: Any = None, la
     names       of a list's images; else image_t1, ...
     scale       (lo, hi): what becomes black and white of floating-point samples and those of 32 bits
     channel, stain, stains    as texcell-wu pack has them
+    recursive   of a folder also the folders in it
     device      "auto", "cpu", "opencl" or "P:D", as texcell devices lists them
     threads     of the CPU
     progress    shows tqdm's bar, if that is there
@@ -88,7 +89,7 @@ def analyse(images: Any, analysis: str = "cellcount", *, spacing: Any = None, la
     try:
         os.makedirs(folder, exist_ok=True)
         with _packed(images, analysis, spacing=spacing, labels=labels, masks=masks, names=names, scale=scale, channel=channel,
-                     stain=stain, stains=stains, **parameters) as (words, private, pictures):
+                     stain=stain, stains=stains, recursive=recursive, **parameters) as (words, private, pictures):
             known = LOOKED + ("|" + SAID_BY_US if all(p.path is None for p in pictures) else "")
             look = [] if defaults else ["--suggest", "--suggested", os.path.join(folder, SUGGESTED)]
             pathlib.Path(folder, SUGGESTED).unlink(missing_ok=True)

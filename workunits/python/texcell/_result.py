@@ -40,6 +40,9 @@ class Lazy(Mapping[str, Any]):
             raise KeyError("%s; there are: %s" % (name, ", ".join(self._names) or "none"))
         return self._make(name)
 
+    def add(self, name: str) -> None:
+        self._names[name] = None
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
 
@@ -80,6 +83,11 @@ def in_voxels(array: dict[str, Any], columns: list[tuple[str, Array]], known: Op
     return [(re.sub("_um3$", "", title) + "_voxels", values) for title, values in columns if title != "voxel_volume"]
 
 
+def read_csv(path: str) -> dict[str, list[str]]:
+    with open(path, newline="", encoding="utf-8") as f:
+        return {title: values for title, *values in zip(*csv.reader(f))}
+
+
 class Result(Mapping[str, Array]):
     """What texcell run has computed: a mapping of arrays by their names, as numpy.load gives them.
 
@@ -112,6 +120,7 @@ class Result(Mapping[str, Array]):
         tables = dict.fromkeys(d["table"] for d in self._declared if "table" in d and d["role"] in ("item", "key", "place", "value"))
         deep = [d["array"] for d in self._declared if self._is_deep(d)]
         self._marks: Optional[dict[str, Array]] = None
+        self._groups: dict[str, Array] = {}
         self.tables = Lazy([t for t in dict.fromkeys([*tables, *["items"] * (unit is not None)]) if t not in deep] + deep, self._table)
         self.labels, self.masks = (Lazy(self._with(role), functools.partial(self._picture, role)) for role in ("labels", "mask"))
         self.maps = Lazy(self._with("map"), self._maps)
@@ -164,8 +173,11 @@ class Result(Mapping[str, Array]):
         with tempfile.TemporaryDirectory(prefix="texcell-") as private:
             notes = _program.run("texcell-wu", "export", self.path, "--marks", self.unit, "--only-marks",
                                  *(["--suggested", looked] if looked else []), "-o", private, private=private)
-            with open(os.path.join(private, "items.csv"), newline="", encoding="utf-8") as f:
-                columns = {title: values for title, *values in zip(*csv.reader(f))}
+            columns = read_csv(os.path.join(private, "items.csv"))
+            groups = os.path.join(private, "groups.csv")
+            if os.path.exists(groups):
+                self._groups = {title: np.array(values, object if title == "group" else float) for title, values in read_csv(groups).items()}
+                self.tables.add("groups")
         self._marks = {c: np.array(columns[c], object) for c in MARKED if c in columns}
         return notes
 
@@ -213,6 +225,8 @@ class Result(Mapping[str, Array]):
                   and not self._is_deep(d)]
         deep = next((d for d in self._declared if d["array"] == name), None)
         columns = self._columns(arrays) if arrays or deep is None else self._deep(deep)
+        if name == "groups":
+            columns = self._groups
         if name == "items":
             columns.update(self.marks())
         try:
