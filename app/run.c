@@ -222,9 +222,11 @@ static tc_status do_job(const run_options *o, const an_unit *unit, job_files *fi
     if (status == TC_OK)
         status = find_device(o, unit, files, p, &device, err);
     if (status == TC_OK) {
-        progress_note(p, "%s: %zu item%s, %s on %s", o->input, n_items, n_items == 1 ? "" : "s",
+        const bool is_cpu = device.open != NULL && device.open->info.type & CL_DEVICE_TYPE_CPU;
+        progress_note(p, "%s: %zu item%s, %s on %s%s", o->input, n_items, n_items == 1 ? "" : "s",
                       unit->analysis->name,
-                      device.open == NULL ? "the CPU" : device.open->info.name);
+                      device.open == NULL ? "the CPU" : device.open->info.name,
+                      is_cpu ? " (the CPU, by OpenCL: no GPU)" : "");
         if (unit->job->about != NULL)
             progress_note(p, "about this work: %s", unit->job->about);
         note_items(unit, p);

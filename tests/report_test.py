@@ -571,7 +571,8 @@ def sweep():
     again = tap.run(command + ["--sweep", "threshold=100,220", "--sweep", "min_area=1,1000", picture])
     tap.ok(again.returncode == 0 and "cellcount on" not in again.stderr, "what is done is not computed again", again.stderr)
     for words, code, wanted in ((["--sweep", "threshold"], 1, "must be KEY=A,B"), (["--sweep", "=1"], 1, "must be KEY=A,B"),
-                                (["--sweep", "a=1", "--sweep", "b=1", "--sweep", "c=1"], 1, "two parameters"),
+                                (["--sweep", "a=1,2", "--sweep", "b=1,2", "--sweep", "c=1,2"], 1, "two parameters"),
+                                (["--sweep", "threshold=9"], 1, "has one value"), (["--analysis", "glcm"], 1, "there is --analysis cellcount already"),
                                 (["--sweep", "threshold=" + ",".join("12345678901234567890123456789012345")], 1, "more than 32 values"),
                                 (["--sweep", "threshold=50,x"], 2, "threshold"), (["--sweep", "tresh=1,2"], 2, "unknown key")):
         r = tap.run(command + words + [picture])

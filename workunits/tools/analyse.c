@@ -56,11 +56,11 @@ static tc_status take_device(void *to, const char *text, tc_err *err)
     const size_t n = strspn(text, digits), m = text[n] == ':' ? strspn(text + n + 1, digits) : 0;
     if (strcmp(text, "auto") != 0 && strcmp(text, "cpu") != 0 && strcmp(text, "opencl") != 0 &&
         (n == 0 || m == 0 || text[n + 1 + m] != '\0'))
-        return tc_fail(
-            err, TC_USAGE,
-            "analyse: --device %s: is none of auto, cpu, opencl (the best GPU), and P:D as "
-            "texcell devices numbers them",
-            text);
+        return tc_fail(err, TC_USAGE,
+                       "analyse: --device %s: is none of auto, cpu, opencl (the best GPU, else a "
+                       "CPU), and P:D as "
+                       "texcell devices numbers them",
+                       text);
     *(const char **)to = text;
     return TC_OK;
 }
@@ -268,6 +268,11 @@ static tc_status take_sweep(void *to, const char *text, tc_err *err)
         *at = '\0';
         s->values[s->n++] = at + 1;
     }
+    if (s->n == 1)
+        return tc_fail(err, TC_USAGE,
+                       "analyse: --sweep %s: has one value, and compares several: KEY=A,B; one is "
+                       "given by --param %s",
+                       text, text);
     return TC_OK;
 }
 

@@ -81,6 +81,7 @@ const char wu_pack_help[] =
     "                       each); masks are looked for in folders of the same names\n"
     "  --suggest            choose parameters that are not given by a look at the\n"
     "                       pictures, as analyse does\n"
+    "  --defaults           do not look at them (this is pack's default)\n"
     "  --suggested FILE     also write what it chose, and what is doubtful, as JSON\n"
     "  --about TEXT         what this work is for, in a sentence or two, for\n"
     "                       volunteers\n"
@@ -117,7 +118,7 @@ typedef struct pack_options {
     double scale[2];   /* what becomes black and white; equal: not given */
     const char *channel, *stain, *stains;
     const char *mask, *labels, *names, *suggested;
-    bool stacks, recursive, skip_bad, suggest;
+    bool stacks, recursive, skip_bad, defaults, suggest;
     uint64_t split;      /* 0: one work unit */
     uint64_t max_pixels; /* of an item; 0: as many as a work unit takes */
     const char *output;
@@ -198,6 +199,16 @@ static tc_status take_param(void *to, const char *text, tc_err *err)
 static tc_status take_preset(void *to, const char *text, tc_err *err)
 {
     return set_param(to, "preset", 6, text, err);
+}
+
+static tc_status take_analysis(void *to, const char *text, tc_err *err)
+{
+    const char **const name = to;
+    if (*name != NULL)
+        return tc_fail(err, TC_USAGE, "pack: --analysis %s: there is --analysis %s already", text,
+                       *name);
+    *name = text;
+    return TC_OK;
 }
 
 static tc_status take_about(void *to, const char *text, tc_err *err)
@@ -303,7 +314,7 @@ static tc_status parse_options(int argc, char **argv, const wu_pack_into *into, 
                                tc_err *err)
 {
     tc_option options[32] = {
-        { "analysis", 0, TC_TEXT, .to = &o->analysis },
+        { "analysis", 0, TC_TAKE, .to = &o->analysis, .take = take_analysis },
         { "about", 0, TC_TAKE, .to = &o->about, .take = take_about },
         { "preset", 0, TC_TAKE, .to = o, .take = take_preset },
         { "params", 0, TC_TAKE, .to = o, .take = take_params },
@@ -322,8 +333,9 @@ static tc_status parse_options(int argc, char **argv, const wu_pack_into *into, 
         { "max-pixels", 0, TC_COUNT, .to = &o->max_pixels, .least = 1, .most = WU_MAX_VOXELS },
         { "split", 0, TC_COUNT, .to = &o->split, .least = 1, .most = WU_MAX_ITEMS },
         { "output", 'o', TC_TEXT, .to = &o->output },
-        { into == NULL ? "suggest" : NULL, 0, TC_FLAG, .to = &o->suggest },
-        { into == NULL ? "suggested" : NULL, 0, TC_TEXT, .to = &o->suggested },
+        { into == NULL ? "defaults" : NULL, 0, TC_FLAG, .to = &o->defaults },
+        { "suggest", 0, TC_FLAG, .to = &o->suggest },
+        { "suggested", 0, TC_TEXT, .to = &o->suggested },
         { .name = NULL }
     };
     int n_inputs, n = 0;
@@ -341,6 +353,8 @@ static tc_status parse_options(int argc, char **argv, const wu_pack_into *into, 
     if (o->output == NULL)
         return tc_fail(err, TC_USAGE,
                        into != NULL ? "analyse: -o DIR is missing" : "pack: -o WU.zip is missing");
+    if (o->defaults && o->suggest)
+        return tc_fail(err, TC_USAGE, "pack: --defaults and --suggest exclude each other");
     if (into != NULL && o->split > 0)
         return tc_fail(err, TC_USAGE, "analyse: packs one work unit; --split is for pack");
     if (o->n_inputs == 0)
@@ -416,7 +430,7 @@ static tc_status refuse_own_labels(wu_sources *sources, const json_t *parameters
         const tc_status status =
             others ? tc_fail(err, TC_BAD_INPUT,
                              "%s: no label picture for %s: a picture called %s_labels or "
-                             "%s_cp_masks was looked for; --skip-bad leaves it out",
+                             "%s_cp_masks was looked for",
                              path, item->name, os_last_part(item->base), os_last_part(item->base))
                    : tc_fail(err, TC_BAD_INPUT,
                              "%s: is the picture itself, no labels of it. To find cells first, "

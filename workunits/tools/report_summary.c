@@ -567,7 +567,7 @@ static void find_mark(const summary *s, size_t item, bool stopped, const wu_seen
     else if (item < s->r->n_items && s->r->outlined[item].merged > 0)
         snprintf(why, size,
                  "%zu of %zu regions, large and indented, look like several cells each: compare "
-                 "the outlines; Cellpose or StarDist may part them",
+                 "the outlines; --analysis voting, Cellpose or StarDist may tell them apart",
                  s->r->outlined[item].merged, s->r->outlined[item].n);
     mark->level = seen->labels || noise_alone || s->r->notes[item] != NULL ||
                           (seen->frame != NULL && seen->wide)
