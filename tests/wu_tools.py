@@ -306,7 +306,7 @@ def test_tiff_layouts():
              if can_compress() else tiff("a.tif", big), big)
     packs_as("TIFF min-is-white 8", tiff("a.tif", GREY, photometric="miniswhite"), 255 - GREY, "0 is white")
     packs_as("TIFF min-is-white 16", tiff("a.tif", GREY16, photometric="miniswhite"), 65535 - GREY16, "0 is white")
-    packs_as("TIFF stack of 16 bits", tiff("a.tif", stack, photometric="minisblack"), stack)
+    packs_as("TIFF stack of 16 bits", tiff("a.tif", stack, photometric="minisblack"), stack, "taken as slices")
     packs_as("TIFF stack by ImageJ", tiff("a.tif", stack, imagej=True, metadata={"axes": "ZYX"}), stack)
     opaque = np.dstack([colour, np.full(colour.shape[:2], 255, np.uint8)])
     packs_as("TIFF RGBA opaque", tiff("a.tif", opaque, photometric="rgb", extrasamples=["unassalpha"]), colour)
@@ -467,7 +467,7 @@ def test_scale():
     stack = RNG.normal(0, 1, (4, 30, 40))
     for name, picture, lo, hi, most, values, says in (
             ("float", tiff("f.tif", real), -1, 7.5, 65535, real, "no number (NaN)"),
-            ("double, a stack, big-endian", tiff("d.tif", stack, byteorder=">", photometric="minisblack"), -2, 2, 65535, stack, ""),
+            ("double, a stack, big-endian", tiff("d.tif", stack, byteorder=">", photometric="minisblack"), -2, 2, 65535, stack, "taken as slices"),
             ("float, planes of tiles", tiff("t.tif", np.stack([stack[0].astype("f4")] * 3), photometric="rgb", planarconfig="separate", tile=(16, 16)), -2, 2, 255,
              np.dstack([stack[0].astype("f4")] * 3), ""),
             ("32 bits", tiff("u.tif", deep[:, :, 0].astype(np.uint32) * 65537), 0, 2 ** 32 - 1, 65535, deep[:, :, 0].astype(np.uint32) * 65537, ""),
@@ -1616,7 +1616,7 @@ def test_real():
     if f is None or tifffile is None:
         skip("real stack", "not here")
     else:
-        packs_as("real stack", f, tifffile.imread(f))
+        packs_as("real stack", f, tifffile.imread(f), "taken as slices")
 
 
 # --- show and export -----------------------------------------------------------------------------------
