@@ -14,20 +14,23 @@
 #include "app/analysis/common/watershed_core.h"
 #include "app/base/random.h"
 
-enum { LOOKS = 96, LABELS = 256 };
+enum { LOOKS = 96, LABELS = 256, CORNERS = 16 };
 /* LEAST_KNOWN of the looks must tell something, in tiles LEAST_IN_TILES. Components are followed
- * for LEAST_ROOM pixels and one pixel in ROOM_SHARE. */
-enum { LEAST_KNOWN = 2, LEAST_IN_TILES = 4, ROOM_SHARE = 128, LEAST_ROOM = 256 };
-/* Tiles: their least side; the largest box of a region that one is made for, which is drawn at most
- * TRIES times; how many there are: one pixel in TILE_SHARE is prepared, within these bounds. */
+ * for LEAST_ROOM pixels and one pixel in ROOM_SHARE, of a tile one in ROOM_IN_TILE. */
+enum { LEAST_KNOWN = 2, LEAST_IN_TILES = 4, ROOM_SHARE = 128, ROOM_IN_TILE = 16, LEAST_ROOM = 256 };
+/* Tiles: the bounds of their side, which is the largest for which MANY_TILES are no more than
+ * TILED of the picture; the largest box of a region that one is made for, which is drawn at most
+ * TRIES times; the bounds of how many there are. */
 enum {
     LEAST_TILE = 48,
+    MOST_TILE = 128,
     MOST_BOX = 128,
     TRIES = 16,
     LEAST_TILES = 6,
-    MOST_TILES = 24,
-    TILE_SHARE = 48
+    MANY_TILES = 8,
+    MOST_TILES = 24
 };
+static const double TILED = 0.15;
 /* Of rules other than Otsu's: one pixel in SOME_SHARE may lie between the claimed threshold and the
  * one of what is looked at. */
 enum { SOME_SHARE = 10 };
@@ -44,13 +47,11 @@ typedef struct table {
     const int64_t *area, *bbox;
     const double *mean, *centroid;
     const int32_t *labels; /* of the whole picture; NULL: the result has none */
-    bool prepared;         /* means are not of the grey values that are looked at */
 } table;
 
 static table table_of(const cc_params *p, const wu_output *out)
 {
     return (table){ .n = (size_t)wu_output_find(out, "region_item")->info.shape[0],
-                    .prepared = cc_prepares(p),
                     .area = wu_output_data(out, "region_area"),
                     .bbox = wu_output_data(out, "region_bbox"),
                     .mean = wu_output_data(out, "region_mean"),
@@ -249,8 +250,20 @@ static tc_status check_regions(const cc_params *p, const part *q, const table *t
 
 /* --- components ------------------------------------------------------------------------------ */
 
-/* The row of the table that a component's part is; n_rows: there is none. */
-static size_t row_of_part(const part *q, const table *t, const cc_region *c)
+/* The sum of the picture's grey values of the component that was just followed, in a part where
+ * these are prepared. */
+static uint64_t sum_greys(const part *q, const wu_pixels *px, const an_component *c)
+{
+    uint64_t sum = 0;
+
+    for (size_t k = 0; k < c->pixels; k++)
+        sum += wu_grey(px, in_picture(q, q->f.queue[k]));
+    return sum;
+}
+
+/* The row of the table that a component's part is, the mean aside if that is not known; n_rows:
+ * there is none. */
+static size_t row_of_part(const part *q, const table *t, const cc_region *c, bool mean)
 {
     const double n = c->area;
     size_t first = 0, end = q->n_rows;
@@ -270,7 +283,7 @@ static size_t row_of_part(const part *q, const table *t, const cc_region *c)
         if (r.y0 != c->y0)
             break;
         if (r.x0 == c->x0 && r.y1 == c->y1 && r.x1 == c->x1 && t->area[r.row] == (int64_t)c->area &&
-            (t->prepared || t->mean[r.row] == (double)c->sum_grey / n) &&
+            (!mean || t->mean[r.row] == (double)c->sum_grey / n) &&
             t->centroid[2 * r.row] == (double)(c->sum_y + (uint64_t)c->area * q->y) / n &&
             t->centroid[2 * r.row + 1] == (double)(c->sum_x + (uint64_t)c->area * q->x) / n)
             return first;
@@ -302,11 +315,14 @@ static tc_status check_component(const an_work *work, part *q, const table *t, s
     if (!s->unknown)
         return_if_error(cc_parts_of(p, &q->f, &c, work->poll, &parts, &n, err));
     s->unknown = s->unknown || n == 0;
+    const bool prepared = cc_prepares(p), is_one = n == 1 && parts->area == c.pixels;
+    if (prepared && is_one)
+        parts->sum_grey = sum_greys(q, work->pixels, &c);
     for (size_t k = 0; k < n; k++) {
         const cc_region *const r = &parts[k];
         const bool border = cc_at_border(q->x + r->x0, q->y + r->y0, q->x + r->x1, q->y + r->y1,
                                          work->item->nx, work->item->ny);
-        const size_t found = row_of_part(q, t, r);
+        const size_t found = row_of_part(q, t, r, !prepared || is_one);
 
         s->told = s->told || found < q->n_rows;
         s->found = s->found || (found < q->n_rows && found == s->row);
@@ -359,12 +375,9 @@ static bool find_cell(const part *q, uint64_t *random, size_t *i)
 static tc_status check_parts(const an_work *work, part *q, const table *t, uint64_t *random,
                              tc_err *err)
 {
-    const cc_params *const p = work->params;
     size_t left = 2 * q->f.room, i;
     tc_status status = TC_OK;
 
-    if (p->bright ? q->f.threshold == 0 : q->f.threshold >> q->f.px->bits != 0)
-        return TC_OK; /* all is cell */
     for (int k = 0; status == TC_OK && left > 0 && k < LOOKS; k++) {
         const bool of_row = k % 2 == 0 && q->n_rows > 0;
         sought s = { .row = of_row ? (size_t)tc_random_below(q->n_rows, random) : q->n_rows,
@@ -381,6 +394,69 @@ static tc_status check_parts(const an_work *work, part *q, const table *t, uint6
         q->known += s.told;
     }
     return status;
+}
+
+/* Of up to 64 pixels of the core from i on, and those below, where two of cells touch by a corner
+ * alone: the first of the four. */
+static uint64_t corners_at(const part *q, const cc_params *p, size_t i, unsigned n)
+{
+    const uint64_t dark = an_bits_below(q->f.px, i, n, q->f.threshold),
+                   dark_below = an_bits_below(q->f.px, i + q->f.px->nx, n, q->f.threshold),
+                   a = p->bright ? ~dark : dark, b = p->bright ? ~dark_below : dark_below;
+
+    return ~(a ^ b >> 1) & ~(a >> 1 ^ b) & (a ^ b) & ~(UINT64_MAX << (n - 1));
+}
+
+/* How many of these places there are; and where those of `most` numbers are, which rise. */
+static uint64_t find_corners(const part *q, const cc_params *p, const uint64_t *wanted, size_t most,
+                             size_t *place)
+{
+    const size_t nx = q->f.px->nx;
+    uint64_t n = 0;
+
+    for (size_t y = q->y0, k = 0; y + 1 < q->y1; y++)
+        for (size_t x = q->x0; x + 1 < q->x1; x += 63) {
+            const size_t i = y * nx + x;
+            const uint64_t found = corners_at(q, p, i, q->x1 - x < 64 ? (unsigned)(q->x1 - x) : 64);
+            const uint64_t before = n;
+
+            n += (unsigned)__builtin_popcountll(found);
+            for (; k < most && wanted[k] < n; k++) {
+                uint64_t left = found;
+
+                for (uint64_t skip = wanted[k] - before; skip > 0; skip--)
+                    left &= left - 1;
+                place[k] = i + (unsigned)__builtin_ctzll(left);
+            }
+        }
+    return n;
+}
+
+/* Some of these places, chosen at random: what is connected there is in the table. */
+static tc_status check_corners(const an_work *work, part *q, const table *t, uint64_t *random,
+                               tc_err *err)
+{
+    const cc_params *const p = work->params;
+    const size_t diagonal = q->f.px->nx + 1;
+    const uint64_t all = find_corners(q, p, NULL, 0, NULL);
+    const size_t n = all < CORNERS ? (size_t)all : CORNERS;
+    sought s = { .row = q->n_rows, .left = q->f.room };
+    uint64_t wanted[CORNERS] = { 0 };
+    size_t place[CORNERS] = { 0 };
+
+    for (size_t k = 0; k < n; k++)
+        wanted[k] = k * all / n + tc_random_below((k + 1) * all / n - k * all / n, random);
+    find_corners(q, p, wanted, n, place);
+    for (size_t k = 0; k < n && s.left > 0; k++) {
+        const bool falls = an_follow_takes(&q->f, place[k]);
+        const size_t first = falls ? place[k] : place[k] + 1;
+
+        return_if_error(check_component(work, q, t, first, &s, err));
+        if (!p->eight_connected)
+            return_if_error(check_component(
+                work, q, t, falls ? first + diagonal : first + diagonal - 2, &s, err));
+    }
+    return TC_OK;
 }
 
 /* Whether cells are more frequent in the boxes than in the picture: at some pixels of each of
@@ -412,19 +488,28 @@ static tc_status judge_known(uint64_t cells, size_t looks, size_t known, size_t 
                : tc_fail(err, TC_NO_MATCH, "only %zu of %zu components are known", known, looks);
 }
 
+static bool is_all_cell(const cc_params *p, const an_follow *f)
+{
+    return p->bright ? f->threshold == 0 : f->threshold >> f->px->bits != 0;
+}
+
 /* What is looked at of a part, whichever it is. */
 static tc_status check_part(const an_work *work, part *q, const table *t, uint64_t *random,
                             tc_err *err)
 {
     const cc_params *const p = work->params;
     const size_t n = (size_t)q->f.px->nx * q->f.px->ny;
-    return_if_error(an_follow_begin(&q->f, n / ROOM_SHARE + LEAST_ROOM, err));
+    const size_t share = q->rows != NULL ? ROOM_IN_TILE : ROOM_SHARE;
+    return_if_error(an_follow_begin(&q->f, n / share + LEAST_ROOM, err));
 
     if (t->labels != NULL)
         return_if_error(check_labels(p, q, t, random, err));
     if (t->labels != NULL && p->split == CC_INTENSITY)
         return_if_error(check_ways(q, t, random, err));
-    return_if_error(check_parts(work, q, t, random, err));
+    if (!is_all_cell(p, &q->f)) {
+        return_if_error(check_parts(work, q, t, random, err));
+        return_if_error(check_corners(work, q, t, random, err));
+    }
     return check_regions(p, q, t, random, err);
 }
 
@@ -547,27 +632,34 @@ static uint32_t margin_of(const cc_params *p)
     return (uint32_t)(smooth + ground + (p->threshold_word == CC_LOCAL ? p->window / 2 : 0)) + 1;
 }
 
-static uint32_t side_of(const cc_params *p)
+/* How much of the picture is prepared for a tile of such a side. */
+static double share_of_tile(const cc_params *p, const wu_item *item, uint32_t side)
 {
-    const uint32_t margin = margin_of(p);
+    const double whole = side + 2.0 * margin_of(p);
 
-    return margin > LEAST_TILE ? margin : LEAST_TILE;
+    return whole * whole / ((double)item->nx * item->ny);
+}
+
+static uint32_t side_of(const cc_params *p, const wu_item *item)
+{
+    const uint32_t margin = margin_of(p), least = margin > LEAST_TILE ? margin : LEAST_TILE;
+    uint32_t side = MOST_TILE;
+
+    while (side > least && MANY_TILES * share_of_tile(p, item, side) > TILED)
+        side--;
+    return side > least ? side : least;
 }
 
 static size_t count_tiles(const cc_params *p, const wu_item *item)
 {
-    const double side = side_of(p) + 2.0 * margin_of(p),
-                 wanted = (double)item->nx * item->ny / (TILE_SHARE * side * side);
+    const double wanted = TILED / share_of_tile(p, item, side_of(p, item));
 
     return wanted < LEAST_TILES ? LEAST_TILES : wanted > MOST_TILES ? MOST_TILES : (size_t)wanted;
 }
 
-/* How much of the picture is prepared once more. */
 static double share_of_tiles(const cc_params *p, const wu_item *item)
 {
-    const double side = side_of(p) + 2.0 * margin_of(p);
-
-    return (double)count_tiles(p, item) * side * side / ((double)item->nx * item->ny);
+    return (double)count_tiles(p, item) * share_of_tile(p, item, side_of(p, item));
 }
 
 /* What was found in all tiles. */
@@ -677,7 +769,7 @@ static tc_status check_tile(const an_work *work, const table *t, uint32_t thresh
 {
     const cc_params *const p = work->params;
     const wu_pixels *const px = work->pixels;
-    const uint32_t margin = margin_of(p), side = side_of(p);
+    const uint32_t margin = margin_of(p), side = side_of(p, work->item);
     uint32_t place[4];
     stretch y, x;
     cc_prepare prepare = { .now = NULL };

@@ -11,15 +11,15 @@
 #include "app/base/array.h"
 #include "app/base/random.h"
 
-/* ALWAYS: so many are measured, whatever that takes. */
-enum { CANDIDATES = 8, ALWAYS = 2, SHARE = 256, LEAST_PIXELS = 1024, LOOKS = 512, FEW_LOOKS = 64 };
+/* One object in ONE_IN is measured, within these bounds; LEAST where there are no boxes. */
+enum { ONE_IN = 16, LEAST = 2, MOST = 48, LOOKS = 512, FEW_LOOKS = 64 };
 
 /* --- objects --------------------------------------------------------------------------------- */
 
 /* What is measured again: objects by rising rows of the result's table. */
 typedef struct sample {
-    size_t n, row[CANDIDATES];
-    uint32_t label[CANDIDATES], area[CANDIDATES], start[CANDIDATES + 1];
+    size_t n, row[MOST];
+    uint32_t label[MOST], area[MOST], start[MOST + 1];
     obj_run *runs; /* owned */
     size_t n_runs, room;
 } sample;
@@ -125,42 +125,47 @@ static size_t row_of_pixel(const wu_pixels *px, const int64_t *label, size_t n, 
     return (size_t)tc_random_below(n, random);
 }
 
-/* Some objects: two however large they are, one of these by its pixels, and more as long as all are
- * a small part of the pixels. In the order of the table. */
+/* How many of n objects are measured. */
+static size_t count_measured(const obj_params *p, size_t n)
+{
+    const size_t wanted = (p->families & OBJ_SHAPE) != 0 ? n / ONE_IN : LEAST,
+                 least = n < LEAST ? n : LEAST;
+
+    return wanted < least ? least : wanted > MOST ? MOST : wanted;
+}
+
+static bool is_taken(const size_t *rows, size_t n, size_t row)
+{
+    for (size_t i = 0; i < n; i++)
+        if (rows[i] == row)
+            return true;
+    return false;
+}
+
+/* Some objects, one of these by its pixels, as long as their boxes are no more than the item. In
+ * the order of the table. */
 static tc_status choose(const an_work *work, const wu_output *out, uint64_t *random, sample *s,
                         tc_err *err)
 {
-    const wu_item *const item = work->item;
-    const bool boxes = (((const obj_params *)work->params)->families & OBJ_SHAPE) != 0;
-    const uint64_t pixels = (uint64_t)item->nx * item->ny * item->nz;
     const size_t n = (size_t)wu_output_find(out, "object_item")->info.shape[0];
-    const size_t tries = n == 0 ? 0 : boxes ? CANDIDATES : ALWAYS;
+    const size_t wanted = count_measured(work->params, n);
     const int64_t *const label = wu_output_data(out, "object_label");
-    uint64_t left = pixels / SHARE + LEAST_PIXELS;
-    size_t rows[CANDIDATES] = { 0 }, taken = 0;
+    uint64_t left = (uint64_t)work->item->nx * work->item->ny * work->item->nz;
+    size_t rows[MOST] = { 0 };
 
-    for (size_t k = 0; k < tries; k++) {
-        bool again = false;
-        uint64_t size;
-        box b;
-
-        rows[taken] = k == 0 ? row_of_pixel(work->pixels, label, n, random)
-                             : (size_t)tc_random_below(n, random);
-        for (int more = 0; taken == 1 && more < LOOKS && n > 1 && rows[1] == rows[0]; more++)
-            rows[1] = (size_t)tc_random_below(n, random);
-        b = box_of(work, out, rows[taken]);
-        size = pixels_of(&b);
-        for (size_t i = 0; i < taken; i++)
-            again = again || rows[i] == rows[taken];
-        if (again || (taken >= ALWAYS && size > left))
-            continue;
-        left -= boxes && size < left ? size : 0;
-        taken++;
+    for (size_t k = 0; k < wanted; k++) {
+        rows[k] = k == 0 ? row_of_pixel(work->pixels, label, n, random)
+                         : (size_t)tc_random_below(n, random);
+        while (is_taken(rows, k, rows[k]))
+            rows[k] = (rows[k] + 1) % n;
     }
-    qsort(rows, taken, sizeof *rows, by_row);
-    for (size_t k = 0; k < taken; k++) {
+    qsort(rows, wanted, sizeof *rows, by_row);
+    for (size_t k = 0; k < wanted; k++) {
         const box b = box_of(work, out, rows[k]);
 
+        if (s->n >= LEAST && pixels_of(&b) > left)
+            break;
+        left -= pixels_of(&b) < left ? pixels_of(&b) : left;
         return_if_error(add_object(work, &b, rows[k], (uint32_t)label[rows[k]], s, err));
     }
     return TC_OK;
@@ -287,9 +292,8 @@ tc_status obj_check_pixels(const an_work *work, const wu_output *out, uint64_t *
 
 double obj_pixels_share(const an_work *work)
 {
-    const bool boxes = (((const obj_params *)work->params)->families & OBJ_SHAPE) != 0;
-    const double measured =
-        work->item->n_objects > ALWAYS ? (double)ALWAYS / work->item->n_objects : 1;
+    const obj_params *const p = work->params;
+    const double n = work->item->n_objects, measured = (double)count_measured(p, (size_t)n);
 
-    return fmin((boxes ? 0.012 : 0.11) + measured, 1);
+    return fmin(((p->families & OBJ_SHAPE) != 0 ? 0.008 : 0.11) + measured / fmax(n, 1), 1);
 }

@@ -14,14 +14,16 @@
 #include "app/analysis/volume/volume.h"
 #include "app/base/random.h"
 
-/* Ways uphill that are looked at, and the largest radius of a blur for which that is little
- * work. */
-enum { CELLS = 40, LOOKS = 256, WAYS = 64, MOST_RADIUS = 9 };
+/* Cells are followed for one voxel in FOLLOWED each and in FOLLOWED_IN_ALL. Ways uphill that are
+ * looked at, and the largest radius of a blur for which that is little work. */
+enum { CELLS = 64, FOLLOWED = 256, FOLLOWED_IN_ALL = 8, LOOKS = 256, WAYS = 64, MOST_RADIUS = 9 };
 
 /* Boxes, and how many until one has a cell that is known; each has so much of the stack. The least
- * side between their margins. */
-enum { BOXES = 2, MOST_BOXES = 6, LEAST_SIDE = 12 };
-static const double BOX = 0.015, MOST_BOX = 0.2;
+ * side between their margins, and how often a place without a cell is looked for. */
+enum { BOXES = 3, MOST_BOXES = 6, LEAST_SIDE = 12, PLACES = 256 };
+static const double BOX = 0.03, MOST_BOX = 0.2;
+/* The side is so many times as long as cells are. */
+static const double ROOMY = 1.25;
 
 /* Of honest results so many have no cell that is small enough to be followed, and of a watershed no
  * two cells, and in the boxes none. */
@@ -112,14 +114,15 @@ static tc_status check_cells(const an_work *work, an_follow *f, const wu_output 
                              uint64_t *random, tc_err *err)
 {
     const size_t n = (size_t)work->item->nx * work->item->ny * work->item->nz;
-    size_t start;
+    size_t start, left = n / FOLLOWED_IN_ALL;
     int looks = 0, known = 0;
 
-    for (; looks < CELLS && an_follow_find(f, n, random, &start); looks++) {
+    for (; looks < CELLS && left > 0 && an_follow_find(f, n, random, &start); looks++) {
         an_component c;
         bool told;
 
         an_follow_component(f, start, &c);
+        left -= c.pixels < left ? (size_t)c.pixels : left;
         if (!c.whole)
             continue;
         told = is_told(out, &c);
@@ -134,6 +137,79 @@ static tc_status check_cells(const an_work *work, an_follow *f, const wu_output 
 }
 
 /* --- boxes ----------------------------------------------------------------------------------- */
+
+static size_t count_cells(const wu_output *out)
+{
+    return (size_t)wu_output_find(out, "cell_item")->info.shape[0];
+}
+
+/* How long the table's cells are in y and x, on average. */
+static double length_of_cells(const wu_output *out)
+{
+    const int64_t *const b = wu_output_data(out, "cell_bbox");
+    const size_t n = count_cells(out);
+    double sum = 0;
+
+    for (size_t i = 0; i < n; i++)
+        sum += (double)(b[6 * i + 4] - b[6 * i + 1] + b[6 * i + 5] - b[6 * i + 2]) / 2;
+    return sum / (double)n;
+}
+
+static bool is_in_cell_box(const wu_output *out, const uint32_t at[3])
+{
+    const int64_t *b = wu_output_data(out, "cell_bbox");
+    bool in = false;
+
+    for (size_t i = 0; i < count_cells(out) && !in; i++, b += 6) {
+        in = true;
+        for (int k = 0; k < 3; k++)
+            in = in && at[k] >= b[k] && at[k] < b[3 + k];
+    }
+    return in;
+}
+
+/* Moves the place to the middle between the membranes along an axis; false if there is none on
+ * both sides, or they are farther from each other than `most`. */
+static bool move_to_middle(const wu_pixels *px, uint32_t threshold, int axis, double most,
+                           uint32_t at[3])
+{
+    const uint32_t length[3] = { px->nz, px->ny, px->nx };
+    const size_t slice = (size_t)px->nx * px->ny, step[3] = { slice, px->nx, 1 };
+    const size_t row = at[0] * slice + (size_t)at[1] * px->nx + at[2] - at[axis] * step[axis];
+    uint32_t lo = at[axis], hi = lo;
+
+    while (lo > 0 && hi - lo <= most &&
+           !vol_is_membrane(wu_grey(px, row + (lo - 1) * step[axis]), threshold))
+        lo--;
+    while (hi + 1 < length[axis] && hi - lo <= most &&
+           !vol_is_membrane(wu_grey(px, row + (hi + 1) * step[axis]), threshold))
+        hi++;
+    at[axis] = lo + (hi - lo) / 2;
+    return lo > 0 && hi + 1 < length[axis] && hi - lo <= most;
+}
+
+/* Any place; or the middle of what may be a cell, as large as others, that is not in the table. */
+static void choose_place(const an_work *work, uint32_t threshold, const wu_output *out,
+                         bool without_cell, uint64_t *random, uint32_t place[3])
+{
+    const wu_pixels *const px = work->pixels;
+    const uint32_t length[3] = { px->nz, px->ny, px->nx };
+    const double most = 2 * length_of_cells(out);
+    const bool through = ((const vol_params *)work->params)->through;
+
+    for (int tries = 0; tries < (without_cell ? PLACES : 1); tries++) {
+        for (int k = 0; k < 3; k++)
+            place[k] = (uint32_t)tc_random_below(length[k], random);
+        const size_t i = ((size_t)place[0] * px->ny + place[1]) * px->nx + place[2];
+
+        if (!vol_is_membrane(wu_grey(px, i), threshold) && !is_in_cell_box(out, place) &&
+            move_to_middle(px, threshold, 2, most, place) &&
+            move_to_middle(px, threshold, 1, most, place) &&
+            (!through || move_to_middle(px, threshold, 0, most, place)) &&
+            !is_in_cell_box(out, place))
+            break;
+    }
+}
 
 /* A part of the stack; z, y, x. Cells between lo and hi are there what they are in the stack. */
 typedef struct part {
@@ -156,17 +232,19 @@ static void choose_sides(const wu_item *item, uint32_t least, uint32_t side[3])
     }
 }
 
-static part choose_part(const wu_item *item, const uint32_t side[3], uint32_t margin, bool through,
-                        uint64_t *random)
+/* Around a place. */
+static part part_at(const wu_item *item, const uint32_t side[3], uint32_t margin, bool through,
+                    const uint32_t place[3])
 {
     const uint32_t length[3] = { item->nz, item->ny, item->nx };
     part b;
 
     for (int k = 0; k < 3; k++) {
         const uint32_t less = k == 0 && !through ? 0 : margin, to = length[k] - side[k];
+        const uint32_t from = place[k] > side[k] / 2 ? place[k] - side[k] / 2 : 0;
 
         b.size[k] = side[k];
-        b.from[k] = (uint32_t)tc_random_below(to + 1, random);
+        b.from[k] = from < to ? from : to;
         b.lo[k] = b.from[k] == 0 ? 0 : b.from[k] + less;
         b.hi[k] = b.from[k] == to ? length[k] : b.from[k] + side[k] - less;
     }
@@ -210,11 +288,6 @@ static an_component cell_of(const wu_output *out, size_t i, const uint32_t from[
     return c;
 }
 
-static size_t count_cells(const wu_output *out)
-{
-    return (size_t)wu_output_find(out, "cell_item")->info.shape[0];
-}
-
 /* Cells within the part are the same, those aside that the table must not have. */
 static tc_status compare_cells(const an_work *work, const part *b, const wu_output *out,
                                const wu_output *found, size_t *known, tc_err *err)
@@ -251,12 +324,14 @@ static tc_status check_boxes(const an_work *work, uint32_t threshold, const wu_o
 
     if (count_cells(out) == 0)
         return tc_fail(err, TC_NO_MATCH, "no cells");
-    choose_sides(item, 2 * margin + LEAST_SIDE, side);
+    choose_sides(item, 2 * margin + (uint32_t)fmax(LEAST_SIDE, ROOMY * length_of_cells(out)), side);
     if ((double)side[0] * side[1] * side[2] > MOST_BOX * item->nz * item->ny * item->nx)
         return tc_fail(err, TC_NO_MATCH, "is too small for a look at a part of it");
     for (int k = 0; status == TC_OK && k < (known > 0 ? BOXES : MOST_BOXES); k++) {
-        const part b = choose_part(item, side, margin, p->through, random);
+        uint32_t place[3];
         wu_output found = { .n = 0 };
+        choose_place(work, threshold, out, k % 2 == 1, random, place);
+        const part b = part_at(item, side, margin, p->through, place);
 
         status = compute_part(work, threshold, &b, &found, err);
         if (status == TC_OK)
@@ -387,7 +462,7 @@ static tc_status check_watershed(const an_work *work, uint32_t threshold, const 
         check_ways(&h, (size_t)px->nx * px->ny * px->nz, labels->info.name, random, err));
     if (vol_read_integer(out, "cells") < 2)
         return tc_fail(err, TC_NO_MATCH, "no two cells");
-    return TC_OK;
+    return check_boxes(work, threshold, out, random, err);
 }
 
 /* Whether only computing it again can tell. */
@@ -416,7 +491,7 @@ tc_status vol_check_pixels(const an_work *work, const wu_output *out, uint64_t *
         return check_watershed(work, f.threshold, out, random, err);
     if (vol_blurs(p))
         return check_boxes(work, f.threshold, out, random, err);
-    return_if_error(an_follow_begin(&f, n / 512 + 256, err));
+    return_if_error(an_follow_begin(&f, n / FOLLOWED + 256, err));
     if (p->labels)
         return_if_error(check_labels(&f, &out->arrays[out->n - 1], random, err));
     return check_cells(work, &f, out, random, err);
@@ -427,7 +502,7 @@ double vol_pixels_share(const an_work *work)
     const vol_params *const p = work->params;
 
     return is_in_doubt(p) ? 1
-           : p->watershed ? DOUBTS_WATERSHED + 0.04
+           : p->watershed ? DOUBTS_WATERSHED + 0.04 + 1.3 * BOXES * BOX
            : vol_blurs(p) ? DOUBTS_BOXES + 1.3 * BOXES * BOX
                           : DOUBTS + 0.08;
 }
