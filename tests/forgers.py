@@ -268,6 +268,20 @@ def rolled(names):
     return lambda a, _analysis: a.update({name: np.roll(a[name], 1, 0) for name in a if re.match(names, name)})
 
 
+def every_second(names):
+    """Of every second object what its neighbour has in these columns."""
+    def change(a, _analysis):
+        for name in a:
+            if re.match(names, name):
+                a[name][::2] = np.roll(a[name], 1, 0)[::2]
+    return change
+
+
+def higher_means(a, _analysis):
+    area = a["region_area"]
+    a["region_mean"] = (np.round(a["region_mean"] * area) + area // 50 + 1) / area
+
+
 def without_each(n):
     return lambda a, _analysis: relabel(a, np.arange(len(a["region_item"])) % n != n - 1)
 
@@ -346,6 +360,18 @@ def left_out():
         whole = dict(step, threshold=40 if key == "background" else 110, **{key: value})
         picture = rings if key == "fill_holes" else cells_
         yield "cellcount", "without " + key, whole, [picture], None, instead(dict(whole, **{key: None}), [picture])
+    soft = scipy.ndimage.gaussian_filter(cells_.astype(float), 1.5).round().astype(np.uint8)
+    even = dict(step, threshold=40, background={"method": "opening", "radius": 20})
+    yield "cellcount", "connectivity 4 for 8", step, [soft], None, instead(dict(step, connectivity=4), [soft])
+    yield "cellcount", "connectivity 8 for 4", dict(step, connectivity=4), [soft], None, instead(step, [soft])
+    yield "cellcount", "another window", dict(BRIGHT, threshold="local", window=31, min_area=20), [soft], None, \
+        instead(dict(BRIGHT, threshold="local", window=33, min_area=20), [soft])
+    for radius in 15, 30:
+        ground = {"method": "opening", "radius": radius}
+        yield "cellcount", "a background of radius %d" % radius, even, [soft], None, instead(dict(even, background=ground), [soft])
+    for name, whole in ("background", even), ("smooth", dict(step, smooth=2)), ("holes", dict(step, fill_holes=True)):
+        yield "cellcount", "every third region, with " + name, whole, [soft], None, without_each(3)
+        yield "cellcount", "all means a little higher, with " + name, whole, [soft], None, higher_means
     yield "cellcount", "another picture's", step, [cells_], None, instead(step, [other])
     yield "cellcount", "of every second pixel", step, [cells_], None, coarse(dict(step, min_area=5), [cells_])
     otsu = dict(step, threshold="otsu")
@@ -363,6 +389,11 @@ def left_out():
     yield "volume", "every second cell", edge, stack, None, every_second_cell
     yield "volume", "one cell of all", edge, stack, None, one_cell_of_all
     yield "volume", "without smooth", dict(edge, smooth=2), stack, None, instead(edge, stack)
+    shed = {"method": "watershed", "smooth": 1, "labels": True}
+    for smooth in 0.9, 1.1, 2:
+        yield "volume", "a watershed with smooth %g" % smooth, shed, stack, None, instead(dict(shed, smooth=smooth), stack)
+    yield "volume", "every second slice, twice", edge, stack, None, instead(edge, list(np.repeat(stack[::2], 2, 0)))
+    yield "objects", "every second one another's texture", {}, [cells_], labels, every_second("object_glcm")
     yield "objects", "another picture's", {}, [cells_], labels, instead({}, [other], labels)
     yield "objects", "of a smoothed picture", {}, [cells_], labels, instead({}, [scipy.ndimage.uniform_filter(cells_, 3)], labels)
     yield "objects", "another's intensities", {}, [cells_], labels, rolled("object_intensity")

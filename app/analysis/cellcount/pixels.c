@@ -14,7 +14,7 @@
 #include "app/analysis/common/watershed_core.h"
 #include "app/base/random.h"
 
-enum { LOOKS = 96, LABELS = 256, CORNERS = 16 };
+enum { LOOKS = 160, LABELS = 256, CORNERS = 16 };
 /* LEAST_KNOWN of the looks must tell something, in tiles LEAST_IN_TILES. Components are followed
  * for LEAST_ROOM pixels and one pixel in ROOM_SHARE, of a tile one in ROOM_IN_TILE. */
 enum { LEAST_KNOWN = 2, LEAST_IN_TILES = 4, ROOM_SHARE = 128, ROOM_IN_TILE = 16, LEAST_ROOM = 256 };
