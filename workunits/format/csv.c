@@ -118,14 +118,15 @@ void wu_csv_put(wu_csv *csv, const char *text)
 
 void wu_csv_put_value(wu_csv *csv, const wu_array_info *info, const void *data)
 {
-    char text[WU_CELL_MAX];
-    wu_value_text(info, data, text);
+    char text[1 + WU_CELL_MAX];
+    text[0] = ',';
+    wu_value_text(info, data, text + 1);
     if (info->dtype == WU_STR) {
-        wu_csv_put(csv, text);
+        wu_csv_put(csv, text + 1);
         return;
     }
-    begin_cell(csv);
-    fputs(text, csv->out.file);
+    fputs(text + !csv->line_begun, csv->out.file);
+    csv->line_begun = true;
 }
 
 tc_status wu_csv_end_line(wu_csv *csv, tc_err *err)

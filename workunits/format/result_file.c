@@ -675,7 +675,7 @@ void wu_value_text(const wu_array_info *info, const void *data, char out[WU_CELL
         wu_ucs4_to_utf8(data, info->width, out, WU_CELL_MAX);
     } else if (info->dtype == WU_I64) {
         memcpy(&exact, data, sizeof exact);
-        snprintf(out, WU_CELL_MAX, "%" PRId64, exact);
+        put_decimal(exact < 0 ? -(uint64_t)exact : (uint64_t)exact, 0, exact < 0, out);
     } else if (isnan(number) || isinf(number)) { /* C's printf spells these in more than one way */
         snprintf(out, WU_CELL_MAX, "%s", isnan(number) ? "nan" : number > 0 ? "inf" : "-inf");
     } else {

@@ -197,7 +197,7 @@ tc_status wu_page_next(wu_page_reader *reader, wu_page_buffer *buffer, wu_pictur
         make_grey(buffer->data, info);
         reader->became_grey = true;
     }
-    if (reader->surveyed)
+    if (reader->surveyed && !(reader->grey_later && info->channels == 3))
         wu_survey_greys(buffer->data, info, &reader->item->survey);
     return TC_OK;
 }

@@ -13,7 +13,8 @@ typedef struct wu_page_reader {
     bool quiet;             /* no notes */
     bool aside;             /* on a thread of its own: a note waits until it is closed */
     char *note;             /* that waits; owned */
-    bool surveyed;          /* the item's survey is asked for */
+    bool surveyed;          /* the item's survey is asked for, */
+    bool grey_later;        /* but of colours that become grey without their greys */
     bool as_it_is;          /* pages of which `encoded` is of use */
     unsigned char *encoded; /* the page as a PNG of a work unit, if it is that and want.as_it_is;
                                owned until it is taken */

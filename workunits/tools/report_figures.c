@@ -213,8 +213,9 @@ static tc_status choose_greys(shown *s, tc_err *err)
 
 static uint8_t byte_of(const shown *s, unsigned sample)
 {
-    const unsigned above =
-        sample < s->lo ? 0 : (sample - s->lo) * 255 / (s->hi > s->lo ? s->hi - s->lo : 1);
+    const unsigned range = s->hi > s->lo ? s->hi - s->lo : 1,
+                   over = sample < s->lo ? 0 : sample - s->lo,
+                   above = range == 255 ? over : over * 255 / range;
     return (uint8_t)(above < 255 ? above : 255);
 }
 

@@ -64,13 +64,29 @@ static bool end_row(region *r)
                             add_corner(&r->sides[1], (point){ r->y, r->x1 }, 1));
 }
 
+/* Where the label of row[x] ends. */
+static uint32_t find_end(const uint32_t *row, uint32_t nx, uint32_t x)
+{
+    enum { LANES = 4 };
+    typedef uint32_t labels __attribute__((vector_size(4 * LANES), aligned(4)));
+    typedef uint64_t halves __attribute__((vector_size(4 * LANES)));
+    const uint32_t label = row[x++];
+    for (; nx - x >= LANES; x += LANES) {
+        const halves other = (halves)(*(const labels *)(const void *)(row + x) ^ label);
+        if ((other[0] | other[1]) != 0)
+            break;
+    }
+    while (x < nx && row[x] == label)
+        x++;
+    return x;
+}
+
 /* The runs of a row of labels. */
 static bool add_row(region *regions, size_t n, const uint32_t *row, uint32_t nx, int64_t y)
 {
     for (uint32_t x = 0, end; x < nx; x = end) {
         const uint32_t label = row[x];
-        for (end = x + 1; end < nx && row[end] == label;)
-            end++;
+        end = find_end(row, nx, x);
         if (label == 0 || label > n)
             continue;
         region *const r = &regions[label - 1];

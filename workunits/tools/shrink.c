@@ -48,6 +48,9 @@ static void add_rows(const uint8_t *rows, size_t n, uint32_t n_rows, bool deep, 
 static void take_means(const uint32_t *sums, uint32_t nx, unsigned channels, uint32_t step,
                        uint32_t rows, uint16_t *out)
 {
+    /* 1 / n in 2^-40, rounded up: with sum * n below 2^40 the excess of the product is less than
+     * 1 / n, and cannot reach the next whole number. */
+    const uint64_t per_pixel = ((uint64_t)1 << 40) / ((uint64_t)step * rows) + 1;
     for (uint32_t x = 0; x < nx; x += step) {
         const uint32_t columns = nx - x < step ? nx - x : step, n = columns * rows;
         for (unsigned c = 0; c < channels; c++) {
@@ -55,7 +58,9 @@ static void take_means(const uint32_t *sums, uint32_t nx, unsigned channels, uin
             uint64_t sum = 0;
             for (uint32_t k = 0; k < columns; k++)
                 sum += from[(size_t)k * channels];
-            *out++ = (uint16_t)(sum <= UINT32_MAX ? (uint32_t)sum / n : sum / n);
+            *out++ =
+                (uint16_t)(columns == step && sum * n < (uint64_t)1 << 40 ? sum * per_pixel >> 40
+                                                                          : sum / n);
         }
     }
 }

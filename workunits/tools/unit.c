@@ -335,6 +335,8 @@ static tc_status read_page(const unit_writer *w, wu_page_reader *reader, wu_page
     if (status == TC_OK && w->unit->grey && info->channels == 3) {
         wu_make_grey(buffer->data, (size_t)info->nx * info->ny, buffer->data);
         info->channels = 1;
+        if (reader->grey_later && reader->surveyed)
+            wu_survey_greys(buffer->data, info, &reader->item->survey);
     }
     return status;
 }
@@ -344,6 +346,7 @@ static wu_page_reader reader_of(const unit_writer *w, wu_source *item, wu_kind k
     return (wu_page_reader){ .item = item,
                              .kind = kind,
                              .surveyed = w->unit->check != NULL,
+                             .grey_later = w->unit->grey && kind == WU_KIND_IMAGE,
                              .as_it_is =
                                  !w->unit->stored && rows_of_member(item) == item->pages.info.ny };
 }
