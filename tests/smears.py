@@ -62,7 +62,7 @@ def sweep(learnt, folder, channel, *sweeps):
 def person(learnt, scored, light=True):
     """The steps, and their scores; light: with the channels and backgrounds, too."""
     folder = tempfile.mkdtemp(dir=marks.FOLDER)
-    suggested = sweep(learnt, os.path.join(folder, "first"), (), "split=distance")
+    suggested = sweep(learnt, os.path.join(folder, "first"), (), "split=distance,none")
     area = list(suggested.values())[0][2]["min_area"]
     sizes = sweep(learnt, os.path.join(folder, "sizes"), (), "min_area=%d,%d,%d" % (area // 2, area, 2 * area), "split=distance,none")
 

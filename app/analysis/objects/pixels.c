@@ -128,10 +128,12 @@ static size_t row_of_pixel(const wu_pixels *px, const int64_t *label, size_t n, 
 /* How many of n objects are measured. */
 static size_t count_measured(const obj_params *p, size_t n)
 {
-    const size_t wanted = (p->families & OBJ_SHAPE) != 0 ? n / ONE_IN : LEAST,
-                 least = n < LEAST ? n : LEAST;
+    const size_t share = (p->families & OBJ_SHAPE) != 0 ? n / ONE_IN : LEAST,
+                 wanted = share < LEAST  ? LEAST
+                          : share > MOST ? MOST
+                                         : share;
 
-    return wanted < least ? least : wanted > MOST ? MOST : wanted;
+    return wanted < n ? wanted : n;
 }
 
 static bool is_taken(const size_t *rows, size_t n, size_t row)
