@@ -520,6 +520,22 @@ def into_a_folder():
     tap.ok(r.returncode == 0 and "replaces the result there, which has other parameters" in r.stderr, "a result that is replaced is told", r.stderr)
     r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "glcm", "--device=cpu", "-o", first, picture])
     tap.ok(r.returncode == 1 and "holds the result of cellcount" in r.stderr, "another analysis is given another folder", r.stderr)
+    os.remove(os.path.join(first, "result.npz"))
+    with open(os.path.join(first, "result.npz.spool"), "wb") as f, open(os.path.join(first, "workunit.zip"), "rb") as unit:
+        whole = unit.read()
+        r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "voting", "--device=cpu", "-o", first, picture])
+        unit.seek(0)
+        tap.ok(r.returncode == 1 and "holds interrupted work of cellcount" in r.stderr and unit.read() == whole, "nor is interrupted work lost to it", r.stderr)
+        fcntl.flock(f, fcntl.LOCK_EX)
+        r = count(first, "--param", "min_area=4")
+        unit.seek(0)
+        tap.ok(r.returncode == 3 and "another texcell is at work" in r.stderr and unit.read() == whole, "nor the unit of a run that goes on", r.stderr)
+    os.mkdir(path("page"))
+    with open(path("page", "report.html"), "w", encoding="utf-8") as f:
+        f.write("<!DOCTYPE html>\n<html>")
+    r = count(path("page"))
+    tap.ok(r.returncode == 1 and "report.html: is there already" in r.stderr and os.listdir(path("page")) == ["report.html"],
+           "another's page: refused at once", r.stderr)
     os.mkdir(path("own"))
     open(path("own", "items.csv"), "w", encoding="utf-8").close()
     r = count(path("own"))

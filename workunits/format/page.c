@@ -12,6 +12,8 @@
 #include "app/base/text.h"
 #include "workunits/format/png_io.h"
 
+#define BEGINS "<!DOCTYPE html>\n<!-- texcell -->"
+
 static void put_lines(wu_page *page, const char *const *lines)
 {
     for (; *lines != NULL; lines++)
@@ -89,14 +91,19 @@ static void put_script_digest(FILE *to)
     end_base64(&b);
 }
 
+tc_status wu_page_replaces(const char *path, tc_err *err)
+{
+    return wu_new_file_replaces(path, BEGINS, 0, "page of texcell", err);
+}
+
 tc_status wu_page_open(const char *path, const char *title, wu_page *out, tc_err *err)
 {
     *out = (wu_page){ .file = NULL };
-    return_if_error(wu_new_file_replaces(path, "<!DOCTYPE html>", 0, "page", err));
+    return_if_error(wu_page_replaces(path, err));
     return_if_error(wu_new_file_open(path, out, err));
     wu_page_put(
-        out,
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+        out, BEGINS
+        "\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
         /* Whatever a name may smuggle in, the page asks nobody for anything. */
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; "

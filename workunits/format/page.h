@@ -13,6 +13,8 @@
 
 typedef wu_new_file wu_page;
 
+/* TC_USAGE: there is a file PATH that is no page of wu_page_open, and is not to be replaced. */
+tc_status wu_page_replaces(const char *path, tc_err *err);
 /* Begins the page: head, style and title. wu_page_close also after a failure. */
 tc_status wu_page_open(const char *path, const char *title, wu_page *out, tc_err *err);
 /* As wu_new_file_close. */

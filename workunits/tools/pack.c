@@ -9,6 +9,7 @@
 
 #include "app/analysis/analysis.h"
 #include "app/base/command.h"
+#include "app/base/files.h"
 #include "app/base/os.h"
 #include "app/base/text.h"
 #include "workunits/format/archive.h"
@@ -16,6 +17,7 @@
 #include "workunits/format/job.h"
 #include "workunits/format/json_text.h"
 #include "workunits/format/new_file.h"
+#include "workunits/format/page.h"
 #include "workunits/tools/confine.h"
 #include "workunits/tools/export.h"
 #include "workunits/tools/labels.h"
@@ -773,30 +775,41 @@ static tc_status go_into(wu_pack_into *into, const an_analysis *analysis, pack_o
 }
 
 /* What was found in other pictures, of which none is among these, or by another analysis is not
- * written over, nor somebody's own file. */
+ * written over, finished or interrupted, nor somebody's own file, nor the unit of a texcell run
+ * that is still at work. */
 static tc_status keep_others(const wu_pack_into *into, const char *analysis,
                              const wu_sources *sources, tc_err *err)
 {
     TC_AUTOFREE char *const result = wu_path_in(into->place, "result", ".npz");
+    TC_AUTOFREE char *const spool = wu_path_in(into->place, "result", ".npz.spool");
     TC_AUTO(wu_job_destroy) wu_job *job = NULL;
-    if (result == NULL)
+    if (result == NULL || spool == NULL)
         return tc_no_memory(err, into->folder);
-    bool other = os_kind_of(result) == OS_FILE && wu_job_read(into->unit, &job, NULL) == TC_OK &&
+    const bool finished = os_kind_of(result) == OS_FILE,
+               interrupted = !finished && os_kind_of_link(spool) == OS_FILE;
+    if (interrupted) {
+        int fd = -1;
+        return_if_error(tc_open_locked(spool, into->folder, &fd, err));
+        close(fd);
+    }
+    bool other = (interrupted || finished) && wu_job_read(into->unit, &job, NULL) == TC_OK &&
                  job->n_items > 0;
+    const char *const what = interrupted ? "interrupted work" : "the result";
     if (other && strcmp(job->analysis, analysis) != 0)
         return tc_fail(err, TC_USAGE,
-                       "pack: -o %s: holds the result of %s: give another folder, or remove that "
-                       "one",
-                       into->folder, job->analysis);
+                       "pack: -o %s: holds %s of %s: give another folder, or remove that one",
+                       into->folder, what, job->analysis);
     for (size_t i = 0; other && i < job->n_items; i++)
         for (size_t k = 0; other && k < sources->n; k++)
             other = job->items[i].source != NULL &&
                     strcmp(job->items[i].source, sources->items[k].source) != 0;
     if (other)
         return tc_fail(err, TC_USAGE,
-                       "pack: -o %s: holds the result of other pictures, such as %s: give another "
-                       "folder, or remove that one",
-                       into->folder, job->items[0].source);
+                       "pack: -o %s: holds %s of other pictures, such as %s: give another folder, "
+                       "or remove that one",
+                       into->folder, what, job->items[0].source);
+    TC_AUTOFREE char *const page = wu_path_in(into->place, "report", ".html");
+    return_if_error(page == NULL ? tc_no_memory(err, into->folder) : wu_page_replaces(page, err));
     return wu_export_check(into->place, err);
 }
 
