@@ -18,6 +18,7 @@
 #include "app/run.h"
 #include "config.h"
 #include "opencl/backends.h"
+#include "workunits/format/label_runs.h"
 #include "wrapper/bw.h"
 #include "workunits/format/json_text.h"
 #include "workunits/format/png_io.h"
@@ -31,7 +32,7 @@ typedef struct command {
     double launch_ms; /* 0: as suits who is there */
     uint64_t threads; /* 0: not given */
     uint64_t gpu_percent;
-    bool quiet, replace;
+    bool quiet, replace, label_runs;
     bool is_task; /* no verb: the client has started it */
 } command;
 
@@ -109,6 +110,7 @@ static tc_status read_command(int argc, char **argv, command *c, int *n_words, t
         { "gpu-percent", 0, TC_COUNT, .to = &c->gpu_percent, .least = 1, .most = 100 },
         { "kernel-cache", 0, TC_TEXT, .to = &c->kernel_cache },
         { "replace", 0, TC_FLAG, .to = &c->replace },
+        { "label-runs", 0, TC_FLAG, .to = &c->label_runs }, /* texcell-wu analyse wants them */
         { "quiet", 0, TC_FLAG, .to = &c->quiet },
         { .name = NULL, .take = c->is_task && bw_has_client() ? ignore_slip : NULL }
     };
@@ -172,6 +174,7 @@ static tc_status run_command(const command *c, tc_err *err)
                       .all_threads = getenv("TEXCELL_ALL_THREADS") != NULL };
     TC_AUTOFREE char *checkpoint = NULL;
     TC_AUTOFREE char *spool = NULL;
+    TC_AUTOFREE char *runs = NULL;
 
     o.driver_fault = driver_fault_restart;
     o.kernels = c->kernel_cache;
@@ -187,6 +190,8 @@ static tc_status run_command(const command *c, tc_err *err)
     spool = path_with_suffix(c, "spool");
     o.checkpoint = checkpoint;
     o.spool = spool;
+    if (c->label_runs)
+        o.runs = runs = wu_label_runs_path(c->output);
     return_if_error(checkpoint == NULL || spool == NULL ? tc_no_memory(err, "a file name")
                                                         : check_names(&o, err));
     const tc_status status = wu_json_verdict(run_job(&o, err), err);

@@ -337,6 +337,8 @@ tc_status run_job(const run_options *options, tc_err *err)
         while (job_files_try_again(&files, &status, &p, err));
     if (status == TC_OK) {
         unit.job->threads = options->threads;
+        if (options->runs != NULL)
+            spool_keep_runs(files.spool, options->runs);
         p.n_items = unit.job->n_items;
         status = do_job(options, &unit, &files, &p, err);
     }

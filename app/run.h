@@ -16,6 +16,7 @@ typedef struct run_options {
     const char *output;     /* the result; appears when it is complete */
     const char *checkpoint; /* the two files of a job under way */
     const char *spool;
+    const char *runs; /* where the runs of labels are kept; NULL: nowhere */
     unsigned threads; /* >= 1; the most, or as tests want it, for any item exactly so many: */
     bool all_threads;
     ocl_request request;        /* which device */

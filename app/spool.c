@@ -1,6 +1,7 @@
 /* Appends finished items to the spool, and reads them back for the result. */
 #include "app/spool.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include "app/base/crc32.h"
 #include "app/base/files.h"
 #include "app/base/os.h"
+#include "workunits/format/label_runs.h"
 
 enum { WINDOW = 1 << 16 };
 
@@ -24,6 +26,7 @@ struct spool {
     char *path;
     window *read;
     const tc_poll *poll;
+    wu_run_writer *runs; /* NULL: they are not kept */
     int fd;
     uint64_t size; /* of the records that count */
     uint32_t crc;  /* of those bytes */
@@ -90,10 +93,17 @@ void spool_close(spool **at)
         return;
     if (s->fd >= 0)
         close(s->fd);
+    wu_run_writer_close(&s->runs);
     free(s->path);
     free(s->read);
     free(s->at);
     free(s);
+}
+
+void spool_keep_runs(spool *s, const char *path)
+{
+    assert(s->runs == NULL);
+    s->runs = wu_run_writer_open(path);
 }
 
 static bool read_at(const spool *s, uint64_t at, void *data, size_t n)
@@ -463,14 +473,24 @@ static size_t data_bytes(const wu_array_info *info)
     return ok ? (size_t)bytes : 0;
 }
 
+/* Whether its runs are kept. */
+static bool is_picture_of_labels(const spool *s, const wu_out_array *a)
+{
+    return s->runs != NULL && a->kind == WU_OWN && a->info.dtype == WU_I32 && a->info.ndim == 2;
+}
+
 /* Piece by piece, none of them large. */
 static tc_status write_data(record *r, const wu_out_array *a, tc_err *err)
 {
     const unsigned char *const data = a->data;
     const size_t bytes = data_bytes(&a->info);
+    const bool labels = is_picture_of_labels(r->s, a);
 
     for (size_t at = 0, end; at < bytes; at = end) {
         end = tc_block_end(at, bytes);
+        if (labels)
+            wu_run_writer_add(r->s->runs, (const uint32_t *)a->data + at / sizeof(uint32_t),
+                              (end - at) / sizeof(uint32_t));
         return_if_error(a->kind == WU_OWN ? wu_compressor_write(r->packer, data + at, end - at, err)
                                           : write_piece(r, data + at, end - at, err));
         r->done += (double)(end - at);
@@ -508,11 +528,15 @@ static tc_status write_array(record *r, const wu_out_array *a, array_head *head,
     wu_compressed compressed = { .size = 0 };
 
     r->data_crc = 0;
+    if (is_picture_of_labels(r->s, a))
+        wu_run_writer_begin(r->s->runs);
     if (a->kind == WU_OWN)
         return_if_error(wu_npz_compress(r->packer, r->s->path, &a->info, err));
     return_if_error(write_data(r, a, err));
     if (a->kind == WU_OWN)
         return_if_error(wu_compressor_end(r->packer, &compressed, err));
+    if (is_picture_of_labels(r->s, a))
+        wu_run_writer_end(r->s->runs, compressed.crc);
     *head = head_of(r, a, begin, &compressed);
     return TC_OK;
 }

@@ -23,6 +23,8 @@ tc_status spool_keep(spool *s, uint64_t size, uint32_t crc, uint64_t items, tc_e
  * in place of the spool's; written: may be NULL. */
 tc_status spool_append(spool *s, const wu_output *output, unsigned threads, const tc_poll *poll,
                        const wu_written *written, tc_err *err);
+/* Writes the runs of labels that are appended to PATH, too, as far as that is possible. */
+void spool_keep_runs(spool *s, const char *path);
 /* What writing the result from all records will take, in bytes that are compressed meanwhile: see
  * WU_COPIED. */
 double spool_to_write(const spool *s);

@@ -17,6 +17,7 @@ import shutil
 import signal
 import subprocess
 import time
+import zlib
 
 import numpy as np
 from PIL import Image
@@ -139,6 +140,27 @@ def labels():
                 row = next(csv.DictReader(f))
             tap.ok(r.returncode == 0 and ("looks like a label picture" in row["why"]) == (mark != "") and row["mark"].startswith(mark),
                    "%s, %d labels of %s: %s" % (analysis, n, name, row["mark"]), row)
+
+
+def label_runs():
+    """The page is the same with the runs of labels that analyse has run keep, without them, and with damaged ones."""
+    page, result = made("cellcount", {"threshold": 100, "polarity": "bright", "labels": True}, [workunit.item("p", [spots((300, 500), 40)])], "runs")
+    unit, runs, plain = path("runs.zip"), result + ".labels", text_of(page)
+    r = tap.run([tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--quiet", "--label-runs"])
+    with open(runs, "rb") as f:
+        whole = f.read()
+    with np.load(result) as arrays:
+        labels = arrays["labels_p"].ravel()
+    n, values = np.frombuffer(whole, "<u4", offset=20).reshape(-1, 2).T
+    tap.ok(r.returncode == 0 and np.array_equal(np.repeat(values, n), labels) and np.all(np.diff(values.astype(int))), "the runs are those of the labels")
+    none = bytes(np.stack([n, 0 * n], 1).astype("<u4"))
+    forged = whole[:16] + np.uint32(zlib.crc32(none)).tobytes() + none
+    for name, data, same in (("whole", whole, True), ("cut", whole[:-9], True), ("damaged", whole[:-1] + b"x", True),
+                             ("of another", whole[:4] + b"abcd" + whole[8:], True), ("empty", b"", True), ("other ones", forged, False)):
+        with open(runs, "wb") as f:
+            f.write(data)
+        r = tap.run([tap.TEXCELL_WU, "report", result, "--images", unit, "-o", page])
+        tap.ok(r.returncode == 0 and (text_of(page) == plain) == same, "runs of labels that are " + name, r.stderr)
 
 
 def merged():
@@ -719,6 +741,7 @@ def main():
     noise()
     drawn()
     labels()
+    label_runs()
     merged()
     apart()
     tap.done()

@@ -593,6 +593,12 @@ const wu_array_info *wu_npz_info(const wu_npz_reader *r, size_t index)
     return &r->arrays[index].info;
 }
 
+uint32_t wu_npz_crc(const wu_npz_reader *r, size_t index)
+{
+    assert(index < wu_npz_count(r));
+    return r->archive->members[r->arrays[index].member].crc;
+}
+
 long wu_npz_find(const wu_npz_reader *r, const char *name)
 {
     char member[WU_MAX_MEMBER_NAME + 1];

@@ -96,6 +96,8 @@ void wu_npz_reader_close(wu_npz_reader **r);
 size_t wu_npz_count(const wu_npz_reader *r);
 const wu_array_info *wu_npz_info(const wu_npz_reader *r, size_t index);
 /* The array's index, or -1. */
+/* CRC-32 of an array as it stands there: of its header, too. */
+uint32_t wu_npz_crc(const wu_npz_reader *r, size_t index);
 long wu_npz_find(const wu_npz_reader *r, const char *name);
 /* result.json; owned by the reader. */
 const json_t *wu_npz_json(const wu_npz_reader *r);

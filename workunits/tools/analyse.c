@@ -114,8 +114,8 @@ static tc_status remove_spool(const char *place, tc_err *err)
 /* texcell run; its own messages say what is the matter. */
 static tc_status run(const run_words *o, const char *unit, const char *result, tc_err *err)
 {
-    const char *words[11] = { "texcell", "run", unit, "-o", result, "--replace" };
-    size_t n = 6;
+    const char *words[12] = { "texcell", "run", unit, "-o", result, "--replace", "--label-runs" };
+    size_t n = 7;
     int signal;
     if (o->device != NULL) {
         words[n++] = "--device";
@@ -204,6 +204,16 @@ static tc_status write_files(const char *folder, const wu_variant *v, const char
     return status == TC_OK ? wu_report_marks_csv(&report, folder, true, err) : status;
 }
 
+/* What the page has been made from besides the result. */
+static void remove_runs(const wu_variant *variants, size_t n)
+{
+    for (size_t k = 0; k < n; k++) {
+        TC_AUTOFREE char *const path = wu_label_runs_path(variants[k].result);
+        if (path != NULL)
+            unlink(path);
+    }
+}
+
 /* seen, suggestion: NULL: there is none. */
 static tc_status write_page(const char *folder, const wu_variant *variants, size_t n,
                             wu_export_also also, wu_seen *seen, const char *colour,
@@ -215,6 +225,7 @@ static tc_status write_page(const char *folder, const wu_variant *variants, size
     return_if_error(n == 1
                         ? write_files(folder, variants, page, also, seen, colour, suggestion, err)
                         : wu_report_sweep(variants, n, page, colour, err));
+    remove_runs(variants, n);
     printf("%s\n", page);
     return TC_OK;
 }

@@ -303,6 +303,8 @@ tc_status wu_report_open(wu_report *r, const char *result, const char *images, w
     if (file == NULL || tables == NULL)
         return tc_no_memory(err, result);
     return_if_error(wu_result_file_open(result, NULL, file, err));
+    TC_AUTOFREE char *const runs = wu_label_runs_path(result);
+    r->runs = runs != NULL ? wu_run_reader_open(runs) : NULL;
     r->n_items = file->n_items < items ? file->n_items : (size_t)items;
     if (images != NULL)
         return_if_error(wu_open_images(file, images, seen != NULL, &r->images, err));
@@ -325,6 +327,7 @@ void wu_report_close(wu_report *r)
     for (size_t i = 0; r->outlined != NULL && i < r->n_items; i++)
         free(r->outlined[i].labels.grid);
     free(r->outlined);
+    wu_run_reader_close(&r->runs);
     if (r->file != NULL)
         wu_notes_free(r->notes, r->file->n_items);
     wu_job_destroy(&r->images);

@@ -5,6 +5,7 @@
 #define WU_REPORT_H
 
 #include "workunits/format/job.h"
+#include "workunits/format/label_runs.h"
 #include "workunits/format/result_file.h"
 #include "workunits/tools/export.h"
 #include "workunits/format/page.h"
@@ -34,6 +35,7 @@ typedef struct wu_outlined {
 typedef struct wu_report {
     wu_page *page;
     wu_result_file *file;
+    wu_run_reader *runs; /* of its labels, or NULL */
     wu_tables *tables;
     wu_job *images;                  /* the work unit, or NULL */
     wu_seen *seen;                   /* [n_items] what packing kept of it, or NULL; not owned */
@@ -75,6 +77,8 @@ wu_seen *wu_seen_by(const wu_report *r, size_t item);
 tc_status wu_report_find_ragged(wu_report *r, const size_t *counts, tc_err *err);
 /* How an image's figure takes a picture of the result, the grid aside; sx 0: there is none. */
 wu_sampled wu_report_sampling(const wu_report *r, size_t item);
+/* Whether anything is taken of row y. */
+bool wu_samples_row(const wu_sampled *to, uint32_t y);
 /* Takes what there is of row y: labels, or a mask. */
 void wu_sample_row(const wu_sampled *to, uint32_t y, const void *row, bool labels);
 

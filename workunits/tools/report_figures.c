@@ -528,11 +528,17 @@ static tc_status load_own_labels(const shown *s, layers *l, tc_err *err)
     return TC_OK;
 }
 
+bool wu_samples_row(const wu_sampled *to, uint32_t y)
+{
+    const uint32_t middle = y / to->step * to->step + to->step / 2;
+    return y == (middle < to->ny ? middle : to->ny - 1);
+}
+
 void wu_sample_row(const wu_sampled *to, uint32_t y, const void *row, bool labels)
 {
     assert(y < to->ny && to->grid != NULL);
-    const uint32_t at = y / to->step, middle = at * to->step + to->step / 2;
-    if (y != (middle < to->ny ? middle : to->ny - 1))
+    const uint32_t at = y / to->step;
+    if (!wu_samples_row(to, y))
         return;
     for (uint32_t i = 0; i < to->sx; i++) {
         const uint32_t wanted = i * to->step + to->step / 2,

@@ -81,25 +81,57 @@ static uint32_t find_end(const uint32_t *row, uint32_t nx, uint32_t x)
     return x;
 }
 
+/* A run of a row of labels, which ends before `end`. */
+static inline bool add_run(region *regions, size_t n, uint32_t label, int64_t y, uint32_t x,
+                           uint32_t end)
+{
+    if (label == 0 || label > n)
+        return true;
+    region *const r = &regions[label - 1];
+    if (r->area == 0 || r->y != y) {
+        if (!end_row(r))
+            return false;
+        r->y = y;
+        r->x0 = x;
+    }
+    r->x1 = end - 1;
+    r->area += end - x;
+    return true;
+}
+
 /* The runs of a row of labels. */
 static bool add_row(region *regions, size_t n, const uint32_t *row, uint32_t nx, int64_t y)
 {
-    for (uint32_t x = 0, end; x < nx; x = end) {
-        const uint32_t label = row[x];
+    bool good = true;
+    for (uint32_t x = 0, end; good && x < nx; x = end) {
         end = find_end(row, nx, x);
-        if (label == 0 || label > n)
-            continue;
-        region *const r = &regions[label - 1];
-        if (r->area == 0 || r->y != y) {
-            if (!end_row(r))
-                return false;
-            r->y = y;
-            r->x0 = x;
-        }
-        r->x1 = end - 1;
-        r->area += end - x;
+        good = add_run(regions, n, row[x], y, x, end);
     }
-    return true;
+    return good;
+}
+
+/* All rows, by runs that are known. row: room for one. */
+static bool add_runs(region *regions, size_t n, const wu_label_run *runs, size_t n_runs,
+                     const wu_sampled *out, uint32_t nx, uint32_t *row)
+{
+    uint32_t y = 0, x = 0;
+    bool good = true;
+    for (size_t i = 0; good && i < n_runs; i++)
+        for (uint32_t left = runs[i].n, part; good && left > 0; left -= part) {
+            part = left < nx - x ? left : nx - x;
+            good = add_run(regions, n, runs[i].label, y, x, x + part);
+            if (out->grid != NULL && wu_samples_row(out, y))
+                for (uint32_t k = x; k < x + part; k++)
+                    row[k] = runs[i].label;
+            x += part;
+            if (x < nx)
+                continue;
+            if (out->grid != NULL)
+                wu_sample_row(out, y, row, true);
+            x = 0;
+            y++;
+        }
+    return good;
 }
 
 /* Eight times the area in pixels of the hull of the middles of the pixels' sides: of corners of the
@@ -135,17 +167,22 @@ static tc_status read_labels(const wu_report *r, size_t index, region *regions, 
     const uint64_t ny = info->shape[0];
     const uint32_t nx = (uint32_t)info->shape[1];
     uint32_t *const row = malloc((size_t)nx * sizeof *row + 1);
+    size_t n_runs = 0;
+    TC_AUTOFREE wu_label_run *const runs =
+        wu_run_reader_load(r->runs, wu_npz_crc(r->file->npz, index), ny * nx, &n_runs);
     wu_npz_stream *stream = NULL;
-    tc_status status = row == NULL ? tc_no_memory(err, r->page->path)
-                                   : wu_npz_stream_open(r->file->npz, index, &stream, err);
-    bool good = true;
-    for (uint32_t y = 0; status == TC_OK && y < ny && (uint64_t)y * nx < MOST_PIXELS; y++) {
+    tc_status status = row == NULL    ? tc_no_memory(err, r->page->path)
+                       : runs != NULL ? TC_OK
+                                      : wu_npz_stream_open(r->file->npz, index, &stream, err);
+    bool good = status != TC_OK || runs == NULL || add_runs(regions, n, runs, n_runs, out, nx, row);
+    for (uint32_t y = 0;
+         status == TC_OK && runs == NULL && y < ny && (uint64_t)y * nx < MOST_PIXELS; y++) {
         status = wu_npz_stream_read(stream, row, (size_t)nx * sizeof *row, err);
         good = good && status == TC_OK && add_row(regions, n, row, nx, y);
         if (status == TC_OK && out->grid != NULL)
             wu_sample_row(out, y, row, true);
     }
-    if (status == TC_OK && out->grid != NULL)
+    if (status == TC_OK && stream != NULL && out->grid != NULL)
         status = wu_npz_stream_end(stream, err);
     for (size_t i = 0; i < n; i++)
         good = good && end_row(&regions[i]);

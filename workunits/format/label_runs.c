@@ -1,0 +1,220 @@
+/* Writes and reads the runs of labels next to a result. */
+#include "workunits/format/label_runs.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "app/base/array.h"
+#include "app/base/crc32.h"
+#include "app/base/files.h"
+
+enum {
+    WAITING = 1 << 13,      /* runs that are written together */
+    MOST_PIXELS = 1 << 24,  /* of a picture */
+    LEAST_PIXELS_A_RUN = 16 /* else decompressing the labels takes no longer */
+};
+
+/* In front of the runs of a picture. */
+typedef struct head {
+    char magic[4];
+    uint32_t array_crc, pixels, n, runs_crc;
+} head;
+
+static const char magic[4] = "TXLR";
+
+char *wu_label_runs_path(const char *result)
+{
+    const size_t room = strlen(result) + sizeof ".labels";
+    char *const path = malloc(room);
+    if (path != NULL)
+        snprintf(path, room, "%s.labels", result);
+    return path;
+}
+
+/* --- writing --------------------------------------------------------------------------------- */
+
+struct wu_run_writer {
+    int fd;
+    uint64_t at; /* in the file: the head of the picture at hand */
+    head head;
+    bool good; /* its runs are kept */
+    wu_label_run last;
+    size_t n_waiting;
+    wu_label_run waiting[WAITING];
+};
+
+wu_run_writer *wu_run_writer_open(const char *path)
+{
+    wu_run_writer *w = calloc(1, sizeof *w);
+    if (w == NULL)
+        return NULL;
+    w->fd = -1;
+    if (tc_open_locked(path, path, &w->fd, NULL) != TC_OK || ftruncate(w->fd, 0) != 0)
+        wu_run_writer_close(&w);
+    return w;
+}
+
+void wu_run_writer_begin(wu_run_writer *w)
+{
+    w->head = (head){ .n = 0 };
+    w->last = (wu_label_run){ .n = 0 };
+    w->n_waiting = 0;
+    w->good = true;
+}
+
+static void write_waiting(wu_run_writer *w)
+{
+    const size_t bytes = w->n_waiting * sizeof *w->waiting;
+    const uint64_t at = w->at + sizeof w->head + (uint64_t)w->head.n * sizeof *w->waiting;
+    w->head.runs_crc = tc_crc32(w->head.runs_crc, w->waiting, bytes);
+    w->good = w->good && tc_write_at(w->fd, at, w->waiting, bytes);
+    w->head.n += (uint32_t)w->n_waiting;
+    w->n_waiting = 0;
+}
+
+static void end_run(wu_run_writer *w)
+{
+    if (w->last.n == 0)
+        return;
+    w->waiting[w->n_waiting++] = w->last;
+    if (w->n_waiting == WAITING)
+        write_waiting(w);
+}
+
+/* Where the label of labels[i] ends. */
+static size_t find_end(const uint32_t *labels, size_t i, size_t n)
+{
+    enum { LANES = 4 };
+    typedef uint32_t four __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+    typedef uint64_t halves __attribute__((vector_size(4 * LANES)));
+    const uint32_t label = labels[i++];
+    for (; n - i >= LANES; i += LANES) {
+        const halves other = (halves)(*(const four *)(const void *)(labels + i) ^ label);
+        if ((other[0] | other[1]) != 0)
+            break;
+    }
+    while (i < n && labels[i] == label)
+        i++;
+    return i;
+}
+
+void wu_run_writer_add(wu_run_writer *w, const uint32_t *labels, size_t n)
+{
+    w->good = w->good && n <= MOST_PIXELS - w->head.pixels &&
+              w->head.n <= MOST_PIXELS / LEAST_PIXELS_A_RUN;
+    if (!w->good)
+        return;
+    w->head.pixels += (uint32_t)n;
+    for (size_t i = 0, end; i < n; i = end) {
+        end = find_end(labels, i, n);
+        if (labels[i] != w->last.label || w->last.n == 0) {
+            end_run(w);
+            w->last = (wu_label_run){ .label = labels[i] };
+        }
+        w->last.n += (uint32_t)(end - i);
+    }
+}
+
+void wu_run_writer_end(wu_run_writer *w, uint32_t crc)
+{
+    end_run(w);
+    write_waiting(w);
+    memcpy(w->head.magic, magic, sizeof magic);
+    w->head.array_crc = crc;
+    if (w->good && w->head.n <= w->head.pixels / LEAST_PIXELS_A_RUN &&
+        tc_write_at(w->fd, w->at, &w->head, sizeof w->head))
+        w->at += sizeof w->head + (uint64_t)w->head.n * sizeof *w->waiting;
+}
+
+void wu_run_writer_close(wu_run_writer **writer)
+{
+    wu_run_writer *const w = *writer;
+    if (w == NULL)
+        return;
+    if (w->fd >= 0)
+        close(w->fd);
+    free(w);
+    *writer = NULL;
+}
+
+/* --- reading --------------------------------------------------------------------------------- */
+
+typedef struct place {
+    head head;
+    uint64_t at; /* of the runs */
+} place;
+
+struct wu_run_reader {
+    int fd;
+    size_t n, room;
+    place *places;
+};
+
+static bool is_head(const head *h)
+{
+    return memcmp(h->magic, magic, sizeof magic) == 0 && h->pixels <= MOST_PIXELS &&
+           h->n <= h->pixels / LEAST_PIXELS_A_RUN;
+}
+
+wu_run_reader *wu_run_reader_open(const char *path)
+{
+    wu_run_reader *r = calloc(1, sizeof *r);
+    uint64_t size;
+    head h;
+    if (r == NULL)
+        return NULL;
+    r->fd = -1;
+    if (tc_open_regular(path, &r->fd, &size, NULL) != TC_OK)
+        wu_run_reader_close(&r);
+    for (uint64_t at = 0; r != NULL && tc_read_all_at(r->fd, at, &h, sizeof h) && is_head(&h);) {
+        place *const grown = tc_array_grow(r->places, r->n, &r->room, sizeof *grown);
+        if (grown == NULL)
+            break;
+        r->places = grown;
+        r->places[r->n++] = (place){ h, at + sizeof h };
+        at += sizeof h + (uint64_t)h.n * sizeof(wu_label_run);
+    }
+    return r;
+}
+
+static wu_label_run *load(const wu_run_reader *r, const place *p)
+{
+    const size_t bytes = p->head.n * sizeof(wu_label_run);
+    wu_label_run *const runs = malloc(bytes + 1);
+    uint64_t pixels = 0;
+    if (runs == NULL || !tc_read_all_at(r->fd, p->at, runs, bytes) ||
+        tc_crc32(0, runs, bytes) != p->head.runs_crc) {
+        free(runs);
+        return NULL;
+    }
+    for (size_t i = 0; i < p->head.n; i++)
+        pixels += runs[i].n;
+    if (pixels == p->head.pixels)
+        return runs;
+    free(runs);
+    return NULL;
+}
+
+wu_label_run *wu_run_reader_load(const wu_run_reader *r, uint32_t crc, uint64_t pixels, size_t *n)
+{
+    for (size_t i = 0; r != NULL && i < r->n; i++)
+        if (r->places[i].head.array_crc == crc && r->places[i].head.pixels == pixels) {
+            *n = r->places[i].head.n;
+            return load(r, &r->places[i]);
+        }
+    return NULL;
+}
+
+void wu_run_reader_close(wu_run_reader **reader)
+{
+    wu_run_reader *const r = *reader;
+    if (r == NULL)
+        return;
+    if (r->fd >= 0)
+        close(r->fd);
+    free(r->places);
+    free(r);
+    *reader = NULL;
+}
