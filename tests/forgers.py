@@ -173,8 +173,8 @@ def glcm():
         n = len(a["feature_names"])
         before = sum_of_means(a)
         a["features"][0, n // 4:] = np.resize(a["features"][0, :n // 4], n - n // 4)
-        total = int(a["band_sums"][0, 9].view(np.uint64)) + sum_of_means(a) - before
-        a["band_sums"][0, 9] = np.array(total % 2 ** 64, np.uint64).view(np.int64)
+        total = int(a["band_sums"][0, 0].view(np.uint64)) + sum_of_means(a) - before
+        a["band_sums"][0, 0] = np.array(total % 2 ** 64, np.uint64).view(np.int64)
 
     def no_sd(a):
         a["features"][0, 2::5] = 0
@@ -298,13 +298,16 @@ def left_half(a, _analysis):
     a["region_label"], a["count"][0] = np.arange(1, 2 * n + 1), 2 * n
 
 
-def every_second_cell(a, _analysis):
-    keep = np.arange(len(a["cell_item"])) % 2 == 0
+def keep_cells(a, keep):
     gone = int(a["cell_voxels"][~keep].sum())
     rows_where(a, "cell", keep)
     a["cell_label"], a["cells"][0] = np.arange(1, keep.sum() + 1), keep.sum()
     for name, sign in (("inside_voxels", -1), ("volume", -1), ("external_voxels", 1)):
         a[name][0] += sign * gone
+
+
+def every_second_cell(a, _analysis):
+    keep_cells(a, np.arange(len(a["cell_item"])) % 2 == 0)
 
 
 def one_cell_of_all(a, _analysis):
@@ -481,12 +484,20 @@ def half_of_points(a):
 
 
 def one_cell(a):
-    voxels = a["cell_voxels"][3]
-    rows_where(a, "cell", np.arange(len(a["cell_item"])) != 3)
-    a["cell_label"] = np.arange(1, len(a["cell_item"]) + 1)
-    a["cells"][0] -= 1
-    for name, sign in (("inside_voxels", -1), ("volume", -1), ("external_voxels", 1)):
-        a[name][0] += sign * voxels
+    keep_cells(a, np.arange(len(a["cell_item"])) != 3)
+
+
+def every_third_cell(a):
+    keep_cells(a, np.arange(len(a["cell_item"])) % 3 != 1)
+
+
+def bands_made_up(which):
+    """Sums of bands that have windows are moved, so that their total goes with the means."""
+    def change(a):
+        sums = a["band_sums"][0]
+        made_up = np.flatnonzero(sums)[which]
+        sums[made_up] = np.roll(sums[made_up], 1)
+    return change
 
 
 def made_up(a, stretches):
@@ -543,6 +554,11 @@ def careful():
     yield "glcm", "one of two distances as the other", {"levels": [16], "distances": [1, 3], "window": {"shape": "roi"}}, [gravel()], None, \
         lambda a: a["features"].__setitem__((0, slice(65, None)), a["features"][0, :65])
     yield "glcm", "statistics of one window in 49", WINDOWS, [gravel()], None, sampled
+    yield "glcm", "every second band made up", WINDOWS, [gravel()], None, bands_made_up(slice(None, None, 2))
+    yield "glcm", "the lower half of the bands made up", WINDOWS, [gravel()], None, bands_made_up(slice(gravel().shape[0] // 2, None))
+    refined = {"radius": 7, "polarity": "bright", "refine": True}
+    yield "voting", "points that are not refined", refined, [cells()], None, \
+        lambda a: instead(dict(refined, refine=False), [cells()])(a, "voting")
     yield "voting", "every second point left out", {"radius": 7, "polarity": "bright"}, [different_cells()], None, half_of_points
     slow = dict(LEVEL, iterations=1600, dt=0.02)     # it moves in each stretch
     for where, level in ("", slow), (" in a band", dict(slow, band=6)):
@@ -551,6 +567,7 @@ def careful():
                 lambda a, part=part: made_up(a, 16 // part)
         yield "levelset", "one of 16 stretches made up" + where, level, [coins()[:160, :160]], None, last_moved
     yield "volume", "one of 289 cells left out", {"membrane": 110}, shells(), None, one_cell
+    yield "volume", "every third cell left out, smoothed", {"membrane": 110, "smooth": 2}, shells(), None, every_third_cell
 
 
 def odds():

@@ -20,7 +20,7 @@ STATISTICS = ("mean", "range", "sd", "min", "max")      # in the order of the na
 # x87 extended precision on the machines this runs on (64 bits of mantissa).
 REAL = np.longdouble
 DIGITS = 50
-BANDS = 64
+BANDS = 512
 
 DEFAULTS = {"levels": [16, 32, 64], "range": "type",
             "window": {"shape": "disc", "radius": 16},

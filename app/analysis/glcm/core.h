@@ -267,7 +267,7 @@ TC_INLINE float glcm_as_float(tc_i64 feature)
 /* --- statistics ------------------------------------------------------------------------------ */
 
 /* Bands of lines, from the first of `lines` on, whose features are summed up. */
-#define GLCM_BANDS 64
+#define GLCM_BANDS 512
 #define GLCM_BAND(line, lines) ((line) * GLCM_BANDS / (lines))
 
 /* Exact statistics of one feature (in 2^-32) over windows; 128-bit sums as two

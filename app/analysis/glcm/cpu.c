@@ -611,16 +611,26 @@ static void do_row(chunk_work *u, int64_t y, int64_t x0, int64_t x1)
     u->sum = 0;
 }
 
-/* Cuts the tile down to the lines of the one band. */
-static void keep_band(chunk_work *u)
+/* Whether windows of a line are computed. */
+static bool is_wanted(const chunk_work *u, int64_t line)
 {
-    const unsigned band = u->worker->params->band;
+    const bool *const bands = u->worker->params->bands;
+
+    return bands == NULL || bands[glcm_band_of(u->view, line)];
+}
+
+/* Cuts the tile down to the first of its lines that are wanted, up to `end`; false: there are no
+ * more. */
+static bool take_lines(chunk_work *u, int64_t end)
+{
     glcm_tile *const t = &u->tile;
 
-    while (t->y0 < t->y1 && glcm_band_of(u->view, t->y0) != band)
+    while (t->y0 < end && !is_wanted(u, t->y0))
         t->y0++;
-    while (t->y0 < t->y1 && glcm_band_of(u->view, t->y1 - 1) != band)
-        t->y1--;
+    t->y1 = t->y0;
+    while (t->y1 < end && is_wanted(u, t->y1))
+        t->y1++;
+    return t->y0 < t->y1;
 }
 
 /* Room for the pair codes of all windows, and where pairs are missing. */
@@ -694,6 +704,25 @@ static void find_maps(chunk_work *u, const glcm_chunk *chunk)
     }
 }
 
+/* All windows of the tile. */
+static tc_status slide_tile(chunk_work *u, const glcm_chunk *chunk, scratch *s)
+{
+    const cpu_worker *const w = u->worker;
+
+    if (!make_plane(u, s))
+        return TC_NO_MEMORY;
+    fill_codes(&u->plane, u->view->nx, &u->lens,
+               w->grey[u->lens.transposed] + chunk->level * (size_t)w->g.nx * w->g.ny);
+    moves_of(&u->lens, u->plane.stride, &u->right, &u->left);
+    move_down(&u->lens, u->plane.stride, &u->down);
+    if (!make_columns(u, s))
+        return TC_NO_MEMORY;
+    u->started = false;
+    for (int64_t y = u->tile.y0; y < u->tile.y1; y++)
+        do_row(u, y, u->tile.x0, u->tile.x1);
+    return TC_OK;
+}
+
 /* Windows of one (offset, levels, slice, tile) into *stat. */
 static tc_status slide_chunk(const cpu_worker *w, const glcm_chunk *chunk, scratch *s,
                              glcm_stat *stat, glcm_more *more, glcm_bands *bands)
@@ -704,34 +733,22 @@ static tc_status slide_chunk(const cpu_worker *w, const glcm_chunk *chunk, scrat
                      .stat = stat,
                      .more = more,
                      .bands = bands };
-    int turn;
+    tc_status status = TC_OK;
+    int64_t end;
 
     glcm_lens_init(w->params, &w->params->offsets[chunk->offset], &u.lens);
     if (u.lens.rows == 0)
         return TC_OK;
-    turn = u.lens.transposed;
-    u.view = &w->g.view[turn];
-    u.roi = w->roi[turn];
+    u.view = &w->g.view[u.lens.transposed];
+    u.roi = w->roi[u.lens.transposed];
     u.tile = glcm_tile_at(&w->g, u.view, chunk->tile);
-    if (w->params->one_band)
-        keep_band(&u);
-    if (u.tile.y0 == u.tile.y1)
-        return TC_OK;
-    if (!make_plane(&u, s))
-        return TC_NO_MEMORY;
-    fill_codes(&u.plane, u.view->nx, &u.lens,
-               w->grey[turn] + chunk->level * (size_t)w->g.nx * w->g.ny);
-    moves_of(&u.lens, u.plane.stride, &u.right, &u.left);
-    move_down(&u.lens, u.plane.stride, &u.down);
     find_maps(&u, chunk);
     make_steps(&w->tables, u.levels, u.window);
     u.linear = is_linear(w);
     u.computed = u.linear ? w->params->features : UINT32_MAX;
-    if (!make_columns(&u, s))
-        return TC_NO_MEMORY;
-    for (int64_t y = u.tile.y0; y < u.tile.y1; y++)
-        do_row(&u, y, u.tile.x0, u.tile.x1);
-    return TC_OK;
+    for (end = u.tile.y1; status == TC_OK && take_lines(&u, end); u.tile.y0 = u.tile.y1)
+        status = slide_tile(&u, chunk, s);
+    return status;
 }
 
 /* Tables that a ROI's pairs are counted in. With one alone, a pair that is like the one before

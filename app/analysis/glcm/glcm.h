@@ -69,8 +69,7 @@ typedef struct glcm_params {
     bool more;        /* some of them are not of the 13 */
     size_t n_offsets; /* sorted by distance, dy, dx */
     glcm_offset *offsets;
-    bool one_band; /* for a spot check on the CPU: no windows but those of `band` */
-    unsigned band;
+    const bool *bands; /* [GLCM_BANDS]: on the CPU only windows of these; NULL: all */
 } glcm_params;
 
 /* --- state ----------------------------------------------------------------------------------- */
@@ -93,9 +92,9 @@ void glcm_more_clear(glcm_more *more);
 void glcm_more_add(glcm_more *more, const int64_t feature[GLCM_MORE]);
 void glcm_more_merge(glcm_more *more, const glcm_more *other);
 
-/* Of the windows in a sixty-fourth of the lines that windows slide along, whatever the offset: the
- * sum, modulo 2^64, of all features that are returned. Who computes these lines again sees whether
- * they were computed. Of a whole ROI there are none. */
+/* Of the windows in a band of the lines that windows slide along, whatever the offset: the sum,
+ * modulo 2^64, of all features that are returned. Who computes some bands again sees whether others
+ * were computed. Of a whole ROI there are none. */
 typedef struct glcm_bands {
     uint64_t sum[GLCM_BANDS];
 } glcm_bands;

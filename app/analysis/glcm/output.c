@@ -229,8 +229,13 @@ static wu_declared offset_features_of(const glcm_params *p)
 }
 
 #define EIGHT(i) (i), (i) + 1, (i) + 2, (i) + 3, (i) + 4, (i) + 5, (i) + 6, (i) + 7
-static const unsigned band_numbers[GLCM_BANDS] = { EIGHT(0),  EIGHT(8),  EIGHT(16), EIGHT(24),
-                                                   EIGHT(32), EIGHT(40), EIGHT(48), EIGHT(56) };
+#define SIXTY_FOUR(i)                                                                             \
+    EIGHT(i), EIGHT((i) + 8), EIGHT((i) + 16), EIGHT((i) + 24), EIGHT((i) + 32), EIGHT((i) + 40), \
+        EIGHT((i) + 48), EIGHT((i) + 56)
+static const unsigned band_numbers[GLCM_BANDS] = { SIXTY_FOUR(0),   SIXTY_FOUR(64),
+                                                   SIXTY_FOUR(128), SIXTY_FOUR(192),
+                                                   SIXTY_FOUR(256), SIXTY_FOUR(320),
+                                                   SIXTY_FOUR(384), SIXTY_FOUR(448) };
 static const wu_declared band_sums = { "band_sums", WU_I64, WU_PROOF, .n_axes = 1,
                                        .axes = { { "band", GLCM_BANDS, .numbers = band_numbers,
                                                    .prefix = "b" } } };

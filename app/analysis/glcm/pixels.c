@@ -1,8 +1,8 @@
 /*
- * glcm: whether an item's pixels can have given these arrays: the windows of one band are computed
- * again, which shows whether somebody computed them all, and some others at each number of levels
- * and distance, which show whether that gave these features; of a whole ROI its only one. All are
- * chosen at random when the result is there.
+ * glcm: whether an item's pixels can have given these arrays: the windows of some bands are
+ * computed again, which shows whether somebody computed them all, and some others at each number of
+ * levels and distance, which show whether that gave these features; of a whole ROI its only one.
+ * All are chosen at random when the result is there.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -10,11 +10,26 @@
 
 #include "app/analysis/glcm/glcm.h"
 #include "app/analysis/analyses.h"
+#include "app/base/numbers.h"
 #include "app/base/random.h"
 
 /* About a hundredth of the work: a window alone takes some 30 times as long as one of many side
  * by side, and there are 13 features and half a dozen statistics to make little things of. */
 enum { LEAST_WINDOWS = 64, SHARE = 4096, TIMES_AS_LONG = 30 };
+
+/* Places in rows, and as many in columns, whose bands are computed again: one, and one more for
+ * every LINES; at most so many. */
+enum { LINES = 128, MOST_PLACES = 4 };
+
+static int64_t count_lines(const glcm_view *v)
+{
+    return v->y1 - v->y0;
+}
+
+static int64_t count_places(int64_t lines)
+{
+    return lines / LINES + 1 < MOST_PLACES ? lines / LINES + 1 : MOST_PLACES;
+}
 
 /* The job with one number of levels and one distance. */
 typedef struct sample {
@@ -189,8 +204,8 @@ static tc_status check_sample(const an_work *work, const wu_output *out, uint64_
 
 /* The claimed statistics are of these windows as well, and of `all` at most: none is outside
  * minimum and maximum, and what they differ from each other is in the variance. */
-static tc_status compare_band(const an_work *part, const void *state, const double *claimed,
-                              double all, tc_err *err)
+static tc_status compare_windows(const an_work *part, const void *state, const double *claimed,
+                                 double all, tc_err *err)
 {
     const glcm_params *const p = part->params;
     const glcm_stat *const stats = glcm_state_stats_const(state);
@@ -217,36 +232,49 @@ static tc_status compare_band(const an_work *part, const void *state, const doub
     return TC_OK;
 }
 
-/* The sum of a band that has lines, to the bit. */
-static tc_status check_band(const an_work *work, const wu_output *out, uint64_t *random,
-                            tc_err *err)
+/* The band of one line in each of some parts. */
+static void choose_bands(const glcm_view *v, uint64_t *random, bool bands[GLCM_BANDS])
+{
+    const int64_t n = count_lines(v), places = count_places(n);
+
+    for (int64_t i = 0; i < places; i++) {
+        const int64_t from = v->y0 + n * i / places, to = v->y0 + n * (i + 1) / places;
+
+        bands[glcm_band_of(v, from + (int64_t)tc_random_below((uint64_t)(to - from), random))] =
+            true;
+    }
+}
+
+/* The sums of some bands that have lines, to the bit. */
+static tc_status check_bands(const an_work *work, const wu_output *out, uint64_t *random,
+                             tc_err *err)
 {
     const int64_t *const claimed = wu_output_data(out, "band_sums");
     glcm_params params = *(const glcm_params *)work->params;
+    bool bands[GLCM_BANDS] = { false };
     an_work part = *work;
     glcm_geometry g;
     TC_AUTOFREE void *state = NULL;
     return_if_error(glcm_geometry_init(work, &g, err));
-    const glcm_view *const v = &g.view[g.view[1].y1 - g.view[1].y0 > g.view[0].y1 - g.view[0].y0];
 
-    params.band =
-        glcm_band_of(v, v->y0 + (int64_t)tc_random_below((uint64_t)(v->y1 - v->y0), random));
-    params.one_band = true;
+    choose_bands(&g.view[0], random, bands);
+    choose_bands(&g.view[1], random, bands);
+    params.bands = bands;
     params.n_maps = 0;
     part.params = &params;
     return_if_error(an_glcm.plan(&params, work->item, &part.plan, err));
     state = calloc(1, part.plan.state_bytes);
     return_if_error(state == NULL ? tc_no_memory(err, "a band")
                                   : an_work_run(&an_glcm, &glcm_cpu, &part, state, 0, err));
-    if (glcm_state_bands(&params, state)->sum[params.band] != (uint64_t)claimed[params.band])
-        return tc_fail(err, TC_BAD_INPUT,
-                       "band_sums: band %u: its windows give another sum when they are computed "
-                       "again",
-                       params.band);
-    return compare_band(&part, state, wu_output_data(out, "features"),
-                        (double)(g.view[0].x1 - g.view[0].x0) *
-                            (double)(g.view[0].y1 - g.view[0].y0) * work->item->nz,
-                        err);
+    for (int i = 0; i < GLCM_BANDS; i++)
+        if (bands[i] && glcm_state_bands(&params, state)->sum[i] != (uint64_t)claimed[i])
+            return tc_fail(err, TC_BAD_INPUT,
+                           "band_sums: band %d: its windows give another sum when they are "
+                           "computed again",
+                           i);
+    return compare_windows(
+        &part, state, wu_output_data(out, "features"),
+        (double)count_lines(&g.view[0]) * (double)count_lines(&g.view[1]) * work->item->nz, err);
 }
 
 tc_status glcm_check_pixels(const an_work *work, const wu_output *out, uint64_t *random,
@@ -254,7 +282,7 @@ tc_status glcm_check_pixels(const an_work *work, const wu_output *out, uint64_t 
 {
     const glcm_params *const p = work->params;
     const bool one = p->window == GLCM_WHOLE_ROI;
-    return_if_error(one ? TC_OK : check_band(work, out, random, err));
+    return_if_error(one ? TC_OK : check_bands(work, out, random, err));
 
     for (size_t k = 0; k < p->n_levels * p->n_distances; k++) {
         sample s = { .level = k / p->n_distances, .distance = k % p->n_distances };
@@ -270,8 +298,10 @@ double glcm_pixels_share(const an_work *work)
     const wu_item *const item = work->item;
     const double n = (double)item->nx * item->ny * item->nz,
                  parts = (double)(p->n_levels * p->n_distances);
+    const int64_t lines = (int64_t)tc_smaller(item->nx, item->ny);
     const double looked =
-        1.0 / GLCM_BANDS + TIMES_AS_LONG * (1.0 / SHARE + (LEAST_WINDOWS / parts + 8) / n);
+        2.0 * (double)count_places(lines) / (double)(lines < GLCM_BANDS ? lines : GLCM_BANDS) +
+        TIMES_AS_LONG * (1.0 / SHARE + (LEAST_WINDOWS / parts + 8) / n);
 
     return p->window != GLCM_WHOLE_ROI && looked < 1 ? looked : 1;
 }

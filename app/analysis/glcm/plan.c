@@ -433,29 +433,29 @@ static uint32_t kernels_of(const void *params, const wu_item *item)
 static const an_selftest selftests[] = {
     { "{\"levels\":[16,64],\"window\":{\"shape\":\"disc\",\"radius\":5},\"distances\":[1,4],"
       "\"maps\":[{\"feature\":\"imc2\",\"levels\":64,\"offset\":[1,0]}]}",
-      40, 31, 1, 8, false, 0x8647c043, AN_BALLS, false },
+      40, 31, 1, 8, false, 0x4ccb2ed2, AN_BALLS, false },
     { "{\"levels\":[256],\"window\":{\"shape\":\"square\",\"radius\":3},\"distances\":[2],"
       "\"directions\":\"four\",\"range\":\"image\",\"roi\":{\"type\":\"mask\"}}",
-      23, 29, 2, 16, true, 0xac1d29ab, AN_BALLS, false },
+      23, 29, 2, 16, true, 0x3f3666c7, AN_BALLS, false },
     { "{\"levels\":[8],\"window\":{\"shape\":\"roi\"},\"distances\":[1,2],"
       "\"roi\":{\"type\":\"disc\",\"r\":20}}",
-      50, 45, 1, 8, false, 0x3748a7ec, AN_BALLS, false },
+      50, 45, 1, 8, false, 0x486f0680, AN_BALLS, false },
     { "{\"levels\":[12,200],\"window\":{\"shape\":\"disc\",\"radius\":4},\"distances\":[1,3],"
       "\"features\":\"ibsi\","
       "\"maps\":[{\"feature\":\"cluster_shade\",\"levels\":200,\"offset\":[1,0]}]}",
-      33, 37, 1, 16, false, 0xab7b64e8, AN_BALLS, true },
+      33, 37, 1, 16, false, 0x371d4092, AN_BALLS, true },
     { "{\"levels\":[64],\"window\":{\"shape\":\"disc\",\"radius\":6},\"distances\":[2]}", 45, 33, 1,
-      8, false, 0x5380bf2e, AN_NOISE, false },
+      8, false, 0x11268790, AN_NOISE, false },
     { "{\"levels\":[16],\"window\":{\"shape\":\"square\",\"radius\":20},\"distances\":[3],"
       "\"directions\":\"four\"}",
-      47, 45, 1, 8, false, 0xd9c708a7, AN_BALLS, false },
+      47, 45, 1, 8, false, 0xf27bc294, AN_BALLS, false },
     { "{\"levels\":[24],\"window\":{\"shape\":\"square\",\"radius\":5},\"distances\":[2],"
       "\"directions\":\"four\",\"features\":\"ibsi\"}",
-      41, 33, 1, 8, false, 0xf62531d8, AN_BALLS, true },
+      41, 33, 1, 8, false, 0xa47028a0, AN_BALLS, true },
     { "{\"levels\":[24],\"window\":{\"shape\":\"disc\",\"radius\":4},\"distances\":[1],"
       "\"features\":\"ibsi\","
       "\"maps\":[{\"feature\":\"cluster_shade\",\"levels\":24,\"offset\":[1,0]}]}",
-      31, 33, 1, 16, false, 0x6439d679, AN_NOISE, true },
+      31, 33, 1, 16, false, 0xd4e443b2, AN_NOISE, true },
     { .parameters = NULL }
 };
 
