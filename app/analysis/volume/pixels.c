@@ -5,6 +5,7 @@
  * and of those that they lead to.
  */
 #include <math.h>
+#include <string.h>
 
 #include "app/analysis/analyses.h"
 #include "app/analysis/common/bits.h"
@@ -19,8 +20,9 @@
 enum { CELLS = 64, FOLLOWED = 256, FOLLOWED_IN_ALL = 8, LOOKS = 256, WAYS = 64, MOST_RADIUS = 9 };
 
 /* Boxes, and how many until one has a cell that is known; each has so much of the stack. The least
- * side between their margins, and how often a place without a cell is looked for. */
-enum { BOXES = 3, MOST_BOXES = 6, LEAST_SIDE = 12, PLACES = 256 };
+ * side between their margins, how often a place without a cell is looked for, and how often one is
+ * tried in the smoothed stack. */
+enum { BOXES = 6, MOST_BOXES = 9, LEAST_SIDE = 12, PLACES = 1024, SMOOTHED = 8 };
 static const double BOX = 0.03, MOST_BOX = 0.2;
 /* The side is so many times as long as cells are. */
 static const double ROOMY = 1.25;
@@ -136,6 +138,50 @@ static tc_status check_cells(const an_work *work, an_follow *f, const wu_output 
                : tc_fail(err, TC_NO_MATCH, "of %d cells that were looked at none is known", looks);
 }
 
+/* --- a blur ----------------------------------------------------------------------------------- */
+
+/* A stack, and its blurred grey values, which are found one by one: few are looked at. */
+typedef struct heights {
+    const vol_params *params;
+    const wu_pixels *px;
+    const int32_t *labels;
+    uint32_t threshold;
+    an_gauss gauss;
+} heights;
+
+static int64_t clamped(int64_t i, int64_t n)
+{
+    return i < 0 ? 0 : i < n ? i : n - 1;
+}
+
+/* As blur.c has it. */
+static uint32_t blurred(const heights *h, const int64_t at[3])
+{
+    const wu_pixels *const px = h->px;
+    const int64_t r = h->gauss.radius, deep = h->params->through ? r : 0;
+    const uint64_t half = (uint64_t)1 << (AN_GAUSS_BITS - 1);
+    uint64_t in_z = half, in_y = 0, in_x = 0;
+
+    for (int64_t z = -deep; z <= deep; z++) {
+        in_y = half;
+        for (int64_t y = -r; y <= r; y++) {
+            const size_t row =
+                (size_t)((clamped(at[0] + z, px->nz) * px->ny + clamped(at[1] + y, px->ny)) *
+                         px->nx);
+
+            in_x = (uint64_t)1 << (AN_GAUSS_BITS - VOL_GREY_BITS - 1);
+            for (int64_t x = -r; x <= r; x++) {
+                const size_t i = row + (size_t)clamped(at[2] + x, px->nx);
+
+                in_x += (uint64_t)h->gauss.weight[x < 0 ? -x : x] * wu_grey(px, i);
+            }
+            in_y += h->gauss.weight[y < 0 ? -y : y] * (in_x >> (AN_GAUSS_BITS - VOL_GREY_BITS));
+        }
+        in_z += h->gauss.weight[z < 0 ? -z : z] * (in_y >> AN_GAUSS_BITS);
+    }
+    return (uint32_t)((h->params->through ? in_z : in_y) >> AN_GAUSS_BITS);
+}
+
 /* --- boxes ----------------------------------------------------------------------------------- */
 
 static size_t count_cells(const wu_output *out)
@@ -168,45 +214,62 @@ static bool is_in_cell_box(const wu_output *out, const uint32_t at[3])
     return in;
 }
 
+/* Whether a voxel is membrane, before or after smoothing. */
+static bool is_wall(const heights *h, bool smoothed, const uint32_t at[3])
+{
+    const int64_t there[3] = { at[0], at[1], at[2] };
+
+    return smoothed ? vol_is_membrane(blurred(h, there), h->threshold << VOL_GREY_BITS)
+                    : vol_is_membrane(
+                          wu_grey(h->px, ((size_t)at[0] * h->px->ny + at[1]) * h->px->nx + at[2]),
+                          h->threshold);
+}
+
 /* Moves the place to the middle between the membranes along an axis; false if there is none on
  * both sides, or they are farther from each other than `most`. */
-static bool move_to_middle(const wu_pixels *px, uint32_t threshold, int axis, double most,
-                           uint32_t at[3])
+static bool move_to_middle(const heights *h, bool smoothed, int axis, double most, uint32_t at[3])
 {
-    const uint32_t length[3] = { px->nz, px->ny, px->nx };
-    const size_t slice = (size_t)px->nx * px->ny, step[3] = { slice, px->nx, 1 };
-    const size_t row = at[0] * slice + (size_t)at[1] * px->nx + at[2] - at[axis] * step[axis];
-    uint32_t lo = at[axis], hi = lo;
+    const uint32_t length[3] = { h->px->nz, h->px->ny, h->px->nx };
+    uint32_t low[3], high[3];
 
-    while (lo > 0 && hi - lo <= most &&
-           !vol_is_membrane(wu_grey(px, row + (lo - 1) * step[axis]), threshold))
-        lo--;
-    while (hi + 1 < length[axis] && hi - lo <= most &&
-           !vol_is_membrane(wu_grey(px, row + (hi + 1) * step[axis]), threshold))
-        hi++;
-    at[axis] = lo + (hi - lo) / 2;
-    return lo > 0 && hi + 1 < length[axis] && hi - lo <= most;
+    memcpy(low, at, sizeof low);
+    memcpy(high, at, sizeof high);
+    for (; high[axis] - low[axis] <= most && !is_wall(h, smoothed, low); low[axis]--)
+        if (low[axis] == 0)
+            return false;
+    for (; high[axis] - low[axis] <= most && !is_wall(h, smoothed, high); high[axis]++)
+        if (high[axis] + 1 == length[axis])
+            return false;
+    at[axis] = low[axis] + (high[axis] - low[axis]) / 2;
+    return high[axis] - low[axis] <= most;
+}
+
+/* The same along all axes of a cell. */
+static bool move_to_centre(const heights *h, bool smoothed, double most, uint32_t at[3])
+{
+    return !is_wall(h, smoothed, at) && move_to_middle(h, smoothed, 2, most, at) &&
+           move_to_middle(h, smoothed, 1, most, at) &&
+           (!h->params->through || move_to_middle(h, smoothed, 0, most, at));
 }
 
 /* Any place; or the middle of what may be a cell, as large as others, that is not in the table. */
-static void choose_place(const an_work *work, uint32_t threshold, const wu_output *out,
-                         bool without_cell, uint64_t *random, uint32_t place[3])
+static void choose_place(const heights *h, const wu_output *out, bool without_cell,
+                         uint64_t *random, uint32_t place[3])
 {
-    const wu_pixels *const px = work->pixels;
-    const uint32_t length[3] = { px->nz, px->ny, px->nx };
-    const double most = 2 * length_of_cells(out);
-    const bool through = ((const vol_params *)work->params)->through;
+    const uint32_t length[3] = { h->px->nz, h->px->ny, h->px->nx };
+    const bool smooths =
+        !h->params->watershed && h->params->smooth > 0 && h->gauss.radius <= MOST_RADIUS;
+    const double most = 2 * length_of_cells(out) + 1;
+    int smoothed = 0;
 
-    for (int tries = 0; tries < (without_cell ? PLACES : 1); tries++) {
+    for (int tries = 0; tries < (without_cell ? PLACES : 1) && smoothed < SMOOTHED; tries++) {
         for (int k = 0; k < 3; k++)
             place[k] = (uint32_t)tc_random_below(length[k], random);
-        const size_t i = ((size_t)place[0] * px->ny + place[1]) * px->nx + place[2];
-
-        if (!vol_is_membrane(wu_grey(px, i), threshold) && !is_in_cell_box(out, place) &&
-            move_to_middle(px, threshold, 2, most, place) &&
-            move_to_middle(px, threshold, 1, most, place) &&
-            (!through || move_to_middle(px, threshold, 0, most, place)) &&
-            !is_in_cell_box(out, place))
+        if (is_in_cell_box(out, place) || !move_to_centre(h, false, most, place) ||
+            is_in_cell_box(out, place))
+            continue;
+        smoothed += smooths;
+        if (!smooths || (move_to_centre(h, true, most, place) && !is_in_cell_box(out, place)))
             break;
     }
 }
@@ -317,7 +380,8 @@ static tc_status check_boxes(const an_work *work, uint32_t threshold, const wu_o
 {
     const vol_params *const p = work->params;
     const wu_item *const item = work->item;
-    const uint32_t margin = (uint32_t)vol_blur_of(p, NULL).gauss.radius + 2;
+    const heights h = { p, work->pixels, NULL, threshold, vol_blur_of(p, NULL).gauss };
+    const uint32_t margin = (uint32_t)h.gauss.radius + 2;
     uint32_t side[3];
     size_t known = 0;
     tc_status status = TC_OK;
@@ -330,7 +394,7 @@ static tc_status check_boxes(const an_work *work, uint32_t threshold, const wu_o
     for (int k = 0; status == TC_OK && k < (known > 0 ? BOXES : MOST_BOXES); k++) {
         uint32_t place[3];
         wu_output found = { .n = 0 };
-        choose_place(work, threshold, out, k % 2 == 1, random, place);
+        choose_place(&h, out, k > 0 && k < BOXES, random, place);
         const part b = part_at(item, side, margin, p->through, place);
 
         status = compute_part(work, threshold, &b, &found, err);
@@ -344,48 +408,6 @@ static tc_status check_boxes(const an_work *work, uint32_t threshold, const wu_o
 }
 
 /* --- a watershed ----------------------------------------------------------------------------- */
-
-/* A stack, and its heights, which are found one by one: few are looked at. */
-typedef struct heights {
-    const vol_params *params;
-    const wu_pixels *px;
-    const int32_t *labels;
-    uint32_t threshold;
-    an_gauss gauss;
-} heights;
-
-static int64_t clamped(int64_t i, int64_t n)
-{
-    return i < 0 ? 0 : i < n ? i : n - 1;
-}
-
-/* As blur.c has it. */
-static uint32_t blurred(const heights *h, const int64_t at[3])
-{
-    const wu_pixels *const px = h->px;
-    const int64_t r = h->gauss.radius, deep = h->params->through ? r : 0;
-    const uint64_t half = (uint64_t)1 << (AN_GAUSS_BITS - 1);
-    uint64_t in_z = half, in_y = 0, in_x = 0;
-
-    for (int64_t z = -deep; z <= deep; z++) {
-        in_y = half;
-        for (int64_t y = -r; y <= r; y++) {
-            const size_t row =
-                (size_t)((clamped(at[0] + z, px->nz) * px->ny + clamped(at[1] + y, px->ny)) *
-                         px->nx);
-
-            in_x = (uint64_t)1 << (AN_GAUSS_BITS - VOL_GREY_BITS - 1);
-            for (int64_t x = -r; x <= r; x++) {
-                const size_t i = row + (size_t)clamped(at[2] + x, px->nx);
-
-                in_x += (uint64_t)h->gauss.weight[x < 0 ? -x : x] * wu_grey(px, i);
-            }
-            in_y += h->gauss.weight[y < 0 ? -y : y] * (in_x >> (AN_GAUSS_BITS - VOL_GREY_BITS));
-        }
-        in_z += h->gauss.weight[z < 0 ? -z : z] * (in_y >> AN_GAUSS_BITS);
-    }
-    return (uint32_t)((h->params->through ? in_z : in_y) >> AN_GAUSS_BITS);
-}
 
 /* Where voxel i leads, if it has a higher neighbour; else i. */
 static size_t highest_neighbour(const heights *h, size_t i)
