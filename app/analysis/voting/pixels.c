@@ -14,8 +14,9 @@
 /* In quarters of the radius: the side of a tile, and what is computed around it. */
 enum { LEAST_SIDE = 8, MOST_SIDE = 20, MARGIN = 10, MOST_TILES = 12 };
 /* Of the first tile, which has the point of an edge that it is around; random places for it; and
- * how far they are from points, in radii: at least, and so far that more is no better. */
-enum { EDGE_SIDE = 14, EDGES = 256 };
+ * how far they are from points, in radii: at least, and so far that more is no better. Random
+ * points for the second. */
+enum { EDGE_SIDE = 14, EDGES = 256, CROWDS = 16 };
 static const double AWAY = 1.5, FAR = 6;
 /* Of the item so much is computed again, if the least tile is not more. */
 static const double SHARE = 0.025, MOST_SHARE = 0.5;
@@ -273,8 +274,30 @@ static void choose_edge(const an_work *work, const voting_scheme *s, const votin
     }
 }
 
+/* Of some points that with the most others in a tile around it. */
+static void choose_crowd(const voting_scheme *s, const voting_peaks *points, uint32_t side,
+                         uint64_t *random, uint32_t place[3])
+{
+    size_t most = 0;
+
+    for (int i = 0; i < CROWDS; i++) {
+        uint32_t at[3];
+        size_t n = 0;
+
+        choose_place(s, points, false, random, at);
+        const tile t = tile_at(s, side, at);
+
+        for (size_t k = 0; k < points->n; k++)
+            n += is_in(&t, points->list[k].at);
+        if (i == 0 || n > most) {
+            most = n;
+            memcpy(place, at, sizeof at);
+        }
+    }
+}
+
 /* The first at an edge without a point, the second, and more until there is a point in one, around
- * a point, the others at any place, where points that are left out show. */
+ * points, the others at any place, where points that are left out show. */
 static tc_status check_tiles(const an_work *work, const voting_scheme *s,
                              const voting_peaks *points, uint64_t *random, tc_err *err)
 {
@@ -284,15 +307,17 @@ static tc_status check_tiles(const an_work *work, const voting_scheme *s,
     evidence e = { .claimed = 0 };
     tc_status status = TC_OK;
 
-    for (size_t k = 0; status == TC_OK && (k < tiles || e.claimed == 0); k++) {
+    for (size_t k = 0; status == TC_OK && (k < 2 || k < tiles || e.claimed == 0); k++) {
         voting_peaks found = { 0, 0, NULL };
         uint32_t place[3];
         tile t;
 
         if (k == 0)
             choose_edge(work, s, points, random, place);
+        else if (k == 1 || k >= tiles)
+            choose_crowd(s, points, side, random, place);
         else
-            choose_place(s, points, k > 1 && k < tiles, random, place);
+            choose_place(s, points, true, random, place);
         t = tile_at(s, k == 0 && side < EDGE_SIDE ? EDGE_SIDE : side, place);
         status = compute(work, s, &t, least, &found, err);
         if (status == TC_OK)
