@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "validator/check/difference.h"
 #include "validator/check/items.h"
 #include "validator/check/verify.h"
 
@@ -59,6 +60,8 @@ tc_status val_check(const an_unit *unit, const char *result, const val_verificat
     for (size_t i = 0; i < unit->job->n_items; i++)
         return_if_error(check_item(unit, result, items, i, &verifier, err));
     return_if_error(val_items_end(items, err));
+    if (verifier.n_doubts > VAL_SHOWN)
+        printf("%zu items are in doubt\n", verifier.n_doubts);
     if (verifier.n_seen > 0)
         printf("looked at %zu of %zu item%s, computed %zu again (--seed %" PRIu64 ")\n",
                verifier.n_seen, unit->job->n_items, unit->job->n_items == 1 ? "" : "s",

@@ -17,6 +17,7 @@ typedef struct val_verifier {
     bool small;             /* what is looked at is computed again in any case */
     double deadline;        /* in tc_seconds; 0: none */
     size_t n_seen, n_again; /* items that were looked at, of which so many were computed again */
+    size_t n_doubts;        /* of a look at pixels */
 } val_verifier;
 
 /* Chooses the items; prints which seed did and how likely a forger is caught, if any is chosen.
