@@ -38,29 +38,44 @@ static void choose(uint64_t seed, size_t n, size_t wanted, bool *chosen)
     }
 }
 
-/* How many of the items are looked at; and whether all are to be computed again. */
-static tc_status count_looks(const an_unit *unit, size_t *looks, bool *small, tc_err *err)
+/* Chooses what is looked at, by the share of the unit's work, which is what forgers save: what one
+ * point in each of equal stretches of all operations is of, and an item of more than half of them.
+ * Says also whether all are to be computed again. */
+static tc_status choose_looks(val_verifier *v, tc_err *err)
 {
-    const an_analysis *const a = unit->analysis;
+    const an_unit *const unit = v->unit;
     const size_t n = unit->job->n_items;
-    double looks_cost = 0, all = 0, wanted;
+    TC_AUTOFREE double *const end = calloc(n, sizeof *end); /* of all operations up to an item */
+    uint64_t random = v->seed ^ LOOKS;
+    double all = 0, looks_cost = 0, first = 0, point, step;
 
+    if (end == NULL)
+        return tc_no_memory(err, "the items");
     for (size_t i = 0; i < n; i++) {
         const wu_item *const item = &unit->job->items[i];
         an_work work = { .params = unit->params, .item = item, .threads = 1 };
-        const tc_status status = a->plan(unit->params, item, &work.plan, err);
+        return_if_error(unit->analysis->plan(unit->params, item, &work.plan, err));
         const double bytes = (item->bits == 16 ? 2.0 : 1.0) * item->channels + (item->n_masks > 0) +
                              2 * (item->n_labels > 0);
 
-        if (status != TC_OK)
-            return status;
-        looks_cost += reading_flops * bytes * (double)item->nx * item->ny * item->nz +
-                      a->pixels_share(&work) * work.plan.flops;
-        all += work.plan.flops;
+        looks_cost +=
+            work.plan.flops * (reading_flops * bytes * (double)item->nx * item->ny * item->nz +
+                               unit->analysis->pixels_share(&work) * work.plan.flops);
+        end[i] = all += work.plan.flops;
     }
-    wanted = (double)n * look_budget * all / looks_cost;
-    *small = all < few_flops;
-    *looks = *small || wanted > (double)n ? n : wanted < 1 ? 1 : (size_t)wanted;
+    v->small = all < few_flops;
+    /* Looks at shares of the work cost looks_cost / step in the mean. */
+    step = all / fmax(floor(look_budget * all * all / looks_cost), 1);
+    point = step * 0x1p-64 * (double)tc_random(&random);
+    for (size_t i = 0; i < n; i++) {
+        const double start = i == 0 ? 0 : end[i - 1];
+
+        v->looked_at[i] = v->small || end[i] - start > all / 2;
+        for (; point < end[i]; point = first + step * 0x1p-64 * (double)tc_random(&random)) {
+            v->looked_at[i] = true;
+            first += step;
+        }
+    }
     return TC_OK;
 }
 
@@ -107,7 +122,6 @@ tc_status val_verifier_init(val_verifier *v, const an_unit *unit, const val_veri
     /* A product that rounding has lifted above a whole number is that number. */
     const double share = ceil(options->fraction * (double)n - 1e-9);
     uint64_t chance = options->seed ^ CHANCE;
-    size_t looks = 0;
 
     *v = (val_verifier){ .unit = unit, .options = options, .seed = options->seed };
     if (options->max_seconds > 0)
@@ -117,8 +131,7 @@ tc_status val_verifier_init(val_verifier *v, const an_unit *unit, const val_veri
     if (v->chosen == NULL || v->looked_at == NULL)
         return tc_no_memory(err, "the items");
     if (!options->blind && unit->analysis->check_pixels != NULL)
-        return_if_error(count_looks(unit, &looks, &v->small, err));
-    choose(options->seed ^ LOOKS, n, looks, v->looked_at);
+        return_if_error(choose_looks(v, err));
     if (options->fraction == 0 || (double)tc_random(&chance) * 0x1p-64 >= options->chance)
         return TC_OK;
     v->n_chosen = share < 1 ? 1 : share < (double)n ? (size_t)share : n;
