@@ -4,11 +4,13 @@
  * prepared before the threshold, which may be nearly all of the work, the same is done on some
  * tiles, with as much around them as their values depend on.
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "app/analysis/cellcount/core.h"
 #include "app/analysis/cellcount/parts.h"
+#include "app/analysis/suggest.h"
 #include "app/analysis/common/bits.h"
 #include "app/analysis/common/follow.h"
 #include "app/analysis/common/watershed_core.h"
@@ -32,10 +34,14 @@ enum {
 };
 static const double TILED = 0.15;
 /* Of rules other than Otsu's: one pixel in SOME_SHARE may lie between the claimed threshold and the
- * one of what is looked at. */
+ * one of what is looked at. And so much of the contrast may be left out. */
 enum { SOME_SHARE = 10 };
 /* On the way to a cell so many pixels may be passed besides a sixteenth of all. */
 enum { LEAST_PIXELS = 4096 };
+/* Regions that are missing for want of contrast may have so much of what would keep them. */
+static const double AS_FAINT = 1.25;
+/* A picture has at most so many times as many pixels on the cells' side as its tiles tell. */
+static const double ROUGHLY = 1.5;
 /* The share of a picture that is prepared once more at most. */
 static const double MOST_TILED = 0.5;
 /* How well the claimed threshold must divide those rows, compared with the best one. */
@@ -67,6 +73,9 @@ typedef struct part {
     uint32_t y0, x0, y1, x1; /* the core, within the part */
     size_t *rows, n_rows;    /* owned; of a part that is all, NULL */
     size_t looks, known;     /* at components: how many, and of how many all is known */
+    /* Of regions in the table that are large: their contrast and area; and the greatest contrast of
+     * a pixel, in the mean, of those that are missing for want of it. */
+    double contrast, area, missing;
 } part;
 
 /* A pixel of the core chosen at random. */
@@ -298,6 +307,38 @@ typedef struct sought {
     bool told;           /* a part of it is in the table */
 } sought;
 
+/* How far a mean is on the cells' side. */
+static double contrast_of(const cc_params *p, double mean, uint32_t threshold)
+{
+    return p->bright ? mean - (double)threshold : (double)threshold - mean;
+}
+
+/* A region of the core, in the table or not: where contrast decides. */
+static void note_contrast(const cc_params *p, part *q, const cc_region *r, bool there, bool border)
+{
+    const double area = r->area,
+                 contrast = contrast_of(p, (double)r->sum_grey / area, q->f.threshold);
+
+    if (there && (int64_t)r->area >= p->full_area) {
+        q->contrast += contrast * area;
+        q->area += area;
+    } else if (!there && cc_kept(p, r->area, border, r->y1 - r->y0, r->x1 - r->x0)) {
+        q->missing = fmax(q->missing, contrast);
+    }
+}
+
+/* What is missing stands out less than the large regions. Of
+ * these only some may be known. */
+static tc_status judge_contrast(const cc_params *p, const part *q, tc_err *err)
+{
+    const double least = q->area > 0 ? AS_FAINT * p->percent / 100 * q->contrast / q->area : 0;
+
+    return !p->min_contrast || q->missing <= least
+               ? TC_OK
+               : tc_fail(err, TC_NO_MATCH, "a region with a contrast of %.1f is missing",
+                         q->missing);
+}
+
 /* The component of pixel i, if that is known and small: its parts are in the table. */
 static tc_status check_component(const an_work *work, part *q, const table *t, size_t i, sought *s,
                                  tc_err *err)
@@ -316,19 +357,24 @@ static tc_status check_component(const an_work *work, part *q, const table *t, s
         return_if_error(cc_parts_of(p, &q->f, &c, work->poll, &parts, &n, err));
     s->unknown = s->unknown || n == 0;
     const bool prepared = cc_prepares(p), is_one = n == 1 && parts->area == c.pixels;
-    if (prepared && is_one)
-        parts->sum_grey = sum_greys(q, work->pixels, &c);
     for (size_t k = 0; k < n; k++) {
-        const cc_region *const r = &parts[k];
+        cc_region *const r = &parts[k];
         const bool border = cc_at_border(q->x + r->x0, q->y + r->y0, q->x + r->x1, q->y + r->y1,
                                          work->item->nx, work->item->ny);
+        const uint64_t prepared_sum = r->sum_grey;
+
+        if (prepared && is_one)
+            r->sum_grey = sum_greys(q, work->pixels, &c);
         const size_t found = row_of_part(q, t, r, !prepared || is_one);
+
+        r->sum_grey = prepared_sum;
+        note_contrast(p, q, r, found < q->n_rows, border);
 
         s->told = s->told || found < q->n_rows;
         s->found = s->found || (found < q->n_rows && found == s->row);
         /* What is filled may be within what is filled. */
         if (found == q->n_rows && cc_kept_anyway(p, r->area, border, r->y1 - r->y0, r->x1 - r->x0))
-            return tc_fail(err, p->fill_holes ? TC_NO_MATCH : TC_BAD_INPUT,
+            return tc_fail(err, p->fill_holes || p->full_area_auto ? TC_NO_MATCH : TC_BAD_INPUT,
                            "regions: one of those around pixel %zu is missing", in_picture(q, i));
         else if (found < q->n_rows && !p->split && t->labels != NULL &&
                  t->labels[in_picture(q, i)] != (int64_t)region_of(q, t, found).row + 1)
@@ -587,6 +633,31 @@ static tc_status check_threshold(const cc_params *p, const wu_pixels *px, uint32
                                       (unsigned long)claimed, (unsigned long)right);
 }
 
+/* Of what is not in the table, if that is much of the contrast, the mean is as of regions that are
+ * left out. q: with that of the large regions. */
+static tc_status check_rest(const cc_params *p, const part *q, const table *t, tc_err *err)
+{
+    TC_AUTOFREE uint64_t *histogram = NULL;
+    const wu_pixels *const px = q->f.px;
+    double all = 0, rest = 0, pixels = 0;
+    return_if_error(an_histogram_of(px, NULL, &histogram, err));
+
+    for (uint32_t v = 0; v < (uint32_t)1 << px->bits; v++)
+        if ((v >= q->f.threshold) == p->bright) {
+            all += (double)histogram[v] * contrast_of(p, v, q->f.threshold);
+            pixels += (double)histogram[v];
+        }
+    rest = all;
+    for (size_t i = 0; i < t->n; i++) {
+        rest -= (double)t->area[i] * contrast_of(p, t->mean[i], q->f.threshold);
+        pixels -= (double)t->area[i];
+    }
+    if (SOME_SHARE * rest > all &&
+        rest * 100 * q->area > AS_FAINT * p->percent * q->contrast * pixels)
+        return tc_fail(err, TC_NO_MATCH, "regions of %.0f pixels are missing", pixels);
+    return TC_OK;
+}
+
 /* --- the whole picture ----------------------------------------------------------------------- */
 
 static void end_part(part *q)
@@ -595,7 +666,7 @@ static void end_part(part *q)
 }
 
 static tc_status check_whole(const an_work *work, const table *t, uint32_t threshold,
-                             uint64_t *random, bool *of_regions, tc_err *err)
+                             uint64_t *random, bool *of_regions, double *side, tc_err *err)
 {
     const cc_params *const p = work->params;
     const wu_pixels *const px = work->pixels;
@@ -610,12 +681,22 @@ static tc_status check_whole(const an_work *work, const table *t, uint32_t thres
                .x1 = px->nx,
                .n_rows = t->n };
 
+    *side = (double)cells;
     *of_regions = false;
     if (cc_finds_threshold(p))
         return_if_error(check_threshold(p, px, threshold, err));
     return_if_error(check_totals(p, cells, t, err));
     *of_regions = true;
     return_if_error(check_part(work, &q, t, random, err));
+    q.contrast = q.area = 0; /* all of it is known here */
+    for (size_t i = 0; p->min_contrast && i < t->n; i++)
+        if (t->area[i] >= p->full_area) {
+            q.contrast += contrast_of(p, t->mean[i], threshold) * (double)t->area[i];
+            q.area += (double)t->area[i];
+        }
+    return_if_error(judge_contrast(p, &q, err));
+    if (p->min_contrast && !p->fill_holes)
+        return_if_error(check_rest(p, &q, t, err));
     if (p->split)
         return_if_error(check_boxes(&q, cells, t, random, err));
     return judge_known(cells, q.looks, q.known, LEAST_KNOWN, err);
@@ -666,6 +747,7 @@ static double share_of_tiles(const cc_params *p, const wu_item *item)
 typedef struct found {
     uint64_t pixels, cells, claimed, both; /* claimed: with a label, or without labels in a box */
     size_t looks, known;
+    part contrasts;      /* of all parts */
     uint64_t *histogram; /* Otsu's; else NULL */
 } found;
 
@@ -686,22 +768,24 @@ static stretch stretch_of(uint32_t length, uint32_t n, uint32_t lo, uint32_t hi,
                       length - first - core > margin ? first + core + margin : length };
 }
 
-/* Where the next tile is to be: a region of the table, if one that is not large is found, or a
- * pixel. */
-static void choose_place(const wu_pixels *px, const table *t, bool of_region, uint64_t *random,
-                         uint32_t place[4])
+/* Where tile k of n is to be: a region of the table, if one that is not large is found, or a pixel
+ * of that part of the rows. */
+static void choose_place(const wu_pixels *px, const table *t, size_t k, size_t n, bool of_region,
+                         uint64_t *random, uint32_t place[4])
 {
-    place[0] = (uint32_t)tc_random_below(px->ny, random);
+    const size_t first = px->ny * k / n, end = px->ny * (k + 1) / n;
+
+    place[0] = (uint32_t)(first + tc_random_below(end > first ? end - first : 1, random));
     place[1] = (uint32_t)tc_random_below(px->nx, random);
     place[2] = place[0] + 1;
     place[3] = place[1] + 1;
-    for (int k = 0; of_region && k < TRIES; k++) {
+    for (int i = 0; of_region && i < TRIES; i++) {
         const int64_t *const b = t->bbox + 4 * (size_t)tc_random_below(t->n, random);
 
         if (b[2] - b[0] > MOST_BOX || b[3] - b[1] > MOST_BOX)
             continue;
-        for (int i = 0; i < 4; i++)
-            place[i] = (uint32_t)b[i];
+        for (int d = 0; d < 4; d++)
+            place[d] = (uint32_t)b[d];
         return;
     }
 }
@@ -763,10 +847,11 @@ static tc_status count_core(const part *q, const table *t, found *all, tc_err *e
     return TC_OK;
 }
 
-/* Around a region, or anywhere. */
-static tc_status check_tile(const an_work *work, const table *t, uint32_t threshold, bool of_region,
-                            uint64_t *random, found *all, tc_err *err)
+/* Tile k of n: around a region, or anywhere. */
+static tc_status check_tile(const an_work *work, const table *t, uint32_t threshold, size_t k,
+                            size_t n, uint64_t *random, found *all, tc_err *err)
 {
+    const bool of_region = k % 4 == 3 && t->n > 0;
     const cc_params *const p = work->params;
     const wu_pixels *const px = work->pixels;
     const uint32_t margin = margin_of(p), side = side_of(p, work->item);
@@ -778,7 +863,7 @@ static tc_status check_tile(const an_work *work, const table *t, uint32_t thresh
                .nx = px->nx };
     tc_status status;
 
-    choose_place(px, t, of_region, random, place);
+    choose_place(px, t, k, n, of_region, random, place);
     y = stretch_of(px->ny, side, place[0], place[2], margin);
     x = stretch_of(px->nx, side, place[1], place[3], margin);
     q.y = y.from, q.y0 = y.first - y.from, q.y1 = y.end - y.from;
@@ -802,6 +887,9 @@ static tc_status check_tile(const an_work *work, const table *t, uint32_t thresh
         all->looks += q.looks;
         all->known += q.known;
     }
+    all->contrasts.contrast += q.contrast;
+    all->contrasts.area += q.area;
+    all->contrasts.missing = fmax(all->contrasts.missing, q.missing);
     free(q.rows);
     an_follow_end(&q.f);
     cc_prepare_end(&prepare);
@@ -827,10 +915,11 @@ static tc_status judge_tiles(const found *all, bool boxes, tc_err *err)
 }
 
 static tc_status check_tiles(const an_work *work, const table *t, uint32_t threshold,
-                             uint64_t *random, bool *of_regions, tc_err *err)
+                             uint64_t *random, bool *of_regions, double *side, tc_err *err)
 {
     const cc_params *const p = work->params;
     const wu_pixels *const px = work->pixels;
+    const size_t n = count_tiles(p, work->item);
     const uint32_t size = (uint32_t)1 << px->bits;
     const bool finds = cc_finds_threshold(p);
     TC_AUTOFREE uint64_t *const histogram = finds ? calloc(size, sizeof *histogram) : NULL;
@@ -839,15 +928,77 @@ static tc_status check_tiles(const an_work *work, const table *t, uint32_t thres
     if (finds && histogram == NULL)
         return tc_no_memory(err, "the grey values");
     *of_regions = !finds;
-    for (size_t k = 0; k < count_tiles(p, work->item); k++)
-        return_if_error(check_tile(work, t, threshold, k % 4 == 3 && t->n > 0, random, &all, err));
+    for (size_t k = 0; k < n; k++)
+        return_if_error(check_tile(work, t, threshold, k, n, random, &all, err));
+    *side = (double)px->nx * px->ny * ROUGHLY * (double)all.cells / (double)all.pixels;
     if (finds)
         return_if_error(judge_found(p, histogram, px->bits, threshold, err));
     return_if_error(judge_tiles(&all, t->labels == NULL, err));
     if (all.cells == 0)
         return tc_fail(err, TC_NO_MATCH, "no cell in the tiles");
     *of_regions = true;
+    return_if_error(judge_contrast(p, &all.contrasts, err));
     return judge_known(all.cells, all.looks, all.known, LEAST_IN_TILES, err);
+}
+
+/* --- what the areas say ---------------------------------------------------------------------- */
+
+/* full_area "auto", at least, since only small regions are missing. */
+static tc_status find_full_area(const table *t, int64_t *full, tc_err *err)
+{
+    TC_AUTOFREE int64_t *const area = malloc((t->n + 1) * sizeof *area);
+
+    if (area == NULL)
+        return tc_no_memory(err, "the areas");
+    memcpy(area, t->area, t->n * sizeof *area);
+    *full = cc_full_area(cc_area_quantile(area, t->n, 1, 2));
+    return TC_OK;
+}
+
+/* The area such that regions of up to it have 1 / of of the pixels, with `rest` of those in regions
+ * that are smaller than all n by rising area; `small`: of these. */
+static int64_t quantile(const int64_t *area, size_t n, double of, double rest, int64_t small)
+{
+    double all = rest, sum = rest;
+    size_t k = 0;
+
+    for (size_t i = 0; i < n; i++)
+        all += (double)area[i];
+    if (rest * of >= all)
+        return small;
+    while (k + 1 < n && (sum += (double)area[k]) * of < all)
+        k++;
+    return area[k];
+}
+
+/* Whether the least area goes with those of the table, and of what is not there. side: how many
+ * pixels of cells there are at most. */
+static tc_status check_least(const cc_params *p, const table *t, double side, tc_err *err)
+{
+    TC_AUTOFREE int64_t *const area = malloc((t->n + 1) * sizeof *area);
+    cc_params rest = *p;
+    double sum = 0, left;
+    int64_t lo, hi;
+
+    if (area == NULL)
+        return tc_no_memory(err, "the areas");
+    memcpy(area, t->area, t->n * sizeof *area);
+    qsort(area, t->n, sizeof *area, an_compare_areas);
+    for (size_t i = 0; i < t->n; i++)
+        sum += (double)area[i];
+    left = fmax(side - sum, 0);
+    rest.min_area = 1;
+    lo = cc_least_area(quantile(area, t->n, 2, left, 1), quantile(area, t->n, 10, left, 1),
+                       p->bright);
+    if (cc_filters(&rest) || p->fill_holes || cc_prepares(p))
+        left = 0; /* or more: as much as is left out for another reason, or not known */
+    hi = t->n == 0 ? 1
+                   : cc_least_area(quantile(area, t->n, 2, left, p->min_area),
+                                   quantile(area, t->n, 10, left, p->min_area), p->bright);
+    return p->min_area >= lo && p->min_area <= hi
+               ? TC_OK
+               : tc_fail(err, TC_NO_MATCH, "min_area: is %lld, and by the regions %lld to %lld",
+                         (long long)p->min_area, (long long)lo, (long long)hi);
 }
 
 /* --- all of it ------------------------------------------------------------------------------- */
@@ -871,10 +1022,9 @@ tc_status cc_check_pixels(const an_work *of, const wu_output *out, uint64_t *ran
         return tc_fail(err, TC_BAD_INPUT, "window: is not as the picture has it");
     if (p->min_area_auto)
         own.min_area = *(const int64_t *)wu_output_data(out, "min_area");
-    /* What is large enough only all regions tell. */
-    if (p->full_area_auto)
-        own.full_area = INT64_MAX;
     const table t = table_of(p, out);
+    if (p->full_area_auto)
+        return_if_error(find_full_area(&t, &own.full_area, err));
     const int64_t claimed = *(const int64_t *)wu_output_data(out, "threshold");
     const uint32_t threshold =
         cc_finds_threshold(p) ? (uint32_t)claimed : cc_threshold(p, work->pixels->bits);
@@ -884,11 +1034,13 @@ tc_status cc_check_pixels(const an_work *of, const wu_output *out, uint64_t *ran
                        (unsigned long)threshold);
     if (cc_prepares(p) && share_of_tiles(p, work->item) > MOST_TILED)
         return tc_fail(err, TC_NO_MATCH, "is too small for a look at a part of it");
-    tc_status status = cc_prepares(p) ? check_tiles(work, &t, threshold, random, &of_regions, err)
-                                      : check_whole(work, &t, threshold, random, &of_regions, err);
-    return status == TC_NO_MATCH && of_regions
-               ? cc_check_again(work, out, threshold, margin_of(p), random, err)
-               : status;
+    double side = 0;
+    tc_status status = cc_prepares(p)
+                           ? check_tiles(work, &t, threshold, random, &of_regions, &side, err)
+                           : check_whole(work, &t, threshold, random, &of_regions, &side, err);
+    if (status == TC_NO_MATCH && of_regions)
+        status = cc_check_again(work, out, threshold, margin_of(p), random, err);
+    return status == TC_OK && p->min_area_auto ? check_least(p, &t, side, err) : status;
 }
 
 double cc_pixels_share(const an_work *work)

@@ -11,8 +11,8 @@
 #include "app/base/array.h"
 #include "app/base/random.h"
 
-/* One object in ONE_IN is measured, within these bounds; LEAST where there are no boxes. */
-enum { ONE_IN = 16, LEAST = 2, MOST = 48, LOOKS = 512, FEW_LOOKS = 64 };
+/* One object in ONE_IN is measured, within these bounds. */
+enum { ONE_IN = 16, LEAST = 6, MOST = 48, LOOKS = 512, FEW_LOOKS = 64 };
 
 /* --- objects --------------------------------------------------------------------------------- */
 
@@ -29,16 +29,12 @@ typedef struct box {
     uint32_t lo[3], hi[3];
 } box;
 
-/* Where the object of a row is said to be: its box, or anywhere. */
+/* Where the object of a row is said to be, of a result with shapes. */
 static box box_of(const an_work *work, const wu_output *out, size_t row)
 {
-    const obj_params *const p = work->params;
     const wu_item *const item = work->item;
     const size_t dims = item->is_stack ? 3 : 2;
     box b = { { 0, 0, 0 }, { item->nz, item->ny, item->nx } };
-
-    if ((p->families & OBJ_SHAPE) == 0)
-        return b;
     const int64_t *const found =
         (const int64_t *)wu_output_data(out, "object_bbox") + row * 2 * dims;
     for (size_t k = 0; k < dims; k++) {
@@ -103,6 +99,13 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+static int by_label(const void *a, const void *b)
+{
+    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+    return (x > y) - (x < y);
+}
+
 static int by_row(const void *a, const void *b)
 {
     const size_t x = *(const size_t *)a, y = *(const size_t *)b;
@@ -126,12 +129,9 @@ static size_t row_of_pixel(const wu_pixels *px, const int64_t *label, size_t n, 
 }
 
 /* How many of n objects are measured. */
-static size_t count_measured(const obj_params *p, size_t n)
+static size_t count_measured(size_t n)
 {
-    const size_t share = (p->families & OBJ_SHAPE) != 0 ? n / ONE_IN : LEAST,
-                 wanted = share < LEAST  ? LEAST
-                          : share > MOST ? MOST
-                                         : share;
+    const size_t share = n / ONE_IN, wanted = share < LEAST ? LEAST : share > MOST ? MOST : share;
 
     return wanted < n ? wanted : n;
 }
@@ -144,16 +144,49 @@ static bool is_taken(const size_t *rows, size_t n, size_t row)
     return false;
 }
 
+/* The boxes of n objects by rising labels, as the pixels have them. */
+static void find_boxes(const wu_pixels *px, const uint32_t *label, size_t n, box *boxes)
+{
+    const uint32_t size[3] = { px->nz, px->ny, px->nx };
+    uint32_t at[3], last = 0;
+    box *found = NULL;
+
+    for (size_t k = 0; k < n; k++)
+        for (int d = 0; d < 3; d++)
+            boxes[k].lo[d] = size[d], boxes[k].hi[d] = 0;
+    for (at[0] = 0; at[0] < px->nz; at[0]++)
+        for (at[1] = 0; at[1] < px->ny; at[1]++) {
+            const uint32_t *const labels = obj_labels(px, at[0], at[1]);
+
+            for (at[2] = 0; at[2] < px->nx; at[2]++) {
+                if (labels[at[2]] != last) {
+                    const uint32_t *const k =
+                        bsearch(&labels[at[2]], label, n, sizeof *label, by_label);
+
+                    last = labels[at[2]];
+                    found = k != NULL ? &boxes[k - label] : NULL;
+                }
+                for (int d = 0; found != NULL && d < 3; d++) {
+                    found->lo[d] = at[d] < found->lo[d] ? at[d] : found->lo[d];
+                    found->hi[d] = at[d] + 1 > found->hi[d] ? at[d] + 1 : found->hi[d];
+                }
+            }
+        }
+}
+
 /* Some objects, one of these by its pixels, as long as their boxes are no more than the item. In
  * the order of the table. */
 static tc_status choose(const an_work *work, const wu_output *out, uint64_t *random, sample *s,
                         tc_err *err)
 {
     const size_t n = (size_t)wu_output_find(out, "object_item")->info.shape[0];
-    const size_t wanted = count_measured(work->params, n);
+    const size_t wanted = count_measured(n);
+    const bool has_boxes = (((const obj_params *)work->params)->families & OBJ_SHAPE) != 0;
     const int64_t *const label = wu_output_data(out, "object_label");
     uint64_t left = (uint64_t)work->item->nx * work->item->ny * work->item->nz;
     size_t rows[MOST] = { 0 };
+    uint32_t labels[MOST] = { 0 };
+    box boxes[MOST];
 
     for (size_t k = 0; k < wanted; k++) {
         rows[k] = k == 0 ? row_of_pixel(work->pixels, label, n, random)
@@ -162,13 +195,17 @@ static tc_status choose(const an_work *work, const wu_output *out, uint64_t *ran
             rows[k] = (rows[k] + 1) % n;
     }
     qsort(rows, wanted, sizeof *rows, by_row);
+    for (size_t k = 0; k < wanted; k++)
+        labels[k] = (uint32_t)label[rows[k]];
+    if (!has_boxes)
+        find_boxes(work->pixels, labels, wanted, boxes);
     for (size_t k = 0; k < wanted; k++) {
-        const box b = box_of(work, out, rows[k]);
+        const box b = has_boxes ? box_of(work, out, rows[k]) : boxes[k];
 
         if (s->n >= LEAST && pixels_of(&b) > left)
             break;
         left -= pixels_of(&b) < left ? pixels_of(&b) : left;
-        return_if_error(add_object(work, &b, rows[k], (uint32_t)label[rows[k]], s, err));
+        return_if_error(add_object(work, &b, rows[k], labels[k], s, err));
     }
     return TC_OK;
 }
@@ -238,6 +275,59 @@ static tc_status check_objects(const an_work *work, const wu_output *out, uint64
     return status;
 }
 
+/* --- the border ------------------------------------------------------------------------------ */
+
+/* Adds n labels, `step` apart, to `found`, which has room for them: neighbours that are the same
+ * once. */
+static size_t add_labels(const uint32_t *labels, size_t n, size_t step, uint32_t *found, size_t k)
+{
+    for (size_t i = 0; i < n; i++)
+        if (labels[i * step] != 0 && (k == 0 || found[k - 1] != labels[i * step]))
+            found[k++] = labels[i * step];
+    return k;
+}
+
+/* Of the item's objects those are in the table that do not touch its border. */
+static tc_status check_border(const an_work *work, const wu_output *out, tc_err *err)
+{
+    const wu_pixels *const px = work->pixels;
+    const size_t n = (size_t)wu_output_find(out, "object_item")->info.shape[0];
+    const int64_t *const label = wu_output_data(out, "object_label");
+    const size_t slice = (size_t)px->nx * px->ny, faces = work->item->is_stack ? 2 * slice : 0;
+    TC_AUTOFREE uint32_t *const found =
+        malloc((faces + 2 * (size_t)px->nz * (px->nx + px->ny)) * sizeof *found);
+    size_t k = 0, different = 0;
+
+    if (found == NULL)
+        return tc_no_memory(err, "the border");
+    for (size_t z = 0; z < px->nz; z++) {
+        const uint32_t *const labels = px->labels + z * slice;
+
+        if (faces > 0 && (z == 0 || z + 1 == px->nz))
+            k = add_labels(labels, slice, 1, found, k);
+        k = add_labels(labels, px->nx, 1, found, k);
+        k = add_labels(labels + slice - px->nx, px->nx, 1, found, k);
+        k = add_labels(labels, px->ny, px->nx, found, k);
+        k = add_labels(labels + px->nx - 1, px->ny, px->nx, found, k);
+    }
+    qsort(found, k, sizeof *found, by_label);
+    for (size_t i = 0; i < k; i++) {
+        const int64_t wanted = found[i];
+
+        if (i > 0 && found[i] == found[i - 1])
+            continue;
+        different++;
+        if (n > 0 && bsearch(&wanted, label, n, sizeof *label, by_value) != NULL)
+            return tc_fail(err, TC_BAD_INPUT, "object_label: object %lld touches the border",
+                           (long long)wanted);
+    }
+    return n + different == work->item->n_objects
+               ? TC_OK
+               : tc_fail(err, TC_BAD_INPUT,
+                         "objects: %zu, and %zu at the border, of the item's %lu", n, different,
+                         (unsigned long)work->item->n_objects);
+}
+
 /* --- greys ----------------------------------------------------------------------------------- */
 
 /* Pixels of objects, chosen at random, lie between minimum and maximum of theirs, and have the mean
@@ -287,6 +377,7 @@ static tc_status check_greys(const an_work *work, const wu_output *out, uint64_t
 tc_status obj_check_pixels(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err)
 {
     const obj_params *const p = work->params;
+    return_if_error(p->exclude_border ? check_border(work, out, err) : TC_OK);
     return_if_error((p->families & OBJ_INTENSITY) != 0 ? check_greys(work, out, random, err)
                                                        : TC_OK);
     return check_objects(work, out, random, err);
@@ -295,7 +386,7 @@ tc_status obj_check_pixels(const an_work *work, const wu_output *out, uint64_t *
 double obj_pixels_share(const an_work *work)
 {
     const obj_params *const p = work->params;
-    const double n = work->item->n_objects, measured = (double)count_measured(p, (size_t)n);
+    const double n = work->item->n_objects, measured = (double)count_measured((size_t)n);
 
     return fmin(((p->families & OBJ_SHAPE) != 0 ? 0.008 : 0.11) + measured / fmax(n, 1), 1);
 }
