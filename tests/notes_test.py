@@ -204,7 +204,7 @@ def pixels():
         packed("a mask with nothing in it" + text, "levelset", start, SPOTS, ["no voxel inside"], mask * 0, True, *options)
     mask[29, 39] = 0
     packed("a mask but for a pixel", "levelset", start, SPOTS, [], mask)
-    packed("any mask of a texture", "glcm", dict(GLCM, roi={"type": "mask"}), SPOTS, [], mask | 1)
+    packed("a mask that fills the picture of a texture", "glcm", dict(GLCM, roi={"type": "mask"}), SPOTS, ["inside everywhere"], mask | 1)
     workunit.write(os.path.join(FOLDER, "v"), "levelset", start, [workunit.item("one", [SPOTS], [mask | 1])])
     r = tap.run([tap.TEXCELL, "run", "v", "-o", "v.npz", "--device", "cpu", "--quiet"], cwd=FOLDER)
     tap.ok(r.returncode == 2 and r.stderr == 'texcell: error: v: item "one": parameters.init: fills the whole picture, there is '

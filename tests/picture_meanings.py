@@ -587,6 +587,100 @@ def test_shared():
     tap.ok(r.returncode == 0 and all(v > 0 for v in list(read(path("n.zip")))[0][1]), "neg_pixdim.nii", r.stderr)
 
 
-for test in (test_ome, test_several_files, test_texts, test_slices_as_colours, test_behind, test_tags, test_copies, test_palettes, test_calibration, test_sizes, test_nifti, test_odd, test_shared):
+def packed_bits(rows):
+    """PackBits, without runs."""
+    return b"".join(bytes([len(r) - 1]) + r for r in rows)
+
+
+def test_mistaken():
+    """What is easily taken for what it is not."""
+    rng = np.random.default_rng(3)
+    for order in "<>":
+        for kind, shape in (("u1", (6, 9)), ("u2", (6, 9)), ("u1", (6, 9, 3))):
+            plane = rng.integers(0, 255, shape).astype(kind)
+            rows = np.diff(plane, axis=1, prepend=plane[:, :1] * 0).astype(order + kind)
+            for name, tile in (("strips", {}), ("tiles", {"t322": (3, [16]), "t323": (3, [16])})):
+                rows = np.pad(rows, [(0, 10), (0, 7)] + [(0, 0)] * (len(shape) - 2)) if tile else rows
+                data = np.frombuffer(packed_bits([r.tobytes() for r in rows]), np.uint8)[None]
+                at = {"t324": (4, [8]), "t325": (4, [data.size])} if tile else {}
+                picture = tiff("d.tif", [data], order=order, t256=(3, [9]), t257=(3, [6]), t258=(3, [plane.itemsize * 8] * (shape[2:] or (1,))[0]), t259=(3, [32773]),
+                               t262=(3, [2 if shape[2:] else 1]), t277=(3, [(shape[2:] or (1,))[0]]), t278=(3, [6]), t317=(3, [2]), **tile, **at)
+                r = pack(path("out.zip"), picture)
+                tap.ok(r.returncode == 0 and (read(path("out.zip"))[0][2][0] == plane).all(), "PackBits and differences, %s%s in %s" % (order, kind, name), r.stderr)
+    refuses("differences without compression", tiff("d.tif", flat(7), t317=(3, [2])), "predictor 2")
+    refuses("PackBits and predictor 3", tiff("d.tif", flat(7), t259=(3, [32773]), t317=(3, [3])), "predictor 3")
+
+    def sized(unit):
+        return tiff("r.tif", flat(7), t282=(5, [(5000, 1)]), t283=(5, [(4000, 1)]), t296=(3, [unit]))
+    for unit, um in ((2, 5.08), (3, 2), (4, 0.2), (5, 0.0002)):
+        takes("unit %d of resolution" % unit, sized(unit), [7], spacing=[um * 1.25, um])
+    takes("resolution of no unit", sized(1), [7], spacing=[])
+    for unit in (0, 6, 300):
+        takes("unknown unit %d of resolution" % unit, sized(unit), [7], spacing=[], says="the size of a pixel in a way that is not known")
+    for dpi, um in ((50800, 0.5), (300, None)):
+        Image.fromarray(flat(77)[0]).save(path("j.jpg"), dpi=(dpi, dpi))
+        takes("JPEG of %d dpi" % dpi, path("j.jpg"), [77], spacing=[um, um] if um else [])
+
+    four = tiff("f.tif", [np.dstack(flat(10, 20, 30, 99))], t262=(3, [2]), t338=(3, [0]))
+    takes("a fourth sample", four, [10], says="--channel 4 takes it", not_says="partly")
+    takes("it alone", four, [99], "--channel", 4)
+    takes("a colour next to it", four, [30], "--channel", 3, says="--channel 4")
+    refuses("a fifth", four, "has 4 channels; 5 is none", "--channel", 5)
+
+    picture = tiff("picture.tif", flat(9))
+    half = flat(0)[0]
+    half[:, :4] = 255
+    for colour, why in ((255, "by transparency alone"), (0, 0)):
+        for mode in ("LA", "RGBA"):
+            Image.merge(mode, [Image.fromarray(half * 0 + np.uint8(colour))] * (len(mode) - 1) + [Image.fromarray(half)]).save(path("a.png"))
+            n = inside("mask", path("a.png"), picture)
+            tap.ok(why in n if why else n == 0, "a mask that is transparency, of %d in %s" % (colour, mode), n)
+    Image.merge("LA", [Image.fromarray(half)] * 2).save(path("a.png"))
+    tap.ok(inside("mask", path("a.png"), picture) == 32, "a mask that is transparent outside, too")
+    Image.fromarray(flat(77)[0]).save(path("m.jpg"))
+    said = inside("mask", path("m.jpg"), picture)
+    tap.ok("cannot be a JPEG" in said and "empty" not in said, "a mask in JPEG", said)
+    r = tap.run([tap.TEXCELL_WU, "pack", "--analysis", "cellcount", "--mask", picture, "-o", path("out.zip"), picture])
+    tap.ok(r.returncode == 0 and "its mask is inside everywhere" in r.stderr, "a mask of all", r.stderr)
+    for kind, says in (("mask", "a mask has one"), ("labels", "a label picture has one")):
+        said = inside(kind, tiff("l.tif", flat(1, 2), ome('SizeZ="1" SizeC="2" SizeT="1"')), picture)
+        tap.ok("holds 2 channels" in said and "--channel" not in said and says in said, "channels of " + kind, said)
+
+    values = np.linspace(0, 65535, 64, dtype=np.float32).reshape(8, 8)
+    takes("samples far beyond --scale", tiff("s.tif", [values], t339=(3, [3])), [0], "--scale=0,1", says="more than 50% of its samples lie beyond --scale 0,1")
+    takes("samples within it", tiff("s.tif", [values], t339=(3, [3])), [0], "--scale=0,65535")
+
+
+def test_listings():
+    """Which files are pictures, and which are the same."""
+    def place(name, value=7):
+        os.makedirs(os.path.dirname(path(name)), exist_ok=True)
+        Image.fromarray(flat(value)[0]).save(path(name))
+        return path(name)
+
+    def names(*args):
+        r = pack(path("out.zip"), *args)
+        return sorted(n for n, _, _ in read(path("out.zip"))) if r.returncode == 0 else [], r.stderr
+    x = place("twice/x.png")
+    os.symlink("x.png", path("twice", "y.png"))
+    for args in ((x, x), (path("twice"), x), (x, path("twice")), (path("twice"),), (os.path.join(path("twice"), "..", "twice"), path("twice"))):
+        got, said = names(*args)
+        tap.ok(got == ["x"] and "more than once" in said, "one picture by several paths", [got, said])
+    got, said = names("--stack", path("twice"), path("twice"))
+    tap.ok(got == ["twice"] and "more than once" in said, "one stack twice", [got, said])
+    for name in ("a", "a-mask", "a_gt", "a_segmentation", "a.labels", "a_ground_truth", "a_overlay", "a_cp_outlines", "b_gt", "gt"):
+        place("flat/%s.png" % name)
+    got, said = names(path("flat"))
+    tap.ok(got == ["a", "b_gt", "gt"] and "left out: 7 files" in said, "files named after another", [got, said])
+    for name in ("one/images/a", "one/masks/a", "two/p", "two/gt/q", "three/wt/a", "three/gt/b", "four/d", "four/d_x/e", "five/train/t", "five/train_masks/u"):
+        place(name + ".png")
+    for folder, kept, left in (("one", ["a"], "masks"), ("two", ["p"], "gt"), ("three", ["a", "b"], None), ("four", ["d", "e"], None), ("five", ["t"], "train_masks")):
+        got, said = names("--recursive", path(folder))
+        tap.ok(got == kept and (left + ": left out" in said if left else "left out" not in said), "folders of masks in " + folder, [got, said])
+    got, said = names("--recursive", path("one", "masks"))
+    tap.ok(got == ["a"] and "left out" not in said, "a folder of masks that is named", [got, said])
+
+
+for test in (test_ome, test_several_files, test_texts, test_slices_as_colours, test_behind, test_tags, test_copies, test_palettes, test_calibration, test_sizes, test_nifti, test_odd, test_mistaken, test_listings, test_shared):
     test()
 tap.done()

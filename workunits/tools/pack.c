@@ -54,7 +54,7 @@ const char wu_pack_help[] =
     "  --spacing Z,Y,X      size of a voxel in micrometres, for pictures Y,X or one\n"
     "                       number for both\n"
     "                       (default: what the file says: OME-XML, ImageJ and\n"
-    "                       resolution tags of TIFF, pHYs of PNG, but not of pixels\n"
+    "                       the resolution of TIFF, PNG and JPEG, but not of pixels\n"
     "                       over 10 um, as screens, print and scanners have)\n"
     "  --scale LO,HI        samples from LO to HI become 0 to 65535 (of colours and\n"
     "                       of 8 bits: 0 to 255); those beyond are clipped.\n"
@@ -506,6 +506,8 @@ static tc_status check_pixels(void *user, wu_source *source, tc_err *err)
         return_if_error(c->analysis->check_survey(c->params, &item, &source->survey, path, err));
     if (item.n_masks > 0 && source->survey.inside == 0)
         wu_note_of(path, "its mask is empty: no pixel counts");
+    if (item.n_masks > 0 && source->survey.inside == (uint64_t)item.nx * item.ny * item.nz)
+        wu_note_of(path, "its mask is inside everywhere: every pixel counts");
     if ((wu_one_colour(&source->survey, text, sizeof text) ||
          (c->analysis->note_survey != NULL
               ? c->analysis->note_survey(c->params, &item, &source->survey, text, sizeof text)

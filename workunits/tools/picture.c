@@ -208,8 +208,19 @@ static tc_status decode(wu_picture *picture, void *pixels, tc_err *err)
 
 static void write_note(wu_picture *picture)
 {
+    const double beyond =
+        picture->taken > 0 ? 100.0 * (double)picture->beyond / (double)picture->taken : 0;
+    char share[100];
+    snprintf(share, sizeof share, "more than %d%% of its samples lie beyond --scale %g,%g",
+             beyond > 50   ? 50
+             : beyond > 10 ? 10
+                           : 1,
+             picture->want.lo, picture->want.hi);
     const char *const notes[] = {
-        picture->multiplied
+        picture->fourth && (picture->alpha_dropped || picture->samples.bits > 16)
+            ? "its fourth sample, which it does not call transparency, was left out; --channel 4 "
+              "takes it"
+        : picture->multiplied
             ? "partly transparent: the transparency was dropped; the colours are stored multiplied "
               "by it (premultiplied alpha), and taken as they are stored"
         : picture->alpha_dropped
@@ -217,6 +228,7 @@ static void write_note(wu_picture *picture)
             : NULL,
         picture->pages_skipped ? "pages marked as thumbnails or masks were left out" : NULL,
         picture->no_end ? "the file ends without saying so, but all samples came" : NULL,
+        beyond > 1 ? share : NULL,
         picture->not_numbers ? "samples that are no number (NaN) became 0" : NULL,
     };
     size_t n = 0;
@@ -224,6 +236,16 @@ static void write_note(wu_picture *picture)
         if (notes[i] != NULL)
             n += (size_t)snprintf(picture->note + n, sizeof picture->note - n, "%s%s",
                                   n > 0 ? "; " : "", notes[i]);
+}
+
+/* Whether all pixels of a page are the same, and not 0. */
+static bool is_one_value(const wu_picture_info *info, const uint8_t *page)
+{
+    const size_t n = wu_picture_page_bytes(info), each = info->channels * (info->bits / 8);
+    bool empty = true;
+    for (size_t i = 0; i < each; i++)
+        empty = empty && page[i] == 0;
+    return !empty && memcmp(page, page + each, n - each) == 0;
 }
 
 tc_status wu_picture_next(wu_picture *picture, void *pixels, tc_err *err)
@@ -235,6 +257,12 @@ tc_status wu_picture_next(wu_picture *picture, void *pixels, tc_err *err)
     if (status == TC_OK)
         picture->pages_read++;
     write_note(picture);
+    if (status == TC_OK && picture->want.kind != WU_KIND_IMAGE && picture->alpha_dropped &&
+        is_one_value(&picture->info, pixels))
+        return tc_fail(err, TC_BAD_INPUT,
+                       "%s: shows its areas by transparency alone, which is dropped: save them as "
+                       "white on black, or with a number for each, without transparency",
+                       picture->path);
     return status;
 }
 

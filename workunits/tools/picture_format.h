@@ -74,8 +74,11 @@ struct wu_picture {
     size_t n_encoded;
     void *raw;          /* a page as decoded, where it is not one as wanted; owned */
     bool not_numbers;   /* there were NaN */
+    uint64_t taken;     /* samples that --scale was for */
+    uint64_t beyond;    /* of them those out of it */
     bool alpha_dropped; /* alpha that was not opaque */
     bool multiplied;    /* colours by that alpha */
+    bool fourth;        /* nobody says that it is alpha */
     bool no_end;        /* the file ends without saying so */
     bool pages_skipped; /* thumbnails, masks */
     char note[400];
@@ -113,6 +116,8 @@ tc_status wu_picture_choose_pages(wu_picture *picture, tc_err *err);
 bool wu_wants_silent_channel(const wu_picture *picture, unsigned samples);
 /* A colour was asked for by name, and these channels are others. TC_BAD_INPUT. */
 tc_status wu_picture_refuse_colour(const wu_picture *picture, uint64_t channels, tc_err *err);
+/* How one of several channels is had. */
+const char *wu_one_channel(const wu_picture *picture);
 /* Decodes number k of the wanted pages, whatever file it is in. */
 tc_status wu_picture_decode(wu_picture *picture, uint32_t k, void *samples, tc_err *err);
 

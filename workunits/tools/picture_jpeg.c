@@ -188,6 +188,9 @@ static tc_status open_jpeg(wu_picture *picture, tc_err *err)
     }
     picture->about.remarks |= state->odd ? WU_ODD_BYTES : 0;
     state->odd = false;
+    if (state->jpeg.saw_JFIF_marker && state->jpeg.density_unit > 0) /* an inch, or a centimetre */
+        wu_about_resolution(picture, state->jpeg.X_density, state->jpeg.Y_density,
+                            state->jpeg.density_unit == 1 ? 25400 : 1e4);
     state->several_scans = jpeg_has_multiple_scans(&state->jpeg) != 0;
     return choose_colours(picture, err);
 }

@@ -291,6 +291,14 @@ tc_status wu_picture_refuse_colour(const wu_picture *picture, uint64_t channels,
                    picture->path, (unsigned long long)channels);
 }
 
+const char *wu_one_channel(const wu_picture *picture)
+{
+    return picture->want.kind == WU_KIND_IMAGE ? "--channel N takes one of them"
+           : picture->want.kind == WU_KIND_MASK
+               ? "a mask has one: save that one to a file of its own"
+               : "a label picture has one: save that one to a file of its own";
+}
+
 tc_status wu_picture_choose_pages(wu_picture *picture, tc_err *err)
 {
     const wu_said *const said = &picture->said;
@@ -299,9 +307,8 @@ tc_status wu_picture_choose_pages(wu_picture *picture, tc_err *err)
     if (status != TC_OK || picture->bare)
         return status;
     if (said->channels > 1 && want->channel == 0)
-        return tc_fail(err, TC_BAD_INPUT,
-                       "%s: holds %llu channels as pages; --channel N takes one of them",
-                       picture->path, (unsigned long long)said->channels);
+        return tc_fail(err, TC_BAD_INPUT, "%s: holds %llu channels as pages; %s", picture->path,
+                       (unsigned long long)said->channels, wu_one_channel(picture));
     if (said->channels > 1 && want->colour)
         return wu_picture_refuse_colour(picture, said->channels, err);
     if (said->channels > 1 && want->channel > said->channels)

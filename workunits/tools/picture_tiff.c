@@ -27,6 +27,7 @@ typedef struct tiff_layout {
     bool inverted;    /* min is white */
     bool has_alpha;   /* the sample after the colours is alpha */
     bool multiplied;  /* and the colours are multiplied by it */
+    bool differences; /* from the sample before, which libtiff leaves as they are */
     bool palette;
     unsigned n_colours;
     uint8_t colour[256][3];
@@ -121,15 +122,16 @@ static wu_tags tags_of(const wu_picture *picture)
                       TIFFCurrentDirOffset(state->tiff) };
 }
 
-/* What the directory itself says: it is hidden from libtiff. */
-static bool has_palette(const wu_picture *picture)
+/* What the directory itself says: some of it is hidden from libtiff, or by it. */
+static uint64_t stored_tag(const wu_picture *picture, unsigned number, uint64_t fallback)
 {
     const wu_tags tags = tags_of(picture);
     wu_tag tag;
     uint64_t value;
-    return wu_tags_find(&tags, TIFFTAG_PHOTOMETRIC, &tag) &&
-           wu_tags_number(&tags, tag.at, tag.type == TIFF_SHORT ? 2 : 4, &value) &&
-           value == PHOTOMETRIC_PALETTE;
+    return wu_tags_find(&tags, number, &tag) &&
+                   wu_tags_number(&tags, tag.at, tag.type == TIFF_SHORT ? 2 : 4, &value)
+               ? value
+               : fallback;
 }
 
 /* libtiff takes a palette of 2^bits colours, or none. *n: as many as there are, and no more. */
@@ -248,12 +250,17 @@ static tc_status read_colours(wu_picture *picture, tiff_layout *layout, tc_err *
     case PHOTOMETRIC_CFA: return refuse_tiff(picture, "of a camera's raw samples", err);
     default: return refuse_tiff(picture, "with colours other than grey, RGB or a palette", err);
     }
-    if (layout->samples == file_channels + 1 && n_extra == 1 &&
-        (extra[0] != EXTRASAMPLE_UNSPECIFIED || (file_channels == 3 && !state->paints)))
-        layout->has_alpha = true;
+    /* Next to colours it may be alpha or data, where nothing is said: only who asks gets it. */
+    const bool unsaid = n_extra == 1 && extra[0] == EXTRASAMPLE_UNSPECIFIED;
+    layout->has_alpha =
+        layout->samples == file_channels + 1 && n_extra == 1 &&
+        (!unsaid || (file_channels == 3 && !state->paints && picture->want.channel <= 3));
+    picture->fourth = layout->has_alpha && unsaid;
     layout->multiplied = layout->has_alpha && extra[0] == EXTRASAMPLE_ASSOCALPHA;
     layout->out.channels = layout->samples - layout->has_alpha;
-    return has_palette(picture) ? read_palette(picture, layout, err) : TC_OK;
+    return stored_tag(picture, TIFFTAG_PHOTOMETRIC, 0) == PHOTOMETRIC_PALETTE
+               ? read_palette(picture, layout, err)
+               : TC_OK;
 }
 
 /* libtiff has many more codecs, some little used and less tested; pictures may be untrusted. */
@@ -307,6 +314,25 @@ static tc_status read_type(const wu_picture *picture, tiff_layout *layout, tc_er
     }
 }
 
+/* libtiff undoes the predictor of LZW and deflate, and of others says nothing. */
+static tc_status read_predictor(const wu_picture *picture, tiff_layout *layout, tc_err *err)
+{
+    const tiff_state *state = picture->state;
+    const uint16_t codec = tag16(state->tiff, TIFFTAG_COMPRESSION, COMPRESSION_NONE);
+    const uint64_t predictor = codec == COMPRESSION_NONE || codec == COMPRESSION_PACKBITS
+                                   ? stored_tag(picture, TIFFTAG_PREDICTOR, PREDICTOR_NONE)
+                                   : PREDICTOR_NONE;
+    const unsigned bits = layout->bits;
+    layout->differences = predictor == PREDICTOR_HORIZONTAL;
+    if (predictor == PREDICTOR_NONE || (layout->differences && codec == COMPRESSION_PACKBITS &&
+                                        (bits == 8 || bits == 16 || bits == 32 || bits == 64)))
+        return TC_OK;
+    return tc_fail(err, TC_BAD_INPUT,
+                   "%s: says that its samples are stored by predictor %llu, which TIFFs of its "
+                   "compression do not have; save it with deflate or LZW, or without a predictor",
+                   picture->path, (unsigned long long)predictor);
+}
+
 static tc_status read_layout(wu_picture *picture, tiff_layout *layout, tc_err *err)
 {
     const tiff_state *state = picture->state;
@@ -329,6 +355,7 @@ static tc_status read_layout(wu_picture *picture, tiff_layout *layout, tc_err *e
     layout->planar = layout->samples > 1 && tag16(tiff, TIFFTAG_PLANARCONFIG,
                                                   PLANARCONFIG_CONTIG) == PLANARCONFIG_SEPARATE;
     return_if_error(read_type(picture, layout, err));
+    return_if_error(read_predictor(picture, layout, err));
     return read_colours(picture, layout, err);
 }
 
@@ -527,13 +554,16 @@ static void read_about(wu_picture *picture)
     float x = 0, y = 0;
     uint32_t n = 0;
     const void *data = NULL;
-    const uint16_t unit = tag16(state->tiff, TIFFTAG_RESOLUTIONUNIT, RESUNIT_INCH);
+    /* The last two are tifffile's; libtiff takes what it does not know for the default. */
+    static const double units[] = { [RESUNIT_INCH] = 25400, [RESUNIT_CENTIMETER] = 1e4, 1e3, 1 };
+    enum { UNITS = sizeof units / sizeof units[0] };
+    const uint64_t unit = stored_tag(picture, TIFFTAG_RESOLUTIONUNIT, RESUNIT_INCH);
     if (TIFFGetField(state->tiff, TIFFTAG_XRESOLUTION, &x) == 1 &&
-        TIFFGetField(state->tiff, TIFFTAG_YRESOLUTION, &y) == 1)
-        wu_about_resolution(picture, (double)x, (double)y,
-                            unit == RESUNIT_INCH         ? 25400
-                            : unit == RESUNIT_CENTIMETER ? 1e4
-                                                         : 0);
+        TIFFGetField(state->tiff, TIFFTAG_YRESOLUTION, &y) == 1) {
+        wu_about_resolution(picture, (double)x, (double)y, unit < UNITS ? units[unit] : 0);
+        if ((unit == 0 || unit >= UNITS) && !(picture->about.um[2] > 0))
+            picture->about.remarks |= WU_UNIT;
+    }
     wu_about_orientation(tag16(state->tiff, TIFFTAG_ORIENTATION, ORIENTATION_TOPLEFT),
                          &picture->about);
     if (TIFFGetField(state->tiff, TIFFTAG_ICCPROFILE, &n, &data) == 1)
@@ -735,14 +765,29 @@ static void put_wide(const wu_picture *picture, void *page, size_t pixel, unsign
                row + i * bytes, bytes);
 }
 
+/* Undoes the predictor. */
+static void add_up(uint8_t *row, size_t n, unsigned step, unsigned bits)
+{
+    for (size_t i = step; i < n; i++) {
+        const size_t bytes = bits / 8;
+        uint64_t a = 0, b = 0; /* in the host's order, at their low end or their high one */
+        memcpy(&a, row + (i - step) * bytes, bytes);
+        memcpy(&b, row + i * bytes, bytes);
+        a += b;
+        memcpy(row + i * bytes, &a, bytes);
+    }
+}
+
 /* n pixels of a decoded row, which holds all samples of a pixel, or of planar
  * files the one `sample`. */
-static void put_row(wu_picture *picture, void *page, size_t pixel, const uint8_t *row, size_t n,
+static void put_row(wu_picture *picture, void *page, size_t pixel, uint8_t *row, size_t n,
                     unsigned sample)
 {
     const tiff_state *state = picture->state;
     const tiff_layout *layout = &state->layout;
     const unsigned step = layout->planar ? 1 : layout->samples;
+    if (layout->differences)
+        add_up(row, n * step, step, layout->bits);
     const bool whole = layout->bits % 8 == 0 && layout->bits == layout->out.bits;
     if (whole && step == layout->out.channels && sample == 0 && !layout->has_alpha &&
         !layout->palette && !layout->inverted) {
@@ -773,7 +818,7 @@ static tc_status read_strips(wu_picture *picture, unsigned plane, void *page, ui
 }
 
 /* The part of one tile that lies in the picture. */
-static void put_tile(wu_picture *picture, void *page, const uint8_t *tile, uint32_t x0, uint32_t y0,
+static void put_tile(wu_picture *picture, void *page, uint8_t *tile, uint32_t x0, uint32_t y0,
                      uint32_t tile_nx, uint32_t tile_ny, unsigned plane)
 {
     const tiff_state *state = picture->state;

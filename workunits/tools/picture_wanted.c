@@ -69,9 +69,8 @@ tc_status wu_picture_settle(wu_picture *picture, tc_err *err)
         picture->info.chosen = true;
     }
     if (picture->info.channels > 1 && !(s->rgb && s->channels == 3))
-        return tc_fail(err, TC_BAD_INPUT,
-                       "%s: has %u samples a pixel; --channel N takes one of them", picture->path,
-                       s->channels);
+        return tc_fail(err, TC_BAD_INPUT, "%s: has %u samples a pixel; %s", picture->path,
+                       s->channels, wu_one_channel(picture));
     if ((uint64_t)picture->info.nx * picture->info.ny * s->channels > 4 * WU_MAX_VOXELS)
         return tc_fail(err, TC_BAD_INPUT, "%s: %u x %u pixels of %u samples are too many",
                        picture->path, picture->info.nx, picture->info.ny, s->channels);
@@ -149,6 +148,8 @@ static uint32_t scale_value(wu_picture *picture, double value)
     if (!want->scaled)
         return (uint32_t)value;
     const double scaled = (value - want->lo) / (want->hi - want->lo) * most;
+    picture->taken++;
+    picture->beyond += value < want->lo || value > want->hi;
     return scaled <= 0 ? 0 : scaled >= most ? (uint32_t)most : (uint32_t)(scaled + 0.5);
 }
 

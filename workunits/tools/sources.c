@@ -424,21 +424,35 @@ static tc_status leave_out_exported(const char *folder, bool named, listing *in,
     return status;
 }
 
-/* How much of a base name is its picture's if it is that of a mask or label picture, or else 0;
- * drawn: also of what Cellpose draws besides. */
-static size_t masked_part(const char *base, bool drawn)
+/* The length of a word for masks or label pictures that the name ends with, or 0; drawn: also of
+ * what shows them. whole: nothing is in front of it. */
+static size_t mask_word(const char *name, size_t n, bool drawn, bool whole)
 {
-    static const char *const ends[] = { "_cp_masks", "_masks",     "_mask",     "_labels",
-                                        "_label",    "_truth",     "_seg",      "_flows",
-                                        "_cp_flows", "_cp_output", "_outlines", "_cp_outlines" };
-    enum { MASKS = 7 }; /* the others are no masks */
-    const size_t n = strlen(base), n_ends = drawn ? sizeof ends / sizeof ends[0] : MASKS;
-    for (size_t i = 0; i < n_ends; i++) {
-        const size_t m = strlen(ends[i]);
-        if (n > m && strcasecmp(base + n - m, ends[i]) == 0)
-            return n - m;
+    static const char *const words[] = { "masks",         "mask",         "labels",   "label",
+                                         "ground_truth",  "groundtruth",  "truth",    "gt",
+                                         "segmentations", "segmentation", "seg",      "flows",
+                                         "outlines",      "outline",      "overlays", "overlay",
+                                         "cp_output" };
+    enum { MASKS = 11 }; /* the others are no masks */
+    for (size_t i = 0; i < (drawn ? sizeof words / sizeof words[0] : MASKS); i++) {
+        const size_t m = strlen(words[i]);
+        if (n >= m && (n == m) == whole && strncasecmp(name + n - m, words[i], m) == 0 &&
+            (whole || strchr("_-. ", name[n - m - 1]) != NULL))
+            return m;
     }
     return 0;
+}
+
+/* How much of a base name is its picture's if it is that of a mask or label picture, or else 0;
+ * drawn: also of what Cellpose and others draw besides. */
+static size_t masked_part(const char *base, bool drawn)
+{
+    static const char cellpose[] = "_cp";
+    const size_t n = strlen(base), m = mask_word(base, n, drawn, false), c = sizeof cellpose - 1;
+    if (m == 0 || n == m + 1)
+        return 0;
+    const size_t left = n - m - 1;
+    return left > c && strncmp(base + left - c, cellpose, c) == 0 ? left - c : left;
 }
 
 /* X_mask.png next to X.png is no picture of its own: counted as well, it would double what was
@@ -477,6 +491,38 @@ static tc_status leave_out_masks(const char *folder, listing *in, wu_sources *ou
     json_decref(bases);
     free_pages(&kept);
     free_pages(&masks);
+    return status;
+}
+
+/* Folders within one that a search goes into: not "masks" next to "images" or pictures, and not
+ * "a_masks" next to "a". */
+static tc_status leave_out_mask_folders(listing *in, tc_err *err)
+{
+    static const char *const images[] = { "im", "pic", "photo", "raw" };
+    wu_pages *const all = &in->folders;
+    wu_pages kept = { 0 };
+    bool next_to = in->pictures.n_files > 0;
+    tc_status status = TC_OK;
+    for (size_t i = 0; i < all->n_files; i++)
+        for (size_t k = 0; k < sizeof images / sizeof images[0]; k++)
+            next_to = next_to ||
+                      strncasecmp(os_last_part(all->files[i]), images[k], strlen(images[k])) == 0;
+    for (size_t i = 0; i < all->n_files && status == TC_OK; i++) {
+        const char *const name = os_last_part(all->files[i]);
+        const size_t part = masked_part(name, true);
+        bool mask = next_to && mask_word(name, strlen(name), true, true) > 0;
+        for (size_t k = 0; k < all->n_files && part > 0; k++)
+            mask = mask || (strncmp(os_last_part(all->files[k]), name, part) == 0 &&
+                            os_last_part(all->files[k])[part] == '\0');
+        if (mask)
+            wu_note("%s: left out: its name is that of masks or label pictures of others; named by "
+                    "itself, it is taken",
+                    all->files[i]);
+        else
+            status = add_file(&kept, strdup(all->files[i]), err);
+    }
+    free_pages(all);
+    *all = kept;
     return status;
 }
 
@@ -636,7 +682,22 @@ typedef struct finder {
     bool stacks, recursive;
     json_t *parts;  /* paths of files that are a part of another's picture */
     size_t n_parts; /* of them that were met */
+    json_t *met;    /* full paths of pictures, and of folders that became stacks */
+    size_t n_again; /* of them that were met again */
 } finder;
+
+/* *again: the picture or stack is an item already, by this or another path. */
+static tc_status meet(finder *f, const char *path, bool *again, tc_err *err)
+{
+    TC_AUTOFREE char *const full = os_full_path(path);
+    const char *const key = full == NULL ? path : full;
+    *again = json_object_get(f->met, key) != NULL;
+    if (*again && f->n_again++ == 0)
+        wu_note("%s: is given more than once, and taken once", path);
+    return json_object_set_new_nocheck(f->met, key, json_true()) == 0
+               ? TC_OK
+               : tc_no_memory(err, "a list of files");
+}
 
 /* A new item, made of the file or folder `path`. key: its name within the input; taken over. */
 static tc_status add_item(finder *f, const char *path, char *key, bool folder, wu_source **item,
@@ -729,7 +790,13 @@ static tc_status add_picture(finder *f, const char *path, char *key, bool from_f
         free(key);
         return TC_OK;
     }
-    tc_status status = add_item(f, path, key, false, &item, err);
+    bool again;
+    tc_status status = meet(f, path, &again, err);
+    if (status != TC_OK || again) {
+        free(key);
+        return status;
+    }
+    status = add_item(f, path, key, false, &item, err);
     if (status == TC_OK)
         status = add_file(&item->pages, strdup(path), err);
     if (status == TC_OK)
@@ -934,7 +1001,12 @@ static tc_status add_folder(finder *f, const char *input, const char *folder, tc
     return_if_error(leave_out_exported(folder, strcmp(folder, input) == 0, &in, err));
     return_if_error(leave_out_masks(folder, &in, f->out, err));
     note_left_out(folder, &in, f->recursive);
+    if (f->recursive)
+        return_if_error(leave_out_mask_folders(&in, err));
+    bool again = false;
     if (f->stacks && in.pictures.n_files > 0)
+        return_if_error(meet(f, folder, &again, err));
+    if (f->stacks && in.pictures.n_files > 0 && !again)
         return_if_error(add_stacks(f, input, folder, &in.pictures, err));
     for (size_t i = 0; !f->stacks && i < in.pictures.n_files; i++)
         return_if_error(add_picture(f, in.pictures.files[i],
@@ -946,14 +1018,14 @@ static tc_status add_folder(finder *f, const char *input, const char *folder, tc
 
 static tc_status add_input(finder *f, const char *input, tc_err *err)
 {
-    const size_t before = f->out->n;
+    const size_t before = f->out->n, again = f->n_again;
     const int folder = is_folder(input);
     if (folder < 0)
         return tc_fail(err, TC_BAD_INPUT, "%s: %s", input, strerror(errno));
     if (folder == 0)
         return add_picture(f, input, base_name(input, false), false, err);
     tc_status status = add_folder(f, input, input, err);
-    if (status == TC_OK && f->out->n == before)
+    if (status == TC_OK && f->out->n == before && f->n_again == again)
         status =
             tc_fail(err, TC_BAD_INPUT, "%s: no .png, .jpg, .tif or .nii files in this folder%s",
                     input, f->recursive ? " and those in it" : "");
@@ -1124,8 +1196,10 @@ tc_status wu_sources_add_matching(wu_sources *all, const char *mask, wu_kind kin
                            word_for(kind), all->n, word_for(kind));
         if (all->items[0].fault != NULL)
             return TC_OK;
-        const tc_status status = wu_pages_add(wu_pages_of(&all->items[0], kind), mask, err);
-        return status == TC_OK ? check_matching(&all->items[0], kind, false, err) : status;
+        tc_status status = wu_pages_add(wu_pages_of(&all->items[0], kind), mask, err);
+        if (status == TC_OK)
+            status = check_matching(&all->items[0], kind, false, err);
+        return wu_source_keep_fault(&all->items[0], status, err);
     }
     mask_folder masks = { .path = mask, .kind = kind, .by_key = json_object() };
     tc_status status =
@@ -1152,14 +1226,22 @@ tc_status wu_sources_find(char **inputs, size_t n_inputs, bool stacks, bool recu
 {
     assert(n_inputs > 0);
     *out = (wu_sources){ .max_pixels = out->max_pixels, .want = out->want, .names = out->names };
-    finder f = { .out = out, .stacks = stacks, .recursive = recursive, .parts = json_object() };
-    tc_status status = f.parts == NULL ? tc_no_memory(err, "a list of files") : TC_OK;
+    finder f = { .out = out,
+                 .stacks = stacks,
+                 .recursive = recursive,
+                 .parts = json_object(),
+                 .met = json_object() };
+    tc_status status =
+        f.parts == NULL || f.met == NULL ? tc_no_memory(err, "a list of files") : TC_OK;
     for (size_t i = 0; i < n_inputs && status == TC_OK; i++)
         status = add_input(&f, inputs[i], err);
     if (f.n_parts > 0)
         wu_note("%zu files are parts of other files' pictures, and so no pictures of their own",
                 f.n_parts);
+    if (f.n_again > 1)
+        wu_note("%zu more are given more than once", f.n_again - 1);
     json_decref(f.parts);
+    json_decref(f.met);
     return_if_error(status);
     if (out->names != NULL)
         return_if_error(use_names(out, err));
