@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "app/analysis/analysis.h"
@@ -353,12 +354,16 @@ static tc_status selftest(const char *spec, tc_err *err)
 static tc_status run_verb(int argc, char **argv, tc_err *err)
 {
     command c = defaults;
+    struct stat info;
     int n_words;
     return_if_error(read_command(argc, argv, &c, &n_words, err));
     if (n_words != 1)
         return tc_fail(err, TC_USAGE, "run: takes one work unit, %d given", n_words);
     if (c.output == NULL)
         return tc_fail(err, TC_USAGE, "no result is named: give -o RESULT.npz");
+    if (strcmp(c.output, "-") == 0 ||
+        (stat(c.output, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)))
+        return tc_fail(err, TC_USAGE, "%.600s: is no file: give -o RESULT.npz", c.output);
     c.input = argv[1];
     return run_command(&c, err);
 }

@@ -508,8 +508,8 @@ def check_outputs(good):
     os.mkdir(folder)
     fails("a folder as the output", OUTPUT_FAILED, ": Is a directory", good, folder, [folder + ".tmp"])
     fails("an output in /proc", OUTPUT_FAILED, "/proc/out.npz", good, "/proc/out.npz", [])
-    fails("a device as the output", OUTPUT_FAILED, "/dev/null: ", good, "/dev/null",
-          ["/dev/null.tmp"])
+    for name in "/dev/null", "-":
+        fails("what is no file as the output: " + name, 1, name + ": is no file", good, name, [name + ".tmp"])
     tap.ok(stat.S_ISCHR(os.stat("/dev/null").st_mode), "the device is still one")
     sealed = os.path.join(WORK, "sealed")
     os.mkdir(sealed)
