@@ -301,8 +301,38 @@ def ragged():
     tap.ok("note: %d of %d images: most outlines are ragged" % (len(marked), len(pictures)) in r.stderr, "and told in the terminal", r.stderr)
 
 
+def objects():
+    """Labels that are none: a numbered background, the picture itself, classes of pixels."""
+    rng = np.random.default_rng(4)
+    for shape in ((48, 60), (10, 48, 60)):
+        picture = rng.integers(0, 200, shape, dtype=np.uint8)
+        good, tiles = np.zeros(shape, np.uint8), np.zeros(shape, np.uint8)
+        for i in range(24):
+            box = (..., slice(i // 6 * 12 + 2, i // 6 * 12 + 9), slice(i % 6 * 10 + 1, i % 6 * 10 + 8))
+            good[box] = 1 + i
+            tiles[..., i // 6 * 12:i // 6 * 12 + 12, i % 6 * 10:i % 6 * 10 + 10] = 1 + i
+        good[[0, -1]] *= len(shape) == 2
+        packed = ndimage.grey_dilation(good, footprint=np.ones((1,) * (len(shape) - 2) + (4, 3)))
+        for name, labels, word in (("good ones", good, None), ("tiles", tiles, None),
+                                   ("a numbered background", good + 1, "object 1 is "),
+                                   ("one of less than half", packed + 1, "object 1 is "),
+                                   ("the picture", picture, "the labels are the picture itself"),
+                                   ("another picture", np.roll(picture, 1, -1), "scattered"),
+                                   ("classes", 1 + picture // 50, "scattered")):
+            deep = len(shape) == 3
+            workunit.write(UNIT, "objects", {"families": ["shape", "intensity"]},
+                           [workunit.item("one", list(picture) if deep else [picture],
+                                          labels=list(labels) if deep else [labels])])
+            r = tap.run([tap.TEXCELL, "run", UNIT, "-o", OUT, "--replace", "--device", "cpu"])
+            shown = tap.run([tap.TEXCELL_WU, "show", OUT]).stdout
+            tap.ok(r.returncode == 0 and (word in r.stderr and word in shown if word else
+                                          "note" not in r.stderr + shown),
+                   "objects of %d axes, %s" % (len(shape), name), r.stderr + shown)
+
+
 def main():
     files()
+    objects()
     few_greys()
     few_levels()
     ragged()

@@ -205,6 +205,7 @@ typedef struct an_analysis {
     bool takes_labels; /* its items have label pictures; those of others have none */
     bool takes_mask;   /* its items may have a mask; check_item says when */
     bool one_kind;     /* a job has images or stacks, not both: rows differ in length */
+    bool takes_cubes;  /* what it measures in stacks of unknown spacing takes voxels for cubes */
     bool uses_floats;  /* fp32 in a result path: the device must round as IEEE says */
     an_doubles doubles;
     /* A bit for each group of kernels, and each form that they are compiled in, that an item may

@@ -104,9 +104,12 @@ static tc_status open_reading(reading *r, tc_err *err)
     r->analysis = name == NULL ? NULL : an_find(name);
     if (r->analysis == NULL || r->analysis->note_result == NULL || r->file->n_items == 0)
         return tc_fail(err, TC_BAD_INPUT, "no analysis that has notes");
-    for (size_t i = 0; i < r->file->n_declared; i++)
-        r->stacks = r->stacks ||
-                    (r->file->declared[i].role == WU_PLACE && r->file->declared[i].axes[0].n == 3);
+    for (size_t i = 0; i < r->file->n_declared; i++) {
+        const wu_declared *const d = &r->file->declared[i];
+        const bool place =
+            d->role == WU_PLACE || (d->title != NULL && strncmp(d->title, "centroid", 8) == 0);
+        r->stacks = r->stacks || (place && d->axes[0].n == 3);
+    }
     tc_status status =
         an_parse(r->analysis, json_object_get(json, "parameters"), "parameters", &r->params, err);
     const wu_item first = item_of(r, 0);

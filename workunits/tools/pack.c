@@ -444,13 +444,9 @@ static tc_status refuse_own_labels(wu_sources *sources, const json_t *parameters
     return TC_OK;
 }
 
-/* Whether an item of unknown spacing has a parameter that is a length across slices, too. */
 static bool note_cubes(const an_analysis *analysis, const wu_item *item, char *text, size_t size)
 {
-    const an_param *p = analysis->parameters;
-    while (p->key != NULL && p->measure != AN_LENGTH_SPACED)
-        p++;
-    if (p->key == NULL || !item->is_stack || item->has_spacing)
+    if (!analysis->takes_cubes || !item->is_stack || item->has_spacing)
         return false;
     snprintf(text, size, "voxels are taken for cubes, as their size is not known: --spacing Z,Y,X");
     return true;

@@ -93,7 +93,8 @@ typedef struct wu_seen_doubt {
     bool surveyed;
     an_survey survey; /* its greys, if all of them were seen */
 } wu_seen_doubt;
-/* Of each image, where cellcount and voting count and the work unit is known. */
+/* Of each image, where the work unit is known: noise and the like where cellcount and voting
+ * count. */
 tc_status wu_report_find_noise(const wu_report *r, wu_seen_doubt *doubts, tc_err *err);
 /* The least and the greatest grey value, and the median. */
 typedef struct wu_range {

@@ -205,8 +205,6 @@ static tc_status measure(const wu_report *r, const wu_points *points, const int6
     return_if_error(find_range(&px, &range, &doubt->surveyed, err));
     doubt->survey = (an_survey){ .lo = range.lo, .hi = range.hi };
     return_if_error(wu_find_labels(&px, &range, &doubt->labels, err));
-    doubt->cubes =
-        areas == NULL && r->images->items[item].is_stack && !r->images->items[item].has_spacing;
     doubt->frame = wu_find_frame(&px, &range);
     doubt->wide = areas == NULL && radius_of(r, item) > 0.12 * (px.nx < px.ny ? px.nx : px.ny);
     for (uint64_t i = 0; i < points->n && noise > 0; i++) {
@@ -265,7 +263,13 @@ static tc_status load_regions(const wu_report *r, const wu_table *table, wu_poin
 
 tc_status wu_report_find_noise(const wu_report *r, wu_seen_doubt *doubts, tc_err *err)
 {
+    const char *const name =
+        json_string_value(json_object_get(wu_npz_json(r->file->npz), "analysis"));
+    const an_analysis *const analysis = name != NULL ? an_find(name) : NULL;
     tc_status status = TC_OK;
+    for (size_t i = 0; r->images != NULL && analysis != NULL && i < r->n_items; i++)
+        doubts[i].cubes = analysis->takes_cubes && r->images->items[i].is_stack &&
+                          !r->images->items[i].has_spacing;
     for (size_t t = 0; t < r->tables->n && r->images != NULL && status == TC_OK; t++) {
         const bool regions = strcmp(r->tables->tables[t].name, "regions") == 0;
         const wu_points *points = &r->points[t];

@@ -255,15 +255,125 @@ static bool is_mask(const wu_output *out)
                1;
 }
 
+/* Whether each object has but one grey value, which is its label. */
+static bool are_greys(const wu_output *out, uint64_t n)
+{
+    const wu_out_array *const lo = wu_output_find(out, "object_intensity_min"),
+                              *const hi = wu_output_find(out, "object_intensity_max");
+    const int64_t *const label = wu_output_data(out, "object_label");
+    bool same = lo != NULL && hi != NULL;
+
+    for (uint64_t i = 0; same && i < n; i++)
+        same = ((const int64_t *)lo->data)[i] == label[i] &&
+               ((const int64_t *)hi->data)[i] == label[i];
+    return same;
+}
+
+/* Boxes of objects, and how many pixels each has. */
+typedef struct boxes {
+    uint64_t n, dims;
+    const int64_t *size, *box; /* [n], [n][2 dims] */
+    int64_t end[3];            /* of all together, from 0 */
+    double all;                /* pixels up to there */
+} boxes;
+
+static bool find_boxes(const wu_output *out, uint64_t n, boxes *b)
+{
+    const wu_out_array *const area = wu_output_find(out, "object_area"),
+                              *const size =
+                                  area != NULL ? area : wu_output_find(out, "object_voxels"),
+                              *const box = wu_output_find(out, "object_bbox");
+
+    if (size == NULL || box == NULL)
+        return false;
+    *b = (boxes){ n, box->info.shape[1] / 2, size->data, box->data, { 0 }, 1 };
+    for (uint64_t k = 0; k < b->dims; k++) {
+        for (uint64_t i = 0; i < n; i++)
+            b->end[k] = TC_MAX(b->end[k], b->box[2 * b->dims * i + b->dims + k]);
+        b->all *= (double)b->end[k];
+    }
+    return true;
+}
+
+/* The object that reaches all sides, and is more than half of the picture, or the largest of those
+ * that leave nothing over; b->n: there is none. */
+static uint64_t find_background(const boxes *b)
+{
+    double sum = 0;
+    uint64_t largest = 0;
+
+    for (uint64_t i = 0; i < b->n; i++) {
+        sum += (double)b->size[i];
+        largest = b->size[i] > b->size[largest] ? i : largest;
+    }
+    bool found = 2 * (double)b->size[largest] > b->all || sum > 0.99 * b->all;
+    for (uint64_t k = 0; k < b->dims; k++) {
+        const int64_t *const box = b->box + 2 * b->dims * largest;
+        found = found && box[k] == 0 && box[b->dims + k] == b->end[k];
+    }
+    return found ? largest : b->n;
+}
+
+/* Whether most objects are scattered: in many pieces, or, of stacks, in boxes of most of it. */
+static bool are_scattered(const wu_output *out, const boxes *b)
+{
+    enum { PIECES = 5, FEW = 4 };
+    const wu_out_array *const holes = wu_output_find(out, "object_holes");
+    uint64_t scattered = 0;
+
+    for (uint64_t i = 0; i < b->n; i++) {
+        const int64_t *const box = b->box + 2 * b->dims * i;
+        double volume = 1;
+        for (uint64_t k = 0; k < b->dims; k++)
+            volume *= (double)box[b->dims + k] - (double)box[k];
+        scattered += holes != NULL ? (double)((const int64_t *)holes->data)[i] +
+                                             (double)((const int64_t *)wu_output_data(
+                                                 out, "object_euler_number"))[i] >=
+                                         PIECES
+                                   : 2 * volume > b->all && (double)b->size[i] < volume / 2;
+    }
+    return 2 * scattered > b->n && (holes != NULL || b->n >= FEW);
+}
+
+/* What several objects are if they are none. */
+static bool note_several(const wu_output *out, uint64_t n, char *text, size_t size)
+{
+    const int64_t *const label = wu_output_data(out, "object_label");
+    boxes b;
+
+    if (are_greys(out, n)) {
+        snprintf(text, size,
+                 "each object's label is its only grey value: the labels are the picture itself");
+        return true;
+    }
+    if (!find_boxes(out, n, &b))
+        return false;
+    const uint64_t background = find_background(&b);
+    if (are_scattered(out, &b))
+        snprintf(text, size,
+                 "most of the %llu objects are scattered over the picture, as the greys of a "
+                 "photograph or classes of pixels are, not labels of objects: number these first",
+                 (unsigned long long)n);
+    else if (background < n)
+        snprintf(text, size,
+                 "object %lld is %.0f%% of the picture and reaches all its sides: the labels' "
+                 "background is numbered; it must be 0",
+                 (long long)label[background], 100 * (double)b.size[background] / b.all);
+    else
+        return false;
+    return true;
+}
+
 bool obj_note_result(const void *params, const wu_item *item, const wu_output *out, char *text,
                      size_t size)
 {
     const obj_params *const p = params;
 
     const int64_t objects = *(const int64_t *)wu_output_data(out, "objects");
+    const uint64_t rows = wu_output_find(out, "object_label")->info.shape[0];
 
     if (objects > 1 || (objects == 1 && !is_mask(out)))
-        return false;
+        return rows > 1 && note_several(out, rows, text, size);
     if (objects == 1)
         snprintf(text, size, "one object is all there is, as of a mask: number its pieces first");
     else if (item->n_objects == 0)

@@ -155,6 +155,7 @@ const an_analysis an_objects = {
     .cpu = &obj_cpu,
     .takes_labels = true,
     .one_kind = true,
+    .takes_cubes = true,
     .doubles = AN_ALL_DOUBLES,
     .kernels = kernels_of,
     .selftests = selftests

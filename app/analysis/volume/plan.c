@@ -187,6 +187,7 @@ const an_analysis an_volume = {
     .check_state = vol_check_state,
     .finish = vol_finish,
     .found = found,
+    .takes_cubes = true,
     .note_result = vol_note_result,
     .constants = vol_constants,
     .suggest = vol_suggest,

@@ -611,5 +611,6 @@ const an_analysis an_voting = { .name = "voting",
                                 .suggest = voting_suggest,
                                 .cpu = &voting_cpu,
                                 .one_kind = true,
+                                .takes_cubes = true,
                                 .kernels = kernels_of,
                                 .selftests = selftests };
