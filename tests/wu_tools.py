@@ -1075,7 +1075,19 @@ def test_sources():
        "others, such as a_truth.png;" in r.stderr, "masks and labels next to their pictures are no pictures", r.stderr)
     ok([n for n, _ in packed(path("labelled/a.png"), path("labelled/a_truth.png"))[1]] == ["a", "a_truth"], "named by themselves they are")
     r = run([TEXCELL_WU, "pack", "--analysis", "glcm", "-o", out, "./healthy//p_2.png", "../study/healthy/p 2.png"], cwd=study)
-    ok([i["source"] for i in job_of(out)["items"]] == ["healthy/p_2.png", "study/healthy/p 2.png"], "relative paths", r.stderr)
+    ok([i["source"] for i in job_of(out)["items"]] == ["healthy/p_2.png", "healthy/p 2.png"], "relative paths", r.stderr)
+    for here, there in (("./healthy", path("study/sick")), (".", "../sick")):
+        r = run([TEXCELL_WU, "pack", "--analysis", "glcm", "-o", out, here, there],
+                cwd=study if here != "." else os.path.join(study, "healthy"))
+        ok([i["source"] for i in job_of(out)["items"]] == ["study/healthy/p 2.png", "study/healthy/p_2.png", "study/sick/p_2.png"],
+           "folders of %s and %s" % (here, there), r.stderr)
+    save_all("ends", {"a.tif": GREY})
+    for end in ("lsm", "stk", "BTF", "tf8"):
+        shutil.copy(path("ends/a.tif"), path("ends/%s.%s" % (end, end)))
+    Image.fromarray(GREY).save(path("ends/j.jpe"), "JPEG")
+    shutil.copy(path("ends/j.jpe"), path("ends/k.jfif"))
+    r, items = packed(path("ends"))
+    ok([n for n, _ in items] == ["BTF", "a", "j", "k", "lsm", "stk", "tf8"], "pictures of a folder by all ends of names", r.stderr)
     r = run([TEXCELL_WU, "pack", "--analysis", "glcm", "-o", out, "p_2.png"], cwd=os.path.join(study, "healthy"))
     ok([i["source"] for i in job_of(out)["items"]] == ["p_2.png"], "a path without a folder", r.stderr)
     r, items = packed("--recursive", study)
@@ -1305,6 +1317,18 @@ def test_stacks():
        "without --stack, each is an item", r.stderr)
     r = run([TEXCELL_WU, "pack", "--analysis", "glcm", "--stack", "-o", out, "."], cwd=folder)
     ok(r.returncode == 0 and job_of(out)["items"][0]["name"] == "zstack", "the folder . has a name", r.stderr)
+
+    values = [np.full(GREY.shape, v, np.uint8) for v in (40, 80, 120, 160)]
+    for i, (names, noted) in enumerate(((("z-1", "z-0.5", "z0", "z0.5"), None),
+                                        (("b_z-10", "b_z-2", "b_z0", "b_z1"), "slices are missing, by the files' names: -9, -8, -7 and 5 more"),
+                                        (("z-1", "z-2", "z-9", "z-10"), "slices are missing, by the files' names: 3, 4, 5 and 3 more"),
+                                        (("c_z0.25", "c_z0.5", "c_z1.0", "c_z1.25"), "a slice is missing, by the files' names: 0.75"))):
+        folder = save_all("numbers%d" % i, {n + ".png": v for n, v in zip(names, values)})
+        r = pack(out, *["--param", 'roi={"type":"mask"}'], "--stack", "--mask", save_all("numbers_mask%d/numbers%d" % (i, i), {
+            n + ".png": np.where(np.arange(v.size).reshape(v.shape) < v[0, 0], 255, 0).astype(np.uint8) for n, v in zip(names, values)}), folder)
+        ok(r.returncode == 0 and (noted in r.stderr if noted else "missing" not in r.stderr) and np.array_equal(item_samples(out), np.stack(values)) and
+           [np.count_nonzero(m) for m in item_samples(out, 0, "mask")] == [v[0, 0] for v in values],
+           "slices by the value of their numbers: " + ", ".join(names), r.stderr)
 
     folder = save_all("mixed", {"1.png": COLOUR, "2.png": GREY})
     r = pack(out, "--stack", folder)

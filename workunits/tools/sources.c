@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -54,9 +55,8 @@ static int compare_names(const void *a, const void *b)
 /* Whether a folder's entry is a picture, by the end of its name. */
 static bool is_picture_name(const char *name)
 {
-    static const char *const ends[] = {
-        ".png", ".jpg", ".jpeg", ".tif", ".tiff", ".nii", ".nii.gz"
-    };
+    static const char *const ends[] = { ".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".tif",   ".tiff",
+                                        ".btf", ".tf8", ".lsm",  ".stk", ".nii",  ".nii.gz" };
     const size_t n = strlen(name);
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
         const size_t m = strlen(ends[i]);
@@ -217,7 +217,8 @@ static tc_status use_names(wu_sources *all, tc_err *err)
                          all->names, n, all->n);
 }
 
-/* The path without empty parts, "." and "..", and fit to be read; the caller's. */
+/* The path without empty parts, "." and "..", with what that leads out of, and fit to be read; the
+ * caller's. */
 static char *plain_path(const char *path)
 {
     char *const out = malloc(strlen(path) + 1);
@@ -227,7 +228,10 @@ static char *plain_path(const char *path)
         while (path[part] != '\0' && !os_is_separator(path[part]))
             part++;
         const size_t next = part + (path[part] != '\0');
-        if (part > 2 || strncmp(path, "..", part) != 0) {
+        if (part == 2 && strncmp(path, "..", part) == 0) {
+            for (n -= n > 0; n > 0 && out[n - 1] != '/'; n--)
+                ;
+        } else if (part > 1 || (part == 1 && path[0] != '.')) {
             memcpy(out + n, path, next);
             n += next;
             if (next > part)
@@ -259,9 +263,18 @@ char *wu_plain_full_path(const char *path, bool follow)
  * before that shows others where they lie on this computer. */
 static tc_status name_sources(wu_sources *all, tc_err *err)
 {
-    size_t common = 0;
+    size_t common = 0, rooted = 0;
+    bool up = false;
     for (size_t i = 0; i < all->n; i++) {
-        char *const path = all->items[i].source = plain_path(all->items[i].path);
+        rooted += os_is_separator(all->items[i].path[0]);
+        up = up || strncmp(all->items[i].path, "..", 2) == 0;
+    }
+    /* What they have in common is known from the root on. */
+    const bool full = up || (rooted > 0 && rooted < all->n);
+    for (size_t i = 0; i < all->n; i++) {
+        const char *const given = all->items[i].path;
+        char *const path = all->items[i].source =
+            full ? wu_plain_full_path(given, false) : plain_path(given);
         const char *const first = all->items[0].source, *const slash = path == NULL
                                                                            ? NULL
                                                                            : strrchr(path, '/');
@@ -567,7 +580,131 @@ static void note_left_out(const char *folder, const listing *in, bool recursive)
                    links ? " (links to folders are not followed: name them)" : "");
 }
 
-/* The pictures in a folder, in which there must be one, as pages->files. */
+/* --- the order of slices --------------------------------------------------------------------- */
+
+/* The number in a slice's name that counts slices: the one behind a z of its own ("a_z01_c2"), with
+ * decimals ("z1.5") and, if it is_signed, a sign, else the last. n 0: there is none. Whether it is
+ * one behind a z. */
+static bool find_number(const char *name, size_t length, bool is_signed, size_t *at, size_t *n)
+{
+    static const char digits[] = "0123456789";
+    *at = *n = 0;
+    for (size_t i = 0; i < length; i += *n > 0 && *at == i ? *n : 1) {
+        if (!isdigit((unsigned char)name[i]))
+            continue;
+        const size_t z = i - (is_signed && i > 0 && name[i - 1] == '-');
+        *at = i;
+        *n = strspn(name + i, digits);
+        if (z == 0 || (name[z - 1] != 'z' && name[z - 1] != 'Z') ||
+            (z > 1 && isalnum((unsigned char)name[z - 2])))
+            continue;
+        const size_t end = i + *n, more = name[end] == '.' ? strspn(name + end + 1, digits) : 0;
+        *at = z;
+        *n = end - z + (more > 0 && end + more < length ? more + 1 : 0);
+        return true;
+    }
+    return false;
+}
+
+/* A slice by the last part of its path. */
+typedef struct slice {
+    char *path;
+    const char *name;
+    size_t length, at, n; /* of the name without its extension, and of the number in it */
+    double value;
+    bool behind_z;
+} slice;
+
+static slice read_slice(char *path, bool is_signed)
+{
+    slice s = { .path = path, .name = os_last_part(path) };
+    double unit = 0;
+    s.length = extension_of(s.name, 0, strlen(s.name));
+    s.behind_z = find_number(s.name, s.length, is_signed, &s.at, &s.n);
+    for (size_t i = s.at; i < s.at + s.n; i++) {
+        const bool digit = isdigit((unsigned char)s.name[i]) != 0;
+        s.value = digit ? 10 * s.value + (s.name[i] - '0') : s.value;
+        unit = s.name[i] == '.' ? 1 : digit ? 10 * unit : unit;
+    }
+    s.value *= (s.n > 0 && s.name[s.at] == '-' ? -1 : 1);
+    s.value /= unit > 0 ? unit : 1;
+    return s;
+}
+
+/* Whether what is before numbers behind a z are signs: some have none. */
+static bool are_signed(const wu_pages *pictures)
+{
+    bool with = false, without = false;
+    for (size_t i = 0; i < pictures->n_files; i++) {
+        const bool plain = read_slice(pictures->files[i], false).behind_z;
+        without = without || plain;
+        with = with || (!plain && read_slice(pictures->files[i], true).behind_z);
+    }
+    return with && without;
+}
+
+static int compare_slices(const void *a, const void *b)
+{
+    const slice *const s = a, *const t = b;
+    return s->value != t->value ? (s->value < t->value ? -1 : 1)
+                                : wu_natural_compare(s->path, t->path);
+}
+
+/* Tells of numbers that are left out between those of the slices, which rise. */
+static void note_missing(const char *folder, const slice *slices, size_t n)
+{
+    enum { FEW = 3 };
+    char text[120] = "";
+    double step = 0, missing = 0;
+    for (size_t i = 1; i < n; i++) {
+        const double more = slices[i].value - slices[i - 1].value;
+        step = more > 0 && (step == 0 || more < step) ? more : step;
+    }
+    for (size_t i = 1; i < n && step > 0; i++) {
+        const double steps = (slices[i].value - slices[i - 1].value) / step;
+        if (fabs(steps - round(steps)) > 1e-3)
+            return; /* they are not evenly spaced */
+        for (double k = 1; k < round(steps) && missing + k <= FEW; k++)
+            snprintf(text + strlen(text), sizeof text - strlen(text), "%s%.9g",
+                     text[0] != '\0' ? ", " : "", slices[i - 1].value + k * step);
+        missing += round(steps) > 1 ? round(steps) - 1 : 0;
+    }
+    if (n > 2 && missing > FEW)
+        wu_note_of(folder, "slices are missing, by the files' names: %s and %.0f more", text,
+                   missing - FEW);
+    else if (n > 2 && missing > 0)
+        wu_note_of(folder, "%s missing, by the files' names: %s",
+                   missing > 1 ? "slices are" : "a slice is", text);
+}
+
+/* In the order of their numbers, where names differ in these alone. told: folder of what is noted;
+ * NULL: nothing. */
+static tc_status order_slices(wu_pages *pictures, const char *told, tc_err *err)
+{
+    const size_t n = pictures->n_files;
+    const bool is_signed = are_signed(pictures);
+    TC_AUTOFREE slice *const slices = malloc(n * sizeof *slices + 1);
+    bool same = n > 0;
+    if (slices == NULL)
+        return tc_no_memory(err, "a list of files");
+    for (size_t i = 0; same && i < n; i++) {
+        const slice s = slices[i] = read_slice(pictures->files[i], is_signed), first = slices[0];
+        const size_t rest = s.length - s.at - s.n;
+        same = s.n > 0 && s.at == first.at && memcmp(s.name, first.name, s.at) == 0 &&
+               rest == first.length - first.at - first.n &&
+               memcmp(s.name + s.at + s.n, first.name + first.at + first.n, rest) == 0;
+    }
+    if (!same)
+        return TC_OK;
+    qsort(slices, n, sizeof *slices, compare_slices);
+    for (size_t i = 0; i < n; i++)
+        pictures->files[i] = slices[i].path;
+    if (told != NULL)
+        note_missing(told, slices, n);
+    return TC_OK;
+}
+
+/* The pictures in a folder, in which there must be one, as pages->files; slices in order. */
 static tc_status list_folder(const char *folder, wu_pages *pages, tc_err *err)
 {
     TC_AUTO(free_listing) listing in;
@@ -578,7 +715,7 @@ static tc_status list_folder(const char *folder, wu_pages *pages, tc_err *err)
     pages->files = in.pictures.files;
     pages->n_files = in.pictures.n_files;
     in.pictures = (wu_pages){ 0 };
-    return TC_OK;
+    return order_slices(pages, NULL, err);
 }
 
 /* --- what the headers say -------------------------------------------------------------------- */
@@ -842,6 +979,7 @@ static tc_status add_stack(finder *f, const char *folder, char *key, wu_pages *p
 {
     wu_source *item = NULL;
     return_if_error(add_stack_item(f, folder, key, &item, err));
+    return_if_error(order_slices(pictures, folder, err));
     item->pages.files = pictures->files;
     item->pages.n_files = pictures->n_files;
     *pictures = (wu_pages){ 0 };
@@ -865,30 +1003,14 @@ static char *make_key(const char *input, const char *path, bool folder)
 
 /* --- slices of several stacks in a folder ---------------------------------------------------- */
 
-/* The number in a slice's name that counts slices: the one behind a z of its own ("a_z01_c2"), else
- * the last. n 0: there is none. */
-static void find_number(const char *name, size_t length, size_t *at, size_t *n)
-{
-    *at = *n = 0;
-    for (size_t i = 0; i < length; i += *n > 0 && *at == i ? *n : 1) {
-        if (!isdigit((unsigned char)name[i]))
-            continue;
-        *at = i;
-        *n = strspn(name + i, "0123456789");
-        if (i > 0 && (name[i - 1] == 'z' || name[i - 1] == 'Z') &&
-            (i == 1 || !isalnum((unsigned char)name[i - 2])))
-            return;
-    }
-}
-
 /* The name of a slice with a star for its number, and without its extension. NULL: no memory. */
-static char *series_of(const char *path)
+static char *series_of(const char *path, bool is_signed)
 {
     char *const name = base_name(path, false);
     size_t at, n;
     if (name == NULL)
         return NULL;
-    find_number(name, strlen(name), &at, &n);
+    find_number(name, strlen(name), is_signed, &at, &n);
     if (n > 0) {
         memmove(name + at + 1, name + at + n, strlen(name + at + n) + 1);
         name[at] = '*';
@@ -914,8 +1036,9 @@ static void name_series(char *series)
 static json_t *sort_series(const wu_pages *pictures)
 {
     json_t *const all = json_object();
+    const bool is_signed = are_signed(pictures);
     for (size_t i = 0; all != NULL && i < pictures->n_files; i++) {
-        char *const series = series_of(pictures->files[i]);
+        char *const series = series_of(pictures->files[i], is_signed);
         json_t *list = series == NULL ? NULL : json_object_get(all, series);
         if (series != NULL && list == NULL && (list = json_array()) != NULL &&
             json_object_set_new_nocheck(all, series, list) != 0)
@@ -952,6 +1075,8 @@ static tc_status add_series(finder *f, const char *input, const char *folder, co
     json_array_foreach(list, i, index)
         if (status == TC_OK)
             status = wu_pages_add(&slices, pictures->files[json_integer_value(index)], err);
+    if (status == TC_OK)
+        status = order_slices(&slices, path, err);
     if (status == TC_OK) {
         name_series(called);
         char *const key = make_key(input, path, true);
