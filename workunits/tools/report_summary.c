@@ -23,8 +23,9 @@ typedef struct found {
 
 /* Images of one folder, which are compared with each other. */
 typedef struct group {
-    size_t first, images;
-    double usual_count, usual_size; /* medians over its images, NaN: too few to say */
+    size_t first, images, wrong;
+    double usual_count,
+        usual_size; /* medians over its images that are not wrong, NaN: too few to say */
 } group;
 
 typedef struct wu_summary {
@@ -182,6 +183,11 @@ static tc_status find_groups(summary *s, tc_err *err)
     return TC_OK;
 }
 
+static bool has_groups(const summary *s)
+{
+    return s->n_groups > 1 && s->table != NULL;
+}
+
 /* --- numbers --------------------------------------------------------------------------------- */
 
 typedef struct measure {
@@ -330,28 +336,43 @@ static double median_of(double *values, size_t n)
     return n >= LEAST ? quantile(values, n, sizeof *values, 0.5, 0) : NAN;
 }
 
-/* Medians over the images of each group, by which one that differs is told. */
-static tc_status find_usual(const summary *s, tc_err *err)
+/* Whether what was found in an image is most likely wrong. */
+static bool is_wrong(const summary *s, size_t item, const wu_seen_doubt *seen)
+{
+    return seen->labels || seen->noise || s->r->notes[item] != NULL ||
+           (seen->frame != NULL && seen->wide);
+}
+
+/* Quartiles of the counts of each group's images; and medians over those that are not wrong, by
+ * which one that differs is told. */
+static tc_status find_usual(const summary *s, const wu_seen_doubt *seen, tc_err *err)
 {
     const size_t n = s->r->file->n_items;
     TC_AUTOFREE double *const counts = malloc(n * sizeof *counts + 1);
     TC_AUTOFREE double *const sizes = malloc(n * sizeof *sizes + 1);
-    if (counts == NULL || sizes == NULL)
+    TC_AUTOFREE double *const right = malloc(n * sizeof *right + 1);
+    if (counts == NULL || sizes == NULL || right == NULL)
         return tc_no_memory(err, "images");
     for (size_t g = 0; g < s->n_groups; g++) {
         group *const own = &s->groups[g];
-        size_t c = 0, k = 0;
+        size_t c = 0, k = 0, m = 0;
         for (size_t i = 0; i < n; i++) {
             if (s->in[i] != g)
                 continue;
             counts[c++] = s->of[i].count;
             s->of_groups[g].count += s->of[i].count;
             s->of_groups[g].at_border += s->of[i].at_border;
+            if (is_wrong(s, i, &seen[i])) {
+                own->wrong++;
+                continue;
+            }
+            right[m++] = s->of[i].count;
             if (s->of[i].measured > 0)
                 sizes[k++] = s->of[i].quartile[1];
         }
-        own->usual_count = median_of(counts, c);
-        for (int q = 0; q < 3; q++) /* sorted now */
+        own->usual_count = median_of(right, m);
+        qsort(counts, c, sizeof *counts, by_value);
+        for (int q = 0; q < 3; q++)
             s->of_groups[g].counts[q] = quantile(counts, c, sizeof *counts, (q + 1) * 0.25, 0);
         own->usual_size = median_of(sizes, k);
     }
@@ -393,8 +414,7 @@ static tc_status open_summary(wu_report *r, summary *s, tc_err *err)
     if (s->size >= 0)
         find_length(s);
     return_if_error(find_sizes(s, err));
-    return_if_error(find_counts(s, err));
-    return find_usual(s, err);
+    return find_counts(s, err);
 }
 
 void wu_report_free_summary(wu_report *r)
@@ -496,6 +516,14 @@ static bool is_frame_taken(const summary *s, const wu_seen_doubt *seen)
     return seen->frame != NULL && polarity != NULL && strcmp(polarity, seen->frame) == 0;
 }
 
+/* Whether pictures were smoothed by 2 or more, or cannot be. */
+static bool is_smooth(const summary *s)
+{
+    const json_t *const smooth =
+        json_object_get(json_object_get(wu_npz_json(s->r->file->npz), "parameters"), "smooth");
+    return smooth == NULL || json_number_value(smooth) >= 2;
+}
+
 /* Whether the answer of an image can be believed. Its notes say what is most likely wrong; what
  * only differs from the others is to be looked at. */
 static void find_mark(const summary *s, size_t item, bool stopped, const wu_seen_doubt *seen,
@@ -519,8 +547,8 @@ static void find_mark(const summary *s, size_t item, bool stopped, const wu_seen
     else if (noise_alone)
         snprintf(why, size,
                  "most of what was counted stands out no more than noise does: there may be no "
-                 "%s in this picture",
-                 wu_report_word(s->table));
+                 "%s in this picture%s",
+                 wu_report_word(s->table), is_smooth(s) ? "" : "; if there are: --param smooth=2");
     else if (is_frame_taken(s, seen))
         snprintf(why, size,
                  "the frame of one grey value around the field was taken for %s: try --param "
@@ -569,10 +597,7 @@ static void find_mark(const summary *s, size_t item, bool stopped, const wu_seen
                  "%zu of %zu regions, large and indented, look like several cells each: compare "
                  "the outlines; --analysis voting, Cellpose or StarDist may tell them apart",
                  s->r->outlined[item].merged, s->r->outlined[item].n);
-    mark->level = seen->labels || noise_alone || s->r->notes[item] != NULL ||
-                          (seen->frame != NULL && seen->wide)
-                      ? 2
-                      : why[0] != '\0';
+    mark->level = is_wrong(s, item, seen) ? 2 : why[0] != '\0';
     if (mark->level == 2 || f->rows < 8 || f->at_border * 2 <= f->rows)
         return;
     const size_t n = strlen(why);
@@ -776,11 +801,20 @@ static tc_status find_marks(const summary *s, wu_mark *marks, size_t *n_ragged, 
     while (converged >= 0 && wu_cursor_next(&cursor, &status, err))
         marks[cursor.item].level = wu_cursor_number(&cursor, (size_t)converged) == 0;
     return_if_error(status);
+    if (s->table != NULL)
+        return_if_error(find_usual(s, seen, err));
     for (size_t i = 0; i < s->r->file->n_items; i++) {
         return_if_error(find_doubt(s, i, &seen[i], n_ragged, doubt, sizeof doubt, err));
         find_mark(s, i, marks[i].level == 1, &seen[i], doubt, &marks[i]);
         n_noise += seen[i].noise;
     }
+    size_t wrong = 0;
+    for (size_t g = 0; g < s->n_groups; g++)
+        wrong += s->groups[g].wrong;
+    if (wrong > 0 && has_groups(s) && s->r->n_variants == 1)
+        wu_note("%zu of %zu images are marked wrong?, and are in the sums of their groups: "
+                "marked_wrong in groups.csv",
+                wrong, s->r->file->n_items);
     if (n_noise > 0 && s->r->n_variants == 1)
         wu_note("%zu of %zu images: most of what was counted stands out no more than noise does",
                 n_noise, s->r->file->n_items);
@@ -820,11 +854,6 @@ static tc_status put_rows(const summary *s, const size_t *columns, size_t n, tc_
         put_row(s, i, &cursor, columns, n);
     }
     return status;
-}
-
-static bool has_groups(const summary *s)
-{
-    return s->n_groups > 1 && s->table != NULL;
 }
 
 /* The worst of the marks of a group's images, or of all. */
@@ -1011,12 +1040,12 @@ static tc_status put_group_titles(const summary *s, wu_csv *out, wu_csv *columns
     static const char *const words[] = { "q1", "median", "q3" };
     const bool pixel = strcmp(s->length, "px") == 0, voxel = strcmp(s->length, "voxels") == 0;
     const char *const counts[] = { "group", wu_report_has_stacks(s->r) ? "stacks" : "images",
-                                   wu_report_word(s->table), "at_border" };
+                                   "marked_wrong", wu_report_word(s->table), "at_border" };
     char size[WU_TITLE_MAX], title[WU_TITLE_MAX + 16];
-    for (size_t i = 0; i < (s->border >= 0 ? 4 : 3); i++)
+    for (size_t i = 0; i < (s->border >= 0 ? 5 : 4); i++)
         return_if_error(put_title(out, columns, counts[i], NULL, err));
     for (size_t q = 0; q < 3; q++) {
-        snprintf(title, sizeof title, "%s_%s_per_%.5s", words[q], counts[2], counts[1]);
+        snprintf(title, sizeof title, "%s_%s_per_%.5s", words[q], counts[3], counts[1]);
         return_if_error(put_title(out, columns, title, NULL, err));
     }
     for (size_t q = 0; q < 3 && s->power > 0; q++) {
@@ -1059,13 +1088,13 @@ static void put_three(wu_csv *out, const double quartile[3], bool known)
         wu_csv_put_value(out, &f64, known ? &quartile[q] : &none);
 }
 
-static void put_group(const summary *s, const char *name, uint64_t images, const found *f,
+static void put_group(const summary *s, const char *name, const group *g, const found *f,
                       wu_csv *out)
 {
-    const double counts[] = { (double)images, f->count, (double)f->at_border };
+    const double counts[] = { (double)g->images, (double)g->wrong, f->count, (double)f->at_border };
     char text[32];
     wu_csv_put(out, name);
-    for (size_t i = 0; i < (s->border >= 0 ? 3 : 2); i++) {
+    for (size_t i = 0; i < (s->border >= 0 ? 4 : 3); i++) {
         snprintf(text, sizeof text, "%.0f", counts[i]);
         wu_csv_put(out, text);
     }
@@ -1100,7 +1129,7 @@ static tc_status write_groups(const summary *s, const char *folder, tc_err *err)
     for (size_t g = 0; status == TC_OK && g < s->n_groups; g++) {
         char name[256];
         group_of(s, s->groups[g].first, name, sizeof name);
-        put_group(s, name, s->groups[g].images, &s->of_groups[g], &out);
+        put_group(s, name, &s->groups[g], &s->of_groups[g], &out);
         status = wu_csv_end_line(&out, err);
     }
     return wu_csv_close(&out, status, err);

@@ -303,7 +303,7 @@ static tc_status choose_threshold(an_suggestion *out, const an_pictures *picture
                  CLASSES);
         out->each =
             "the darkest things are taken for the cells, nuclei perhaps; for the larger, paler "
-            "things around them: --param classes=2";
+            "things around them: --param classes=2; in uneven light: --param threshold=local";
         snprintf(out->doubt, sizeof out->doubt, "%s", out->each);
         return an_suggest(out, given, "classes", json_integer(CLASSES), err);
     }
