@@ -71,9 +71,10 @@ static tc_status choose_looks(val_verifier *v, tc_err *err)
         const double start = i == 0 ? 0 : end[i - 1];
 
         v->looked_at[i] = v->small || end[i] - start > all / 2;
-        for (; point < end[i]; point = first + step * 0x1p-64 * (double)tc_random(&random)) {
+        while (point < end[i]) {
             v->looked_at[i] = true;
-            first += step;
+            first += step * fmax(floor((end[i] - first) / step), 1);
+            point = first + step * 0x1p-64 * (double)tc_random(&random);
         }
     }
     return TC_OK;
