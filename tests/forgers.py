@@ -397,7 +397,7 @@ def left_out():
     every = dict(faint, smooth=1, fill_holes=True, split="distance", threshold="local", window=113, offset_percent=20)
     for name, whole in (("", faint), (" split", dict(faint, split="distance")), (" with all filters", every),
                         (" of any size", dict(faint, min_contrast={"full_area": "auto", "percent": 40}))):
-        yield "cellcount", "the upper three quarters alone of regions by contrast" + name, whole, [soft], None, top_rows(1200)
+        yield "cellcount", "the upper half alone of regions by contrast" + name, whole, [soft], None, top_rows(800)
     own = dict(step, min_area="auto")
     yield "cellcount", "the largest 200 alone", own, [soft], None, largest(200)
     yield "cellcount", "the largest 700 alone, smoothed", dict(own, smooth=1), [soft], None, largest(700)

@@ -633,8 +633,18 @@ static tc_status check_threshold(const cc_params *p, const wu_pixels *px, uint32
                                       (unsigned long)claimed, (unsigned long)right);
 }
 
-/* Of what is not in the table, if that is much of the contrast, the mean is as of regions that are
- * left out. q: with that of the large regions. */
+/* What is not in the table, `pixels` with the contrast `rest`, if that is much of all, has a mean
+ * as of regions that are left out. q: with that of the large regions. */
+static tc_status judge_rest(const cc_params *p, const part *q, double all, double rest,
+                            double pixels, tc_err *err)
+{
+    return SOME_SHARE * rest <= all ||
+                   (q->area > 0 &&
+                    rest * 100 * q->area <= AS_FAINT * p->percent * q->contrast * pixels)
+               ? TC_OK
+               : tc_fail(err, TC_NO_MATCH, "regions of %.0f pixels are missing", pixels);
+}
+
 static tc_status check_rest(const cc_params *p, const part *q, const table *t, tc_err *err)
 {
     TC_AUTOFREE uint64_t *histogram = NULL;
@@ -652,10 +662,7 @@ static tc_status check_rest(const cc_params *p, const part *q, const table *t, t
         rest -= (double)t->area[i] * contrast_of(p, t->mean[i], q->f.threshold);
         pixels -= (double)t->area[i];
     }
-    if (SOME_SHARE * rest > all &&
-        rest * 100 * q->area > AS_FAINT * p->percent * q->contrast * pixels)
-        return tc_fail(err, TC_NO_MATCH, "regions of %.0f pixels are missing", pixels);
-    return TC_OK;
+    return judge_rest(p, q, all, rest, pixels, err);
 }
 
 /* --- the whole picture ----------------------------------------------------------------------- */
@@ -747,8 +754,9 @@ static double share_of_tiles(const cc_params *p, const wu_item *item)
 typedef struct found {
     uint64_t pixels, cells, claimed, both; /* claimed: with a label, or without labels in a box */
     size_t looks, known;
-    part contrasts;      /* of all parts */
-    uint64_t *histogram; /* Otsu's; else NULL */
+    double contrast, rest; /* of all pixels of cells, and of those that are not claimed */
+    part contrasts;        /* of all parts */
+    uint64_t *histogram;   /* Otsu's; else NULL */
 } found;
 
 /* A stretch of an axis of `length`: the core, half-open, and how far it is known. */
@@ -821,7 +829,8 @@ static void mark_boxes(const part *q, const table *t, uint8_t *marks)
     }
 }
 
-static tc_status count_core(const part *q, const table *t, found *all, tc_err *err)
+static tc_status count_core(const cc_params *p, const part *q, const table *t, found *all,
+                            tc_err *err)
 {
     const wu_pixels *const px = q->f.px;
     uint8_t *const marks = t->labels == NULL ? calloc((size_t)px->nx * px->ny, 1) : NULL;
@@ -840,6 +849,12 @@ static tc_status count_core(const part *q, const table *t, found *all, tc_err *e
             all->cells += cell;
             all->claimed += claimed;
             all->both += cell && claimed;
+            if (cell) {
+                const double contrast = contrast_of(p, wu_grey(px, i), q->f.threshold);
+
+                all->contrast += contrast;
+                all->rest += claimed ? 0 : contrast;
+            }
             if (all->histogram != NULL)
                 all->histogram[wu_grey(px, i)]++;
         }
@@ -882,7 +897,7 @@ static tc_status check_tile(const an_work *work, const table *t, uint32_t thresh
     if (status == TC_OK)
         status = check_part(work, &q, t, random, err);
     if (status == TC_OK)
-        status = count_core(&q, t, all, err);
+        status = count_core(p, &q, t, all, err);
     if (!of_region) { /* where the table chooses, it may be right there alone */
         all->looks += q.looks;
         all->known += q.known;
@@ -938,6 +953,9 @@ static tc_status check_tiles(const an_work *work, const table *t, uint32_t thres
         return tc_fail(err, TC_NO_MATCH, "no cell in the tiles");
     *of_regions = true;
     return_if_error(judge_contrast(p, &all.contrasts, err));
+    if (p->min_contrast)
+        return_if_error(judge_rest(p, &all.contrasts, all.contrast, all.rest,
+                                   (double)(all.cells - all.both), err));
     return judge_known(all.cells, all.looks, all.known, LEAST_IN_TILES, err);
 }
 
