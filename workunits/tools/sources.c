@@ -823,12 +823,13 @@ typedef struct finder {
     size_t n_again; /* of them that were met again */
 } finder;
 
-/* *again: the picture or stack is an item already, by this or another path. */
+/* *again: the picture or stack is an item already, by this or another path; whoever names each item
+ * means both. */
 static tc_status meet(finder *f, const char *path, bool *again, tc_err *err)
 {
     TC_AUTOFREE char *const full = os_full_path(path);
     const char *const key = full == NULL ? path : full;
-    *again = json_object_get(f->met, key) != NULL;
+    *again = f->out->names == NULL && json_object_get(f->met, key) != NULL;
     if (*again && f->n_again++ == 0)
         wu_note("%s: is given more than once, and taken once", path);
     return json_object_set_new_nocheck(f->met, key, json_true()) == 0
