@@ -5,6 +5,7 @@ valid; the two forms of script_assimilator; kills at every file operation, two a
 once, disks that are full; the export."""
 import contextlib
 import csv
+import glob
 import hashlib
 import io
 import itertools
@@ -567,7 +568,11 @@ def test_bad(names):
         r = assimilate(*args)
         ok(r.returncode == 1 and r.stderr.startswith("texcell-assimilate: error: "), "usage: " + " ".join(map(str, args))[:60],
            "%d %s" % (r.returncode, r.stderr))
-    ok(not os.path.exists(path("u.sqlite")), "a wrong command line makes no data set")
+    r = assimilate("--db", path("u.sqlite"), path("nix.npz"))
+    ok(r.returncode == 2 and "nix.npz: cannot open" in r.stderr and not glob.glob(path("u.sqlite*")), "a wrong command line makes no data set", r.stderr)
+    for words in (["--db", path("plain.zip"), path("plain.npz")], ["create", "--db", path("plain.zip")], ["export", "--db", path("plain.zip"), "-o", path("u")]):
+        before, r = digest(path("plain.zip")), assimilate(*words)
+        ok(r.returncode == 2 and "plain.zip: is no data set" in r.stderr and digest(path("plain.zip")) == before, "another file as data set: " + words[0], r.stderr)
 
 
 # --- BOINC's script ---------------------------------------------------------------------------
@@ -575,7 +580,7 @@ def test_bad(names):
 class Project:
     """A project's folders, and the two lines of --help as the script in its bin/."""
 
-    def __init__(self, name):
+    def __init__(self, name, made=True):
         self.root = path(name)
         for folder in ("bin", "tmp_host", "upload/3f", "download/1a"):
             os.makedirs(os.path.join(self.root, folder))
@@ -586,6 +591,8 @@ class Project:
             f.write(script.replace("/path/to/texcell-assimilate", ASSIMILATE))
         os.chmod(os.path.join(self.root, "bin", "assimilate_texcell"), 0o755)
         self.db = name + "/dataset.sqlite"
+        if made:
+            assimilate("create", "--db", path(self.db))
 
     def upload(self, file, name):
         target = os.path.join(self.root, "upload/3f", name)
@@ -729,7 +736,19 @@ def test_script_server(p):
         r = q.call(1, file)
         ok(r.returncode == 3 and "dataset.sqlite" in r.stderr and open(path(q.db), "rb").read() == body,
            "script: %s as data set" % what, "%d %s" % (r.returncode, r.stderr))
-    q = Project("p_foreign")
+    q = Project("p_gone", made=False)
+    for what, state in ((None, "is not there"), (b"", "is empty")):
+        if what is not None:
+            open(path(q.db), "wb").close()
+        calls = [q.call(1, file), q.call("--error", 1, "x", 1, 0)]
+        ok(all(r.returncode == 3 and "dataset.sqlite: the data set %s: mount" % state in r.stderr for r in calls) and
+           [os.path.getsize(f) for f in glob.glob(path(q.db))] == [0] * (what is not None), "script: makes no data set: it " + state, calls)
+    r = assimilate("forget", "--db", path(q.db), "plain")
+    ok(r.returncode == 3 and "is empty" in r.stderr, "forget: an empty file", r.stderr)
+    r = assimilate("create", "--db", path(q.db))
+    ok(r.returncode == 0 and q.call(1, file).returncode == 0 and assimilate("create", "--db", path(q.db)).returncode == 0
+       and query(q.db, "SELECT name FROM units") == [("plain",)], "create: makes one, once", r.stderr)
+    q = Project("p_foreign", made=False)
     with sqlite3.connect(path(q.db)) as c:
         c.execute("CREATE TABLE mine(a)")
     c.close()
@@ -752,7 +771,7 @@ def test_script_server(p):
         r = q.call(2, q.upload(path("cells.npz"), "again_0_r1_0"))
     ok(r.returncode == 0 and query(q.db, "SELECT count(*) FROM aliases") == [(1,)], "script: once", r.stderr)
     collide(q)
-    q = Project("p_folder")
+    q = Project("p_folder", made=False)
     os.makedirs(path(q.db))
     r = q.call(1, file)
     ok(r.returncode == 3, "script: a folder as data set", "%d %s" % (r.returncode, r.stderr))

@@ -335,7 +335,7 @@ def test_found_out():
     ok(of_results == users == hosts and 3 not in users, "credit is the other host's")
     confirmed = tool("texcell-again", "--host", "1", "--dry-run").stdout
     ok("many_" not in confirmed and "lonely_0001" in confirmed, "what another user confirms stays")
-    r = tool("texcell-again", "many_0001")
+    r = tool("texcell-again", "--yes", "many_0001")
     ok(r.returncode == 0 and "many_0001" not in stored("many"), "a unit by its name", r.stdout + r.stderr)
 
 

@@ -50,6 +50,10 @@ def content(file):
         return f.read()
 
 
+def make_data_set(out):
+    tap.run([tap.TEXCELL_ASSIMILATE, "create", "--db", os.path.join(out, "d.sqlite")])
+
+
 ASAN = b"libasan.so" in content(tap.TEXCELL)          # of gcc: a library of its own
 
 
@@ -229,7 +233,7 @@ def cases(made):
                "--quarantine", "OUT/quarantine", "--seed", "1", result)
     yield Case("script-compare", validate, "script-compare", *pair)
     if os.path.exists(assimilate):
-        yield Case("assimilate", assimilate, "script", "--db", "OUT/d.sqlite", "--workunits", path("download"), "5", result)
+        yield Case("assimilate", assimilate, "script", "--db", "OUT/d.sqlite", "--workunits", path("download"), "5", result, before=make_data_set)
         yield Case("add", assimilate, "--db", "OUT/d.sqlite", unit, result)
         base = path("base", "d.sqlite")
         tap.run([assimilate, "--db", base, unit, result])

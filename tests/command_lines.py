@@ -15,7 +15,7 @@ from oracle import workunit
 FOLDER = tap.scratch()
 PROGRAMS = {"texcell": ["run", "devices", "selftest"], "texcell-wu": ["analyse", "pack", "show", "export", "report", "parameters"],
             "texcell-validate": ["check", "compare", "verify", "script-init", "script-compare"],
-            "texcell-assimilate": ["script", "forget", "export"]}
+            "texcell-assimilate": ["script", "create", "forget", "export"]}
 PROGRAMS = {p: verbs for p, verbs in PROGRAMS.items() if os.path.exists(os.path.join(tap.BUILD, p))}
 ENV = dict(os.environ, OCL_ICD_VENDORS=FOLDER)      # no OpenCL: it is not what is looked at
 UNIT, RESULT, PICTURE = (os.path.join(FOLDER, n) for n in ("u.zip", "u.npz", "p.png"))

@@ -116,6 +116,8 @@ def main():
     with open(victim, "w") as f:
         f.write("a secret")
     validate, assimilate, wu = tap.TEXCELL_VALIDATE, tap.TEXCELL_ASSIMILATE, tap.TEXCELL_WU
+    os.mkdir(path("db"))
+    tap.run([assimilate, "create", "--db", path("db", "d.sqlite")])
     both = MAKES | LOCKS
     cases = [
         ([validate, "check", unit, up[0]], "drops_1_0_r1_0", 0, 0),
@@ -139,7 +141,6 @@ def main():
         ([wu, "report", up[0], "--images", unit, "-o", path("pages/p.html")], "drops_1_0_r1_0", 0, both),
         ([wu, "pack", "--analysis", "voting", "--param", "radius=4", "-o", path("pages/w.zip"), path("pictures/a.png")], "w.zip", 0, both),
     ]
-    os.mkdir(path("db"))
     shutil.copy(unit, path("download/x.zip"))
     with open(path("upload/x_0_r1_0"), "wb") as f:
         f.write(b"no result")

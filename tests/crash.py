@@ -209,6 +209,7 @@ def data_set(jobs):
     def store(number, upload, **more):
         return tap.run([tap.TEXCELL_ASSIMILATE, "script", "--db", db, "--workunits", ROOT, str(number), upload],
                        env=dict(ENV, **more), cwd=os.path.join(ROOT, "tmp_host"))
+    tap.run([tap.TEXCELL_ASSIMILATE, "create", "--db", db], env=dict(ENV, LD_PRELOAD=RECORD, RECORD=record))
     for number, upload in uploads:
         p = store(number, upload, LD_PRELOAD=RECORD, RECORD=record)
         if not tap.ok(p.returncode == 0, "stored: " + os.path.basename(upload), p.stderr):
@@ -241,6 +242,7 @@ def data_set(jobs):
         wrong = [m for m in disk.marks if int(m) not in found]
         if good != "ok" or wrong or any(whole[n] != h for n, h in kept(found).items()):
             faults.append("cut %d: %s, lost %s, there %s" % (i, good, wrong, sorted(found)))
+    tap.run([tap.TEXCELL_ASSIMILATE, "create", "--db", db])
     again = [store(*u) for u in uploads]
     tap.ok(all(p.returncode == 0 for p in again) and len(rows()[1]) == len(uploads), "after the last one all is stored again",
            "\n".join(p.stderr for p in again))

@@ -105,7 +105,7 @@ class Cursor:
 """
 SCHEMA = """
 CREATE TABLE app(id INTEGER PRIMARY KEY, name TEXT UNIQUE, fraction_done_exact INTEGER DEFAULT 0);
-CREATE TABLE workunit(id INTEGER PRIMARY KEY, name TEXT UNIQUE, canonical_resultid INTEGER DEFAULT 0,
+CREATE TABLE workunit(id INTEGER PRIMARY KEY, name TEXT COLLATE NOCASE UNIQUE, canonical_resultid INTEGER DEFAULT 0,
     error_mask INTEGER DEFAULT 0, assimilate_state INTEGER DEFAULT 0, canonical_credit REAL,
     need_validate INTEGER DEFAULT 0, transition_time INTEGER DEFAULT 0, file_delete_state INTEGER DEFAULT 0,
     target_nresults INTEGER DEFAULT 2, min_quorum INTEGER DEFAULT 2, max_total_results INTEGER DEFAULT 14, max_error_results INTEGER DEFAULT 12);
@@ -1128,8 +1128,22 @@ def test_submit(folder):
     ok(os.path.exists(os.path.join(folder, "download", "3c5", "blood_0001.zip"))
        and os.path.exists(os.path.join(folder, "download", "1d6", "blood_0002.zip")),
        "submit: staged where BOINC looks")
+    r = submit(folder, "--analysis", "cellcount", "--name", "Blood", one)
+    ok(r.returncode == 2 and "Blood: BOINC takes it for the same name as blood" in r.stderr and len(sql(folder, "SELECT * FROM workunit")) == 4,
+       "submit: names that differ by case", r.stderr)
+    with contextlib.closing(sqlite3.connect(os.path.join(folder, "texcell", "submissions.sqlite"))) as db, db:
+        # As earlier versions let pass.
+        db.execute("INSERT INTO submissions VALUES('Blood', '{}', 'now')")
+        db.execute("INSERT INTO units VALUES('Blood_0001', 'Blood', 0, 'x', 'packed')")
+    r = submit(folder, "--cancel", "Blood", "--yes")
+    ok("Blood: 1 work units cancelled, 0 have" in r.stdout and sql(folder, "SELECT count(*) FROM workunit WHERE error_mask != 0") == [(0,)],
+       "submit --cancel: of names that differ by case the own one", r.stdout + r.stderr)
+    r = submit(folder, "--analysis", "cellcount", "--name", "small", "--max-pixels", "10", pictures)
+    ok(r.returncode == 2 and re.search(r"none of \d+ inputs can be used \(.*cell.*10", r.stderr), "submit: says why no picture can be used", r.stderr)
+    r = submit(folder, "--analysis", "cellcount", "--name", "q1", "--app", "../x", one)
+    ok(r.returncode == 1 and "--app ../x: must be" in r.stderr, "submit: a wrong --app is named", r.stderr)
     r = submit(folder, *request[:-1], os.path.join(pictures, "cell 1.png"))
-    ok(r.returncode == 2 and "is the name of another submission" in r.stderr, "submit: a name is used once", r.stderr)
+    ok(r.returncode == 2 and "is the name of another submission (" in r.stderr, "submit: a name is used once", r.stderr)
     program = os.path.join(folder, "bin", "texcell-wu")
     right = read(program)
     write(program, "#!/bin/sh\n%s \"$@\" | sed 's/\"device_bytes\": [0-9]*, //'\n" % os.path.join(BUILD, "texcell-wu"), 0o755)
@@ -1139,7 +1153,7 @@ def test_submit(folder):
     sql(folder, "INSERT INTO workunit(name) VALUES('taken')")
     r = submit(folder, "--analysis", "cellcount", "--name", "taken", one)
     again = submit(folder, "--analysis", "cellcount", "--name", "taken", one)
-    ok(r.returncode == again.returncode == 2 and "Duplicate" in r.stderr,
+    ok(r.returncode == again.returncode == 2 and "taken: the project has a unit of this name, of which texcell/submissions.sqlite" in r.stderr,
        "submit: a name that the project has is refused, every time", r.stderr)
     digest = hashlib.md5(b"other.zip").hexdigest()
     there = os.path.join(folder, "download", "%x" % (int(digest[1:8], 16) % 1024), "other.zip")
@@ -1359,11 +1373,8 @@ def test_status(folder):
     ok("stuck" not in s and "stuck      1  wait for another user: 2 came in the last week" in stuck, "submit --status: too few users", stuck)
     sql(folder, "DELETE FROM result WHERE userid != 0")
     write(os.path.join(folder, "config.xml"), config)
-    empty = os.path.join(folder, "texcell", "dataset.sqlite")
-    sqlite3.connect(empty).close()
     s = status()
     ok(s["stored"] == "0", "submit --status: an empty data set", s)
-    os.unlink(empty)
     name, result = "many_0299.zip", os.path.join(TMP, "many_0299_0_r1_0")
     unit = os.path.join(folder, "download", "%x" % (int(hashlib.md5(name.encode()).hexdigest()[1:8], 16) % 1024), name)
     run([TEXCELL, "run", unit, "-o", result, "--quiet"])
@@ -1387,6 +1398,8 @@ def test_status(folder):
     alien, = sql(folder, "SELECT count(*) FROM workunit WHERE error_mask != 0 AND name NOT LIKE 'many%'")[0]
     ok(code == 0 and mine == 293 and alien == other == 0 and "293 work units cancelled" in said,
        "submit --cancel: all that have no result, and no other", said)
+    r = submit(folder, "--cancel", "many", "--yes")
+    ok("0 work units cancelled, 6 have a result or are over, 293 were cancelled before" in r.stdout, "submit --cancel: again", r.stdout)
     s = status()
     ok(s["cancelled"] == "293" and s["created"] == "300", "submit --status: what is cancelled", s)
     r = submit(folder, "--status", "nothing")
@@ -1532,6 +1545,13 @@ def test_again():
     r = again("--host", "7", "--keep-credit")
     ok(r.returncode == 0 and sql(folder, "SELECT validate_state, granted_credit FROM result WHERE workunitid = 4") == [(2, 2.5)],
        "again: the same command goes on; --keep-credit", r.stdout + r.stderr)
+    r = again("wrong_0001", "WRONG_0002")
+    ok(r.returncode == 2 and "0 units are taken out" in r.stdout and "1 are out, and have no result that could be taken out: wrong_0001" in r.stdout
+       and "WRONG_0002: neither" in r.stderr, "again: says what was not done; names are exact", r.stdout + r.stderr)
+    r = run([command[0], "wrong_0002"], env=ENV)
+    ok(r.returncode == 1 and "give --yes" in r.stderr and kept() == ["wrong_0002"], "again: asks for what two users agree on", r.stdout + r.stderr)
+    code, said = at_terminal([command[0], "wrong_0002"], "no\n")
+    ok(code == 0 and "1 units that two users agree on, such as wrong_0002" in said, "again: and says so", said)
     sql(folder, "DELETE FROM workunit WHERE id = 2")
     r = again("wrong_0002")
     ok(r.returncode == 0 and "1 are no longer in BOINC's database" in r.stdout and kept() == [], "again: a unit that was purged", r.stdout + r.stderr)
@@ -1628,10 +1648,12 @@ def test_watch():
         for mask in (2, 16, 18):
             sql(folder, "INSERT INTO workunit(name, error_mask) VALUES(?, ?)", "mask_%d" % mask, mask)
         with contextlib.closing(sqlite3.connect(os.path.join(folder, "texcell", "dataset.sqlite"))) as data, data:
-            data.executescript("CREATE TABLE units(name TEXT); CREATE TABLE refused(id INTEGER PRIMARY KEY, kind TEXT, name TEXT, stored TEXT);"
-                               "INSERT INTO units VALUES('later'), ('twice'), ('mended')")
+            data.executescript("DROP TABLE units; DROP TABLE aliases; DROP TABLE refused; CREATE TABLE units(name TEXT); CREATE TABLE aliases(name TEXT);"
+                               "CREATE TABLE refused(id INTEGER PRIMARY KEY, kind TEXT, name TEXT, stored TEXT);"
+                               "INSERT INTO units VALUES('later'), ('twice'), ('mended'); INSERT INTO aliases VALUES('twin')")
             data.executemany("INSERT INTO refused(kind, name, stored) VALUES(?, ?, strftime('%Y-%m-%dT%H:%M:%SZ', 'now', ?))",
-                             [("missing", "a", "-1 days"), ("missing", "later", "-1 days"), ("missing", "old", "-8 days"), ("changed", "b", "-1 days"),
+                             [("missing", "a", "-1 days"), ("missing", "twin", "-1 days"),
+                              ("missing", "later", "-1 days"), ("missing", "old", "-8 days"), ("changed", "b", "-1 days"),
                               ("conflict", "twice", "-1 days"), ("conflict", "mended", "-1 days"), ("forgotten", "mended", "-1 days")])
         r = watch("--unsent", "0")
         ok(r.returncode == 4 and r.stdout.splitlines() == [
@@ -1641,7 +1663,15 @@ def test_watch():
             *("not stored (%s): 1 units, such as %s: table refused of the data set says why; bin/texcell-again %s" % (kind, name, name)
               for kind, name in (("changed", "b"), ("conflict", "twice"), ("missing", "a")))],
            "watch: client errors, units given up, results that are not stored, each with its remedy", r.stdout + r.stderr)
-        os.unlink(os.path.join(folder, "texcell", "dataset.sqlite"))
+        os.rename(os.path.join(folder, "texcell", "dataset.sqlite"), os.path.join(folder, "texcell", "aside"))
+        r = watch("--unsent", "0")
+        ok(r.returncode == 4 and "\nno data set: " in r.stdout, "watch: a data set that is gone", r.stdout + r.stderr)
+        r = deploy(folder, version=None)
+        ok(r.returncode == 0 and "dataset.sqlite: is not there, or empty, and nothing is stored: mount" in r.stdout
+           and not os.path.exists(os.path.join(folder, "texcell", "dataset.sqlite")), "deploy: makes no second data set", r.stdout + r.stderr)
+        os.rename(os.path.join(folder, "texcell", "aside"), os.path.join(folder, "texcell", "dataset.sqlite"))
+        with contextlib.closing(sqlite3.connect(os.path.join(folder, "texcell", "dataset.sqlite"))) as data, data:
+            data.execute("DELETE FROM refused")
         sql(folder, "DELETE FROM workunit")
         sql(folder, "DELETE FROM result")
         for i in range(20):
@@ -1736,11 +1766,23 @@ def test_backup(folder):
     ok(r.returncode == 0 and os.stat(saved).st_mode & 0o777 == 0o700, "backup: made, for its owner alone", r.stderr)
     again = run([os.path.join(folder, "bin", "texcell-backup"), saved], env=env)
     ok(again.returncode == 1 and "is there already" in again.stderr, "backup: each into a new folder", again.stderr)
+    os.symlink(os.path.join(folder, "keys"), os.path.join(TMP, "link to keys"))
+    os.symlink(TMP, os.path.join(folder, "apps", "all"))
+    before = tree(os.path.join(folder, "apps"))
+    for inside in (*(os.path.join(folder, name, "bk") for name in ("apps", "keys", "html/project", "html/user", "templates", "download", "upload/1")),
+                   os.path.join(TMP, "link to keys", "bk"), saved + "4"):
+        r = run([os.path.join(folder, "bin", "texcell-backup"), inside], env=env)
+        ok(r.returncode == 1 and "which is copied, or which others see: give another folder" in r.stderr and not glob.glob(inside + "*")
+           and tree(os.path.join(folder, "apps")) == before, "backup: never into what is copied, or seen: " + inside[len(TMP):], r.stderr)
+    os.unlink(os.path.join(folder, "apps", "all"))
     write(os.path.join(saved + "3.part", "mine"), "")
     r = run([os.path.join(folder, "bin", "texcell-backup"), saved + "3"], env=env)
     ok(r.returncode == 1 and "3.part: is there, and not from texcell-backup" in r.stderr and os.listdir(saved + "3.part") == ["mine"],
        "backup: deletes no folder of somebody else", r.stderr)
-    os.unlink(os.path.join(saved + "3.part", "mine"))
+    os.rename(os.path.join(saved + "3.part", "mine"), os.path.join(saved + "3.part", "html"))
+    r = run([os.path.join(folder, "bin", "texcell-backup"), saved + "3"], env=env)
+    ok(r.returncode == 1 and os.listdir(saved + "3.part") == ["html"], "backup: nor one with a name that its own have", r.stderr)
+    os.unlink(os.path.join(saved + "3.part", "html"))
     with open(os.path.join(saved + "3.part", "lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         r = run([os.path.join(folder, "bin", "texcell-backup"), saved + "3"], env=env)
@@ -1843,6 +1885,13 @@ def test_backup(folder):
     ok(run(words).returncode != 0 and "the server lost" not in run(words).stderr, "one that is there is looked at")
     r = run([os.path.join(new, "bin", "texcell-backup"), "--restore", saved], env=env)
     ok(r.returncode == 2 and "has a data set or submissions already" in r.stderr, "restore: never over a data set", r.stderr)
+    write(os.path.join(new, "texcell", "restoring"), "")
+    r = run([os.path.join(new, "bin", "texcell-backup"), "--restore", saved], env=env)
+    ok(r.returncode == 2 and "has a data set" in r.stderr, "restore: nor where it is all there, but for its end", r.stderr)
+    os.unlink(os.path.join(new, "texcell", "submissions.sqlite"))
+    r = run([os.path.join(new, "bin", "texcell-backup"), "--restore", saved], env=env)
+    ok(r.returncode == 0 and not os.path.exists(os.path.join(new, "texcell", "restoring")) and "300 units" in submit(new, "--status", "many").stdout,
+       "restore: ended between two files, the same command continues", r.stdout + r.stderr)
     write(os.path.join(tools, "mariadb-dump"), "#!/bin/sh\nexit 2\n", 0o755)
     r = run([os.path.join(folder, "bin", "texcell-backup"), saved + "2"], env=env)
     ok(r.returncode == 3 and not glob.glob(saved + "2*"), "backup: without the database there is none", r.stderr)

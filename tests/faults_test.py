@@ -167,7 +167,7 @@ def scripts():
              nothing, accepted, tmp),
         Case("script-compare", [tap.TEXCELL_VALIDATE, "script-compare"] + up, nothing, yes, tmp),
         Case("assimilate", [tap.TEXCELL_ASSIMILATE, "script", "--db", "OUT/d.sqlite", "5", "../upload/drops_1_0_r1_0"],
-             nothing, stored, tmp),
+             calls_test.make_data_set, stored, tmp),
     ]
     for case in cases:
         for kind, number in KINDS if ONLY.match(case.name) else ():

@@ -108,6 +108,7 @@ def storing(killer):
 
 
 def stored_once(killer, path):
+    killer.run([ASSIMILATE, "create", "--db", path], 0, os.path.join(TMP, "tmp"))
     answers = [killer.run([ASSIMILATE, "script", "--db", path, "--workunits", "../download", "--accepted", "../texcell/accepted",
                            str(i + 1), "../upload/u_%d_0_r1_0" % i], -(-KILLS // 6), os.path.join(TMP, "tmp")) for i in range(6)]
     db = sqlite3.connect(path)

@@ -65,6 +65,8 @@ class Maker:
 
 
 def assimilate(db, path):
+    if not os.path.exists(db):
+        subprocess.check_call([ASSIMILATE, "create", "--db", db])
     subprocess.check_call([ASSIMILATE, "script", "--db", db, "1", path], stdout=subprocess.DEVNULL,
                           stderr=subprocess.DEVNULL)
 

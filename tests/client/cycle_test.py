@@ -147,6 +147,7 @@ class Daemons:
             os.makedirs(os.path.join(self.folder, name))
         for unit, path in units.items():
             os.link(path, os.path.join(self.folder, "download", unit + ".zip"))
+        self.run(0, "the data set is made", tap.TEXCELL_ASSIMILATE, "create", "--db", self.db)
 
     def path(self, task):
         """Of the upload, put there as the upload handler would."""

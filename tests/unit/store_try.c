@@ -41,7 +41,7 @@ int main(int argc, char **argv)
 {
     tc_err err = { "" };
     val_dataset ds;
-    tc_status status = val_dataset_open(argc > 3 ? argv[1] : "", VAL_WRITE, &ds, &err);
+    tc_status status = val_dataset_open(argc > 3 ? argv[1] : "", VAL_CREATE, &ds, &err);
 
     for (int i = 3; status == TC_OK && i < argc; i++)
         status = store(&ds, argv[2], argv[i], &err);

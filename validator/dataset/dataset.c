@@ -2,6 +2,7 @@
 #include "validator/dataset/dataset.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -332,11 +333,21 @@ static uint64_t bytes_of(const char *path)
     return stat(path, &info) == 0 ? (uint64_t)info.st_size : 0;
 }
 
+/* In a new one what the old one holds would be missed by nobody. */
+static tc_status refuse_to_create(const char *path, const char *state, tc_err *err)
+{
+    return tc_fail(
+        err, TC_IO,
+        "%.600s: the data set %s: mount its disk, or restore a backup (if there never was "
+        "one: texcell-assimilate create --db FILE)",
+        path, state);
+}
+
 tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc_err *err)
 {
-    const int flags =
-        SQLITE_OPEN_NOMUTEX |
-        (mode == VAL_READ ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+    const int flags = SQLITE_OPEN_NOMUTEX |
+                      (mode == VAL_READ ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE) |
+                      (mode == VAL_CREATE ? SQLITE_OPEN_CREATE : 0);
     /* "", ":memory:" and "file:..." have a meaning of their own to SQLite. */
     char *const plain = sqlite3_mprintf("%s%s", path[0] == '/' ? "" : "./", path);
     bool empty = false;
@@ -347,7 +358,9 @@ tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc
     if (plain == NULL)
         return tc_no_memory(err, path);
     if (sqlite3_open_v2(plain, &out->db, flags, NULL) != SQLITE_OK)
-        status = val_sql_fault(out, err);
+        status = mode != VAL_CREATE && access(path, F_OK) != 0 && errno == ENOENT
+                     ? refuse_to_create(path, "is not there", err)
+                     : val_sql_fault(out, err);
     sqlite3_free(plain);
     if (status != TC_OK)
         return status;
@@ -379,8 +392,9 @@ tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc
     if (!empty && mode != VAL_READ)
         return_if_error(val_sql(out, err, "SELECT count(*) FROM sqlite_schema"));
     if (empty)
-        return_if_error(mode != VAL_READ ? create(out, err)
-                                         : tc_fail(err, TC_IO, "%.600s: is empty", path));
+        return_if_error(mode == VAL_CREATE ? create(out, err)
+                        : mode == VAL_READ ? tc_fail(err, TC_IO, "%.600s: is empty", path)
+                                           : refuse_to_create(path, "is empty", err));
     return TC_OK;
 }
 

@@ -30,11 +30,12 @@ enum { VAL_WAIT_MS = 60000 }; /* for other writers */
 typedef enum val_mode {
     VAL_READ,
     VAL_WRITE,
+    VAL_CREATE,  /* make it if it is not there */
     VAL_WRITE_ON /* others will follow soon: the write-ahead log is left to them, which saves four
                     of the five waits for the disk, until it has 8 MB */
 } val_mode;
 
-/* Opens the data set; the others make it if it is not there.
+/* Opens the data set.
  * val_dataset_close also after a failure. */
 tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc_err *err);
 void val_dataset_close(val_dataset *ds);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "app/base/command.h"
 #include "app/base/files.h"
@@ -25,6 +26,7 @@ static const char usage[] =
     "       texcell-assimilate script --db FILE [--store DIR] [--workunits DIR]\n"
     "                          [--accepted DIR] [--max-memory MIB] WU_ID RESULT\n"
     "       texcell-assimilate script --db FILE --error MASK NAME WU_ID BATCH\n"
+    "       texcell-assimilate create --db FILE\n"
     "       texcell-assimilate forget --db FILE [--store DIR] [--why TEXT] NAME...\n"
     "       texcell-assimilate export --db FILE -o DIR [--only TABLE]\n"
     "       texcell-assimilate report --db FILE [--store DIR] -o PAGE.html\n"
@@ -32,10 +34,11 @@ static const char usage[] =
     "\n"
     "Checks a result as texcell-validate does, against its work unit if given, and\n"
     "adds it to the SQLite data set FILE, which is made if it is not there. A result\n"
-    "that is there already is left alone; one that differs is refused. forget takes\n"
-    "units out again, records them as refused, and prints each name that they had.\n"
-    "export writes the data set as CSV tables. report writes one page: progress,\n"
-    "what was refused, the newest items, how numbers are spread.\n"
+    "that is there already is left alone; one that differs is refused. create makes\n"
+    "an empty data set, which script never does: one whose disk is away is not\n"
+    "replaced. forget takes units out again, records them as refused, and prints each\n"
+    "name that they had. export writes the data set as CSV tables. report writes one\n"
+    "page: progress, what was refused, the newest items, how numbers are spread.\n"
     "\n"
     "  --db FILE        the data set\n"
     "  --store DIR      the folder for results with arrays that fit no table (maps,\n"
@@ -127,7 +130,7 @@ static tc_status open_session(session *s, const options *o, const char *name, si
     s->d.folder = s->folder;
     s->d.result_name = os_last_part(s->d.result);
     s->d.max_memory = o->mib << 20;
-    return val_dataset_open(o->db, o->workunits != NULL ? VAL_WRITE_ON : VAL_WRITE, &s->ds, err);
+    return val_dataset_open(o->db, o->workunits != NULL ? VAL_WRITE_ON : VAL_CREATE, &s->ds, err);
 }
 
 static void close_session(session *s)
@@ -178,6 +181,21 @@ static tc_status confine(const session *s, const options *o, tc_err *err)
                        OS_CALLS_MAKE | OS_CALLS_LOCK, err);
 }
 
+/* By hand another file is a slip of the caller's; a server's data set has been damaged. */
+static tc_status check_kind(const char *db, tc_err *err)
+{
+    static const char magic[] = "SQLite format 3";
+    char begin[sizeof magic];
+    FILE *const f = fopen(db, "rb");
+    const size_t n = f == NULL ? 0 : fread(begin, 1, sizeof begin, f);
+
+    if (f != NULL)
+        fclose(f);
+    if (n > 0 && (n < sizeof begin || memcmp(begin, magic, n) != 0))
+        return tc_fail(err, TC_BAD_INPUT, "%.600s: is no data set", db);
+    return TC_OK;
+}
+
 /* By hand what is not valid is the caller's own file; a conflict is kept, since
  * it says that one of two results is wrong. */
 static tc_status add(int argc, char **argv, tc_err *err)
@@ -195,6 +213,11 @@ static tc_status add(int argc, char **argv, tc_err *err)
     if (o.n != 1 && o.n != 2)
         return tc_fail(err, TC_USAGE, "takes a result, or a work unit and a result, %d files given",
                        o.n);
+    for (int i = 0; i < o.n; i++) /* before a data set is made */
+        if (access(o.args[i], F_OK) != 0)
+            return tc_fail(err, TC_BAD_INPUT, "%.600s: cannot open: %s", o.args[i],
+                           strerror(errno));
+    return_if_error(check_kind(o.db, err));
     s.d.workunit = o.n == 2 ? o.args[0] : NULL;
     s.d.result = o.args[o.n - 1];
     name = os_last_part(o.args[0]);
@@ -411,7 +434,20 @@ static tc_status check_there(const char *db, tc_err *err)
 
     if (stat(db, &info) != 0 && errno == ENOENT)
         return tc_fail(err, TC_BAD_INPUT, "%.600s: there is no such data set", db);
-    return TC_OK;
+    return check_kind(db, err);
+}
+
+static tc_status create(int argc, char **argv, tc_err *err)
+{
+    options o = { .db = NULL };
+    const tc_option known[] = { { "db", 0, TC_TEXT, .to = &o.db }, { .name = NULL } };
+    TC_AUTO(val_dataset_close) val_dataset ds = { .db = NULL };
+
+    return_if_error(read_options(argc, argv, known, &o, err));
+    if (o.n != 0)
+        return tc_fail(err, TC_USAGE, "create: takes --db FILE");
+    return_if_error(check_kind(o.db, err));
+    return val_dataset_open(o.db, VAL_CREATE, &ds, err);
 }
 
 /* --- what was wrong -------------------------------------------------------------------------- */
@@ -569,11 +605,9 @@ static void describe_libraries(char *text, size_t size)
 
 int main(int argc, char **argv)
 {
-    static const tc_verb verbs[] = { { "script", run_script, NULL },
-                                     { "forget", forget, NULL },
-                                     { "export", export, NULL },
-                                     { "report", write_report, NULL },
-                                     { .name = NULL } };
+    static const tc_verb verbs[] = { { "script", run_script, NULL },   { "create", create, NULL },
+                                     { "forget", forget, NULL },       { "export", export, NULL },
+                                     { "report", write_report, NULL }, { .name = NULL } };
     static const tc_program program = { PROGRAM, usage, verbs, describe_libraries, add, false };
 
     os_close_inherited();

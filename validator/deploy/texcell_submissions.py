@@ -48,6 +48,12 @@ class Submissions:
         row = self.db.execute("SELECT request FROM submissions WHERE name = ?", (name,)).fetchone()
         return row and json.loads(row[0])
 
+    def refuse_case(self, name):
+        """BOINC's database takes names for equal that differ by case alone."""
+        row = self.db.execute("SELECT name FROM submissions WHERE name = ?1 COLLATE NOCASE AND name != ?1", (name,)).fetchone()
+        if row:
+            raise Problem("%s: BOINC takes it for the same name as %s: give another --name" % (name, row[0]))
+
     def of_unit(self, unit):
         """Its submission and digest."""
         row = self.db.execute("SELECT submission, sha256 FROM units WHERE name = ?", (unit,)).fetchone()

@@ -159,7 +159,8 @@ def pack(texcell_wu, words, name, inputs, folder, quiet=False):
         os.unlink(old)
     code, text = run([texcell_wu, "pack"] + words + ["-o", os.path.join(folder, name + ".zip"), "--"] + inputs, ends_with_us=True)
     if code != 0:
-        raise Problem(text.rpartition("texcell-wu: error: ")[2].strip(), code if 0 < code < 64 else TRY_LATER)
+        *reasons, last = [e.strip() for e in text.split("texcell-wu: error: ")]
+        raise Problem(last + (" (%s)" % reasons[1] if reasons[1:] else ""), code if 0 < code < 64 else TRY_LATER)
     for line in text.splitlines():
         if ": note: " in line and not quiet:
             print(line)
