@@ -608,6 +608,9 @@ def sweep():
     tap.ok(text.count("<h4>") == 4 and text.count("<svg viewBox") == 4, "each picture is there once for each variant")
     again = tap.run(command + ["--sweep", "threshold=100,220", "--sweep", "min_area=1,1000", picture])
     tap.ok(again.returncode == 0 and "cellcount on" not in again.stderr, "what is done is not computed again", again.stderr)
+    other = tap.run(command + ["--sweep", "threshold=100,220", "--sweep", "min_area=1,500", picture])
+    told = other.stderr.partition(": holds other results, which are not on the page: ")[2].split("\n")[0]
+    tap.ok("holds other" not in again.stderr and sorted(told.split(", ")) == variants[2:], "folders of another sweep are told", other.stderr)
     for words, code, wanted in ((["--sweep", "threshold"], 1, "must be KEY=A,B"), (["--sweep", "=1"], 1, "must be KEY=A,B"),
                                 (["--sweep", "a=1,2", "--sweep", "b=1,2", "--sweep", "c=1,2"], 1, "two parameters"),
                                 (["--sweep", "threshold=9"], 1, "has one value"), (["--analysis", "glcm"], 1, "there is --analysis cellcount already"),
@@ -652,6 +655,31 @@ def groups():
             titles = set(next(csv.reader(f)))
         units = {r["column"]: r["unit"] for r in columns if r["file"] == name + ".csv"}
         tap.ok(set(units) == titles - {"item", "source"} and units.get(size) == (size and "pixel"), "and those of %s.csv" % name, (units, titles))
+
+
+def wrong_ones():
+    """Images marked wrong? do not say what is usual, and are told where groups have sums."""
+    rng = np.random.default_rng(6)
+    for group, n in (("empty", 6), ("full", 5)):
+        os.makedirs(path("doubtful", group))
+        for i in range(n):
+            image = np.full((150, 200), 40.0)
+            for k in range(12 if group == "full" else 0):
+                image[10 + k // 4 * 45:30 + k // 4 * 45, 10 + k % 4 * 48:30 + k % 4 * 48] = 200
+            Image.fromarray(np.clip(image + rng.normal(0, 6, image.shape), 0, 255).astype(np.uint8)).save(path("doubtful", group, "%d.png" % i))
+    for name, words in (("pooled", [path("doubtful", "empty"), path("doubtful", "full")]),
+                        ("flat", [path("doubtful", g, n) for g in ("empty", "full") for n in sorted(os.listdir(path("doubtful", g)))])):
+        if name == "flat":
+            os.makedirs(path("flat_in"))
+            words = [shutil.copy(word, path("flat_in", "%02d.png" % i)) for i, word in enumerate(words)]
+        r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "cellcount", "--device=cpu", "-o", path(name), *words,
+                     "--param=polarity=bright", "--param=threshold=local", "--param=window=21", "--param=min_area=2", "--param=smooth=1"])
+        marks = [row["mark"] for row in csv.DictReader(text_of(path(name, "items.csv")).splitlines())]
+        tap.ok(r.returncode == 0 and marks == ["wrong?"] * 6 + ["ok"] * 5 and "--param smooth=2" in text_of(path(name, "items.csv")),
+               name + ": empty images do not make the others doubtful", (marks, r.stderr))
+        tap.ok(("6 of 11 images are marked wrong?" in r.stderr) == (name == "pooled"), name + ": sums of groups are told of", r.stderr)
+    found = list(csv.DictReader(text_of(path("pooled", "groups.csv")).splitlines()))
+    tap.ok([(g["group"], g["images"], g["marked_wrong"]) for g in found] == [("empty", "6", "6"), ("full", "5", "0")], "groups.csv has how many", found)
 
 
 def apart():
@@ -743,6 +771,7 @@ def main():
     labels()
     label_runs()
     merged()
+    wrong_ones()
     apart()
     tap.done()
 

@@ -63,6 +63,14 @@ def voting():
     with open(os.path.join(path("cubes"), "items.csv"), encoding="utf-8") as f:
         marked = f.read()
     tap.ok(r.returncode == 0 and "cubes" in r.stderr and "look" in marked and "--spacing" in marked, "balls of unknown size: voxels are taken for cubes", r.stderr + marked)
+    for name, options in (("volume", ["--defaults"]), ("objects", ["--labels", path("s_labels.tif")])):
+        Image.fromarray(np.uint8(stack[0] > 255)).save(path("s_labels.tif"), save_all=True, append_images=[
+            Image.fromarray(np.uint8((page > 60) * (1 + (np.arange(140) > 70)))) for page in stack[1:]])
+        for spacing in ([], ["--spacing", "1,1,1"]):
+            r = analyse(name, name + "_cubes", *options, *spacing, path("s.tif"))
+            with open(os.path.join(path(name + "_cubes"), "items.csv"), encoding="utf-8") as f:
+                tap.ok(r.returncode == 0 and ("for cubes" in r.stderr) == (not spacing) and ("for cubes" in f.read()) == (not spacing),
+                       "%s: voxels are taken for cubes" % name, r.stderr)
     r = analyse("voting", "given", "--suggest", "--param", "radius=9", "--param", "polarity=dark", "--param", "foreground=none", save("d.png", picture))
     tap.ok(r.returncode == 0 and parameters("given") == {"radius": 9, "polarity": "dark", "foreground": "none"} and "nothing that was not given" in r.stderr,
            "what is given stays", r.stderr)
@@ -310,7 +318,7 @@ def nuclei_in_cytoplasm():
     with np.load(os.path.join(path("inner"), "result.npz")) as z:
         count, area = int(z["count"][0]), float(np.median(z["region_area"]))
     tap.ok(r.returncode == 0 and parameters("inner").get("classes") == 4 and abs(count - len(places)) <= 1 and 200 <= area <= 300
-           and "classes=2" in r.stderr, "nuclei in cytoplasm, and how to get the cells", "%d of %d, area %g, %s" % (count, len(places), area, r.stderr))
+           and "classes=2" in r.stderr and "threshold=local" in r.stderr, "nuclei in cytoplasm, and how to get the cells", "%d of %d, area %g, %s" % (count, len(places), area, r.stderr))
     dark, centres = voting_score.balls((300, 300), 11, 40, 8, 4, dark=True)
     bright, others = voting_score.balls((300, 300), 11, 45, 8, 4)
     r = analyse("cellcount", "both", save("dark.png", dark), save("bright.png", bright))

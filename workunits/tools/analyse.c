@@ -214,6 +214,27 @@ static void remove_runs(const wu_variant *variants, size_t n)
     }
 }
 
+/* Results in a folder that the page is not of. */
+typedef struct others {
+    const wu_variant *variants;
+    size_t n;
+    char names[200];
+} others;
+
+static int add_other(void *user, const char *name, bool may_be_folder)
+{
+    others *const o = user;
+    const size_t at = strlen(o->names);
+    bool other = (may_be_folder && strspn(name, "0123456789") == 2 && name[2] == '_' &&
+                  strchr(name, '=') != NULL) ||
+                 (o->n > 1 && strcmp(name, "result.npz") == 0);
+    for (size_t k = 0; other && o->n > 1 && k < o->n; k++)
+        other = strcmp(os_last_part(o->variants[k].place), name) != 0;
+    if (other && at + strlen(name) + 3 < sizeof o->names)
+        snprintf(o->names + at, sizeof o->names - at, "%s%s", at > 0 ? ", " : "", name);
+    return 0;
+}
+
 /* seen, suggestion: NULL: there is none. */
 static tc_status write_page(const char *folder, const wu_variant *variants, size_t n,
                             wu_export_also also, wu_seen *seen, const char *colour,
@@ -226,6 +247,10 @@ static tc_status write_page(const char *folder, const wu_variant *variants, size
                         ? write_files(folder, variants, page, also, seen, colour, suggestion, err)
                         : wu_report_sweep(variants, n, page, colour, err));
     remove_runs(variants, n);
+    others o = { .variants = variants, .n = n };
+    os_list(folder, add_other, &o);
+    if (o.names[0] != '\0')
+        wu_note_of(folder, "holds other results, which are not on the page: %s", o.names);
     printf("%s\n", page);
     return TC_OK;
 }
