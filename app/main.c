@@ -64,6 +64,7 @@ static const char usage[] =
     "                             (default: nowhere)\n"
     "  --replace                  RESULT.npz may be another file, which is lost, and\n"
     "                             so is what an interrupted run has left for it\n"
+    "  --label-runs               also RESULT.npz.labels, for texcell-wu report\n"
     "  --quiet                    only errors\n"
     "\n"
     "Exit codes: 0 done, 1 bad usage, 2 bad input, 3 try again later, 70 a fault\n"
@@ -111,7 +112,7 @@ static tc_status read_command(int argc, char **argv, command *c, int *n_words, t
         { "gpu-percent", 0, TC_COUNT, .to = &c->gpu_percent, .least = 1, .most = 100 },
         { "kernel-cache", 0, TC_TEXT, .to = &c->kernel_cache },
         { "replace", 0, TC_FLAG, .to = &c->replace },
-        { "label-runs", 0, TC_FLAG, .to = &c->label_runs }, /* texcell-wu analyse wants them */
+        { "label-runs", 0, TC_FLAG, .to = &c->label_runs },
         { "quiet", 0, TC_FLAG, .to = &c->quiet },
         { .name = NULL, .take = c->is_task && bw_has_client() ? ignore_slip : NULL }
     };

@@ -24,7 +24,7 @@ MOST_THREADS = 4
 SIZES = {"cpu": 3600 * 5e9, "gpu": 1800 * 2e11}
 MOST_ITEMS = 100000     # of pack --split
 UNIT_BYTES = 256 * MIB  # of --for: what a client downloads at a time
-PICTURES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".nii", ".nii.gz")
+PICTURES = (".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".tif", ".tiff", ".btf", ".tf8", ".lsm", ".stk", ".nii", ".nii.gz")
 SHORT = 900             # seconds of a unit that a dry run warns of
 # BOINC's: 200 credits for a day of 1 GFLOPS.
 CREDIT = 200 / (DAY * 1e9)
